@@ -1,0 +1,20 @@
+//! Vocabulary of the facility: ids, paths, byte ranges, checksums, errors, units.
+//!
+//! Nothing here touches the clock, the network, the file system or an async runtime.
+
+pub mod checksum;
+pub mod failure;
+pub mod id;
+pub mod limits;
+pub mod path;
+pub mod range;
+pub mod rng;
+pub mod time;
+pub mod units;
+
+pub use checksum::{Adler32, Checksums, Crc32c};
+pub use failure::{ErrorKind, Failure, Result};
+pub use id::{CopyId, FileId, JobId, ObjectId, RequestId, SessionId, Vid};
+pub use path::FilePath;
+pub use range::ByteRange;
+pub use time::{Millis, Timestamp};

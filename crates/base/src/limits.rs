@@ -1,0 +1,44 @@
+//! Every bound of the facility, with its reason. Full means refuse with `Busy`, never grow.
+
+/// Longest path in bytes: Linux `PATH_MAX`, so that every path can be a file of a mount.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// Longest name in bytes: Linux `NAME_MAX`.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Deepest path: bounds the walk of one resolve.
+pub const PATH_DEPTH_MAX: usize = 128;
+/// Entries that one listing call returns; longer directories are paged.
+pub const LIST_ENTRIES_MAX: usize = 4096;
+/// Body of one management call: a job with ten thousand inputs fits.
+pub const CONTROL_BODY_BYTES_MAX: usize = 8 << 20;
+/// Body of one XRootD request other than a write: 1024 readv elements of 16 bytes, or a path, with room to spare.
+pub const XRD_REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Payload of one XRootD write request: clients send at most 16 MiB chunks.
+pub const XRD_WRITE_BYTES_MAX: usize = 16 << 20;
+/// Longest single read answered in one piece; longer reads are sent as partial answers.
+pub const XRD_READ_SEGMENT_BYTES: usize = 1 << 20;
+/// Longest read request that is honoured.
+pub const XRD_READ_BYTES_MAX: usize = 1 << 30;
+/// Elements of one vector read, as XRootD servers announce.
+pub const READV_ELEMENTS_MAX: usize = 1024;
+/// Longest element of a vector read, as XRootD servers announce.
+pub const READV_ELEMENT_BYTES_MAX: usize = (2 << 20) - 16;
+/// Open files of one session: one byte short of what fits the field, and enough for a merge of many files.
+pub const SESSION_OPEN_FILES_MAX: usize = 4096;
+/// Connections of one door.
+pub const CONNECTIONS_MAX: usize = 4096;
+/// Calls waiting for the head: each is small; beyond this the caller is told `Busy`.
+pub const HEAD_QUEUE_LEN_MAX: usize = 16_384;
+/// Calls committed together: bounds the latency that a group commit adds.
+pub const HEAD_BATCH_LEN_MAX: usize = 512;
+/// Data blocks of a tape file: the habit of CASTOR and CTA.
+pub const TAPE_BLOCK_BYTES: u32 = 256 << 10;
+/// Times a tape request is tried before it fails for good.
+pub const TAPE_ATTEMPTS_MAX: u32 = 3;
+/// Files of one tape session: bounds what is repeated after a failure.
+pub const TAPE_SESSION_FILES_MAX: usize = 500;
+/// Bytes of one archive session between flushes, as CTA.
+pub const TAPE_FLUSH_BYTES: u64 = 32 << 30;
+/// Inputs plus outputs of one job.
+pub const JOB_FILES_MAX: usize = 10_000;
+/// Jobs that may wait; beyond this submission answers `Busy`.
+pub const JOBS_WAITING_MAX: usize = 100_000;

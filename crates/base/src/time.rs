@@ -1,0 +1,59 @@
+//! Points in time as plain numbers, so that decisions take `now` as an argument.
+
+use serde::{Deserialize, Serialize};
+use std::ops::{Add, Sub};
+
+/// Milliseconds since 1970-01-01 UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+/// A span in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Millis(pub i64);
+
+impl Timestamp {
+    /// Whole seconds since 1970, as XRootD's stat and POSIX want.
+    #[must_use]
+    pub fn seconds(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    /// `now` read from a system clock reading.
+    #[must_use]
+    pub fn from_system(now: std::time::SystemTime) -> Self {
+        let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+impl Millis {
+    /// `seconds` as a span.
+    #[must_use]
+    pub const fn from_seconds(seconds: i64) -> Self {
+        Self(seconds * 1000)
+    }
+
+    /// The span in seconds.
+    #[must_use]
+    pub fn as_seconds_f64(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+}
+
+impl Add<Millis> for Timestamp {
+    type Output = Self;
+
+    fn add(self, span: Millis) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub for Timestamp {
+    type Output = Millis;
+
+    fn sub(self, earlier: Self) -> Millis {
+        Millis(self.0.saturating_sub(earlier.0))
+    }
+}

@@ -1,0 +1,1 @@
+//! Worker node: shepherd, scratch, stage in and out, usage.

@@ -1,0 +1,3 @@
+//! bp: one file per verb.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The one data mover and the management client.

@@ -1,0 +1,3 @@
+//! bpd: the roles, the doors, the operator console.
+
+fn main() {}

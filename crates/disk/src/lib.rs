@@ -1,0 +1,1 @@
+//! Disk server: partitions, objects, the data path.

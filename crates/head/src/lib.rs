@@ -1,0 +1,1 @@
+//! Every decision and all durable metadata. No sockets.

@@ -1,0 +1,1 @@
+//! Sockets: listeners with limits, the XRootD session loop, metrics, the shutdown tree.

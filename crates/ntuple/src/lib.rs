@@ -1,0 +1,1 @@
+//! Analysis kernels: column decode, column cache, expressions, cuts, histogram fill.

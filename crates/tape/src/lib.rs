@@ -1,0 +1,1 @@
+//! Tape server: drives, changers, labels, the session state machine, the copier.

@@ -1,0 +1,1 @@
+//! Capabilities: a signed, short-lived right to read or write one object.

@@ -1,0 +1,1 @@
+//! The management API: calls and their replies, as JSON.

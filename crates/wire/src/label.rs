@@ -1,0 +1,1 @@
+//! Tape labels: ASCII user labels (AUL).

@@ -1,0 +1,11 @@
+//! Every byte that crosses a process boundary or lands on media, as pure codecs.
+//!
+//! Nothing here touches the clock, the network, the file system or an async runtime.
+
+pub mod aws;
+pub mod cap;
+pub mod control;
+pub mod http;
+pub mod label;
+pub mod object;
+pub mod xrd;

@@ -1,0 +1,1 @@
+//! The description that lies beside every object.
