@@ -1,1 +1,7 @@
 //! The one data mover and the management client.
+
+pub mod control;
+pub mod facility;
+
+pub use control::{Control, FacilityKey};
+pub use facility::Facility;

@@ -1,1 +1,111 @@
-//! The description that lies beside every object.
+//! The description that lies beside every object, so that a partition explains itself without the head.
+//!
+//! It is one JSON document; readers accept every version up to [`VERSION`].
+
+use base::{Checksums, Failure, FileId, FilePath, ObjectId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// Version that is written.
+pub const VERSION: u32 = 1;
+
+/// What an object is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectInfo {
+    /// Version of this document.
+    pub version: u32,
+    /// The facility it belongs to.
+    pub facility: String,
+    /// The object.
+    pub object: ObjectId,
+    /// The file it is a replica of.
+    pub file: FileId,
+    /// The file's path when it was written. Renames do not change it: the catalogue knows better while it is there.
+    pub path: FilePath,
+    /// Bytes.
+    pub size: u64,
+    /// Of the whole object.
+    pub checksums: Checksums,
+    /// When it was committed on disk.
+    pub written: Timestamp,
+}
+
+impl ObjectInfo {
+    /// The document, ending with a newline.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(self).expect("plain numbers and strings always serialise");
+        text.push(b'\n');
+        text
+    }
+
+    /// Reads a document.
+    pub fn decode(text: &[u8]) -> Result<Self, Failure> {
+        let info: Self = serde_json::from_slice(text)
+            .map_err(|cause| Failure::corrupt(format!("object description is damaged: {cause}")))?;
+        if info.version == 0 || info.version > VERSION {
+            return Err(
+                Failure::unsupported(format!("object description has version {}", info.version))
+                    .hint("it was written by a newer release: use that one"),
+            );
+        }
+        Ok(info)
+    }
+}
+
+/// Fuzz body: damaged descriptions are refused, never a panic.
+pub fn fuzz_object(data: &[u8]) {
+    if let Ok(info) = ObjectInfo::decode(data) {
+        assert_eq!(ObjectInfo::decode(&info.encode()).as_ref(), Ok(&info));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn example() -> ObjectInfo {
+        ObjectInfo {
+            version: VERSION,
+            facility: "f-1".into(),
+            object: ObjectId(7),
+            file: FileId(3),
+            path: "/data/a b".parse().unwrap(),
+            size: 9,
+            checksums: Checksums::of(b"123456789"),
+            written: Timestamp(1_700_000_000_000),
+        }
+    }
+
+    #[test]
+    fn round_trip_and_newer_versions_refused() {
+        let info = example();
+        assert_eq!(ObjectInfo::decode(&info.encode()).unwrap(), info);
+        let newer = ObjectInfo {
+            version: VERSION + 1,
+            ..info
+        };
+        assert!(
+            ObjectInfo::decode(&newer.encode())
+                .unwrap_err()
+                .what
+                .contains("version 2")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn damage_never_panics(at in 0usize..400, byte: u8) {
+            let mut text = example().encode();
+            let at = at % text.len();
+            text[at] = byte;
+            fuzz_object(&text);
+        }
+
+        #[test]
+        fn noise_never_panics(data in prop::collection::vec(any::<u8>(), 0..200)) {
+            fuzz_object(&data);
+        }
+    }
+}

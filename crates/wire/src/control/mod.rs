@@ -1,1 +1,82 @@
 //! The management API: calls and their replies, as JSON.
+//!
+//! A call is a type. It travels as `POST /api/v1/{NAME}` with the call as JSON body; the answer is its
+//! [`Call::Reply`] with status 200, or a [`base::Failure`] with the status of its kind. People's tools and the rooms
+//! use the same calls; the rooms add the facility key as bearer token.
+//!
+//! A call whose reply [is pending](Call::is_pending) may be asked to wait: `?wait=30s` holds the answer back until
+//! something is there or the time is over, then the pending reply is returned.
+
+pub mod batch;
+pub mod data;
+pub mod files;
+pub mod status;
+pub mod tape;
+
+pub use batch::*;
+pub use data::*;
+pub use files::*;
+pub use status::*;
+pub use tape::*;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// Who may make a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Anybody the facility knows.
+    People,
+    /// Disk, tape and batch rooms, which hold the facility key.
+    Rooms,
+}
+
+/// One verb of the management API.
+pub trait Call: Serialize + DeserializeOwned + Send + 'static {
+    /// Last component of the URL.
+    const NAME: &'static str;
+    /// Who may make it.
+    const AUDIENCE: Audience;
+    /// What comes back.
+    type Reply: Serialize + DeserializeOwned + Send + 'static;
+
+    /// Whether the caller would rather wait than take this reply.
+    fn is_pending(_reply: &Self::Reply) -> bool {
+        false
+    }
+}
+
+/// Declares calls: `Type => Reply, "name", Audience;`, with `, pending |reply| …` where a reply can be waited for.
+macro_rules! calls {
+    ($($call:ty => $reply:ty, $name:literal, $audience:ident $(, pending $pending:expr)?;)*) => {$(
+        impl $crate::control::Call for $call {
+            const NAME: &'static str = $name;
+            const AUDIENCE: $crate::control::Audience = $crate::control::Audience::$audience;
+            type Reply = $reply;
+            $(fn is_pending(reply: &Self::Reply) -> bool {
+                let pending: fn(&$reply) -> bool = $pending;
+                pending(reply)
+            })?
+        }
+    )*};
+}
+pub(crate) use calls;
+
+/// Where a running facility listens; the content of `DIR/endpoints.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoints {
+    /// XRootD door, `root://127.0.0.1:1094`.
+    pub root: String,
+    /// HTTP door, `http://127.0.0.1:8094`.
+    pub http: String,
+    /// Process id of the daemon that wrote this.
+    pub pid: u32,
+    /// The facility's id, made at creation.
+    pub facility: String,
+}
+
+/// The answer of a call that has nothing to say but that it is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Done {}
+
+/// Header by which a client on a trusted loopback says who it is.
+pub const USER_HEADER: &str = "x-backplane-user";

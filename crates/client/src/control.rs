@@ -1,0 +1,141 @@
+//! The management client: makes [`Call`]s over HTTP, blocking.
+
+use base::{ErrorKind, Failure, Millis, Result};
+use std::{io::Read, time::Duration};
+use wire::control::{Call, USER_HEADER};
+
+/// How long a call that does not wait may take before the facility counts as out of reach.
+const CALL_DEADLINE: Duration = Duration::from_secs(60);
+/// How long connecting may take.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+/// Longest wait asked for in one call: proxies and people lose patience with silent connections.
+pub const WAIT_MAX: Millis = Millis::from_seconds(30);
+/// Longest reply taken.
+const REPLY_BYTES_MAX: u64 = 256 << 20;
+
+/// A connection to the management API. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Control {
+    agent: ureq::Agent,
+    http: String,
+    user: String,
+    key: Option<FacilityKey>,
+}
+
+/// The key by which rooms prove that they belong to the facility. It never shows itself.
+#[derive(Clone)]
+pub struct FacilityKey(String);
+
+impl FacilityKey {
+    /// Takes the key's text, as it stands in the facility's key file.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl Control {
+    /// Talks to `http`, for example `http://127.0.0.1:8094`, as `user`.
+    pub fn new(http: impl Into<String>, user: impl Into<String>) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(CONNECT_DEADLINE))
+            .proxy(None)
+            .build();
+        let http = http.into().trim_end_matches('/').to_owned();
+        Self {
+            agent: config.into(),
+            http,
+            user: user.into(),
+            key: None,
+        }
+    }
+
+    /// Adds the facility key, which rooms need.
+    pub fn with_key(mut self, key: FacilityKey) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// The address it talks to.
+    pub fn http(&self) -> &str {
+        &self.http
+    }
+
+    /// Makes a call and takes whatever reply there is.
+    pub fn call<C: Call>(&self, call: &C) -> Result<C::Reply> {
+        self.call_waiting(call, Millis(0))
+    }
+
+    /// Makes a call whose reply may be held back for up to `wait`, at most [`WAIT_MAX`], while it is pending.
+    pub fn call_waiting<C: Call>(&self, call: &C, wait: Millis) -> Result<C::Reply> {
+        let wait = wait.min(WAIT_MAX).max(Millis(0));
+        let url = format!("{}/api/v1/{}?wait={}ms", self.http, C::NAME, wait.0);
+        let body = serde_json::to_vec(call)
+            .map_err(|cause| Failure::internal(format!("cannot write the call {}: {cause}", C::NAME)))?;
+        let deadline = CALL_DEADLINE + Duration::from_millis(wait.0.unsigned_abs());
+        let mut request = self
+            .agent
+            .post(url)
+            .config()
+            .timeout_global(Some(deadline))
+            .build()
+            .header("content-type", "application/json")
+            .header(USER_HEADER, &self.user);
+        if let Some(FacilityKey(key)) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        let mut answer = request
+            .send(&body[..])
+            .map_err(|cause| self.unreachable::<C>(&cause))?;
+        let mut text = Vec::new();
+        answer
+            .body_mut()
+            .as_reader()
+            .take(REPLY_BYTES_MAX)
+            .read_to_end(&mut text)
+            .map_err(|cause| {
+                Failure::io(
+                    format!("read the reply to {} from {}", C::NAME, self.http),
+                    &cause,
+                )
+            })?;
+        self.understand::<C>(answer.status().as_u16(), &text)
+    }
+
+    fn understand<C: Call>(&self, status: u16, text: &[u8]) -> Result<C::Reply> {
+        if (200..300).contains(&status) {
+            return serde_json::from_slice(text).map_err(|cause| {
+                Failure::internal(format!(
+                    "{} answered {} with something else: {cause}",
+                    self.http,
+                    C::NAME
+                ))
+                .hint("client and facility may be of different versions")
+            });
+        }
+        Err(serde_json::from_slice::<Failure>(text).unwrap_or_else(|_| {
+            Failure::unavailable(format!(
+                "{} answered {} with HTTP status {status}",
+                self.http,
+                C::NAME
+            ))
+            .hint("is that address a Backplane facility?")
+        }))
+    }
+
+    fn unreachable<C: Call>(&self, cause: &ureq::Error) -> Failure {
+        let kind = match cause {
+            ureq::Error::Timeout(_) => ErrorKind::Timeout,
+            _ => ErrorKind::Unavailable,
+        };
+        Failure::new(
+            kind,
+            format!(
+                "cannot reach the facility at {} for {}: {cause}",
+                self.http,
+                C::NAME
+            ),
+        )
+        .hint("is it running? `bp up DIR` starts it")
+    }
+}

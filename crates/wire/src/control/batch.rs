@@ -1,0 +1,351 @@
+//! Jobs: what people submit, and what workers report.
+
+use super::{Done, calls};
+use base::{Checksums, Failure, FilePath, JobId, Millis, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a job may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// CPU slots.
+    pub cpus: u32,
+    /// Bytes of memory; 0 means no wish.
+    pub memory_bytes: u64,
+    /// Longest run; the job is ended after it.
+    pub wall: Millis,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self {
+            cpus: 1,
+            memory_bytes: 0,
+            wall: Millis::from_seconds(24 * 3600),
+        }
+    }
+}
+
+/// A file that must be online before the job starts; it appears in the scratch directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobInput {
+    /// In the facility.
+    pub path: FilePath,
+    /// In the scratch directory: a plain file name.
+    pub name: String,
+}
+
+/// A file that the job leaves in the scratch directory and that is stored when it exits with 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOutput {
+    /// In the scratch directory: a plain file name.
+    pub name: String,
+    /// In the facility.
+    pub path: FilePath,
+}
+
+/// What a person asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// For people.
+    pub name: String,
+    /// Program and arguments; not a shell line.
+    pub command: Vec<String>,
+    /// What it may use.
+    #[serde(default)]
+    pub resources: Resources,
+    /// All must exist at submission.
+    #[serde(default)]
+    pub inputs: Vec<JobInput>,
+    /// All must be there when it exits with 0.
+    #[serde(default)]
+    pub outputs: Vec<JobOutput>,
+    /// The job is done only when all outputs are on tape.
+    #[serde(default)]
+    pub archive: bool,
+    /// Added to the environment.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Submits a job. Fails at once if an input does not exist.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Submit {
+    /// What to run.
+    pub spec: JobSpec,
+}
+
+/// The answer to [`Submit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The new job.
+    pub job: JobId,
+}
+
+/// Where a job is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Not all inputs are online; it holds no slot.
+    Held,
+    /// All inputs are online and pinned; waits for a slot.
+    Queued,
+    /// Given to a worker: stage in, run, stage out.
+    Running,
+    /// Ran well; outputs are on their way to tape.
+    Archiving,
+    /// Ended well, and everything asked for is durable.
+    Done,
+    /// Ended badly.
+    Failed,
+    /// A person ended it.
+    Cancelled,
+}
+
+impl JobState {
+    /// Whether nothing will happen to it any more.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Done | Self::Failed | Self::Cancelled)
+    }
+
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Archiving => "archiving",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How the process ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobExit {
+    /// It returned this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It ran longer than its wall limit and was ended.
+    WallLimit,
+    /// It could not be started, or its inputs could not be fetched.
+    NotStarted(Failure),
+    /// It ran well but an output could not be stored.
+    OutputFailed(Failure),
+    /// Its shepherd died: whether it ran well is not known.
+    Lost,
+    /// It was ended because a person cancelled the job.
+    Cancelled,
+}
+
+/// What the process used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time of the process tree, user and system.
+    pub cpu: Millis,
+    /// From start to end.
+    pub wall: Millis,
+    /// Largest resident set of one process in bytes.
+    pub memory_bytes_max: u64,
+}
+
+/// A job as people see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobInfo {
+    /// Its id.
+    pub id: JobId,
+    /// Who submitted it.
+    pub owner: String,
+    /// What was asked for.
+    pub spec: JobSpec,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// Why it is there: what it waits for, or why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Where it runs or ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// How the process ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<JobExit>,
+    /// What it used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Runs begun.
+    pub attempt: u32,
+    /// When it was submitted.
+    pub submitted: Timestamp,
+    /// When it was given to a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
+    /// When it was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+}
+
+/// Shows jobs.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Jobs {
+    /// Only these; empty for the newest ones.
+    #[serde(default)]
+    pub ids: Vec<JobId>,
+    /// Leave out those that are over.
+    #[serde(default)]
+    pub active_only: bool,
+}
+
+/// Jobs, newest first, at most 1000 unless named.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobList {
+    /// The jobs.
+    pub jobs: Vec<JobInfo>,
+}
+
+/// Waits until all the named jobs are over.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AwaitJobs {
+    /// The jobs.
+    pub ids: Vec<JobId>,
+}
+
+/// The answer to [`AwaitJobs`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AwaitedJobs {
+    /// The jobs as they are.
+    pub jobs: Vec<JobInfo>,
+}
+
+/// Ends a job, whatever its state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CancelJob {
+    /// The job.
+    pub job: JobId,
+}
+
+/// Shows what a job printed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobLog {
+    /// The job.
+    pub job: JobId,
+}
+
+/// The end of what a job printed, at most 64 KiB each.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobText {
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// A run of a job that a worker knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct JobRun {
+    /// The job.
+    pub job: JobId,
+    /// Which run of it, from 1.
+    pub attempt: u32,
+}
+
+/// A worker announces itself and every run it still holds. A run the head believes there and that is not named is lost.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RegisterWorker {
+    /// Its name.
+    pub worker: String,
+    /// CPU slots.
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Limits that this host cannot enforce, in words.
+    pub not_enforced: Vec<String>,
+    /// Runs that are being staged, run or ended here.
+    pub runs: Vec<JobRun>,
+}
+
+/// The answer to [`RegisterWorker`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct WorkerOrders {
+    /// Runs that the head gave up: end them and forget them.
+    pub drop: Vec<JobRun>,
+}
+
+/// A worker asks for work.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NextJob {
+    /// The worker.
+    pub worker: String,
+}
+
+/// The answer to [`NextJob`]. Asked again before the run is reported started, the same order comes again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOrders {
+    /// Start these.
+    pub start: Vec<JobOrder>,
+    /// End these; report them as cancelled.
+    pub kill: Vec<JobRun>,
+}
+
+/// A run to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOrder {
+    /// Which run.
+    pub run: JobRun,
+    /// On whose behalf.
+    pub owner: String,
+    /// What to run.
+    pub spec: JobSpec,
+    /// Where the inputs are read, in the order of the specification.
+    pub inputs: Vec<InputSource>,
+    /// Where the outputs go: `root://host:port`; the path is in the specification.
+    pub outputs: String,
+}
+
+/// Where one input is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputSource {
+    /// `root://` URL with a capability to read the replica.
+    pub url: String,
+    /// Bytes.
+    pub size: u64,
+    /// Of the whole file; compared after the copy.
+    pub checksums: Checksums,
+}
+
+/// A run has a shepherd. From here on only its exit record decides how it ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobStarted {
+    /// Which run.
+    pub run: JobRun,
+}
+
+/// A run is over and its outputs are stored, or not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobEnded {
+    /// Which run.
+    pub run: JobRun,
+    /// How the process ended.
+    pub exit: JobExit,
+    /// What it used.
+    pub usage: Usage,
+    /// The end of what it printed.
+    pub text: JobText,
+}
+
+calls! {
+    Submit => Submitted, "submit", People;
+    Jobs => JobList, "jobs", People;
+    AwaitJobs => AwaitedJobs, "await_jobs", People, pending |reply| reply.jobs.iter().any(|job| !job.state.is_over());
+    CancelJob => Done, "cancel_job", People;
+    JobLog => JobText, "job_log", People;
+    RegisterWorker => WorkerOrders, "register_worker", Rooms;
+    NextJob => JobOrders, "next_job", Rooms, pending |reply| reply.start.is_empty() && reply.kill.is_empty();
+    JobStarted => Done, "job_started", Rooms;
+    JobEnded => Done, "job_ended", Rooms;
+}

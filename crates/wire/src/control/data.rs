@@ -1,0 +1,174 @@
+//! What disk servers and doors tell the head while bytes move.
+
+use super::{Done, calls};
+use base::{Checksums, FileId, FilePath, ObjectId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// A disk server announces a partition.
+///
+/// Every write on it that began in an earlier boot is over: its object is abandoned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RegisterPartition {
+    /// Pool it belongs to.
+    pub pool: String,
+    /// Its name, unique in the facility.
+    pub partition: String,
+    /// Bytes of the file system, or of the configured share of it.
+    pub total_bytes: u64,
+    /// Bytes that can still be written.
+    pub free_bytes: u64,
+}
+
+/// A disk server says how much room is left.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReportSpace {
+    /// The partition.
+    pub partition: String,
+    /// Bytes of the file system, or of the configured share of it.
+    pub total_bytes: u64,
+    /// Bytes that can still be written.
+    pub free_bytes: u64,
+}
+
+/// Asks which objects of a partition are to be deleted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NextRemovals {
+    /// The partition.
+    pub partition: String,
+}
+
+/// Objects that nothing refers to any more.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removals {
+    /// To delete, then to report by [`ObjectsRemoved`].
+    pub objects: Vec<ObjectId>,
+}
+
+/// Says that objects are gone from a partition.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ObjectsRemoved {
+    /// The partition.
+    pub partition: String,
+    /// The objects.
+    pub objects: Vec<ObjectId>,
+}
+
+/// Opens a file for reading; queues a recall if it is nearline.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenRead {
+    /// The file.
+    pub path: FilePath,
+}
+
+/// How reading can go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadGrant {
+    /// Read this object.
+    Online(ReadObject),
+    /// A recall is under way.
+    Recalling {
+        /// What it waits for.
+        waits: String,
+    },
+}
+
+/// An object that may be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadObject {
+    /// The file.
+    pub file: FileId,
+    /// Its object.
+    pub object: ObjectId,
+    /// Where the object lies.
+    pub partition: String,
+    /// Bytes.
+    pub size: u64,
+    /// Last change of content.
+    pub modified: Timestamp,
+    /// Of the whole object.
+    pub checksums: Checksums,
+    /// POSIX permission bits of the file.
+    pub mode: u32,
+}
+
+/// What an existing name means to an open for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disposition {
+    /// The name must be free.
+    CreateNew,
+    /// An existing file is replaced when the write commits.
+    Replace,
+    /// An existing file is changed: the new object begins as a copy of the old one.
+    Update,
+}
+
+/// Opens a file for writing. The old content, if any, stays readable until the commit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenWrite {
+    /// The file.
+    pub path: FilePath,
+    /// POSIX permission bits of a new file.
+    pub mode: u32,
+    /// What an existing name means.
+    pub disposition: Disposition,
+    /// Make missing directories.
+    pub parents: bool,
+    /// Expected size in bytes, 0 if unknown: the partition is chosen so that it fits.
+    pub expected_bytes: u64,
+}
+
+/// A reserved object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteGrant {
+    /// The file.
+    pub file: FileId,
+    /// The new object.
+    pub object: ObjectId,
+    /// Where to make it.
+    pub partition: String,
+    /// For [`Disposition::Update`]: the object to begin with.
+    pub base: Option<ReadObject>,
+}
+
+/// Makes a written object the content of its file. The object is durable on disk before this is called.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CommitWrite {
+    /// The object.
+    pub object: ObjectId,
+    /// Its bytes.
+    pub size: u64,
+    /// Of the whole object.
+    pub checksums: Checksums,
+}
+
+/// Gives a reserved object up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AbandonWrite {
+    /// The object.
+    pub object: ObjectId,
+}
+
+/// Counts bytes that users moved through a door; the bill.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReportTraffic {
+    /// Who moved them.
+    pub owner: String,
+    /// Bytes written into the facility.
+    pub in_bytes: u64,
+    /// Bytes read from it.
+    pub out_bytes: u64,
+}
+
+calls! {
+    RegisterPartition => Done, "register_partition", Rooms;
+    ReportSpace => Done, "report_space", Rooms;
+    NextRemovals => Removals, "next_removals", Rooms, pending |reply| reply.objects.is_empty();
+    ObjectsRemoved => Done, "objects_removed", Rooms;
+    OpenRead => ReadGrant, "open_read", Rooms, pending |reply| matches!(reply, ReadGrant::Recalling { .. });
+    OpenWrite => WriteGrant, "open_write", Rooms;
+    CommitWrite => Done, "commit_write", Rooms;
+    AbandonWrite => Done, "abandon_write", Rooms;
+    ReportTraffic => Done, "report_traffic", Rooms;
+}

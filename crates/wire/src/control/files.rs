@@ -1,0 +1,271 @@
+//! Names, directories and where files are.
+
+use super::calls;
+use base::{Checksums, Failure, FileId, FilePath, Millis, Timestamp, Vid};
+use serde::{Deserialize, Serialize};
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeKind {
+    /// A directory.
+    Directory,
+    /// A file.
+    File,
+}
+
+/// Where the bytes of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileState {
+    /// Being written for the first time: nothing is acknowledged yet.
+    Writing,
+    /// Disk replica only.
+    Online,
+    /// Tape copy only.
+    Nearline,
+    /// Disk replica and tape copy.
+    Both,
+    /// Neither: its last replica and copy are gone.
+    Lost,
+}
+
+impl FileState {
+    /// Whether it has a disk replica.
+    #[must_use]
+    pub fn is_online(self) -> bool {
+        matches!(self, Self::Online | Self::Both)
+    }
+
+    /// Whether it has a tape copy.
+    #[must_use]
+    pub fn is_archived(self) -> bool {
+        matches!(self, Self::Nearline | Self::Both)
+    }
+
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Writing => "writing",
+            Self::Online => "online",
+            Self::Nearline => "nearline",
+            Self::Both => "both",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// A name with its metadata.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Id of the node.
+    pub id: FileId,
+    /// Last component of the path.
+    pub name: String,
+    /// File or directory.
+    pub kind: NodeKind,
+    /// Who owns it.
+    pub owner: String,
+    /// Whose group owns it.
+    pub group: String,
+    /// POSIX permission bits.
+    pub mode: u32,
+    /// Bytes; 0 for directories.
+    pub size: u64,
+    /// Last change of content.
+    pub modified: Timestamp,
+    /// Of the whole content; none for directories and first writes in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<Checksums>,
+    /// Where the bytes are; none for directories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<FileState>,
+}
+
+/// Where one tape copy lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyInfo {
+    /// Volume.
+    pub vid: Vid,
+    /// File sequence number on the volume, from 1.
+    pub fseq: u32,
+    /// Logical block of its first header label.
+    pub block: u64,
+}
+
+/// Everything known of one path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileInfo {
+    /// The path that was asked for.
+    pub path: FilePath,
+    /// Its metadata.
+    #[serde(flatten)]
+    pub entry: Entry,
+    /// Partitions that hold a replica, as `pool/partition`.
+    pub replicas: Vec<String>,
+    /// Tape copies.
+    pub copies: Vec<CopyInfo>,
+    /// Who pins it: `job 7`, `user alice until …`.
+    pub pins: Vec<String>,
+    /// What the tape queue is doing with it, and why it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+}
+
+/// Describes one path.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Stat {
+    /// File or directory.
+    pub path: FilePath,
+}
+
+/// Lists a directory in name order, a page at a time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct List {
+    /// The directory.
+    pub path: FilePath,
+    /// Names after this one; empty for the first page.
+    #[serde(default)]
+    pub after: String,
+}
+
+/// A page of a directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Listing {
+    /// Entries in name order, at most [`base::limits::LIST_ENTRIES_MAX`].
+    pub entries: Vec<Entry>,
+    /// Whether there may be more after the last one.
+    pub is_partial: bool,
+}
+
+/// Makes a directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Mkdir {
+    /// The new directory.
+    pub path: FilePath,
+    /// POSIX permission bits.
+    #[serde(default = "directory_mode")]
+    pub mode: u32,
+    /// Make missing parents, and accept a directory that exists.
+    #[serde(default)]
+    pub parents: bool,
+}
+
+fn directory_mode() -> u32 {
+    0o755
+}
+
+/// Removes a file, its replicas and its copies.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Remove {
+    /// The file.
+    pub path: FilePath,
+}
+
+/// Removes an empty directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveDirectory {
+    /// The directory.
+    pub path: FilePath,
+}
+
+/// Renames a file or directory; a file that has the new name is replaced.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Rename {
+    /// Old path.
+    pub from: FilePath,
+    /// New path.
+    pub to: FilePath,
+}
+
+/// Sets the permission bits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetMode {
+    /// File or directory.
+    pub path: FilePath,
+    /// POSIX permission bits.
+    pub mode: u32,
+}
+
+/// Asks for tape copies of files.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Archive {
+    /// The files.
+    pub paths: Vec<FilePath>,
+}
+
+/// Asks for disk replicas of files, and keeps them for a while.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Stage {
+    /// The files.
+    pub paths: Vec<FilePath>,
+    /// How long they are pinned once asked for; none pins nothing.
+    #[serde(default)]
+    pub pin: Option<Millis>,
+}
+
+/// Drops the disk replicas of files that are safe on tape.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Evict {
+    /// The files.
+    pub paths: Vec<FilePath>,
+}
+
+/// What became of one path of a call that names many.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathOutcome {
+    /// The path.
+    pub path: FilePath,
+    /// Its state after the call; none if the path was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<FileState>,
+    /// What it waits for, if it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// What became of each path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathOutcomes {
+    /// In the order of the call.
+    pub files: Vec<PathOutcome>,
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Want {
+    /// A disk replica.
+    Online,
+    /// A tape copy.
+    Archived,
+}
+
+/// Waits until all paths are as wanted, or cannot become so.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Await {
+    /// The files.
+    pub paths: Vec<FilePath>,
+    /// What to wait for.
+    pub want: Want,
+}
+
+calls! {
+    Stat => FileInfo, "stat", People;
+    List => Listing, "list", People;
+    Mkdir => Entry, "mkdir", People;
+    Remove => super::Done, "remove", People;
+    RemoveDirectory => super::Done, "remove_directory", People;
+    Rename => super::Done, "rename", People;
+    SetMode => super::Done, "set_mode", People;
+    Archive => PathOutcomes, "archive", People;
+    Stage => PathOutcomes, "stage", People;
+    Evict => PathOutcomes, "evict", People;
+    Await => PathOutcomes, "await", People, pending |reply| {
+        reply.files.iter().any(|file| file.waits.is_some()) && reply.files.iter().all(|file| file.failure.is_none())
+    };
+}

@@ -1,0 +1,249 @@
+//! The facility at a glance: what the console, `bp status` and scripts show.
+
+use super::{JobInfo, TapePhase, VolumeState, calls};
+use base::{FilePath, Millis, RequestId, Timestamp, Vid};
+use serde::{Deserialize, Serialize};
+
+/// Shows the facility.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GetStatus {}
+
+/// The facility at a glance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Name given at creation.
+    pub name: String,
+    /// Id made at creation.
+    pub facility: String,
+    /// The XRootD door, `root://host:port`.
+    pub root: String,
+    /// Version of the head.
+    pub version: String,
+    /// Starts of the head since creation.
+    pub incarnation: u64,
+    /// The head's clock.
+    pub now: Timestamp,
+    /// When the head started.
+    pub started: Timestamp,
+    /// Files and where they are.
+    pub files: FileCounts,
+    /// Disk.
+    pub pools: Vec<PoolInfo>,
+    /// Drives.
+    pub drives: Vec<DriveInfo>,
+    /// Volumes, at most 1000.
+    pub volumes: Vec<VolumeInfo>,
+    /// Tape requests that are not done, oldest first, at most 1000.
+    pub requests: Vec<RequestInfo>,
+    /// How many there are.
+    pub requests_len: u64,
+    /// Workers.
+    pub workers: Vec<WorkerInfo>,
+    /// Jobs that are not over, and the newest of those that are; at most 200.
+    pub jobs: Vec<JobInfo>,
+}
+
+/// How many files, and where.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCounts {
+    /// Files.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Files with a disk replica.
+    pub online: u64,
+    /// Files with only a tape copy.
+    pub nearline: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+}
+
+/// One pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolInfo {
+    /// Its name.
+    pub name: String,
+    /// Its partitions.
+    pub partitions: Vec<PartitionInfo>,
+}
+
+/// One partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionInfo {
+    /// Its name.
+    pub name: String,
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Bytes that can still be written.
+    pub free_bytes: u64,
+    /// Replicas on it.
+    pub replicas: u64,
+    /// Bytes of these.
+    pub replica_bytes: u64,
+    /// Replicas that may not be dropped.
+    pub pinned: u64,
+    /// Whether its disk server is here.
+    pub is_available: bool,
+}
+
+/// One drive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriveInfo {
+    /// Its name.
+    pub name: String,
+    /// Its library.
+    pub library: String,
+    /// The volume in it.
+    pub vid: Option<Vid>,
+    /// What it is doing.
+    pub phase: TapePhase,
+    /// The file it works on.
+    pub path: Option<FilePath>,
+    /// Bytes of that file that are done.
+    pub bytes_done: u64,
+    /// Bytes of that file.
+    pub bytes_total: u64,
+    /// Files of the session that are not done.
+    pub files_left: u64,
+    /// Why it is out of use, if it is.
+    pub trouble: Option<String>,
+}
+
+/// One volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeInfo {
+    /// Its label.
+    pub vid: Vid,
+    /// Its library.
+    pub library: String,
+    /// Whether it may be used.
+    pub state: VolumeState,
+    /// Why, if a person must look.
+    pub reason: Option<String>,
+    /// Copies on it that count.
+    pub files: u64,
+    /// Bytes of these.
+    pub live_bytes: u64,
+    /// Bytes of the cartridge that are used, dead ones too.
+    pub used_bytes: u64,
+    /// Bytes it can hold.
+    pub capacity_bytes: u64,
+    /// Times it was loaded.
+    pub loads: u64,
+    /// Drive it is in.
+    pub drive: Option<String>,
+}
+
+/// Which way a tape request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestKind {
+    /// To tape.
+    Archive,
+    /// From tape.
+    Recall,
+}
+
+impl RequestKind {
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Archive => "archive",
+            Self::Recall => "recall",
+        }
+    }
+}
+
+/// Where a tape request is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestState {
+    /// Waits.
+    Queued,
+    /// Belongs to a session.
+    Active,
+    /// Tried too often; a person must look.
+    Failed,
+}
+
+/// One row of the tape queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestInfo {
+    /// Its id.
+    pub id: RequestId,
+    /// To or from tape.
+    pub kind: RequestKind,
+    /// The file.
+    pub path: FilePath,
+    /// Bytes.
+    pub size: u64,
+    /// The volume, once it is known.
+    pub vid: Option<Vid>,
+    /// Where it is in its life.
+    pub state: RequestState,
+    /// Who asked first.
+    pub owner: String,
+    /// Tries that failed.
+    pub attempts: u32,
+    /// What it waits for, or what went wrong.
+    pub reason: String,
+    /// When it was asked for.
+    pub created: Timestamp,
+}
+
+/// One worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerInfo {
+    /// Its name.
+    pub name: String,
+    /// CPU slots.
+    pub cpus: u32,
+    /// CPU slots taken.
+    pub cpus_used: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Limits that it cannot enforce.
+    pub not_enforced: Vec<String>,
+}
+
+/// Shows what everybody used.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GetBill {}
+
+/// What everybody used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bill {
+    /// A line for each owner.
+    pub lines: Vec<BillLine>,
+}
+
+/// What one owner used since the facility was made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BillLine {
+    /// Who.
+    pub owner: String,
+    /// Jobs that ran.
+    pub jobs: u64,
+    /// CPU time of jobs.
+    pub cpu: Millis,
+    /// Wall time of jobs times their slots.
+    pub slot_wall: Millis,
+    /// Volumes loaded for this owner's requests; a load that served several is split between them.
+    pub tape_loads: f64,
+    /// Bytes written to tape.
+    pub tape_written_bytes: u64,
+    /// Bytes read from tape.
+    pub tape_read_bytes: u64,
+    /// Bytes written into the facility.
+    pub in_bytes: u64,
+    /// Bytes read from it.
+    pub out_bytes: u64,
+    /// Disk space times time.
+    pub disk_gb_hours: f64,
+}
+
+calls! {
+    GetStatus => Status, "status", People;
+    GetBill => Bill, "bill", People;
+}

@@ -1,0 +1,291 @@
+//! The tape room: drives ask for sessions and report what they did.
+
+use super::{Done, calls};
+use base::{Checksums, Failure, FileId, FilePath, RequestId, SessionId, Vid};
+use serde::{Deserialize, Serialize};
+
+/// A cartridge that the changer sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cartridge {
+    /// Its bar code.
+    pub vid: Vid,
+    /// Bytes it can hold.
+    pub capacity_bytes: u64,
+}
+
+/// A tape server announces its library. Sessions of its earlier boots are over; their requests go back to the queue.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RegisterLibrary {
+    /// Name of the library.
+    pub library: String,
+    /// Names of its drives.
+    pub drives: Vec<String>,
+    /// What the changer sees, in slots and drives.
+    pub cartridges: Vec<Cartridge>,
+}
+
+/// An idle drive asks what to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NextTapeSession {
+    /// The drive.
+    pub drive: String,
+    /// The volume that is in it.
+    pub loaded: Option<Vid>,
+}
+
+/// The answer to [`NextTapeSession`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TapeOrders {
+    /// The session to run, if there is one.
+    pub session: Option<TapeSession>,
+}
+
+/// One volume, one drive, one kind of work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TapeSession {
+    /// Names it in every report.
+    pub id: SessionId,
+    /// The volume to load, if it is not loaded.
+    pub vid: Vid,
+    /// What to do with it.
+    pub work: TapeWork,
+}
+
+/// The work of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TapeWork {
+    /// Write VOL1 on a blank volume. A volume that has any label is refused.
+    Label,
+    /// Append files.
+    Archive {
+        /// Where the last good file ends.
+        append: AppendPoint,
+        /// In this order.
+        files: Vec<ArchiveFile>,
+    },
+    /// Read files.
+    Recall {
+        /// In this order.
+        files: Vec<RecallFile>,
+    },
+}
+
+/// The end of the catalogued data of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppendPoint {
+    /// Sequence number that the next file gets, from 1.
+    pub fseq: u32,
+    /// Logical block (blocks and marks count) where its first header label goes; 1 on a volume with only VOL1.
+    pub block: u64,
+    /// Whether an interrupted session may have left blocks behind this point that nothing refers to. If not, and there
+    /// is data, the volume is not what the catalogue believes: refuse to write.
+    pub may_have_leftover: bool,
+}
+
+/// A file to write to tape.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArchiveFile {
+    /// The queue row.
+    pub request: RequestId,
+    /// The file; goes into the labels.
+    pub file: FileId,
+    /// For people.
+    pub path: FilePath,
+    /// Bytes.
+    pub size: u64,
+    /// Of the whole file; compared while it streams.
+    pub checksums: Checksums,
+    /// `root://` URL with a capability to read the replica.
+    pub source: String,
+}
+
+/// A file to read from tape.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecallFile {
+    /// The queue row.
+    pub request: RequestId,
+    /// The file; compared with the labels.
+    pub file: FileId,
+    /// For people.
+    pub path: FilePath,
+    /// Sequence number on the volume.
+    pub fseq: u32,
+    /// Logical block of its first header label.
+    pub block: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Of the whole file; compared before the file is announced.
+    pub checksums: Checksums,
+    /// `root://` URL with a capability to write the reserved object.
+    pub sink: String,
+}
+
+/// What a drive is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TapePhase {
+    /// Nothing.
+    Idle,
+    /// Moving the medium and threading it.
+    Loading,
+    /// Reading VOL1.
+    CheckingLabel,
+    /// Winding.
+    Locating,
+    /// Reading or writing data.
+    Transferring,
+    /// Making written blocks durable.
+    Flushing,
+    /// Taking the medium out.
+    Unloading,
+    /// Needs a person.
+    Stuck,
+}
+
+/// A drive says how far it is; also that it is alive.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TapeProgress {
+    /// The session.
+    pub session: SessionId,
+    /// What it is doing.
+    pub phase: TapePhase,
+    /// The file it works on.
+    pub request: Option<RequestId>,
+    /// Bytes of that file that are done.
+    pub bytes_done: u64,
+}
+
+/// A file that is on tape, flushed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArchivedCopy {
+    /// The queue row.
+    pub request: RequestId,
+    /// Sequence number it got.
+    pub fseq: u32,
+    /// Logical block of its first header label.
+    pub block: u64,
+    /// Logical block after its last tape mark: where the next file goes.
+    pub end_block: u64,
+}
+
+/// Reports copies that are durable on tape.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FilesArchived {
+    /// The session.
+    pub session: SessionId,
+    /// In the order of the tape.
+    pub copies: Vec<ArchivedCopy>,
+    /// Bytes of the cartridge that are used now.
+    pub used_bytes: u64,
+}
+
+/// Reports a file whose recalled bytes are verified and durable on disk.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FileRecalled {
+    /// The session.
+    pub session: SessionId,
+    /// The queue row.
+    pub request: RequestId,
+}
+
+/// Who is at fault, so that the right thing is taken out of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blame {
+    /// The cartridge or what is written on it.
+    Volume,
+    /// The drive or the changer.
+    Drive,
+    /// This file only: its source or its sink.
+    File,
+    /// The disk server or the network: nothing is wrong with tape.
+    System,
+}
+
+/// Reports a file that could not be done; the session goes on with the next one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestFailed {
+    /// The session.
+    pub session: SessionId,
+    /// The queue row.
+    pub request: RequestId,
+    /// Who is at fault.
+    pub blame: Blame,
+    /// What happened.
+    pub failure: Failure,
+}
+
+/// The drive is free again. Requests of the session that were not reported go back to the queue.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EndTapeSession {
+    /// The session.
+    pub session: SessionId,
+    /// How often the medium was put into the drive for it: 0 or 1; the bill.
+    pub loads: u32,
+    /// What ended it early, and who is at fault.
+    pub trouble: Option<(Blame, Failure)>,
+}
+
+/// Puts a volume or a drive that was taken out of use back, or takes it out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetVolumeState {
+    /// The volume.
+    pub vid: Vid,
+    /// The new state.
+    pub state: VolumeState,
+}
+
+/// Whether a volume may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeState {
+    /// Has no label yet.
+    Blank,
+    /// May be read and appended to.
+    Appendable,
+    /// May be read.
+    Full,
+    /// Not used until a person says so.
+    Suspect,
+}
+
+impl VolumeState {
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blank => "blank",
+            Self::Appendable => "appendable",
+            Self::Full => "full",
+            Self::Suspect => "suspect",
+        }
+    }
+}
+
+/// Takes a request that failed, or waits for its next try, back into the queue now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RetryRequest {
+    /// The queue row.
+    pub request: RequestId,
+}
+
+/// Puts a drive that was taken out of use back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EnableDrive {
+    /// The drive.
+    pub drive: String,
+}
+
+calls! {
+    RegisterLibrary => Done, "register_library", Rooms;
+    NextTapeSession => TapeOrders, "next_tape_session", Rooms, pending |reply| reply.session.is_none();
+    TapeProgress => Done, "tape_progress", Rooms;
+    FilesArchived => Done, "files_archived", Rooms;
+    FileRecalled => Done, "file_recalled", Rooms;
+    RequestFailed => Done, "request_failed", Rooms;
+    EndTapeSession => Done, "end_tape_session", Rooms;
+    SetVolumeState => Done, "set_volume_state", People;
+    RetryRequest => Done, "retry_request", People;
+    EnableDrive => Done, "enable_drive", People;
+}
