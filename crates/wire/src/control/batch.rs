@@ -281,9 +281,13 @@ pub struct WorkerOrders {
 pub struct NextJob {
     /// The worker.
     pub worker: String,
+    /// Runs it holds: orders for these are not repeated, every other order for this worker comes again.
+    pub runs: Vec<JobRun>,
+    /// Runs it is ending already: orders to kill these are not repeated.
+    pub killing: Vec<JobRun>,
 }
 
-/// The answer to [`NextJob`]. Asked again before the run is reported started, the same order comes again.
+/// The answer to [`NextJob`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobOrders {
     /// Start these.
