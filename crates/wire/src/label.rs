@@ -1,1 +1,0 @@
-//! Tape labels: ASCII user labels (AUL).
