@@ -1,1 +1,0 @@
-//! HTTP header fields: ranges.

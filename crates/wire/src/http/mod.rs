@@ -1,0 +1,24 @@
+//! Header fields of the HTTP door: ranges, digests, entity tags, dates, and paths in URLs.
+//!
+//! Everything here is text in, types out, or the reverse. A field that a client got wrong is either ignored, where
+//! RFC 9110 says so, or an `Invalid` failure.
+
+pub mod date;
+pub mod digest;
+pub mod path;
+pub mod range;
+pub mod tag;
+
+pub use date::{http_date, parse_http_date};
+pub use digest::{DigestAlgorithm, Digests, digest_field, wanted_digests};
+pub use path::{decode_path, encode_path};
+pub use range::{Multipart, Ranges, content_range, parse_ranges, unsatisfied_range};
+pub use tag::EntityTag;
+
+/// The elements of a comma-separated field value, trimmed, without the empty ones (RFC 9110 §5.6.1).
+fn elements(value: &str) -> impl Iterator<Item = &str> {
+    value
+        .split(',')
+        .map(|element| element.trim_matches([' ', '\t']))
+        .filter(|element| !element.is_empty())
+}
