@@ -163,10 +163,11 @@ fn encode_base64(bytes: [u8; 4]) -> String {
 fn decode_base64(text: [u8; 6]) -> Option<[u8; 4]> {
     let mut bits = 0u64;
     for byte in text {
-        let value = BASE64.iter().position(|known| known == byte)?;
+        let value = BASE64.iter().position(|known| *known == byte)?;
         bits = bits << 6 | value as u64;
     }
-    bits.is_multiple_of(16).then(|| ((bits >> 4) as u32).to_be_bytes())
+    bits.is_multiple_of(16)
+        .then(|| ((bits >> 4) as u32).to_be_bytes())
 }
 
 /// Fuzz body: fields never panic, and what is understood survives being written.
