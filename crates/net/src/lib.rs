@@ -1,1 +1,5 @@
 //! Sockets: listeners with limits, the XRootD session loop, metrics, the shutdown tree.
+
+pub mod listener;
+pub mod shutdown;
+pub mod xrd;

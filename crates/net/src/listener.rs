@@ -1,0 +1,103 @@
+//! A TCP listener that takes a place before it accepts.
+//!
+//! Connections beyond the limit wait in the kernel's backlog and cost this process nothing.
+
+use crate::shutdown::Token;
+use base::{Failure, Result};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::sleep,
+};
+
+/// Pause after a failed accept: it fails for want of descriptors, and those come back only when connections end.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// A listening socket with a bounded number of connections.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    places: Arc<Semaphore>,
+}
+
+/// An accepted connection; its place is free again when this is dropped.
+#[derive(Debug)]
+pub struct Connection {
+    /// The socket.
+    pub socket: TcpStream,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Keeps the place.
+    pub place: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    /// Listens on `address` for at most `connections_max` connections at a time.
+    pub async fn bind(address: SocketAddr, connections_max: usize) -> Result<Self> {
+        let socket = TcpListener::bind(address)
+            .await
+            .map_err(|e| Failure::io(format!("listen on {address}"), &e))?;
+        Ok(Self {
+            socket,
+            places: Arc::new(Semaphore::new(connections_max)),
+        })
+    }
+
+    /// The address, with the port that was chosen if 0 was asked for.
+    pub fn address(&self) -> Result<SocketAddr> {
+        self.socket
+            .local_addr()
+            .map_err(|e| Failure::io("address of the listener", &e))
+    }
+
+    /// The next connection; `None` when it is time to stop.
+    pub async fn accept(&self, token: &Token) -> Option<Connection> {
+        tokio::select! {
+            () = token.stopped() => None,
+            connection = self.next() => connection,
+        }
+    }
+
+    async fn next(&self) -> Option<Connection> {
+        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        loop {
+            match self.socket.accept().await {
+                Ok((socket, peer)) => {
+                    // Small answers must not wait for the acknowledgement of earlier ones.
+                    if let Err(error) = socket.set_nodelay(true) {
+                        tracing::debug!(%peer, %error, "peer left before it was served");
+                        continue;
+                    }
+                    return Some(Connection { socket, peer, place });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shutdown::Shutdown;
+
+    #[tokio::test]
+    async fn beyond_the_limit_nobody_is_accepted_until_a_place_is_free() {
+        let root = Shutdown::new();
+        let token = root.token();
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into(), 1).await.unwrap();
+        let address = listener.address().unwrap();
+        let _first = TcpStream::connect(address).await.unwrap();
+        let _second = TcpStream::connect(address).await.unwrap();
+        let held = listener.accept(&token).await.unwrap();
+        assert_eq!(listener.places.available_permits(), 0);
+        drop(held);
+        assert!(listener.accept(&token).await.is_some());
+        root.tell();
+        assert!(listener.accept(&token).await.is_none());
+    }
+}

@@ -1,0 +1,351 @@
+//! What the session loop needs from whoever knows files.
+
+use base::{ErrorKind, Failure, FilePath, Result};
+use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc};
+pub use wire::xrd::{
+    ListEntry, Location, Opaque, Redirect, ServerFlags, SpaceInfo, StatFlags, StatInfo, StatOwner,
+};
+
+/// What a server says about itself.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// What it is: [`ServerFlags::SERVER`] or [`ServerFlags::MANAGER`]; the loop adds what it supports.
+    pub flags: ServerFlags,
+    /// `query config version`.
+    pub version: String,
+    /// `query config sitename`.
+    pub sitename: String,
+    /// `query config role`: `server`, `manager` or `none`.
+    pub role: String,
+    /// Checksum types, the default first: `adler32`, `crc32c`.
+    pub checksums: Vec<String>,
+    /// Further answers to `query config`; they go before the built-in ones.
+    pub answers: BTreeMap<String, String>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            flags: ServerFlags::SERVER,
+            version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
+            sitename: "backplane".to_owned(),
+            role: "server".to_owned(),
+            checksums: vec!["adler32".to_owned(), "crc32c".to_owned()],
+            answers: BTreeMap::new(),
+        }
+    }
+}
+
+/// Who is at the other end, as far as it says.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// The user name it claims; not verified.
+    pub username: String,
+    /// Its process id.
+    pub pid: i32,
+    /// What came with the login: hints and perhaps a token.
+    pub opaque: Opaque,
+}
+
+/// What an open may do with the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Read and write.
+    Update,
+}
+
+/// What an open expects to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disposition {
+    /// The file must exist.
+    Existing,
+    /// The file must not exist.
+    CreateNew,
+    /// Whatever is there is replaced.
+    Replace,
+}
+
+/// An open, checked.
+#[derive(Debug, Clone)]
+pub struct OpenRequest {
+    /// Which file.
+    pub path: FilePath,
+    /// What the URL carried besides: capabilities, `oss.asize`, third-party keys.
+    pub opaque: Opaque,
+    /// What may be done.
+    pub access: Access,
+    /// What is expected.
+    pub disposition: Disposition,
+    /// Make missing directories.
+    pub make_path: bool,
+    /// Only a successful close may make the file appear.
+    pub is_persist_on_close: bool,
+    /// Permission bits of a new file.
+    pub mode: u32,
+}
+
+/// Where an open led.
+#[derive(Debug)]
+pub enum Opened<F> {
+    /// The file is open here.
+    Here(Arc<F>),
+    /// Another server has it.
+    Elsewhere(Redirect),
+}
+
+/// A part of a listing.
+#[derive(Debug, Clone, Default)]
+pub struct ListPage {
+    /// The entries, at most `base::limits::LIST_ENTRIES_MAX`.
+    pub entries: Vec<ListEntry>,
+    /// Where the next part starts (the service's own token); `None` at the end.
+    pub next: Option<String>,
+}
+
+/// What a prepare asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PrepareAction {
+    /// Bring online; answered with a request id.
+    Stage {
+        /// 0 to 3, higher is more urgent.
+        priority: u8,
+    },
+    /// Drop replicas that are safe elsewhere.
+    Evict,
+    /// Give up the request with this id (for the paths, or all if there are none).
+    Cancel(String),
+    /// Only touch.
+    Touch,
+}
+
+/// A prepare, checked.
+#[derive(Debug, Clone)]
+pub struct PrepareRequest {
+    /// What to do.
+    pub action: PrepareAction,
+    /// With which files.
+    pub paths: Vec<FilePath>,
+}
+
+/// Reads, writes and closes: blocking calls, which the session loop runs on threads made for that.
+///
+/// Calls of one file come one at a time in the order of the client's requests, as long as one session uses it.
+/// Dropped without [`OpenFile::close`] the session died: a write that is not finished must then be abandoned.
+pub trait OpenFile: Send + Sync + 'static {
+    /// Size in bytes now; must not block.
+    fn size(&self) -> u64;
+
+    /// Attributes now.
+    fn stat(&self) -> Result<StatInfo>;
+
+    /// Fills `buffer` from `offset`; returns fewer bytes only at the end of the file.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// Writes all of `data` at `offset`.
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
+
+    /// Sets the size.
+    fn truncate(&self, size: u64) -> Result<()>;
+
+    /// Returns when the bytes are on stable storage.
+    fn sync(&self) -> Result<()>;
+
+    /// Commits what was written. Errors reach the client.
+    fn close(self: Arc<Self>) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// A name space and its files behind a door.
+///
+/// Calls may take as long as they need: a client whose call is not done soon is told that the answer comes later.
+/// Futures are dropped when the session ends, except closes, which run on.
+pub trait Service: Send + Sync + 'static {
+    /// What login learnt about the peer; lives as long as the session.
+    type Session: Send + Sync + 'static;
+    /// An open file.
+    type File: OpenFile;
+
+    /// What the server says about itself.
+    fn config(&self) -> &ServerConfig;
+
+    /// Starts a session.
+    fn login(&self, peer: Peer) -> impl Future<Output = Result<Self::Session>> + Send;
+
+    /// Opens a file; may take minutes if it must be recalled.
+    fn open(
+        &self,
+        session: &Self::Session,
+        request: OpenRequest,
+    ) -> impl Future<Output = Result<Opened<Self::File>>> + Send;
+
+    /// Attributes of a path.
+    fn stat(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+        opaque: &Opaque,
+    ) -> impl Future<Output = Result<StatInfo>> + Send;
+
+    /// A part of a directory, from the start or from where the part before said. Names without `.` and `..`.
+    fn list(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+        from: Option<String>,
+        with_stat: bool,
+    ) -> impl Future<Output = Result<ListPage>> + Send;
+
+    /// Makes a directory; with `make_path` also its parents, and then an existing one is no error.
+    fn mkdir(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+        mode: u32,
+        make_path: bool,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Removes a file; a directory is an error.
+    fn remove(&self, session: &Self::Session, path: &FilePath) -> impl Future<Output = Result<()>> + Send;
+
+    /// Removes an empty directory; a file is an error.
+    fn rmdir(&self, session: &Self::Session, path: &FilePath) -> impl Future<Output = Result<()>> + Send;
+
+    /// Renames a file or directory.
+    fn rename(
+        &self,
+        session: &Self::Session,
+        from: &FilePath,
+        to: &FilePath,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Sets the size of a file that is not open.
+    fn truncate(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+        size: u64,
+    ) -> impl Future<Output = Result<()>> + Send {
+        let _ = (session, size);
+        let refusal = unsupported("truncate", path);
+        async { Err(refusal) }
+    }
+
+    /// Changes permission bits.
+    fn chmod(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+        mode: u32,
+    ) -> impl Future<Output = Result<()>> + Send {
+        let _ = (session, mode);
+        let refusal = unsupported("chmod", path);
+        async { Err(refusal) }
+    }
+
+    /// The checksum of a file in hex; `kind` is one of [`ServerConfig::checksums`].
+    fn checksum(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+        kind: &str,
+    ) -> impl Future<Output = Result<String>> + Send;
+
+    /// Where a file is. `local` is the address that the client reached, as `[::127.0.0.1]:1094`.
+    ///
+    /// By default: here, if it exists.
+    fn locate(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+        local: &str,
+    ) -> impl Future<Output = Result<Vec<Location>>> + Send {
+        let (address, is_server) = (
+            local.to_owned(),
+            !self.config().flags.contains(ServerFlags::MANAGER),
+        );
+        async move {
+            let stat = self.stat(session, path, &Opaque::default()).await?;
+            let is_writable = stat.flags.contains(StatFlags::WRITABLE);
+            Ok(vec![Location {
+                is_server,
+                is_online: stat.is_online(),
+                is_writable,
+                address,
+            }])
+        }
+    }
+
+    /// Stages, evicts or cancels; a stage answers its request id, the others nothing.
+    fn prepare(
+        &self,
+        session: &Self::Session,
+        request: PrepareRequest,
+    ) -> impl Future<Output = Result<String>> + Send {
+        let _ = (session, request);
+        async { Err(Failure::unsupported("prepare is not offered here")) }
+    }
+
+    /// State of a stage request as text (JSON, as tape systems of the field answer it).
+    fn prepare_status(
+        &self,
+        session: &Self::Session,
+        id: &str,
+        paths: &[FilePath],
+    ) -> impl Future<Output = Result<String>> + Send {
+        let _ = (session, paths);
+        let refusal = Failure::unsupported(format!("prepare status of {id} is not offered here"));
+        async { Err(refusal) }
+    }
+
+    /// Space where `path` is.
+    fn space(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+    ) -> impl Future<Output = Result<SpaceInfo>> + Send;
+
+    /// Names and values of the user attributes of a file.
+    fn attributes(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+    ) -> impl Future<Output = Result<Vec<(String, Vec<u8>)>>> + Send {
+        let _ = session;
+        let refusal = unsupported("user attributes", path);
+        async { Err(refusal) }
+    }
+
+    /// Sets (`Some`) or removes (`None`) a user attribute; with `is_new` it must not exist.
+    fn set_attribute(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+        name: &str,
+        value: Option<&[u8]>,
+        is_new: bool,
+    ) -> impl Future<Output = Result<()>> + Send {
+        let _ = (session, name, value, is_new);
+        let refusal = unsupported("user attributes", path);
+        async { Err(refusal) }
+    }
+
+    /// Answers an implementation-defined query.
+    fn opaque_query(
+        &self,
+        session: &Self::Session,
+        args: &[u8],
+    ) -> impl Future<Output = Result<Vec<u8>>> + Send {
+        let _ = (session, args);
+        async { Err(Failure::unsupported("opaque query is not offered here")) }
+    }
+}
+
+fn unsupported(what: &str, path: &FilePath) -> Failure {
+    Failure::new(
+        ErrorKind::Unsupported,
+        format!("{path}: {what} is not offered here"),
+    )
+}
