@@ -1,0 +1,62 @@
+//! What a medium changer can do, real or virtual.
+
+use base::{Result, Vid};
+use std::fmt;
+
+/// Address of an element, as the changer numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ElementAddress(pub u16);
+
+impl fmt::Display for ElementAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What an element is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ElementKind {
+    /// Keeps a cartridge.
+    Slot,
+    /// A drive.
+    Drive,
+    /// Where people put cartridges in and take them out.
+    ImportExport,
+}
+
+/// A place of the library that holds at most one cartridge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Element {
+    /// Where it is.
+    pub address: ElementAddress,
+    /// What it is.
+    pub kind: ElementKind,
+    /// Name for people, such as `slot/0001`.
+    pub name: String,
+    /// Bar code of the cartridge in it.
+    pub vid: Option<Vid>,
+}
+
+/// A robot that moves cartridges between the elements of a library.
+///
+/// Errors: `NotFound` for an address or cartridge that is not there, `Exists` if the target is full, `Busy` if the drive
+/// still holds the medium or somebody else moves one, `Corrupt` if what lies in the library makes no sense, `Io`.
+pub trait Changer: Send {
+    /// Name of the library.
+    fn name(&self) -> &str;
+
+    /// What lies where, by address.
+    fn inventory(&mut self) -> Result<Vec<Element>>;
+
+    /// Moves the cartridge in `from` to the empty element `to`. It is there, durably, when this returns.
+    fn move_medium(&mut self, from: ElementAddress, to: ElementAddress) -> Result<()>;
+
+    /// Address of the drive that has this name; `NotFound` if the library has none.
+    fn drive_address(&mut self, drive: &str) -> Result<ElementAddress>;
+}
+
+/// Finds the element that holds `vid`.
+#[must_use]
+pub fn element_of<'a>(inventory: &'a [Element], vid: &Vid) -> Option<&'a Element> {
+    inventory.iter().find(|element| element.vid.as_ref() == Some(vid))
+}

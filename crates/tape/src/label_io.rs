@@ -1,0 +1,514 @@
+//! Labelled volumes and files on any drive (`spec/tape.md` §2 and §3).
+//!
+//! Every mismatch is a [`Fault`] whose failure names volume, file, drive, what was found and what was expected.
+//! Failures of the source or the sink pass through as they are.
+
+use crate::drive::{Read, TapeDrive, Written};
+use crate::fault::Fault;
+use base::{Checksums, Failure, Result, Vid};
+use std::fmt;
+use wire::aws::BLOCK_BYTES_MAX;
+use wire::control::AppendPoint;
+use wire::label::{
+    BlockProtection, FileLabels, Hdr1, LABEL_BYTES, LabelDate, LabelName, Side, Text, Uhl1, Vol1, Writer,
+};
+
+/// Logical block of the HDR1 of the first file: behind VOL1.
+pub const FIRST_FILE_BLOCK: u64 = 1;
+/// Labels on either side of the data.
+const LABELS: usize = 3;
+/// Objects around the data of a file: two times three labels and a mark, and the mark in the middle.
+pub const OBJECTS_AROUND_DATA: u64 = 2 * LABELS as u64 + 3;
+
+/// Whether a volume that has a label, or any data, may be labelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relabel {
+    /// Refuse: its files would be lost.
+    Refuse,
+    /// Do it: a person has said so.
+    LoseEverything,
+}
+
+/// A file on tape, or to be written there, as the catalogue knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TapeFile {
+    /// What its labels say.
+    pub labels: FileLabels,
+    /// Logical block of its HDR1.
+    pub block: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Of all its bytes.
+    pub checksums: Checksums,
+}
+
+/// A file that was written; durable after [`TapeDrive::flush`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// Logical block behind its last mark: where the next file goes.
+    pub end_block: u64,
+    /// Data blocks.
+    pub blocks: u64,
+    /// Whether the end of the medium is near, so that no further file should be begun.
+    pub is_nearly_full: bool,
+}
+
+/// Notes for the labels about who writes: `site` and `host` are made to fit.
+#[must_use]
+pub fn writer(drive: &dyn TapeDrive, site: &str, host: &str) -> Writer {
+    let identity = drive.identity();
+    Writer {
+        system: system(),
+        site: Text::fitted(site),
+        host: Text::fitted(host),
+        vendor: identity.vendor.clone(),
+        model: identity.model.clone(),
+        serial: identity.serial.clone(),
+    }
+}
+
+/// Program and version, for the labels.
+fn system() -> Text<13> {
+    let version = concat!(
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        ".",
+        env!("CARGO_PKG_VERSION_MINOR")
+    );
+    Text::fitted(&format!("BACKPLANE {version}"))
+}
+
+/// Labels the volume in `drive`: VOL1, an HDR1 that says there is no file yet, a mark (§3.1). Durable on return.
+///
+/// A volume that holds anything is refused unless `relabel` says otherwise.
+pub fn label_volume(
+    drive: &mut dyn TapeDrive,
+    vid: &Vid,
+    relabel: Relabel,
+    today: LabelDate,
+) -> Result<(), Fault> {
+    let place = Place::volume(drive, vid);
+    drive.rewind().map_err(Fault::of_drive)?;
+    if relabel == Relabel::Refuse {
+        refuse_used(drive, &place)?;
+    }
+    drive.rewind().map_err(Fault::of_drive)?;
+    let owner = Text::fitted("BACKPLANE");
+    let vol1 = Vol1 {
+        vsn: vid.clone(),
+        owner,
+        protection: BlockProtection::Off,
+    };
+    let hdr1 = Hdr1 {
+        side: Side::Header,
+        file: LabelName::Prelabel,
+        vsn: vid.clone(),
+        sequence: 1,
+        created: today,
+        expires: today,
+        blocks: 0,
+        system: system(),
+    };
+    let written = drive
+        .write_block(&vol1.encode())
+        .and_then(|_| drive.write_block(&hdr1.encode()))
+        .and_then(|_| drive.write_filemarks(1))
+        .and_then(|_| drive.flush());
+    written.map_err(|failure| Fault::of_drive(failure.during(&place)))
+}
+
+/// Fails unless the medium is blank.
+fn refuse_used(drive: &mut dyn TapeDrive, place: &Place) -> Result<(), Fault> {
+    let mut block = Vec::new();
+    let found = match drive
+        .read_block(&mut block)
+        .map_err(|failure| Fault::of_drive(failure.during(place)))?
+    {
+        Read::End => return Ok(()),
+        Read::Mark => "a tape mark".to_owned(),
+        Read::Block(_) => match Vol1::decode(&block) {
+            Ok(label) => format!("the label of volume {}", label.vsn),
+            Err(_) => format!("a block of {} bytes that is no label", block.len()),
+        },
+    };
+    let refused = Failure::exists(format!(
+        "{place}: it is to be labelled and is not blank: it begins with {found}"
+    ));
+    Err(Fault::volume(refused.hint(
+        "look at what is on it; only a person may have it overwritten",
+    )))
+}
+
+/// Checks that the volume in `drive` is `vid`, by its label; the position is then behind VOL1.
+pub fn check_label(drive: &mut dyn TapeDrive, vid: &Vid) -> Result<Vol1, Fault> {
+    let place = Place::volume(drive, vid);
+    drive.rewind().map_err(Fault::of_drive)?;
+    let mut block = Vec::new();
+    place.expect_block(drive, &mut block, "VOL1")?;
+    let label = Vol1::decode(&block).map_err(|error| {
+        let failure = Failure::from(error).hint("is the volume blank, or labelled by another system?");
+        Fault::volume(failure.during(&place))
+    })?;
+    if label.vsn == *vid {
+        return Ok(label);
+    }
+    let failure = Failure::corrupt(format!("{place}: label says {}, expected {vid}", label.vsn));
+    Err(Fault::volume(failure.hint(
+        "compare the bar code with the inventory; two cartridges may be swapped",
+    )))
+}
+
+/// Moves to where the next file goes and checks that it is the right place (§3.4).
+///
+/// What must lie before it is the trailer of the file before; what may lie behind it, only `point` knows.
+pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> Result<(), Fault> {
+    let place = Place::file(drive, vid, point.fseq);
+    let is_first = point.fseq == 1;
+    let block_min = if is_first {
+        FIRST_FILE_BLOCK
+    } else {
+        FIRST_FILE_BLOCK + OBJECTS_AROUND_DATA
+    };
+    if point.fseq == 0 || point.block < block_min || is_first && point.block != FIRST_FILE_BLOCK {
+        let failure = Failure::internal(format!("{place}: it cannot begin at block {}", point.block));
+        return Err(Fault::system(
+            failure.hint("the catalogue's end of this volume is wrong"),
+        ));
+    }
+    if is_first {
+        check_label(drive, vid)?;
+    } else {
+        check_end_of_previous(drive, &place, point)?;
+    }
+    if point.may_have_leftover {
+        return Ok(());
+    }
+    let is_free = is_end(drive, &place)? || is_first && is_prelabel(drive, &place)?;
+    if !is_free {
+        let failure = Failure::corrupt(format!(
+            "{place}: data lie at block {}, expected the end of the data",
+            point.block
+        ));
+        return Err(Fault::volume(
+            failure.hint("the volume holds files that the catalogue does not know"),
+        ));
+    }
+    place.locate(drive, point.block)
+}
+
+/// Checks UTL1 and the mark that end the file before; the position is then the append point.
+fn check_end_of_previous(drive: &mut dyn TapeDrive, place: &Place, point: AppendPoint) -> Result<(), Fault> {
+    place.locate(drive, point.block - 2)?;
+    let mut block = Vec::new();
+    place.expect_block(drive, &mut block, "UTL1 of the file before")?;
+    let label = Uhl1::decode(&block).map_err(|error| place.mismatch(&error.to_string()))?;
+    if (label.side, label.fseq) != (Side::Trailer, point.fseq - 1) {
+        let found = format!("{:?} of file {}", label.side, label.fseq);
+        return Err(place.mismatch(&format!(
+            "found {found}, expected the trailer of file {}",
+            point.fseq - 1
+        )));
+    }
+    place.expect_mark(drive, "the mark behind the file before")
+}
+
+fn is_end(drive: &mut dyn TapeDrive, place: &Place) -> Result<bool, Fault> {
+    let read = drive.read_block(&mut Vec::new());
+    Ok(read.map_err(|failure| Fault::of_drive(failure.during(place)))? == Read::End)
+}
+
+/// Whether the volume holds only what [`label_volume`] writes.
+fn is_prelabel(drive: &mut dyn TapeDrive, place: &Place) -> Result<bool, Fault> {
+    place.locate(drive, FIRST_FILE_BLOCK)?;
+    let mut block = Vec::new();
+    let mut read = |drive: &mut dyn TapeDrive| {
+        let read = drive
+            .read_block(&mut block)
+            .map_err(|failure| Fault::of_drive(failure.during(place)))?;
+        Ok::<_, Fault>((read, Hdr1::decode(&block).ok().map(|label| label.file)))
+    };
+    let is_prelabel = read(drive)? == (Read::Block(LABEL_BYTES), Some(LabelName::Prelabel))
+        && read(drive)?.0 == Read::Mark
+        && read(drive)?.0 == Read::End;
+    Ok(is_prelabel)
+}
+
+/// Writes `file` at the position, which [`seek_append`] or the file before has reached (§3.2).
+///
+/// `source` fills the start of its buffer and says how much; 0 is the end. The trailer is written only if size and
+/// checksums are those of the catalogue, so a file with a trailer is a good one. After a failure the position is
+/// somewhere in the file, and [`TapeDrive::locate`] of `file.block` makes the place free for the next.
+pub fn append_file(
+    drive: &mut dyn TapeDrive,
+    file: &TapeFile,
+    today: LabelDate,
+    writer: &Writer,
+    source: &mut dyn FnMut(&mut [u8]) -> Result<usize>,
+) -> Result<Appended, Fault> {
+    let place = Place::file(drive, &file.labels.vid, file.labels.fseq);
+    let block_bytes = place.block_bytes(file)?;
+    let position = drive.position().map_err(Fault::of_drive)?.block;
+    if position != file.block {
+        let what = format!(
+            "{place}: it is to begin at block {}, and the drive stands at {position}",
+            file.block
+        );
+        return Err(Fault::system(Failure::internal(what)));
+    }
+    let mut pen = Pen {
+        drive,
+        place: &place,
+        is_nearly_full: false,
+    };
+    pen.labels(&file.labels.headers(today, writer))?;
+    pen.mark()?;
+    let mut block = vec![0; block_bytes];
+    let (mut blocks, mut size, mut checksums) = (0, 0u64, Checksums::EMPTY);
+    loop {
+        let filled = fill(&mut block, source)?;
+        size += filled as u64;
+        if filled == 0 || size > file.size {
+            break;
+        }
+        checksums = checksums.extend(&block[..filled]);
+        pen.block(&block[..filled])?;
+        blocks += 1;
+    }
+    let source_differs =
+        |failure: Failure| Fault::of_disk(failure.hint("the replica on disk is not the file"));
+    place
+        .compare_file(file, size, checksums, "source")
+        .map_err(source_differs)?;
+    pen.mark()?;
+    pen.labels(&file.labels.trailers(blocks, today, writer))?;
+    pen.mark()?;
+    let is_nearly_full = pen.is_nearly_full;
+    let end_block = file.block + OBJECTS_AROUND_DATA + blocks;
+    let position = drive.position().map_err(Fault::of_drive)?.block;
+    if position != end_block {
+        let what = format!("{place}: it should end at block {end_block}, and the drive stands at {position}");
+        return Err(Fault {
+            blame: wire::control::Blame::Drive,
+            failure: Failure::corrupt(what),
+        });
+    }
+    Ok(Appended {
+        end_block,
+        blocks,
+        is_nearly_full,
+    })
+}
+
+/// Fills `block` from `source`, less only at the end of the file.
+fn fill(block: &mut [u8], source: &mut dyn FnMut(&mut [u8]) -> Result<usize>) -> Result<usize, Fault> {
+    let mut filled = 0;
+    while filled < block.len() {
+        match source(&mut block[filled..]).map_err(Fault::of_disk)? {
+            0 => break,
+            more => filled = (filled + more).min(block.len()),
+        }
+    }
+    Ok(filled)
+}
+
+/// Writes objects and remembers whether the drive has warned.
+struct Pen<'a> {
+    drive: &'a mut dyn TapeDrive,
+    place: &'a Place,
+    is_nearly_full: bool,
+}
+
+impl Pen<'_> {
+    fn block(&mut self, block: &[u8]) -> Result<(), Fault> {
+        let written = self.drive.write_block(block);
+        self.note(written)
+    }
+
+    fn labels(&mut self, labels: &[[u8; LABEL_BYTES]; LABELS]) -> Result<(), Fault> {
+        labels.iter().try_for_each(|label| self.block(label))
+    }
+
+    fn mark(&mut self) -> Result<(), Fault> {
+        let written = self.drive.write_filemarks(1);
+        self.note(written)
+    }
+
+    fn note(&mut self, written: Result<Written>) -> Result<(), Fault> {
+        let written = written.map_err(|failure| Fault::of_drive(failure.during(self.place)))?;
+        self.is_nearly_full |= written == Written::EarlyWarning;
+        Ok(())
+    }
+}
+
+/// Reads `file` from the volume in `drive` into `sink`, block by block, and checks everything that is said about it:
+/// headers, block lengths, trailers, size, checksums.
+///
+/// `sink` has got bytes that may be wrong until this returns `Ok`.
+pub fn read_file(
+    drive: &mut dyn TapeDrive,
+    file: &TapeFile,
+    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<(), Fault> {
+    let place = Place::file(drive, &file.labels.vid, file.labels.fseq);
+    let block_bytes = place.block_bytes(file)?;
+    place.locate(drive, file.block)?;
+    let mut block = Vec::new();
+    place.check_labels(drive, &file.labels, Side::Header, 0, &mut block)?;
+    place.expect_mark(drive, "the mark behind the headers")?;
+    let (mut blocks, mut size, mut checksums) = (0u64, 0u64, Checksums::EMPTY);
+    let mut is_short = false;
+    while let Read::Block(length) = place.read(drive, &mut block, "data or the mark behind them")? {
+        if is_short || length > block_bytes {
+            let rest = if is_short {
+                "only the last may be shorter"
+            } else {
+                "which is longer than the label says"
+            };
+            return Err(place.mismatch(&format!(
+                "data block {blocks} has {length} bytes of {block_bytes}; {rest}"
+            )));
+        }
+        is_short = length < block_bytes;
+        size += length as u64;
+        blocks += 1;
+        if size > file.size {
+            return Err(place.mismatch(&format!(
+                "data go on behind byte {}, where the file ends",
+                file.size
+            )));
+        }
+        checksums = checksums.extend(&block);
+        sink(&block).map_err(Fault::of_disk)?;
+    }
+    place.check_labels(drive, &file.labels, Side::Trailer, blocks, &mut block)?;
+    place.expect_mark(drive, "the mark behind the trailers")?;
+    let hint = "recall another copy if there is one; the volume must be checked";
+    place
+        .compare_file(file, size, checksums, "tape")
+        .map_err(|failure| Fault::volume(failure.hint(hint)))
+}
+
+/// What failures name.
+struct Place {
+    vid: Vid,
+    fseq: Option<u32>,
+    drive: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "volume {}", self.vid)?;
+        if let Some(fseq) = self.fseq {
+            write!(f, " file {fseq}")?;
+        }
+        write!(f, " (drive {})", self.drive)
+    }
+}
+
+impl Place {
+    fn volume(drive: &dyn TapeDrive, vid: &Vid) -> Self {
+        Self {
+            vid: vid.clone(),
+            fseq: None,
+            drive: drive.name().to_owned(),
+        }
+    }
+
+    fn file(drive: &dyn TapeDrive, vid: &Vid, fseq: u32) -> Self {
+        Self {
+            fseq: Some(fseq),
+            ..Self::volume(drive, vid)
+        }
+    }
+
+    fn mismatch(&self, what: &str) -> Fault {
+        let failure = Failure::corrupt(format!("{self}: {what}"));
+        Fault::volume(
+            failure.hint("the volume is not what the catalogue says; take it out of use and check it"),
+        )
+    }
+
+    /// The block size, which a drive can do and which is worth a buffer.
+    fn block_bytes(&self, file: &TapeFile) -> Result<usize, Fault> {
+        let bytes = file.labels.block_bytes as usize;
+        if (1..=BLOCK_BYTES_MAX).contains(&bytes) {
+            return Ok(bytes);
+        }
+        Err(Fault::system(Failure::invalid(format!(
+            "{self}: blocks cannot have {bytes} bytes"
+        ))))
+    }
+
+    fn locate(&self, drive: &mut dyn TapeDrive, block: u64) -> Result<(), Fault> {
+        drive
+            .locate(block)
+            .map_err(|failure| Fault::of_drive(failure.during(self)))
+    }
+
+    /// Reads an object; the end of the data is a mismatch.
+    fn read(&self, drive: &mut dyn TapeDrive, block: &mut Vec<u8>, expected: &str) -> Result<Read, Fault> {
+        match drive
+            .read_block(block)
+            .map_err(|failure| Fault::of_drive(failure.during(self)))?
+        {
+            Read::End => Err(self.mismatch(&format!("the data end, expected {expected}"))),
+            read => Ok(read),
+        }
+    }
+
+    fn expect_block(
+        &self,
+        drive: &mut dyn TapeDrive,
+        block: &mut Vec<u8>,
+        expected: &str,
+    ) -> Result<(), Fault> {
+        match self.read(drive, block, expected)? {
+            Read::Block(_) => Ok(()),
+            _ => Err(self.mismatch(&format!("found a tape mark, expected {expected}"))),
+        }
+    }
+
+    fn expect_mark(&self, drive: &mut dyn TapeDrive, expected: &str) -> Result<(), Fault> {
+        match self.read(drive, &mut Vec::new(), expected)? {
+            Read::Block(length) => {
+                Err(self.mismatch(&format!("found a block of {length} bytes, expected {expected}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_labels(
+        &self,
+        drive: &mut dyn TapeDrive,
+        labels: &FileLabels,
+        side: Side,
+        blocks: u64,
+        block: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        for index in 0..LABELS {
+            self.expect_block(drive, block, "a label")?;
+            let checked = labels.check(side, index, block, blocks);
+            checked.map_err(|mismatch| self.mismatch(&mismatch.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn compare_file(&self, file: &TapeFile, size: u64, checksums: Checksums, whose: &str) -> Result<()> {
+        if size != file.size {
+            let more = if size > file.size { "at least " } else { "" };
+            let found = format!("{self}: {whose} has {more}{size} bytes, expected {}", file.size);
+            return Err(Failure::corrupt(found));
+        }
+        if checksums != file.checksums {
+            let (found, expected) = (checksums, file.checksums);
+            return Err(Failure::corrupt(format!(
+                "{self}: {whose} has {:?} {:?}, expected {:?} {:?}",
+                found.adler32, found.crc32c, expected.adler32, expected.crc32c
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "label_io_tests.rs"]
+mod tests;
