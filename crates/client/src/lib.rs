@@ -2,6 +2,7 @@
 
 pub mod control;
 pub mod facility;
+pub mod xrd;
 
 pub use control::{Control, FacilityKey};
 pub use facility::Facility;
