@@ -155,7 +155,7 @@ impl Token {
     /// Ends when it is time to stop.
     pub async fn stopped(&self) {
         // A node that is gone with all its handles counts as stopped: nobody is left who could tell.
-        let mut waits: Vec<_> = self.0.iter().cloned().collect();
+        let mut waits = self.0.clone();
         let waits = waits
             .iter_mut()
             .map(|stop| Box::pin(async { drop(stop.wait_for(|stop| *stop).await) }));

@@ -26,7 +26,9 @@ pub use target::*;
 
 /// Fuzz body: whatever a client sends, parsing ends in a request or an error.
 pub fn fuzz_request(data: &[u8]) {
-    let Some((header, body)) = data.split_first_chunk() else { return };
+    let Some((header, body)) = data.split_first_chunk() else {
+        return;
+    };
     let header = RequestHeader::parse(header);
     if let Ok(request) = Request::parse(&header, body) {
         let _ = request.encode(header.stream);
@@ -37,12 +39,22 @@ pub fn fuzz_request(data: &[u8]) {
 
 /// Fuzz body: whatever a server sends, parsing ends in an answer or an error.
 pub fn fuzz_response(data: &[u8]) {
-    let Some((header, body)) = data.split_first_chunk() else { return };
+    let Some((header, body)) = data.split_first_chunk() else {
+        return;
+    };
     if let Ok(header) = AnswerHeader::parse(header)
         && let Ok(answer) = Answer::parse(&header, body)
     {
         let _ = (answer.to_failure(), answer.encode(header.stream));
     }
-    let _ = (ProtocolAnswer::parse(body), LoginAnswer::parse(body), OpenAnswer::parse(body));
-    let _ = (parse_listing(body), Location::parse_all(body), parse_bad_pages(body));
+    let _ = (
+        ProtocolAnswer::parse(body),
+        LoginAnswer::parse(body),
+        OpenAnswer::parse(body),
+    );
+    let _ = (
+        parse_listing(body),
+        Location::parse_all(body),
+        parse_bad_pages(body),
+    );
 }

@@ -1,8 +1,8 @@
 //! Requests, each a struct (spec/xrootd.md §4). Both sides use them: servers parse, clients encode.
 
 use super::{
-    DirlistOptions, FileHandle, Malformed, OpenFlags, PrepareOptions, QueryCode, RequestCode, RequestHeader, StreamId,
-    Target,
+    DirlistOptions, FileHandle, Malformed, OpenFlags, PrepareOptions, QueryCode, RequestCode, RequestHeader,
+    StreamId, Target,
     frame::{text, u16_at, u32_at, u64_at},
 };
 use base::limits::{READV_ELEMENT_BYTES_MAX, READV_ELEMENTS_MAX};
@@ -25,15 +25,27 @@ pub enum Subject {
 
 impl Subject {
     fn parse(handle: FileHandle, body: &[u8]) -> Result<Self, Malformed> {
-        if body.is_empty() { Ok(Self::Handle(handle)) } else { Target::parse(body).map(Self::Path) }
+        if body.is_empty() {
+            Ok(Self::Handle(handle))
+        } else {
+            Target::parse(body).map(Self::Path)
+        }
     }
 
     fn handle(&self) -> FileHandle {
-        if let Self::Handle(handle) = self { *handle } else { FileHandle::default() }
+        if let Self::Handle(handle) = self {
+            *handle
+        } else {
+            FileHandle::default()
+        }
     }
 
     fn body(&self) -> Vec<u8> {
-        if let Self::Path(target) = self { target.to_text().into_bytes() } else { Vec::new() }
+        if let Self::Path(target) = self {
+            target.to_text().into_bytes()
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -67,7 +79,10 @@ pub struct Login {
 
 impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Login").field("username", &self.username).field("pid", &self.pid).finish_non_exhaustive()
+        f.debug_struct("Login")
+            .field("username", &self.username)
+            .field("pid", &self.pid)
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,7 +97,9 @@ pub struct Auth {
 
 impl std::fmt::Debug for Auth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Auth").field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("Auth")
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 
@@ -144,10 +161,17 @@ impl VectorElement {
     /// Parses the 16 bytes of an element.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() != VECTOR_ELEMENT_BYTES {
-            return Err(Malformed::Length { what: "vector element", bytes: bytes.len() as u64 });
+            return Err(Malformed::Length {
+                what: "vector element",
+                bytes: bytes.len() as u64,
+            });
         }
         let length = length(bytes, 4, "vector element length")?;
-        Ok(Self { handle: handle(bytes, 0), length, offset: offset(bytes, 8)? })
+        Ok(Self {
+            handle: handle(bytes, 0),
+            length,
+            offset: offset(bytes, 8)?,
+        })
     }
 
     /// The 16 bytes of the element.
@@ -337,7 +361,10 @@ pub enum FattrAction {
 
 /// A request with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant has the doc of its struct or of its request code")]
+#[expect(
+    missing_docs,
+    reason = "each variant has the doc of its struct or of its request code"
+)]
 pub enum Request {
     Protocol(Protocol),
     Login(Login),
@@ -380,7 +407,10 @@ impl RequestHeader {
     /// Whether the body is file data, which is not handed to [`Request::parse`] but streamed.
     #[must_use]
     pub fn is_data_body(&self) -> bool {
-        matches!(self.request_code(), Some(RequestCode::Write | RequestCode::Pgwrite))
+        matches!(
+            self.request_code(),
+            Some(RequestCode::Write | RequestCode::Pgwrite)
+        )
     }
 }
 
@@ -388,22 +418,28 @@ impl Request {
     /// Parses the arguments. `body` is the whole body, or empty for a [`RequestHeader::is_data_body`].
     pub fn parse(header: &RequestHeader, body: &[u8]) -> Result<Self, Malformed> {
         let p = &header.params;
-        let code = header.request_code().ok_or(Malformed::UnknownRequest(header.code))?;
+        let code = header
+            .request_code()
+            .ok_or(Malformed::UnknownRequest(header.code))?;
         Ok(match code {
-            RequestCode::Protocol => {
-                Self::Protocol(Protocol { client_version: u32_at(p, 0), flags: p[4], expect: p[5] })
-            }
+            RequestCode::Protocol => Self::Protocol(Protocol {
+                client_version: u32_at(p, 0),
+                flags: p[4],
+                expect: p[5],
+            }),
             RequestCode::Login => Self::Login(Login {
                 pid: u32_at(p, 0) as i32,
-                username: String::from_utf8_lossy(p[4..12].split(|b| *b == 0).next().unwrap_or(&[])).into_owned(),
+                username: String::from_utf8_lossy(p[4..12].split(|b| *b == 0).next().unwrap_or(&[]))
+                    .into_owned(),
                 ability2: p[12],
                 ability: p[13],
                 capability: p[14],
                 token: text(body, "login token")?.to_owned(),
             }),
-            RequestCode::Auth => {
-                Self::Auth(Auth { kind: [p[12], p[13], p[14], p[15]], credentials: body.to_vec() })
-            }
+            RequestCode::Auth => Self::Auth(Auth {
+                kind: [p[12], p[13], p[14], p[15]],
+                credentials: body.to_vec(),
+            }),
             RequestCode::Open => Self::Open(Open {
                 mode: u16_at(p, 0),
                 flags: OpenFlags(u16_at(p, 2)),
@@ -419,18 +455,24 @@ impl Request {
             | RequestCode::Writev => Self::parse_data(code, header, body)?,
             RequestCode::Close => Self::Close(handle(p, 0)),
             RequestCode::Sync => Self::Sync(handle(p, 0)),
-            RequestCode::Truncate => {
-                Self::Truncate(Truncate { subject: Subject::parse(handle(p, 0), body)?, size: offset(p, 4)? })
-            }
-            RequestCode::Stat => {
-                Self::Stat(Stat { subject: Subject::parse(handle(p, 12), body)?, is_filesystem: p[0] & 1 != 0 })
-            }
-            RequestCode::Statx => {
-                Self::Statx(lines(body, "statx paths")?.iter().map(|line| Target::from_text(line)).collect())
-            }
-            RequestCode::Dirlist => {
-                Self::Dirlist(Dirlist { options: DirlistOptions(p[15]), target: Target::parse(body)? })
-            }
+            RequestCode::Truncate => Self::Truncate(Truncate {
+                subject: Subject::parse(handle(p, 0), body)?,
+                size: offset(p, 4)?,
+            }),
+            RequestCode::Stat => Self::Stat(Stat {
+                subject: Subject::parse(handle(p, 12), body)?,
+                is_filesystem: p[0] & 1 != 0,
+            }),
+            RequestCode::Statx => Self::Statx(
+                lines(body, "statx paths")?
+                    .iter()
+                    .map(|line| Target::from_text(line))
+                    .collect(),
+            ),
+            RequestCode::Dirlist => Self::Dirlist(Dirlist {
+                options: DirlistOptions(p[15]),
+                target: Target::parse(body)?,
+            }),
             RequestCode::Query => Self::Query(Query {
                 code: query_code(u16_at(p, 0))?,
                 handle: handle(p, 4),
@@ -444,10 +486,14 @@ impl Request {
             RequestCode::Rm => Self::Rm(Target::parse(body)?),
             RequestCode::Rmdir => Self::Rmdir(Target::parse(body)?),
             RequestCode::Mv => Self::Mv(Mv::parse(usize::from(u16_at(p, 14)), body)?),
-            RequestCode::Chmod => Self::Chmod(Chmod { mode: u16_at(p, 14), target: Target::parse(body)? }),
-            RequestCode::Locate => {
-                Self::Locate(Locate { options: OpenFlags(u16_at(p, 0)), target: Target::parse(body)? })
-            }
+            RequestCode::Chmod => Self::Chmod(Chmod {
+                mode: u16_at(p, 14),
+                target: Target::parse(body)?,
+            }),
+            RequestCode::Locate => Self::Locate(Locate {
+                options: OpenFlags(u16_at(p, 0)),
+                target: Target::parse(body)?,
+            }),
             RequestCode::Prepare => Self::Prepare(Prepare {
                 options: PrepareOptions(p[0]),
                 is_evict: u16_at(p, 4) & 1 != 0,
@@ -497,8 +543,14 @@ impl Request {
                 is_retry: p[13] & 1 != 0,
                 length: header.body_bytes()? as u32,
             }),
-            RequestCode::Readv => Self::Readv(Readv { elements: elements(body)?, path_id: p[15] }),
-            _ => Self::Writev(Writev { is_sync: p[0] & 1 != 0, elements: elements(body)? }),
+            RequestCode::Readv => Self::Readv(Readv {
+                elements: elements(body)?,
+                path_id: p[15],
+            }),
+            _ => Self::Writev(Writev {
+                is_sync: p[0] & 1 != 0,
+                elements: elements(body)?,
+            }),
         })
     }
 
@@ -547,7 +599,12 @@ impl Request {
             Self::Write(Write { length, .. }) | Self::Pgwrite(Pgwrite { length, .. }) => *length as i32,
             _ => body.len() as i32,
         };
-        let header = RequestHeader { stream, code: self.code().code(), params, length };
+        let header = RequestHeader {
+            stream,
+            code: self.code().code(),
+            params,
+            length,
+        };
         let mut bytes = header.encode().to_vec();
         bytes.extend(body);
         bytes
@@ -676,9 +733,18 @@ impl Mv {
     /// Old and new name are separated by a space; the length of the old one may be given (0: it has no space).
     fn parse(from_bytes: usize, body: &[u8]) -> Result<Self, Malformed> {
         let body = text(body, "mv paths")?;
-        let split = if from_bytes == 0 { body.find(' ') } else { Some(from_bytes) };
-        let at = split.filter(|at| body.as_bytes().get(*at) == Some(&b' ')).ok_or(Malformed::Missing("new name"))?;
-        Ok(Self { from: Target::parse(&body.as_bytes()[..at])?, to: Target::parse(&body.as_bytes()[at + 1..])? })
+        let split = if from_bytes == 0 {
+            body.find(' ')
+        } else {
+            Some(from_bytes)
+        };
+        let at = split
+            .filter(|at| body.as_bytes().get(*at) == Some(&b' '))
+            .ok_or(Malformed::Missing("new name"))?;
+        Ok(Self {
+            from: Target::parse(&body.as_bytes()[..at])?,
+            to: Target::parse(&body.as_bytes()[at + 1..])?,
+        })
     }
 }
 
@@ -689,15 +755,29 @@ impl Fattr {
         let subject = Subject::parse(handle(p, 0), path)?;
         let count = usize::from(p[5]);
         if count > FATTR_NAMES_MAX {
-            return Err(Malformed::TooLong { what: "attribute count", count: count as u64, max: FATTR_NAMES_MAX as u64 });
+            return Err(Malformed::TooLong {
+                what: "attribute count",
+                count: count as u64,
+                max: FATTR_NAMES_MAX as u64,
+            });
         }
         let (names, values) = fattr_names(count, rest)?;
         let action = match p[4] {
             0 => FattrAction::Remove(names),
             1 => FattrAction::Get(names),
-            2 => FattrAction::List { with_values: p[6] & 0x10 != 0 },
-            3 => FattrAction::Set { is_new: p[6] & 1 != 0, pairs: fattr_values(names, values)? },
-            other => return Err(Malformed::UnknownCode { what: "attribute action", value: u32::from(other) }),
+            2 => FattrAction::List {
+                with_values: p[6] & 0x10 != 0,
+            },
+            3 => FattrAction::Set {
+                is_new: p[6] & 1 != 0,
+                pairs: fattr_values(names, values)?,
+            },
+            other => {
+                return Err(Malformed::UnknownCode {
+                    what: "attribute action",
+                    value: u32::from(other),
+                });
+            }
         };
         Ok(Self { subject, action })
     }
@@ -713,13 +793,20 @@ impl Fattr {
         };
         match &self.action {
             FattrAction::Remove(names) | FattrAction::Get(names) => {
-                (p[4], p[5]) = (u8::from(matches!(self.action, FattrAction::Get(_))), names.len() as u8);
-                names.iter().for_each(|text| name(&mut body, text));
+                (p[4], p[5]) = (
+                    u8::from(matches!(self.action, FattrAction::Get(_))),
+                    names.len() as u8,
+                );
+                for text in names {
+                    name(&mut body, text);
+                }
             }
             FattrAction::List { with_values } => (p[4], p[6]) = (2, if *with_values { 0x10 } else { 0 }),
             FattrAction::Set { is_new, pairs } => {
                 (p[4], p[5], p[6]) = (3, pairs.len() as u8, u8::from(*is_new));
-                pairs.iter().for_each(|pair| name(&mut body, &pair.0));
+                for (text, _) in pairs {
+                    name(&mut body, text);
+                }
                 for (_, value) in pairs {
                     body.extend((value.len() as u32).to_be_bytes());
                     body.extend(value);
@@ -735,7 +822,10 @@ fn fattr_names(count: usize, mut rest: &[u8]) -> Result<(Vec<String>, &[u8]), Ma
     let mut names = Vec::with_capacity(count);
     for _ in 0..count {
         let after = rest.get(2..).ok_or(Malformed::Missing("attribute name"))?;
-        let end = after.iter().position(|b| *b == 0).ok_or(Malformed::Missing("end of attribute name"))?;
+        let end = after
+            .iter()
+            .position(|b| *b == 0)
+            .ok_or(Malformed::Missing("end of attribute name"))?;
         if end == 0 {
             return Err(Malformed::Missing("attribute name"));
         }
@@ -753,7 +843,9 @@ fn fattr_values(names: Vec<String>, mut rest: &[u8]) -> Result<Vec<(String, Vec<
             return Err(Malformed::Missing("attribute value"));
         }
         let bytes = length(rest, 0, "attribute value length")? as usize;
-        let value = rest.get(4..4 + bytes).ok_or(Malformed::Missing("attribute value"))?;
+        let value = rest
+            .get(4..4 + bytes)
+            .ok_or(Malformed::Missing("attribute value"))?;
         pairs.push((name, value.to_vec()));
         rest = &rest[4 + bytes..];
     }
@@ -773,25 +865,42 @@ fn handle(bytes: &[u8], at: usize) -> FileHandle {
 /// A length in four bytes that must not be negative.
 fn length(bytes: &[u8], at: usize, what: &'static str) -> Result<u32, Malformed> {
     let value = u32_at(bytes, at) as i32;
-    u32::try_from(value).map_err(|_| Malformed::Negative { what, value: i64::from(value) })
+    u32::try_from(value).map_err(|_| Malformed::Negative {
+        what,
+        value: i64::from(value),
+    })
 }
 
 /// An offset in eight bytes that must not be negative.
 fn offset(bytes: &[u8], at: usize) -> Result<u64, Malformed> {
     let value = u64_at(bytes, at) as i64;
-    u64::try_from(value).map_err(|_| Malformed::Negative { what: "offset", value })
+    u64::try_from(value).map_err(|_| Malformed::Negative {
+        what: "offset",
+        value,
+    })
 }
 
 fn query_code(code: u16) -> Result<QueryCode, Malformed> {
-    QueryCode::from_code(code).ok_or(Malformed::UnknownCode { what: "query code", value: u32::from(code) })
+    QueryCode::from_code(code).ok_or(Malformed::UnknownCode {
+        what: "query code",
+        value: u32::from(code),
+    })
 }
 
 /// Non-empty lines.
 fn lines(body: &[u8], what: &'static str) -> Result<Vec<String>, Malformed> {
-    let lines: Vec<_> = text(body, what)?.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    let lines: Vec<_> = text(body, what)?
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect();
     match lines.len() {
         0 => Err(Malformed::Missing(what)),
-        count if count > PATHS_MAX => Err(Malformed::TooLong { what, count: count as u64, max: PATHS_MAX as u64 }),
+        count if count > PATHS_MAX => Err(Malformed::TooLong {
+            what,
+            count: count as u64,
+            max: PATHS_MAX as u64,
+        }),
         _ => Ok(lines),
     }
 }
@@ -799,14 +908,27 @@ fn lines(body: &[u8], what: &'static str) -> Result<Vec<String>, Malformed> {
 /// The elements of a vector request, each within the announced limits.
 fn elements(body: &[u8]) -> Result<Vec<VectorElement>, Malformed> {
     if body.is_empty() || !body.len().is_multiple_of(VECTOR_ELEMENT_BYTES) {
-        return Err(Malformed::Length { what: "vector", bytes: body.len() as u64 });
+        return Err(Malformed::Length {
+            what: "vector",
+            bytes: body.len() as u64,
+        });
     }
     let count = body.len() / VECTOR_ELEMENT_BYTES;
     if count > READV_ELEMENTS_MAX {
-        return Err(Malformed::TooLong { what: "vector", count: count as u64, max: READV_ELEMENTS_MAX as u64 });
+        return Err(Malformed::TooLong {
+            what: "vector",
+            count: count as u64,
+            max: READV_ELEMENTS_MAX as u64,
+        });
     }
-    let elements = body.chunks_exact(VECTOR_ELEMENT_BYTES).map(VectorElement::parse).collect::<Result<Vec<_>, _>>()?;
-    match elements.iter().find(|element| element.length as usize > READV_ELEMENT_BYTES_MAX) {
+    let elements = body
+        .chunks_exact(VECTOR_ELEMENT_BYTES)
+        .map(VectorElement::parse)
+        .collect::<Result<Vec<_>, _>>()?;
+    match elements
+        .iter()
+        .find(|element| element.length as usize > READV_ELEMENT_BYTES_MAX)
+    {
         Some(element) => Err(Malformed::TooLong {
             what: "vector element",
             count: u64::from(element.length),
