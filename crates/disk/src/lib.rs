@@ -1,1 +1,36 @@
-//! Disk server: partitions, objects, the data path.
+//! Disk server: partitions and the objects on them.
+//!
+//! Plain blocking code over a local file system; no network, no async. A partition is a directory:
+//!
+//! ```text
+//! partition.json          who owns it; the lock that keeps a second daemon out
+//! incoming/ID             an object that is being written
+//! incoming/ID.json        its description, just before the commit
+//! objects/XX/ID           a committed object; XX is the low byte of ID in hex
+//! objects/XX/ID.json      its description
+//! ```
+//!
+//! One rule carries the crash safety: **data never lies in `objects/` without its description.** A commit puts the
+//! description there first and the data second; a removal takes the data first and the description second. So a
+//! description without data is an interrupted step and holds no bytes, while data without a description is damage
+//! that a person must look at. [`Partition::list`] tells all of these apart.
+
+mod copy;
+mod durable;
+pub mod list;
+pub mod partition;
+pub mod reader;
+mod space;
+pub mod writer;
+
+#[cfg(test)]
+mod crash_tests;
+
+pub use list::{Entry, EntryState};
+pub use partition::Partition;
+pub use reader::ObjectReader;
+pub use space::{Limits, Space};
+pub use writer::ObjectWriter;
+
+/// Largest object: 16 TiB, the largest file of ext4. Also keeps every offset far from overflow.
+pub const OBJECT_BYTES_MAX: u64 = 16 << 40;

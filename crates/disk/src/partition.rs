@@ -1,0 +1,408 @@
+//! A partition: a directory with an identity, held by one daemon at a time.
+
+use crate::{
+    OBJECT_BYTES_MAX, durable,
+    list::{self, Entry},
+    reader::ObjectReader,
+    space::{Account, FULL_HINT, Limits, Space},
+    writer::ObjectWriter,
+};
+use base::{ErrorKind, Failure, ObjectId, Result};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use wire::object::ObjectInfo;
+
+/// Version of the identity file that is written.
+const VERSION: u32 = 1;
+const IDENTITY: &str = "partition.json";
+const IDENTITY_NEW: &str = "partition.json.new";
+const OBJECTS: &str = "objects";
+const INCOMING: &str = "incoming";
+/// An identity is far smaller; a longer file is not one.
+const IDENTITY_BYTES_MAX: u64 = 64 << 10;
+/// Longest name of a partition in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Who a directory belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// Version of this document.
+    pub version: u32,
+    /// The facility.
+    pub facility: String,
+    /// The partition's name in the facility.
+    pub partition: String,
+    /// Made at creation, 32 hex digits: tells a partition from a new one of the same name.
+    pub uuid: String,
+}
+
+/// A partition that this process holds. Cheap to clone; released when the last clone and the last writer are gone.
+#[derive(Debug, Clone)]
+pub struct Partition {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all users of a partition share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) directory: PathBuf,
+    pub(crate) identity: Identity,
+    pub(crate) account: Account,
+    /// Objects with a live writer. A short lock, never held during I/O.
+    writing: Mutex<HashSet<ObjectId>>,
+    /// The lock lives as long as this file is open.
+    _lock: File,
+}
+
+impl Partition {
+    /// Makes an empty directory, or a missing one whose parent exists, into a partition and opens it.
+    pub fn create(directory: &Path, facility: &str, name: &str) -> Result<Self> {
+        check_name(name)?;
+        let context =
+            |cause: &io::Error| Failure::io(format!("create partition in {}", directory.display()), cause);
+        durable::make_directory(directory).map_err(|cause| context(&cause))?;
+        check_empty(directory)?;
+        let identity = Identity {
+            version: VERSION,
+            facility: facility.to_owned(),
+            partition: name.to_owned(),
+            uuid: new_uuid()?,
+        };
+        initialise(directory, &identity).map_err(|cause| context(&cause))?;
+        Self::open(directory, facility)
+    }
+
+    /// Opens the partition in `directory` with the whole file system at its disposal.
+    pub fn open(directory: &Path, facility: &str) -> Result<Self> {
+        Self::open_limited(directory, facility, Limits::default())
+    }
+
+    /// Opens the partition in `directory` within `limits`; never initialises anything.
+    ///
+    /// With a share, the sizes of all objects are summed first.
+    pub fn open_limited(directory: &Path, facility: &str, limits: Limits) -> Result<Self> {
+        let (identity, lock) = read_identity(directory)?;
+        if identity.facility != facility {
+            return Err(Failure::permission(format!(
+                "{} is partition {} of facility {}, not of {facility}",
+                directory.display(),
+                identity.partition,
+                identity.facility
+            ))
+            .hint("mount the right disk, or take this directory out of the configuration"));
+        }
+        take_lock(&lock, directory)?;
+        for name in [OBJECTS, INCOMING] {
+            if !directory.join(name).is_dir() {
+                return Err(Failure::corrupt(format!(
+                    "partition {} has no directory {name}",
+                    directory.display()
+                ))
+                .hint("restore it from a backup, or check the file system"));
+            }
+        }
+        let used = match limits.share_bytes {
+            Some(_) => list::used_bytes(directory)?,
+            None => 0,
+        };
+        Ok(Self {
+            shared: Arc::new(Shared {
+                account: Account::new(directory, limits, used),
+                directory: directory.to_owned(),
+                identity,
+                writing: Mutex::default(),
+                _lock: lock,
+            }),
+        })
+    }
+
+    /// Who this directory belongs to.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.shared.identity
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.shared.directory
+    }
+
+    /// Room that is left.
+    pub fn space(&self) -> Result<Space> {
+        self.shared.account.space()
+    }
+
+    /// Begins a new object. Bytes that an earlier daemon left of it are thrown away.
+    ///
+    /// Fails with [`ErrorKind::Exists`] if it is complete and with [`ErrorKind::Busy`] if it is being written.
+    pub fn create_object(&self, object: ObjectId) -> Result<ObjectWriter> {
+        ObjectWriter::new(&self.shared, object)
+    }
+
+    /// Begins a new object with the content of `base`, sharing its blocks where the file system can.
+    pub fn create_object_from(&self, object: ObjectId, base: ObjectId) -> Result<ObjectWriter> {
+        let base = self.open_object(base)?;
+        ObjectWriter::from_base(&self.shared, object, base)
+    }
+
+    /// Opens a committed object.
+    pub fn open_object(&self, object: ObjectId) -> Result<ObjectReader> {
+        ObjectReader::open(&self.shared, object)
+    }
+
+    /// Reads a whole object from the medium and compares it with its description.
+    ///
+    /// [`ErrorKind::Corrupt`] names the object, the expected and the found sums.
+    pub fn verify(&self, object: ObjectId) -> Result<ObjectInfo> {
+        let reader = self.open_object(object)?;
+        reader.verify()?;
+        Ok(reader.info().clone())
+    }
+
+    /// Deletes an object and what an earlier daemon left of it; fine if it is not there.
+    ///
+    /// The data goes first: a crash in between leaves a description without data, which holds no bytes and can be told from
+    /// damage. The other order would leave bytes that nobody can identify. Fails with [`ErrorKind::Busy`] while the
+    /// object is being written; open readers keep their bytes.
+    pub fn remove(&self, object: ObjectId) -> Result<()> {
+        let _claim = self.shared.begin_writing(object)?;
+        self.shared.delete(object).map_err(|cause| {
+            Failure::io(
+                format!("remove object {object} from {}", self.shared.name()),
+                &cause,
+            )
+        })
+    }
+
+    /// Everything that lies on the partition, with what is wrong with it; nothing is read but descriptions.
+    pub fn list(&self) -> impl Iterator<Item = Result<Entry>> + use<> {
+        list::entries(Arc::clone(&self.shared))
+    }
+}
+
+impl Shared {
+    pub(crate) fn incoming(&self) -> PathBuf {
+        self.directory.join(INCOMING)
+    }
+
+    pub(crate) fn incoming_data(&self, object: ObjectId) -> PathBuf {
+        self.incoming().join(object.to_string())
+    }
+
+    pub(crate) fn incoming_description(&self, object: ObjectId) -> PathBuf {
+        self.incoming().join(format!("{object}.json"))
+    }
+
+    /// The directory of an object: 256 of them keep each small.
+    pub(crate) fn home(&self, object: ObjectId) -> PathBuf {
+        self.directory
+            .join(OBJECTS)
+            .join(format!("{:02x}", object.0 & 0xff))
+    }
+
+    pub(crate) fn data(&self, object: ObjectId) -> PathBuf {
+        self.home(object).join(object.to_string())
+    }
+
+    pub(crate) fn description(&self, object: ObjectId) -> PathBuf {
+        self.home(object).join(format!("{object}.json"))
+    }
+
+    /// The partition's name, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.identity.partition
+    }
+
+    fn writing(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
+        // A set of numbers is sound after any panic.
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_writing(&self, object: ObjectId) -> bool {
+        self.writing().contains(&object)
+    }
+
+    /// Keeps everybody else from writing or removing `object` until the claim is dropped.
+    pub(crate) fn begin_writing(self: &Arc<Self>, object: ObjectId) -> Result<WriteClaim> {
+        if !self.writing().insert(object) {
+            return Err(Failure::busy(format!(
+                "object {object} on {} is being written",
+                self.name()
+            )));
+        }
+        Ok(WriteClaim {
+            shared: Arc::clone(self),
+            object,
+        })
+    }
+
+    /// Deletes every trace of `object`, data before description.
+    pub(crate) fn delete(&self, object: ObjectId) -> io::Result<()> {
+        let size = fs::metadata(self.data(object)).map_or(0, |data| data.len());
+        let had_data = durable::unlink(&self.data(object))?;
+        if had_data {
+            self.account.release(size);
+        }
+        let was_described = durable::unlink(&self.description(object))?;
+        self.delete_incoming(object)?;
+        if had_data || was_described {
+            durable::sync_directory(&self.home(object))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what was being written. Not synced: if it comes back after a power cut it is a leftover as before.
+    pub(crate) fn delete_incoming(&self, object: ObjectId) -> io::Result<()> {
+        durable::unlink(&self.incoming_data(object))?;
+        durable::unlink(&self.incoming_description(object))?;
+        Ok(())
+    }
+
+    /// An I/O failure while doing `what` with `object`, with the next step where there is one.
+    pub(crate) fn failed(&self, what: &str, object: ObjectId, cause: &io::Error) -> Failure {
+        let failure = Failure::io(format!("{what} object {object} on {}", self.name()), cause);
+        match failure.kind {
+            ErrorKind::NoSpace => failure.hint(FULL_HINT),
+            ErrorKind::Io => failure.hint("the disk may be failing: look at the kernel log"),
+            _ => failure,
+        }
+    }
+}
+
+/// The right to write or remove one object.
+#[derive(Debug)]
+pub(crate) struct WriteClaim {
+    shared: Arc<Shared>,
+    object: ObjectId,
+}
+
+impl Drop for WriteClaim {
+    fn drop(&mut self) {
+        self.shared.writing().remove(&self.object);
+    }
+}
+
+/// Refuses an end of file that no object may have.
+pub(crate) fn check_end(object: ObjectId, offset: u64, length: u64) -> Result<u64> {
+    offset
+        .checked_add(length)
+        .filter(|end| *end <= OBJECT_BYTES_MAX)
+        .ok_or_else(|| {
+            Failure::invalid(format!(
+                "{length} bytes at {offset} of object {object} reach beyond {OBJECT_BYTES_MAX} bytes"
+            ))
+        })
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!(
+        "partition name {name:?} is not 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 . _ -"
+    )))
+}
+
+/// Accepts an empty file system and what an interrupted `create` left; refuses everything else.
+fn check_empty(directory: &Path) -> Result<()> {
+    let entries = |of: &Path| -> Result<Vec<String>> {
+        let failed = |cause: io::Error| Failure::io(format!("list {}", of.display()), &cause);
+        fs::read_dir(of)
+            .map_err(failed)?
+            .map(|entry| Ok(entry.map_err(failed)?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    };
+    for name in entries(directory)? {
+        let is_fresh = match name.as_str() {
+            "lost+found" | IDENTITY_NEW => true,
+            OBJECTS | INCOMING => entries(&directory.join(&name))?.is_empty(),
+            _ => false,
+        };
+        if !is_fresh {
+            return Err(
+                Failure::exists(format!("{} is not empty: it holds {name}", directory.display()))
+                    .hint("name an empty directory, or open the partition that is there"),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Writes the identity last: a directory without it is not a partition yet.
+fn initialise(directory: &Path, identity: &Identity) -> io::Result<()> {
+    durable::make_directory(&directory.join(OBJECTS))?;
+    durable::make_directory(&directory.join(INCOMING))?;
+    let mut text = serde_json::to_vec_pretty(identity)?;
+    text.push(b'\n');
+    let new = directory.join(IDENTITY_NEW);
+    durable::write_synced(&new, &text)?;
+    durable::rename(&new, &directory.join(IDENTITY))?;
+    durable::sync_directory(directory)
+}
+
+fn new_uuid() -> Result<String> {
+    let mut bytes = [0u8; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|cause| Failure::internal(format!("no random bytes for a partition id: {cause}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn read_identity(directory: &Path) -> Result<(Identity, File)> {
+    let path = directory.join(IDENTITY);
+    let failed = |cause: io::Error| {
+        Failure::io(
+            format!("open partition {}: read {IDENTITY}", directory.display()),
+            &cause,
+        )
+        .hint("is the file system mounted? a new partition is made by its own command, never by opening it")
+    };
+    let file = File::open(&path).map_err(failed)?;
+    let mut text = Vec::new();
+    (&file)
+        .take(IDENTITY_BYTES_MAX)
+        .read_to_end(&mut text)
+        .map_err(failed)?;
+    Ok((parse_identity(&text, &path)?, file))
+}
+
+fn parse_identity(text: &[u8], path: &Path) -> Result<Identity> {
+    let identity: Identity = serde_json::from_slice(text)
+        .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", path.display())))?;
+    if identity.version != VERSION {
+        return Err(Failure::unsupported(format!(
+            "{} has version {}, this release reads {VERSION}",
+            path.display(),
+            identity.version
+        )));
+    }
+    Ok(identity)
+}
+
+fn take_lock(lock: &File, directory: &Path) -> Result<()> {
+    flock(lock, FlockOperation::NonBlockingLockExclusive).map_err(|cause| {
+        if cause == rustix::io::Errno::WOULDBLOCK {
+            Failure::busy(format!(
+                "partition {} is served by another process",
+                directory.display()
+            ))
+            .hint("stop the other daemon first")
+        } else {
+            Failure::io(format!("lock partition {}", directory.display()), &cause.into())
+        }
+    })
+}
+
+/// Fuzz body: damaged identities are refused, never a panic.
+pub fn fuzz_identity(data: &[u8]) {
+    let _ = parse_identity(data, Path::new(IDENTITY));
+}

@@ -1,0 +1,173 @@
+//! Reading committed objects.
+
+use crate::partition::Shared;
+use base::{Checksums, Failure, ObjectId, Result};
+use rustix::fs::{Advice, fadvise};
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::FileExt,
+    },
+    sync::Arc,
+};
+use wire::object::ObjectInfo;
+
+/// Bytes read at once when a whole object is summed: large enough to stream from a disk, small enough for its cache.
+const SUM_BUFFER_BYTES: usize = 1 << 20;
+/// A description is far smaller, even with the longest path; a longer file is not one.
+pub(crate) const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
+
+/// A committed object. Several threads may read it at once; it stays readable when it is removed.
+#[derive(Debug)]
+pub struct ObjectReader {
+    shared: Arc<Shared>,
+    file: File,
+    info: ObjectInfo,
+}
+
+impl ObjectReader {
+    pub(crate) fn open(shared: &Arc<Shared>, object: ObjectId) -> Result<Self> {
+        let info = read_description(shared, object)?;
+        let file = File::open(shared.data(object)).map_err(|cause| shared.failed("open", object, &cause))?;
+        let size = file
+            .metadata()
+            .map_err(|cause| shared.failed("open", object, &cause))?
+            .len();
+        if size != info.size {
+            return Err(Failure::corrupt(format!(
+                "object {object} on {} has {size} bytes, its description says {}",
+                shared.name(),
+                info.size
+            )));
+        }
+        Ok(Self {
+            shared: Arc::clone(shared),
+            file,
+            info,
+        })
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.info.size
+    }
+
+    /// Its description.
+    #[must_use]
+    pub fn info(&self) -> &ObjectInfo {
+        &self.info
+    }
+
+    /// Fills `buffer` from `offset` on; returns fewer bytes only at the end of the object.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        read_full(&self.file, buffer, offset)
+            .map_err(|cause| self.shared.failed("read", self.info.object, &cause))
+    }
+
+    /// Reads the object from the medium, not from memory, and compares it with its description.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let object = self.info.object;
+        // A scrub that is answered by the page cache proves nothing about the disk. Advice only: errors do not matter.
+        let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
+        let (size, found) =
+            sum_file(&self.file).map_err(|cause| self.shared.failed("verify", object, &cause))?;
+        let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
+        compare(
+            object,
+            self.shared.name(),
+            (self.info.size, self.info.checksums),
+            (size, found),
+        )
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// For the data path, which sends from the file without copying.
+impl AsFd for ObjectReader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Reads and checks a description: it must be of this facility and of this object.
+pub(crate) fn read_description(shared: &Shared, object: ObjectId) -> Result<ObjectInfo> {
+    let failed = |cause: io::Error| {
+        let failure = shared.failed("open", object, &cause);
+        if failure.kind == base::ErrorKind::NotFound {
+            return Failure::not_found(format!("object {object} is not on {}", shared.name()));
+        }
+        failure
+    };
+    let mut text = Vec::new();
+    File::open(shared.description(object))
+        .map_err(failed)?
+        .take(DESCRIPTION_BYTES_MAX)
+        .read_to_end(&mut text)
+        .map_err(failed)?;
+    let info = ObjectInfo::decode(&text)
+        .map_err(|failure| failure.during(format_args!("object {object} on {}", shared.name())))?;
+    if info.object != object || info.facility != shared.identity.facility {
+        return Err(Failure::corrupt(format!(
+            "description of object {object} on {} is of object {} of facility {}",
+            shared.name(),
+            info.object,
+            info.facility
+        )));
+    }
+    Ok(info)
+}
+
+/// Fails as corrupt unless size and sums are as expected.
+pub(crate) fn compare(
+    object: ObjectId,
+    partition: &str,
+    expected: (u64, Checksums),
+    found: (u64, Checksums),
+) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    let text = |(size, sums): (u64, Checksums)| {
+        format!("{size} bytes, adler32 {}, crc32c {}", sums.adler32, sums.crc32c)
+    };
+    Err(Failure::corrupt(format!(
+        "object {object} on {partition}: expected {}; found {}",
+        text(expected),
+        text(found)
+    )))
+}
+
+/// Fills `buffer` unless the file ends before.
+pub(crate) fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(done)
+}
+
+/// Size and sums of everything that is in `file`.
+pub(crate) fn sum_file(file: &File) -> io::Result<(u64, Checksums)> {
+    let _ = fadvise(file, 0, None, Advice::Sequential);
+    let mut buffer = vec![0; SUM_BUFFER_BYTES];
+    let (mut size, mut sums) = (0, Checksums::EMPTY);
+    loop {
+        let count = read_full(file, &mut buffer, size)?;
+        if count == 0 {
+            return Ok((size, sums));
+        }
+        sums = sums.extend(&buffer[..count]);
+        size += count as u64;
+    }
+}
