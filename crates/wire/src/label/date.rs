@@ -1,4 +1,4 @@
-//! Dates as labels write them: `cyyddd` (`spec/tape.md` §2.6).
+//! Dates as labels write them: `cyyddd` (`spec/tape.md` §2.5).
 
 use base::{Failure, Timestamp};
 use std::fmt;
