@@ -1,0 +1,174 @@
+//! The top of the page: who this is, the figures, and what needs a person.
+
+use super::words::{Tone, age, bar, clock, count, counted, percent, room_bar};
+use base::units::human_bytes;
+use maud::{Markup, html};
+use wire::control::{JobState, RequestState, Status, TapePhase, VolumeState};
+
+/// Lines of the attention list; the rest is counted.
+const ATTENTION_LINES_MAX: usize = 12;
+
+/// Name, version, incarnation, up since.
+pub(super) fn header(status: &Status) -> Markup {
+    html! {
+        header {
+            h1 { (status.name) }
+            dl {
+                div { dt { "Backplane" } dd { (status.version) } }
+                div { dt { "incarnation" } dd { (count(status.incarnation)) } }
+                div {
+                    dt { "up" }
+                    dd title={ "since " (clock(status.now, status.started)) " UTC" } { (age(status.now, status.started)) }
+                }
+                div.root { dt { "door" } dd { code { (status.root) } } }
+                div.now { dt { "UTC" } dd { (time_of_day(status)) } }
+            }
+            span #beat title="live" { "live" }
+        }
+    }
+}
+
+fn time_of_day(status: &Status) -> String {
+    clock(status.now, status.now)
+}
+
+/// The figures that tell at a glance whether the facility is busy, full or behind.
+pub(super) fn tiles(status: &Status) -> Markup {
+    let jobs = |state| status.jobs.iter().filter(|job| job.state == state).count() as u64;
+    let requests = |state| {
+        status
+            .requests
+            .iter()
+            .filter(|request| request.state == state)
+            .count() as u64
+    };
+    let partitions = || status.pools.iter().flat_map(|pool| &pool.partitions);
+    let total: u64 = partitions().map(|partition| partition.total_bytes).sum();
+    let used = total.saturating_sub(partitions().map(|partition| partition.free_bytes).sum());
+    let capacity: u64 = status.volumes.iter().map(|volume| volume.capacity_bytes).sum();
+    let on_tape: u64 = status.volumes.iter().map(|volume| volume.used_bytes).sum();
+    let working = status
+        .drives
+        .iter()
+        .filter(|drive| !matches!(drive.phase, TapePhase::Idle | TapePhase::Stuck))
+        .count();
+    let slots: u64 = status.workers.iter().map(|worker| u64::from(worker.cpus)).sum();
+    let taken: u64 = status
+        .workers
+        .iter()
+        .map(|worker| u64::from(worker.cpus_used))
+        .sum();
+    let files = &status.files;
+    html! {
+        div.tiles {
+            (tile("files", &count(files.files),
+                &format!("{} in {}", human_bytes(files.bytes), counted(files.directories, "dir", "dirs")),
+                html! {}))
+            (tile("online", &format!("{:.0} %", percent(files.online, files.files)),
+                &format!("{} nearline", count(files.nearline)), bar(percent(files.online, files.files), Tone::Busy)))
+            (tile("disk", &human_bytes(used), &format!("of {}", human_bytes(total)), room_bar(percent(used, total))))
+            (tile("tape", &human_bytes(on_tape), &format!("of {}", human_bytes(capacity)), room_bar(percent(on_tape, capacity))))
+            (tile("drives working", &format!("{working} / {}", status.drives.len()),
+                &counted(status.volumes.len() as u64, "volume", "volumes"),
+                bar(percent(working as u64, status.drives.len() as u64), Tone::Good)))
+            (tile("tape queue", &count(status.requests_len),
+                &format!("{} active, {} failed", requests(RequestState::Active), requests(RequestState::Failed)),
+                html! {}))
+            (tile("jobs running", &count(jobs(JobState::Running)),
+                &format!("{} queued, {} held", jobs(JobState::Queued), jobs(JobState::Held)), html! {}))
+            (tile("slots taken", &format!("{taken} / {slots}"), &counted(status.workers.len() as u64, "worker", "workers"),
+                bar(percent(taken, slots), Tone::Good)))
+        }
+    }
+}
+
+fn tile(title: &str, figure: &str, remark: &str, bar: Markup) -> Markup {
+    html! { div.tile { span.title { (title) } b { (figure) } span.remark { (remark) } (bar) } }
+}
+
+/// One thing that a person should look at.
+struct Trouble {
+    thing: String,
+    what: String,
+    command: Option<String>,
+}
+
+/// What needs a person, and the command that deals with it. Nothing when all is well.
+pub(super) fn attention(status: &Status) -> Markup {
+    let troubles = troubles(status);
+    let left = troubles.len().saturating_sub(ATTENTION_LINES_MAX);
+    html! {
+        @if !troubles.is_empty() {
+            section.attention {
+                h2 { "Needs a person" small { (troubles.len()) } }
+                ul {
+                    @for trouble in troubles.iter().take(ATTENTION_LINES_MAX) {
+                        li {
+                            b { (trouble.thing) }
+                            span { (trouble.what) }
+                            @if let Some(command) = &trouble.command { code { (command) } }
+                        }
+                    }
+                    @if left > 0 { li { span { "and " (left) " more" } } }
+                }
+            }
+        }
+    }
+}
+
+fn troubles(status: &Status) -> Vec<Trouble> {
+    let mut troubles = Vec::new();
+    for drive in &status.drives {
+        let stuck = (drive.phase == TapePhase::Stuck).then(|| "is stuck".to_owned());
+        if let Some(what) = drive.trouble.clone().or(stuck) {
+            let command = Some(format!("bp admin drive enable {}", drive.name));
+            troubles.push(Trouble {
+                thing: format!("drive {}", drive.name),
+                what,
+                command,
+            });
+        }
+    }
+    for volume in status
+        .volumes
+        .iter()
+        .filter(|volume| volume.state == VolumeState::Suspect)
+    {
+        let what = volume.reason.clone().unwrap_or_else(|| "is suspect".to_owned());
+        let command = Some(format!("bp admin volume set {} full", volume.vid));
+        troubles.push(Trouble {
+            thing: format!("volume {}", volume.vid),
+            what,
+            command,
+        });
+    }
+    for pool in &status.pools {
+        for partition in pool.partitions.iter().filter(|partition| !partition.is_available) {
+            let thing = format!("partition {}/{}", pool.name, partition.name);
+            troubles.push(Trouble {
+                thing,
+                what: "its disk server is not here".to_owned(),
+                command: None,
+            });
+        }
+    }
+    for request in status
+        .requests
+        .iter()
+        .filter(|request| request.state == RequestState::Failed)
+    {
+        let what = format!(
+            "{} of {}: {}",
+            request.kind.as_str(),
+            request.path,
+            request.reason
+        );
+        let command = Some(format!("bp admin request retry {}", request.id));
+        troubles.push(Trouble {
+            thing: format!("request {}", request.id),
+            what,
+            command,
+        });
+    }
+    troubles
+}

@@ -1,0 +1,144 @@
+//! Renders the example; the result can be looked at in `target/console.html`.
+
+use super::*;
+use base::Timestamp;
+use wire::control::{JobExit, JobState};
+
+fn text(markup: Markup) -> String {
+    markup.into_string()
+}
+
+#[test]
+fn the_page_shows_everything() {
+    let page = text(page(&example::status(), &example::bill()));
+    let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
+    std::fs::create_dir_all(target).unwrap();
+    std::fs::write(format!("{target}/console.html"), &page).unwrap();
+    for part in [
+        "backplane-lab",
+        "incarnation",
+        "3 d 1 h",
+        "disk3",
+        "not here",
+        "drv4",
+        "unload failed",
+        "BP0034",
+        "suspect",
+        "stream-03.parquet",
+        "waits for 20 GiB",
+        "and 1\u{2009}360 more",
+        "select-run4712",
+        "wall limit",
+        "node02",
+        "not enforced: memory",
+        "production",
+        "bp admin drive enable drv4",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn nothing_is_loaded_from_elsewhere() {
+    let page = text(page(&example::status(), &example::bill()));
+    for foreign in ["<script src", "<link rel=\"stylesheet\"", "@import", "url("] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+}
+
+#[test]
+fn an_empty_facility_says_so() {
+    let mut status = example::status();
+    status.pools.clear();
+    status.drives.clear();
+    status.volumes.clear();
+    status.requests.clear();
+    status.requests_len = 0;
+    status.workers.clear();
+    status.jobs.clear();
+    let page = text(page(&status, &Bill { lines: vec![] }));
+    assert!(!page.contains("Needs a person"));
+    assert_eq!(page.matches("class=\"nothing\"").count(), 7);
+}
+
+/// Puts a text that would run if it were not escaped wherever outside text can be.
+fn hostile() -> (Status, Bill) {
+    const EVIL: &str = "<script>alert(1)</script>\"'&\r\nx";
+    let (mut status, mut bill) = (example::status(), example::bill());
+    let evil = || EVIL.to_owned();
+    let path = || "/<script>alert(1)</script>\"'&".parse().unwrap();
+    status.name = evil();
+    status.version = evil();
+    status.root = evil();
+    for pool in &mut status.pools {
+        pool.name = evil();
+        pool.partitions
+            .iter_mut()
+            .for_each(|partition| partition.name = evil());
+    }
+    for drive in &mut status.drives {
+        (drive.name, drive.library, drive.trouble, drive.path) = (evil(), evil(), Some(evil()), Some(path()));
+    }
+    for volume in &mut status.volumes {
+        (volume.library, volume.reason, volume.drive) = (evil(), Some(evil()), Some(evil()));
+    }
+    for request in &mut status.requests {
+        (request.owner, request.reason, request.path) = (evil(), evil(), path());
+    }
+    for worker in &mut status.workers {
+        (worker.name, worker.not_enforced) = (evil(), vec![evil()]);
+    }
+    for job in &mut status.jobs {
+        (job.owner, job.spec.name, job.spec.command) = (evil(), evil(), vec![evil()]);
+        (job.worker, job.reason) = (Some(evil()), Some(evil()));
+        job.exit = Some(JobExit::NotStarted(base::Failure::io(
+            EVIL,
+            &std::io::Error::other(EVIL),
+        )));
+    }
+    bill.lines.iter_mut().for_each(|line| line.owner = evil());
+    (status, bill)
+}
+
+#[test]
+fn outside_text_is_escaped() {
+    let (status, bill) = hostile();
+    let page = text(page(&status, &bill));
+    assert_eq!(page.matches("<script").count(), 1, "only our own");
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    assert!(!page.contains("\"'&\r"), "quotes are escaped in attributes");
+}
+
+#[test]
+fn an_event_has_no_carriage_return() {
+    let (status, bill) = hostile();
+    assert!(!event_data(&status, &bill).contains('\r'));
+    assert!(event_data(&example::status(), &example::bill()).contains("drv1"));
+}
+
+#[test]
+fn the_page_stays_bounded() {
+    let mut status = example::status();
+    status.jobs = status.jobs.iter().cycle().take(200).cloned().collect();
+    status.requests = status.requests.iter().cycle().take(1000).cloned().collect();
+    status.volumes = status.volumes.iter().cycle().take(1000).cloned().collect();
+    let page = text(page(&status, &example::bill()));
+    assert!(page.len() < 400_000, "{}", page.len());
+    assert!(page.contains("bp volumes") && page.contains("bp jobs"));
+}
+
+#[test]
+fn odd_figures_do_not_break_the_page() {
+    let mut status = example::status();
+    status.now = Timestamp(i64::MIN);
+    status.started = Timestamp(i64::MAX);
+    status
+        .volumes
+        .iter_mut()
+        .for_each(|volume| (volume.live_bytes, volume.capacity_bytes) = (u64::MAX, 0));
+    status.pools[0].partitions[0].free_bytes = status.pools[0].partitions[0].total_bytes + 1;
+    status.drives[0].bytes_done = status.drives[0].bytes_total + 1;
+    status.jobs[0].state = JobState::Running;
+    status.jobs[0].started = Some(Timestamp(i64::MAX));
+    assert!(!text(page(&status, &example::bill())).contains("NaN"));
+}

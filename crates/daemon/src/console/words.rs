@@ -1,0 +1,197 @@
+//! How numbers, times and states are shown.
+
+use base::{Millis, Timestamp, units::human_span};
+use maud::{Markup, html};
+use wire::{
+    control::{JobExit, JobState, RequestInfo, RequestState, TapePhase, VolumeState},
+    http::date::Civil,
+};
+
+/// How a thing is doing; the style sheet has a colour for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Quiet,
+    Busy,
+    Good,
+    Wait,
+    Bad,
+}
+
+impl Tone {
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Self::Quiet => "quiet",
+            Self::Busy => "busy",
+            Self::Good => "good",
+            Self::Wait => "wait",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+/// A state as a small coloured word.
+pub(super) fn tag(word: &str, tone: Tone) -> Markup {
+    html! { span class={ "tag " (tone.class()) } { (word) } }
+}
+
+/// A section with a heading and a remark beside it.
+pub(super) fn section(title: &str, remark: &str, body: Markup) -> Markup {
+    html! {
+        section {
+            h2 { (title) @if !remark.is_empty() { small { (remark) } } }
+            (body)
+        }
+    }
+}
+
+/// What a section says when it has no rows.
+pub(super) fn nothing(text: &str) -> Markup {
+    html! { p.nothing { (text) } }
+}
+
+/// The row that says how many rows are left out, if any, and which command shows them.
+pub(super) fn more(shown: usize, total: u64, command: &str) -> Markup {
+    let left = total.saturating_sub(shown as u64);
+    html! { @if left > 0 { p.nothing { "and " (count(left)) " more: " code { (command) } } } }
+}
+
+/// `part` of `whole` in percent, 0 to 100.
+pub(super) fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        (part as f64 / whole as f64 * 100.0).clamp(0.0, 100.0)
+    }
+}
+
+/// A bar that is filled to `percent`.
+pub(super) fn bar(percent: f64, tone: Tone) -> Markup {
+    html! {
+        span class={ "bar " (tone.class()) } role="img" aria-label={ (format!("{percent:.0} %")) } {
+            i style={ "width:" (format!("{percent:.1}")) "%" } {}
+        }
+    }
+}
+
+/// A bar of room that must not run out.
+pub(super) fn room_bar(used_percent: f64) -> Markup {
+    let tone = match used_percent {
+        97.0.. => Tone::Bad,
+        88.0.. => Tone::Wait,
+        _ => Tone::Busy,
+    };
+    bar(used_percent, tone)
+}
+
+/// A whole number with thin spaces between groups of three.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3 * 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('\u{2009}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 file`, `2 files`.
+pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// The time of day, with the date unless it is the day of `now`; UTC.
+pub(super) fn clock(now: Timestamp, then: Timestamp) -> String {
+    let (
+        today,
+        Civil {
+            year,
+            month,
+            day,
+            hour,
+            minute,
+            second,
+        },
+    ) = (Civil::of(now.seconds()), Civil::of(then.seconds()));
+    if (today.year, today.month, today.day) == (year, month, day) {
+        format!("{hour:02}:{minute:02}:{second:02}")
+    } else if today.year != year {
+        format!("{year:04}-{month:02}-{day:02}")
+    } else {
+        format!("{month:02}-{day:02} {hour:02}:{minute:02}")
+    }
+}
+
+/// How long ago `then` was: `12 s`, `3 min`, `2 h 07 min`, `5 d 3 h`.
+pub(super) fn age(now: Timestamp, then: Timestamp) -> String {
+    span(now - then)
+}
+
+/// A span, coarse enough to be read at a glance.
+pub(super) fn span(span: Millis) -> String {
+    let seconds = span.0.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => human_span(span),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// The word and colour of a drive's phase.
+pub(super) fn phase(phase: TapePhase) -> (&'static str, Tone) {
+    match phase {
+        TapePhase::Idle => ("idle", Tone::Quiet),
+        TapePhase::Loading => ("loading", Tone::Busy),
+        TapePhase::CheckingLabel => ("checking label", Tone::Busy),
+        TapePhase::Locating => ("locating", Tone::Busy),
+        TapePhase::Transferring => ("transferring", Tone::Good),
+        TapePhase::Flushing => ("flushing", Tone::Busy),
+        TapePhase::Unloading => ("unloading", Tone::Busy),
+        TapePhase::Stuck => ("stuck", Tone::Bad),
+    }
+}
+
+/// The colour of a volume's state.
+pub(super) fn volume_tone(state: VolumeState) -> Tone {
+    match state {
+        VolumeState::Blank | VolumeState::Full => Tone::Quiet,
+        VolumeState::Appendable => Tone::Good,
+        VolumeState::Suspect => Tone::Bad,
+    }
+}
+
+/// The word and colour of a queue row.
+pub(super) fn request(request: &RequestInfo) -> (&'static str, Tone) {
+    match request.state {
+        RequestState::Active => ("active", Tone::Good),
+        RequestState::Failed => ("failed", Tone::Bad),
+        RequestState::Queued if request.attempts > 0 => ("retry", Tone::Wait),
+        RequestState::Queued => ("queued", Tone::Quiet),
+    }
+}
+
+/// The colour of a job's state.
+pub(super) fn job_tone(state: JobState) -> Tone {
+    match state {
+        JobState::Held => Tone::Wait,
+        JobState::Queued | JobState::Done | JobState::Cancelled => Tone::Quiet,
+        JobState::Running => Tone::Good,
+        JobState::Archiving => Tone::Busy,
+        JobState::Failed => Tone::Bad,
+    }
+}
+
+/// How a process ended.
+pub(super) fn exit(exit: &JobExit) -> String {
+    match exit {
+        JobExit::Code(code) => format!("exit {code}"),
+        JobExit::Signal(signal) => format!("signal {signal}"),
+        JobExit::WallLimit => "wall limit".to_owned(),
+        JobExit::NotStarted(failure) => format!("not started: {failure}"),
+        JobExit::OutputFailed(failure) => format!("output: {failure}"),
+        JobExit::Lost => "shepherd lost".to_owned(),
+        JobExit::Cancelled => "cancelled".to_owned(),
+    }
+}
