@@ -1,0 +1,398 @@
+//! Several files as one table, computed by several threads.
+
+use crate::column::{Array, Column, ColumnCache, ParquetFile, Schema, Source};
+use crate::eval::{Compiled, Partial, Worker};
+use crate::fill::Histogram;
+use crate::{Plan, Type};
+use base::{ErrorKind, Failure, Result};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Files of one chain.
+pub const CHAIN_FILES_MAX: usize = 100_000;
+/// Threads of one pass.
+pub const THREADS_MAX: usize = 256;
+/// Row groups that may be finished ahead of the one that is added next: bounds the results that wait.
+const AHEAD_MAX: usize = 256;
+/// How often the caller hears of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Files as one table.
+#[derive(Debug)]
+pub struct Chain {
+    files: Vec<OpenFile>,
+    schema: Schema,
+    entries: u64,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: ParquetFile,
+    /// Index in the file for each column of the schema.
+    columns: Vec<usize>,
+}
+
+/// One unit of work.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    file: usize,
+    row_group: usize,
+    rows: usize,
+}
+
+/// How far a pass is. Every entry counts once, when its row group is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Entries done.
+    pub done: u64,
+    /// Entries of the chain.
+    pub total: u64,
+}
+
+/// How to run a pass.
+pub struct RunOptions<'a> {
+    /// Threads to use; 0 for one per processor.
+    pub threads: usize,
+    /// Where decoded columns are kept.
+    pub cache: &'a ColumnCache,
+}
+
+impl Default for RunOptions<'_> {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            cache: ColumnCache::shared(),
+        }
+    }
+}
+
+/// What a pass gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Histograms in the order of the plan.
+    pub histograms: Vec<Histogram>,
+    /// Arrays in the order of the plan, entries in the order of the chain.
+    pub arrays: Vec<Array>,
+}
+
+impl Chain {
+    /// Opens files whose columns must agree: the same names with the same types.
+    pub fn open(sources: Vec<Arc<dyn Source>>) -> Result<Self> {
+        if sources.is_empty() || sources.len() > CHAIN_FILES_MAX {
+            return Err(Failure::invalid(format!(
+                "chain of {} files; 1 to {CHAIN_FILES_MAX} are possible",
+                sources.len()
+            )));
+        }
+        let files = sources
+            .into_iter()
+            .map(ParquetFile::open)
+            .collect::<Result<Vec<_>>>()?;
+        let mut schema = files[0].schema();
+        let mut open = Vec::with_capacity(files.len());
+        let first = files[0].name().to_owned();
+        let stored: Vec<Type> = (0..schema.columns.len())
+            .map(|column| files[0].stored_type(column))
+            .collect();
+        for file in files {
+            let columns = agree(&mut schema, &stored, &file, &first)?;
+            open.push(OpenFile { file, columns });
+        }
+        let entries = open.iter().map(|open| open.file.entries()).sum();
+        Ok(Self {
+            files: open,
+            schema,
+            entries,
+        })
+    }
+
+    /// The columns.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Rows of all files.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Runs `plan` over all entries.
+    ///
+    /// `progress` is called on this thread several times a second and at the end; if it breaks, the pass stops with a
+    /// failure of kind `Busy` that says cancelled. The result does not depend on the number of threads.
+    pub fn run(
+        &self,
+        mut plan: Plan,
+        options: &RunOptions<'_>,
+        mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Outcome> {
+        if plan.schema != self.schema {
+            return Err(Failure::invalid("plan was made for another n-tuple"));
+        }
+        let compiled = Compiled::new(&mut plan);
+        let run = Run {
+            chain: self,
+            cache: options.cache,
+            compiled: &compiled,
+            columns: plan.column_indices(),
+            tasks: self.tasks(),
+            next: AtomicUsize::new(0),
+            done: AtomicU64::new(0),
+            is_cancelled: AtomicBool::new(false),
+            ordered: Mutex::new(Ordered {
+                waiting: BTreeMap::new(),
+                next: 0,
+                histograms: plan.fills.iter().map(|fill| fill.empty.clone()).collect(),
+                arrays: Vec::new(),
+            }),
+            moved: Condvar::new(),
+        };
+        run.all(options.threads, &mut progress)
+    }
+
+    fn tasks(&self) -> Vec<Task> {
+        let groups = self.files.iter().enumerate().flat_map(|(index, open)| {
+            (0..open.file.row_groups()).map(move |group| Task {
+                file: index,
+                row_group: group,
+                rows: open.file.rows(group),
+            })
+        });
+        groups.filter(|task| task.rows > 0).collect()
+    }
+}
+
+/// Finds the columns of the chain in `file`, and widens their types where `file` has missing values.
+fn agree(schema: &mut Schema, stored: &[Type], file: &ParquetFile, first: &str) -> Result<Vec<usize>> {
+    let own = file.schema();
+    let by_name: HashMap<&str, usize> = own
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(index, column)| (column.name.as_str(), index))
+        .collect();
+    let mut columns = Vec::with_capacity(schema.columns.len());
+    for (column, stored) in schema.columns.iter_mut().zip(stored) {
+        let Some(index) = by_name.get(column.name.as_str()) else {
+            return Err(Failure::invalid(format!(
+                "{}: no usable column {:?}, which {first} has",
+                file.name(),
+                column.name
+            ))
+            .hint("chain files of one kind"));
+        };
+        let found = file.stored_type(*index);
+        if found != *stored {
+            return Err(Failure::invalid(format!(
+                "{}: column {:?} is {}, in {first} it is {}",
+                file.name(),
+                column.name,
+                found.name(),
+                stored.name()
+            ))
+            .hint("chain files of one kind"));
+        }
+        widen(column, own.columns[*index].ty);
+        columns.push(*index);
+    }
+    let known: BTreeSet<&str> = schema.columns.iter().map(|column| column.name.as_str()).collect();
+    if let Some(extra) = own
+        .columns
+        .iter()
+        .find(|column| !known.contains(column.name.as_str()))
+    {
+        return Err(Failure::invalid(format!(
+            "{}: column {:?} is not in {first}",
+            file.name(),
+            extra.name
+        ))
+        .hint("chain files of one kind"));
+    }
+    Ok(columns)
+}
+
+fn widen(column: &mut Column, ty: Type) {
+    if ty == Type::Float {
+        column.ty = Type::Float;
+    }
+}
+
+/// Results that must be added in order.
+struct Ordered {
+    waiting: BTreeMap<usize, Partial>,
+    next: usize,
+    histograms: Vec<Histogram>,
+    arrays: Vec<Array>,
+}
+
+/// One pass.
+struct Run<'a> {
+    chain: &'a Chain,
+    cache: &'a ColumnCache,
+    compiled: &'a Compiled,
+    columns: BTreeSet<usize>,
+    tasks: Vec<Task>,
+    next: AtomicUsize,
+    done: AtomicU64,
+    is_cancelled: AtomicBool,
+    /// Held for an addition only.
+    ordered: Mutex<Ordered>,
+    /// Told when `ordered.next` moves.
+    moved: Condvar,
+}
+
+impl Run<'_> {
+    fn all(self, threads: usize, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Outcome> {
+        let threads = match threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let threads = threads.min(THREADS_MAX).min(self.tasks.len().max(1));
+        let outcome = std::thread::scope(|scope| {
+            // Every thread sends once, so none ever waits for room.
+            let (send, receive) = sync_channel(threads);
+            for _ in 0..threads {
+                let (run, send) = (&self, send.clone());
+                scope.spawn(move || run.thread(&send));
+            }
+            drop(send);
+            self.watch(&receive, threads, progress)
+        });
+        outcome?;
+        let ordered = self.ordered.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Outcome {
+            histograms: ordered.histograms,
+            arrays: self.compiled.whole_arrays(ordered.arrays),
+        })
+    }
+
+    /// Waits for all threads on the thread of the caller, and tells it how far they are.
+    fn watch(
+        &self,
+        receive: &Receiver<Result<()>>,
+        threads: usize,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut first_failure = None;
+        let mut is_broken = false;
+        let mut finished = 0;
+        while finished < threads {
+            match receive.recv_timeout(PROGRESS_INTERVAL) {
+                Ok(result) => {
+                    finished += 1;
+                    if let Err(failure) = result {
+                        self.is_cancelled.store(true, Ordering::Relaxed);
+                        first_failure.get_or_insert(failure);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if progress(self.progress()).is_break() {
+                        is_broken = true;
+                        self.is_cancelled.store(true, Ordering::Relaxed);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        match first_failure {
+            Some(failure) => Err(failure),
+            None if is_broken || progress(self.progress()).is_break() => {
+                Err(Failure::new(ErrorKind::Busy, "cancelled"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            done: self.done.load(Ordering::Relaxed),
+            total: self.chain.entries,
+        }
+    }
+
+    fn thread(&self, send: &SyncSender<Result<()>>) {
+        // A panic here is our bug; the caller gets it as a failure instead of waiting for ever.
+        let result = catch_unwind(AssertUnwindSafe(|| self.work())).unwrap_or_else(|_| {
+            Err(Failure::internal("a kernel thread panicked").hint("report this with the expressions used"))
+        });
+        if result.is_err() {
+            self.is_cancelled.store(true, Ordering::Relaxed);
+        }
+        // The receiver lives until every thread has sent.
+        let _ = send.send(result);
+    }
+
+    fn work(&self) -> Result<()> {
+        let mut worker = Worker::new(self.compiled);
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(task) = self
+                .tasks
+                .get(index)
+                .filter(|_| !self.is_cancelled.load(Ordering::Relaxed))
+            else {
+                break;
+            };
+            let Some(arrays) = self.decode(*task)? else { break };
+            let partial = worker.row_group(&arrays, task.rows, &self.is_cancelled);
+            self.add(index, partial);
+            self.done.fetch_add(task.rows as u64, Ordering::Relaxed);
+        }
+        worker.finish(&mut self.lock().histograms);
+        Ok(())
+    }
+
+    /// The columns of one row group; `None` if the pass was cancelled meanwhile.
+    fn decode(&self, task: Task) -> Result<Option<Vec<Option<Arc<Array>>>>> {
+        let open = &self.chain.files[task.file];
+        let mut arrays = vec![None; self.chain.schema.columns.len()];
+        for column in &self.columns {
+            if self.is_cancelled.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let own = open.columns[*column];
+            let decode = || open.file.read(task.row_group, own);
+            arrays[*column] = Some(
+                self.cache
+                    .get(open.file.identity(), task.row_group, own, decode)?,
+            );
+        }
+        Ok(Some(arrays))
+    }
+
+    /// Adds the result of row group `index` after those of all before it.
+    fn add(&self, index: usize, partial: Partial) {
+        let mut ordered = self.lock();
+        // The thread that holds everybody up is at work, not here: it has the smallest index.
+        while index >= ordered.next + AHEAD_MAX && !self.is_cancelled.load(Ordering::Relaxed) {
+            let waited = self.moved.wait_timeout(ordered, PROGRESS_INTERVAL);
+            ordered = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        ordered.waiting.insert(index, partial);
+        let Ordered {
+            waiting,
+            next,
+            histograms,
+            arrays,
+        } = &mut *ordered;
+        while let Some(partial) = waiting.remove(next) {
+            partial.add_to(histograms, arrays);
+            *next += 1;
+        }
+        self.moved.notify_all();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Ordered> {
+        self.ordered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

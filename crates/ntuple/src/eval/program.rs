@@ -1,0 +1,495 @@
+//! From the graph of a plan to a list of instructions on registers.
+
+use crate::expr::{Binary, Cmp, Graph, Id, Op, Scalar, Type, Unary};
+use std::collections::HashMap;
+
+/// A register or a constant.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Arg<T> {
+    Register(u16),
+    Const(T),
+}
+
+/// What a program computes for its user.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Value {
+    Float(Arg<f64>),
+    Int(Arg<i64>),
+    Mask(Arg<u8>),
+    /// A column, as it is stored.
+    Column(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Instruction {
+    LoadFloat {
+        out: u16,
+        column: usize,
+    },
+    LoadInt {
+        out: u16,
+        column: usize,
+    },
+    LoadMask {
+        out: u16,
+        column: usize,
+    },
+    FloatUnary {
+        op: Unary,
+        out: u16,
+        a: Arg<f64>,
+    },
+    FloatBinary {
+        op: Binary,
+        out: u16,
+        a: Arg<f64>,
+        b: Arg<f64>,
+    },
+    IntUnary {
+        op: Unary,
+        out: u16,
+        a: Arg<i64>,
+    },
+    IntBinary {
+        op: Binary,
+        out: u16,
+        a: Arg<i64>,
+        b: Arg<i64>,
+    },
+    IntToFloat {
+        out: u16,
+        a: Arg<i64>,
+    },
+    MaskToInt {
+        out: u16,
+        a: Arg<u8>,
+    },
+    MaskToFloat {
+        out: u16,
+        a: Arg<u8>,
+    },
+    IsNan {
+        out: u16,
+        a: Arg<f64>,
+    },
+    Not {
+        out: u16,
+        a: Arg<u8>,
+    },
+    And {
+        out: u16,
+        a: Arg<u8>,
+        b: Arg<u8>,
+    },
+    Or {
+        out: u16,
+        a: Arg<u8>,
+        b: Arg<u8>,
+    },
+    CompareFloat {
+        op: Cmp,
+        out: u16,
+        a: Arg<f64>,
+        b: Arg<f64>,
+    },
+    CompareInt {
+        op: Cmp,
+        out: u16,
+        a: Arg<i64>,
+        b: Arg<i64>,
+    },
+    CompareMask {
+        op: Cmp,
+        out: u16,
+        a: Arg<u8>,
+        b: Arg<u8>,
+    },
+    /// A column, or its absolute value, against a constant: no load, no widening.
+    CompareColumn {
+        out: u16,
+        column: usize,
+        is_abs: bool,
+        test: Test,
+    },
+    SelectFloat {
+        out: u16,
+        condition: u16,
+        yes: Arg<f64>,
+        no: Arg<f64>,
+    },
+    SelectInt {
+        out: u16,
+        condition: u16,
+        yes: Arg<i64>,
+        no: Arg<i64>,
+    },
+    SelectMask {
+        out: u16,
+        condition: u16,
+        yes: Arg<u8>,
+        no: Arg<u8>,
+    },
+}
+
+/// A comparison of a value with a constant on its right.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Test {
+    pub(super) relation: Side,
+    pub(super) constant: f64,
+    /// The constant for 32-bit values: see [`Test::new`].
+    pub(super) nearest: f32,
+}
+
+/// The relation of the value to the constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+impl Test {
+    /// For 32-bit x and any c, `x < c` is `x < up(c)` and `x <= c` is `x <= down(c)`, where `up` and `down` are the
+    /// 32-bit neighbours of c: no 32-bit number lies between c and its neighbour.
+    fn new(relation: Side, constant: f64) -> Self {
+        let near = constant as f32;
+        let nearest = match relation {
+            Side::Less | Side::GreaterEqual if f64::from(near) < constant => near.next_up(),
+            Side::LessEqual | Side::Greater if f64::from(near) > constant => near.next_down(),
+            _ => near,
+        };
+        Self {
+            relation,
+            constant,
+            nearest,
+        }
+    }
+}
+
+/// Instructions, and the registers of each kind that they use.
+#[derive(Debug, Default)]
+pub(super) struct Program {
+    pub(super) instructions: Vec<Instruction>,
+    pub(super) floats: usize,
+    pub(super) ints: usize,
+    pub(super) masks: usize,
+}
+
+/// Registers that are free again, and how many there are.
+#[derive(Default)]
+struct Bank {
+    free: Vec<u16>,
+    count: u16,
+}
+
+impl Bank {
+    fn take(&mut self) -> u16 {
+        self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+}
+
+struct Compiler<'a> {
+    graph: &'a Graph,
+    program: Program,
+    /// Uses that are still to come.
+    uses: HashMap<Id, u32>,
+    registers: HashMap<Id, u16>,
+    floats: Bank,
+    ints: Bank,
+    masks: Bank,
+}
+
+/// Compiles the values `roots`; their registers hold until the end of the program.
+pub(super) fn compile(graph: &Graph, roots: &[Id]) -> (Program, Vec<Value>) {
+    let mut compiler = Compiler {
+        graph,
+        program: Program::default(),
+        uses: HashMap::new(),
+        registers: HashMap::new(),
+        floats: Bank::default(),
+        ints: Bank::default(),
+        masks: Bank::default(),
+    };
+    let mut needed = vec![false; graph.len()];
+    for root in roots {
+        // A column is used where it is stored: no instruction.
+        if !matches!(graph.node(*root).op, Op::Column(_)) {
+            compiler.need(*root, &mut needed);
+        }
+    }
+    for index in (0..needed.len()).rev() {
+        if needed[index] {
+            let id = Id(index as u32);
+            compiler
+                .arguments(id)
+                .into_iter()
+                .for_each(|argument| compiler.need(argument, &mut needed));
+        }
+    }
+    for index in (0..needed.len()).filter(|index| needed[*index]) {
+        compiler.emit(Id(index as u32));
+    }
+    let values = roots.iter().map(|root| compiler.value(*root)).collect();
+    let mut program = compiler.program;
+    (program.floats, program.ints, program.masks) = (
+        compiler.floats.count.into(),
+        compiler.ints.count.into(),
+        compiler.masks.count.into(),
+    );
+    (program, values)
+}
+
+impl Compiler<'_> {
+    fn need(&mut self, id: Id, needed: &mut [bool]) {
+        needed[id.index()] = true;
+        *self.uses.entry(id).or_insert(0) += 1;
+    }
+
+    /// What the instruction of `id` reads; columns inside fused instructions are not read from registers.
+    fn arguments(&self, id: Id) -> Vec<Id> {
+        if self.fused_compare(id).is_some() {
+            return Vec::new();
+        }
+        match self.graph.node(id).op {
+            Op::Const(_) | Op::Column(_) => Vec::new(),
+            Op::Unary(Unary::ToFloat, a) if matches!(self.graph.node(a).op, Op::Column(_)) => Vec::new(),
+            Op::Unary(_, a) => vec![a],
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![a, b],
+            Op::Select(a, b, c) => vec![a, b, c],
+        }
+    }
+
+    /// `column < constant` and its like, with or without `abs`.
+    fn fused_compare(&self, id: Id) -> Option<(usize, bool, Test)> {
+        let Op::Compare(op, a, b) = self.graph.node(id).op else {
+            return None;
+        };
+        let (side, value, constant) = match (self.graph.node(a).op, self.graph.node(b).op, op) {
+            (_, Op::Const(Scalar::Float(c)), Cmp::Less) => (Side::Less, a, c),
+            (_, Op::Const(Scalar::Float(c)), Cmp::LessEqual) => (Side::LessEqual, a, c),
+            (Op::Const(Scalar::Float(c)), _, Cmp::Less) => (Side::Greater, b, c),
+            (Op::Const(Scalar::Float(c)), _, Cmp::LessEqual) => (Side::GreaterEqual, b, c),
+            _ => return None,
+        };
+        let (column, is_abs) = match self.graph.node(value).op {
+            Op::Unary(Unary::Abs, inner) => (inner, true),
+            _ => (value, false),
+        };
+        match self.graph.node(column).op {
+            Op::Column(column) => Some((column, is_abs, Test::new(side, constant))),
+            Op::Unary(Unary::ToFloat, inner) => match self.graph.node(inner).op {
+                Op::Column(column) => Some((column, is_abs, Test::new(side, constant))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn emit(&mut self, id: Id) {
+        let node = self.graph.node(id);
+        if matches!(node.op, Op::Const(_)) {
+            return;
+        }
+        // The result may not overwrite an argument while it is read, so arguments are freed afterwards.
+        let out = match node.ty {
+            Type::Float => self.floats.take(),
+            Type::Int => self.ints.take(),
+            Type::Bool => self.masks.take(),
+        };
+        let instruction = self.instruction(id, out);
+        self.program.instructions.push(instruction);
+        self.registers.insert(id, out);
+        for argument in self.arguments(id) {
+            self.release(argument);
+        }
+    }
+
+    fn release(&mut self, id: Id) {
+        let Some(uses) = self.uses.get_mut(&id) else {
+            return;
+        };
+        *uses -= 1;
+        if *uses > 0 {
+            return;
+        }
+        let Some(register) = self.registers.get(&id) else {
+            return;
+        };
+        let bank = match self.graph.ty(id) {
+            Type::Float => &mut self.floats,
+            Type::Int => &mut self.ints,
+            Type::Bool => &mut self.masks,
+        };
+        bank.free.push(*register);
+    }
+
+    fn instruction(&self, id: Id, out: u16) -> Instruction {
+        if let Some((column, is_abs, test)) = self.fused_compare(id) {
+            return Instruction::CompareColumn {
+                out,
+                column,
+                is_abs,
+                test,
+            };
+        }
+        let node = self.graph.node(id);
+        match node.op {
+            Op::Column(column) => match node.ty {
+                Type::Float => Instruction::LoadFloat { out, column },
+                Type::Int => Instruction::LoadInt { out, column },
+                Type::Bool => Instruction::LoadMask { out, column },
+            },
+            Op::Unary(op, a) => self.unary(op, out, a),
+            Op::Binary(Binary::And, a, b) if node.ty == Type::Bool => Instruction::And {
+                out,
+                a: self.mask(a),
+                b: self.mask(b),
+            },
+            Op::Binary(_, a, b) if node.ty == Type::Bool => Instruction::Or {
+                out,
+                a: self.mask(a),
+                b: self.mask(b),
+            },
+            Op::Binary(op, a, b) if node.ty == Type::Int => Instruction::IntBinary {
+                op,
+                out,
+                a: self.int(a),
+                b: self.int(b),
+            },
+            Op::Binary(op, a, b) => Instruction::FloatBinary {
+                op,
+                out,
+                a: self.float(a),
+                b: self.float(b),
+            },
+            Op::Compare(op, a, b) => match self.graph.ty(a) {
+                Type::Float => Instruction::CompareFloat {
+                    op,
+                    out,
+                    a: self.float(a),
+                    b: self.float(b),
+                },
+                Type::Int => Instruction::CompareInt {
+                    op,
+                    out,
+                    a: self.int(a),
+                    b: self.int(b),
+                },
+                Type::Bool => Instruction::CompareMask {
+                    op,
+                    out,
+                    a: self.mask(a),
+                    b: self.mask(b),
+                },
+            },
+            Op::Select(c, yes, no) => {
+                let condition = self.register(c);
+                match node.ty {
+                    Type::Float => Instruction::SelectFloat {
+                        out,
+                        condition,
+                        yes: self.float(yes),
+                        no: self.float(no),
+                    },
+                    Type::Int => Instruction::SelectInt {
+                        out,
+                        condition,
+                        yes: self.int(yes),
+                        no: self.int(no),
+                    },
+                    Type::Bool => Instruction::SelectMask {
+                        out,
+                        condition,
+                        yes: self.mask(yes),
+                        no: self.mask(no),
+                    },
+                }
+            }
+            Op::Const(_) => unreachable!("constants need no instruction"),
+        }
+    }
+
+    fn unary(&self, op: Unary, out: u16, a: Id) -> Instruction {
+        let argument = self.graph.node(a);
+        match (op, argument.ty, argument.op) {
+            (Unary::ToFloat, _, Op::Column(column)) => Instruction::LoadFloat { out, column },
+            (Unary::ToFloat, Type::Int, _) => Instruction::IntToFloat { out, a: self.int(a) },
+            (Unary::ToFloat, _, _) => Instruction::MaskToFloat { out, a: self.mask(a) },
+            (Unary::ToInt, _, _) => Instruction::MaskToInt { out, a: self.mask(a) },
+            (Unary::Not, _, _) => Instruction::Not { out, a: self.mask(a) },
+            (Unary::IsNan, _, _) => Instruction::IsNan {
+                out,
+                a: self.float(a),
+            },
+            (op, Type::Int, _) => Instruction::IntUnary {
+                op,
+                out,
+                a: self.int(a),
+            },
+            (op, _, _) => Instruction::FloatUnary {
+                op,
+                out,
+                a: self.float(a),
+            },
+        }
+    }
+
+    fn register(&self, id: Id) -> u16 {
+        *self
+            .registers
+            .get(&id)
+            .expect("arguments have smaller numbers and were emitted before")
+    }
+
+    fn float(&self, id: Id) -> Arg<f64> {
+        match self.graph.node(id).op {
+            Op::Const(Scalar::Float(value)) => Arg::Const(value),
+            _ => Arg::Register(self.register(id)),
+        }
+    }
+
+    fn int(&self, id: Id) -> Arg<i64> {
+        match self.graph.node(id).op {
+            Op::Const(Scalar::Int(value)) => Arg::Const(value),
+            _ => Arg::Register(self.register(id)),
+        }
+    }
+
+    fn mask(&self, id: Id) -> Arg<u8> {
+        match self.graph.node(id).op {
+            Op::Const(Scalar::Bool(value)) => Arg::Const(u8::from(value)),
+            _ => Arg::Register(self.register(id)),
+        }
+    }
+
+    fn value(&self, id: Id) -> Value {
+        let node = self.graph.node(id);
+        match (node.op, node.ty) {
+            (Op::Column(column), _) => Value::Column(column),
+            (_, Type::Float) => Value::Float(self.float(id)),
+            (_, Type::Int) => Value::Int(self.int(id)),
+            (_, Type::Bool) => Value::Mask(self.mask(id)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn narrow_tests_answer_as_wide_ones(x: f32, c in prop_oneof![any::<f64>(), any::<f32>().prop_map(f64::from), -3.0..3.0f64]) {
+            let wide = f64::from(x);
+            prop_assert_eq!(x < Test::new(Side::Less, c).nearest, wide < c);
+            prop_assert_eq!(x <= Test::new(Side::LessEqual, c).nearest, wide <= c);
+            prop_assert_eq!(x > Test::new(Side::Greater, c).nearest, wide > c);
+            prop_assert_eq!(x >= Test::new(Side::GreaterEqual, c).nearest, wide >= c);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Registers of one thread, and the interpreter that runs a program on them.
+
+use super::CHUNK_ROWS;
+use super::kernels::{In, Rows, ToFloat, compare_column, load, load_float, map, select, zip};
+use super::program::{Arg, Instruction, Program, Side, Test};
+use crate::column::{Array, with_values};
+use crate::expr::{Binary, Cmp, Unary, float_binary, float_unary, holds, int_binary};
+use std::sync::Arc;
+
+/// Decoded columns of a row group by their index in the schema; those that are not read are missing.
+pub(crate) type Arrays = [Option<Arc<Array>>];
+
+/// Vectors of one chunk each.
+#[derive(Debug, Default)]
+pub(super) struct Registers {
+    floats: Vec<Vec<f64>>,
+    ints: Vec<Vec<i64>>,
+    masks: Vec<Vec<u8>>,
+}
+
+macro_rules! access {
+    ($read:ident, $write:ident, $bank:ident, $ty:ty) => {
+        /// The values of an argument.
+        #[inline(always)]
+        pub(super) fn $read(&self, arg: Arg<$ty>, count: usize) -> In<'_, $ty> {
+            match arg {
+                Arg::Register(register) => In::Slice(&self.$bank[register as usize][..count]),
+                Arg::Const(value) => In::Const(value),
+            }
+        }
+
+        /// Takes a register out of its bank while `compute` writes it and reads others.
+        #[inline(always)]
+        fn $write(&mut self, register: u16, count: usize, compute: impl FnOnce(&Self, &mut [$ty])) {
+            let mut out = std::mem::take(&mut self.$bank[register as usize]);
+            compute(self, &mut out[..count]);
+            self.$bank[register as usize] = out;
+        }
+    };
+}
+
+/// The column of index `column`, which the plan reads.
+#[inline(always)]
+pub(super) fn array(arrays: &Arrays, column: usize) -> &Array {
+    arrays[column]
+        .as_ref()
+        .expect("every column that the plan reads was decoded")
+}
+
+impl Registers {
+    pub(super) fn new(program: &Program) -> Self {
+        Self {
+            floats: vec![vec![0.0; CHUNK_ROWS]; program.floats],
+            ints: vec![vec![0; CHUNK_ROWS]; program.ints],
+            masks: vec![vec![0; CHUNK_ROWS]; program.masks],
+        }
+    }
+
+    access!(float, write_float, floats, f64);
+    access!(int, write_int, ints, i64);
+    access!(mask, write_mask, masks, u8);
+
+    /// Runs all of `program` on the rows of one chunk.
+    #[inline(always)]
+    pub(super) fn run(&mut self, program: &Program, arrays: &Arrays, rows: Rows<'_>) {
+        for instruction in &program.instructions {
+            self.step(*instruction, arrays, rows);
+        }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, instruction: Instruction, arrays: &Arrays, rows: Rows<'_>) {
+        let n = rows.count;
+        match instruction {
+            Instruction::LoadFloat { out, column } => {
+                self.write_float(out, n, |_, out| load_float(out, array(arrays, column), rows));
+            }
+            Instruction::LoadInt { out, column } => {
+                self.write_int(out, n, |_, out| load_int(out, array(arrays, column), rows))
+            }
+            Instruction::LoadMask { out, column } => {
+                self.write_mask(out, n, |_, out| load_mask(out, array(arrays, column), rows));
+            }
+            Instruction::FloatUnary { op, out, a } => {
+                self.write_float(out, n, |r, out| unary(op, out, r.float(a, n)))
+            }
+            Instruction::FloatBinary { op, out, a, b } => {
+                self.write_float(out, n, |r, out| binary(op, out, r.float(a, n), r.float(b, n)));
+            }
+            Instruction::IntUnary { op, out, a } => self.write_int(out, n, |r, out| match op {
+                Unary::Neg => map(out, r.int(a, n), i64::wrapping_neg),
+                _ => map(out, r.int(a, n), i64::wrapping_abs),
+            }),
+            Instruction::IntBinary { op, out, a, b } => {
+                self.write_int(out, n, |r, out| integer(op, out, r.int(a, n), r.int(b, n)));
+            }
+            Instruction::IntToFloat { out, a } => {
+                self.write_float(out, n, |r, out| map(out, r.int(a, n), |a| a as f64))
+            }
+            Instruction::MaskToInt { out, a } => {
+                self.write_int(out, n, |r, out| map(out, r.mask(a, n), i64::from))
+            }
+            Instruction::MaskToFloat { out, a } => {
+                self.write_float(out, n, |r, out| map(out, r.mask(a, n), f64::from))
+            }
+            Instruction::IsNan { out, a } => {
+                self.write_mask(out, n, |r, out| map(out, r.float(a, n), |a| u8::from(a.is_nan())));
+            }
+            Instruction::Not { out, a } => {
+                self.write_mask(out, n, |r, out| map(out, r.mask(a, n), |a| a ^ 1))
+            }
+            Instruction::And { out, a, b } => {
+                self.write_mask(out, n, |r, out| {
+                    zip(out, r.mask(a, n), r.mask(b, n), |a, b| a & b)
+                });
+            }
+            Instruction::Or { out, a, b } => {
+                self.write_mask(out, n, |r, out| {
+                    zip(out, r.mask(a, n), r.mask(b, n), |a, b| a | b)
+                });
+            }
+            Instruction::CompareFloat { op, out, a, b } => {
+                self.write_mask(out, n, |r, out| relate(op, out, r.float(a, n), r.float(b, n)));
+            }
+            Instruction::CompareInt { op, out, a, b } => {
+                self.write_mask(out, n, |r, out| relate(op, out, r.int(a, n), r.int(b, n)));
+            }
+            Instruction::CompareMask { op, out, a, b } => {
+                self.write_mask(out, n, |r, out| relate(op, out, r.mask(a, n), r.mask(b, n)));
+            }
+            Instruction::CompareColumn {
+                out,
+                column,
+                is_abs,
+                test,
+            } => {
+                self.write_mask(out, n, |_, out| {
+                    test_column(out, array(arrays, column), rows, is_abs, test)
+                });
+            }
+            Instruction::SelectFloat {
+                out,
+                condition,
+                yes,
+                no,
+            } => self.write_float(out, n, |r, out| {
+                select(
+                    out,
+                    &r.masks[condition as usize][..n],
+                    r.float(yes, n),
+                    r.float(no, n),
+                );
+            }),
+            Instruction::SelectInt {
+                out,
+                condition,
+                yes,
+                no,
+            } => self.write_int(out, n, |r, out| {
+                select(
+                    out,
+                    &r.masks[condition as usize][..n],
+                    r.int(yes, n),
+                    r.int(no, n),
+                );
+            }),
+            Instruction::SelectMask {
+                out,
+                condition,
+                yes,
+                no,
+            } => self.write_mask(out, n, |r, out| {
+                select(
+                    out,
+                    &r.masks[condition as usize][..n],
+                    r.mask(yes, n),
+                    r.mask(no, n),
+                );
+            }),
+        }
+    }
+}
+
+#[inline(always)]
+fn load_int(out: &mut [i64], array: &Array, rows: Rows<'_>) {
+    match array {
+        Array::I32(values) => load(out, values, rows, i64::from),
+        Array::I64(values) => load(out, values, rows, |value| value),
+        Array::Bool(values) => load(out, values, rows, i64::from),
+        // The chain widens the type of the column if any file has missing values, so floats never come here.
+        Array::F32(_) | Array::F64(_) => unreachable!("an integer column was decoded as float"),
+    }
+}
+
+#[inline(always)]
+fn load_mask(out: &mut [u8], array: &Array, rows: Rows<'_>) {
+    match array {
+        Array::Bool(values) => load(out, values, rows, |value| value),
+        array => {
+            with_values!(array, values => load(out, values, rows, |value| u8::from(value.to_float() != 0.0)))
+        }
+    }
+}
+
+/// One loop for each operation that the compiler can make vector code of: the match stands outside the loops.
+#[inline(always)]
+fn unary(op: Unary, out: &mut [f64], a: In<'_, f64>) {
+    match op {
+        Unary::Sqrt => map(out, a, f64::sqrt),
+        Unary::Neg => map(out, a, |a| -a),
+        Unary::Abs => map(out, a, f64::abs),
+        Unary::Floor => map(out, a, f64::floor),
+        Unary::Ceil => map(out, a, f64::ceil),
+        Unary::Round => map(out, a, f64::round_ties_even),
+        // The others are calls of the mathematical library, beside which the match inside the loop costs nothing.
+        op => map(out, a, |a| float_unary(op, a)),
+    }
+}
+
+#[inline(always)]
+fn binary(op: Binary, out: &mut [f64], a: In<'_, f64>, b: In<'_, f64>) {
+    match op {
+        Binary::Add => zip(out, a, b, |a, b| a + b),
+        Binary::Sub => zip(out, a, b, |a, b| a - b),
+        Binary::Mul => zip(out, a, b, |a, b| a * b),
+        Binary::Div => zip(out, a, b, |a, b| a / b),
+        Binary::Min => zip(out, a, b, |a, b| float_binary(Binary::Min, a, b)),
+        Binary::Max => zip(out, a, b, |a, b| float_binary(Binary::Max, a, b)),
+        Binary::Hypot => zip(out, a, b, |a, b| float_binary(Binary::Hypot, a, b)),
+        op => zip(out, a, b, |a, b| float_binary(op, a, b)),
+    }
+}
+
+#[inline(always)]
+fn integer(op: Binary, out: &mut [i64], a: In<'_, i64>, b: In<'_, i64>) {
+    match op {
+        Binary::Add => zip(out, a, b, i64::wrapping_add),
+        Binary::Sub => zip(out, a, b, i64::wrapping_sub),
+        Binary::Mul => zip(out, a, b, i64::wrapping_mul),
+        op => zip(out, a, b, |a, b| int_binary(op, a, b)),
+    }
+}
+
+#[inline(always)]
+fn relate<T: PartialOrd + Copy>(op: Cmp, out: &mut [u8], a: In<'_, T>, b: In<'_, T>) {
+    match op {
+        Cmp::Less => zip(out, a, b, |a, b| u8::from(holds(Cmp::Less, a, b))),
+        Cmp::LessEqual => zip(out, a, b, |a, b| u8::from(holds(Cmp::LessEqual, a, b))),
+        Cmp::Equal => zip(out, a, b, |a, b| u8::from(holds(Cmp::Equal, a, b))),
+        Cmp::NotEqual => zip(out, a, b, |a, b| u8::from(holds(Cmp::NotEqual, a, b))),
+    }
+}
+
+#[inline(always)]
+fn test_column(out: &mut [u8], array: &Array, rows: Rows<'_>, is_abs: bool, test: Test) {
+    let constant = (test.constant, test.nearest);
+    match test.relation {
+        Side::Less => compare_column(out, array, rows, is_abs, constant, |x, c| x < c, |x, c| x < c),
+        Side::LessEqual => compare_column(out, array, rows, is_abs, constant, |x, c| x <= c, |x, c| x <= c),
+        Side::Greater => compare_column(out, array, rows, is_abs, constant, |x, c| x > c, |x, c| x > c),
+        Side::GreaterEqual => {
+            compare_column(out, array, rows, is_abs, constant, |x, c| x >= c, |x, c| x >= c)
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The vector interpreter against the naive one.
+
+use super::naive::evaluate;
+use super::*;
+use crate::column::{Column, Schema};
+use crate::expr::Scalar;
+use crate::plan::HistogramSpec;
+use base::rng::Rng;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn schema() -> Schema {
+    let columns = [
+        ("x", Type::Float),
+        ("y", Type::Float),
+        ("i", Type::Int),
+        ("n", Type::Int),
+        ("m", Type::Float),
+        ("b", Type::Bool),
+    ];
+    Schema {
+        columns: columns
+            .map(|(name, ty)| Column {
+                name: name.to_owned(),
+                ty,
+            })
+            .into(),
+        refused: Vec::new(),
+    }
+}
+
+fn columns(rows: usize, seed: u64) -> Vec<Option<Arc<Array>>> {
+    let mut rng = Rng::new(seed);
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.4,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        1e30,
+        60.0,
+    ];
+    let mut floats = |_| match rng.below(8) {
+        0 => special[rng.below(10) as usize],
+        _ => rng.below(2_000_001) as f64 / 1e5 - 10.0,
+    };
+    let x: Vec<f32> = (0..rows).map(&mut floats).map(|x| x as f32).collect();
+    let y: Vec<f64> = (0..rows).map(&mut floats).collect();
+    let m: Vec<i32> = (0..rows).map(|_| rng.below(7) as i32 - 3).collect();
+    let i: Vec<i32> = (0..rows).map(|_| rng.below(7) as i32 - 3).collect();
+    let n = (0..rows)
+        .map(|_| {
+            if rng.chance(1, 9) {
+                i64::MIN
+            } else {
+                rng.below(100) as i64 - 50
+            }
+        })
+        .collect();
+    let b: Vec<u8> = (0..rows).map(|_| rng.below(2) as u8).collect();
+    [
+        Array::F32(x),
+        Array::F64(y),
+        Array::I32(i),
+        Array::I64(n),
+        Array::I32(m),
+        Array::Bool(b),
+    ]
+    .map(|array| Some(Arc::new(array)))
+    .into()
+}
+
+/// Expressions with a number, and with a truth value, as their result.
+fn expressions() -> (BoxedStrategy<String>, BoxedStrategy<String>) {
+    let number = prop_oneof![
+        Just("x"),
+        Just("y"),
+        Just("i"),
+        Just("n"),
+        Just("m"),
+        Just("b"),
+        Just("2"),
+        Just("0.5"),
+        Just("-3"),
+        Just("2.4"),
+        Just("pi")
+    ]
+    .prop_map(str::to_owned);
+    let relation = prop_oneof![
+        Just("<"),
+        Just("<="),
+        Just(">"),
+        Just(">="),
+        Just("=="),
+        Just("!=")
+    ];
+    let truth = prop_oneof![
+        Just("b".to_owned()),
+        (number.clone(), relation.clone(), number.clone()).prop_map(|(a, r, b)| format!("{a} {r} {b}")),
+        (number.clone(), relation, number.clone()).prop_map(|(a, r, b)| format!("abs({a}) {r} {b}")),
+    ];
+    let number = number.prop_recursive(4, 24, 3, move |inner| {
+        let infix = prop_oneof![Just("+"), Just("-"), Just("*"), Just("/"), Just("%"), Just("**")];
+        let one = prop_oneof![
+            Just("sqrt"),
+            Just("abs"),
+            Just("-"),
+            Just("floor"),
+            Just("ceil"),
+            Just("round"),
+            Just("atan"),
+            Just("exp")
+        ];
+        let two = prop_oneof![
+            Just("min"),
+            Just("max"),
+            Just("hypot"),
+            Just("atan2"),
+            Just("pow")
+        ];
+        let cut = prop_oneof![
+            Just("b"),
+            Just("x < 1"),
+            Just("not (y >= i)"),
+            Just("isnan(x) or n == 3"),
+            Just("b == (i > 0)")
+        ];
+        prop_oneof![
+            (inner.clone(), infix, inner.clone()).prop_map(|(a, op, b)| format!("({a} {op} {b})")),
+            (one, inner.clone()).prop_map(|(f, a)| format!("{f}({a})")),
+            (two, inner.clone(), inner.clone()).prop_map(|(f, a, b)| format!("{f}({a}, {b})")),
+            (cut, inner.clone(), inner).prop_map(|(c, a, b)| format!("where({c}, {a}, {b})")),
+        ]
+    });
+    let truth = truth.prop_recursive(3, 12, 2, |inner| {
+        let infix = prop_oneof![
+            Just("and"),
+            Just("or"),
+            Just("&&"),
+            Just("|"),
+            Just("=="),
+            Just("!=")
+        ];
+        prop_oneof![
+            (inner.clone(), infix, inner.clone()).prop_map(|(a, op, b)| format!("(({a}) {op} ({b}))")),
+            inner.clone().prop_map(|a| format!("(not ({a}))")),
+            (inner.clone(), inner).prop_map(|(a, b)| format!("(b ? ({a}) : ({b}))")),
+        ]
+    });
+    (number.boxed(), truth.boxed())
+}
+
+fn same(array: &Array, row: usize, value: Scalar) -> bool {
+    match (array, value) {
+        (Array::F32(values), Scalar::Float(value)) => same_float(f64::from(values[row]), value),
+        (Array::F64(values), Scalar::Float(value)) => same_float(values[row], value),
+        (Array::I32(values), Scalar::Int(value)) => i64::from(values[row]) == value,
+        (Array::I32(values), Scalar::Float(value)) => f64::from(values[row]) == value,
+        (Array::I64(values), Scalar::Int(value)) => values[row] == value,
+        (Array::Bool(values), Scalar::Bool(value)) => (values[row] == 1) == value,
+        _ => false,
+    }
+}
+
+fn same_float(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+}
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn arrays_are_those_of_the_naive_evaluator(
+        number in expressions().0, truth in expressions().1, cut in expressions().1, rows in 1usize..2500, seed: u64
+    ) {
+        let arrays = columns(rows, seed);
+        let mut plan = Plan::new(&schema());
+        plan.array(&number).unwrap();
+        plan.array(&truth).unwrap();
+        plan.filter(&cut).unwrap();
+        let ids = plan.arrays.clone();
+        let filter = plan.filter.unwrap();
+        let compiled = Compiled::new(&mut plan);
+        let out = Worker::new(&compiled).row_group(&arrays, rows, &NEVER).arrays;
+        let kept: Vec<usize> = (0..rows).filter(|row| evaluate(&plan.graph, filter, &arrays, *row) == Scalar::Bool(true)).collect();
+        for (id, array) in ids.iter().zip(&out) {
+            prop_assert_eq!(array.len(), kept.len());
+            for (index, row) in kept.iter().enumerate() {
+                let expected = evaluate(&plan.graph, *id, &arrays, *row);
+                prop_assert!(same(array, index, expected), "{} {} row {}: {:?}", number, truth, row, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn histograms_are_those_filled_one_by_one(
+        numbers in prop::collection::vec(expressions().0, 1..3),
+        cut in prop::option::of(expressions().1),
+        filter in prop::option::of(expressions().1),
+        weight in prop::option::of(expressions().0),
+        kind in 0usize..3,
+        rows in 1usize..2500,
+        seed: u64,
+    ) {
+        let arrays = columns(rows, seed);
+        let axis = match kind {
+            0 => Axis::regular(10, -5.0, 5.0).unwrap(),
+            1 => Axis::variable(&[-3.0, 0.0, 0.5, 7.0]).unwrap(),
+            _ => Axis::integer(-3, 5).unwrap(),
+        };
+        let mut plan = Plan::new(&schema());
+        if let Some(filter) = &filter {
+            plan.filter(filter).unwrap();
+        }
+        let axes: Vec<_> = numbers.iter().map(|number| (number.clone(), axis.clone())).collect();
+        plan.histogram(HistogramSpec { axes: axes.clone(), cut: cut.clone(), weight: weight.clone() }).unwrap();
+        // A second one with another cut keeps the first cut from being shared.
+        plan.histogram(HistogramSpec { axes, cut: Some("x < y".to_owned()), weight: None }).unwrap();
+        let fills = plan.fills.clone();
+        let filter = plan.filter;
+        let compiled = Compiled::new(&mut plan);
+        let mut worker = Worker::new(&compiled);
+        let partial = worker.row_group(&arrays, rows, &NEVER);
+        let mut found: Vec<_> = fills.iter().map(|fill| fill.empty.clone()).collect();
+        partial.add_to(&mut found, &mut Vec::new());
+        worker.finish(&mut found);
+        for (fill, found) in fills.iter().zip(found) {
+            let mut expected = fill.empty.clone();
+            for row in 0..rows {
+                let of = |id: Id| evaluate(&plan.graph, id, &arrays, row);
+                let float = |id: Id| match of(id) { Scalar::Float(value) => value, other => panic!("{other:?}") };
+                if [filter, fill.cut].into_iter().flatten().all(|id| of(id) == Scalar::Bool(true)) {
+                    let values: Vec<f64> = fill.values.iter().map(|id| float(*id)).collect();
+                    expected.fill(&values, fill.weight.map_or(1.0, float));
+                }
+            }
+            // NaN weights make NaN sums: compare as text.
+            prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+        }
+    }
+}

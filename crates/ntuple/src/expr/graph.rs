@@ -1,0 +1,401 @@
+//! Typed operations without repetition: every distinct value of all expressions of a plan is one node.
+
+use base::{Failure, Result};
+use std::collections::HashMap;
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// True or false.
+    Bool,
+    /// 64-bit integer; wraps around.
+    Int,
+    /// 64-bit floating point.
+    Float,
+}
+
+impl Type {
+    /// The name in error messages and in Python.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Float => "float",
+        }
+    }
+}
+
+/// One value, for constants and for the naive evaluator.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Scalar {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+}
+
+impl Scalar {
+    pub(crate) fn ty(self) -> Type {
+        match self {
+            Self::Bool(_) => Type::Bool,
+            Self::Int(_) => Type::Int,
+            Self::Float(_) => Type::Float,
+        }
+    }
+
+    /// Bits that are equal only for the same value; NaN equals itself.
+    fn key(self) -> u64 {
+        match self {
+            Self::Bool(value) => u64::from(value),
+            Self::Int(value) => value as u64,
+            Self::Float(value) => value.to_bits(),
+        }
+    }
+}
+
+/// A node of a [`Graph`]; arguments have smaller numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id(pub(crate) u32);
+
+impl Id {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Comparisons after `>` and `>=` have been turned round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Cmp {
+    Less,
+    LessEqual,
+    Equal,
+    NotEqual,
+}
+
+/// Operations on one value. The first group works on floats only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Unary {
+    Sqrt,
+    Exp,
+    Log,
+    Log10,
+    Log2,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Floor,
+    Ceil,
+    Round,
+    IsNan,
+    /// On floats or integers.
+    Neg,
+    /// On floats or integers.
+    Abs,
+    /// On truth values.
+    Not,
+    /// Bool or int to float.
+    ToFloat,
+    /// Bool to int.
+    ToInt,
+}
+
+/// Operations on two values of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    /// Floats only.
+    Div,
+    Mod,
+    Min,
+    Max,
+    /// Floats only.
+    Pow,
+    /// Floats only.
+    Atan2,
+    /// Floats only.
+    Hypot,
+    And,
+    Or,
+}
+
+/// What a node computes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Op {
+    Const(Scalar),
+    /// Column of the schema.
+    Column(usize),
+    Unary(Unary, Id),
+    Binary(Binary, Id, Id),
+    Compare(Cmp, Id, Id),
+    Select(Id, Id, Id),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    pub(crate) op: Op,
+    pub(crate) ty: Type,
+}
+
+/// Most distinct values of one plan: hundreds of histograms fit.
+const NODES_MAX: usize = 65_536;
+
+/// What makes two nodes the same: operation, type, arguments or constant bits.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Const(Type, u64),
+    Column(usize),
+    Unary(Unary, Id),
+    Binary(Binary, Id, Id),
+    Compare(Cmp, Id, Id),
+    Select(Id, Id, Id),
+}
+
+/// All values of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    nodes: Vec<Node>,
+    known: HashMap<Key, Id>,
+}
+
+impl Graph {
+    pub(crate) fn node(&self, id: Id) -> Node {
+        self.nodes[id.index()]
+    }
+
+    pub(crate) fn ty(&self, id: Id) -> Type {
+        self.node(id).ty
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn constant(&mut self, value: Scalar) -> Id {
+        self.intern(Key::Const(value.ty(), value.key()), Op::Const(value), value.ty())
+    }
+
+    pub(crate) fn column(&mut self, column: usize, ty: Type) -> Id {
+        self.intern(Key::Column(column), Op::Column(column), ty)
+    }
+
+    pub(crate) fn unary(&mut self, op: Unary, a: Id) -> Id {
+        if let Op::Const(value) = self.node(a).op {
+            return self.constant(apply_unary(op, value));
+        }
+        let ty = match op {
+            Unary::Not | Unary::IsNan => Type::Bool,
+            Unary::ToInt => Type::Int,
+            Unary::Neg | Unary::Abs => self.ty(a),
+            _ => Type::Float,
+        };
+        self.intern(Key::Unary(op, a), Op::Unary(op, a), ty)
+    }
+
+    pub(crate) fn binary(&mut self, op: Binary, a: Id, b: Id) -> Id {
+        debug_assert_eq!(self.ty(a), self.ty(b));
+        if let (Op::Const(x), Op::Const(y)) = (self.node(a).op, self.node(b).op) {
+            return self.constant(apply_binary(op, x, y));
+        }
+        let ty = self.ty(a);
+        self.intern(Key::Binary(op, a, b), Op::Binary(op, a, b), ty)
+    }
+
+    pub(crate) fn compare(&mut self, op: Cmp, a: Id, b: Id) -> Id {
+        debug_assert_eq!(self.ty(a), self.ty(b));
+        if let (Op::Const(x), Op::Const(y)) = (self.node(a).op, self.node(b).op) {
+            return self.constant(Scalar::Bool(compare(op, x, y)));
+        }
+        self.intern(Key::Compare(op, a, b), Op::Compare(op, a, b), Type::Bool)
+    }
+
+    pub(crate) fn select(&mut self, condition: Id, yes: Id, no: Id) -> Id {
+        debug_assert_eq!(self.ty(yes), self.ty(no));
+        match self.node(condition).op {
+            Op::Const(Scalar::Bool(true)) => yes,
+            Op::Const(_) => no,
+            _ => self.intern(
+                Key::Select(condition, yes, no),
+                Op::Select(condition, yes, no),
+                self.ty(yes),
+            ),
+        }
+    }
+
+    /// `a` as a float.
+    pub(crate) fn float(&mut self, a: Id) -> Id {
+        if self.ty(a) == Type::Float {
+            a
+        } else {
+            self.unary(Unary::ToFloat, a)
+        }
+    }
+
+    /// Refuses plans beyond the bound; checked after each expression, whose own size is bound.
+    pub(crate) fn check_size(&self) -> Result<()> {
+        if self.nodes.len() <= NODES_MAX {
+            return Ok(());
+        }
+        Err(
+            Failure::invalid(format!("plan has more than {NODES_MAX} distinct values"))
+                .hint("fill the histograms in several passes"),
+        )
+    }
+
+    fn intern(&mut self, key: Key, op: Op, ty: Type) -> Id {
+        let next = Id(self.nodes.len() as u32);
+        let id = *self.known.entry(key).or_insert(next);
+        if id == next {
+            self.nodes.push(Node { op, ty });
+        }
+        id
+    }
+}
+
+/// `op` of one value. The checker gives every operation the type that it takes.
+pub(crate) fn apply_unary(op: Unary, a: Scalar) -> Scalar {
+    match (op, a) {
+        (Unary::Not, Scalar::Bool(a)) => Scalar::Bool(!a),
+        (Unary::ToInt, Scalar::Bool(a)) => Scalar::Int(i64::from(a)),
+        (Unary::ToFloat, Scalar::Bool(a)) => Scalar::Float(f64::from(u8::from(a))),
+        (Unary::ToFloat, Scalar::Int(a)) => Scalar::Float(a as f64),
+        (Unary::Neg, Scalar::Int(a)) => Scalar::Int(a.wrapping_neg()),
+        (Unary::Abs, Scalar::Int(a)) => Scalar::Int(a.wrapping_abs()),
+        (Unary::IsNan, Scalar::Float(a)) => Scalar::Bool(a.is_nan()),
+        (op, Scalar::Float(a)) => Scalar::Float(float_unary(op, a)),
+        (op, a) => unreachable!("the checker never makes {op:?} of {a:?}"),
+    }
+}
+
+/// Float functions of one argument; the vector kernels call the same.
+#[inline(always)]
+pub(crate) fn float_unary(op: Unary, a: f64) -> f64 {
+    match op {
+        Unary::Sqrt => a.sqrt(),
+        Unary::Exp => a.exp(),
+        Unary::Log => a.ln(),
+        Unary::Log10 => a.log10(),
+        Unary::Log2 => a.log2(),
+        Unary::Sin => a.sin(),
+        Unary::Cos => a.cos(),
+        Unary::Tan => a.tan(),
+        Unary::Asin => a.asin(),
+        Unary::Acos => a.acos(),
+        Unary::Atan => a.atan(),
+        Unary::Sinh => a.sinh(),
+        Unary::Cosh => a.cosh(),
+        Unary::Tanh => a.tanh(),
+        Unary::Floor => a.floor(),
+        Unary::Ceil => a.ceil(),
+        Unary::Round => a.round_ties_even(),
+        Unary::Neg => -a,
+        Unary::Abs => a.abs(),
+        Unary::IsNan | Unary::Not | Unary::ToFloat | Unary::ToInt => a,
+    }
+}
+
+/// `op` of two values of one type.
+pub(crate) fn apply_binary(op: Binary, a: Scalar, b: Scalar) -> Scalar {
+    match (a, b) {
+        (Scalar::Bool(a), Scalar::Bool(b)) => Scalar::Bool(if op == Binary::And { a && b } else { a || b }),
+        (Scalar::Int(a), Scalar::Int(b)) => Scalar::Int(int_binary(op, a, b)),
+        (Scalar::Float(a), Scalar::Float(b)) => Scalar::Float(float_binary(op, a, b)),
+        (a, b) => unreachable!("the checker never makes {op:?} of {a:?} and {b:?}"),
+    }
+}
+
+/// Float functions of two arguments; the vector kernels call the same.
+#[inline(always)]
+pub(crate) fn float_binary(op: Binary, a: f64, b: f64) -> f64 {
+    match op {
+        Binary::Add | Binary::Or => a + b,
+        Binary::Sub => a - b,
+        Binary::Mul | Binary::And => a * b,
+        Binary::Div => a / b,
+        Binary::Mod => float_modulo(a, b),
+        // NaN on either side gives NaN, as NumPy's minimum and maximum.
+        Binary::Min => {
+            if a.is_nan() || a < b {
+                a
+            } else {
+                b
+            }
+        }
+        Binary::Max => {
+            if a.is_nan() || a > b {
+                a
+            } else {
+                b
+            }
+        }
+        Binary::Pow => a.powf(b),
+        Binary::Atan2 => a.atan2(b),
+        Binary::Hypot => (a * a + b * b).sqrt(),
+    }
+}
+
+/// Integer functions of two arguments.
+#[inline(always)]
+pub(crate) fn int_binary(op: Binary, a: i64, b: i64) -> i64 {
+    match op {
+        Binary::Sub => a.wrapping_sub(b),
+        Binary::Mul => a.wrapping_mul(b),
+        Binary::Mod => int_modulo(a, b),
+        Binary::Min => a.min(b),
+        Binary::Max => a.max(b),
+        _ => a.wrapping_add(b),
+    }
+}
+
+/// Remainder with the sign of `b`.
+#[inline(always)]
+fn float_modulo(a: f64, b: f64) -> f64 {
+    let rest = a % b;
+    if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+        rest + b
+    } else {
+        rest
+    }
+}
+
+/// Remainder with the sign of `b`; 0 if `b` is 0, as NumPy.
+#[inline(always)]
+fn int_modulo(a: i64, b: i64) -> i64 {
+    if b == 0 {
+        return 0;
+    }
+    let rest = a.wrapping_rem(b);
+    if rest != 0 && (rest < 0) != (b < 0) {
+        rest + b
+    } else {
+        rest
+    }
+}
+
+/// Whether `a` stands in the relation `op` to `b`.
+pub(crate) fn compare(op: Cmp, a: Scalar, b: Scalar) -> bool {
+    match (a, b) {
+        (Scalar::Float(a), Scalar::Float(b)) => holds(op, a, b),
+        (Scalar::Int(a), Scalar::Int(b)) => holds(op, a, b),
+        (Scalar::Bool(a), Scalar::Bool(b)) => holds(op, a, b),
+        (a, b) => unreachable!("the checker never compares {a:?} with {b:?}"),
+    }
+}
+
+/// Whether `a` stands in the relation `op` to `b`.
+#[inline(always)]
+pub(crate) fn holds<T: PartialOrd>(op: Cmp, a: T, b: T) -> bool {
+    match op {
+        Cmp::Less => a < b,
+        Cmp::LessEqual => a <= b,
+        Cmp::Equal => a == b,
+        Cmp::NotEqual => a != b,
+    }
+}
