@@ -146,16 +146,18 @@ impl Plan {
             if !needed[index] {
                 continue;
             }
-            match self.graph.node(Id(index as u32)).op {
-                Op::Const(_) => {}
+            let arguments: &[Id] = match self.graph.node(Id(index as u32)).op {
+                Op::Const(_) => &[],
                 Op::Column(column) => {
                     columns.insert(column);
+                    &[]
                 }
-                Op::Unary(_, a) => needed[a.index()] = true,
-                Op::Binary(_, a, b) | Op::Compare(_, a, b) => {
-                    [a, b].iter().for_each(|id| needed[id.index()] = true)
-                }
-                Op::Select(a, b, c) => [a, b, c].iter().for_each(|id| needed[id.index()] = true),
+                Op::Unary(_, a) => &[a],
+                Op::Binary(_, a, b) | Op::Compare(_, a, b) => &[a, b],
+                Op::Select(a, b, c) => &[a, b, c],
+            };
+            for argument in arguments {
+                needed[argument.index()] = true;
             }
         }
         columns

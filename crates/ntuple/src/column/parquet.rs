@@ -296,8 +296,12 @@ fn may_be_null(metadata: &ParquetMetaData, leaf: usize, descriptor: &ColumnDescr
     if descriptor.self_type().get_basic_info().repetition() == Repetition::REQUIRED {
         return false;
     }
-    let has_none =
-        |chunk: &ColumnChunkMetaData| chunk.statistics().and_then(|s| s.null_count_opt()) == Some(0);
+    let has_none = |chunk: &ColumnChunkMetaData| {
+        chunk
+            .statistics()
+            .and_then(parquet::file::statistics::Statistics::null_count_opt)
+            == Some(0)
+    };
     !metadata
         .row_groups()
         .iter()

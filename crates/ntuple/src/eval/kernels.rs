@@ -97,6 +97,7 @@ macro_rules! to_float {
     ($($ty:ty),*) => {$(
         impl ToFloat for $ty {
             #[inline(always)]
+            #[allow(clippy::cast_lossless)]
             fn to_float(self) -> f64 { self as f64 }
         }
     )*};

@@ -349,7 +349,7 @@ fn write_mask(out: &mut [u8], value: Value, registers: &Registers, arrays: &Arra
         Value::Column(column) => match array(arrays, column) {
             Array::Bool(values) => load(out, values, rows, |keep| keep),
             array => {
-                with_values!(array, values => load(out, values, rows, |x| u8::from(x.to_float() != 0.0)))
+                with_values!(array, values => load(out, values, rows, |x| u8::from(x.to_float() != 0.0)));
             }
         },
         Value::Float(_) | Value::Int(_) => unreachable!("cuts are truth values"),
@@ -403,7 +403,9 @@ fn fill_all(worker: &mut Worker<'_>, arrays: &Arrays, rows: Rows<'_>, keep: Opti
                 scatter(counters, *stride, indices);
             }
             (Counters::Counts { counters, .. }, _) => {
-                indices.iter().for_each(|index| counters[*index as usize] += 1);
+                for index in indices.iter() {
+                    counters[*index as usize] += 1;
+                }
             }
             (Counters::Weights(sums), Some(weight)) => {
                 let floats = &mut floats[..n];
@@ -479,23 +481,23 @@ fn append(out: &mut Array, value: Value, registers: &Registers, arrays: &Arrays,
     let n = rows.count;
     match (out, value) {
         (Array::F64(out), Value::Float(arg)) => {
-            extend(out, n, 0.0, |out| map(out, registers.float(arg, n), |x| x))
+            extend(out, n, 0.0, |out| map(out, registers.float(arg, n), |x| x));
         }
         (Array::I64(out), Value::Int(arg)) => extend(out, n, 0, |out| map(out, registers.int(arg, n), |x| x)),
         (Array::Bool(out), Value::Mask(arg)) => {
-            extend(out, n, 0, |out| map(out, registers.mask(arg, n), |x| x))
+            extend(out, n, 0, |out| map(out, registers.mask(arg, n), |x| x));
         }
         (out, Value::Column(column)) => match (out, array(arrays, column)) {
             (Array::F32(out), Array::F32(values)) => {
-                extend(out, n, 0.0, |out| load(out, values, rows, |x| x))
+                extend(out, n, 0.0, |out| load(out, values, rows, |x| x));
             }
             (Array::F64(out), Array::F64(values)) => {
-                extend(out, n, 0.0, |out| load(out, values, rows, |x| x))
+                extend(out, n, 0.0, |out| load(out, values, rows, |x| x));
             }
             (Array::I32(out), Array::I32(values)) => extend(out, n, 0, |out| load(out, values, rows, |x| x)),
             (Array::I64(out), Array::I64(values)) => extend(out, n, 0, |out| load(out, values, rows, |x| x)),
             (Array::Bool(out), Array::Bool(values)) => {
-                extend(out, n, 0, |out| load(out, values, rows, |x| x))
+                extend(out, n, 0, |out| load(out, values, rows, |x| x));
             }
             _ => unreachable!("the array was made of the kind of its column"),
         },

@@ -76,13 +76,13 @@ impl Registers {
                 self.write_float(out, n, |_, out| load_float(out, array(arrays, column), rows));
             }
             Instruction::LoadInt { out, column } => {
-                self.write_int(out, n, |_, out| load_int(out, array(arrays, column), rows))
+                self.write_int(out, n, |_, out| load_int(out, array(arrays, column), rows));
             }
             Instruction::LoadMask { out, column } => {
                 self.write_mask(out, n, |_, out| load_mask(out, array(arrays, column), rows));
             }
             Instruction::FloatUnary { op, out, a } => {
-                self.write_float(out, n, |r, out| unary(op, out, r.float(a, n)))
+                self.write_float(out, n, |r, out| unary(op, out, r.float(a, n)));
             }
             Instruction::FloatBinary { op, out, a, b } => {
                 self.write_float(out, n, |r, out| binary(op, out, r.float(a, n), r.float(b, n)));
@@ -95,28 +95,28 @@ impl Registers {
                 self.write_int(out, n, |r, out| integer(op, out, r.int(a, n), r.int(b, n)));
             }
             Instruction::IntToFloat { out, a } => {
-                self.write_float(out, n, |r, out| map(out, r.int(a, n), |a| a as f64))
+                self.write_float(out, n, |r, out| map(out, r.int(a, n), |a| a as f64));
             }
             Instruction::MaskToInt { out, a } => {
-                self.write_int(out, n, |r, out| map(out, r.mask(a, n), i64::from))
+                self.write_int(out, n, |r, out| map(out, r.mask(a, n), i64::from));
             }
             Instruction::MaskToFloat { out, a } => {
-                self.write_float(out, n, |r, out| map(out, r.mask(a, n), f64::from))
+                self.write_float(out, n, |r, out| map(out, r.mask(a, n), f64::from));
             }
             Instruction::IsNan { out, a } => {
                 self.write_mask(out, n, |r, out| map(out, r.float(a, n), |a| u8::from(a.is_nan())));
             }
             Instruction::Not { out, a } => {
-                self.write_mask(out, n, |r, out| map(out, r.mask(a, n), |a| a ^ 1))
+                self.write_mask(out, n, |r, out| map(out, r.mask(a, n), |a| a ^ 1));
             }
             Instruction::And { out, a, b } => {
                 self.write_mask(out, n, |r, out| {
-                    zip(out, r.mask(a, n), r.mask(b, n), |a, b| a & b)
+                    zip(out, r.mask(a, n), r.mask(b, n), |a, b| a & b);
                 });
             }
             Instruction::Or { out, a, b } => {
                 self.write_mask(out, n, |r, out| {
-                    zip(out, r.mask(a, n), r.mask(b, n), |a, b| a | b)
+                    zip(out, r.mask(a, n), r.mask(b, n), |a, b| a | b);
                 });
             }
             Instruction::CompareFloat { op, out, a, b } => {
@@ -135,7 +135,7 @@ impl Registers {
                 test,
             } => {
                 self.write_mask(out, n, |_, out| {
-                    test_column(out, array(arrays, column), rows, is_abs, test)
+                    test_column(out, array(arrays, column), rows, is_abs, test);
                 });
             }
             Instruction::SelectFloat {
@@ -197,7 +197,7 @@ fn load_mask(out: &mut [u8], array: &Array, rows: Rows<'_>) {
     match array {
         Array::Bool(values) => load(out, values, rows, |value| value),
         array => {
-            with_values!(array, values => load(out, values, rows, |value| u8::from(value.to_float() != 0.0)))
+            with_values!(array, values => load(out, values, rows, |value| u8::from(value.to_float() != 0.0)));
         }
     }
 }
@@ -259,7 +259,7 @@ fn test_column(out: &mut [u8], array: &Array, rows: Rows<'_>, is_abs: bool, test
         Side::LessEqual => compare_column(out, array, rows, is_abs, constant, |x, c| x <= c, |x, c| x <= c),
         Side::Greater => compare_column(out, array, rows, is_abs, constant, |x, c| x > c, |x, c| x > c),
         Side::GreaterEqual => {
-            compare_column(out, array, rows, is_abs, constant, |x, c| x >= c, |x, c| x >= c)
+            compare_column(out, array, rows, is_abs, constant, |x, c| x >= c, |x, c| x >= c);
         }
     }
 }
