@@ -1,1 +1,19 @@
-//! Every decision and all durable metadata. No sockets.
+//! Every decision of the facility and all its durable metadata. No sockets, so it runs unchanged in simulation.
+//!
+//! [`Core`] is synchronous and deterministic: it owns the [`Store`](store::Store), takes the time as an argument and
+//! decides. [`Head`] puts it on a thread, commits calls in groups and lets callers wait for changes.
+
+mod account;
+mod apply;
+mod batch;
+mod core;
+mod namespace;
+mod pool;
+mod service;
+mod status;
+pub mod store;
+mod tape;
+
+pub use apply::{Apply, Context, Principal, Topic};
+pub use core::{Core, HeadConfig};
+pub use service::{Clock, Head};

@@ -1,0 +1,74 @@
+//! How a call meets the head: who asks, when, and what its answer depends on.
+
+use crate::Core;
+use base::{Failure, Result, Timestamp};
+use wire::control::Call;
+
+/// On whose behalf a call is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// User name.
+    pub name: String,
+    /// Whether permissions do not bind it: the facility's owner and its rooms.
+    pub is_operator: bool,
+}
+
+impl Principal {
+    /// A room of the facility.
+    pub fn room(name: &str) -> Self {
+        Self { name: name.to_owned(), is_operator: true }
+    }
+
+    /// Refuses anybody who does not run the facility.
+    pub(crate) fn require_operator(&self, what: &str) -> Result<()> {
+        if self.is_operator {
+            return Ok(());
+        }
+        Err(Failure::permission(format!("user {} may not {what}", self.name))
+            .hint("ask the owner of the facility"))
+    }
+}
+
+/// Who makes a call, and when.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Who.
+    pub who: Principal,
+    /// When, by the head's clock.
+    pub now: Timestamp,
+}
+
+/// What a waiting caller is waiting for; a change of it wakes the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// Files became online, archived, lost or removed.
+    Files,
+    /// The tape queue, drives or volumes changed.
+    Tape,
+    /// Jobs or workers changed.
+    Jobs,
+    /// Objects are to be deleted.
+    Removals,
+}
+
+impl Topic {
+    /// All topics, in the order of their bits.
+    pub const ALL: [Self; 4] = [Self::Files, Self::Tape, Self::Jobs, Self::Removals];
+
+    /// Its place in [`Self::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A call that the head carries out.
+///
+/// A refused call leaves nothing behind. A reply is given to the caller only after everything that it says is durable.
+pub trait Apply: Call + Clone {
+    /// What a pending reply waits for.
+    const TOPIC: Topic = Topic::Files;
+
+    /// Decides and changes the catalogue.
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Self::Reply>;
+}

@@ -1,0 +1,223 @@
+//! The calls of people on jobs.
+
+use super::{finish, pin_holder, reason, slots_text};
+use crate::{
+    Apply, Context, Core, Topic,
+    namespace::{Right, find, require, resolve_file},
+    store::{JobFileRole, JobRow, Node},
+    tape,
+};
+use base::{
+    Failure, JobId, Result,
+    limits::{JOB_FILES_MAX, JOBS_WAITING_MAX, NAME_BYTES_MAX},
+};
+use std::collections::HashSet;
+use wire::control::{
+    AwaitJobs, AwaitedJobs, CancelJob, Done, FileState, JobInfo, JobList, JobLog, JobSpec, JobState, JobText, Jobs,
+    Submit, Submitted,
+};
+
+/// Jobs that one listing shows unless they are named.
+const LIST_MAX: usize = 1000;
+
+impl Apply for Submit {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Submitted> {
+        check(&self.spec)?;
+        check_workers(core, &self.spec)?;
+        if core.store.active_jobs_len()? >= JOBS_WAITING_MAX {
+            return Err(Failure::busy(format!("{JOBS_WAITING_MAX} jobs are waiting")).hint("submit again later"));
+        }
+        let inputs = inputs(core, context, &self.spec)?;
+        check_outputs(core, context, &self.spec)?;
+        let job = core.store.insert_job(&context.who.name, &self.spec, context.now)?;
+        for (index, node) in inputs.iter().enumerate() {
+            core.store.put_job_file(job, JobFileRole::Input, index, node.id)?;
+            // Pinned before it is online: nothing can evict it between its recall and the job's start.
+            core.store.put_pin(node.id, &pin_holder(job), None)?;
+            if !node.is_online {
+                tape::request_recall(core, context, node)?;
+            }
+        }
+        if inputs.iter().all(|node| node.is_online) {
+            let mut row = known(core, job)?;
+            row.state = JobState::Queued;
+            core.store.save_job(&row)?;
+        }
+        core.touch(Topic::Jobs);
+        Ok(Submitted { job })
+    }
+}
+
+/// Whether a name may stand in a scratch directory.
+fn is_plain_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && name != "."
+        && name != ".."
+        && !name.contains(|c: char| c == '/' || c.is_control())
+}
+
+fn check(spec: &JobSpec) -> Result<()> {
+    if spec.command.first().is_none_or(String::is_empty) {
+        return Err(Failure::invalid("job has no command").hint("`bp submit … -- PROGRAM ARGUMENT…`"));
+    }
+    if spec.command.iter().chain(spec.environment.values()).any(|text| text.contains('\0')) {
+        return Err(Failure::invalid("command and environment may not contain NUL"));
+    }
+    if let Some(name) = spec.environment.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return Err(Failure::invalid(format!("{name:?} is not a name for an environment variable")));
+    }
+    if spec.resources.cpus == 0 || spec.resources.wall.0 <= 0 {
+        return Err(Failure::invalid("a job needs at least one CPU slot and a wall limit above zero"));
+    }
+    if spec.inputs.len() + spec.outputs.len() > JOB_FILES_MAX {
+        return Err(Failure::invalid(format!("job names more than {JOB_FILES_MAX} files")));
+    }
+    let mut names = HashSet::new();
+    let inputs = spec.inputs.iter().map(|input| &input.name);
+    for name in inputs.chain(spec.outputs.iter().map(|output| &output.name)) {
+        if !is_plain_name(name) {
+            return Err(Failure::invalid(format!("{name:?} is not a plain file name")));
+        }
+        if !names.insert(name) {
+            return Err(Failure::invalid(format!("two files of the job are called {name:?}"))
+                .hint("give one another name: PATH:NAME"));
+        }
+    }
+    Ok(())
+}
+
+fn check_workers(core: &Core, spec: &JobSpec) -> Result<()> {
+    let workers = core.store.workers()?;
+    let wish = spec.resources;
+    let fits = workers.iter().any(|worker| wish.cpus <= worker.cpus && wish.memory_bytes <= worker.memory);
+    if workers.is_empty() || fits {
+        return Ok(());
+    }
+    let cpus = workers.iter().map(|worker| worker.cpus).max().unwrap_or(0);
+    let memory = workers.iter().map(|worker| worker.memory).max().unwrap_or(0);
+    Err(Failure::invalid(format!("no worker has {} CPU slots and {} bytes of memory", wish.cpus, wish.memory_bytes))
+        .hint(format!("the largest has {cpus} slots, {memory} bytes")))
+}
+
+/// All inputs, or why the job cannot ever run.
+fn inputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<Vec<Node>> {
+    let mut nodes = Vec::with_capacity(spec.inputs.len());
+    for input in &spec.inputs {
+        let node = resolve_file(core, &context.who, &input.path).map_err(|failure| failure.during("input"))?;
+        require(&context.who, &node, Right::Read, &input.path)?;
+        match node.state() {
+            FileState::Writing => {
+                return Err(Failure::busy(format!("input {} is being written", input.path))
+                    .hint("submit again when its writer has closed it"));
+            }
+            FileState::Lost => {
+                return Err(Failure::corrupt(format!("input {} has neither replica nor copy", input.path)));
+            }
+            _ => nodes.push(node),
+        }
+    }
+    Ok(nodes)
+}
+
+/// Refuses outputs that could not be stored after hours of work.
+fn check_outputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<()> {
+    for output in &spec.outputs {
+        let path = &output.path;
+        let Some(parent) = path.parent() else {
+            return Err(Failure::invalid("output / is a directory"));
+        };
+        // Missing directories are made when the output is stored.
+        if let Ok(Some(directory)) = find(core, &context.who, &parent) {
+            require(&context.who, &directory, Right::Write, path)?;
+            if let Some(node) = core.store.child(directory.id, path.name())?
+                && node.is_directory()
+            {
+                return Err(Failure::invalid(format!("output {path} is a directory")));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn known(core: &Core, id: JobId) -> Result<JobRow> {
+    core.store.job(id)?.ok_or_else(|| Failure::not_found(format!("job {id} does not exist")))
+}
+
+fn infos(core: &Core, rows: Vec<JobRow>, context: &Context) -> Result<Vec<JobInfo>> {
+    let slots = slots_text(core)?;
+    rows.into_iter().map(|row| Ok(row.info(reason(core, &row, &slots, context.now)?))).collect()
+}
+
+fn named(core: &Core, ids: &[JobId], context: &Context) -> Result<Vec<JobInfo>> {
+    let rows: Result<Vec<_>> = ids.iter().map(|id| known(core, *id)).collect();
+    infos(core, rows?, context)
+}
+
+impl Apply for Jobs {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobList> {
+        if !self.ids.is_empty() {
+            return Ok(JobList { jobs: named(core, &self.ids, context)? });
+        }
+        let rows = if self.active_only {
+            let mut rows = core.store.active_jobs()?;
+            rows.reverse();
+            rows.truncate(LIST_MAX);
+            rows
+        } else {
+            core.store.newest_jobs(LIST_MAX)?
+        };
+        Ok(JobList { jobs: infos(core, rows, context)? })
+    }
+}
+
+impl Apply for AwaitJobs {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<AwaitedJobs> {
+        Ok(AwaitedJobs { jobs: named(core, &self.ids, context)? })
+    }
+}
+
+fn require_owner(job: &JobRow, context: &Context, verb: &str) -> Result<()> {
+    if context.who.is_operator || context.who.name == job.owner {
+        return Ok(());
+    }
+    Err(Failure::permission(format!("user {} may not {verb} job {} of {}", context.who.name, job.id, job.owner)))
+}
+
+impl Apply for CancelJob {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let mut job = known(core, self.job)?;
+        require_owner(&job, context, "cancel")?;
+        match job.state {
+            state if state.is_over() => {
+                return Err(Failure::invalid(format!("job {} is {}", job.id, state.as_str())));
+            }
+            JobState::Running => {
+                job.is_cancelled = true;
+                core.store.save_job(&job)?;
+                core.touch(Topic::Jobs);
+            }
+            _ => {
+                let by = format!("cancelled by {}", context.who.name);
+                finish(core, context, job, JobState::Cancelled, Some(by))?;
+            }
+        }
+        Ok(Done {})
+    }
+}
+
+impl Apply for JobLog {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobText> {
+        let job = known(core, self.job)?;
+        require_owner(&job, context, "read the output of")?;
+        Ok(core.store.job_text(self.job)?.unwrap_or_default())
+    }
+}

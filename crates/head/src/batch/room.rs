@@ -1,0 +1,243 @@
+//! The calls of workers.
+
+use super::{
+    calls::known,
+    finish,
+    plan::{Candidate, Slots, dispatch},
+};
+use crate::{
+    Apply, Context, Core, Principal, Topic,
+    core::CapFor,
+    namespace::{path_of, resolve_file},
+    store::{Charge, JobFileRole, JobRow, WorkerRow},
+    tape,
+};
+use base::{Failure, Millis, Result};
+use std::collections::HashMap;
+use tracing::info;
+use wire::{
+    cap::Access,
+    control::{
+        Done, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState, NextJob,
+        RegisterWorker, WorkerOrders,
+    },
+};
+
+impl Apply for RegisterWorker {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<WorkerOrders> {
+        core.store.put_worker(&WorkerRow {
+            name: self.worker.clone(),
+            cpus: self.cpus,
+            memory: self.memory_bytes,
+            not_enforced: self.not_enforced,
+        })?;
+        core.live.workers.insert(self.worker.clone());
+        for job in running_on(core, &self.worker)? {
+            if !self.runs.contains(&job.run()) {
+                forgotten(core, context, job)?;
+            }
+        }
+        let mut drop = Vec::new();
+        for run in self.runs {
+            if !is_current(core, run, &self.worker)? {
+                drop.push(run);
+            }
+        }
+        core.touch(Topic::Jobs);
+        Ok(WorkerOrders { drop })
+    }
+}
+
+fn running_on(core: &Core, worker: &str) -> Result<Vec<JobRow>> {
+    let mut jobs = core.store.active_jobs()?;
+    jobs.retain(|job| job.state == JobState::Running && job.worker.as_deref() == Some(worker));
+    Ok(jobs)
+}
+
+fn is_current(core: &Core, run: JobRun, worker: &str) -> Result<bool> {
+    Ok(core.store.job(run.job)?.is_some_and(|job| {
+        job.state == JobState::Running && job.run() == run && job.worker.as_deref() == Some(worker)
+    }))
+}
+
+/// A worker does not know a run: it never reached it, or it is lost. What has begun is never begun again unasked.
+fn forgotten(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
+    if job.has_begun {
+        job.exit = Some(JobExit::Lost);
+        let why = format!("run {} was lost by worker {}", job.attempt, job.worker.as_deref().unwrap_or("?"));
+        return finish(core, context, job, JobState::Failed, Some(why));
+    }
+    job.state = JobState::Queued;
+    job.worker = None;
+    job.started = None;
+    core.store.save_job(&job)?;
+    Ok(())
+}
+
+impl Apply for NextJob {
+    const TOPIC: Topic = Topic::Jobs;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobOrders> {
+        let workers = core.store.workers()?;
+        let worker = workers.into_iter().find(|row| row.name == self.worker);
+        let worker = worker.filter(|row| core.live.workers.contains(&row.name)).ok_or_else(|| {
+            Failure::unavailable(format!("worker {} is not registered", self.worker)).hint("register it")
+        })?;
+        start_jobs(core, context, &worker)?;
+        let mut orders = JobOrders::default();
+        for job in running_on(core, &self.worker)? {
+            let run = job.run();
+            if job.is_cancelled && !self.killing.contains(&run) && self.runs.contains(&run) {
+                orders.kill.push(run);
+            } else if !self.runs.contains(&run) {
+                match order(core, context, &job) {
+                    Ok(order) => orders.start.push(order),
+                    Err(failure) => {
+                        finish(core, context, job, JobState::Failed, Some(failure.to_string()))?;
+                    }
+                }
+            }
+        }
+        Ok(orders)
+    }
+}
+
+/// Gives queued jobs to a worker, as far as its slots go.
+fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<()> {
+    let active = core.store.active_jobs()?;
+    let mut busy: HashMap<String, u32> = HashMap::new();
+    let mut slots =
+        Slots { cpus: worker.cpus, cpus_free: worker.cpus, memory: worker.memory, memory_free: worker.memory };
+    let mut queue = Vec::new();
+    for job in active {
+        let wish = job.spec.resources;
+        match job.state {
+            JobState::Running => {
+                if job.worker.as_deref() == Some(&worker.name) {
+                    slots.cpus_free = slots.cpus_free.saturating_sub(wish.cpus);
+                    slots.memory_free = slots.memory_free.saturating_sub(wish.memory_bytes);
+                }
+                *busy.entry(job.owner).or_default() += wish.cpus;
+            }
+            JobState::Queued => queue.push(Candidate {
+                id: job.id,
+                owner: job.owner,
+                cpus: wish.cpus,
+                memory: wish.memory_bytes,
+            }),
+            _ => {}
+        }
+    }
+    for id in dispatch(slots, queue, busy) {
+        let mut job = known(core, id)?;
+        job.state = JobState::Running;
+        job.worker = Some(worker.name.clone());
+        job.has_begun = false;
+        job.attempt += 1;
+        job.started = Some(context.now);
+        core.store.save_job(&job)?;
+        core.touch(Topic::Jobs);
+        info!(job = %id, worker = worker.name, attempt = job.attempt, "job given to worker");
+    }
+    Ok(())
+}
+
+fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
+    let mut inputs = Vec::new();
+    for file in core.store.job_files(job.id, JobFileRole::Input)? {
+        let path = path_of(core, file)?;
+        let lost = || Failure::corrupt(format!("input {path} is not online any more"));
+        let node = core.store.node(file)?.ok_or_else(lost)?;
+        let replica = core.store.online_replica(file)?.ok_or_else(lost)?;
+        let cap = CapFor { access: Access::Read, object: replica.object, file: &node, path: &path };
+        inputs.push(InputSource {
+            url: core.object_url(cap, context.now),
+            size: node.size,
+            checksums: node.checksums.ok_or_else(lost)?,
+        });
+    }
+    let outputs = core.config.root.clone();
+    Ok(JobOrder { run: job.run(), owner: job.owner.clone(), spec: job.spec.clone(), inputs, outputs })
+}
+
+impl Apply for JobStarted {
+    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
+        let mut job = known(core, self.run.job)?;
+        if job.run() == self.run && job.state == JobState::Running && !job.has_begun {
+            job.has_begun = true;
+            core.store.save_job(&job)?;
+            core.touch(Topic::Jobs);
+        }
+        Ok(Done {})
+    }
+}
+
+impl Apply for JobEnded {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let mut job = known(core, self.run.job)?;
+        if job.run() != self.run || job.state != JobState::Running {
+            // Reported before; the answer was lost. Or the run was given up.
+            return Ok(Done {});
+        }
+        let slots = i64::from(job.spec.resources.cpus);
+        let charge = Charge {
+            jobs: 1,
+            cpu: self.usage.cpu,
+            slot_wall: Millis(self.usage.wall.0.saturating_mul(slots)),
+            ..Charge::default()
+        };
+        core.store.charge(&job.owner, &charge)?;
+        core.store.set_job_text(job.id, &self.text)?;
+        job.usage = Some(self.usage);
+        job.exit = Some(self.exit.clone());
+        info!(job = %job.id, exit = ?self.exit, "job ended");
+        match self.exit {
+            JobExit::Code(0) => succeeded(core, context, job)?,
+            JobExit::Cancelled => {
+                finish(core, context, job, JobState::Cancelled, Some("cancelled while it ran".to_owned()))?;
+            }
+            exit => finish(core, context, job, JobState::Failed, Some(explain_exit(&exit)))?,
+        }
+        Ok(Done {})
+    }
+}
+
+/// The process ended well and its outputs are stored: done, or archived first.
+fn succeeded(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
+    let operator = Principal { name: job.owner.clone(), is_operator: true };
+    let on_behalf = Context { who: operator, now: context.now };
+    for (index, output) in job.spec.outputs.iter().enumerate() {
+        let node = match resolve_file(core, &on_behalf.who, &output.path) {
+            Ok(node) => node,
+            Err(failure) => {
+                let why = format!("output {} is not there: {failure}", output.path);
+                return finish(core, context, job, JobState::Failed, Some(why));
+            }
+        };
+        core.store.put_job_file(job.id, JobFileRole::Output, index, node.id)?;
+        if job.spec.archive && !node.is_archived {
+            tape::request_archive(core, &on_behalf, &node)?;
+        }
+    }
+    if job.spec.archive && core.store.job_files_missing(job.id, JobFileRole::Output)? > 0 {
+        job.state = JobState::Archiving;
+        core.store.save_job(&job)?;
+        // The process is over; its inputs may go.
+        core.store.release_pins_of(&super::pin_holder(job.id))?;
+        core.touch(Topic::Jobs);
+        return Ok(());
+    }
+    finish(core, context, job, JobState::Done, None)
+}
+
+fn explain_exit(exit: &JobExit) -> String {
+    match exit {
+        JobExit::Code(code) => format!("exit code {code}"),
+        JobExit::Signal(signal) => format!("ended by signal {signal}"),
+        JobExit::WallLimit => "ran into its wall limit".to_owned(),
+        JobExit::NotStarted(failure) => format!("could not be started: {failure}"),
+        JobExit::OutputFailed(failure) => format!("output was not stored: {failure}"),
+        JobExit::Lost => "its shepherd died: how it ended is not known".to_owned(),
+        JobExit::Cancelled => "cancelled".to_owned(),
+    }
+}

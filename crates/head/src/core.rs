@@ -1,0 +1,133 @@
+//! The head without a thread: catalogue, volatile knowledge, and the topics that a group of calls changed.
+
+use crate::{
+    apply::{Apply, Context, Topic},
+    store::{FacilityRow, Store},
+};
+use base::{Failure, Millis, ObjectId, RequestId, Result, SessionId, Timestamp, Vid};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+use wire::{
+    cap::{Access, Cap, CapKey},
+    control::TapePhase,
+};
+
+/// How long a capability lasts that the head gives to a room: a full cartridge takes half a day to read.
+const CAP_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
+
+/// What the head is told at start.
+#[derive(Clone)]
+pub struct HeadConfig {
+    /// Signs capabilities.
+    pub key: CapKey,
+    /// The data door, `root://host:port`, put in front of the URLs that rooms get.
+    pub root: String,
+    /// Where objects go.
+    pub pool: String,
+}
+
+/// What a drive told us last; lost when the head stops, and told again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DriveLive {
+    pub(crate) loaded: Option<Vid>,
+    pub(crate) phase: Option<TapePhase>,
+    pub(crate) request: Option<RequestId>,
+    pub(crate) bytes_done: u64,
+}
+
+/// Knowledge that is not worth a commit: the rooms tell it again after a start.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) drives: BTreeMap<String, DriveLive>,
+    /// Partitions whose disk server has registered since the head started.
+    pub(crate) partitions: BTreeSet<String>,
+    /// Workers that have registered since the head started.
+    pub(crate) workers: BTreeSet<String>,
+}
+
+/// The head.
+pub struct Core {
+    pub(crate) store: Store,
+    pub(crate) live: Live,
+    pub(crate) config: HeadConfig,
+    pub(crate) facility: FacilityRow,
+    pub(crate) started: Timestamp,
+    touched: [bool; Topic::ALL.len()],
+}
+
+impl Core {
+    /// Makes the catalogue of a new facility.
+    pub fn create(catalogue: &Path, facility: &FacilityRow) -> Result<()> {
+        Store::create(catalogue, facility).map(drop)
+    }
+
+    /// Opens an existing facility. The start is counted; nothing else changes.
+    pub fn open(catalogue: &Path, config: HeadConfig, now: Timestamp) -> Result<Self> {
+        let mut store = Store::open(catalogue)?;
+        store.begin()?;
+        store.next_incarnation()?;
+        store.commit()?;
+        let facility = store.facility()?;
+        Ok(Self { store, live: Live::default(), config, facility, started: now, touched: Default::default() })
+    }
+
+    /// Carries out a call alone and makes it durable: for simulation and tools. Daemons use [`crate::Head`].
+    pub fn call<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
+        self.store.begin()?;
+        let reply = self.apply(context, call);
+        self.store.commit().inspect_err(|_| drop(self.store.rollback()))?;
+        reply
+    }
+
+    /// Carries out a call inside an open group; a refused one leaves nothing behind.
+    pub(crate) fn apply<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
+        self.store.begin_call()?;
+        let reply = call.apply(self, context);
+        self.store.end_call(reply.is_ok())?;
+        reply
+    }
+
+    /// Says that callers who wait for `topic` should look again.
+    pub(crate) fn touch(&mut self, topic: Topic) {
+        self.touched[topic.index()] = true;
+    }
+
+    /// Takes the topics that were touched since the last time.
+    pub(crate) fn take_touched(&mut self) -> [bool; Topic::ALL.len()] {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// The URL by which a room reads or writes one object.
+    pub(crate) fn object_url(&self, cap: CapFor<'_>, now: Timestamp) -> String {
+        let CapFor { access, object, file, path } = cap;
+        let cap = Cap {
+            access,
+            object,
+            file: file.id,
+            size: file.size,
+            checksums: file.checksums.unwrap_or(base::Checksums::EMPTY),
+            expires: now + CAP_LIFETIME,
+        };
+        let signed = self.config.key.sign(&cap);
+        // The path is there for people who read logs: the capability names the object.
+        let path = path.as_str().replace(['?', '#'], "_");
+        format!("{}/{path}?{}={signed}", self.config.root, wire::cap::PARAMETER)
+    }
+
+    /// The session, or why a report about it is refused.
+    pub(crate) fn session(&self, id: SessionId) -> Result<crate::store::SessionRow> {
+        self.store.session(id)?.ok_or_else(|| {
+            Failure::not_found(format!("tape session {id} is over")).hint("ask for the next session")
+        })
+    }
+}
+
+/// What a capability is for.
+pub(crate) struct CapFor<'a> {
+    pub(crate) access: Access,
+    pub(crate) object: ObjectId,
+    pub(crate) file: &'a crate::store::Node,
+    pub(crate) path: &'a base::FilePath,
+}

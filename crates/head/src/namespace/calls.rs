@@ -1,0 +1,137 @@
+//! The calls of people on names.
+
+use super::{Right, make_directory, remove_file, require, resolve, resolve_parent};
+use crate::{Apply, Context, Core, Topic, tape};
+use base::{ErrorKind, Failure, Result, limits::LIST_ENTRIES_MAX};
+use wire::control::{
+    CopyInfo, Done, Entry, FileInfo, List, Listing, Mkdir, Remove, RemoveDirectory, Rename, SetMode, Stat,
+};
+
+impl Apply for Stat {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<FileInfo> {
+        let node = resolve(core, &context.who, &self.path)?;
+        let mut info = FileInfo {
+            entry: node.entry(),
+            replicas: Vec::new(),
+            copies: Vec::new(),
+            pins: Vec::new(),
+            waits: None,
+            path: self.path,
+        };
+        if node.is_directory() {
+            return Ok(info);
+        }
+        for replica in core.store.replicas_of(node.id)? {
+            if replica.state == crate::store::ReplicaState::Online {
+                let pool = core.store.partition_pool(&replica.partition)?.unwrap_or_default();
+                info.replicas.push(format!("{pool}/{}", replica.partition));
+            }
+        }
+        let copies = core.store.copies(node.id)?;
+        info.copies = copies
+            .into_iter()
+            .map(|copy| CopyInfo { vid: copy.vid, fseq: copy.fseq, block: copy.block })
+            .collect();
+        info.pins = core.store.pins(node.id, context.now)?;
+        info.waits = tape::waits(core, node.id, context.now)?;
+        Ok(info)
+    }
+}
+
+impl Apply for List {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Listing> {
+        let node = resolve(core, &context.who, &self.path)?;
+        if !node.is_directory() {
+            return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", self.path)));
+        }
+        require(&context.who, &node, Right::Read, &self.path)?;
+        let nodes = core.store.children(node.id, &self.after, LIST_ENTRIES_MAX)?;
+        let entries: Vec<Entry> = nodes.iter().map(crate::store::Node::entry).collect();
+        Ok(Listing { is_partial: entries.len() == LIST_ENTRIES_MAX, entries })
+    }
+}
+
+impl Apply for Mkdir {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Entry> {
+        make_directory(core, context, &self.path, self.mode, self.parents).map(|node| node.entry())
+    }
+}
+
+impl Apply for Remove {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let node = resolve(core, &context.who, &self.path)?;
+        if node.is_directory() {
+            return Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", self.path))
+                .hint("`bp rmdir` removes an empty one"));
+        }
+        remove_file(core, context, &self.path, &node).map(|()| Done {})
+    }
+}
+
+impl Apply for RemoveDirectory {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let node = resolve(core, &context.who, &self.path)?;
+        if !node.is_directory() {
+            return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", self.path)));
+        }
+        let parent = resolve_parent(core, &context.who, &self.path)?;
+        require(&context.who, &parent, Right::Write, &self.path)?;
+        if core.store.has_children(node.id)? {
+            return Err(Failure::new(ErrorKind::NotEmpty, format!("directory {} is not empty", self.path)));
+        }
+        core.store.delete_node(node.id)?;
+        core.touch(Topic::Files);
+        Ok(Done {})
+    }
+}
+
+impl Apply for Rename {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let Self { from, to } = self;
+        let node = resolve(core, &context.who, &from)?;
+        if from == to {
+            return Ok(Done {});
+        }
+        if to.is_within(&from) {
+            return Err(Failure::invalid(format!("{to} lies inside {from}")));
+        }
+        let old_parent = resolve_parent(core, &context.who, &from)?;
+        require(&context.who, &old_parent, Right::Write, &from)?;
+        let parent = resolve_parent(core, &context.who, &to)?;
+        require(&context.who, &parent, Right::Write, &to)?;
+        if let Some(target) = core.store.child(parent.id, to.name())? {
+            match (node.is_directory(), target.is_directory()) {
+                (false, false) => remove_file(core, context, &to, &target)?,
+                (true, true) if !core.store.has_children(target.id)? => core.store.delete_node(target.id)?,
+                (true, true) => {
+                    return Err(Failure::new(ErrorKind::NotEmpty, format!("directory {to} is not empty")));
+                }
+                (false, true) => return Err(Failure::new(ErrorKind::IsDirectory, format!("{to} is a directory"))),
+                (true, false) => {
+                    return Err(Failure::new(ErrorKind::NotDirectory, format!("{to} is a file")));
+                }
+            }
+        }
+        // Reserved names are checked where entries are made; a move makes one too.
+        if parent.id == super::ROOT && super::RESERVED.contains(&to.name()) {
+            return Err(Failure::invalid(format!("{to} is reserved for the HTTP door")).hint("use another name"));
+        }
+        core.store.move_node(node.id, parent.id, to.name())?;
+        core.touch(Topic::Files);
+        Ok(Done {})
+    }
+}
+
+impl Apply for SetMode {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let node = resolve(core, &context.who, &self.path)?;
+        if !context.who.is_operator && context.who.name != node.owner {
+            return Err(Failure::permission(format!(
+                "user {} may not change the mode of {}, which belongs to {}",
+                context.who.name, self.path, node.owner
+            )));
+        }
+        core.store.set_mode(node.id, self.mode & 0o7777)?;
+        Ok(Done {})
+    }
+}

@@ -1,0 +1,177 @@
+//! Names: resolving paths, permissions, directories, renames and removals.
+
+mod calls;
+mod permission;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use permission::{Right, allows};
+
+use crate::{
+    Context, Core, Principal, Topic,
+    pool::drop_content,
+    store::{NewNode, Node},
+};
+use base::{ErrorKind, Failure, FileId, FilePath, Result};
+use wire::control::NodeKind;
+
+pub(crate) const ROOT: FileId = FileId(1);
+
+fn missing(path: &FilePath) -> Failure {
+    Failure::not_found(format!("{path} does not exist"))
+}
+
+/// Finds what a path names; every directory on the way must allow search.
+pub(crate) fn resolve(core: &Core, who: &Principal, path: &FilePath) -> Result<Node> {
+    find(core, who, path)?.ok_or_else(|| missing(path))
+}
+
+/// As [`resolve`], but a missing last component is `None`.
+pub(crate) fn find(core: &Core, who: &Principal, path: &FilePath) -> Result<Option<Node>> {
+    let mut node = core.store.node(ROOT)?.ok_or_else(|| Failure::corrupt("the root directory is missing"))?;
+    let mut names = path.names().peekable();
+    while let Some(name) = names.next() {
+        if !node.is_directory() {
+            return Err(Failure::new(ErrorKind::NotDirectory, format!("{path}: {} is not a directory", node.name)));
+        }
+        require(who, &node, Right::Search, path)?;
+        match core.store.child(node.id, name)? {
+            Some(child) => node = child,
+            None if names.peek().is_none() => return Ok(None),
+            None => return Err(missing(path)),
+        }
+    }
+    Ok(Some(node))
+}
+
+/// Finds a file; a directory is refused.
+pub(crate) fn resolve_file(core: &Core, who: &Principal, path: &FilePath) -> Result<Node> {
+    let node = resolve(core, who, path)?;
+    if node.is_directory() {
+        return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
+    }
+    Ok(node)
+}
+
+/// Finds the directory in which `path` is an entry.
+pub(crate) fn resolve_parent(core: &Core, who: &Principal, path: &FilePath) -> Result<Node> {
+    let parent = path.parent().ok_or_else(|| Failure::invalid("the root directory has no parent"))?;
+    let node = resolve(core, who, &parent).map_err(|failure| match failure.kind {
+        ErrorKind::NotFound => Failure::not_found(format!("directory {parent} does not exist"))
+            .hint(format!("`bp mkdir -p {parent}` makes it")),
+        _ => failure,
+    })?;
+    if !node.is_directory() {
+        return Err(Failure::new(ErrorKind::NotDirectory, format!("{parent} is not a directory")));
+    }
+    Ok(node)
+}
+
+/// Refuses a principal without `right` on `node`.
+pub(crate) fn require(who: &Principal, node: &Node, right: Right, path: &FilePath) -> Result<()> {
+    if allows(who, node, right) {
+        return Ok(());
+    }
+    Err(Failure::permission(format!(
+        "user {} may not {} {path}: {} has mode {:o} and owner {}",
+        who.name,
+        right.verb(),
+        node.name,
+        node.mode,
+        node.owner
+    )))
+}
+
+/// Names that mean something else on the HTTP door and so cannot be made below the root.
+const RESERVED: [&str; 4] = ["api", "console", "metrics", ".well-known"];
+
+/// Adds an entry to a directory.
+pub(crate) fn insert(
+    core: &mut Core,
+    context: &Context,
+    parent: &Node,
+    path: &FilePath,
+    kind: NodeKind,
+    mode: u32,
+) -> Result<Node> {
+    require(&context.who, parent, Right::Write, path)?;
+    if parent.id == ROOT && RESERVED.contains(&path.name()) {
+        return Err(Failure::invalid(format!("{path} is reserved for the HTTP door")).hint("use another name"));
+    }
+    let new = NewNode {
+        parent: parent.id,
+        name: path.name(),
+        kind,
+        owner: &context.who.name,
+        mode: mode & 0o7777,
+        now: context.now,
+    };
+    let id = core.store.insert_node(&new)?;
+    core.touch(Topic::Files);
+    core.store.node(id)?.ok_or_else(|| Failure::internal(format!("{path} vanished while it was made")))
+}
+
+/// Makes a directory and, with `parents`, those above it; then an existing one is fine.
+pub(crate) fn make_directory(
+    core: &mut Core,
+    context: &Context,
+    path: &FilePath,
+    mode: u32,
+    parents: bool,
+) -> Result<Node> {
+    if parents && let Some(parent) = path.parent() {
+        make_directory(core, context, &parent, 0o755, true)?;
+    }
+    if path.is_root() {
+        return resolve(core, &context.who, path);
+    }
+    let parent = resolve_parent(core, &context.who, path)?;
+    require(&context.who, &parent, Right::Search, path)?;
+    match core.store.child(parent.id, path.name())? {
+        Some(node) if parents && node.is_directory() => Ok(node),
+        Some(node) if parents => {
+            Err(Failure::new(ErrorKind::NotDirectory, format!("{path} is a {}", kind_word(&node))))
+        }
+        Some(node) => Err(Failure::exists(format!("{path} exists, a {}", kind_word(&node)))),
+        None => insert(core, context, &parent, path, NodeKind::Directory, mode),
+    }
+}
+
+fn kind_word(node: &Node) -> &'static str {
+    if node.is_directory() { "directory" } else { "file" }
+}
+
+/// Removes a file with everything that belongs to it.
+pub(crate) fn remove_file(core: &mut Core, context: &Context, path: &FilePath, node: &Node) -> Result<()> {
+    let parent = resolve_parent(core, &context.who, path)?;
+    require(&context.who, &parent, Right::Write, path)?;
+    let pins = core.store.pins(node.id, context.now)?;
+    if let Some(job) = pins.iter().find(|holder| holder.starts_with("job ")) {
+        return Err(Failure::busy(format!("{path} is an input of {job}"))
+            .hint(format!("wait for it, or `bp cancel {}`", job.trim_start_matches("job "))));
+    }
+    drop_content(core, node.id, None, context.now)?;
+    for request in core.store.requests_of_file(node.id)? {
+        core.store.delete_request(request.id)?;
+    }
+    core.store.delete_pins(node.id)?;
+    core.store.delete_node(node.id)?;
+    core.touch(Topic::Files);
+    Ok(())
+}
+
+/// The path of a node, walked up from it; for people and labels.
+pub(crate) fn path_of(core: &Core, id: FileId) -> Result<FilePath> {
+    let mut names = Vec::new();
+    let mut id = id;
+    while id != ROOT {
+        let node = core.store.node(id)?.ok_or_else(|| Failure::not_found(format!("file {id} is gone")))?;
+        if names.len() > base::limits::PATH_DEPTH_MAX {
+            return Err(Failure::corrupt(format!("directories above file {id} form a ring")));
+        }
+        id = node.parent;
+        names.push(node.name);
+    }
+    names.reverse();
+    format!("/{}", names.join("/")).parse()
+}

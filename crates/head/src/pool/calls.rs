@@ -1,0 +1,232 @@
+//! The calls of disk servers and doors, and people's evictions.
+
+use super::{Reserve, drop_content, reserve, retire};
+use crate::{
+    Apply, Context, Core, Topic, batch,
+    namespace::{Right, find, insert, make_directory, require, resolve_file, resolve_parent},
+    store::{Charge, Node, Replica, ReplicaState},
+    tape,
+};
+use base::{ErrorKind, Failure, FilePath, Result, limits::LIST_ENTRIES_MAX};
+use wire::control::{
+    AbandonWrite, CommitWrite, Disposition, Done, Evict, FileState, NextRemovals, NodeKind, ObjectsRemoved,
+    OpenRead, OpenWrite, PathOutcome, PathOutcomes, ReadGrant, ReadObject, RegisterPartition, Removals,
+    ReportSpace, ReportTraffic, WriteGrant,
+};
+
+impl Apply for RegisterPartition {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        core.store.put_partition(&self.pool, &self.partition, self.total_bytes, self.free_bytes)?;
+        // A disk server that starts has no writer: what was being written was never acknowledged.
+        for replica in core.store.unsettled(&self.partition, ReplicaState::Writing, usize::MAX >> 1)? {
+            abandon(core, &replica, context)?;
+        }
+        core.live.partitions.insert(self.partition);
+        core.touch(Topic::Removals);
+        Ok(Done {})
+    }
+}
+
+impl Apply for ReportSpace {
+    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
+        core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
+        Ok(Done {})
+    }
+}
+
+impl Apply for NextRemovals {
+    const TOPIC: Topic = Topic::Removals;
+
+    fn apply(self, core: &mut Core, _: &Context) -> Result<Removals> {
+        let rows = core.store.unsettled(&self.partition, ReplicaState::Removing, LIST_ENTRIES_MAX)?;
+        Ok(Removals { objects: rows.into_iter().map(|row| row.object).collect() })
+    }
+}
+
+impl Apply for ObjectsRemoved {
+    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
+        for object in self.objects {
+            core.store.delete_removed(&self.partition, object)?;
+        }
+        Ok(Done {})
+    }
+}
+
+fn read_object(node: &Node, replica: &Replica) -> Result<ReadObject> {
+    let checksums =
+        node.checksums.ok_or_else(|| Failure::busy(format!("{} is being written for the first time", node.name)))?;
+    Ok(ReadObject {
+        file: node.id,
+        object: replica.object,
+        partition: replica.partition.clone(),
+        size: node.size,
+        modified: node.modified,
+        checksums,
+        mode: node.mode,
+    })
+}
+
+impl Apply for OpenRead {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<ReadGrant> {
+        let node = resolve_file(core, &context.who, &self.path)?;
+        require(&context.who, &node, Right::Read, &self.path)?;
+        if let Some(replica) = core.store.online_replica(node.id)? {
+            core.store.touch_replica(replica.object, context.now)?;
+            return read_object(&node, &replica).map(ReadGrant::Online);
+        }
+        match node.state() {
+            FileState::Writing => Err(Failure::busy(format!("{} is being written for the first time", self.path))
+                .hint("open it again when its writer has closed it")),
+            FileState::Lost => Err(Failure::corrupt(format!("{} has neither replica nor copy", self.path))
+                .hint("restore it from where it came")),
+            _ => {
+                tape::request_recall(core, context, &node)?;
+                let waits = tape::waits(core, node.id, context.now)?.unwrap_or_default();
+                tape::refuse_hopeless(core, &node, &self.path)?;
+                Ok(ReadGrant::Recalling { waits })
+            }
+        }
+    }
+}
+
+impl Apply for OpenWrite {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<WriteGrant> {
+        if self.parents && let Some(parent) = self.path.parent() {
+            make_directory(core, context, &parent, 0o755, true)?;
+        }
+        let existing = existing(core, context, &self)?;
+        let base = match &existing {
+            Some(node) if self.disposition == Disposition::Update => Some(base_object(core, context, node, &self.path)?),
+            _ => None,
+        };
+        let node = match existing {
+            Some(node) => node,
+            None => {
+                let parent = resolve_parent(core, &context.who, &self.path)?;
+                insert(core, context, &parent, &self.path, NodeKind::File, self.mode)?
+            }
+        };
+        let bytes = self.expected_bytes.max(base.as_ref().map_or(0, |base| base.size));
+        let wish = Reserve { file: node.id, owner: &context.who.name, bytes, state: ReplicaState::Writing };
+        let replica = reserve(core, &wish, context.now)?;
+        Ok(WriteGrant { file: node.id, object: replica.object, partition: replica.partition, base })
+    }
+}
+
+/// The file that is to be written, if it exists and may be.
+fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<Node>> {
+    let path = &open.path;
+    if path.is_root() {
+        return Err(Failure::new(ErrorKind::IsDirectory, "/ is a directory"));
+    }
+    resolve_parent(core, &context.who, path)?;
+    let Some(node) = find(core, &context.who, path)? else {
+        if open.disposition == Disposition::Update {
+            return Err(Failure::not_found(format!("{path} does not exist")));
+        }
+        return Ok(None);
+    };
+    if node.is_directory() {
+        return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
+    }
+    if open.disposition == Disposition::CreateNew {
+        return Err(Failure::exists(format!("{path} exists")).hint("replace it explicitly, or use another name"));
+    }
+    require(&context.who, &node, Right::Write, path)?;
+    if core.store.replicas_of(node.id)?.iter().any(|replica| replica.state == ReplicaState::Writing) {
+        return Err(Failure::busy(format!("{path} is being written by somebody else"))
+            .hint("try again when that writer has closed it"));
+    }
+    Ok(Some(node))
+}
+
+/// What an update begins with. A nearline file is recalled first: the caller is told to try again.
+fn base_object(core: &mut Core, context: &Context, node: &Node, path: &FilePath) -> Result<ReadObject> {
+    if let Some(replica) = core.store.online_replica(node.id)? {
+        return read_object(node, &replica);
+    }
+    Err(Failure::busy(format!("{path} is {}, not on disk", node.state().as_str()))
+        .hint(format!("`bp stage --wait {path}`, then change it"))
+        .during(format!("update for {}", context.who.name)))
+}
+
+impl Apply for CommitWrite {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let replica = core.store.replica(self.object)?.filter(|row| row.state == ReplicaState::Writing);
+        let replica = replica.ok_or_else(|| {
+            Failure::not_found(format!("object {} is not being written", self.object))
+                .hint("its file was removed, or the write was given up after a restart; write it again")
+        })?;
+        drop_content(core, replica.file, Some(replica.object), context.now)?;
+        core.store.set_replica_online(replica.object, self.size, context.now)?;
+        core.store.set_content(replica.file, self.size, self.checksums, context.now)?;
+        core.store.charge(&replica.owner, &Charge { bytes_in: self.size, ..Charge::default() })?;
+        core.touch(Topic::Files);
+        batch::file_online(core, replica.file)?;
+        Ok(Done {})
+    }
+}
+
+impl Apply for AbandonWrite {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        if let Some(replica) = core.store.replica(self.object)?
+            && replica.state == ReplicaState::Writing
+        {
+            abandon(core, &replica, context)?;
+        }
+        Ok(Done {})
+    }
+}
+
+/// Gives up a write; a file that never had content goes with it.
+fn abandon(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> {
+    retire(core, replica, context.now)?;
+    if let Some(node) = core.store.node(replica.file)?
+        && node.checksums.is_none()
+    {
+        drop_content(core, node.id, None, context.now)?;
+        core.store.delete_pins(node.id)?;
+        core.store.delete_node(node.id)?;
+    }
+    Ok(())
+}
+
+impl Apply for ReportTraffic {
+    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
+        let charge = Charge { bytes_in: self.in_bytes, bytes_out: self.out_bytes, ..Charge::default() };
+        core.store.charge(&self.owner, &charge)?;
+        Ok(Done {})
+    }
+}
+
+impl Apply for Evict {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
+        let files = self.paths.into_iter().map(|path| match evict(core, context, &path) {
+            Ok(state) => PathOutcome { path, state: Some(state), waits: None, failure: None },
+            Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
+        });
+        Ok(PathOutcomes { files: files.collect() })
+    }
+}
+
+fn evict(core: &mut Core, context: &Context, path: &FilePath) -> Result<FileState> {
+    let node = resolve_file(core, &context.who, path)?;
+    require(&context.who, &node, Right::Write, path)?;
+    match node.state() {
+        FileState::Nearline => return Ok(FileState::Nearline),
+        FileState::Both => {}
+        state => {
+            return Err(Failure::busy(format!("{path} has no tape copy (it is {})", state.as_str()))
+                .hint(format!("`bp archive --wait {path}` makes one")));
+        }
+    }
+    if let Some(holder) = core.store.pins(node.id, context.now)?.first() {
+        return Err(Failure::busy(format!("{path} is pinned by {holder}")).hint("wait until it lets go"));
+    }
+    for replica in core.store.replicas_of(node.id)? {
+        if replica.state == ReplicaState::Online {
+            retire(core, &replica, context.now)?;
+        }
+    }
+    Ok(FileState::Nearline)
+}

@@ -1,0 +1,106 @@
+//! Replicas: where new objects go, opens, commits, pins and evictions.
+
+mod calls;
+mod place;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use place::{PartitionView, choose};
+
+use crate::{
+    Core, Topic,
+    store::{Charge, Replica, ReplicaState},
+};
+use base::{FileId, ObjectId, Result, Timestamp};
+use wire::control::RequestKind;
+
+/// Partitions that can take objects now.
+pub(crate) fn partitions(core: &Core) -> Result<Vec<PartitionView>> {
+    let rows = core.store.partition_space()?;
+    let views = rows.into_iter().map(|(name, pool, free, reserved)| PartitionView {
+        is_available: core.live.partitions.contains(&name),
+        free_bytes: free.saturating_sub(reserved),
+        name,
+        pool,
+    });
+    Ok(views.collect())
+}
+
+/// Reserves an object for a file.
+pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<Replica> {
+    let views = partitions(core)?;
+    let partition = match choose(&views, &core.config.pool, reserve.bytes) {
+        Ok(partition) => partition.name.clone(),
+        Err(failure) => make_room(core, &views, reserve.bytes, now)?.ok_or(failure)?,
+    };
+    let mut replica = Replica {
+        object: ObjectId(0),
+        file: reserve.file,
+        partition,
+        state: reserve.state,
+        owner: reserve.owner.to_owned(),
+        size: reserve.bytes,
+        created: now,
+    };
+    replica.object = core.store.insert_replica(&replica)?;
+    Ok(replica)
+}
+
+/// What an object is reserved for.
+pub(crate) struct Reserve<'a> {
+    pub(crate) file: FileId,
+    pub(crate) owner: &'a str,
+    /// Expected size.
+    pub(crate) bytes: u64,
+    pub(crate) state: ReplicaState,
+}
+
+/// Most replicas dropped to make room for one object.
+const VICTIMS_MAX: usize = 1000;
+
+/// Evicts archived, unpinned replicas, least recently used first, until `bytes` fit on one partition.
+///
+/// The room exists once the disk server has deleted them; until then the write may still meet a full disk.
+fn make_room(core: &mut Core, views: &[PartitionView], bytes: u64, now: Timestamp) -> Result<Option<String>> {
+    for view in views.iter().filter(|view| view.is_available && view.pool == core.config.pool) {
+        let candidates = core.store.evictable(&view.name, now, VICTIMS_MAX)?;
+        let missing = bytes.saturating_sub(view.free_bytes);
+        if let Some(victims) = place::victims(&candidates, missing) {
+            for victim in victims {
+                retire(core, victim, now)?;
+            }
+            return Ok(Some(view.name.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// Gives a replica to the disk server for deletion, and ends what its owner pays for it.
+pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Result<()> {
+    if replica.state == ReplicaState::Online {
+        let held = (now - replica.created).0.max(0) as f64;
+        let charge = Charge { disk_byte_ms: replica.size as f64 * held, ..Charge::default() };
+        core.store.charge(&replica.owner, &charge)?;
+    }
+    core.store.set_replica_removing(replica.object)?;
+    core.touch(Topic::Removals);
+    core.touch(Topic::Files);
+    Ok(())
+}
+
+/// Drops replicas and copies of a file, because it is removed or has new content, which is in the object `keep`.
+///
+/// Its recall ends with them. Its archive request stays: it means the file, whatever is in it.
+pub(crate) fn drop_content(core: &mut Core, file: FileId, keep: Option<ObjectId>, now: Timestamp) -> Result<()> {
+    for replica in core.store.replicas_of(file)? {
+        if replica.state != ReplicaState::Removing && Some(replica.object) != keep {
+            retire(core, &replica, now)?;
+        }
+    }
+    core.store.delete_copies(file)?;
+    if let Some(recall) = core.store.request_of(RequestKind::Recall, file)? {
+        core.store.delete_request(recall.id)?;
+        core.touch(Topic::Tape);
+    }
+    Ok(())
+}

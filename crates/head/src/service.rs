@@ -1,0 +1,155 @@
+//! The head on its thread: calls queue up, are committed in groups, and are answered once they are durable.
+
+use crate::{
+    Apply, Core, Principal, Topic,
+    apply::Context,
+};
+use base::{
+    Failure, Millis, Result, Timestamp,
+    limits::{HEAD_BATCH_LEN_MAX, HEAD_QUEUE_LEN_MAX},
+};
+use std::{
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+    time::Duration,
+};
+use tokio::sync::{oneshot, watch};
+use tracing::error;
+
+/// Reads the time. Injected, so that nothing in the head reads a clock by itself.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// A waiting caller looks again after this long even if nothing was announced: back-off times pass without a change.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A call under way, with its type forgotten.
+trait Pending: Send {
+    fn apply(&mut self, core: &mut Core, now: Timestamp);
+    fn answer(self: Box<Self>, committed: &Result<()>);
+}
+
+struct Ask<C: Apply> {
+    call: Option<C>,
+    who: Principal,
+    result: Option<Result<C::Reply>>,
+    reply: oneshot::Sender<Result<C::Reply>>,
+}
+
+impl<C: Apply> Pending for Ask<C> {
+    fn apply(&mut self, core: &mut Core, now: Timestamp) {
+        let context = Context { who: self.who.clone(), now };
+        self.result = self.call.take().map(|call| core.apply(&context, call));
+    }
+
+    fn answer(self: Box<Self>, committed: &Result<()>) {
+        let result = match (committed, self.result) {
+            (Err(failure), _) => Err(failure.clone()),
+            (Ok(()), Some(result)) => result,
+            (Ok(()), None) => Err(Failure::internal("call was not carried out")),
+        };
+        // The caller may have given up waiting; what it asked for is done all the same.
+        let _ = self.reply.send(result);
+    }
+}
+
+/// A handle on the running head. Clones reach the same head; it stops when the last one is gone.
+#[derive(Clone)]
+pub struct Head {
+    queue: mpsc::SyncSender<Box<dyn Pending>>,
+    changes: Arc<[watch::Sender<u64>; Topic::ALL.len()]>,
+}
+
+impl Head {
+    /// Puts `core` on its thread. Join the handle after dropping the last [`Head`] to be sure that it has stopped.
+    pub fn start(core: Core, clock: Clock) -> Result<(Self, JoinHandle<()>)> {
+        let (queue, calls) = mpsc::sync_channel(HEAD_QUEUE_LEN_MAX);
+        let changes = Arc::new(Topic::ALL.map(|_| watch::Sender::new(0)));
+        let head = Self { queue, changes: Arc::clone(&changes) };
+        let thread = std::thread::Builder::new()
+            .name("head".into())
+            .spawn(move || run(core, &calls, &clock, &changes))
+            .map_err(|cause| Failure::io("start the head's thread", &cause))?;
+        Ok((head, thread))
+    }
+
+    /// Makes a call and waits until its effect is durable.
+    pub async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<C::Reply> {
+        let (reply, answer) = oneshot::channel();
+        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply };
+        self.queue.try_send(Box::new(ask)).map_err(|cause| match cause {
+            mpsc::TrySendError::Full(_) => {
+                Failure::busy(format!("the head has {HEAD_QUEUE_LEN_MAX} calls waiting")).hint("try again later")
+            }
+            mpsc::TrySendError::Disconnected(_) => stopped(),
+        })?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    /// Makes a call again and again until its reply is not pending any more or `wait` is over.
+    pub async fn call_waiting<C: Apply>(&self, who: &Principal, call: C, wait: Millis) -> Result<C::Reply> {
+        let mut changes = self.watch(C::TOPIC);
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(wait.0.max(0).unsigned_abs());
+        loop {
+            changes.borrow_and_update();
+            let reply = self.call(who, call.clone()).await?;
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            if left.is_zero() || !C::is_pending(&reply) {
+                return Ok(reply);
+            }
+            match tokio::time::timeout(left.min(LOOK_AGAIN), changes.changed()).await {
+                Ok(Err(_)) => return Ok(reply),
+                Ok(Ok(())) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Counts the commits that touched `topic`.
+    pub fn watch(&self, topic: Topic) -> watch::Receiver<u64> {
+        self.changes[topic.index()].subscribe()
+    }
+}
+
+fn stopped() -> Failure {
+    Failure::unavailable("the head has stopped").hint("look at the daemon's log")
+}
+
+/// The thread: takes what has queued up, carries it out, commits once, answers everybody.
+fn run(
+    mut core: Core,
+    calls: &mpsc::Receiver<Box<dyn Pending>>,
+    clock: &Clock,
+    changes: &[watch::Sender<u64>; Topic::ALL.len()],
+) {
+    while let Ok(first) = calls.recv() {
+        let mut group = vec![first];
+        group.extend(calls.try_iter().take(HEAD_BATCH_LEN_MAX - 1));
+        let committed = carry_out(&mut core, &mut group, clock());
+        let touched = core.take_touched();
+        for ask in group {
+            ask.answer(&committed);
+        }
+        if committed.is_ok() {
+            for (change, _) in changes.iter().zip(touched).filter(|(_, touched)| *touched) {
+                change.send_modify(|count| *count += 1);
+            }
+        }
+    }
+}
+
+fn carry_out(core: &mut Core, group: &mut [Box<dyn Pending>], now: Timestamp) -> Result<()> {
+    let outcome = (|| {
+        core.store.begin()?;
+        for ask in group.iter_mut() {
+            ask.apply(core, now);
+        }
+        core.store.commit()
+    })();
+    outcome.map_err(|cause| {
+        error!(%cause, calls = group.len(), "commit failed; nothing of this group happened");
+        if let Err(cause) = core.store.rollback() {
+            error!(%cause, "rollback failed");
+        }
+        Failure::from(cause)
+    })
+}
+

@@ -1,0 +1,168 @@
+//! The facility at a glance.
+
+use crate::{
+    Apply, Context, Core, batch,
+    namespace::path_of,
+    store::{DriveRow, JobRow, SessionRow, VolumeRow},
+    tape,
+};
+use base::{FilePath, Result};
+use std::collections::BTreeMap;
+use wire::control::{
+    DriveInfo, GetStatus, JobState, PartitionInfo, PoolInfo, RequestInfo, RequestKind, Status, TapePhase, VolumeInfo,
+    WorkerInfo,
+};
+
+/// Rows of the tape queue that are shown.
+const REQUESTS_MAX: usize = 1000;
+/// Volumes that are shown.
+const VOLUMES_MAX: usize = 1000;
+/// Jobs that are shown.
+const JOBS_MAX: usize = 200;
+
+impl Apply for GetStatus {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Status> {
+        let jobs = jobs(core)?;
+        let slots = batch::slots_text(core)?;
+        let sessions = core.store.sessions()?;
+        Ok(Status {
+            name: core.facility.name.clone(),
+            facility: core.facility.id.clone(),
+            root: core.config.root.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            incarnation: core.facility.incarnation,
+            now: context.now,
+            started: core.started,
+            files: core.store.file_counts()?,
+            pools: pools(core, context)?,
+            drives: core
+                .store
+                .drives()?
+                .into_iter()
+                .map(|row| drive(core, row, &sessions))
+                .collect::<Result<_>>()?,
+            volumes: core
+                .store
+                .volumes()?
+                .into_iter()
+                .take(VOLUMES_MAX)
+                .map(|row| volume(core, row, &sessions))
+                .collect(),
+            requests: requests(core, context)?,
+            requests_len: core.store.requests_len()?,
+            workers: workers(core, &jobs)?,
+            jobs: jobs
+                .iter()
+                .map(|job| Ok(job.info(batch::reason(core, job, &slots, context.now)?)))
+                .collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// Jobs that are not over, then the newest of the others, newest first.
+fn jobs(core: &Core) -> Result<Vec<JobRow>> {
+    let mut jobs = core.store.active_jobs()?;
+    jobs.truncate(JOBS_MAX);
+    let over = core.store.newest_jobs(JOBS_MAX)?.into_iter().filter(|job| job.state.is_over());
+    let room = JOBS_MAX - jobs.len();
+    jobs.extend(over.take(room));
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.id));
+    Ok(jobs)
+}
+
+fn pools(core: &Core, context: &Context) -> Result<Vec<PoolInfo>> {
+    let mut pools: BTreeMap<String, Vec<PartitionInfo>> = BTreeMap::new();
+    for row in core.store.partitions(context.now)? {
+        let info = PartitionInfo {
+            is_available: core.live.partitions.contains(&row.name),
+            name: row.name,
+            total_bytes: row.total,
+            free_bytes: row.free.saturating_sub(row.reserved_bytes),
+            replicas: row.replicas,
+            replica_bytes: row.replica_bytes,
+            pinned: row.pinned,
+        };
+        pools.entry(row.pool).or_default().push(info);
+    }
+    Ok(pools.into_iter().map(|(name, partitions)| PoolInfo { name, partitions }).collect())
+}
+
+fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow]) -> Result<DriveInfo> {
+    let live = core.live.drives.get(&row.name).cloned().unwrap_or_default();
+    let session = sessions.iter().find(|session| session.drive == row.name);
+    let requests = session.map_or(Ok(Vec::new()), |session| core.store.requests_of_session(session.id))?;
+    let current = live.request.and_then(|id| requests.iter().find(|request| request.id == id));
+    let path: Option<FilePath> = current.map(|request| path_of(core, request.file)).transpose()?;
+    let idle = if session.is_some() { TapePhase::Loading } else { TapePhase::Idle };
+    Ok(DriveInfo {
+        name: row.name,
+        library: row.library,
+        vid: session.map(|session| session.vid.clone()).or(live.loaded),
+        phase: if session.is_some() { live.phase.unwrap_or(idle) } else { idle },
+        path,
+        bytes_done: if current.is_some() { live.bytes_done } else { 0 },
+        bytes_total: current.map_or(0, |request| request.size),
+        files_left: requests.len() as u64,
+        trouble: row.trouble,
+    })
+}
+
+fn volume(core: &Core, row: VolumeRow, sessions: &[SessionRow]) -> VolumeInfo {
+    let busy = sessions.iter().find(|session| session.vid == row.vid).map(|session| session.drive.clone());
+    let loaded = core.live.drives.iter().find(|(_, live)| live.loaded.as_ref() == Some(&row.vid));
+    VolumeInfo {
+        drive: busy.or_else(|| loaded.map(|(name, _)| name.clone())),
+        vid: row.vid,
+        library: row.library,
+        state: row.state,
+        reason: row.reason,
+        files: row.files,
+        live_bytes: row.live_bytes,
+        used_bytes: row.used,
+        capacity_bytes: row.capacity,
+        loads: row.loads,
+    }
+}
+
+fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
+    let view = tape::view(core)?;
+    let mut infos = Vec::new();
+    for row in core.store.requests(REQUESTS_MAX)? {
+        let session = row.session.map(|id| core.store.session(id)).transpose()?.flatten();
+        let target = match (session, row.kind) {
+            (Some(session), _) => Some(session.vid),
+            (None, RequestKind::Recall) => core.store.copies(row.file)?.into_iter().next().map(|copy| copy.vid),
+            (None, RequestKind::Archive) => None,
+        };
+        infos.push(RequestInfo {
+            id: row.id,
+            kind: row.kind,
+            path: path_of(core, row.file)?,
+            size: row.size,
+            vid: target,
+            state: row.state,
+            reason: tape::reason(core, &view, &row, context.now)?,
+            owner: row.owner,
+            attempts: row.attempts,
+            created: row.created,
+        });
+    }
+    Ok(infos)
+}
+
+fn workers(core: &Core, jobs: &[JobRow]) -> Result<Vec<WorkerInfo>> {
+    let used = |name: &str| {
+        let mine = jobs.iter().filter(|job| job.state == JobState::Running && job.worker.as_deref() == Some(name));
+        mine.map(|job| job.spec.resources.cpus).sum()
+    };
+    let rows = core.store.workers()?.into_iter();
+    Ok(rows
+        .map(|row| WorkerInfo {
+            cpus_used: used(&row.name),
+            name: row.name,
+            cpus: row.cpus,
+            memory_bytes: row.memory,
+            not_enforced: row.not_enforced,
+        })
+        .collect())
+}

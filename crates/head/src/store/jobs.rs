@@ -1,0 +1,225 @@
+//! Rows of workers and jobs.
+
+use super::{Store, StoreResult, document, json, maybe_document, word};
+use base::{FileId, JobId, Timestamp};
+use rusqlite::Row;
+use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, Usage};
+
+/// Whether a job reads or writes a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobFileRole {
+    Input,
+    Output,
+}
+
+impl JobFileRole {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        }
+    }
+}
+
+/// A worker in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WorkerRow {
+    pub(crate) name: String,
+    pub(crate) cpus: u32,
+    pub(crate) memory: u64,
+    pub(crate) not_enforced: Vec<String>,
+}
+
+/// A job in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JobRow {
+    pub(crate) id: JobId,
+    pub(crate) owner: String,
+    pub(crate) spec: JobSpec,
+    pub(crate) state: JobState,
+    pub(crate) reason: Option<String>,
+    pub(crate) worker: Option<String>,
+    /// The current run has a shepherd.
+    pub(crate) has_begun: bool,
+    pub(crate) is_cancelled: bool,
+    pub(crate) attempt: u32,
+    pub(crate) exit: Option<JobExit>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) submitted: Timestamp,
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) ended: Option<Timestamp>,
+}
+
+impl JobRow {
+    pub(crate) fn run(&self) -> JobRun {
+        JobRun { job: self.id, attempt: self.attempt }
+    }
+
+    pub(crate) fn info(&self, reason: Option<String>) -> JobInfo {
+        JobInfo {
+            id: self.id,
+            owner: self.owner.clone(),
+            spec: self.spec.clone(),
+            state: self.state,
+            reason,
+            worker: self.worker.clone(),
+            exit: self.exit.clone(),
+            usage: self.usage,
+            attempt: self.attempt,
+            submitted: self.submitted,
+            started: self.started,
+            ended: self.ended,
+        }
+    }
+}
+
+const JOB: &str = "id, owner, spec, state, reason, worker, has_begun, is_cancelled, attempt, exit, usage, submitted,
+    started, ended FROM job";
+
+fn job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
+    Ok(JobRow {
+        id: JobId(row.get(0)?),
+        owner: row.get(1)?,
+        spec: document(row, 2)?,
+        state: word(row, 3)?,
+        reason: row.get(4)?,
+        worker: row.get(5)?,
+        has_begun: row.get(6)?,
+        is_cancelled: row.get(7)?,
+        attempt: row.get(8)?,
+        exit: maybe_document(row, 9)?,
+        usage: maybe_document(row, 10)?,
+        submitted: Timestamp(row.get(11)?),
+        started: row.get::<_, Option<i64>>(12)?.map(Timestamp),
+        ended: row.get::<_, Option<i64>>(13)?.map(Timestamp),
+    })
+}
+
+impl Store {
+    pub(crate) fn put_worker(&self, worker: &WorkerRow) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO worker (name, cpus, memory, not_enforced) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4",
+            (&worker.name, worker.cpus, worker.memory, json(&worker.not_enforced)),
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn workers(&self) -> StoreResult<Vec<WorkerRow>> {
+        self.all("SELECT name, cpus, memory, not_enforced FROM worker ORDER BY name", (), |row| {
+            Ok(WorkerRow {
+                name: row.get(0)?,
+                cpus: row.get(1)?,
+                memory: row.get(2)?,
+                not_enforced: document(row, 3)?,
+            })
+        })
+    }
+
+    pub(crate) fn insert_job(&self, owner: &str, spec: &JobSpec, now: Timestamp) -> StoreResult<JobId> {
+        let id = self.insert(
+            "INSERT INTO job (owner, spec, state, cpus, memory, submitted) VALUES (?1, ?2, 'held', ?3, ?4, ?5)",
+            (owner, json(spec), spec.resources.cpus, spec.resources.memory_bytes, now.0),
+        )?;
+        Ok(JobId(id))
+    }
+
+    pub(crate) fn job(&self, id: JobId) -> StoreResult<Option<JobRow>> {
+        self.maybe(&format!("SELECT {JOB} WHERE id = ?1"), (id.0,), job)
+    }
+
+    /// Jobs that are not over, oldest first.
+    pub(crate) fn active_jobs(&self) -> StoreResult<Vec<JobRow>> {
+        let sql = format!("SELECT {JOB} WHERE state IN ('held','queued','running','archiving') ORDER BY id");
+        self.all(&sql, (), job)
+    }
+
+    pub(crate) fn active_jobs_len(&self) -> StoreResult<usize> {
+        self.one(
+            "SELECT count(*) FROM job WHERE state IN ('held','queued','running','archiving')",
+            (),
+            |row| row.get(0),
+        )
+    }
+
+    /// The newest jobs, newest first.
+    pub(crate) fn newest_jobs(&self, limit: usize) -> StoreResult<Vec<JobRow>> {
+        self.all(&format!("SELECT {JOB} ORDER BY id DESC LIMIT ?1"), (limit as i64,), job)
+    }
+
+    /// Writes every column of a job that changes during its life.
+    pub(crate) fn save_job(&self, job: &JobRow) -> StoreResult<()> {
+        self.run(
+            "UPDATE job SET state = ?2, reason = ?3, worker = ?4, has_begun = ?5, is_cancelled = ?6, attempt = ?7,
+             exit = ?8, usage = ?9, started = ?10, ended = ?11 WHERE id = ?1",
+            (
+                job.id.0,
+                job.state.as_str(),
+                &job.reason,
+                &job.worker,
+                job.has_begun,
+                job.is_cancelled,
+                job.attempt,
+                job.exit.as_ref().map(json),
+                job.usage.as_ref().map(json),
+                job.started.map(|at| at.0),
+                job.ended.map(|at| at.0),
+            ),
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn set_job_text(&self, id: JobId, text: &JobText) -> StoreResult<()> {
+        self.run("UPDATE job SET stdout = ?2, stderr = ?3 WHERE id = ?1", (id.0, &text.stdout, &text.stderr))?;
+        Ok(())
+    }
+
+    pub(crate) fn job_text(&self, id: JobId) -> StoreResult<Option<JobText>> {
+        self.maybe("SELECT stdout, stderr FROM job WHERE id = ?1", (id.0,), |row| {
+            Ok(JobText { stdout: row.get(0)?, stderr: row.get(1)? })
+        })
+    }
+
+    pub(crate) fn put_job_file(&self, job: JobId, role: JobFileRole, index: usize, file: FileId) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO job_file (job, role, idx, file) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET file = ?4",
+            (job.0, role.as_str(), index as i64, file.0),
+        )?;
+        Ok(())
+    }
+
+    /// Files of a job in the order of its specification.
+    pub(crate) fn job_files(&self, job: JobId, role: JobFileRole) -> StoreResult<Vec<FileId>> {
+        self.all(
+            "SELECT file FROM job_file WHERE job = ?1 AND role = ?2 ORDER BY idx",
+            (job.0, role.as_str()),
+            |row| row.get(0).map(FileId),
+        )
+    }
+
+    /// Jobs in `state` that read or write a file.
+    pub(crate) fn jobs_with_file(&self, file: FileId, role: JobFileRole, state: JobState) -> StoreResult<Vec<JobId>> {
+        self.all(
+            "SELECT DISTINCT j.id FROM job_file f JOIN job j ON j.id = f.job
+             WHERE f.file = ?1 AND f.role = ?2 AND j.state = ?3 ORDER BY j.id",
+            (file.0, role.as_str(), state.as_str()),
+            |row| row.get(0).map(JobId),
+        )
+    }
+
+    /// How many files of a job, in that role, have no replica (inputs) or no copy (outputs).
+    pub(crate) fn job_files_missing(&self, job: JobId, role: JobFileRole) -> StoreResult<u64> {
+        let sql = match role {
+            JobFileRole::Input => {
+                "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'input' AND NOT EXISTS
+                 (SELECT 1 FROM replica r WHERE r.file = f.file AND r.state = 'online')"
+            }
+            JobFileRole::Output => {
+                "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'output' AND NOT EXISTS
+                 (SELECT 1 FROM copy c WHERE c.file = f.file)"
+            }
+        };
+        self.one(sql, (job.0,), |row| row.get(0))
+    }
+}

@@ -1,0 +1,323 @@
+//! The only SQL of the facility: one SQLite file, write-ahead log, full sync.
+//!
+//! One thread owns the [`Store`]. Callers group their changes between [`Store::begin`] and [`Store::commit`]; what was
+//! not committed was never acknowledged.
+
+mod accounts;
+mod jobs;
+mod nodes;
+mod replicas;
+mod requests;
+mod volumes;
+
+pub(crate) use accounts::Charge;
+pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
+pub(crate) use nodes::{NewNode, Node};
+pub(crate) use replicas::{Replica, ReplicaState};
+pub(crate) use requests::{RequestRow, SessionRow};
+pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
+
+use base::{ErrorKind, Failure, Timestamp};
+use rusqlite::{Connection, OpenFlags, Params, Row};
+use std::path::Path;
+
+/// Schema changes in order; the database's `user_version` counts those that were applied.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+
+/// What the database refused, or what is wrong with it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The engine failed.
+    #[error("catalogue: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// A stored document cannot be read.
+    #[error("catalogue: {what} is damaged: {cause}")]
+    Damaged {
+        /// Which one.
+        what: String,
+        /// Why.
+        cause: String,
+    },
+    /// The file was written by a newer release.
+    #[error("catalogue has schema {found}, this release knows up to {known}")]
+    Newer {
+        /// In the file.
+        found: usize,
+        /// Here.
+        known: usize,
+    },
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        use rusqlite::ErrorCode as Code;
+        let (kind, hint) = match &error {
+            StoreError::Sqlite(cause) => match cause.sqlite_error_code() {
+                Some(Code::DiskFull) => (ErrorKind::NoSpace, "free space on the disk that holds the catalogue"),
+                Some(Code::DatabaseCorrupt | Code::NotADatabase) => {
+                    (ErrorKind::Corrupt, "restore the catalogue from its backup")
+                }
+                Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+                    (ErrorKind::Busy, "another process has the catalogue open")
+                }
+                _ => (ErrorKind::Io, "look at the disk that holds the catalogue"),
+            },
+            StoreError::Damaged { .. } => (ErrorKind::Corrupt, "restore the catalogue from its backup"),
+            StoreError::Newer { .. } => (ErrorKind::Unsupported, "use the newer release"),
+        };
+        Self::new(kind, error.to_string()).hint(hint)
+    }
+}
+
+/// Result of a store operation.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// The facility's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FacilityRow {
+    /// Id made at creation.
+    pub id: String,
+    /// Name given at creation.
+    pub name: String,
+    /// Who may do everything.
+    pub owner: String,
+    /// When it was made.
+    pub created: Timestamp,
+    /// Starts of the head.
+    pub incarnation: u64,
+}
+
+/// The catalogue.
+pub struct Store {
+    db: Connection,
+}
+
+impl Store {
+    /// Makes the catalogue of a new facility at `file`, which must not exist, with the root directory.
+    pub fn create(file: &Path, facility: &FacilityRow) -> Result<Self, Failure> {
+        if file.exists() {
+            return Err(Failure::exists(format!("catalogue {} exists", file.display())));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut store = Self::connect(file, flags)?;
+        store.migrate()?;
+        store.begin()?;
+        store.run(
+            "INSERT INTO facility VALUES (1, ?1, ?2, ?3, ?4, ?5)",
+            (&facility.id, &facility.name, &facility.owner, facility.created.0, facility.incarnation),
+        )?;
+        store.run(
+            "INSERT INTO node (id, parent, name, kind, owner, grp, mode, modified)
+             VALUES (1, 1, '/', 'directory', ?1, ?1, 493, ?2)",
+            (&facility.owner, facility.created.0),
+        )?;
+        store.commit()?;
+        Ok(store)
+    }
+
+    /// Opens an existing catalogue. Never makes one.
+    pub fn open(file: &Path) -> Result<Self, Failure> {
+        let mut store = Self::connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .map_err(|error| Failure::from(error).during(format!("open {}", file.display())))?;
+        store.migrate()?;
+        Ok(store)
+    }
+
+    fn connect(file: &Path, flags: OpenFlags) -> StoreResult<Self> {
+        let db = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        // FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us.
+        db.execute_batch(
+            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+             PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;",
+        )?;
+        db.set_prepared_statement_cache_capacity(256);
+        Ok(Self { db })
+    }
+
+    fn migrate(&mut self) -> StoreResult<()> {
+        let found: usize = self.db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
+        if found > MIGRATIONS.len() {
+            return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
+        }
+        for (number, sql) in MIGRATIONS.iter().enumerate().skip(found) {
+            self.db.execute_batch(&format!("BEGIN; {sql}; PRAGMA user_version = {}; COMMIT;", number + 1))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a group of changes.
+    pub fn begin(&mut self) -> StoreResult<()> {
+        Ok(self.db.prepare_cached("BEGIN IMMEDIATE")?.execute(()).map(|_| ())?)
+    }
+
+    /// Makes the group durable.
+    pub fn commit(&mut self) -> StoreResult<()> {
+        Ok(self.db.prepare_cached("COMMIT")?.execute(()).map(|_| ())?)
+    }
+
+    /// Forgets the group. Also right when the engine has rolled back by itself, as it does on a full disk.
+    pub fn rollback(&mut self) -> StoreResult<()> {
+        if !self.db.is_autocommit() {
+            self.db.execute_batch("ROLLBACK")?;
+        }
+        Ok(())
+    }
+
+    /// Starts one call inside the group, so that a refused call leaves nothing behind.
+    pub fn begin_call(&mut self) -> StoreResult<()> {
+        Ok(self.db.prepare_cached("SAVEPOINT call")?.execute(()).map(|_| ())?)
+    }
+
+    /// Ends the call: keeps its changes or drops them.
+    pub fn end_call(&mut self, keep: bool) -> StoreResult<()> {
+        if !keep {
+            self.db.prepare_cached("ROLLBACK TO call")?.execute(())?;
+        }
+        Ok(self.db.prepare_cached("RELEASE call")?.execute(()).map(|_| ())?)
+    }
+
+    /// Rows changed since the store was opened.
+    pub fn changes(&self) -> u64 {
+        self.db.total_changes()
+    }
+
+    /// The facility's row.
+    pub fn facility(&self) -> StoreResult<FacilityRow> {
+        self.one("SELECT id, name, owner, created, incarnation FROM facility", (), |row| {
+            Ok(FacilityRow {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                owner: row.get(2)?,
+                created: Timestamp(row.get(3)?),
+                incarnation: row.get(4)?,
+            })
+        })
+    }
+
+    /// Counts a start of the head.
+    pub fn next_incarnation(&mut self) -> StoreResult<u64> {
+        self.run("UPDATE facility SET incarnation = incarnation + 1", ())?;
+        Ok(self.facility()?.incarnation)
+    }
+
+    fn run(&self, sql: &str, params: impl Params) -> StoreResult<usize> {
+        Ok(self.db.prepare_cached(sql)?.execute(params)?)
+    }
+
+    fn insert(&self, sql: &str, params: impl Params) -> StoreResult<u64> {
+        self.run(sql, params)?;
+        Ok(self.db.last_insert_rowid().unsigned_abs())
+    }
+
+    fn one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> StoreResult<T> {
+        Ok(self.db.prepare_cached(sql)?.query_row(params, read)?)
+    }
+
+    fn maybe<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> StoreResult<Option<T>> {
+        match self.db.prepare_cached(sql)?.query_row(params, read) {
+            Ok(value) => Ok(Some(value)),
+            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
+    fn all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> StoreResult<Vec<T>> {
+        let mut statement = self.db.prepare_cached(sql)?;
+        let rows = statement.query_map(params, read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}
+
+/// Reads a stored word into its enum.
+fn word<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    document_text(column, &serde_json::Value::String(text).to_string())
+}
+
+/// Reads a stored JSON document.
+fn document<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    document_text(column, &text)
+}
+
+/// Reads a stored JSON document that may be NULL.
+fn maybe_document<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    let text: Option<String> = row.get(column)?;
+    text.map(|text| document_text(column, &text)).transpose()
+}
+
+fn document_text<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text).map_err(|cause| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(cause))
+    })
+}
+
+/// Writes a document for a TEXT column.
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("plain data always serialises")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facility() -> FacilityRow {
+        FacilityRow {
+            id: "f".into(),
+            name: "test".into(),
+            owner: "ada".into(),
+            created: Timestamp(1),
+            incarnation: 0,
+        }
+    }
+
+    #[test]
+    fn create_refuses_what_exists_and_open_what_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("catalogue.sqlite");
+        assert!(Store::open(&file).is_err());
+        assert!(!file.exists(), "opening never makes a catalogue");
+        drop(Store::create(&file, &facility()).unwrap());
+        assert_eq!(Store::create(&file, &facility()).err().unwrap().kind, ErrorKind::Exists);
+        assert_eq!(Store::open(&file).unwrap().facility().unwrap(), facility());
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("catalogue.sqlite");
+        let store = Store::create(&file, &facility()).unwrap();
+        store.db.execute_batch("PRAGMA user_version = 999").unwrap();
+        drop(store);
+        assert_eq!(Store::open(&file).err().unwrap().kind, ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_refused_call_leaves_nothing_and_the_group_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&dir.path().join("c"), &facility()).unwrap();
+        store.begin().unwrap();
+        for keep in [true, false] {
+            store.begin_call().unwrap();
+            store.next_incarnation().unwrap();
+            store.end_call(keep).unwrap();
+        }
+        store.commit().unwrap();
+        assert_eq!(store.facility().unwrap().incarnation, 1);
+    }
+}

@@ -1,0 +1,180 @@
+//! Rows of the tape queue and of sessions under way.
+
+use super::{Store, StoreResult, document, json, word};
+use base::{FileId, ObjectId, RequestId, SessionId, Timestamp, Vid};
+use rusqlite::Row;
+use wire::control::{RequestKind, RequestState};
+
+/// One row of the tape queue, with what the planner needs of its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestRow {
+    pub(crate) id: RequestId,
+    pub(crate) kind: RequestKind,
+    pub(crate) file: FileId,
+    pub(crate) state: RequestState,
+    pub(crate) owner: String,
+    pub(crate) attempts: u32,
+    pub(crate) not_before: Timestamp,
+    pub(crate) reason: Option<String>,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) object: Option<ObjectId>,
+    pub(crate) created: Timestamp,
+    /// Bytes of the file.
+    pub(crate) size: u64,
+}
+
+/// A session under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionRow {
+    pub(crate) id: SessionId,
+    pub(crate) drive: String,
+    pub(crate) vid: Vid,
+    pub(crate) kind: String,
+    pub(crate) owners: Vec<String>,
+    pub(crate) started: Timestamp,
+}
+
+const REQUEST: &str = "q.id, q.kind, q.file, q.state, q.owner, q.attempts, q.not_before, q.reason, q.session, q.object,
+    q.created, n.size FROM request q JOIN node n ON n.id = q.file";
+
+fn request(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
+    Ok(RequestRow {
+        id: RequestId(row.get(0)?),
+        kind: word(row, 1)?,
+        file: FileId(row.get(2)?),
+        state: word(row, 3)?,
+        owner: row.get(4)?,
+        attempts: row.get(5)?,
+        not_before: Timestamp(row.get(6)?),
+        reason: row.get(7)?,
+        session: row.get::<_, Option<u64>>(8)?.map(SessionId),
+        object: row.get::<_, Option<u64>>(9)?.map(ObjectId),
+        created: Timestamp(row.get(10)?),
+        size: row.get(11)?,
+    })
+}
+
+fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        id: SessionId(row.get(0)?),
+        drive: row.get(1)?,
+        vid: vid(row, 2)?,
+        kind: row.get(3)?,
+        owners: document(row, 4)?,
+        started: Timestamp(row.get(5)?),
+    })
+}
+
+/// Reads a volume id.
+pub(super) fn vid(row: &Row<'_>, column: usize) -> rusqlite::Result<Vid> {
+    let text: String = row.get(column)?;
+    text.parse().map_err(|cause: base::Failure| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(cause))
+    })
+}
+
+impl Store {
+    /// Adds a row, or finds the one that is there already.
+    pub(crate) fn put_request(
+        &self,
+        kind: RequestKind,
+        file: FileId,
+        owner: &str,
+        now: Timestamp,
+    ) -> StoreResult<RequestId> {
+        self.run(
+            "INSERT INTO request (kind, file, state, owner, not_before, created)
+             VALUES (?1, ?2, 'queued', ?3, ?4, ?4) ON CONFLICT (kind, file) DO NOTHING",
+            (kind.as_str(), file.0, owner, now.0),
+        )?;
+        self.one("SELECT id FROM request WHERE kind = ?1 AND file = ?2", (kind.as_str(), file.0), |row| {
+            row.get(0).map(RequestId)
+        })
+    }
+
+    pub(crate) fn request(&self, id: RequestId) -> StoreResult<Option<RequestRow>> {
+        self.maybe(&format!("SELECT {REQUEST} WHERE q.id = ?1"), (id.0,), request)
+    }
+
+    pub(crate) fn request_of(&self, kind: RequestKind, file: FileId) -> StoreResult<Option<RequestRow>> {
+        let sql = format!("SELECT {REQUEST} WHERE q.kind = ?1 AND q.file = ?2");
+        self.maybe(&sql, (kind.as_str(), file.0), request)
+    }
+
+    pub(crate) fn requests_of_file(&self, file: FileId) -> StoreResult<Vec<RequestRow>> {
+        self.all(&format!("SELECT {REQUEST} WHERE q.file = ?1"), (file.0,), request)
+    }
+
+    pub(crate) fn requests_of_session(&self, session: SessionId) -> StoreResult<Vec<RequestRow>> {
+        self.all(&format!("SELECT {REQUEST} WHERE q.session = ?1 ORDER BY q.id"), (session.0,), request)
+    }
+
+    /// The whole queue, oldest first.
+    pub(crate) fn requests(&self, limit: usize) -> StoreResult<Vec<RequestRow>> {
+        self.all(&format!("SELECT {REQUEST} ORDER BY q.created, q.id LIMIT ?1"), (limit as i64,), request)
+    }
+
+    /// For every queued recall the copy to read: volume, sequence number, block. Volumes that may be read come first.
+    pub(crate) fn recall_targets(&self) -> StoreResult<Vec<(RequestId, Vid, u32, u64)>> {
+        // SQLite takes the other columns from the row that has the minimum.
+        const SQL: &str = "SELECT q.id, c.vid, c.fseq, c.block, min((v.state = 'suspect') * 1000000000 + c.id)
+             FROM request q JOIN copy c ON c.file = q.file JOIN volume v ON v.vid = c.vid
+             WHERE q.kind = 'recall' AND q.state = 'queued' GROUP BY q.id";
+        self.all(SQL, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?, row.get(2)?, row.get(3)?)))
+    }
+
+    pub(crate) fn requests_len(&self) -> StoreResult<u64> {
+        self.one("SELECT count(*) FROM request", (), |row| row.get(0))
+    }
+
+    pub(crate) fn set_request_active(
+        &self,
+        id: RequestId,
+        session: SessionId,
+        object: Option<ObjectId>,
+    ) -> StoreResult<()> {
+        self.run(
+            "UPDATE request SET state = 'active', session = ?2, object = ?3 WHERE id = ?1",
+            (id.0, session.0, object.map(|object| object.0)),
+        )?;
+        Ok(())
+    }
+
+    /// Puts a row back in the queue, or among the failed.
+    pub(crate) fn set_request_waiting(&self, row: &RequestRow) -> StoreResult<()> {
+        let state = if row.state == RequestState::Failed { "failed" } else { "queued" };
+        self.run(
+            "UPDATE request SET state = ?2, attempts = ?3, not_before = ?4, reason = ?5, session = NULL, object = NULL
+             WHERE id = ?1",
+            (row.id.0, state, row.attempts, row.not_before.0, &row.reason),
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn delete_request(&self, id: RequestId) -> StoreResult<()> {
+        self.run("DELETE FROM request WHERE id = ?1", (id.0,))?;
+        Ok(())
+    }
+
+    pub(crate) fn insert_session(&self, new: &SessionRow) -> StoreResult<SessionId> {
+        let id = self.insert(
+            "INSERT INTO tape_session (drive, vid, kind, owners, started) VALUES (?1, ?2, ?3, ?4, ?5)",
+            (&new.drive, new.vid.as_str(), &new.kind, json(&new.owners), new.started.0),
+        )?;
+        Ok(SessionId(id))
+    }
+
+    pub(crate) fn session(&self, id: SessionId) -> StoreResult<Option<SessionRow>> {
+        const SQL: &str = "SELECT id, drive, vid, kind, owners, started FROM tape_session WHERE id = ?1";
+        self.maybe(SQL, (id.0,), session)
+    }
+
+    pub(crate) fn sessions(&self) -> StoreResult<Vec<SessionRow>> {
+        self.all("SELECT id, drive, vid, kind, owners, started FROM tape_session ORDER BY id", (), session)
+    }
+
+    pub(crate) fn delete_session(&self, id: SessionId) -> StoreResult<()> {
+        self.run("DELETE FROM tape_session WHERE id = ?1", (id.0,))?;
+        Ok(())
+    }
+}

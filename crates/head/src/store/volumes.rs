@@ -1,0 +1,155 @@
+//! Rows of drives, volumes and tape copies.
+
+use super::{Store, StoreResult, requests::vid, word};
+use base::{FileId, Timestamp, Vid};
+use rusqlite::Row;
+use wire::control::{AppendPoint, VolumeState};
+
+/// A drive in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DriveRow {
+    pub(crate) name: String,
+    pub(crate) library: String,
+    pub(crate) trouble: Option<String>,
+}
+
+/// A volume in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VolumeRow {
+    pub(crate) vid: Vid,
+    pub(crate) library: String,
+    pub(crate) state: VolumeState,
+    pub(crate) reason: Option<String>,
+    pub(crate) capacity: u64,
+    pub(crate) used: u64,
+    pub(crate) append: AppendPoint,
+    pub(crate) loads: u64,
+    pub(crate) files: u64,
+    pub(crate) live_bytes: u64,
+}
+
+/// A tape copy in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CopyRow {
+    pub(crate) file: FileId,
+    pub(crate) vid: Vid,
+    pub(crate) fseq: u32,
+    pub(crate) block: u64,
+    pub(crate) size: u64,
+}
+
+fn volume(row: &Row<'_>) -> rusqlite::Result<VolumeRow> {
+    Ok(VolumeRow {
+        vid: vid(row, 0)?,
+        library: row.get(1)?,
+        state: word(row, 2)?,
+        reason: row.get(3)?,
+        capacity: row.get(4)?,
+        used: row.get(5)?,
+        append: AppendPoint { fseq: row.get(6)?, block: row.get(7)?, may_have_leftover: row.get(8)? },
+        loads: row.get(9)?,
+        files: row.get(10)?,
+        live_bytes: row.get(11)?,
+    })
+}
+
+fn copy(row: &Row<'_>) -> rusqlite::Result<CopyRow> {
+    Ok(CopyRow {
+        file: FileId(row.get(0)?),
+        vid: vid(row, 1)?,
+        fseq: row.get(2)?,
+        block: row.get(3)?,
+        size: row.get(4)?,
+    })
+}
+
+const VOLUME: &str = "v.vid, v.library, v.state, v.reason, v.capacity, v.used, v.next_fseq, v.end_block, v.leftover,
+    v.loads, (SELECT count(*) FROM copy c WHERE c.vid = v.vid),
+    (SELECT coalesce(sum(c.size), 0) FROM copy c WHERE c.vid = v.vid) FROM volume v";
+
+impl Store {
+    pub(crate) fn put_drive(&self, library: &str, name: &str) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO drive (name, library) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET library = ?2",
+            (name, library),
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn drives(&self) -> StoreResult<Vec<DriveRow>> {
+        self.all("SELECT name, library, trouble FROM drive ORDER BY name", (), |row| {
+            Ok(DriveRow { name: row.get(0)?, library: row.get(1)?, trouble: row.get(2)? })
+        })
+    }
+
+    /// Takes a drive out of use, or puts it back. False if there is no such drive.
+    pub(crate) fn set_drive_trouble(&self, name: &str, trouble: Option<&str>) -> StoreResult<bool> {
+        Ok(self.run("UPDATE drive SET trouble = ?2 WHERE name = ?1", (name, trouble))? > 0)
+    }
+
+    /// Adds a volume that nobody knew, as blank; a known one keeps everything but its place and size.
+    pub(crate) fn put_volume(&self, library: &str, vid: &Vid, capacity: u64) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO volume (vid, library, state, capacity) VALUES (?1, ?2, 'blank', ?3)
+             ON CONFLICT (vid) DO UPDATE SET library = ?2, capacity = ?3",
+            (vid.as_str(), library, capacity),
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn volume(&self, vid: &Vid) -> StoreResult<Option<VolumeRow>> {
+        self.maybe(&format!("SELECT {VOLUME} WHERE v.vid = ?1"), (vid.as_str(),), volume)
+    }
+
+    pub(crate) fn volumes(&self) -> StoreResult<Vec<VolumeRow>> {
+        self.all(&format!("SELECT {VOLUME} ORDER BY v.vid"), (), volume)
+    }
+
+    pub(crate) fn set_volume_state(&self, vid: &Vid, state: VolumeState, reason: Option<&str>) -> StoreResult<bool> {
+        let changed = self.run(
+            "UPDATE volume SET state = ?2, reason = ?3 WHERE vid = ?1",
+            (vid.as_str(), state.as_str(), reason),
+        )?;
+        Ok(changed > 0)
+    }
+
+    /// Moves the end of the data of a volume.
+    pub(crate) fn set_append_point(&self, vid: &Vid, fseq: u32, block: u64, used: u64) -> StoreResult<()> {
+        self.run(
+            "UPDATE volume SET next_fseq = ?2, end_block = ?3, used = ?4 WHERE vid = ?1",
+            (vid.as_str(), fseq, block, used),
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn set_leftover(&self, vid: &Vid, leftover: bool) -> StoreResult<()> {
+        self.run("UPDATE volume SET leftover = ?2 WHERE vid = ?1", (vid.as_str(), leftover))?;
+        Ok(())
+    }
+
+    pub(crate) fn count_loads(&self, vid: &Vid, loads: u32) -> StoreResult<()> {
+        self.run("UPDATE volume SET loads = loads + ?2 WHERE vid = ?1", (vid.as_str(), loads))?;
+        Ok(())
+    }
+
+    pub(crate) fn insert_copy(&self, copy: &CopyRow, now: Timestamp) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO copy (file, vid, fseq, block, size, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (copy.file.0, copy.vid.as_str(), copy.fseq, copy.block, copy.size, now.0),
+        )?;
+        Ok(())
+    }
+
+    /// Copies of a file, the one to read first: on volumes that may be read, oldest first.
+    pub(crate) fn copies(&self, file: FileId) -> StoreResult<Vec<CopyRow>> {
+        const SQL: &str = "SELECT c.file, c.vid, c.fseq, c.block, c.size FROM copy c JOIN volume v ON v.vid = c.vid
+             WHERE c.file = ?1 ORDER BY v.state = 'suspect', c.id";
+        self.all(SQL, (file.0,), copy)
+    }
+
+    /// Forgets the copies of a file; their bytes on the volumes are dead.
+    pub(crate) fn delete_copies(&self, file: FileId) -> StoreResult<()> {
+        self.run("DELETE FROM copy WHERE file = ?1", (file.0,))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! The calls of people on the tape queue.
+
+use super::{hopeless, request_archive, request_recall, waits};
+use crate::{
+    Apply, Context, Core, Topic,
+    namespace::{Right, require, resolve_file},
+};
+use base::{Failure, FilePath, Millis, Result, Timestamp};
+use wire::control::{
+    Archive, Await, Done, EnableDrive, FileState, PathOutcome, PathOutcomes, RequestKind, RequestState,
+    RetryRequest, SetVolumeState, Stage, VolumeState, Want,
+};
+
+/// Longest pin that a user can ask for.
+const PIN_MAX: Millis = Millis::from_seconds(90 * 24 * 3600);
+
+/// Does one thing to many paths; a path that is refused does not stop the others.
+fn each(paths: Vec<FilePath>, mut one: impl FnMut(&FilePath) -> Result<(FileState, Option<String>)>) -> PathOutcomes {
+    let files = paths.into_iter().map(|path| match one(&path) {
+        Ok((state, waits)) => PathOutcome { path, state: Some(state), waits, failure: None },
+        Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
+    });
+    PathOutcomes { files: files.collect() }
+}
+
+impl Apply for Archive {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
+        Ok(each(self.paths, |path| {
+            let node = resolve_file(core, &context.who, path)?;
+            require(&context.who, &node, Right::Write, path)?;
+            match node.state() {
+                state if state.is_archived() => return Ok((state, None)),
+                FileState::Lost => return Err(Failure::corrupt(format!("{path} has neither replica nor copy"))),
+                // Archived when it is complete: the request waits for the commit.
+                FileState::Writing => {
+                    return Err(Failure::busy(format!("{path} is being written for the first time"))
+                        .hint("archive it when its writer has closed it"));
+                }
+                _ => request_archive(core, context, &node)?,
+            }
+            Ok((node.state(), waits(core, node.id, context.now)?))
+        }))
+    }
+}
+
+impl Apply for Stage {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
+        let pin = self.pin.map(|pin| context.now + pin.clamp(Millis(0), PIN_MAX));
+        Ok(each(self.paths, |path| stage(core, context, path, pin)))
+    }
+}
+
+fn stage(
+    core: &mut Core,
+    context: &Context,
+    path: &FilePath,
+    pin: Option<Timestamp>,
+) -> Result<(FileState, Option<String>)> {
+    let node = resolve_file(core, &context.who, path)?;
+    require(&context.who, &node, Right::Read, path)?;
+    if node.state() == FileState::Lost {
+        return Err(Failure::corrupt(format!("{path} has neither replica nor copy")));
+    }
+    if let Some(until) = pin {
+        core.store.put_pin(node.id, &format!("user {}", context.who.name), Some(until))?;
+    }
+    if node.state() == FileState::Nearline {
+        request_recall(core, context, &node)?;
+        return Ok((node.state(), waits(core, node.id, context.now)?));
+    }
+    Ok((node.state(), None))
+}
+
+impl Apply for Await {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
+        Ok(each(self.paths, |path| outcome(core, context, path, self.want)))
+    }
+}
+
+fn outcome(core: &Core, context: &Context, path: &FilePath, want: Want) -> Result<(FileState, Option<String>)> {
+    let node = resolve_file(core, &context.who, path)?;
+    let (is_there, kind, verb) = match want {
+        Want::Online => (node.is_online, RequestKind::Recall, "stage"),
+        Want::Archived => (node.is_archived, RequestKind::Archive, "archive"),
+    };
+    if is_there {
+        return Ok((node.state(), None));
+    }
+    match core.store.request_of(kind, node.id)? {
+        Some(row) if row.state == RequestState::Failed => Err(hopeless(&row, path)),
+        Some(_) => Ok((node.state(), waits(core, node.id, context.now)?)),
+        None => Err(Failure::invalid(format!("nobody asked to {verb} {path}"))
+            .hint(format!("`bp {verb} {path}` asks for it"))),
+    }
+}
+
+impl Apply for SetVolumeState {
+    const TOPIC: Topic = Topic::Tape;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("change volumes")?;
+        let volume = core.store.volume(&self.vid)?;
+        let volume = volume.ok_or_else(|| Failure::not_found(format!("volume {} is not known", self.vid)))?;
+        if self.state == VolumeState::Blank && volume.files > 0 {
+            return Err(Failure::busy(format!("volume {} holds {} files", self.vid, volume.files))
+                .hint("remove or copy them first: a blank volume is labelled and written from its beginning"));
+        }
+        let reason = (self.state == VolumeState::Suspect).then(|| format!("set by {}", context.who.name));
+        core.store.set_volume_state(&self.vid, self.state, reason.as_deref())?;
+        core.touch(Topic::Tape);
+        Ok(Done {})
+    }
+}
+
+impl Apply for EnableDrive {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("change drives")?;
+        if !core.store.set_drive_trouble(&self.drive, None)? {
+            return Err(Failure::not_found(format!("drive {} is not known", self.drive))
+                .hint("`bp drives` lists them"));
+        }
+        core.touch(Topic::Tape);
+        Ok(Done {})
+    }
+}
+
+impl Apply for RetryRequest {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let row = core.store.request(self.request)?;
+        let mut row =
+            row.ok_or_else(|| Failure::not_found(format!("tape request {} is not in the queue", self.request)))?;
+        if row.state == RequestState::Active {
+            return Err(Failure::busy(format!("tape request {} is being done", self.request)));
+        }
+        row.state = RequestState::Queued;
+        row.attempts = 0;
+        row.not_before = context.now;
+        core.store.set_request_waiting(&row)?;
+        core.touch(Topic::Tape);
+        core.touch(Topic::Jobs);
+        Ok(Done {})
+    }
+}

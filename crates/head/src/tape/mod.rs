@@ -1,0 +1,144 @@
+//! The tape queue: requests, sessions, and what drives and volumes are doing.
+
+mod calls;
+mod plan;
+#[cfg(test)]
+mod plan_tests;
+mod room;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use plan::{View, explain};
+
+use crate::{
+    Context, Core, Topic, pool,
+    store::{Node, RequestRow},
+};
+use base::{Failure, FileId, FilePath, Result, Timestamp};
+use plan::{DriveView, Target, VolumeView, Work};
+use std::collections::HashMap;
+use wire::control::{RequestKind, RequestState};
+
+/// Longest queue that one planning pass looks at; the rest waits its turn, oldest first.
+const QUEUE_VIEW_MAX: usize = 20_000;
+
+/// Asks for a disk replica of a nearline file; joins the request that is there already.
+pub(crate) fn request_recall(core: &mut Core, context: &Context, node: &Node) -> Result<()> {
+    request(core, RequestKind::Recall, context, node)
+}
+
+/// Asks for a tape copy; joins the request that is there already.
+pub(crate) fn request_archive(core: &mut Core, context: &Context, node: &Node) -> Result<()> {
+    request(core, RequestKind::Archive, context, node)
+}
+
+fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -> Result<()> {
+    if core.store.request_of(kind, node.id)?.is_none() {
+        core.store.put_request(kind, node.id, &context.who.name, context.now)?;
+        core.touch(Topic::Tape);
+        core.touch(Topic::Jobs);
+    }
+    Ok(())
+}
+
+/// What a file waits for in the tape queue, if it is there.
+pub(crate) fn waits(core: &Core, file: FileId, now: Timestamp) -> Result<Option<String>> {
+    let Some(row) = core.store.requests_of_file(file)?.into_iter().next() else { return Ok(None) };
+    let view = view(core)?;
+    reason(core, &view, &row, now).map(Some)
+}
+
+/// The reason shown for one row of the queue.
+pub(crate) fn reason(core: &Core, view: &View, row: &RequestRow, now: Timestamp) -> Result<String> {
+    let verb = match row.kind {
+        RequestKind::Archive => "written to",
+        RequestKind::Recall => "read from",
+    };
+    Ok(match (row.state, row.session) {
+        (RequestState::Failed, _) => {
+            let why = row.reason.as_deref().unwrap_or("for a reason that is lost");
+            format!("{} failed {} times: {why}", row.kind.as_str(), row.attempts)
+        }
+        (RequestState::Active, Some(session)) => match core.store.session(session)? {
+            Some(session) => {
+                let drive = core.live.drives.get(&session.drive);
+                let is_now = drive.is_some_and(|drive| drive.request == Some(row.id));
+                let when = if is_now { "is being" } else { "is about to be" };
+                format!("{when} {verb} volume {} in drive {}", session.vid, session.drive)
+            }
+            None => format!("is about to be {verb} tape"),
+        },
+        _ => match view.queue.iter().find(|work| work.id == row.id) {
+            Some(work) => explain(view, work, now),
+            None => format!("behind {QUEUE_VIEW_MAX} older requests"),
+        },
+    })
+}
+
+/// Refuses to wait for a recall that needs a person first.
+pub(crate) fn refuse_hopeless(core: &Core, node: &Node, path: &FilePath) -> Result<()> {
+    match core.store.request_of(RequestKind::Recall, node.id)? {
+        Some(row) if row.state == RequestState::Failed => Err(hopeless(&row, path)),
+        _ => Ok(()),
+    }
+}
+
+fn hopeless(row: &RequestRow, path: &FilePath) -> Failure {
+    let why = row.reason.as_deref().unwrap_or("for a reason that is lost");
+    Failure::unavailable(format!("{} of {path} failed {} times: {why}", row.kind.as_str(), row.attempts))
+        .hint(format!("when the cause is mended: `bp admin request retry {}`", row.id))
+}
+
+/// What the planner looks at.
+pub(crate) fn view(core: &Core) -> Result<View> {
+    let sessions = core.store.sessions()?;
+    let drives = core.store.drives()?.into_iter().map(|row| DriveView {
+        loaded: core.live.drives.get(&row.name).and_then(|live| live.loaded.clone()),
+        busy_with: sessions.iter().find(|session| session.drive == row.name).map(|session| session.vid.clone()),
+        // A drive whose tape server has not registered since the head started cannot be given work.
+        trouble: row.trouble.or_else(|| {
+            (!core.live.drives.contains_key(&row.name)).then(|| "its tape server is not running".to_owned())
+        }),
+        name: row.name,
+        library: row.library,
+    });
+    let volumes = core.store.volumes()?.into_iter().map(|row| {
+        let view = VolumeView {
+            vid: row.vid.clone(),
+            library: row.library,
+            state: row.state,
+            used_bytes: row.used,
+            free_bytes: row.capacity.saturating_sub(row.used),
+        };
+        (row.vid, view)
+    });
+    let free = pool::partitions(core)?.into_iter().filter(|view| view.is_available && view.pool == core.config.pool);
+    Ok(View {
+        drives: drives.collect(),
+        volumes: volumes.collect(),
+        queue: queue(core)?,
+        free_disk_bytes: free.map(|view| view.free_bytes).max().unwrap_or(0),
+    })
+}
+
+fn queue(core: &Core) -> Result<Vec<Work>> {
+    let targets = core.store.recall_targets()?;
+    let mut targets: HashMap<_, _> = targets
+        .into_iter()
+        .map(|(request, vid, fseq, block)| (request, Target { vid, fseq, block }))
+        .collect();
+    let rows = core.store.requests(QUEUE_VIEW_MAX)?;
+    let queued = rows.into_iter().filter(|row| row.state == RequestState::Queued);
+    Ok(queued
+        .map(|row| Work {
+            target: targets.remove(&row.id),
+            id: row.id,
+            kind: row.kind,
+            size: row.size,
+            created: row.created,
+            not_before: row.not_before,
+            attempts: row.attempts,
+            reason: row.reason,
+        })
+        .collect())
+}

@@ -1,0 +1,248 @@
+//! What an idle drive does next, and why everything else waits: pure functions of the queue, drives and volumes.
+
+use base::{
+    Millis, RequestId, Timestamp, Vid,
+    limits::{TAPE_FLUSH_BYTES, TAPE_SESSION_FILES_MAX},
+    units::{human_bytes, human_span},
+};
+use std::collections::BTreeMap;
+use wire::control::{RequestKind, VolumeState};
+
+/// A request that has waited this long goes before any preference for what is loaded.
+const STARVING: Millis = Millis::from_seconds(600);
+
+/// A queued request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) id: RequestId,
+    pub(crate) kind: RequestKind,
+    pub(crate) size: u64,
+    pub(crate) created: Timestamp,
+    pub(crate) not_before: Timestamp,
+    pub(crate) attempts: u32,
+    pub(crate) reason: Option<String>,
+    /// Recalls: where the copy is.
+    pub(crate) target: Option<Target>,
+}
+
+/// Where a copy is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) vid: Vid,
+    pub(crate) fseq: u32,
+    pub(crate) block: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DriveView {
+    pub(crate) name: String,
+    pub(crate) library: String,
+    pub(crate) loaded: Option<Vid>,
+    /// The volume of its session.
+    pub(crate) busy_with: Option<Vid>,
+    pub(crate) trouble: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VolumeView {
+    pub(crate) vid: Vid,
+    pub(crate) library: String,
+    pub(crate) state: VolumeState,
+    pub(crate) used_bytes: u64,
+    pub(crate) free_bytes: u64,
+}
+
+/// Everything the planner knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) drives: Vec<DriveView>,
+    pub(crate) volumes: BTreeMap<Vid, VolumeView>,
+    /// Queued requests, oldest first.
+    pub(crate) queue: Vec<Work>,
+    /// Room for recalled files.
+    pub(crate) free_disk_bytes: u64,
+}
+
+/// A session to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) vid: Vid,
+    pub(crate) work: PlannedWork,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PlannedWork {
+    Label,
+    Archive(Vec<RequestId>),
+    Recall(Vec<RequestId>),
+}
+
+/// A plan and how much it is wanted.
+struct Candidate {
+    plan: Plan,
+    oldest: Timestamp,
+}
+
+/// Chooses the next session of an idle drive.
+///
+/// People wait for recalls, so they go before archives; a loaded volume goes before one that must be fetched; but
+/// whatever has starved goes first, oldest first.
+pub(crate) fn next_session(view: &View, drive: &str, now: Timestamp) -> Option<Plan> {
+    let drive = view.drives.iter().find(|row| row.name == drive)?;
+    if drive.busy_with.is_some() || drive.trouble.is_some() {
+        return None;
+    }
+    let mut candidates = recalls(view, drive, now);
+    candidates.extend(archive(view, drive, now));
+    let urgency = |candidate: &Candidate| {
+        let is_starving = now - candidate.oldest > STARVING;
+        let is_loaded = drive.loaded.as_ref() == Some(&candidate.plan.vid);
+        let is_recall = matches!(candidate.plan.work, PlannedWork::Recall(_));
+        (!is_starving, !is_starving && !is_loaded, !is_starving && !is_recall, candidate.oldest)
+    };
+    candidates.into_iter().min_by_key(urgency).map(|candidate| candidate.plan)
+}
+
+/// Whether a drive can have a volume now.
+fn is_reachable(view: &View, drive: &DriveView, volume: &VolumeView) -> bool {
+    volume.library == drive.library && holder(view, &volume.vid).is_none_or(|other| other.name == drive.name)
+}
+
+/// The drive that has a volume, loaded or in its session.
+fn holder<'a>(view: &'a View, vid: &Vid) -> Option<&'a DriveView> {
+    let has = |drive: &&DriveView| drive.loaded.as_ref() == Some(vid) || drive.busy_with.as_ref() == Some(vid);
+    view.drives.iter().find(has)
+}
+
+/// One candidate for each volume that has something to recall, in the order of the tape.
+fn recalls(view: &View, drive: &DriveView, now: Timestamp) -> Vec<Candidate> {
+    let mut by_volume: BTreeMap<&Vid, Vec<&Work>> = BTreeMap::new();
+    for work in view.queue.iter().filter(|work| work.kind == RequestKind::Recall && work.not_before <= now) {
+        let Some(target) = &work.target else { continue };
+        let volume = view.volumes.get(&target.vid).filter(|volume| volume.state != VolumeState::Suspect);
+        if volume.is_some_and(|volume| is_reachable(view, drive, volume)) {
+            by_volume.entry(&target.vid).or_default().push(work);
+        }
+    }
+    by_volume.into_iter().filter_map(|(vid, work)| recall_of(view, vid, work)).collect()
+}
+
+fn recall_of(view: &View, vid: &Vid, mut work: Vec<&Work>) -> Option<Candidate> {
+    // Oldest first until the disk is full or the session is long enough; then in the order of the tape.
+    let mut room = view.free_disk_bytes;
+    work.retain(|work| {
+        let fits = work.size <= room;
+        room -= if fits { work.size } else { 0 };
+        fits
+    });
+    work.truncate(TAPE_SESSION_FILES_MAX);
+    let oldest = work.iter().map(|work| work.created).min()?;
+    work.sort_by_key(|work| work.target.as_ref().map(|target| target.block));
+    let files = work.iter().map(|work| work.id).collect();
+    Some(Candidate { plan: Plan { vid: vid.clone(), work: PlannedWork::Recall(files) }, oldest })
+}
+
+/// What a file takes on tape: its data, six labels, four marks and the chunk headers of virtual cartridges.
+pub(crate) fn tape_bytes(size: u64) -> u64 {
+    size + size / 1024 + 4096
+}
+
+fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> {
+    let ready = |work: &&Work| work.kind == RequestKind::Archive && work.not_before <= now;
+    let work: Vec<&Work> = view.queue.iter().filter(ready).collect();
+    let first = work.first()?;
+    let volume = target_volume(view, drive, tape_bytes(first.size))?;
+    if volume.state == VolumeState::Blank {
+        let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Label };
+        return Some(Candidate { plan, oldest: first.created });
+    }
+    let (mut room, mut flush) = (volume.free_bytes, TAPE_FLUSH_BYTES);
+    let mut files = Vec::new();
+    for work in &work {
+        let bytes = tape_bytes(work.size);
+        if files.len() == TAPE_SESSION_FILES_MAX || bytes > room || (bytes > flush && !files.is_empty()) {
+            break;
+        }
+        room -= bytes;
+        flush = flush.saturating_sub(bytes);
+        files.push(work.id);
+    }
+    let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Archive(files) };
+    Some(Candidate { plan, oldest: first.created })
+}
+
+/// The volume to append to: the loaded one, else the fullest with room, else a blank one.
+fn target_volume<'a>(view: &'a View, drive: &DriveView, bytes: u64) -> Option<&'a VolumeView> {
+    let usable = |volume: &&VolumeView| {
+        matches!(volume.state, VolumeState::Appendable | VolumeState::Blank)
+            && volume.free_bytes >= bytes
+            && is_reachable(view, drive, volume)
+    };
+    view.volumes.values().filter(usable).min_by_key(|volume| {
+        let is_loaded = drive.loaded.as_ref() == Some(&volume.vid);
+        (volume.state == VolumeState::Blank, !is_loaded, u64::MAX - volume.used_bytes, volume.vid.clone())
+    })
+}
+
+/// Why a queued request is not being done at this moment.
+pub(crate) fn explain(view: &View, work: &Work, now: Timestamp) -> String {
+    if work.not_before > now {
+        let wait = human_span(work.not_before - now);
+        let reason = work.reason.as_deref().unwrap_or("failed");
+        return format!("try {} in {wait}: {reason}", work.attempts + 1);
+    }
+    if !view.drives.iter().any(|drive| drive.trouble.is_none()) {
+        let troubles = view.drives.iter().filter_map(|drive| {
+            drive.trouble.as_ref().map(|trouble| format!("{}: {trouble}", drive.name))
+        });
+        return match troubles.collect::<Vec<_>>().join("; ") {
+            none if none.is_empty() => "no tape server has registered a drive".to_owned(),
+            troubles => format!("no drive in use: {troubles}"),
+        };
+    }
+    match work.kind {
+        RequestKind::Recall => explain_recall(view, work),
+        RequestKind::Archive => explain_archive(view, work),
+    }
+}
+
+fn explain_recall(view: &View, work: &Work) -> String {
+    let Some(target) = &work.target else { return "has no tape copy".to_owned() };
+    let vid = &target.vid;
+    let ahead = view.queue.iter().filter(|other| other.target.as_ref().is_some_and(|t| t.vid == *vid)).count() - 1;
+    match view.volumes.get(vid) {
+        None => format!("volume {vid} is not in any library"),
+        Some(volume) if volume.state == VolumeState::Suspect => format!("volume {vid} is suspect"),
+        Some(_) if work.size > view.free_disk_bytes => {
+            format!("no room on disk for {}; evict files", human_bytes(work.size))
+        }
+        Some(_) => match holder(view, vid) {
+            Some(drive) if drive.busy_with.is_some() => {
+                format!("volume {vid} is in use in drive {}; read next", drive.name)
+            }
+            Some(drive) => format!("volume {vid} is loaded in drive {}", drive.name),
+            None if ahead > 0 => format!("waits for volume {vid}, with {ahead} other files; {}", drives_word(view)),
+            None => format!("waits for volume {vid}; {}", drives_word(view)),
+        },
+    }
+}
+
+fn explain_archive(view: &View, work: &Work) -> String {
+    let bytes = tape_bytes(work.size);
+    let has_room = |volume: &VolumeView| {
+        matches!(volume.state, VolumeState::Appendable | VolumeState::Blank) && volume.free_bytes >= bytes
+    };
+    if !view.volumes.values().any(has_room) {
+        return format!("no volume has room for {}; add a blank cartridge", human_bytes(bytes));
+    }
+    format!("waits to be written; {}", drives_word(view))
+}
+
+fn drives_word(view: &View) -> String {
+    let usable = view.drives.iter().filter(|drive| drive.trouble.is_none());
+    let (busy, free): (Vec<_>, Vec<_>) = usable.partition(|drive| drive.busy_with.is_some());
+    match (busy.len(), free.len()) {
+        (busy, 0) => format!("all {busy} drives are busy"),
+        (_, free) => format!("{free} of {} drives free", free + busy.len()),
+    }
+}

@@ -1,0 +1,390 @@
+//! The calls of the tape server.
+
+use super::{
+    plan::{Plan, PlannedWork, next_session},
+    view,
+};
+use crate::{
+    Apply, Context, Core, Topic, batch,
+    core::CapFor,
+    namespace::path_of,
+    pool::{Reserve, reserve, retire},
+    store::{Charge, CopyRow, Node, ReplicaState, RequestRow, SessionRow},
+};
+use base::{
+    ErrorKind, Failure, Millis, RequestId, Result, SessionId, Timestamp, limits::TAPE_ATTEMPTS_MAX,
+};
+use tracing::{info, warn};
+use wire::{
+    cap::Access,
+    control::{
+        ArchiveFile, Blame, Done, EndTapeSession, FileRecalled, FilesArchived, NextTapeSession, RecallFile,
+        RegisterLibrary, RequestFailed, RequestKind, RequestState, TapeOrders, TapeProgress, TapeSession, TapeWork,
+        VolumeState,
+    },
+};
+
+/// First wait after a failure; doubled with each further one.
+const BACK_OFF: Millis = Millis::from_seconds(5);
+
+impl Apply for RegisterLibrary {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        for drive in &self.drives {
+            core.store.put_drive(&self.library, drive)?;
+            core.live.drives.insert(drive.clone(), Default::default());
+        }
+        for cartridge in &self.cartridges {
+            core.store.put_volume(&self.library, &cartridge.vid, cartridge.capacity_bytes)?;
+        }
+        for session in core.store.sessions()? {
+            if self.drives.contains(&session.drive) {
+                close(core, context, &session, "the tape server was restarted", Millis(0))?;
+            }
+        }
+        core.touch(Topic::Tape);
+        Ok(Done {})
+    }
+}
+
+impl Apply for NextTapeSession {
+    const TOPIC: Topic = Topic::Tape;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<TapeOrders> {
+        let live = core.live.drives.get_mut(&self.drive).ok_or_else(|| {
+            Failure::unavailable(format!("drive {} is not registered", self.drive)).hint("register its library")
+        })?;
+        if live.loaded != self.loaded {
+            live.loaded.clone_from(&self.loaded);
+            core.touch(Topic::Tape);
+        }
+        // A drive that asks has nothing to do: a session that it does not know never reached it.
+        for session in core.store.sessions()? {
+            if session.drive == self.drive {
+                close(core, context, &session, "the drive lost its orders", Millis(0))?;
+            }
+        }
+        let plan = next_session(&view(core)?, &self.drive, context.now);
+        let session = plan.map(|plan| open(core, context, &self.drive, plan)).transpose()?.flatten();
+        Ok(TapeOrders { session })
+    }
+}
+
+/// Writes a planned session into the catalogue and makes its orders. Nothing left to do gives `None`.
+fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<Option<TapeSession>> {
+    let (kind, requests) = match &plan.work {
+        PlannedWork::Label => ("label", Vec::new()),
+        PlannedWork::Archive(requests) => ("archive", requests.clone()),
+        PlannedWork::Recall(requests) => ("recall", requests.clone()),
+    };
+    let mut owners = Vec::new();
+    for request in &requests {
+        let owner = core.store.request(*request)?.map(|row| row.owner);
+        owners.extend(owner.filter(|owner| !owners.contains(owner)));
+    }
+    let mut row = SessionRow {
+        id: SessionId(0),
+        drive: drive.to_owned(),
+        vid: plan.vid.clone(),
+        kind: kind.to_owned(),
+        owners,
+        started: context.now,
+    };
+    row.id = core.store.insert_session(&row)?;
+    let work = match plan.work {
+        PlannedWork::Label => TapeWork::Label,
+        PlannedWork::Archive(_) => {
+            let volume = core.store.volume(&plan.vid)?;
+            let append = volume.ok_or_else(|| Failure::internal(format!("volume {} vanished", plan.vid)))?.append;
+            let files = archive_files(core, context, row.id, &requests)?;
+            // From here on blocks may lie behind the end that the catalogue knows.
+            core.store.set_leftover(&plan.vid, true)?;
+            TapeWork::Archive { append, files }
+        }
+        PlannedWork::Recall(_) => TapeWork::Recall { files: recall_files(core, context, &row, &requests)? },
+    };
+    let is_empty = match &work {
+        TapeWork::Label => false,
+        TapeWork::Archive { files, .. } => files.is_empty(),
+        TapeWork::Recall { files } => files.is_empty(),
+    };
+    if is_empty {
+        core.store.delete_session(row.id)?;
+        return Ok(None);
+    }
+    info!(session = %row.id, %drive, vid = %plan.vid, kind, files = requests.len(), "tape session begins");
+    core.touch(Topic::Tape);
+    Ok(Some(TapeSession { id: row.id, vid: plan.vid, work }))
+}
+
+fn archive_files(
+    core: &mut Core,
+    context: &Context,
+    session: SessionId,
+    requests: &[RequestId],
+) -> Result<Vec<ArchiveFile>> {
+    let mut files = Vec::new();
+    for id in requests {
+        let Some((request, node)) = request_and_node(core, *id)? else { continue };
+        let Some(replica) = core.store.online_replica(node.id)? else {
+            // Nothing on disk to archive: nearline already, or lost. Either way the request is moot.
+            core.store.delete_request(request.id)?;
+            continue;
+        };
+        core.store.set_request_active(*id, session, Some(replica.object))?;
+        let path = path_of(core, node.id)?;
+        let cap = CapFor { access: Access::Read, object: replica.object, file: &node, path: &path };
+        let source = core.object_url(cap, context.now);
+        let checksums = sums(&node)?;
+        files.push(ArchiveFile { request: *id, file: node.id, path, size: node.size, checksums, source });
+    }
+    Ok(files)
+}
+
+fn recall_files(
+    core: &mut Core,
+    context: &Context,
+    session: &SessionRow,
+    requests: &[RequestId],
+) -> Result<Vec<RecallFile>> {
+    let mut files = Vec::new();
+    for id in requests {
+        let Some((request, node)) = request_and_node(core, *id)? else { continue };
+        let copies = core.store.copies(node.id)?;
+        let Some(copy) = copies.into_iter().find(|copy| copy.vid == session.vid) else { continue };
+        let wish = Reserve {
+            file: node.id,
+            owner: &request.owner,
+            bytes: node.size,
+            state: ReplicaState::Recalling,
+        };
+        let Ok(replica) = reserve(core, &wish, context.now) else { break };
+        core.store.set_request_active(*id, session.id, Some(replica.object))?;
+        let path = path_of(core, node.id)?;
+        let cap = CapFor { access: Access::Write, object: replica.object, file: &node, path: &path };
+        let sink = core.object_url(cap, context.now);
+        files.push(RecallFile {
+            request: *id,
+            file: node.id,
+            path,
+            fseq: copy.fseq,
+            block: copy.block,
+            size: node.size,
+            checksums: sums(&node)?,
+            sink,
+        });
+    }
+    Ok(files)
+}
+
+fn request_and_node(core: &Core, id: RequestId) -> Result<Option<(RequestRow, Node)>> {
+    let Some(request) = core.store.request(id)? else { return Ok(None) };
+    Ok(core.store.node(request.file)?.map(|node| (request, node)))
+}
+
+fn sums(node: &Node) -> Result<base::Checksums> {
+    node.checksums.ok_or_else(|| Failure::internal(format!("file {} has no checksums", node.id)))
+}
+
+impl Apply for TapeProgress {
+    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
+        let session = core.session(self.session)?;
+        let live = core.live.drives.entry(session.drive).or_default();
+        if self.phase != wire::control::TapePhase::Loading {
+            live.loaded = Some(session.vid);
+        }
+        live.phase = Some(self.phase);
+        live.request = self.request;
+        live.bytes_done = self.bytes_done;
+        core.touch(Topic::Jobs);
+        Ok(Done {})
+    }
+}
+
+impl Apply for FilesArchived {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let session = core.session(self.session)?;
+        let volume = core.store.volume(&session.vid)?;
+        let mut append =
+            volume.ok_or_else(|| Failure::internal(format!("volume {} vanished", session.vid)))?.append;
+        for copy in self.copies {
+            if copy.fseq < append.fseq {
+                // Reported before; the answer was lost.
+                continue;
+            }
+            if copy.fseq != append.fseq || copy.block != append.block || copy.end_block <= copy.block {
+                return Err(Failure::corrupt(format!(
+                    "volume {}: copy {} at block {} does not follow the catalogue's end, copy {} at block {}",
+                    session.vid, copy.fseq, copy.block, append.fseq, append.block
+                )));
+            }
+            append.fseq += 1;
+            append.block = copy.end_block;
+            if let Some((request, node)) = request_and_node(core, copy.request)?
+                && request.session == Some(session.id)
+            {
+                let row =
+                    CopyRow { file: node.id, vid: session.vid.clone(), fseq: copy.fseq, block: copy.block, size: node.size };
+                archived(core, context, &request, &row)?;
+            }
+        }
+        core.store.set_append_point(&session.vid, append.fseq, append.block, self.used_bytes)?;
+        core.touch(Topic::Tape);
+        Ok(Done {})
+    }
+}
+
+/// A copy is on tape. If the file was changed meanwhile it is a copy of old content, and the request stays.
+fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &CopyRow) -> Result<()> {
+    let current = core.store.online_replica(copy.file)?.map(|replica| replica.object);
+    if current != request.object {
+        let mut row = request.clone();
+        row.state = RequestState::Queued;
+        row.not_before = context.now;
+        return Ok(core.store.set_request_waiting(&row)?);
+    }
+    core.store.insert_copy(copy, context.now)?;
+    core.store.delete_request(request.id)?;
+    core.store.charge(&request.owner, &Charge { tape_written: copy.size, ..Charge::default() })?;
+    core.touch(Topic::Files);
+    batch::file_archived(core, context, copy.file)
+}
+
+impl Apply for FileRecalled {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let session = core.session(self.session)?;
+        let Some((request, node)) = request_and_node(core, self.request)? else {
+            // The file was removed or rewritten meanwhile; its reserved object went with it.
+            return Ok(Done {});
+        };
+        let object = request.object.filter(|_| request.session == Some(session.id));
+        let object = object.ok_or_else(|| {
+            Failure::invalid(format!("tape request {} does not belong to session {}", request.id, session.id))
+        })?;
+        core.store.set_replica_online(object, node.size, context.now)?;
+        core.store.delete_request(request.id)?;
+        core.store.charge(&request.owner, &Charge { tape_read: node.size, ..Charge::default() })?;
+        core.touch(Topic::Files);
+        batch::file_online(core, node.id)?;
+        Ok(Done {})
+    }
+}
+
+impl Apply for RequestFailed {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let session = core.session(self.session)?;
+        let row = core.store.request(self.request)?.filter(|row| row.session == Some(session.id));
+        if let Some(row) = row {
+            warn!(request = %row.id, vid = %session.vid, drive = %session.drive, cause = %self.failure, "tape request failed");
+            failed(core, context, row, self.blame, &self.failure)?;
+        }
+        if self.blame == Blame::Volume && self.failure.kind == ErrorKind::NoSpace {
+            core.store.set_volume_state(&session.vid, VolumeState::Full, None)?;
+        }
+        core.touch(Topic::Tape);
+        Ok(Done {})
+    }
+}
+
+/// Puts a request that did not work back, later each time, or among the failed.
+fn failed(core: &mut Core, context: &Context, mut row: RequestRow, blame: Blame, failure: &Failure) -> Result<()> {
+    free_object(core, &row, context.now)?;
+    // A full volume is nobody's fault: the next one is taken.
+    let counts = failure.kind != ErrorKind::NoSpace || blame != Blame::Volume;
+    if counts {
+        row.attempts += 1;
+    }
+    row.state = if row.attempts >= TAPE_ATTEMPTS_MAX { RequestState::Failed } else { RequestState::Queued };
+    let doublings = row.attempts.saturating_sub(1).min(10);
+    row.not_before = if counts { context.now + Millis(BACK_OFF.0 << doublings) } else { context.now };
+    row.reason = Some(failure.to_string());
+    core.store.set_request_waiting(&row)?;
+    core.touch(Topic::Files);
+    core.touch(Topic::Jobs);
+    Ok(())
+}
+
+/// Gives the reserved object of a recall back.
+fn free_object(core: &mut Core, row: &RequestRow, now: Timestamp) -> Result<()> {
+    if row.kind == RequestKind::Recall
+        && let Some(object) = row.object
+        && let Some(replica) = core.store.replica(object)?
+        && replica.state == ReplicaState::Recalling
+    {
+        retire(core, &replica, now)?;
+    }
+    Ok(())
+}
+
+impl Apply for EndTapeSession {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let Some(session) = core.store.session(self.session)? else { return Ok(Done {}) };
+        core.store.count_loads(&session.vid, self.loads)?;
+        let part = f64::from(self.loads) / session.owners.len().max(1) as f64;
+        for owner in &session.owners {
+            core.store.charge(owner, &Charge { tape_loads: part, ..Charge::default() })?;
+        }
+        match &self.trouble {
+            None => end_well(core, &session)?,
+            Some((blame, failure)) => {
+                warn!(session = %session.id, vid = %session.vid, drive = %session.drive, ?blame, cause = %failure, "tape session ended early");
+                take_out_of_use(core, &session, *blame, failure)?;
+            }
+        }
+        // After trouble the same orders would meet it again at once.
+        let (why, delay) = match self.trouble {
+            None => ("the session ended before it".to_owned(), Millis(0)),
+            Some((_, failure)) => (failure.what, BACK_OFF),
+        };
+        close(core, context, &session, &why, delay)?;
+        Ok(Done {})
+    }
+}
+
+fn end_well(core: &mut Core, session: &SessionRow) -> Result<()> {
+    match session.kind.as_str() {
+        "label" => {
+            core.store.set_volume_state(&session.vid, VolumeState::Appendable, None)?;
+        }
+        "archive" => core.store.set_leftover(&session.vid, false)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A volume or a drive that ended a session is not used again until a person has looked.
+fn take_out_of_use(core: &mut Core, session: &SessionRow, blame: Blame, failure: &Failure) -> Result<()> {
+    match blame {
+        Blame::Volume if failure.kind == ErrorKind::NoSpace => {
+            core.store.set_volume_state(&session.vid, VolumeState::Full, None)?;
+        }
+        Blame::Volume => {
+            core.store.set_volume_state(&session.vid, VolumeState::Suspect, Some(&failure.what))?;
+        }
+        Blame::Drive => {
+            core.store.set_drive_trouble(&session.drive, Some(&failure.what))?;
+        }
+        Blame::File | Blame::System => {}
+    }
+    Ok(())
+}
+
+/// Ends a session; requests that it did not report go back to the queue, to be tried after `delay`.
+fn close(core: &mut Core, context: &Context, session: &SessionRow, why: &str, delay: Millis) -> Result<()> {
+    for mut row in core.store.requests_of_session(session.id)? {
+        free_object(core, &row, context.now)?;
+        row.state = RequestState::Queued;
+        row.not_before = context.now + delay;
+        row.reason = Some(why.to_owned());
+        core.store.set_request_waiting(&row)?;
+    }
+    core.store.delete_session(session.id)?;
+    if let Some(live) = core.live.drives.get_mut(&session.drive) {
+        live.phase = None;
+        live.request = None;
+        live.bytes_done = 0;
+    }
+    info!(session = %session.id, drive = %session.drive, vid = %session.vid, "tape session ends");
+    core.touch(Topic::Tape);
+    core.touch(Topic::Jobs);
+    Ok(())
+}
