@@ -1,7 +1,7 @@
 //! Jobs, workers and the bill.
 
 use super::words::{
-    Tone, age, bar, clock, count, exit, job_tone, more, nothing, percent, section, span, tag,
+    Tone, age, bar, clock, count, exit, figure, job_tone, more, nothing, percent, section, span, tag,
 };
 use base::units::human_bytes;
 use maud::{Markup, html};
@@ -21,8 +21,8 @@ pub(super) fn jobs(status: &Status) -> Markup {
     let body = html! {
         table {
             thead { tr {
-                th.n { "id" } th { "state" } th { "name" } th { "owner" } th.stretch { "why" } th { "worker" }
-                th.n { "cpus" } th.n.wide { "submitted" } th.n.wide { "started" } th.n { "ran" } th { "exit" }
+                th.n { "id" } th { "state" } th { "name" } th { "owner" } th.stretch { "why" } th.wide { "worker" }
+                th.n.wide { "cpus" } th.n.wide { "submitted" } th.n.wide { "started" } th.n { "ran" } th { "exit" }
             } }
             tbody { @for job in &rows { (job_row(status, job)) } }
         }
@@ -51,8 +51,8 @@ fn job_row(status: &Status, job: &JobInfo) -> Markup {
             }
             td { (job.owner) }
             td.why.stretch.trouble[tone == Tone::Bad] title=[job.reason.as_ref()] { @if let Some(reason) = &job.reason { (reason) } }
-            td { @if let Some(worker) = &job.worker { (worker) } }
-            td.n { (job.spec.resources.cpus) }
+            td.wide { @if let Some(worker) = &job.worker { (worker) } }
+            td.n.wide { (job.spec.resources.cpus) }
             td.n.wide title={ (age(status.now, job.submitted)) " ago" } { (clock(status.now, job.submitted)) }
             td.n.wide { @if let Some(started) = job.started { (clock(status.now, started)) } }
             td.n { @if let Some(ran) = ran { (ran) } }
@@ -108,12 +108,12 @@ pub(super) fn bill(bill: &Bill) -> Markup {
                         td.n { (count(line.jobs)) }
                         td.n { (span(line.cpu)) }
                         td.n { (span(line.slot_wall)) }
-                        td.n { (format!("{:.2}", line.tape_loads)) }
+                        td.n { (figure(line.tape_loads)) }
                         td.n { (human_bytes(line.tape_written_bytes)) }
                         td.n { (human_bytes(line.tape_read_bytes)) }
                         td.n { (human_bytes(line.in_bytes)) }
                         td.n { (human_bytes(line.out_bytes)) }
-                        td.n { (format!("{:.2}", line.disk_gb_hours)) }
+                        td.n { (figure(line.disk_gb_hours)) }
                     }
                 }
             }

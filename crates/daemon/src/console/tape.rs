@@ -91,19 +91,26 @@ fn queue_row(status: &Status, row: &RequestInfo) -> Markup {
         RequestKind::Recall => ("↓", "recall: from tape"),
     };
     html! {
-        tr {
-            td.n.faint { (row.id) }
-            td { span.arrow title=(title) { (arrow) } (tag(word, tone)) }
-            td.path title=(row.path) { bdi { (row.path) } }
-            td.n { (human_bytes(row.size)) }
-            td { @if let Some(vid) = &row.vid { code { (vid) } } }
-            td.why.stretch.trouble[tone == Tone::Bad] title=(row.reason) {
-                (row.reason)
-                @if row.attempts > 0 { span.faint { " · try " (row.attempts + 1) } }
+            tr {
+                td.n.faint { (row.id) }
+                td { span.arrow title=(title) { (arrow) } (tag(word, tone)) }
+                td.path title=(row.path) { bdi { (row.path) } }
+                td.n { (human_bytes(row.size)) }
+                td { @if let Some(vid) = &row.vid { code { (vid) } } }
+                td.why.stretch.trouble[tone == Tone::Bad] title=(row.reason) {
+                    (row.reason)
+    @if row.attempts > 0 { span.faint { " · " (tries(row)) } }
+                }
+                td.wide { (row.owner) }
+                td.n { (age(status.now, row.created)) }
             }
-            td.wide { (row.owner) }
-            td.n { (age(status.now, row.created)) }
         }
+}
+
+fn tries(row: &RequestInfo) -> String {
+    match row.state {
+        RequestState::Failed => format!("tried {}", counted(row.attempts.into(), "time", "times")),
+        RequestState::Queued | RequestState::Active => format!("try {}", row.attempts.saturating_add(1)),
     }
 }
 

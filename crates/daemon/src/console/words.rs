@@ -96,6 +96,15 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
+/// A figure with two decimals while it is small.
+pub(super) fn figure(number: f64) -> String {
+    if number.abs() < 1000.0 {
+        format!("{number:.2}")
+    } else {
+        count(number as u64)
+    }
+}
+
 /// `1 file`, `2 files`.
 pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
