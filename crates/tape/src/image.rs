@@ -2,7 +2,7 @@
 
 use crate::drive::{At, Capacity, DriveStatus, Position, Read, SpaceKind, Spaced, Stop, Written};
 use crate::virtual_drive::DriveOptions;
-use crate::virtual_library::lock;
+use crate::virtual_library::Lock;
 use base::{Failure, Result, Vid};
 use std::{
     fs::File,
@@ -19,7 +19,8 @@ const WINDOW_BYTES: usize = 4096;
 pub(crate) struct Image {
     vid: Vid,
     path: PathBuf,
-    file: File,
+    /// Locked, so that the changer leaves it where it is.
+    lock: Lock,
     options: DriveOptions,
     /// Every whole object of the image, in order, the buffered ones too.
     index: Vec<Object>,
@@ -51,18 +52,18 @@ impl Image {
             Failure::busy(format!("volume {vid} is being moved or used by another process"))
                 .hint("try again when it is done")
         };
-        lock(&file, busy)?;
-        let opened = file.metadata().map_err(|cause| io("look at", &cause))?;
+        let lock = Lock::take(file, busy)?;
+        let opened = lock.file().metadata().map_err(|cause| io("look at", &cause))?;
         let there = path.metadata().map_err(|cause| io("look at", &cause))?;
         if (opened.dev(), opened.ino()) != (there.dev(), there.ino()) {
             // The changer took it away between finding and locking.
             return Err(busy());
         }
-        let scan = scan(&file, opened.len()).map_err(|cause| io("read", &cause))?;
+        let scan = scan(lock.file(), opened.len()).map_err(|cause| io("read", &cause))?;
         Ok(Self {
             vid,
             path: path.to_owned(),
-            file,
+            lock,
             options,
             index: scan.objects,
             at: 0,
@@ -180,7 +181,7 @@ impl Image {
             }
             // Scanned: the extent is part of the image, and longer than its data only by the headers.
             self.scratch.resize((end - object.offset) as usize, 0);
-            let read = self.file.read_exact_at(&mut self.scratch, object.offset);
+            let read = self.lock.file().read_exact_at(&mut self.scratch, object.offset);
             read.map_err(|cause| self.io(&format!("read byte {}", object.offset), &cause))?;
             aws::join(&self.scratch, object.offset, block).map_err(|error| self.corrupt(error))?;
         }
@@ -253,7 +254,7 @@ impl Image {
             self.buffer.truncate((offset - self.in_file) as usize);
         } else {
             self.buffer.clear();
-            if let Err(cause) = self.file.set_len(offset) {
+            if let Err(cause) = self.lock.file().set_len(offset) {
                 return Err(self.fail(&format!("cut at byte {offset}"), &cause));
             }
             self.in_file = offset;
@@ -289,7 +290,7 @@ impl Image {
         self.usable()?;
         self.spill()?;
         // Its directory entry was made durable when the cartridge was made or moved.
-        match self.file.sync_data() {
+        match self.lock.file().sync_data() {
             Ok(()) => Ok(()),
             Err(cause) => Err(self.fail("flush", &cause)),
         }
@@ -297,7 +298,7 @@ impl Image {
 
     /// Writes what is in the buffer to the file.
     fn spill(&mut self) -> Result<()> {
-        if let Err(cause) = self.file.write_all_at(&self.buffer, self.in_file) {
+        if let Err(cause) = self.lock.file().write_all_at(&self.buffer, self.in_file) {
             return Err(self.fail(&format!("write byte {}", self.in_file), &cause));
         }
         self.in_file += self.buffer.len() as u64;

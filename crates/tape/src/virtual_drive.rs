@@ -2,7 +2,7 @@
 
 use crate::drive::{Capacity, DriveStatus, Identity, Position, Read, SpaceKind, Spaced, TapeDrive, Written};
 use crate::image::Image;
-use crate::virtual_library::{cartridge_in, lock};
+use crate::virtual_library::{Lock, cartridge_in};
 use base::{Failure, Result};
 use std::{
     fs::File,
@@ -40,8 +40,8 @@ pub struct VirtualDrive {
     directory: PathBuf,
     identity: Identity,
     options: DriveOptions,
-    /// Locked for as long as the drive lives.
-    _lock: File,
+    /// Of its directory, for as long as the drive lives.
+    _lock: Lock,
     medium: Option<Image>,
 }
 
@@ -56,7 +56,7 @@ impl VirtualDrive {
         }
         let folder = File::open(&directory)
             .map_err(|cause| Failure::io(format!("drive {name}: open {}", directory.display()), &cause))?;
-        lock(&folder, || {
+        let lock = Lock::take(folder, || {
             Failure::busy(format!(
                 "drive {name} ({}) is in use by another process",
                 directory.display()
@@ -73,7 +73,7 @@ impl VirtualDrive {
             directory,
             identity,
             options,
-            _lock: folder,
+            _lock: lock,
             medium: None,
         })
     }

@@ -201,17 +201,16 @@ impl VirtualLibrary {
     }
 
     /// Keeps other processes from moving cartridges for as long as the result lives.
-    fn lock(&self) -> Result<File> {
+    fn lock(&self) -> Result<Lock> {
         let folder = File::open(&self.directory)
             .map_err(|cause| Failure::io(format!("open {}", self.directory.display()), &cause))?;
-        lock(&folder, || {
+        Lock::take(folder, || {
             Failure::busy(format!(
                 "library {}: another process is moving a cartridge",
                 self.name
             ))
             .hint("try again in a moment")
-        })?;
-        Ok(folder)
+        })
     }
 }
 
@@ -266,7 +265,7 @@ impl Changer for VirtualLibrary {
         // A drive locks the medium that it has threaded: this is what tells a loaded drive from an open one.
         let medium =
             File::open(&path).map_err(|cause| Failure::io(format!("open {}", path.display()), &cause))?;
-        lock(&medium, || {
+        let _threaded = Lock::take(medium, || {
             Failure::busy(format!(
                 "library {}: volume {vid} is loaded in {}",
                 self.name, source.name
@@ -321,12 +320,34 @@ pub(crate) fn cartridge_in(directory: &Path) -> Result<Option<(Vid, PathBuf)>> {
     Ok(found)
 }
 
-/// Takes the advisory lock of `file`, or fails with what `busy` says if somebody has it.
-pub(crate) fn lock(file: &File, busy: impl FnOnce() -> Failure) -> Result<()> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(busy()),
-        Err(TryLockError::Error(cause)) => Err(Failure::io("take an advisory lock", &cause)),
+/// An advisory lock of a file or directory, held until it is dropped.
+///
+/// It is given back by name, not just by closing: a process that some other thread is just starting has a copy of every
+/// open file for a moment, and the lock would live as long as the last copy.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Lock {
+    /// Takes the lock of `file`, or fails with what `busy` says if somebody has it.
+    pub(crate) fn take(file: File, busy: impl FnOnce() -> Failure) -> Result<Self> {
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(busy()),
+            Err(TryLockError::Error(cause)) => Err(Failure::io("take an advisory lock", &cause)),
+        }
+    }
+
+    /// The locked file.
+    pub(crate) fn file(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(cause) = self.0.unlock() {
+            tracing::warn!(%cause, "an advisory lock could not be given back");
+        }
     }
 }
 

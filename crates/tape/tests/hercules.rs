@@ -1,5 +1,11 @@
 //! Volumes read by somebody else: the tape tools of the Hercules emulator.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "the whole file is a test"
+)]
+
 use base::{Checksums, FileId, Vid, rng::Rng};
 use std::{
     fs,
