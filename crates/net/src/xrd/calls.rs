@@ -1,0 +1,354 @@
+//! Requests on names and opens: they run beside each other and may take their time (spec/xrootd.md §7).
+
+use super::{
+    Access, Disposition, ListPage, OpenFile, OpenRequest, Opened, PrepareAction, PrepareRequest, Service,
+    handles::{Handle, Handles},
+    limits::{ANSWER_LATER, ANSWER_SOON, LATE_LISTING_BYTES_MAX},
+    outbox::{Gone, Outbox},
+    query,
+};
+use crate::shutdown::Shutdown;
+use base::{ErrorKind, Failure, FilePath, Result};
+use std::{future::Future, pin::pin, sync::Arc};
+use tokio::time::timeout;
+use wire::xrd::{
+    Answer, Dirlist, DirlistOptions, ErrorCode, Fattr, FattrAction, ListingWriter, Location, Open, OpenAnswer,
+    OpenFlags, Opaque, Prepare, PrepareOptions, Request, StreamId, Subject, Target, encode_fattr_list,
+    encode_fattr_results,
+};
+
+/// What the requests of a session share.
+#[derive(Debug)]
+pub(super) struct Context<S: Service> {
+    pub(super) service: Arc<S>,
+    pub(super) session: S::Session,
+    pub(super) handles: Handles<S::File>,
+    pub(super) outbox: Arc<Outbox>,
+    /// The address that the client reached, as locations show it.
+    pub(super) local: String,
+    /// The client understands answers that come later.
+    pub(super) takes_later: bool,
+    /// Where closes run, which outlive the session.
+    pub(super) closes: Shutdown,
+    pub(super) counters: Arc<super::Counters>,
+}
+
+/// Runs a call and answers it, later if it takes long.
+pub(super) async fn call<S: Service>(context: Arc<Context<S>>, stream: StreamId, request: Request) {
+    let outcome = match request {
+        Request::Dirlist(request) => context.list(stream, request).await,
+        request => context.answer(stream, context.perform(request)).await,
+    };
+    // The session ended meanwhile: nobody is left to tell.
+    if let Err(Gone) = outcome {
+        tracing::debug!("a call was not answered: the session is over");
+    }
+}
+
+/// Closes a file that was taken out of the table.
+pub(super) async fn close<S: Service>(context: Arc<Context<S>>, stream: StreamId, handle: Arc<Handle<S::File>>) {
+    let work = async {
+        if handle.has_failed() {
+            return Answer::failure(&Failure::new(ErrorKind::Io, format!("{}: a write failed", handle.path)));
+        }
+        match Arc::clone(&handle.file).close().await {
+            Ok(()) => Answer::Ok(Vec::new()),
+            Err(failure) => Answer::failure(&failure),
+        }
+    };
+    if let Err(Gone) = context.answer(stream, work).await {
+        tracing::debug!(path = %handle.path, "closed after the session was over");
+    }
+}
+
+/// The checked path of a request.
+fn path(target: &Target) -> Result<FilePath> {
+    target.path.parse()
+}
+
+impl<S: Service> Context<S> {
+    /// Answers with what `work` yields; announces the answer first if it does not come soon.
+    async fn answer(&self, stream: StreamId, work: impl Future<Output = Answer>) -> Result<(), Gone> {
+        let (answer, is_late) = self.soon_or_later(stream, work).await?;
+        self.outbox.send(stream, &finished(stream, answer, is_late)).await
+    }
+
+    /// Waits for `work`; if that takes long the client is told, again and again. Yields whether it was told.
+    async fn soon_or_later<T>(&self, stream: StreamId, work: impl Future<Output = T>) -> Result<(T, bool), Gone> {
+        let mut work = pin!(work);
+        if !self.takes_later {
+            return Ok((work.await, false));
+        }
+        if let Ok(done) = timeout(ANSWER_SOON, &mut work).await {
+            return Ok((done, false));
+        }
+        loop {
+            let seconds = ANSWER_LATER.as_secs() as u32;
+            self.outbox.send(stream, &Answer::WaitResp { seconds }).await?;
+            if let Ok(done) = timeout(ANSWER_LATER / 2, &mut work).await {
+                return Ok((done, true));
+            }
+        }
+    }
+
+    async fn perform(&self, request: Request) -> Answer {
+        let outcome = match request {
+            Request::Open(request) => return self.open(request).await,
+            Request::Query(request) => query::answer(self, request).await,
+            request => self.change(request).await,
+        };
+        outcome.map_or_else(|failure| Answer::failure(&failure), Answer::Ok)
+    }
+
+    /// Calls whose answers are plain bytes.
+    async fn change(&self, request: Request) -> Result<Vec<u8>> {
+        let (service, session) = (&self.service, &self.session);
+        let done = |()| Vec::new();
+        match request {
+            Request::Stat(request) => {
+                let Subject::Path(target) = request.subject else { return Err(no_path("stat")) };
+                let path = path(&target)?;
+                let text = if request.is_filesystem {
+                    service.space(session, &path).await?.to_filesystem_text()
+                } else {
+                    service.stat(session, &path, &target.opaque).await?.to_string()
+                };
+                Ok(format!("{text}\0").into_bytes())
+            }
+            Request::Statx(targets) => {
+                let mut flags = Vec::with_capacity(targets.len());
+                for target in targets {
+                    flags.push(service.stat(session, &path(&target)?, &target.opaque).await?.flags_byte());
+                }
+                Ok(flags)
+            }
+            Request::Truncate(request) => {
+                let Subject::Path(target) = request.subject else { return Err(no_path("truncate")) };
+                service.truncate(session, &path(&target)?, request.size).await.map(done)
+            }
+            Request::Mkdir(request) => {
+                let mode = u32::from(request.mode) & 0o777;
+                service.mkdir(session, &path(&request.target)?, mode, request.make_path).await.map(done)
+            }
+            Request::Rm(target) => service.remove(session, &path(&target)?).await.map(done),
+            Request::Rmdir(target) => service.rmdir(session, &path(&target)?).await.map(done),
+            Request::Mv(request) => {
+                service.rename(session, &path(&request.from)?, &path(&request.to)?).await.map(done)
+            }
+            Request::Chmod(request) => {
+                let mode = u32::from(request.mode) & 0o777;
+                service.chmod(session, &path(&request.target)?, mode).await.map(done)
+            }
+            Request::Locate(request) => self.locate(&request.target).await,
+            Request::Prepare(request) => self.prepare(request).await,
+            Request::Fattr(request) => self.fattr(request).await,
+            other => Err(Failure::internal(format!("{:?} is not a call", other.code()))),
+        }
+    }
+
+    async fn open(&self, request: Open) -> Answer {
+        let checked = path(&request.target).and_then(|path| self.handles.reserve().map(|()| path));
+        let path = match checked {
+            Ok(path) => path,
+            Err(failure) => return Answer::failure(&failure),
+        };
+        let pending = PendingOpen(Some(&self.handles));
+        let wants_stat = request.flags.contains(OpenFlags::RETURN_STAT);
+        let request = open_request(path.clone(), &request);
+        let is_writable = request.access == Access::Update;
+        let file = match self.service.open(&self.session, request).await {
+            Ok(Opened::Here(file)) => file,
+            Ok(Opened::Elsewhere(redirect)) => return Answer::Redirect(redirect),
+            Err(failure) => return Answer::failure(&failure),
+        };
+        let stat = if wants_stat { stat_of(Arc::clone(&file)).await.map(Some) } else { Ok(None) };
+        match stat {
+            Ok(stat) => {
+                let handle = pending.insert(Handle::new(file, path, is_writable));
+                Answer::Ok(OpenAnswer { handle, stat }.encode())
+            }
+            Err(failure) => Answer::failure(&failure),
+        }
+    }
+
+    async fn locate(&self, target: &Target) -> Result<Vec<u8>> {
+        // `*path` asks for every server that has it, `*` for every server.
+        let text = target.path.strip_prefix('*').unwrap_or(&target.path);
+        let path: FilePath = if text.is_empty() { FilePath::root() } else { text.parse()? };
+        let locations = self.service.locate(&self.session, &path, &self.local).await?;
+        if locations.is_empty() {
+            return Err(Failure::not_found(format!("{path} is nowhere")));
+        }
+        let words: Vec<_> = locations.iter().map(Location::to_string).collect();
+        Ok(format!("{}\0", words.join(" ")).into_bytes())
+    }
+
+    async fn prepare(&self, request: Prepare) -> Result<Vec<u8>> {
+        let mut lines = request.lines.iter();
+        let action = if request.options.contains(PrepareOptions::CANCEL) {
+            PrepareAction::Cancel(lines.next().cloned().unwrap_or_default())
+        } else if request.is_evict {
+            PrepareAction::Evict
+        } else if request.options.contains(PrepareOptions::STAGE) {
+            PrepareAction::Stage { priority: request.priority.min(3) }
+        } else {
+            PrepareAction::Touch
+        };
+        let paths = lines.map(|line| path(&Target::from_text(line))).collect::<Result<Vec<_>>>()?;
+        let request = PrepareRequest { action, paths };
+        self.service.prepare(&self.session, request).await.map(String::into_bytes)
+    }
+
+    async fn fattr(&self, request: Fattr) -> Result<Vec<u8>> {
+        let path = match &request.subject {
+            Subject::Path(target) => path(target)?,
+            Subject::Handle(handle) => match self.handles.get(*handle) {
+                Ok(handle) => handle.path.clone(),
+                Err(_) => return Err(no_path("fattr")),
+            },
+        };
+        let (service, session) = (&self.service, &self.session);
+        match request.action {
+            FattrAction::List { with_values } => {
+                Ok(encode_fattr_list(&service.attributes(session, &path).await?, with_values))
+            }
+            FattrAction::Get(names) => {
+                let all = service.attributes(session, &path).await?;
+                let find = |name: &String| all.iter().find(|pair| pair.0 == *name).map(|pair| pair.1.clone());
+                let results: Vec<_> = names
+                    .into_iter()
+                    .map(|name| (name.clone(), find(&name).ok_or(ErrorCode::AttrNotFound)))
+                    .collect();
+                Ok(encode_fattr_results(&results, true))
+            }
+            FattrAction::Set { is_new, pairs } => {
+                let changes = pairs.into_iter().map(|(name, value)| (name, Some(value))).collect();
+                self.set_attributes(&path, changes, is_new).await
+            }
+            FattrAction::Remove(names) => {
+                let changes = names.into_iter().map(|name| (name, None)).collect();
+                self.set_attributes(&path, changes, false).await
+            }
+        }
+    }
+
+    async fn set_attributes(
+        &self,
+        path: &FilePath,
+        changes: Vec<(String, Option<Vec<u8>>)>,
+        is_new: bool,
+    ) -> Result<Vec<u8>> {
+        let mut results = Vec::with_capacity(changes.len());
+        for (name, value) in changes {
+            let change = self.service.set_attribute(&self.session, path, &name, value.as_deref(), is_new);
+            let result = match change.await {
+                Ok(()) => Ok(Vec::new()),
+                Err(failure) if failure.kind == ErrorKind::Unsupported => return Err(failure),
+                Err(failure) => Err(ErrorCode::of(failure.kind)),
+            };
+            results.push((name, result));
+        }
+        Ok(encode_fattr_results(&results, false))
+    }
+
+    /// Lists: part by part, or all at once if the first part took so long that it was announced.
+    async fn list(&self, stream: StreamId, request: Dirlist) -> Result<(), Gone> {
+        let with_stat = request.options.intersects(DirlistOptions::STAT | DirlistOptions::CHECKSUM);
+        let path = match path(&request.target) {
+            Ok(path) => path,
+            Err(failure) => return self.outbox.send(stream, &Answer::failure(&failure)).await,
+        };
+        let (first, is_late) = self.soon_or_later(stream, self.page(&path, None, with_stat)).await?;
+        let mut writer = ListingWriter::new(with_stat);
+        let (mut page, mut late_body) = (first, Vec::new());
+        loop {
+            let ListPage { entries, next } = match page {
+                Ok(page) => page,
+                Err(failure) => {
+                    let answer = finished(stream, Answer::failure(&failure), is_late);
+                    return self.outbox.send(stream, &answer).await;
+                }
+            };
+            let part = writer.part(&entries, next.is_none());
+            let answer = if is_late {
+                late_body.extend(part);
+                next.is_none().then(|| finished(stream, Answer::Ok(std::mem::take(&mut late_body)), true))
+            } else if next.is_none() {
+                Some(Answer::Ok(part))
+            } else {
+                Some(Answer::OkSoFar(part))
+            };
+            if let Some(answer) = answer {
+                self.outbox.send(stream, &answer).await?;
+            }
+            if next.is_none() {
+                return Ok(());
+            }
+            page = if late_body.len() > LATE_LISTING_BYTES_MAX {
+                Err(Failure::busy(format!("{path} is too long to be listed now")).hint("try again later"))
+            } else {
+                self.page(&path, next, with_stat).await
+            };
+        }
+    }
+
+    async fn page(&self, path: &FilePath, from: Option<String>, with_stat: bool) -> Result<ListPage> {
+        self.service.list(&self.session, path, from, with_stat).await
+    }
+}
+
+/// The answer itself, or the announced answer.
+fn finished(stream: StreamId, answer: Answer, is_late: bool) -> Answer {
+    if is_late { Answer::Later { stream, answer: Box::new(answer) } } else { answer }
+}
+
+fn no_path(what: &str) -> Failure {
+    Failure::invalid(format!("{what} names neither a path nor an open file"))
+}
+
+/// An open under way; its place is given back unless it becomes a handle.
+struct PendingOpen<'a, F: OpenFile>(Option<&'a Handles<F>>);
+
+impl<F: OpenFile> PendingOpen<'_, F> {
+    fn insert(mut self, handle: Handle<F>) -> wire::xrd::FileHandle {
+        let handles = self.0.take().expect("an open under way is inserted once, by value");
+        handles.insert(handle)
+    }
+}
+
+impl<F: OpenFile> Drop for PendingOpen<'_, F> {
+    fn drop(&mut self) {
+        if let Some(handles) = self.0 {
+            handles.give_up();
+        }
+    }
+}
+
+async fn stat_of<F: OpenFile>(file: Arc<F>) -> Result<wire::xrd::StatInfo> {
+    let stat = tokio::task::spawn_blocking(move || file.stat()).await;
+    stat.unwrap_or_else(|_| Err(Failure::internal("stat of an open file panicked")))
+}
+
+/// What the flags of an open mean (spec/xrootd.md §4.3).
+fn open_request(path: FilePath, request: &Open) -> OpenRequest {
+    let flags = request.flags;
+    let for_writing =
+        OpenFlags::UPDATE | OpenFlags::APPEND | OpenFlags::WRITE_ONLY | OpenFlags::NEW | OpenFlags::DELETE;
+    let disposition = if flags.contains(OpenFlags::DELETE) {
+        Disposition::Replace
+    } else if flags.contains(OpenFlags::NEW) {
+        Disposition::CreateNew
+    } else {
+        Disposition::Existing
+    };
+    let opaque: Opaque = request.target.opaque.clone();
+    OpenRequest {
+        path,
+        opaque,
+        access: if flags.intersects(for_writing) { Access::Update } else { Access::Read },
+        disposition,
+        make_path: flags.contains(OpenFlags::MAKE_PATH),
+        is_persist_on_close: flags.contains(OpenFlags::PERSIST_ON_CLOSE),
+        mode: u32::from(request.mode) & 0o777,
+    }
+}

@@ -1,0 +1,139 @@
+//! Open files of a session.
+
+use super::OpenFile;
+use base::{Failure, FilePath, Result, limits::SESSION_OPEN_FILES_MAX};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use wire::xrd::{Answer, BAD_PAGES_PER_FILE_MAX, ErrorCode, FileHandle, Page};
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct Handle<F> {
+    pub(super) file: Arc<F>,
+    pub(super) path: FilePath,
+    pub(super) is_writable: bool,
+    /// A write failed: what the file holds is not known, so it must not be committed.
+    pub(super) has_failed: AtomicBool,
+    /// Pages that came with a wrong checksum and were not corrected yet: offset → length.
+    bad_pages: Mutex<BTreeMap<u64, usize>>,
+}
+
+impl<F: OpenFile> Handle<F> {
+    pub(super) fn new(file: Arc<F>, path: FilePath, is_writable: bool) -> Self {
+        Self { file, path, is_writable, has_failed: AtomicBool::new(false), bad_pages: Mutex::default() }
+    }
+
+    /// Size of the file now.
+    pub(super) fn file_size(&self) -> u64 {
+        self.file.size()
+    }
+
+    fn bad_pages(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
+        self.bad_pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers a bad page; `false` if there are too many.
+    pub(super) fn add_bad_page(&self, page: Page) -> bool {
+        let mut bad = self.bad_pages();
+        bad.insert(page.offset, page.length);
+        bad.len() <= BAD_PAGES_PER_FILE_MAX
+    }
+
+    /// A page arrived well: it corrects a bad one that it covers.
+    pub(super) fn correct_page(&self, page: Page) {
+        let mut bad = self.bad_pages();
+        if bad.get(&page.offset).is_some_and(|length| *length <= page.length) {
+            bad.remove(&page.offset);
+        }
+    }
+
+    /// Why the file must not be committed, if so.
+    pub(super) fn refuse_close(&self) -> Option<Answer> {
+        let count = self.bad_pages().len();
+        (count > 0).then(|| {
+            let message = format!("{}: {count} pages with wrong checksums were not corrected", self.path);
+            Answer::error(ErrorCode::ChecksumError, message)
+        })
+    }
+
+    /// Whether a write failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+}
+
+#[derive(Debug)]
+struct Slots<F> {
+    entries: Vec<Option<Arc<Handle<F>>>>,
+    free: Vec<u32>,
+    /// Opens under way.
+    pending: usize,
+}
+
+/// The table of open files.
+#[derive(Debug)]
+pub(super) struct Handles<F>(Mutex<Slots<F>>);
+
+impl<F: OpenFile> Handles<F> {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Slots { entries: Vec::new(), free: Vec::new(), pending: 0 }))
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots<F>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for an open that begins; it must be ended by [`Self::insert`] or [`Self::give_up`].
+    pub(super) fn reserve(&self) -> Result<()> {
+        let mut slots = self.slots();
+        if slots.entries.len() - slots.free.len() + slots.pending >= SESSION_OPEN_FILES_MAX {
+            return Err(Failure::busy(format!("this session has {SESSION_OPEN_FILES_MAX} files open"))
+                .hint("close files that are not needed any more"));
+        }
+        slots.pending += 1;
+        Ok(())
+    }
+
+    pub(super) fn give_up(&self) {
+        self.slots().pending -= 1;
+    }
+
+    pub(super) fn insert(&self, handle: Handle<F>) -> FileHandle {
+        let mut slots = self.slots();
+        slots.pending -= 1;
+        let handle = Some(Arc::new(handle));
+        match slots.free.pop() {
+            Some(index) => {
+                slots.entries[index as usize] = handle;
+                FileHandle::of(index)
+            }
+            None => {
+                slots.entries.push(handle);
+                FileHandle::of(slots.entries.len() as u32 - 1)
+            }
+        }
+    }
+
+    pub(super) fn get(&self, handle: FileHandle) -> Result<Arc<Handle<F>>, Answer> {
+        let slots = self.slots();
+        let entry = slots.entries.get(handle.number() as usize).and_then(Clone::clone);
+        entry.ok_or_else(|| not_open(handle))
+    }
+
+    pub(super) fn remove(&self, handle: FileHandle) -> Result<Arc<Handle<F>>, Answer> {
+        let mut slots = self.slots();
+        let entry = slots.entries.get_mut(handle.number() as usize).and_then(Option::take);
+        let entry = entry.ok_or_else(|| not_open(handle))?;
+        slots.free.push(handle.number());
+        Ok(entry)
+    }
+}
+
+fn not_open(handle: FileHandle) -> Answer {
+    Answer::error(ErrorCode::FileNotOpen, format!("handle {} names no open file", handle.number()))
+}

@@ -1,0 +1,265 @@
+//! A directory behind the XRootD door, as tests and the example use it.
+//!
+//! New files are written beside their place and appear there on close. A file whose name contains `slow` takes a
+//! while to open, as if it were recalled from tape.
+
+use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, Result};
+use net::xrd::{
+    Access, Disposition, ListEntry, ListPage, OpenFile, OpenRequest, Opaque, Opened, Peer, PrepareAction,
+    PrepareRequest, ServerConfig, Service, SpaceInfo, StatFlags, StatInfo, StatOwner,
+};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, Metadata, OpenOptions},
+    io::Read,
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// How long a slow open takes.
+const SLOW: Duration = Duration::from_secs(3);
+
+type Attributes = BTreeMap<(String, String), Vec<u8>>;
+
+/// Serves a directory.
+#[derive(Debug)]
+pub(crate) struct DirService {
+    root: PathBuf,
+    config: ServerConfig,
+    next: AtomicU64,
+    attributes: Mutex<Attributes>,
+}
+
+impl DirService {
+    /// Serves what is in `root`.
+    pub(crate) fn new(root: &Path) -> Arc<Self> {
+        let config = ServerConfig { version: "v5.2.0-test".into(), ..ServerConfig::default() };
+        Arc::new(Self {
+            root: root.to_owned(),
+            config,
+            next: AtomicU64::new(0),
+            attributes: Mutex::default(),
+        })
+    }
+
+    fn place(&self, path: &FilePath) -> PathBuf {
+        self.root.join(path.as_str().trim_start_matches('/'))
+    }
+
+    fn open_file(&self, request: &OpenRequest) -> Result<DirFile> {
+        let place = self.place(&request.path);
+        let fail = |e: &std::io::Error| Failure::io(format!("open {}", request.path), e);
+        let is_directory = place.is_dir();
+        if is_directory {
+            return Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", request.path)));
+        }
+        if request.access == Access::Read {
+            let file = File::open(&place).map_err(|e| fail(&e))?;
+            return Ok(DirFile { file, pending: None });
+        }
+        if request.disposition == Disposition::Existing {
+            let file = OpenOptions::new().read(true).write(true).open(&place).map_err(|e| fail(&e))?;
+            return Ok(DirFile { file, pending: None });
+        }
+        if request.disposition == Disposition::CreateNew && place.exists() {
+            return Err(Failure::exists(format!("{} exists", request.path)));
+        }
+        let parent = place.parent().unwrap_or(&self.root);
+        if request.make_path {
+            fs::create_dir_all(parent).map_err(|e| fail(&e))?;
+        }
+        let pending = parent.join(format!(".pending-{}", self.next.fetch_add(1, Ordering::Relaxed)));
+        let mode = if request.mode == 0 { 0o644 } else { request.mode };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&pending)
+            .map_err(|e| fail(&e))?;
+        Ok(DirFile { file, pending: Some(Pending { from: pending, to: place, is_done: Mutex::new(false) }) })
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct DirFile {
+    file: File,
+    pending: Option<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    from: PathBuf,
+    to: PathBuf,
+    is_done: Mutex<bool>,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !*self.is_done.lock().unwrap() {
+            let _ = fs::remove_file(&self.from);
+        }
+    }
+}
+
+impl OpenFile for DirFile {
+    fn size(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    fn stat(&self) -> Result<StatInfo> {
+        self.file.metadata().map(|metadata| info(&metadata)).map_err(|e| Failure::io("stat", &e))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.file.read_at(buffer, offset).map_err(|e| Failure::io("read", &e))
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.file.write_all_at(data, offset).map_err(|e| Failure::io("write", &e))
+    }
+
+    fn truncate(&self, size: u64) -> Result<()> {
+        self.file.set_len(size).map_err(|e| Failure::io("truncate", &e))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|e| Failure::io("sync", &e))
+    }
+
+    async fn close(self: Arc<Self>) -> Result<()> {
+        let Some(pending) = &self.pending else { return Ok(()) };
+        fs::rename(&pending.from, &pending.to).map_err(|e| Failure::io("commit", &e))?;
+        *pending.is_done.lock().unwrap() = true;
+        Ok(())
+    }
+}
+
+fn info(metadata: &Metadata) -> StatInfo {
+    let mode = metadata.permissions().mode();
+    let flags = StatFlags::NONE
+        .with_if(metadata.is_dir(), StatFlags::DIRECTORY)
+        .with_if(mode & 0o444 != 0, StatFlags::READABLE)
+        .with_if(mode & 0o222 != 0, StatFlags::WRITABLE)
+        .with_if(mode & 0o111 != 0, StatFlags::EXECUTABLE);
+    let owner = StatOwner {
+        changed_s: metadata.ctime(),
+        accessed_s: metadata.atime(),
+        mode: mode & 0o777,
+        user: metadata.uid().to_string(),
+        group: metadata.gid().to_string(),
+    };
+    StatInfo { id: metadata.ino(), size: metadata.len(), flags, modified_s: metadata.mtime(), owner: Some(owner) }
+}
+
+impl Service for DirService {
+    type Session = Peer;
+    type File = DirFile;
+
+    fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    async fn login(&self, peer: Peer) -> Result<Peer> {
+        Ok(peer)
+    }
+
+    async fn open(&self, _: &Peer, request: OpenRequest) -> Result<Opened<DirFile>> {
+        if request.path.name().contains("slow") {
+            tokio::time::sleep(SLOW).await;
+        }
+        self.open_file(&request).map(|file| Opened::Here(Arc::new(file)))
+    }
+
+    async fn stat(&self, _: &Peer, path: &FilePath, _: &Opaque) -> Result<StatInfo> {
+        let metadata = fs::metadata(self.place(path));
+        metadata.map(|metadata| info(&metadata)).map_err(|e| Failure::io(format!("stat {path}"), &e))
+    }
+
+    async fn list(&self, _: &Peer, path: &FilePath, from: Option<String>, with_stat: bool) -> Result<ListPage> {
+        let entries = fs::read_dir(self.place(path)).map_err(|e| Failure::io(format!("list {path}"), &e))?;
+        let mut names: Vec<_> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        let names = names.into_iter().filter(|name| from.as_ref().is_none_or(|from| name > from));
+        let page = names.take(1000).map(|name| {
+            let metadata = fs::metadata(self.place(path).join(&name)).ok();
+            ListEntry { name, stat: metadata.filter(|_| with_stat).map(|metadata| info(&metadata)) }
+        });
+        let entries: Vec<_> = page.collect();
+        let next = (entries.len() == 1000).then(|| entries[999].name.clone());
+        Ok(ListPage { entries, next })
+    }
+
+    async fn mkdir(&self, _: &Peer, path: &FilePath, mode: u32, make_path: bool) -> Result<()> {
+        let mode = if mode == 0 { 0o755 } else { mode };
+        let made = fs::DirBuilder::new().mode(mode).recursive(make_path).create(self.place(path));
+        made.map_err(|e| Failure::io(format!("mkdir {path}"), &e))
+    }
+
+    async fn remove(&self, _: &Peer, path: &FilePath) -> Result<()> {
+        fs::remove_file(self.place(path)).map_err(|e| Failure::io(format!("rm {path}"), &e))
+    }
+
+    async fn rmdir(&self, _: &Peer, path: &FilePath) -> Result<()> {
+        fs::remove_dir(self.place(path)).map_err(|e| Failure::io(format!("rmdir {path}"), &e))
+    }
+
+    async fn rename(&self, _: &Peer, from: &FilePath, to: &FilePath) -> Result<()> {
+        fs::rename(self.place(from), self.place(to)).map_err(|e| Failure::io(format!("mv {from} {to}"), &e))
+    }
+
+    async fn truncate(&self, _: &Peer, path: &FilePath, size: u64) -> Result<()> {
+        let file = OpenOptions::new().write(true).open(self.place(path));
+        file.and_then(|file| file.set_len(size)).map_err(|e| Failure::io(format!("truncate {path}"), &e))
+    }
+
+    async fn chmod(&self, _: &Peer, path: &FilePath, mode: u32) -> Result<()> {
+        let changed = fs::set_permissions(self.place(path), fs::Permissions::from_mode(mode));
+        changed.map_err(|e| Failure::io(format!("chmod {path}"), &e))
+    }
+
+    async fn checksum(&self, _: &Peer, path: &FilePath, kind: &str) -> Result<String> {
+        let mut file = File::open(self.place(path)).map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
+        let (mut adler, mut crc, mut piece) = (Adler32::EMPTY, Crc32c::EMPTY, vec![0; 1 << 20]);
+        loop {
+            let count = file.read(&mut piece).map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
+            if count == 0 {
+                break;
+            }
+            adler = adler.extend(&piece[..count]);
+            crc = crc.extend(&piece[..count]);
+        }
+        Ok(if kind == "adler32" { adler.to_string() } else { crc.to_string() })
+    }
+
+    async fn prepare(&self, _: &Peer, request: PrepareRequest) -> Result<String> {
+        Ok(if matches!(request.action, PrepareAction::Stage { .. }) { "test-1".into() } else { String::new() })
+    }
+
+    async fn space(&self, _: &Peer, _: &FilePath) -> Result<SpaceInfo> {
+        let free = ByteRange { offset: 0, end: 10 << 30 }.length();
+        Ok(SpaceInfo { total: 2 * free, free, largest_free: free, used: free, quota: None })
+    }
+
+    async fn attributes(&self, _: &Peer, path: &FilePath) -> Result<Vec<(String, Vec<u8>)>> {
+        let all = self.attributes.lock().unwrap();
+        let own = all.iter().filter(|entry| entry.0.0 == path.as_str());
+        Ok(own.map(|(key, value)| (key.1.clone(), value.clone())).collect())
+    }
+
+    async fn set_attribute(&self, _: &Peer, path: &FilePath, name: &str, value: Option<&[u8]>, _: bool) -> Result<()> {
+        let key = (path.as_str().to_owned(), name.to_owned());
+        let mut all = self.attributes.lock().unwrap();
+        match value {
+            Some(value) => all.insert(key, value.to_vec()),
+            None => all.remove(&key),
+        };
+        Ok(())
+    }
+}
