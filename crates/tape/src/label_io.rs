@@ -5,7 +5,7 @@
 
 use crate::drive::{Read, TapeDrive, Written};
 use crate::fault::Fault;
-use base::{Checksums, Failure, Result, Vid};
+use base::{Checksums, Failure, FileId, Result, Vid};
 use std::fmt;
 use wire::aws::BLOCK_BYTES_MAX;
 use wire::control::AppendPoint;
@@ -32,14 +32,41 @@ pub enum Relabel {
 /// A file on tape, or to be written there, as the catalogue knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TapeFile {
-    /// What its labels say.
-    pub labels: FileLabels,
+    /// The volume.
+    pub vid: Vid,
+    /// File sequence number on the volume, from 1.
+    pub fseq: u32,
+    /// The file of the namespace.
+    pub file_id: FileId,
     /// Logical block of its HDR1.
     pub block: u64,
     /// Bytes.
     pub size: u64,
     /// Of all its bytes.
     pub checksums: Checksums,
+}
+
+impl TapeFile {
+    /// What its labels say if its data blocks have `block_bytes` bytes.
+    fn labels(&self, block_bytes: u32) -> FileLabels {
+        FileLabels {
+            vid: self.vid.clone(),
+            fseq: self.fseq,
+            file_id: self.file_id,
+            block_bytes,
+        }
+    }
+}
+
+/// How files are written.
+#[derive(Debug, Clone)]
+pub struct Style {
+    /// Bytes of a data block.
+    pub block_bytes: u32,
+    /// The day, for the labels.
+    pub today: LabelDate,
+    /// Who writes, for the labels.
+    pub writer: Writer,
 }
 
 /// A file that was written; durable after [`TapeDrive::flush`].
@@ -79,7 +106,8 @@ fn system() -> Text<13> {
 
 /// Labels the volume in `drive`: VOL1, an HDR1 that says there is no file yet, a mark (§3.1). Durable on return.
 ///
-/// A volume that holds anything is refused unless `relabel` says otherwise.
+/// A volume that holds anything but this very label, whole or in part, is refused unless `relabel` says otherwise: so
+/// labelling again after an interruption works, and loses nothing.
 pub fn label_volume(
     drive: &mut dyn TapeDrive,
     vid: &Vid,
@@ -116,7 +144,7 @@ pub fn label_volume(
     written.map_err(|failure| Fault::of_drive(failure.during(&place)))
 }
 
-/// Fails unless the medium is blank.
+/// Fails unless the medium is blank or has this volume's label and nothing else.
 fn refuse_used(drive: &mut dyn TapeDrive, place: &Place) -> Result<(), Fault> {
     let mut block = Vec::new();
     let found = match drive
@@ -126,6 +154,7 @@ fn refuse_used(drive: &mut dyn TapeDrive, place: &Place) -> Result<(), Fault> {
         Read::End => return Ok(()),
         Read::Mark => "a tape mark".to_owned(),
         Read::Block(_) => match Vol1::decode(&block) {
+            Ok(label) if label.vsn == place.vid && is_free(drive, place, FIRST_FILE_BLOCK)? => return Ok(()),
             Ok(label) => format!("the label of volume {}", label.vsn),
             Err(_) => format!("a block of {} bytes that is no label", block.len()),
         },
@@ -182,8 +211,7 @@ pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> 
     if point.may_have_leftover {
         return Ok(());
     }
-    let is_free = is_end(drive, &place)? || is_first && is_prelabel(drive, &place)?;
-    if !is_free {
+    if !is_free(drive, &place, point.block)? {
         let failure = Failure::corrupt(format!(
             "{place}: data lie at block {}, expected the end of the data",
             point.block
@@ -211,25 +239,37 @@ fn check_end_of_previous(drive: &mut dyn TapeDrive, place: &Place, point: Append
     place.expect_mark(drive, "the mark behind the file before")
 }
 
-fn is_end(drive: &mut dyn TapeDrive, place: &Place) -> Result<bool, Fault> {
-    let read = drive.read_block(&mut Vec::new());
-    Ok(read.map_err(|failure| Fault::of_drive(failure.during(place)))? == Read::End)
+/// Whether no file lies from object `block` on: nothing, a closing mark (§3.5), or the HDR1 of an empty volume and its
+/// mark (§3.1), or part of it.
+fn is_free(drive: &mut dyn TapeDrive, place: &Place, block: u64) -> Result<bool, Fault> {
+    place.locate(drive, block)?;
+    let mut label = Vec::new();
+    let mut read = |label: &mut Vec<u8>| {
+        drive
+            .read_block(label)
+            .map_err(|failure| Fault::of_drive(failure.during(place)))
+    };
+    let mut found = read(&mut label)?;
+    if let Read::Block(_) = found {
+        let name = Hdr1::decode(&label).ok().map(|label| label.file);
+        if block != FIRST_FILE_BLOCK || name != Some(LabelName::Prelabel) {
+            return Ok(false);
+        }
+        found = read(&mut label)?;
+    }
+    if found == Read::Mark {
+        found = read(&mut label)?;
+    }
+    Ok(found == Read::End)
 }
 
-/// Whether the volume holds only what [`label_volume`] writes.
-fn is_prelabel(drive: &mut dyn TapeDrive, place: &Place) -> Result<bool, Fault> {
-    place.locate(drive, FIRST_FILE_BLOCK)?;
-    let mut block = Vec::new();
-    let mut read = |drive: &mut dyn TapeDrive| {
-        let read = drive
-            .read_block(&mut block)
-            .map_err(|failure| Fault::of_drive(failure.during(place)))?;
-        Ok::<_, Fault>((read, Hdr1::decode(&block).ok().map(|label| label.file)))
-    };
-    let is_prelabel = read(drive)? == (Read::Block(LABEL_BYTES), Some(LabelName::Prelabel))
-        && read(drive)?.0 == Read::Mark
-        && read(drive)?.0 == Read::End;
-    Ok(is_prelabel)
+/// Ends the data at `block`, the append point, after an append there failed: what was begun is cut off by a mark
+/// (§3.5), so that the volume is again what the catalogue believes. Durable on return.
+pub fn close_end(drive: &mut dyn TapeDrive, vid: &Vid, block: u64) -> Result<(), Fault> {
+    let place = Place::volume(drive, vid);
+    place.locate(drive, block)?;
+    let closed = drive.write_filemarks(1).and_then(|_| drive.flush());
+    closed.map_err(|failure| Fault::of_drive(failure.during(&place)))
 }
 
 /// Writes `file` at the position, which [`seek_append`] or the file before has reached (§3.2).
@@ -240,12 +280,16 @@ fn is_prelabel(drive: &mut dyn TapeDrive, place: &Place) -> Result<bool, Fault> 
 pub fn append_file(
     drive: &mut dyn TapeDrive,
     file: &TapeFile,
-    today: LabelDate,
-    writer: &Writer,
+    style: &Style,
     source: &mut dyn FnMut(&mut [u8]) -> Result<usize>,
 ) -> Result<Appended, Fault> {
-    let place = Place::file(drive, &file.labels.vid, file.labels.fseq);
-    let block_bytes = place.block_bytes(file)?;
+    let place = Place::file(drive, &file.vid, file.fseq);
+    let (labels, block_bytes) = (file.labels(style.block_bytes), style.block_bytes as usize);
+    if !(1..=BLOCK_BYTES_MAX).contains(&block_bytes) {
+        return Err(Fault::system(Failure::invalid(format!(
+            "{place}: blocks cannot have {block_bytes} bytes"
+        ))));
+    }
     let position = drive.position().map_err(Fault::of_drive)?.block;
     if position != file.block {
         let what = format!(
@@ -259,7 +303,7 @@ pub fn append_file(
         place: &place,
         is_nearly_full: false,
     };
-    pen.labels(&file.labels.headers(today, writer))?;
+    pen.labels(&labels.headers(style.today, &style.writer))?;
     pen.mark()?;
     let mut block = vec![0; block_bytes];
     let (mut blocks, mut size, mut checksums) = (0, 0u64, Checksums::EMPTY);
@@ -279,7 +323,7 @@ pub fn append_file(
         .compare_file(file, size, checksums, "source")
         .map_err(source_differs)?;
     pen.mark()?;
-    pen.labels(&file.labels.trailers(blocks, today, writer))?;
+    pen.labels(&labels.trailers(blocks, style.today, &style.writer))?;
     pen.mark()?;
     let is_nearly_full = pen.is_nearly_full;
     let end_block = file.block + OBJECTS_AROUND_DATA + blocks;
@@ -348,12 +392,14 @@ pub fn read_file(
     file: &TapeFile,
     sink: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<(), Fault> {
-    let place = Place::file(drive, &file.labels.vid, file.labels.fseq);
-    let block_bytes = place.block_bytes(file)?;
+    let place = Place::file(drive, &file.vid, file.fseq);
     place.locate(drive, file.block)?;
-    let mut block = Vec::new();
-    place.check_labels(drive, &file.labels, Side::Header, 0, &mut block)?;
+    let headers = place.read_labels(drive)?;
+    let labels = file.labels(place.block_bytes(&headers)?);
+    let block_bytes = labels.block_bytes as usize;
+    place.check_labels(&labels, Side::Header, 0, &headers)?;
     place.expect_mark(drive, "the mark behind the headers")?;
+    let mut block = Vec::with_capacity(block_bytes);
     let (mut blocks, mut size, mut checksums) = (0u64, 0u64, Checksums::EMPTY);
     let mut is_short = false;
     while let Read::Block(length) = place.read(drive, &mut block, "data or the mark behind them")? {
@@ -379,7 +425,8 @@ pub fn read_file(
         checksums = checksums.extend(&block);
         sink(&block).map_err(Fault::of_disk)?;
     }
-    place.check_labels(drive, &file.labels, Side::Trailer, blocks, &mut block)?;
+    let trailers = place.read_labels(drive)?;
+    place.check_labels(&labels, Side::Trailer, blocks, &trailers)?;
     place.expect_mark(drive, "the mark behind the trailers")?;
     let hint = "recall another copy if there is one; the volume must be checked";
     place
@@ -427,15 +474,16 @@ impl Place {
         )
     }
 
-    /// The block size, which a drive can do and which is worth a buffer.
-    fn block_bytes(&self, file: &TapeFile) -> Result<usize, Fault> {
-        let bytes = file.labels.block_bytes as usize;
-        if (1..=BLOCK_BYTES_MAX).contains(&bytes) {
-            return Ok(bytes);
+    /// The size of the data blocks, which only UHL1 gives in full.
+    fn block_bytes(&self, headers: &[Vec<u8>; LABELS]) -> Result<u32, Fault> {
+        let label = Uhl1::decode(&headers[2]).map_err(|error| self.mismatch(&error.to_string()))?;
+        if (1..=BLOCK_BYTES_MAX).contains(&(label.block_bytes as usize)) {
+            return Ok(label.block_bytes);
         }
-        Err(Fault::system(Failure::invalid(format!(
-            "{self}: blocks cannot have {bytes} bytes"
-        ))))
+        Err(self.mismatch(&format!(
+            "label UHL1 says block size {}, which cannot be",
+            label.block_bytes
+        )))
     }
 
     fn locate(&self, drive: &mut dyn TapeDrive, block: u64) -> Result<(), Fault> {
@@ -476,17 +524,23 @@ impl Place {
         }
     }
 
+    fn read_labels(&self, drive: &mut dyn TapeDrive) -> Result<[Vec<u8>; LABELS], Fault> {
+        let mut labels: [Vec<u8>; LABELS] = Default::default();
+        for label in &mut labels {
+            self.expect_block(drive, label, "a label")?;
+        }
+        Ok(labels)
+    }
+
     fn check_labels(
         &self,
-        drive: &mut dyn TapeDrive,
-        labels: &FileLabels,
+        expected: &FileLabels,
         side: Side,
         blocks: u64,
-        block: &mut Vec<u8>,
+        found: &[Vec<u8>; LABELS],
     ) -> Result<(), Fault> {
-        for index in 0..LABELS {
-            self.expect_block(drive, block, "a label")?;
-            let checked = labels.check(side, index, block, blocks);
+        for (index, label) in found.iter().enumerate() {
+            let checked = expected.check(side, index, label, blocks);
             checked.map_err(|mismatch| self.mismatch(&mismatch.to_string()))?;
         }
         Ok(())

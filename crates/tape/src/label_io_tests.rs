@@ -35,8 +35,20 @@ impl Bench {
     }
 
     fn append(&mut self, file: &TapeFile, data: &[u8]) -> Result<Appended, Fault> {
-        let writer = writer(&self.drive, "lab", "tape01.example");
-        append_file(&mut self.drive, file, today(), &writer, &mut pieces(data))
+        self.append_blocks(file, 1024, data)
+    }
+
+    fn append_blocks(&mut self, file: &TapeFile, block_bytes: u32, data: &[u8]) -> Result<Appended, Fault> {
+        let style = self.style(block_bytes);
+        append_file(&mut self.drive, file, &style, &mut pieces(data))
+    }
+
+    fn style(&self, block_bytes: u32) -> Style {
+        Style {
+            block_bytes,
+            today: today(),
+            writer: writer(&self.drive, "lab", "tape01.example"),
+        }
     }
 
     /// Writes files of these sizes from the first place on; returns them and where the next goes.
@@ -50,8 +62,8 @@ impl Bench {
         let mut files = Vec::new();
         for size in sizes {
             let data = data(*size, u64::from(point.fseq));
-            let file = file(point, block_bytes, &data);
-            let appended = self.append(&file, &data).unwrap();
+            let file = file(point, &data);
+            let appended = self.append_blocks(&file, block_bytes, &data).unwrap();
             assert_eq!(appended.blocks, size.div_ceil(block_bytes as usize) as u64);
             point = AppendPoint {
                 fseq: point.fseq + 1,
@@ -100,17 +112,14 @@ fn data(size: usize, seed: u64) -> Vec<u8> {
     (0..size).map(|_| rng.next_u64() as u8).collect()
 }
 
-fn file(point: AppendPoint, block_bytes: u32, data: &[u8]) -> TapeFile {
-    let file_id = FileId(1000 + u64::from(point.fseq));
-    let labels = FileLabels {
-        vid: vid(),
-        fseq: point.fseq,
-        file_id,
-        block_bytes,
-    };
+fn file(point: AppendPoint, data: &[u8]) -> TapeFile {
+    let AppendPoint { fseq, block, .. } = point;
+    let file_id = FileId(1000 + u64::from(fseq));
     TapeFile {
-        labels,
-        block: point.block,
+        vid: vid(),
+        fseq,
+        file_id,
+        block,
         size: data.len() as u64,
         checksums: Checksums::of(data),
     }
@@ -138,6 +147,8 @@ fn a_blank_volume_gets_a_label_once() {
     );
     label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap();
     assert_eq!(check_label(&mut bench.drive, &vid()).unwrap().vsn, vid());
+    // Again, as after a label session whose report was lost.
+    label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap();
     let other = "BP0002".parse().unwrap();
     let refused = label_volume(&mut bench.drive, &other, Relabel::Refuse, today()).unwrap_err();
     assert_eq!(
@@ -205,31 +216,30 @@ fn everything_that_differs_is_told() {
         );
         assert!(fault.failure.hint.is_some());
     };
-    let labels = |change: fn(&mut FileLabels)| {
-        let mut file = good.clone();
-        change(&mut file.labels);
-        file
-    };
     let bench = &mut bench;
     told(
         bench,
-        &labels(|l| l.fseq = 3),
+        &TapeFile {
+            fseq: 3,
+            ..good.clone()
+        },
         "label HDR1 says file sequence 2, expected 3",
     );
     told(
         bench,
-        &labels(|l| l.fseq = 10_002),
+        &TapeFile {
+            fseq: 10_002,
+            ..good.clone()
+        },
         "label UHL1 says file sequence 2, expected 10002",
     );
     told(
         bench,
-        &labels(|l| l.file_id = FileId(7)),
+        &TapeFile {
+            file_id: FileId(7),
+            ..good.clone()
+        },
         "label HDR1 says file id 1002, expected 7",
-    );
-    told(
-        bench,
-        &labels(|l| l.block_bytes = 512),
-        "label HDR2 says block length 1024, expected 512",
     );
     told(
         bench,
@@ -245,7 +255,7 @@ fn everything_that_differs_is_told() {
             block: good.block + 1,
             ..good.clone()
         },
-        "\"HDR2\" stands where label HDR1",
+        "found a tape mark, expected a label",
     );
     told(
         bench,
@@ -287,7 +297,7 @@ fn a_source_that_is_not_the_file_leaves_no_trailer() {
     let mut bench = Bench::labelled();
     let (_, point) = bench.fill(1024, &[100]);
     let promised = data(5000, 9);
-    let file = file(point, 1024, &promised);
+    let file = file(point, &promised);
     let mut other = promised.clone();
     other[4000] ^= 1;
     for source in [
@@ -320,10 +330,10 @@ fn a_source_that_is_not_the_file_leaves_no_trailer() {
 fn who_fails_on_disk_is_told_apart() {
     let mut bench = Bench::labelled();
     let (files, point) = bench.fill(1024, &[5000]);
-    let new = file(point, 1024, &[1; 10]);
-    let writer = writer(&bench.drive, "lab", "tape01");
+    let new = file(point, &[1; 10]);
+    let style = bench.style(1024);
     let mut gone = |_: &mut [u8]| Err(Failure::unavailable("disk server d1 is gone"));
-    let fault = append_file(&mut bench.drive, &new, today(), &writer, &mut gone).unwrap_err();
+    let fault = append_file(&mut bench.drive, &new, &style, &mut gone).unwrap_err();
     assert_eq!(
         (fault.blame, fault.failure),
         (Blame::System, Failure::unavailable("disk server d1 is gone"))
@@ -341,7 +351,7 @@ fn an_interrupted_append_is_written_over() {
     let mut bench = Bench::labelled();
     let (files, point) = bench.fill(1024, &[5000]);
     let lost = data(9000, 1);
-    bench.append(&file(point, 1024, &lost), &lost).unwrap();
+    bench.append(&file(point, &lost), &lost).unwrap();
     bench.drive.flush().unwrap();
     // The process dies before the head has heard of the file, and in the middle of the next one.
     bench.tamper(|image| image.truncate(image.len() - 700));
@@ -364,12 +374,58 @@ fn an_interrupted_append_is_written_over() {
     )
     .unwrap();
     let kept = data(100, 2);
-    let next = file(point, 1024, &kept);
+    let next = file(point, &kept);
     let appended = bench.append(&next, &kept).unwrap();
     assert!(bench.read(&files[0].0).unwrap() == files[0].1);
     assert!(bench.read(&next).unwrap() == kept);
     bench.drive.locate(appended.end_block).unwrap();
     assert_eq!(bench.drive.read_block(&mut Vec::new()).unwrap(), Read::End);
+}
+
+#[test]
+fn a_volume_with_files_is_not_labelled_again() {
+    let mut bench = Bench::labelled();
+    let (files, _) = bench.fill(1024, &[10]);
+    let refused = label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap_err();
+    assert_eq!(
+        (refused.blame, refused.failure.kind),
+        (Blame::Volume, ErrorKind::Exists)
+    );
+    assert!(bench.read(&files[0].0).unwrap() == files[0].1);
+}
+
+#[test]
+fn a_label_that_was_torn_is_written_again() {
+    for cut in [0, 3, 86, 100, 172, 177] {
+        let mut bench = Bench::labelled();
+        bench.tamper(|image| image.truncate(cut));
+        label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap();
+        assert_eq!(check_label(&mut bench.drive, &vid()).unwrap().vsn, vid());
+        bench.fill(1024, &[10]);
+    }
+}
+
+#[test]
+fn a_failed_append_is_closed_with_a_mark() {
+    for sizes in [&[][..], &[5000]] {
+        let mut bench = Bench::labelled();
+        let (files, point) = bench.fill(1024, sizes);
+        let promised = data(5000, 9);
+        let new = file(point, &promised);
+        bench.append(&new, &promised[..3000]).unwrap_err();
+        bench.drive.flush().unwrap();
+        assert_eq!(
+            seek_append(&mut bench.drive, &vid(), point).unwrap_err().blame,
+            Blame::Volume
+        );
+        close_end(&mut bench.drive, &vid(), point.block).unwrap();
+        seek_append(&mut bench.drive, &vid(), point).unwrap();
+        bench.append(&new, &promised).unwrap();
+        assert!(bench.read(&new).unwrap() == promised);
+        for (file, data) in &files {
+            assert!(bench.read(file).unwrap() == *data);
+        }
+    }
 }
 
 #[test]
@@ -406,7 +462,7 @@ fn appending_at_a_wrong_place_is_refused() {
     }
     let stray = TapeFile {
         block: point.block + 1,
-        ..file(point, 1024, b"")
+        ..file(point, b"")
     };
     bench.drive.locate(point.block).unwrap();
     assert_eq!(bench.append(&stray, b"").unwrap_err().blame, Blame::System);
@@ -423,7 +479,7 @@ fn the_end_of_the_medium_warns_and_then_is_hard() {
     label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap();
     let (_, point) = bench.fill(1024, &[20_000]);
     let last = data(20_000, 3);
-    let last_file = file(point, 1024, &last);
+    let last_file = file(point, &last);
     let appended = bench.append(&last_file, &last).unwrap();
     assert!(appended.is_nearly_full);
     let point = AppendPoint {
@@ -431,7 +487,7 @@ fn the_end_of_the_medium_warns_and_then_is_hard() {
         block: appended.end_block,
         ..point
     };
-    let fault = bench.append(&file(point, 1024, &last), &last).unwrap_err();
+    let fault = bench.append(&file(point, &last), &last).unwrap_err();
     assert_eq!(
         (fault.blame, fault.failure.kind),
         (Blame::Volume, ErrorKind::NoSpace)

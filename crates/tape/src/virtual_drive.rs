@@ -21,13 +21,22 @@ pub struct DriveOptions {
     pub buffer_bytes: usize,
 }
 
-impl Default for DriveOptions {
-    fn default() -> Self {
+impl DriveOptions {
+    /// Cartridges of `capacity_bytes`, with an early warning in proportion.
+    #[must_use]
+    pub fn with_capacity(capacity_bytes: u64) -> Self {
+        let early_warning_bytes = (capacity_bytes / 64).clamp(512 << 10, 64 << 20);
         Self {
-            capacity_bytes: 20_000_000_000,
-            early_warning_bytes: 64 << 20,
+            capacity_bytes,
+            early_warning_bytes,
             buffer_bytes: 4 << 20,
         }
+    }
+}
+
+impl Default for DriveOptions {
+    fn default() -> Self {
+        Self::with_capacity(20_000_000_000)
     }
 }
 

@@ -147,15 +147,15 @@ impl Watchdog {
 }
 
 /// A drive whose every call is watched.
-pub struct WatchedDrive<D> {
-    drive: D,
+pub struct WatchedDrive {
+    drive: Box<dyn TapeDrive>,
     watchdog: Watchdog,
     now: fn() -> Instant,
 }
 
-impl<D: TapeDrive> WatchedDrive<D> {
+impl WatchedDrive {
     /// Puts `watchdog` on `drive`.
-    pub fn new(drive: D, watchdog: Watchdog) -> Self {
+    pub fn new(drive: Box<dyn TapeDrive>, watchdog: Watchdog) -> Self {
         Self {
             drive,
             watchdog,
@@ -163,15 +163,19 @@ impl<D: TapeDrive> WatchedDrive<D> {
         }
     }
 
-    fn watched<T>(&mut self, operation: Operation, call: impl FnOnce(&mut D) -> Result<T>) -> Result<T> {
+    fn watched<T>(
+        &mut self,
+        operation: Operation,
+        call: impl FnOnce(&mut dyn TapeDrive) -> Result<T>,
+    ) -> Result<T> {
         self.watchdog.begin(operation, (self.now)());
-        let answer = call(&mut self.drive);
+        let answer = call(self.drive.as_mut());
         self.watchdog.end();
         answer
     }
 }
 
-impl<D: TapeDrive> TapeDrive for WatchedDrive<D> {
+impl TapeDrive for WatchedDrive {
     fn name(&self) -> &str {
         self.drive.name()
     }
@@ -181,15 +185,15 @@ impl<D: TapeDrive> TapeDrive for WatchedDrive<D> {
     }
 
     fn load(&mut self) -> Result<()> {
-        self.watched(Operation::Load, TapeDrive::load)
+        self.watched(Operation::Load, |drive| drive.load())
     }
 
     fn unload(&mut self) -> Result<()> {
-        self.watched(Operation::Unload, TapeDrive::unload)
+        self.watched(Operation::Unload, |drive| drive.unload())
     }
 
     fn rewind(&mut self) -> Result<()> {
-        self.watched(Operation::Locate, TapeDrive::rewind)
+        self.watched(Operation::Locate, |drive| drive.rewind())
     }
 
     fn write_block(&mut self, block: &[u8]) -> Result<Written> {
@@ -201,7 +205,7 @@ impl<D: TapeDrive> TapeDrive for WatchedDrive<D> {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.watched(Operation::Flush, TapeDrive::flush)
+        self.watched(Operation::Flush, |drive| drive.flush())
     }
 
     fn read_block(&mut self, block: &mut Vec<u8>) -> Result<Read> {
@@ -217,11 +221,11 @@ impl<D: TapeDrive> TapeDrive for WatchedDrive<D> {
     }
 
     fn position(&mut self) -> Result<Position> {
-        self.watched(Operation::Locate, TapeDrive::position)
+        self.watched(Operation::Locate, |drive| drive.position())
     }
 
     fn capacity(&mut self) -> Result<Capacity> {
-        self.watched(Operation::Locate, TapeDrive::capacity)
+        self.watched(Operation::Locate, |drive| drive.capacity())
     }
 
     fn status(&self) -> DriveStatus {

@@ -14,9 +14,9 @@ use std::{
 };
 use tape::{
     Changer, ElementAddress, TapeDrive, VirtualLibrary,
-    label_io::{Relabel, TapeFile, append_file, label_volume, writer},
+    label_io::{Relabel, Style, TapeFile, append_file, label_volume, writer},
 };
-use wire::label::{FileLabels, LabelDate};
+use wire::label::LabelDate;
 
 /// What Hercules' tools can read: blocks of at most 65,535 bytes.
 const BLOCK_BYTES: u32 = 32 << 10;
@@ -45,19 +45,18 @@ fn volume(dir: &Path, files: &[Vec<u8>]) -> std::path::PathBuf {
     drive.load().unwrap();
     label_volume(&mut drive, &vid, Relabel::Refuse, today).unwrap();
     drive.locate(1).unwrap();
-    let writer = writer(&drive, "lab", "tape01");
+    let style = Style {
+        block_bytes: BLOCK_BYTES,
+        today,
+        writer: writer(&drive, "lab", "tape01"),
+    };
     for (index, data) in files.iter().enumerate() {
         let fseq = index as u32 + 1;
-        let labels = FileLabels {
+        let file = TapeFile {
             vid: vid.clone(),
             fseq,
             file_id: FileId(0xabc + u64::from(fseq)),
-            block_bytes: BLOCK_BYTES,
-        };
-        let block = drive.position().unwrap().block;
-        let file = TapeFile {
-            labels,
-            block,
+            block: drive.position().unwrap().block,
             size: data.len() as u64,
             checksums: Checksums::of(data),
         };
@@ -68,7 +67,7 @@ fn volume(dir: &Path, files: &[Vec<u8>]) -> std::path::PathBuf {
             rest = &rest[piece..];
             Ok(piece)
         };
-        append_file(&mut drive, &file, today, &writer, &mut source).unwrap();
+        append_file(&mut drive, &file, &style, &mut source).unwrap();
     }
     drive.unload().unwrap();
     dir.join("lib/drive/0/BP0001.aws")
