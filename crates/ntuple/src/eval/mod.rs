@@ -316,10 +316,10 @@ fn chunk(worker: &mut Worker<'_>, arrays: &Arrays, start: usize, count: usize, o
     if let Some((program, value)) = &compiled.filter {
         worker.filter.run(program, arrays, all);
         write_mask(&mut mask[..count], *value, &worker.filter, arrays, all);
-        passed = mask[..count].iter().map(|keep| usize::from(*keep)).sum();
+        passed = kernels::count(&mask[..count]);
     }
     // Packing costs a pass over every column that is used; below half it is cheaper than computing what is not wanted.
-    let is_packed = passed < count && (passed * 2 < count || !out.is_empty());
+    let is_packed = passed < count && (passed * 64 < count || !out.is_empty());
     let rows = if is_packed {
         pick(&mut picked[..count], &mask[..count]);
         Rows {

@@ -18,8 +18,22 @@ pub(super) struct Registers {
     masks: Vec<Vec<u8>>,
 }
 
+/// Takes a register out of its bank while `$compute` writes it and reads others.
+///
+/// A macro because a closure would be compiled on its own, without the wide vectors of its caller.
+macro_rules! write {
+    ($self:ident.$bank:ident[$register:expr], $count:expr, |$out:ident| $compute:expr) => {{
+        let mut register = std::mem::take(&mut $self.$bank[$register as usize]);
+        {
+            let $out = &mut register[..$count];
+            $compute;
+        }
+        $self.$bank[$register as usize] = register;
+    }};
+}
+
 macro_rules! access {
-    ($read:ident, $write:ident, $bank:ident, $ty:ty) => {
+    ($read:ident, $bank:ident, $ty:ty) => {
         /// The values of an argument.
         #[inline(always)]
         pub(super) fn $read(&self, arg: Arg<$ty>, count: usize) -> In<'_, $ty> {
@@ -27,14 +41,6 @@ macro_rules! access {
                 Arg::Register(register) => In::Slice(&self.$bank[register as usize][..count]),
                 Arg::Const(value) => In::Const(value),
             }
-        }
-
-        /// Takes a register out of its bank while `compute` writes it and reads others.
-        #[inline(always)]
-        fn $write(&mut self, register: u16, count: usize, compute: impl FnOnce(&Self, &mut [$ty])) {
-            let mut out = std::mem::take(&mut self.$bank[register as usize]);
-            compute(self, &mut out[..count]);
-            self.$bank[register as usize] = out;
         }
     };
 }
@@ -56,9 +62,9 @@ impl Registers {
         }
     }
 
-    access!(float, write_float, floats, f64);
-    access!(int, write_int, ints, i64);
-    access!(mask, write_mask, masks, u8);
+    access!(float, floats, f64);
+    access!(int, ints, i64);
+    access!(mask, masks, u8);
 
     /// Runs all of `program` on the rows of one chunk.
     #[inline(always)]
@@ -73,60 +79,101 @@ impl Registers {
         let n = rows.count;
         match instruction {
             Instruction::LoadFloat { out, column } => {
-                self.write_float(out, n, |_, out| load_float(out, array(arrays, column), rows));
+                write!(self.floats[out], n, |out| load_float(
+                    out,
+                    array(arrays, column),
+                    rows
+                ));
             }
             Instruction::LoadInt { out, column } => {
-                self.write_int(out, n, |_, out| load_int(out, array(arrays, column), rows));
+                write!(self.ints[out], n, |out| load_int(
+                    out,
+                    array(arrays, column),
+                    rows
+                ));
             }
             Instruction::LoadMask { out, column } => {
-                self.write_mask(out, n, |_, out| load_mask(out, array(arrays, column), rows));
+                write!(self.masks[out], n, |out| load_mask(
+                    out,
+                    array(arrays, column),
+                    rows
+                ));
             }
             Instruction::FloatUnary { op, out, a } => {
-                self.write_float(out, n, |r, out| unary(op, out, r.float(a, n)));
+                write!(self.floats[out], n, |out| unary(op, out, self.float(a, n)));
             }
             Instruction::FloatBinary { op, out, a, b } => {
-                self.write_float(out, n, |r, out| binary(op, out, r.float(a, n), r.float(b, n)));
+                write!(self.floats[out], n, |out| binary(
+                    op,
+                    out,
+                    self.float(a, n),
+                    self.float(b, n)
+                ));
             }
-            Instruction::IntUnary { op, out, a } => self.write_int(out, n, |r, out| match op {
-                Unary::Neg => map(out, r.int(a, n), i64::wrapping_neg),
-                _ => map(out, r.int(a, n), i64::wrapping_abs),
+            Instruction::IntUnary { op, out, a } => write!(self.ints[out], n, |out| match op {
+                Unary::Neg => map(out, self.int(a, n), i64::wrapping_neg),
+                _ => map(out, self.int(a, n), i64::wrapping_abs),
             }),
             Instruction::IntBinary { op, out, a, b } => {
-                self.write_int(out, n, |r, out| integer(op, out, r.int(a, n), r.int(b, n)));
+                write!(self.ints[out], n, |out| integer(
+                    op,
+                    out,
+                    self.int(a, n),
+                    self.int(b, n)
+                ));
             }
             Instruction::IntToFloat { out, a } => {
-                self.write_float(out, n, |r, out| map(out, r.int(a, n), |a| a as f64));
+                write!(self.floats[out], n, |out| map(out, self.int(a, n), |a| a as f64));
             }
             Instruction::MaskToInt { out, a } => {
-                self.write_int(out, n, |r, out| map(out, r.mask(a, n), i64::from));
+                write!(self.ints[out], n, |out| map(out, self.mask(a, n), i64::from));
             }
             Instruction::MaskToFloat { out, a } => {
-                self.write_float(out, n, |r, out| map(out, r.mask(a, n), f64::from));
+                write!(self.floats[out], n, |out| map(out, self.mask(a, n), f64::from));
             }
             Instruction::IsNan { out, a } => {
-                self.write_mask(out, n, |r, out| map(out, r.float(a, n), |a| u8::from(a.is_nan())));
+                write!(self.masks[out], n, |out| map(
+                    out,
+                    self.float(a, n),
+                    |a| u8::from(a.is_nan())
+                ));
             }
             Instruction::Not { out, a } => {
-                self.write_mask(out, n, |r, out| map(out, r.mask(a, n), |a| a ^ 1));
+                write!(self.masks[out], n, |out| map(out, self.mask(a, n), |a| a ^ 1));
             }
             Instruction::And { out, a, b } => {
-                self.write_mask(out, n, |r, out| {
-                    zip(out, r.mask(a, n), r.mask(b, n), |a, b| a & b);
+                write!(self.masks[out], n, |out| {
+                    zip(out, self.mask(a, n), self.mask(b, n), |a, b| a & b);
                 });
             }
             Instruction::Or { out, a, b } => {
-                self.write_mask(out, n, |r, out| {
-                    zip(out, r.mask(a, n), r.mask(b, n), |a, b| a | b);
+                write!(self.masks[out], n, |out| {
+                    zip(out, self.mask(a, n), self.mask(b, n), |a, b| a | b);
                 });
             }
             Instruction::CompareFloat { op, out, a, b } => {
-                self.write_mask(out, n, |r, out| relate(op, out, r.float(a, n), r.float(b, n)));
+                write!(self.masks[out], n, |out| relate(
+                    op,
+                    out,
+                    self.float(a, n),
+                    self.float(b, n)
+                ));
             }
             Instruction::CompareInt { op, out, a, b } => {
-                self.write_mask(out, n, |r, out| relate(op, out, r.int(a, n), r.int(b, n)));
+                write!(self.masks[out], n, |out| relate(
+                    op,
+                    out,
+                    self.int(a, n),
+                    self.int(b, n)
+                ));
             }
             Instruction::CompareMask { op, out, a, b } => {
-                self.write_mask(out, n, |r, out| relate(op, out, r.mask(a, n), r.mask(b, n)));
+                write!(self.masks[out], n, |out| relate(
+                    op,
+                    out,
+                    self.mask(a, n),
+                    self.mask(b, n)
+                ));
             }
             Instruction::CompareColumn {
                 out,
@@ -134,7 +181,7 @@ impl Registers {
                 is_abs,
                 test,
             } => {
-                self.write_mask(out, n, |_, out| {
+                write!(self.masks[out], n, |out| {
                     test_column(out, array(arrays, column), rows, is_abs, test);
                 });
             }
@@ -143,12 +190,12 @@ impl Registers {
                 condition,
                 yes,
                 no,
-            } => self.write_float(out, n, |r, out| {
+            } => write!(self.floats[out], n, |out| {
                 select(
                     out,
-                    &r.masks[condition as usize][..n],
-                    r.float(yes, n),
-                    r.float(no, n),
+                    &self.masks[condition as usize][..n],
+                    self.float(yes, n),
+                    self.float(no, n),
                 );
             }),
             Instruction::SelectInt {
@@ -156,12 +203,12 @@ impl Registers {
                 condition,
                 yes,
                 no,
-            } => self.write_int(out, n, |r, out| {
+            } => write!(self.ints[out], n, |out| {
                 select(
                     out,
-                    &r.masks[condition as usize][..n],
-                    r.int(yes, n),
-                    r.int(no, n),
+                    &self.masks[condition as usize][..n],
+                    self.int(yes, n),
+                    self.int(no, n),
                 );
             }),
             Instruction::SelectMask {
@@ -169,12 +216,12 @@ impl Registers {
                 condition,
                 yes,
                 no,
-            } => self.write_mask(out, n, |r, out| {
+            } => write!(self.masks[out], n, |out| {
                 select(
                     out,
-                    &r.masks[condition as usize][..n],
-                    r.mask(yes, n),
-                    r.mask(no, n),
+                    &self.masks[condition as usize][..n],
+                    self.mask(yes, n),
+                    self.mask(no, n),
                 );
             }),
         }
