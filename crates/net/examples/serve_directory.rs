@@ -1,12 +1,13 @@
 //! Serves a directory over the XRootD protocol: `cargo run -p net --example serve_directory -- DIRECTORY [PORT]`.
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[path = "../tests/xrd/directory.rs"]
+mod directory;
 
 use base::{Failure, Result, limits::CONNECTIONS_MAX};
+use directory::DirService;
 use net::{listener::Listener, shutdown::Shutdown};
 use std::{net::SocketAddr, path::Path, time::Duration};
-use support::DirService;
+
 
 #[tokio::main]
 async fn main() -> Result<()> {

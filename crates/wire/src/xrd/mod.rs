@@ -5,8 +5,10 @@
 
 mod answer;
 mod code;
+mod encode;
 mod frame;
 mod page;
+mod parse;
 mod request;
 mod stat;
 mod target;

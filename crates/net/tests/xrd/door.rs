@@ -1,0 +1,64 @@
+//! A door on a temporary directory, on a runtime of its own.
+
+use crate::directory::DirService;
+use base::limits::CONNECTIONS_MAX;
+use net::{listener::Listener, shutdown::Shutdown};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// Listens on 127.0.0.1 until it is dropped.
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
+    pub(crate) counters: Arc<net::xrd::Counters>,
+    root: TempDir,
+    shutdown: Shutdown,
+    runtime: Runtime,
+}
+
+impl Door {
+    pub(crate) fn open() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let shutdown = Shutdown::new();
+        let (address, counters) = runtime.block_on(async {
+            let listener = Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX).await.unwrap();
+            let address = listener.address().unwrap();
+            (address, net::xrd::serve(DirService::new(root.path()), listener, &shutdown))
+        });
+        Self { address, counters, root, shutdown, runtime }
+    }
+
+    /// Where the served files are.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Names of the served directory that are left over from writes that were never committed.
+    pub(crate) fn pending(&self) -> usize {
+        let names = std::fs::read_dir(self.root.path()).unwrap().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(".pending")).count()
+    }
+
+    /// Stops and waits for every task: afterwards no session holds a file.
+    pub(crate) fn stop(&self) {
+        self.runtime.block_on(self.shutdown.stop(Duration::from_secs(60))).unwrap();
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.shutdown.tell();
+    }
+}
+
+/// `length` bytes that differ from page to page.
+pub(crate) fn sample(length: usize) -> Vec<u8> {
+    let mut rng = base::rng::Rng::new(length as u64);
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        bytes.extend(rng.next_u64().to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
