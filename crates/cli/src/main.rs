@@ -1,3 +1,36 @@
 //! bp: one file per verb.
 
-fn main() {}
+mod args;
+mod context;
+mod daemon;
+mod glob;
+mod output;
+mod progress;
+mod table;
+mod transfer;
+mod verbs;
+mod waiting;
+mod words;
+
+use args::Cli;
+use clap::Parser;
+use context::{Context, Stop};
+use output::Output;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut context = Context::new(&cli.global, Output::new(cli.global.json, cli.global.quiet));
+    let ended = verbs::run(cli.verb, &mut context).and_then(|code| context.output.flush().map(|()| code));
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        // Whoever read our output has seen enough.
+        Err(Stop::PipeClosed) => ExitCode::SUCCESS,
+        Err(Stop::Failed(failure)) => {
+            // The failure is what the person must see; output that cannot be flushed now is lost with it.
+            let _ = context.output.flush();
+            context.output.failure(&failure);
+            ExitCode::from(failure.kind.exit_code())
+        }
+    }
+}

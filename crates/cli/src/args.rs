@@ -1,0 +1,111 @@
+//! The command line.
+
+use crate::verbs;
+use clap::{Args, Parser, Subcommand};
+
+/// One data facility: files on disk and tape, and the jobs that read them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "bp",
+    version,
+    propagate_version = true,
+    infer_subcommands = false,
+    max_term_width = 100
+)]
+#[command(
+    after_help = "Exit codes: 0 done, 2 makes no sense, 3 not found, 4 exists or is of the wrong kind, 5 not \
+                        allowed,\n6 busy or out of reach, 7 no space, 8 corrupt, 9 input or output failed, 70 a bug."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// Options of every verb.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// The facility: its directory or its http:// endpoint
+    #[arg(long, short, global = true, env = client::facility::ENVIRONMENT, value_name = "DIR|URL")]
+    pub(crate) facility: Option<String>,
+    /// Print what the facility answered as JSON, one value per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// On whose behalf [default: the Unix user]
+    #[arg(long, global = true, env = "BP_USER", value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Print only errors and what was asked for
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Make a facility in an empty directory
+    Create(verbs::create::Args),
+    /// Start a facility
+    Up(verbs::up::Args),
+    /// Stop a facility
+    Down(verbs::down::Args),
+    /// Show the facility at a glance
+    Status(verbs::status::Args),
+
+    /// List directories
+    Ls(verbs::ls::Args),
+    /// Show everything known of files and directories
+    Stat(verbs::stat::Args),
+    /// Make directories
+    Mkdir(verbs::mkdir::Args),
+    /// Remove files with their replicas and tape copies
+    Rm(verbs::rm::Args),
+    /// Remove empty directories
+    Rmdir(verbs::rmdir::Args),
+    /// Rename files and directories
+    Mv(verbs::mv::Args),
+    /// Set permission bits
+    Chmod(verbs::chmod::Args),
+
+    /// Copy local files into the facility
+    Put(verbs::put::Args),
+    /// Copy files out of the facility
+    Get(verbs::get::Args),
+    /// Print files
+    Cat(verbs::cat::Args),
+
+    /// Ask for tape copies
+    Archive(verbs::archive::Args),
+    /// Ask for disk replicas
+    Stage(verbs::stage::Args),
+    /// Drop disk replicas of files that are on tape
+    Evict(verbs::evict::Args),
+    /// Wait until files are on disk or on tape
+    Wait(verbs::wait::Args),
+
+    /// Submit a job
+    Submit(verbs::submit::Args),
+    /// Show jobs
+    Jobs(verbs::jobs::Args),
+    /// End jobs
+    Cancel(verbs::cancel::Args),
+    /// Show what a job printed
+    Log(verbs::log::Args),
+
+    /// Show what waits for tape, and why
+    Queue(verbs::queue::Args),
+    /// Show tape volumes
+    Volumes(verbs::volumes::Args),
+    /// Show tape drives
+    Drives(verbs::drives::Args),
+    /// Show who used what
+    Bill(verbs::bill::Args),
+    /// Deal with volumes, drives and requests that need a person
+    Admin(verbs::admin::Args),
+
+    /// Print a completion script for a shell
+    Completion(verbs::completion::Args),
+    /// Print the manual page, or write all pages into a directory
+    Man(verbs::man::Args),
+}

@@ -1,0 +1,120 @@
+//! What every verb gets: the facility, the person, the output.
+
+use crate::{args::Global, output::Output};
+use base::{Failure, FilePath, Result};
+use client::{Control, Facility, xrd};
+use wire::control::Call;
+
+/// Why a verb ended early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Something went wrong.
+    Failed(Failure),
+    /// Nobody reads our output any more.
+    PipeClosed,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// What a verb returns; the number is the exit code.
+pub(crate) type Run<T = u8> = std::result::Result<T, Stop>;
+
+/// The facility, the person, the output.
+pub(crate) struct Context {
+    place: Option<String>,
+    user: String,
+    facility: Option<Facility>,
+    pub(crate) output: Output,
+}
+
+impl Context {
+    pub(crate) fn new(global: &Global, output: Output) -> Self {
+        Self {
+            place: global.facility.clone().filter(|place| !place.is_empty()),
+            user: global
+                .user
+                .clone()
+                .filter(|user| !user.is_empty())
+                .unwrap_or_else(unix_user),
+            facility: None,
+            output,
+        }
+    }
+
+    /// The facility; looked for when it is first needed.
+    pub(crate) fn facility(&mut self) -> Result<&Facility> {
+        if self.facility.is_none() {
+            let place = self.place.as_deref().ok_or_else(|| {
+                let variable = client::facility::ENVIRONMENT;
+                Failure::invalid("no facility is named").hint(format!(
+                    "add --facility DIR or set {variable}; `bp up DIR --create` makes and starts one"
+                ))
+            })?;
+            self.facility = Some(Facility::find(place, &self.user)?);
+        }
+        Ok(self.facility.as_ref().expect("it was found above"))
+    }
+
+    /// The management API.
+    pub(crate) fn control(&mut self) -> Result<Control> {
+        Ok(self.facility()?.control.clone())
+    }
+
+    /// Makes a call.
+    pub(crate) fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply> {
+        self.facility()?.control.call(call)
+    }
+
+    /// Where the bytes of `path` are read and written.
+    pub(crate) fn url(&mut self, path: &FilePath) -> Result<xrd::XrdUrl> {
+        let door: xrd::XrdUrl = self.facility()?.endpoints.root.parse()?;
+        Ok(door.with_path(path.clone()))
+    }
+
+    /// How the data mover introduces itself.
+    pub(crate) fn xrd_options(&self) -> xrd::Options {
+        xrd::Options {
+            username: self.user.clone(),
+            ..xrd::Options::default()
+        }
+    }
+
+    /// Does `one` for each item, goes on after failures, and returns the exit code of the first.
+    pub(crate) fn each<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut one: impl FnMut(&mut Self, T) -> Run<()>,
+    ) -> Run {
+        let mut code = 0;
+        for item in items {
+            match one(self, item) {
+                Ok(()) => {}
+                Err(Stop::PipeClosed) => return Err(Stop::PipeClosed),
+                Err(Stop::Failed(failure)) => {
+                    self.output.failure(&failure);
+                    code = if code == 0 { failure.kind.exit_code() } else { code };
+                }
+            }
+        }
+        Ok(code)
+    }
+}
+
+/// The name of the user who runs this: by the password file, else by `$USER`, else by number.
+fn unix_user() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let by_file = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    let by_environment = || std::env::var("USER").ok().filter(|name| !name.is_empty());
+    by_file
+        .or_else(by_environment)
+        .unwrap_or_else(|| format!("uid{uid}"))
+}

@@ -1,0 +1,133 @@
+//! Wildcards in paths of the facility: `*` and `?` in the last component.
+
+use crate::context::Context;
+use base::{Failure, FilePath, Result};
+use client::Control;
+use wire::control::{Entry, List, NodeKind};
+
+/// Pages of one listing: a directory of 400 million entries is somebody's mistake.
+const PAGES_MAX: usize = 100_000;
+
+/// Which entries a wildcard stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// Files only.
+    Files,
+    /// Directories too.
+    All,
+}
+
+/// Calls `each` for every entry of a directory, in name order.
+pub(crate) fn list(control: &Control, path: &FilePath, each: &mut dyn FnMut(Entry)) -> Result<()> {
+    let mut after = String::new();
+    for _ in 0..PAGES_MAX {
+        let page = control.call(&List {
+            path: path.clone(),
+            after: after.clone(),
+        })?;
+        let Some(last) = page.entries.last() else {
+            return Ok(());
+        };
+        after.clone_from(&last.name);
+        page.entries.into_iter().for_each(&mut *each);
+        if !page.is_partial {
+            return Ok(());
+        }
+    }
+    Err(Failure::busy(format!("directory {path} does not end")))
+}
+
+/// The paths that the arguments stand for. An argument without wildcards stands for itself, whether it exists or not.
+pub(crate) fn expand(context: &mut Context, arguments: &[FilePath], which: Match) -> Result<Vec<FilePath>> {
+    let mut paths = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        if has_wildcard(argument.name()) {
+            paths.extend(expand_one(&context.control()?, argument, which)?);
+        } else {
+            paths.push(argument.clone());
+        }
+    }
+    Ok(paths)
+}
+
+/// Whether `name` has `*` or `?`.
+pub(crate) fn has_wildcard(name: &str) -> bool {
+    name.contains(['*', '?'])
+}
+
+fn expand_one(control: &Control, argument: &FilePath, which: Match) -> Result<Vec<FilePath>> {
+    let pattern = argument.name();
+    let directory = argument.parent().unwrap_or_else(FilePath::root);
+    let mut names = Vec::new();
+    list(control, &directory, &mut |entry| {
+        let is_kind = which == Match::All || entry.kind == NodeKind::File;
+        let is_shown = pattern.starts_with('.') || !entry.name.starts_with('.');
+        if is_kind && is_shown && matches(pattern, &entry.name) {
+            names.push(entry.name);
+        }
+    })?;
+    if names.is_empty() {
+        return Err(Failure::not_found(format!("nothing matches {argument}")));
+    }
+    names.iter().map(|name| directory.join(name)).collect()
+}
+
+/// Whether `name` is what `pattern` says: `*` is any run of characters, `?` is one.
+///
+/// On a mismatch only the last `*` takes one character more, so the work is bounded by the product of the lengths.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => {
+                let Some((at, taken)) = star else { return false };
+                star = Some((at, taken + 1));
+                p = at + 1;
+                n = taken + 1;
+            }
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards() {
+        for (pattern, name) in [
+            ("*", "a"),
+            ("run*.parquet", "run7.parquet"),
+            ("*a*b", "xaab"),
+            ("?", "ü"),
+            ("a", "a"),
+            ("**", ""),
+            ("a*a", "aba"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("?", ""),
+            ("a*a", "a"),
+            ("*.root", "x.parquet"),
+            ("a", "A"),
+            ("", "a"),
+            ("?*?", "a"),
+        ] {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+        // The worst case of naive backtracking.
+        assert!(!matches(&"*a".repeat(100), &format!("{}b", "a".repeat(250))));
+    }
+}

@@ -1,0 +1,178 @@
+//! Everything that is printed goes through here.
+
+use crate::{
+    context::{Run, Stop},
+    table::Table,
+};
+use base::{ErrorKind, Failure};
+use serde::Serialize;
+use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
+
+/// Colours of words; plain text without a terminal or with `NO_COLOR`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Faint,
+    Strong,
+    Good,
+    Wait,
+    Bad,
+    Blue,
+}
+
+impl Tone {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Faint => "2",
+            Self::Strong => "1",
+            Self::Good => "32",
+            Self::Wait => "33",
+            Self::Bad => "31",
+            Self::Blue => "34",
+        }
+    }
+
+    /// `text` in this colour, if there are colours.
+    pub(crate) fn paint(self, text: &str, is_colour: bool) -> String {
+        if is_colour && self != Self::Plain && !text.is_empty() {
+            format!("\x1b[{}m{text}\x1b[0m", self.code())
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Standard output and standard error.
+pub(crate) struct Output {
+    stdout: BufWriter<Stdout>,
+    stderr: Stderr,
+    is_json: bool,
+    is_quiet: bool,
+    is_hushed: bool,
+    is_colour: bool,
+    is_error_colour: bool,
+    width: Option<usize>,
+}
+
+impl Output {
+    pub(crate) fn new(is_json: bool, is_quiet: bool) -> Self {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        Self {
+            is_json,
+            is_quiet,
+            is_hushed: false,
+            is_colour: wants_colour && stdout.is_terminal(),
+            is_error_colour: wants_colour && stderr.is_terminal(),
+            width: terminal_width(&stdout),
+            stdout: BufWriter::new(stdout),
+            stderr,
+        }
+    }
+
+    /// Whether replies are printed as they are.
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
+    /// Whether bars and spinners may be drawn on standard error.
+    pub(crate) fn is_lively(&self) -> bool {
+        !self.is_json && !self.is_quiet && self.stderr.is_terminal()
+    }
+
+    /// Prints a line that was asked for.
+    pub(crate) fn line(&mut self, text: impl AsRef<str>) -> Run<()> {
+        self.bytes(text.as_ref().as_bytes())?;
+        self.bytes(b"\n")
+    }
+
+    /// Prints a line in a colour.
+    pub(crate) fn toned(&mut self, tone: Tone, text: &str) -> Run<()> {
+        let text = tone.paint(text, self.is_colour);
+        self.line(text)
+    }
+
+    /// Keeps news back, or no longer.
+    pub(crate) fn hush(&mut self, is_hushed: bool) {
+        self.is_hushed = is_hushed;
+    }
+
+    /// Prints a line that says what happens meanwhile: not with `--quiet` or `--json`, and at once.
+    pub(crate) fn news(&mut self, text: impl AsRef<str>) -> Run<()> {
+        if self.is_quiet || self.is_json || self.is_hushed {
+            return Ok(());
+        }
+        self.line(text)?;
+        self.flush()
+    }
+
+    /// Prints bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Run<()> {
+        let outcome = self.stdout.write_all(bytes);
+        outcome.map_err(stop)
+    }
+
+    /// Prints a reply as one line of JSON.
+    pub(crate) fn json(&mut self, reply: &impl Serialize) -> Run<()> {
+        let text = serde_json::to_string(reply)
+            .map_err(|cause| Failure::internal(format!("cannot write the reply as JSON: {cause}")))?;
+        self.line(text)
+    }
+
+    /// Prints a table that fits the terminal.
+    pub(crate) fn table(&mut self, table: &Table) -> Run<()> {
+        let text = table.render(self.width, self.is_colour);
+        self.bytes(text.as_bytes())
+    }
+
+    /// Prints a heading, then the table under it.
+    pub(crate) fn titled(&mut self, title: &str, table: &Table) -> Run<()> {
+        self.line("")?;
+        self.toned(Tone::Strong, title)?;
+        self.table(table)
+    }
+
+    /// Prints text on standard error as it is.
+    pub(crate) fn error_text(&mut self, text: &str) -> Run<()> {
+        self.flush()?;
+        self.stderr.write_all(text.as_bytes()).map_err(stop)
+    }
+
+    /// Says on standard error what went wrong, and the next step.
+    pub(crate) fn failure(&mut self, failure: &Failure) {
+        let _ = self.stdout.flush();
+        let mut text = format!("{} {failure}\n", Tone::Bad.paint("error:", self.is_error_colour));
+        if let Some(hint) = &failure.hint {
+            text.push_str(&format!(
+                "{} {hint}\n",
+                Tone::Blue.paint("hint:", self.is_error_colour)
+            ));
+        }
+        // There is no better place to say that standard error does not work.
+        let _ = self.stderr.write_all(text.as_bytes());
+    }
+
+    /// Hands everything to the system.
+    pub(crate) fn flush(&mut self) -> Run<()> {
+        self.stdout.flush().map_err(stop)
+    }
+}
+
+fn stop(cause: io::Error) -> Stop {
+    if cause.kind() == io::ErrorKind::BrokenPipe {
+        return Stop::PipeClosed;
+    }
+    let mut failure = Failure::io("write the output", &cause);
+    if failure.kind == ErrorKind::Unavailable {
+        failure.kind = ErrorKind::Io;
+    }
+    Stop::Failed(failure)
+}
+
+/// Columns of the terminal; none if this is none.
+fn terminal_width(stdout: &Stdout) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stdout).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}

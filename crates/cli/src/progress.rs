@@ -1,0 +1,56 @@
+//! Bars and spinners on standard error; nothing where that is no terminal.
+
+use crate::output::Output;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+/// How often a spinner moves.
+const TICK: Duration = Duration::from_millis(120);
+
+/// A bar for a copy of `bytes`, or without an end if that is not known.
+pub(crate) fn transfer(output: &Output, name: &str, bytes: Option<u64>) -> ProgressBar {
+    if !output.is_lively() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match bytes {
+        Some(bytes) => (
+            ProgressBar::new(bytes),
+            "{msg:32!} {wide_bar:.cyan/dim} {binary_bytes:>11} of {binary_total_bytes} {binary_bytes_per_sec:>13} {eta:>4}",
+        ),
+        None => (
+            ProgressBar::no_length(),
+            "{msg:32!} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13}",
+        ),
+    };
+    bar.set_style(style(template));
+    bar.set_message(short(name, 32));
+    bar
+}
+
+/// A spinner with text that may have several lines.
+pub(crate) fn spinner(output: &Output) -> ProgressBar {
+    if !output.is_lively() {
+        return ProgressBar::hidden();
+    }
+    let spinner = ProgressBar::new_spinner();
+    spinner.set_style(style("{spinner:.cyan} {msg}"));
+    spinner.enable_steady_tick(TICK);
+    spinner
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .expect("the templates are ours")
+        .progress_chars("━━─")
+}
+
+/// The end of a name that is too long.
+fn short(name: &str, width: usize) -> String {
+    let name: Vec<char> = name.chars().filter(|c| !c.is_control()).collect();
+    if name.len() <= width {
+        return name.into_iter().collect();
+    }
+    std::iter::once('…')
+        .chain(name[name.len() + 1 - width..].iter().copied())
+        .collect()
+}

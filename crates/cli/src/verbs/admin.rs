@@ -1,0 +1,109 @@
+//! `bp admin`: volumes, drives and requests that need a person.
+
+use crate::context::{Context, Run};
+use base::{RequestId, Vid};
+use clap::{Subcommand, ValueEnum};
+use wire::control::{Call, Done, EnableDrive, RetryRequest, SetVolumeState, VolumeState};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    thing: Thing,
+}
+
+#[derive(Debug, Subcommand)]
+enum Thing {
+    /// Tape volumes
+    #[command(subcommand)]
+    Volume(Volume),
+    /// Tape drives
+    #[command(subcommand)]
+    Drive(Drive),
+    /// Rows of the tape queue
+    #[command(subcommand)]
+    Request(Request),
+}
+
+#[derive(Debug, Subcommand)]
+enum Volume {
+    /// Put a volume into use, or take it out
+    Set {
+        /// The volume
+        vid: Vid,
+        /// What may be done with it
+        state: State,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Drive {
+    /// Put a drive that was taken out of use back
+    Enable {
+        /// The drive
+        drive: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Request {
+    /// Try requests again now that failed or wait for their next try
+    Retry {
+        /// The requests
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<RequestId>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum State {
+    /// It has no label yet
+    Blank,
+    /// Read it and append to it
+    Appendable,
+    /// Read it
+    Full,
+    /// Do not use it
+    Suspect,
+}
+
+impl From<State> for VolumeState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Blank => Self::Blank,
+            State::Appendable => Self::Appendable,
+            State::Full => Self::Full,
+            State::Suspect => Self::Suspect,
+        }
+    }
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    match args.thing {
+        Thing::Volume(Volume::Set { vid, state }) => {
+            call(
+                context,
+                &SetVolumeState {
+                    vid,
+                    state: state.into(),
+                },
+            )?;
+            Ok(0)
+        }
+        Thing::Drive(Drive::Enable { drive }) => {
+            call(context, &EnableDrive { drive })?;
+            Ok(0)
+        }
+        Thing::Request(Request::Retry { ids }) => {
+            context.each(ids, |context, request| call(context, &RetryRequest { request }))
+        }
+    }
+}
+
+fn call<C: Call<Reply = Done>>(context: &mut Context, call: &C) -> Run<()> {
+    let reply = context.call(call)?;
+    if context.output.is_json() {
+        context.output.json(&reply)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! `bp archive`: asks for tape copies.
+
+use super::wait::{self, Timeout};
+use crate::{
+    context::{Context, Run},
+    glob::{self, Match},
+};
+use base::FilePath;
+use wire::control::{Archive, Want};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Return when they are on tape
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    timeout: Timeout,
+    /// Files; * and ? in the last component are wildcards
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<FilePath>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let paths = glob::expand(context, &args.paths, Match::Files)?;
+    let outcomes = context.call(&Archive { paths: paths.clone() })?;
+    wait::asked(
+        context,
+        outcomes,
+        args.wait.then_some(Want::Archived),
+        &args.timeout,
+    )
+}

@@ -1,0 +1,20 @@
+//! `bp cat`: prints files.
+
+use crate::{
+    context::{Context, Run},
+    glob::{self, Match},
+    transfer,
+};
+use base::FilePath;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Files; * and ? in the last component are wildcards
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<FilePath>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let paths = glob::expand(context, &args.paths, Match::Files)?;
+    context.each(paths, |context, path| transfer::print(context, &path))
+}

@@ -1,0 +1,44 @@
+//! `bp chmod`: sets permission bits.
+
+use crate::{
+    context::{Context, Run},
+    glob::{self, Match},
+};
+use base::FilePath;
+use wire::control::SetMode;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Octal, as 644
+    #[arg(value_parser = octal)]
+    mode: u32,
+    /// Files or directories; * and ? in the last component are wildcards
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<FilePath>,
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    let is_octal = !text.is_empty() && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    let mode = if is_octal {
+        u32::from_str_radix(text, 8).ok()
+    } else {
+        None
+    };
+    mode.filter(|mode| *mode <= 0o7777)
+        .ok_or_else(|| "not an octal mode such as 644".to_owned())
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let paths = glob::expand(context, &args.paths, Match::All)?;
+    context.each(paths, |context, path| {
+        let reply = context.call(&SetMode {
+            path,
+            mode: args.mode,
+        })?;
+        if context.output.is_json() {
+            context.output.json(&reply)
+        } else {
+            Ok(())
+        }
+    })
+}

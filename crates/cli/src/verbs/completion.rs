@@ -1,0 +1,21 @@
+//! `bp completion`: prints a completion script.
+
+use crate::{
+    args::Cli,
+    context::{Context, Run},
+};
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// For which shell
+    shell: Shell,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "bp", &mut script);
+    context.output.bytes(&script)?;
+    Ok(0)
+}

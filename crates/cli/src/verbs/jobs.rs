@@ -1,0 +1,126 @@
+//! `bp jobs`: shows jobs, or waits for them.
+
+use super::wait::Timeout;
+use crate::{
+    context::{Context, Run},
+    table::{Cell, Column, Table},
+    waiting,
+    words::{exit, job_state, span, time},
+};
+use base::{Failure, JobId, Timestamp};
+use std::time::SystemTime;
+use wire::control::{JobExit, JobInfo, JobList, JobState, Jobs};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Show those that are over, too
+    #[arg(long, short)]
+    all: bool,
+    /// Return when they are over; without ids, all that are not over now
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    timeout: Timeout,
+    /// Only these
+    #[arg(value_name = "ID")]
+    ids: Vec<JobId>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    if args.wait && !args.ids.is_empty() {
+        return wait(context, &args.ids, &args.timeout);
+    }
+    let active_only = args.wait || (!args.all && args.ids.is_empty());
+    let list = context.call(&Jobs {
+        ids: args.ids,
+        active_only,
+    })?;
+    if args.wait {
+        let ids: Vec<JobId> = list.jobs.iter().map(|job| job.id).collect();
+        return if ids.is_empty() {
+            Ok(0)
+        } else {
+            wait(context, &ids, &args.timeout)
+        };
+    }
+    show(context, &list)
+}
+
+fn show(context: &mut Context, list: &JobList) -> Run {
+    if context.output.is_json() {
+        context.output.json(list)?;
+        return Ok(0);
+    }
+    let table = table(&list.jobs, Timestamp::from_system(SystemTime::now()));
+    if table.is_empty() {
+        context.output.news("no jobs")?;
+    } else {
+        context.output.table(&table)?;
+    }
+    Ok(0)
+}
+
+/// Waits until the jobs are over. The exit code is that of the first job that did not end well.
+pub(crate) fn wait(context: &mut Context, ids: &[JobId], timeout: &Timeout) -> Run {
+    let reply = waiting::jobs(context, ids, timeout.timeout.0)?;
+    if context.output.is_json() {
+        context.output.json(&reply)?;
+    }
+    let bad = reply.jobs.iter().filter(|job| job.state != JobState::Done);
+    let mut code = 0;
+    for job in bad {
+        let how = job
+            .exit
+            .as_ref()
+            .map(exit)
+            .or_else(|| job.reason.clone())
+            .unwrap_or_default();
+        let failure = Failure::unavailable(format!("job {} {}: {how}", job.id, job.state.as_str()));
+        context
+            .output
+            .failure(&failure.hint(format!("`bp log {}` shows what it printed", job.id)));
+        code = if code == 0 { exit_code(job) } else { code };
+    }
+    Ok(code)
+}
+
+/// The job's own code if it has one that is not 0, as a shell would say it; else 1.
+fn exit_code(job: &JobInfo) -> u8 {
+    match job.exit {
+        Some(JobExit::Code(code @ 1..=255)) => code as u8,
+        Some(JobExit::Signal(signal @ 1..=127)) => 128 + signal as u8,
+        _ => 1,
+    }
+}
+
+/// Jobs as a table.
+pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
+    let mut table = Table::new([
+        Column::Right("id"),
+        Column::Left("state"),
+        Column::Text("name"),
+        Column::Left("owner"),
+        Column::Left("worker"),
+        Column::Left("submitted"),
+        Column::Right("ran"),
+        Column::Left("exit"),
+        Column::Text("why"),
+    ]);
+    for job in jobs {
+        let ran = job
+            .started
+            .map(|started| span(job.ended.unwrap_or(now) - started));
+        table.row([
+            Cell::from(job.id.to_string()),
+            job_state(job.state),
+            job.spec.name.as_str().into(),
+            job.owner.as_str().into(),
+            job.worker.clone().unwrap_or_default().into(),
+            time(job.submitted).into(),
+            ran.unwrap_or_default().into(),
+            job.exit.as_ref().map(exit).unwrap_or_default().into(),
+            job.reason.clone().unwrap_or_default().into(),
+        ]);
+    }
+    table
+}

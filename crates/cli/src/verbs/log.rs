@@ -1,0 +1,25 @@
+//! `bp log`: shows what a job printed.
+
+use crate::context::{Context, Run};
+use base::JobId;
+use wire::control::JobLog;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What the job printed on standard error is printed on standard error; of each the last 64 KiB are kept."
+)]
+pub(crate) struct Args {
+    /// The job
+    id: JobId,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let text = context.call(&JobLog { job: args.id })?;
+    if context.output.is_json() {
+        context.output.json(&text)?;
+    } else {
+        context.output.bytes(text.stdout.as_bytes())?;
+        context.output.error_text(&text.stderr)?;
+    }
+    Ok(0)
+}

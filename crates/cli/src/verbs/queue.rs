@@ -1,0 +1,67 @@
+//! `bp queue`: what waits for tape, and why.
+
+use crate::{
+    context::{Context, Run},
+    output::Tone,
+    table::{Cell, Column, Table},
+    words::{request_state, span},
+};
+use base::{Timestamp, units::human_bytes};
+use wire::control::{GetStatus, RequestInfo};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
+    let status = context.call(&GetStatus {})?;
+    if context.output.is_json() {
+        context.output.json(&status.requests)?;
+        return Ok(0);
+    }
+    if status.requests.is_empty() {
+        context.output.news("nothing waits for tape")?;
+        return Ok(0);
+    }
+    context.output.table(&table(&status.requests, status.now))?;
+    let left = status.requests_len.saturating_sub(status.requests.len() as u64);
+    if left > 0 {
+        context.output.toned(Tone::Faint, &format!("and {left} more"))?;
+    }
+    Ok(0)
+}
+
+/// Tape requests as a table.
+pub(crate) fn table(requests: &[RequestInfo], now: Timestamp) -> Table {
+    let mut table = Table::new([
+        Column::Right("id"),
+        Column::Left("kind"),
+        Column::Left("state"),
+        Column::Path("file"),
+        Column::Right("size"),
+        Column::Left("volume"),
+        Column::Left("owner"),
+        Column::Right("waits"),
+        Column::Right("tries"),
+        Column::Text("why"),
+    ]);
+    for request in requests {
+        table.row([
+            Cell::from(request.id.to_string()),
+            request.kind.as_str().into(),
+            request_state(request),
+            request.path.as_str().into(),
+            human_bytes(request.size).into(),
+            request
+                .vid
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default()
+                .into(),
+            request.owner.as_str().into(),
+            span(now - request.created).into(),
+            request.attempts.to_string().into(),
+            request.reason.as_str().into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,24 @@
+//! `bp rmdir`: removes empty directories.
+
+use crate::context::{Context, Run};
+
+use base::FilePath;
+use wire::control::RemoveDirectory;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Directories, empty ones
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<FilePath>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    context.each(args.paths, |context, path| {
+        let reply = context.call(&RemoveDirectory { path })?;
+        if context.output.is_json() {
+            context.output.json(&reply)
+        } else {
+            Ok(())
+        }
+    })
+}

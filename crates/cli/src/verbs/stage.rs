@@ -1,0 +1,38 @@
+//! `bp stage`: asks for disk replicas.
+
+use super::wait::{self, Timeout};
+use crate::{
+    context::{Context, Run},
+    glob::{self, Match},
+};
+use base::{FilePath, units::Span};
+use wire::control::{Stage, Want};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Return when they are on disk
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    timeout: Timeout,
+    /// Keep them on disk at least this long, as 12h or 1d
+    #[arg(long, value_name = "TIME")]
+    pin: Option<Span>,
+    /// Files; * and ? in the last component are wildcards
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<FilePath>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let paths = glob::expand(context, &args.paths, Match::Files)?;
+    let outcomes = context.call(&Stage {
+        paths: paths.clone(),
+        pin: args.pin.map(|span| span.0),
+    })?;
+    wait::asked(
+        context,
+        outcomes,
+        args.wait.then_some(Want::Online),
+        &args.timeout,
+    )
+}

@@ -1,0 +1,64 @@
+//! `bp stat`: everything known of paths.
+
+use crate::{
+    context::{Context, Run},
+    words::{exact_time, mode},
+};
+use base::{FilePath, units::human_bytes};
+use wire::control::{FileInfo, NodeKind, Stat};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Files or directories
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<FilePath>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let mut is_first = true;
+    context.each(args.paths, |context, path| {
+        let info = context.call(&Stat { path })?;
+        if context.output.is_json() {
+            return context.output.json(&info);
+        }
+        if !std::mem::take(&mut is_first) {
+            context.output.line("")?;
+        }
+        for (name, value) in lines(&info) {
+            context.output.line(format!("{name:<10}{value}"))?;
+        }
+        Ok(())
+    })
+}
+
+fn lines(info: &FileInfo) -> Vec<(&'static str, String)> {
+    let entry = &info.entry;
+    let mut lines = vec![
+        ("path", info.path.to_string()),
+        ("id", entry.id.to_string()),
+        ("mode", format!("{} ({:04o})", mode(entry), entry.mode)),
+        ("owner", format!("{}:{}", entry.owner, entry.group)),
+        ("modified", exact_time(entry.modified)),
+    ];
+    if entry.kind == NodeKind::File {
+        lines.push(("size", format!("{} ({})", entry.size, human_bytes(entry.size))));
+    }
+    if let Some(state) = entry.state {
+        lines.push(("state", state.as_str().to_owned()));
+    }
+    if let Some(sums) = &entry.checksums {
+        lines.push(("adler32", sums.adler32.to_string()));
+        lines.push(("crc32c", sums.crc32c.to_string()));
+    }
+    lines.extend(info.replicas.iter().map(|replica| ("replica", replica.clone())));
+    let copies = info.copies.iter();
+    lines.extend(copies.map(|copy| {
+        (
+            "copy",
+            format!("volume {} file {} block {}", copy.vid, copy.fseq, copy.block),
+        )
+    }));
+    lines.extend(info.pins.iter().map(|pin| ("pin", pin.clone())));
+    lines.extend(info.waits.iter().map(|waits| ("waits", waits.clone())));
+    lines
+}

@@ -1,0 +1,140 @@
+//! `bp status`: the facility at a glance.
+
+use super::{drives, jobs, queue, volumes};
+use crate::{
+    context::{Context, Run},
+    output::{Output, Tone},
+    table::{Cell, Column, Table},
+    words::{counted, percent, span},
+};
+use base::units::human_bytes;
+use wire::control::{GetStatus, PoolInfo, Status, WorkerInfo};
+
+/// Rows of each long table; the verbs for them show all.
+const ROWS_MAX: usize = 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
+    let status = context.call(&GetStatus {})?;
+    if context.output.is_json() {
+        context.output.json(&status)?;
+        return Ok(0);
+    }
+    let http = context.facility()?.control.http().to_owned();
+    let output = &mut context.output;
+    head(output, &status, &http)?;
+    titled(output, "Pools", pools(&status.pools), 0, "")?;
+    titled(output, "Drives", drives::table(&status.drives), 0, "")?;
+    let shown = status.volumes.len().min(ROWS_MAX);
+    titled(
+        output,
+        "Volumes",
+        volumes::table(&status.volumes[..shown]),
+        status.volumes.len() - shown,
+        "bp volumes",
+    )?;
+    let shown = status.requests.len().min(ROWS_MAX);
+    let left = status.requests_len.saturating_sub(shown as u64) as usize;
+    titled(
+        output,
+        "Tape queue",
+        queue::table(&status.requests[..shown], status.now),
+        left,
+        "bp queue",
+    )?;
+    let shown = status.jobs.len().min(ROWS_MAX);
+    titled(
+        output,
+        "Jobs",
+        jobs::table(&status.jobs[..shown], status.now),
+        status.jobs.len() - shown,
+        "bp jobs -a",
+    )?;
+    titled(output, "Workers", workers(&status.workers), 0, "")?;
+    Ok(0)
+}
+
+fn head(output: &mut Output, status: &Status, http: &str) -> Run<()> {
+    output.toned(Tone::Strong, &status.name.replace(|c: char| c.is_control(), " "))?;
+    output.line(format!(
+        "Backplane {}, incarnation {}, up {}; {} and {}",
+        status.version,
+        status.incarnation,
+        span(status.now - status.started),
+        status.root,
+        http
+    ))?;
+    let files = &status.files;
+    output.line(format!(
+        "{} in {}, {}: {} online, {} nearline",
+        counted(files.files, "file", "files"),
+        counted(files.directories, "directory", "directories"),
+        human_bytes(files.bytes),
+        files.online,
+        files.nearline
+    ))
+}
+
+/// A table with its title, if it has rows; then how many rows are left out.
+fn titled(output: &mut Output, title: &str, table: Table, left: usize, verb: &str) -> Run<()> {
+    if table.is_empty() {
+        return Ok(());
+    }
+    output.titled(title, &table)?;
+    if left > 0 {
+        output.toned(Tone::Faint, &format!("and {left} more: {verb}"))?;
+    }
+    Ok(())
+}
+
+fn pools(pools: &[PoolInfo]) -> Table {
+    let mut table = Table::new([
+        Column::Left("partition"),
+        Column::Right("used"),
+        Column::Right("free"),
+        Column::Right("size"),
+        Column::Right("replicas"),
+        Column::Right("pinned"),
+        Column::Left("server"),
+    ]);
+    for pool in pools {
+        for partition in &pool.partitions {
+            let used = partition.total_bytes.saturating_sub(partition.free_bytes);
+            let server = if partition.is_available {
+                Cell::from("here")
+            } else {
+                Cell::toned("not here", Tone::Bad)
+            };
+            table.row([
+                Cell::from(format!("{}/{}", pool.name, partition.name)),
+                percent(used, partition.total_bytes).into(),
+                human_bytes(partition.free_bytes).into(),
+                human_bytes(partition.total_bytes).into(),
+                partition.replicas.to_string().into(),
+                partition.pinned.to_string().into(),
+                server,
+            ]);
+        }
+    }
+    table
+}
+
+fn workers(workers: &[WorkerInfo]) -> Table {
+    let mut table = Table::new([
+        Column::Left("worker"),
+        Column::Right("slots"),
+        Column::Right("memory"),
+        Column::Text("not enforced"),
+    ]);
+    for worker in workers {
+        table.row([
+            Cell::from(worker.name.as_str()),
+            format!("{} of {}", worker.cpus_used, worker.cpus).into(),
+            human_bytes(worker.memory_bytes).into(),
+            worker.not_enforced.join(", ").into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,177 @@
+//! `bp submit`: submits a job.
+
+use super::{jobs, wait::Timeout};
+use crate::context::{Context, Run};
+use base::{
+    Failure, FilePath,
+    units::{Size, Span},
+};
+use std::{collections::BTreeMap, str::FromStr};
+use wire::control::{JobInput, JobOutput, JobSpec, Resources, Submit};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The command is a program and its arguments, not a shell line. It starts in an empty scratch \
+                        directory\nwhere the inputs are, once all of them are on disk. With --wait, bp ends with the \
+                        job's own exit code."
+)]
+pub(crate) struct Args {
+    /// For people [default: the program's name]
+    #[arg(long)]
+    name: Option<String>,
+    /// CPU slots
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cpus: u32,
+    /// Memory, as 2GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+    /// Longest run, as 2h
+    #[arg(long, value_name = "TIME", default_value = "1d")]
+    wall: Span,
+    /// A file to have in the scratch directory, under its own name or another
+    #[arg(long, value_name = "PATH[:NAME]")]
+    input: Vec<Input>,
+    /// A file of the scratch directory to store when the job ends well
+    #[arg(long, value_name = "NAME:PATH")]
+    output: Vec<Output>,
+    /// The job is done only when its outputs are on tape
+    #[arg(long)]
+    archive: bool,
+    /// Added to the environment
+    #[arg(long, value_name = "K=V")]
+    env: Vec<Variable>,
+    /// Return when the job is over
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    timeout: Timeout,
+    /// What to run
+    #[arg(required = true, last = true)]
+    command: Vec<String>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let program = args.command[0].rsplit('/').next().unwrap_or_default().to_owned();
+    let spec = JobSpec {
+        name: args.name.unwrap_or(program),
+        command: args.command,
+        resources: Resources {
+            cpus: args.cpus,
+            memory_bytes: args.memory.map_or(0, |size| size.0),
+            wall: args.wall.0,
+        },
+        inputs: args.input.into_iter().map(|input| input.0).collect(),
+        outputs: args.output.into_iter().map(|output| output.0).collect(),
+        archive: args.archive,
+        environment: args
+            .env
+            .into_iter()
+            .map(|one| (one.name, one.value))
+            .collect::<BTreeMap<_, _>>(),
+    };
+    let reply = context.call(&Submit { spec })?;
+    if args.wait {
+        context.output.news(format!("job {}", reply.job))?;
+        return jobs::wait(context, &[reply.job], &args.timeout);
+    }
+    if context.output.is_json() {
+        context.output.json(&reply)?;
+    } else {
+        // The bare number, for scripts.
+        context.output.line(reply.job.to_string())?;
+    }
+    Ok(0)
+}
+
+/// `PATH[:NAME]`; a name has no slash, so that paths may have colons in their directories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Input(JobInput);
+
+impl FromStr for Input {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let named = text
+            .rsplit_once(':')
+            .filter(|(_, name)| !name.is_empty() && !name.contains('/'));
+        let (path, name) = named.map_or((text, None), |(path, name)| (path, Some(name)));
+        let path: FilePath = path.parse()?;
+        let name = name.unwrap_or(path.name()).to_owned();
+        Ok(Self(JobInput { path, name }))
+    }
+}
+
+/// `NAME:PATH`
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Output(JobOutput);
+
+impl FromStr for Output {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let (name, path) = text
+            .split_once(':')
+            .filter(|(name, _)| !name.is_empty() && !name.contains('/'))
+            .ok_or_else(|| Failure::invalid(format!("output {text:?} is not NAME:PATH")))?;
+        Ok(Self(JobOutput {
+            name: name.to_owned(),
+            path: path.parse()?,
+        }))
+    }
+}
+
+/// `K=V`
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Variable {
+    name: String,
+    value: String,
+}
+
+impl FromStr for Variable {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let (name, value) = text
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| Failure::invalid(format!("variable {text:?} is not K=V")))?;
+        Ok(Self {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_and_outputs() {
+        let input = |text: &str| {
+            text.parse::<Input>()
+                .map(|input| (input.0.path.to_string(), input.0.name))
+        };
+        assert_eq!(
+            input("/data/a.root").unwrap(),
+            ("/data/a.root".into(), "a.root".into())
+        );
+        assert_eq!(
+            input("/data/a.root:in").unwrap(),
+            ("/data/a.root".into(), "in".into())
+        );
+        assert_eq!(input("/da:ta/a").unwrap(), ("/da:ta/a".into(), "a".into()));
+        assert!(input("a.root").is_err());
+        let output = |text: &str| {
+            text.parse::<Output>()
+                .map(|output| (output.0.name, output.0.path.to_string()))
+        };
+        assert_eq!(
+            output("h.parquet:/out/h").unwrap(),
+            ("h.parquet".into(), "/out/h".into())
+        );
+        assert!(output("/h:/out").is_err() && output("h").is_err() && output(":/x").is_err());
+        assert_eq!("A=b=c".parse::<Variable>().unwrap().value, "b=c");
+        assert!("=b".parse::<Variable>().is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! `bp volumes`: shows tape volumes.
+
+use crate::{
+    context::{Context, Run},
+    table::{Cell, Column, Table},
+    words::{percent, volume_state},
+};
+use base::units::human_bytes;
+use wire::control::{GetStatus, VolumeInfo};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
+    let status = context.call(&GetStatus {})?;
+    if context.output.is_json() {
+        context.output.json(&status.volumes)?;
+    } else if status.volumes.is_empty() {
+        context.output.news("no library has registered")?;
+    } else {
+        context.output.table(&table(&status.volumes))?;
+    }
+    Ok(0)
+}
+
+/// Volumes as a table.
+pub(crate) fn table(volumes: &[VolumeInfo]) -> Table {
+    let mut table = Table::new([
+        Column::Left("volume"),
+        Column::Left("library"),
+        Column::Left("state"),
+        Column::Right("files"),
+        Column::Right("live"),
+        Column::Right("used"),
+        Column::Right("of"),
+        Column::Right("full"),
+        Column::Right("loads"),
+        Column::Left("drive"),
+        Column::Text("why"),
+    ]);
+    for volume in volumes {
+        table.row([
+            Cell::from(volume.vid.as_str()),
+            volume.library.as_str().into(),
+            volume_state(volume.state),
+            volume.files.to_string().into(),
+            human_bytes(volume.live_bytes).into(),
+            human_bytes(volume.used_bytes).into(),
+            human_bytes(volume.capacity_bytes).into(),
+            percent(volume.used_bytes, volume.capacity_bytes).into(),
+            volume.loads.to_string().into(),
+            volume.drive.clone().unwrap_or_default().into(),
+            volume.reason.clone().unwrap_or_default().into(),
+        ]);
+    }
+    table
+}

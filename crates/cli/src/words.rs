@@ -1,0 +1,187 @@
+//! How numbers, times and states are shown.
+
+use crate::{output::Tone, table::Cell};
+use base::{Millis, Timestamp, units::human_span};
+use wire::{
+    control::{
+        Entry, FileState, JobExit, JobState, NodeKind, RequestInfo, RequestState, TapePhase, VolumeState,
+    },
+    http::date::Civil,
+};
+
+/// `drwxr-xr-x`.
+pub(crate) fn mode(entry: &Entry) -> String {
+    let kind = match entry.kind {
+        NodeKind::Directory => 'd',
+        NodeKind::File => '-',
+    };
+    let bit = |place: u32, letter| if entry.mode >> place & 1 == 1 { letter } else { '-' };
+    let bits = (0..9)
+        .rev()
+        .map(|place| bit(place, ['x', 'w', 'r'][place as usize % 3]));
+    std::iter::once(kind).chain(bits).collect()
+}
+
+/// `2026-11-21 10:16`, UTC.
+pub(crate) fn time(time: Timestamp) -> String {
+    let Civil {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        ..
+    } = Civil::of(time.seconds());
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
+}
+
+/// `2026-11-21 10:16:56 UTC`.
+pub(crate) fn exact_time(time: Timestamp) -> String {
+    let Civil {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+    } = Civil::of(time.seconds());
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// `12 s`, `3 min`, `2 h 07 min`, `5 d 3 h`.
+pub(crate) fn span(span: Millis) -> String {
+    let seconds = span.0.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => human_span(span),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// `73 %`; nothing of nothing is 0.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    let value = if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64 * 100.0
+    };
+    format!("{:.0} %", value.min(100.0))
+}
+
+/// `1 file`, `2 files`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+pub(crate) fn file_state(state: Option<FileState>) -> Cell {
+    let Some(state) = state else { return Cell::from("") };
+    let tone = match state {
+        FileState::Online | FileState::Both => Tone::Plain,
+        FileState::Writing => Tone::Blue,
+        FileState::Nearline => Tone::Wait,
+        FileState::Lost => Tone::Bad,
+    };
+    Cell::toned(state.as_str(), tone)
+}
+
+pub(crate) fn phase(phase: TapePhase) -> Cell {
+    let (word, tone) = match phase {
+        TapePhase::Idle => ("idle", Tone::Faint),
+        TapePhase::Loading => ("loading", Tone::Blue),
+        TapePhase::CheckingLabel => ("checking label", Tone::Blue),
+        TapePhase::Locating => ("locating", Tone::Blue),
+        TapePhase::Transferring => ("transferring", Tone::Good),
+        TapePhase::Flushing => ("flushing", Tone::Blue),
+        TapePhase::Unloading => ("unloading", Tone::Blue),
+        TapePhase::Stuck => ("stuck", Tone::Bad),
+    };
+    Cell::toned(word, tone)
+}
+
+pub(crate) fn volume_state(state: VolumeState) -> Cell {
+    let tone = match state {
+        VolumeState::Blank => Tone::Faint,
+        VolumeState::Full => Tone::Plain,
+        VolumeState::Appendable => Tone::Good,
+        VolumeState::Suspect => Tone::Bad,
+    };
+    Cell::toned(state.as_str(), tone)
+}
+
+pub(crate) fn request_state(request: &RequestInfo) -> Cell {
+    let (word, tone) = match request.state {
+        RequestState::Active => ("active", Tone::Good),
+        RequestState::Failed => ("failed", Tone::Bad),
+        RequestState::Queued if request.attempts > 0 => ("retry", Tone::Wait),
+        RequestState::Queued => ("queued", Tone::Plain),
+    };
+    Cell::toned(word, tone)
+}
+
+pub(crate) fn job_state(state: JobState) -> Cell {
+    let tone = match state {
+        JobState::Held => Tone::Wait,
+        JobState::Queued | JobState::Done => Tone::Plain,
+        JobState::Cancelled => Tone::Faint,
+        JobState::Running => Tone::Good,
+        JobState::Archiving => Tone::Blue,
+        JobState::Failed => Tone::Bad,
+    };
+    Cell::toned(state.as_str(), tone)
+}
+
+/// How a process ended.
+pub(crate) fn exit(exit: &JobExit) -> String {
+    match exit {
+        JobExit::Code(code) => format!("exit {code}"),
+        JobExit::Signal(signal) => format!("signal {signal}"),
+        JobExit::WallLimit => "wall limit".to_owned(),
+        JobExit::NotStarted(failure) => format!("not started: {failure}"),
+        JobExit::OutputFailed(failure) => format!("output: {failure}"),
+        JobExit::Lost => "shepherd lost".to_owned(),
+        JobExit::Cancelled => "cancelled".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::FileId;
+
+    #[test]
+    fn modes_read_like_ls() {
+        let entry = Entry {
+            id: FileId(1),
+            name: "a".into(),
+            kind: NodeKind::Directory,
+            owner: "o".into(),
+            group: "g".into(),
+            mode: 0o754,
+            size: 0,
+            modified: Timestamp(0),
+            checksums: None,
+            state: None,
+        };
+        assert_eq!(mode(&entry), "drwxr-xr--");
+        assert_eq!(
+            mode(&Entry {
+                kind: NodeKind::File,
+                mode: 0o640,
+                ..entry
+            }),
+            "-rw-r-----"
+        );
+    }
+
+    #[test]
+    fn times_and_shares() {
+        assert_eq!(exact_time(Timestamp(784_111_777_123)), "1994-11-06 08:49:37 UTC");
+        assert_eq!(span(Millis(90_000_000)), "25 h 00 min");
+        assert_eq!(span(Millis(-5)), "0 s");
+        assert_eq!(
+            (percent(1, 0), percent(1, 3), percent(9, 3)),
+            ("0 %".into(), "33 %".into(), "100 %".into())
+        );
+    }
+}
