@@ -73,6 +73,11 @@ impl Core {
         Ok(Self { store, live: Live::default(), config, facility, started: now, touched: Default::default() })
     }
 
+    /// The facility's row.
+    pub fn facility(&self) -> &FacilityRow {
+        &self.facility
+    }
+
     /// Carries out a call alone and makes it durable: for simulation and tools. Daemons use [`crate::Head`].
     pub fn call<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
         self.store.begin()?;

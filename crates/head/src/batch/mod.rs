@@ -3,8 +3,6 @@
 mod calls;
 mod plan;
 mod room;
-#[cfg(test)]
-mod tests;
 
 use crate::{
     Context, Core, Topic,

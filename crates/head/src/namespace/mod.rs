@@ -2,8 +2,6 @@
 
 mod calls;
 mod permission;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use permission::{Right, allows};
 

@@ -2,8 +2,6 @@
 
 mod calls;
 mod place;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use place::{PartitionView, choose};
 

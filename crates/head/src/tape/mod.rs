@@ -5,8 +5,6 @@ mod plan;
 #[cfg(test)]
 mod plan_tests;
 mod room;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use plan::{View, explain};
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Topic, batch,
-    core::CapFor,
+    core::{CapFor, DriveLive},
     namespace::path_of,
     pool::{Reserve, reserve, retire},
     store::{Charge, CopyRow, Node, ReplicaState, RequestRow, SessionRow},
@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use wire::{
     cap::Access,
     control::{
-        ArchiveFile, Blame, Done, EndTapeSession, FileRecalled, FilesArchived, NextTapeSession, RecallFile,
+        ArchiveFile, Blame, Done, DriveContent, EndTapeSession, FileRecalled, FilesArchived, NextTapeSession, RecallFile,
         RegisterLibrary, RequestFailed, RequestKind, RequestState, TapeOrders, TapeProgress, TapeSession, TapeWork,
         VolumeState,
     },
@@ -29,15 +29,16 @@ const BACK_OFF: Millis = Millis::from_seconds(5);
 
 impl Apply for RegisterLibrary {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        for drive in &self.drives {
+        for DriveContent { drive, loaded } in &self.drives {
             core.store.put_drive(&self.library, drive)?;
-            core.live.drives.insert(drive.clone(), Default::default());
+            // Told at once for all: a volume in one drive must not be ordered into another.
+            core.live.drives.insert(drive.clone(), DriveLive { loaded: loaded.clone(), ..DriveLive::default() });
         }
         for cartridge in &self.cartridges {
             core.store.put_volume(&self.library, &cartridge.vid, cartridge.capacity_bytes)?;
         }
         for session in core.store.sessions()? {
-            if self.drives.contains(&session.drive) {
+            if self.drives.iter().any(|content| content.drive == session.drive) {
                 close(core, context, &session, "the tape server was restarted", Millis(0))?;
             }
         }

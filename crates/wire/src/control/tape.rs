@@ -13,13 +13,22 @@ pub struct Cartridge {
     pub capacity_bytes: u64,
 }
 
+/// A drive and the volume in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriveContent {
+    /// The drive.
+    pub drive: String,
+    /// The volume that is in it.
+    pub loaded: Option<Vid>,
+}
+
 /// A tape server announces its library. Sessions of its earlier boots are over; their requests go back to the queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RegisterLibrary {
     /// Name of the library.
     pub library: String,
-    /// Names of its drives.
-    pub drives: Vec<String>,
+    /// Its drives.
+    pub drives: Vec<DriveContent>,
     /// What the changer sees, in slots and drives.
     pub cartridges: Vec<Cartridge>,
 }

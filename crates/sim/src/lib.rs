@@ -1,0 +1,17 @@
+//! A deterministic facility for tests: the real head, and simulated rooms with the faults of real ones.
+//!
+//! A [`World`] has one clock and one seed; the same seed gives the same run. The head is the one that daemons run, on a
+//! real catalogue; disks, tapes and workers are models that keep what a crash would leave behind.
+//! [`World::check`] compares what users were told with what the rooms hold.
+
+mod batch;
+mod check;
+mod disk;
+mod tape;
+mod users;
+mod world;
+
+pub use batch::Stage;
+pub use disk::{Content, DiskServer};
+pub use tape::{Library, Mishap, Volume};
+pub use world::{DRIVES, World};

@@ -1,0 +1,212 @@
+//! The simulated tape server: labels, order and checks as the real one, media as lists.
+
+use crate::{Content, DRIVES, World};
+use base::{Failure, FileId, Vid, rng::Rng};
+use std::collections::BTreeMap;
+use wire::control::{
+    AppendPoint, ArchiveFile, ArchivedCopy, Blame, DriveContent, EndTapeSession, FileRecalled, FilesArchived, NextTapeSession,
+    RecallFile, RequestFailed, TapePhase, TapeProgress, TapeSession, TapeWork,
+};
+
+/// Logical blocks of a simulated tape file: labels and marks around one data block.
+const BLOCKS_PER_FILE: u64 = 10;
+
+/// A file on a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TapeFile {
+    pub(crate) file: FileId,
+    pub(crate) block: u64,
+    pub(crate) content: Content,
+}
+
+/// A cartridge.
+#[derive(Debug, Clone, Default)]
+pub struct Volume {
+    /// Whether VOL1 is there.
+    pub is_labelled: bool,
+    /// Files in the order of the tape, whether the catalogue knows them or not.
+    pub files: Vec<TapeFile>,
+}
+
+/// What can go wrong on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mishap {
+    /// Nothing.
+    None,
+    /// One file cannot be copied this time.
+    FileFails,
+    /// The session ends early without anybody's fault.
+    SessionEnds,
+    /// The head does not hear the report, though it was carried out.
+    AnswerLost,
+}
+
+/// Drives and cartridges.
+pub struct Library {
+    /// All cartridges.
+    pub volumes: BTreeMap<Vid, Volume>,
+    loaded: BTreeMap<&'static str, Option<Vid>>,
+    capacity: u64,
+}
+
+impl Library {
+    pub(crate) fn new(volumes: u32, capacity: u64) -> Self {
+        let vid = |n| format!("SIM{n:03}").parse().expect("a legal volume id");
+        let volumes = (1..=volumes).map(|n| (vid(n), Volume::default())).collect();
+        Self { volumes, loaded: DRIVES.map(|drive| (drive, None)).into(), capacity }
+    }
+
+    /// Cartridges keep what was written, and perhaps a file that nobody heard of.
+    pub(crate) fn crash(&mut self, rng: &mut Rng) {
+        for volume in self.volumes.values_mut().filter(|volume| volume.is_labelled) {
+            if rng.chance(1, 3) {
+                let block = 1 + volume.files.len() as u64 * BLOCKS_PER_FILE;
+                let content = Content::numbered(1, rng.next_u64());
+                volume.files.push(TapeFile { file: FileId(0), block, content });
+            }
+        }
+    }
+
+    pub(crate) fn drives(&self) -> Vec<DriveContent> {
+        let content = |(drive, loaded): (&&str, &Option<Vid>)| DriveContent {
+            drive: (*drive).to_owned(),
+            loaded: loaded.clone(),
+        };
+        self.loaded.iter().map(content).collect()
+    }
+
+    fn used(&self, vid: &Vid) -> u64 {
+        self.volumes[vid].files.iter().map(|file| file.content.size + 100).sum()
+    }
+}
+
+impl World {
+    /// Lets a drive ask for a session and run it. True if there was one.
+    pub fn drive(&mut self, drive: &'static str, mishap: Mishap) -> bool {
+        let loaded = self.library.loaded[drive].clone();
+        let ask = NextTapeSession { drive: drive.into(), loaded };
+        let Some(session) = self.room(ask).expect("a registered drive may ask").session else { return false };
+        let is_load = self.library.loaded[drive].as_ref() != Some(&session.vid);
+        for (other, loaded) in &self.library.loaded {
+            assert!(*other == drive || loaded.as_ref() != Some(&session.vid), "{} is in two drives", session.vid);
+        }
+        self.library.loaded.insert(drive, Some(session.vid.clone()));
+        let phase = TapePhase::Transferring;
+        let progress = TapeProgress { session: session.id, phase, request: None, bytes_done: 0 };
+        self.room(progress).expect("a drive may report its progress");
+        let trouble = self.work(&session, mishap);
+        let end = EndTapeSession { session: session.id, loads: u32::from(is_load), trouble };
+        self.room(end).expect("a drive may end its session");
+        true
+    }
+
+    fn work(&mut self, session: &TapeSession, mishap: Mishap) -> Option<(Blame, Failure)> {
+        match &session.work {
+            TapeWork::Label => {
+                let volume = self.library.volumes.get_mut(&session.vid).expect("a known volume");
+                assert!(!volume.is_labelled && volume.files.is_empty(), "{} has a label", session.vid);
+                volume.is_labelled = true;
+                None
+            }
+            TapeWork::Archive { append, files } => self.archive(session, *append, files, mishap),
+            TapeWork::Recall { files } => self.recall(session, files, mishap),
+        }
+    }
+
+    fn archive(
+        &mut self,
+        session: &TapeSession,
+        append: AppendPoint,
+        files: &[ArchiveFile],
+        mishap: Mishap,
+    ) -> Option<(Blame, Failure)> {
+        let vid = &session.vid;
+        let volume = self.library.volumes.get_mut(vid).expect("a known volume");
+        assert!(volume.is_labelled, "{vid} is written without a label");
+        let known = append.fseq as usize - 1;
+        assert!(volume.files.len() >= known, "{vid}: the catalogue knows files that are not there");
+        assert!(volume.files.len() == known || append.may_have_leftover, "{vid}: leftover nobody expected");
+        volume.files.truncate(known);
+        for (done, file) in files.iter().enumerate() {
+            match mishap {
+                Mishap::SessionEnds if done == files.len() / 2 => {
+                    return Some((Blame::System, Failure::unavailable("the disk server went away")));
+                }
+                Mishap::FileFails if done == 0 => {
+                    self.fail(session, file.request);
+                    continue;
+                }
+                _ => {}
+            }
+            self.append(session, file, mishap);
+        }
+        None
+    }
+
+    fn append(&mut self, session: &TapeSession, file: &ArchiveFile, mishap: Mishap) {
+        let Some(object) = self.disk.objects.get(&self.object(&file.source)).copied() else {
+            // Removed while the session ran.
+            return self.fail(session, file.request);
+        };
+        assert_eq!((object.content.size, object.content.sums), (file.size, file.checksums));
+        if self.library.used(&session.vid) + file.size > self.library.capacity {
+            let failure = Failure::no_space(format!("volume {} is full", session.vid));
+            let call =
+                RequestFailed { session: session.id, request: file.request, blame: Blame::Volume, failure };
+            self.room(call).expect("a drive may report a failure");
+            return;
+        }
+        let volume = self.library.volumes.get_mut(&session.vid).expect("a known volume");
+        let block = 1 + volume.files.len() as u64 * BLOCKS_PER_FILE;
+        volume.files.push(TapeFile { file: file.file, block, content: object.content });
+        let copy = ArchivedCopy {
+            request: file.request,
+            fseq: volume.files.len() as u32,
+            block,
+            end_block: block + BLOCKS_PER_FILE,
+        };
+        let used_bytes = self.library.used(&session.vid);
+        let report = FilesArchived { session: session.id, copies: vec![copy], used_bytes };
+        if mishap == Mishap::AnswerLost {
+            self.room(report.clone()).expect("copies may be reported");
+        }
+        self.room(report).expect("copies may be reported, also twice");
+    }
+
+    fn recall(
+        &mut self,
+        session: &TapeSession,
+        files: &[RecallFile],
+        mishap: Mishap,
+    ) -> Option<(Blame, Failure)> {
+        for (done, file) in files.iter().enumerate() {
+            match mishap {
+                Mishap::SessionEnds if done == files.len() / 2 => {
+                    return Some((Blame::System, Failure::unavailable("the disk server went away")));
+                }
+                Mishap::FileFails if done == 0 => {
+                    self.fail(session, file.request);
+                    continue;
+                }
+                _ => {}
+            }
+            let found = self.library.volumes[&session.vid].files[file.fseq as usize - 1];
+            assert_eq!((found.file, found.block), (file.file, file.block), "labels do not match");
+            assert_eq!((found.content.size, found.content.sums), (file.size, file.checksums));
+            let object = self.object(&file.sink);
+            self.disk.write(object, file.file, found.content);
+            let report = FileRecalled { session: session.id, request: file.request };
+            if mishap == Mishap::AnswerLost {
+                self.room(report.clone()).expect("a recalled file may be reported");
+            }
+            self.room(report).expect("a recalled file may be reported, also twice");
+        }
+        None
+    }
+
+    fn fail(&mut self, session: &TapeSession, request: base::RequestId) {
+        let failure = Failure::new(base::ErrorKind::Io, "read error that goes away");
+        let call = RequestFailed { session: session.id, request, blame: Blame::File, failure };
+        self.room(call).expect("a drive may report a failure");
+    }
+}

@@ -1,0 +1,146 @@
+//! The world: head, rooms, clock, what users were told.
+
+use crate::{batch::Worker, disk::DiskServer, tape::Library};
+use base::{FilePath, Millis, ObjectId, Result, Timestamp, rng::Rng};
+use head::{Apply, Context, Core, HeadConfig, Principal, store::FacilityRow};
+use std::collections::BTreeMap;
+use wire::{
+    cap::{Cap, CapKey},
+    control::{Cartridge, RegisterLibrary, RegisterPartition, RegisterWorker},
+};
+
+/// Drives of the simulated library.
+pub const DRIVES: [&str; 2] = ["drv0", "drv1"];
+pub(crate) const PARTITION: &str = "disk1";
+pub(crate) const WORKER: &str = "worker1";
+const VOLUMES: u32 = 4;
+/// Bytes of a simulated cartridge: small, so that volumes fill up.
+const VOLUME_BYTES: u64 = 600_000;
+
+/// A facility in a box.
+pub struct World {
+    core: Option<Core>,
+    directory: tempfile::TempDir,
+    key: CapKey,
+    /// The time.
+    pub now: Timestamp,
+    /// Every choice comes from here.
+    pub rng: Rng,
+    /// The disk server.
+    pub disk: DiskServer,
+    /// The tape library.
+    pub library: Library,
+    /// The worker.
+    pub worker: Worker,
+    /// What users were told: the content of every file they got an acknowledgement for.
+    pub acknowledged: BTreeMap<FilePath, crate::Content>,
+}
+
+impl World {
+    /// A new facility, up and registered.
+    pub fn new(seed: u64) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let now = Timestamp(1_700_000_000_000);
+        let facility = FacilityRow {
+            id: "sim".into(),
+            name: "sim".into(),
+            owner: "operator".into(),
+            created: now,
+            incarnation: 0,
+        };
+        Core::create(&directory.path().join("catalogue"), &facility).expect("a new catalogue can be made");
+        let mut world = Self {
+            core: None,
+            directory,
+            key: CapKey::new([7; 32]),
+            now,
+            rng: Rng::new(seed),
+            disk: DiskServer::new(1_000_000),
+            library: Library::new(VOLUMES, VOLUME_BYTES),
+            worker: Worker::default(),
+            acknowledged: BTreeMap::new(),
+        };
+        world.start();
+        world
+    }
+
+    /// Starts head and rooms on what the last crash left.
+    pub fn start(&mut self) {
+        let config =
+            HeadConfig { key: self.key.clone(), root: "root://sim:1094".into(), pool: "main".into() };
+        let core = Core::open(&self.directory.path().join("catalogue"), config, self.now);
+        self.core = Some(core.expect("the catalogue survives"));
+        self.register().expect("rooms can register");
+    }
+
+    /// Registers all rooms, as daemons do when they start.
+    fn register(&mut self) -> Result<()> {
+        self.room(RegisterPartition {
+            pool: "main".into(),
+            partition: PARTITION.into(),
+            total_bytes: self.disk.capacity,
+            free_bytes: self.disk.free(),
+        })?;
+        let cartridges = self.library.volumes.keys();
+        let cartridges = cartridges.map(|vid| Cartridge { vid: vid.clone(), capacity_bytes: VOLUME_BYTES });
+        let call = RegisterLibrary {
+            library: "lib1".into(),
+            drives: self.library.drives(),
+            cartridges: cartridges.collect(),
+        };
+        self.room(call)?;
+        let orders = self.room(RegisterWorker {
+            worker: WORKER.into(),
+            cpus: 2,
+            memory_bytes: 1 << 30,
+            not_enforced: Vec::new(),
+            runs: self.worker.runs.keys().copied().collect(),
+        })?;
+        for run in orders.drop {
+            self.worker.runs.remove(&run);
+        }
+        Ok(())
+    }
+
+    /// Everything that is only in memory is gone, half-written things stay half-written; then all starts again.
+    pub fn crash(&mut self) {
+        self.core = None;
+        self.disk.crash();
+        self.library.crash(&mut self.rng);
+        self.worker.crash(&mut self.rng);
+        self.advance(Millis(1000));
+        self.start();
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, span: Millis) {
+        self.now = self.now + span;
+    }
+
+    /// Makes a call as a user.
+    pub fn user<C: Apply>(&mut self, call: C) -> Result<C::Reply> {
+        self.call(Principal { name: "ada".into(), is_operator: true }, call)
+    }
+
+    /// Makes a call as a room.
+    pub fn room<C: Apply>(&mut self, call: C) -> Result<C::Reply> {
+        self.call(Principal::room("room"), call)
+    }
+
+    /// Makes a call as anybody.
+    pub fn call<C: Apply>(&mut self, who: Principal, call: C) -> Result<C::Reply> {
+        let context = Context { who, now: self.now };
+        self.core.as_mut().expect("the head is up between calls").call(&context, call)
+    }
+
+    /// What a URL from the head allows.
+    pub(crate) fn cap(&self, url: &str) -> Cap {
+        let (_, signed) = url.split_once("?bp.cap=").expect("room URLs carry a capability");
+        self.key.verify(signed, self.now).expect("the head signs with the facility's key")
+    }
+
+    /// The object that a URL from the head is about.
+    pub(crate) fn object(&self, url: &str) -> ObjectId {
+        self.cap(url).object
+    }
+}
