@@ -417,7 +417,10 @@ pub(super) fn route(
     let mut connection = Connection::connect(url, options)?;
     match connection.call(&request(&url.opaque))? {
         Reply::Done(body) => Ok((connection, body)),
-        Reply::Elsewhere(redirect) => follow(url, options, redirect, request),
+        Reply::Elsewhere(redirect) => {
+            drop(connection);
+            follow(url, options, redirect, request)
+        }
     }
 }
 

@@ -190,18 +190,17 @@ impl File {
                 next += u64::from(length);
             }
             self.receive_piece(&mut slots)?;
-            while let Some(slot) = slots.pop_front_if(|slot| slot.is_done) {
+            while slots.front().is_some_and(|slot| slot.is_done) {
+                let Some(mut slot) = slots.pop_front() else { break };
                 if !is_end && let Err(failure) = sink(&slot.data) {
+                    // Answers that nobody takes are still on their way.
                     let _ = self.connection.broken("the reader stopped in the middle");
                     return Err(failure);
                 }
                 done += if is_end { 0 } else { slot.data.len() as u64 };
                 is_end |= slot.data.len() < slot.wanted;
-                spare.push({
-                    let mut data = slot.data;
-                    data.clear();
-                    data
-                });
+                slot.data.clear();
+                spare.push(slot.data);
             }
         }
         Ok(done)

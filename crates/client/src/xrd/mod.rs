@@ -22,6 +22,8 @@
 mod connection;
 mod file;
 mod filesystem;
+#[cfg(test)]
+mod tests;
 mod url;
 
 pub use connection::{Connection, Options, Reply};

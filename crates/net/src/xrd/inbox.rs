@@ -16,7 +16,12 @@ pub(super) struct Inbox {
 
 impl Inbox {
     pub(super) fn new(socket: Arc<TcpStream>) -> Self {
-        Self { socket, buffer: vec![0; INBOX_BYTES], start: 0, end: 0 }
+        Self {
+            socket,
+            buffer: vec![0; INBOX_BYTES],
+            start: 0,
+            end: 0,
+        }
     }
 
     /// What was received and not consumed.
@@ -78,7 +83,9 @@ async fn receive(socket: &TcpStream, buffer: &mut [u8], deadline: Duration) -> i
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => return Ok(count),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                timeout(deadline, socket.readable()).await.map_err(|_| io::ErrorKind::TimedOut)??;
+                timeout(deadline, socket.readable())
+                    .await
+                    .map_err(|_| io::ErrorKind::TimedOut)??;
             }
             Err(error) => return Err(error),
         }

@@ -21,7 +21,12 @@ pub(super) struct Lane<F> {
 
 impl<F: OpenFile> Lane<F> {
     pub(super) fn new(outbox: Arc<Outbox>) -> Self {
-        Self { outbox, batch: Vec::new(), batch_cost: 0, running: None }
+        Self {
+            outbox,
+            batch: Vec::new(),
+            batch_cost: 0,
+            running: None,
+        }
     }
 
     /// Adds a step; runs what was collected before if the batch becomes too large.
@@ -43,7 +48,10 @@ impl<F: OpenFile> Lane<F> {
         self.wait().await?;
         let steps = std::mem::take(&mut self.batch);
         self.batch_cost = 0;
-        let credit = self.outbox.reserve(steps.iter().map(Step::answer_bytes).sum()).await?;
+        let credit = self
+            .outbox
+            .reserve(steps.iter().map(Step::answer_bytes).sum())
+            .await?;
         let outbox = Arc::clone(&self.outbox);
         self.running = Some(spawn_blocking(move || {
             let mut out = outbox.buffer();
@@ -56,7 +64,9 @@ impl<F: OpenFile> Lane<F> {
 
     /// Waits for what runs. Yields whether the last request was answered completely.
     pub(super) async fn wait(&mut self) -> Result<bool, Gone> {
-        let Some(running) = &mut self.running else { return Ok(true) };
+        let Some(running) = &mut self.running else {
+            return Ok(true);
+        };
         let outcome = running.await;
         self.running = None;
         outcome.map_err(|error| {

@@ -14,9 +14,7 @@ pub(super) const SESSION_IDLE: Duration = Duration::from_secs(5400);
 pub(super) const BUFFERS_IDLE: Duration = Duration::from_secs(5);
 /// Answers that are left when a session ends are sent within this.
 pub(super) const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
-/// A call that takes longer is announced and answered later.
-pub(super) const ANSWER_SOON: Duration = Duration::from_millis(200);
-/// What is announced; announced anew before it is over.
+/// How long an announced answer may take; announced anew before that is over.
 pub(super) const ANSWER_LATER: Duration = Duration::from_secs(300);
 /// Calls under way in one session: clients pipeline some fifty.
 pub(super) const CALLS_MAX: usize = 256;

@@ -58,7 +58,10 @@ impl Buffer {
 
 impl From<Vec<u8>> for Buffer {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { used: bytes.len(), bytes }
+        Self {
+            used: bytes.len(),
+            bytes,
+        }
     }
 }
 
@@ -96,7 +99,12 @@ pub(super) struct Outbox {
 impl Outbox {
     pub(super) fn new(socket: Arc<TcpStream>) -> Self {
         let room = Arc::new(Semaphore::new(OUTBOX_BYTES_MAX));
-        Self { socket, state: Mutex::default(), wake: Notify::new(), room }
+        Self {
+            socket,
+            state: Mutex::default(),
+            wake: Notify::new(),
+            room,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -107,7 +115,11 @@ impl Outbox {
     /// Waits for room. What is longer than the outbox waits for all of it.
     pub(super) async fn reserve(&self, bytes: usize) -> Result<Credit, Gone> {
         let count = bytes.clamp(1, OUTBOX_BYTES_MAX) as u32;
-        Arc::clone(&self.room).acquire_many_owned(count).await.map(Credit).map_err(|_| Gone)
+        Arc::clone(&self.room)
+            .acquire_many_owned(count)
+            .await
+            .map(Credit)
+            .map_err(|_| Gone)
     }
 
     /// A buffer that was used before, or a new one.
@@ -132,7 +144,11 @@ impl Outbox {
             keep(&mut state, buffer);
             return;
         }
-        state.queue.push_back(Item { buffer, sent, _credit: credit });
+        state.queue.push_back(Item {
+            buffer,
+            sent,
+            _credit: credit,
+        });
         drop(state);
         self.wake.notify_one();
     }
@@ -188,7 +204,9 @@ impl Outbox {
         let mut count = match self.socket.try_write_vectored(&slices) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                timeout(SEND_PROGRESS, self.socket.writable()).await.map_err(|_| io::ErrorKind::TimedOut)??;
+                timeout(SEND_PROGRESS, self.socket.writable())
+                    .await
+                    .map_err(|_| io::ErrorKind::TimedOut)??;
                 return Ok(());
             }
             Err(error) => return Err(error),

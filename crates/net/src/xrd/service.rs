@@ -1,7 +1,7 @@
 //! What the session loop needs from whoever knows files.
 
 use base::{ErrorKind, Failure, FilePath, Result};
-use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc, time::Duration};
 pub use wire::xrd::{
     ListEntry, Location, Opaque, Redirect, ServerFlags, SpaceInfo, StatFlags, StatInfo, StatOwner,
 };
@@ -21,6 +21,8 @@ pub struct ServerConfig {
     pub checksums: Vec<String>,
     /// Further answers to `query config`; they go before the built-in ones.
     pub answers: BTreeMap<String, String>,
+    /// A call that takes longer is announced and answered later.
+    pub announce_after: Duration,
 }
 
 impl Default for ServerConfig {
@@ -32,6 +34,7 @@ impl Default for ServerConfig {
             role: "server".to_owned(),
             checksums: vec!["adler32".to_owned(), "crc32c".to_owned()],
             answers: BTreeMap::new(),
+            announce_after: Duration::from_millis(200),
         }
     }
 }

@@ -8,7 +8,8 @@ use super::{
     inbox::Inbox,
     lane::Lane,
     limits::{
-        BUFFERS_IDLE, CALLS_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, RECEIVE_PROGRESS, SESSION_IDLE, TURN_REQUESTS,
+        BUFFERS_IDLE, CALLS_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, RECEIVE_PROGRESS, SESSION_IDLE,
+        TURN_REQUESTS,
     },
     outbox::{Gone, Outbox},
 };
@@ -22,9 +23,10 @@ use std::{
 };
 use tokio::{net::TcpStream, sync::Notify, task::JoinSet, time::timeout};
 use wire::xrd::{
-    Answer, ErrorCode, FileHandle, HANDSHAKE, HANDSHAKE_BYTES, Login, LoginAnswer, Malformed, Opaque, PAGE_BYTES,
-    PAGE_CRC_BYTES, Pgread, Pgwrite, ProtocolAnswer, REQUEST_HEADER_BYTES, Read, Request, RequestHeader, ServerFlags,
-    StreamId, Subject, VectorElement, Write, Writev, decoded_bytes, encode_handshake_answer,
+    Answer, ErrorCode, FileHandle, HANDSHAKE, HANDSHAKE_BYTES, Login, LoginAnswer, Malformed, Opaque,
+    PAGE_BYTES, PAGE_CRC_BYTES, Pgread, Pgwrite, ProtocolAnswer, REQUEST_HEADER_BYTES, Read, Request,
+    RequestHeader, ServerFlags, StreamId, Subject, VectorElement, Write, Writev, decoded_bytes,
+    encode_handshake_answer,
 };
 
 /// Why a session ended.
@@ -168,7 +170,11 @@ impl<S: Service> Greeter<S> {
         }
     }
 
-    async fn login(&mut self, stream: StreamId, login: Login) -> Result<Option<(Arc<Context<S>>, [u8; 16])>, End> {
+    async fn login(
+        &mut self,
+        stream: StreamId,
+        login: Login,
+    ) -> Result<Option<(Arc<Context<S>>, [u8; 16])>, End> {
         let peer = Peer {
             address: self.peer,
             username: login.username,
@@ -187,7 +193,11 @@ impl<S: Service> Greeter<S> {
             tracing::error!(%error, "no random bytes for a session id");
             return Err(End::Gone);
         }
-        let body = LoginAnswer { session: id, security: String::new() }.encode();
+        let body = LoginAnswer {
+            session: id,
+            security: String::new(),
+        }
+        .encode();
         self.outbox.send(stream, &Answer::Ok(body)).await?;
         let context = Context {
             service: Arc::clone(&self.service),
@@ -208,7 +218,9 @@ impl<S: Service> Greeter<S> {
 fn before_login(role: ServerFlags, request: &Request) -> Answer {
     match request {
         Request::Protocol(_) => {
-            let flags = role.with(ServerFlags::PAGE_IO).with(ServerFlags::PERSIST_ON_CLOSE);
+            let flags = role
+                .with(ServerFlags::PAGE_IO)
+                .with(ServerFlags::PERSIST_ON_CLOSE);
             Answer::Ok(ProtocolAnswer::new(flags).encode())
         }
         Request::Ping => Answer::Ok(Vec::new()),
@@ -237,12 +249,28 @@ async fn next_request(
     }
     if length > XRD_WRITE_BYTES_MAX {
         let (count, max) = (length as u64, XRD_REQUEST_BYTES_MAX as u64);
-        return refuse_and_end(outbox, &header, Malformed::TooLong { what: "request body", count, max }).await;
+        return refuse_and_end(
+            outbox,
+            &header,
+            Malformed::TooLong {
+                what: "request body",
+                count,
+                max,
+            },
+        )
+        .await;
     }
     if length > XRD_REQUEST_BYTES_MAX {
         inbox.skip(length, RECEIVE_PROGRESS).await?;
         let (count, max) = (length as u64, XRD_REQUEST_BYTES_MAX as u64);
-        return Ok((header, Err(refusal(&Malformed::TooLong { what: "request body", count, max }))));
+        return Ok((
+            header,
+            Err(refusal(&Malformed::TooLong {
+                what: "request body",
+                count,
+                max,
+            })),
+        ));
     }
     inbox.fill(length, RECEIVE_PROGRESS).await?;
     let request = Request::parse(&header, &inbox.ready()[..length]).map_err(|e| refusal(&e));
@@ -296,11 +324,17 @@ impl<S: Service> Session<S> {
             self.wait_idle().await?;
         }
         let (header, request) = next_request(&mut self.inbox, &self.context.outbox).await?;
-        self.context.counters.requests_total.fetch_add(1, Ordering::Relaxed);
+        self.context
+            .counters
+            .requests_total
+            .fetch_add(1, Ordering::Relaxed);
         match request {
             Ok(request) => self.dispatch(header.stream, request).await,
             Err(answer) => {
-                self.context.counters.malformed_total.fetch_add(1, Ordering::Relaxed);
+                self.context
+                    .counters
+                    .malformed_total
+                    .fetch_add(1, Ordering::Relaxed);
                 self.refuse_data(&header, answer).await
             }
         }
@@ -347,7 +381,10 @@ impl<S: Service> Session<S> {
             Request::Close(handle) => self.close(stream, handle).await,
             Request::Sync(handle) => self.step(stream, handle, true, Work::Sync).await,
             Request::Truncate(request) => match request.subject {
-                Subject::Handle(handle) => self.step(stream, handle, true, Work::Truncate(request.size)).await,
+                Subject::Handle(handle) => {
+                    self.step(stream, handle, true, Work::Truncate(request.size))
+                        .await
+                }
                 Subject::Path(_) => self.call(stream, Request::Truncate(request)).await,
             },
             Request::Stat(request) => match request.subject {
@@ -362,10 +399,18 @@ impl<S: Service> Session<S> {
                 self.answer(stream, before_login(flags, &request)).await
             }
             Request::Login(_) => {
-                self.answer(stream, Answer::error(ErrorCode::InvalidRequest, "already logged in")).await
+                self.answer(
+                    stream,
+                    Answer::error(ErrorCode::InvalidRequest, "already logged in"),
+                )
+                .await
             }
             Request::Auth(_) => {
-                self.answer(stream, Answer::error(ErrorCode::Unsupported, "no authentication was asked for")).await
+                self.answer(
+                    stream,
+                    Answer::error(ErrorCode::Unsupported, "no authentication was asked for"),
+                )
+                .await
             }
             Request::Endsess(id) => {
                 let answer = if id == self.id || self.registry.end(&id) {
@@ -387,16 +432,23 @@ impl<S: Service> Session<S> {
     async fn call(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
         if self.calls.len() >= CALLS_MAX {
             let message = format!("this session has {CALLS_MAX} requests under way; hint: wait for answers");
-            return self.answer(stream, Answer::error(ErrorCode::Overloaded, message)).await;
+            return self
+                .answer(stream, Answer::error(ErrorCode::Overloaded, message))
+                .await;
         }
-        self.calls.spawn(calls::call(Arc::clone(&self.context), stream, request));
+        self.calls
+            .spawn(calls::call(Arc::clone(&self.context), stream, request));
         Ok(())
     }
 
     /// The open file of a data request.
     fn handle(&self, handle: FileHandle, for_writing: bool) -> Result<Arc<Handle<S::File>>, Answer> {
         let handle = self.context.handles.get(handle)?;
-        if for_writing && !handle.is_writable { Err(read_only(&handle)) } else { Ok(handle) }
+        if for_writing && !handle.is_writable {
+            Err(read_only(&handle))
+        } else {
+            Ok(handle)
+        }
     }
 
     /// Adds a step without data of its own.
@@ -414,7 +466,12 @@ impl<S: Service> Session<S> {
     }
 
     /// The open file of a read, if its range makes sense.
-    fn readable(&self, handle: FileHandle, range: (u64, u32), path_id: u8) -> Result<Arc<Handle<S::File>>, Answer> {
+    fn readable(
+        &self,
+        handle: FileHandle,
+        range: (u64, u32),
+        path_id: u8,
+    ) -> Result<Arc<Handle<S::File>>, Answer> {
         let refuse = |why: &str| Err(Answer::error(ErrorCode::ArgInvalid, why));
         if path_id != 0 {
             return refuse("no such stream");
@@ -422,7 +479,11 @@ impl<S: Service> Session<S> {
         if range.1 as usize > XRD_READ_BYTES_MAX {
             return refuse("read is longer than 1 GiB");
         }
-        if range.0.checked_add(u64::from(range.1)).is_none_or(|end| end > i64::MAX as u64) {
+        if range
+            .0
+            .checked_add(u64::from(range.1))
+            .is_none_or(|end| end > i64::MAX as u64)
+        {
             return refuse("read ends beyond the largest offset");
         }
         self.handle(handle, false)
@@ -431,8 +492,13 @@ impl<S: Service> Session<S> {
     async fn read(&mut self, stream: StreamId, read: Read) -> Result<(), End> {
         match self.readable(read.handle, (read.offset, read.length), read.path_id) {
             Ok(handle) => {
-                let work = |offset, length, is_last| Work::Read { offset, length, is_last };
-                self.read_segments(stream, handle, (read.offset, read.length as usize), work).await
+                let work = |offset, length, is_last| Work::Read {
+                    offset,
+                    length,
+                    is_last,
+                };
+                self.read_segments(stream, handle, (read.offset, read.length as usize), work)
+                    .await
             }
             Err(answer) => self.answer(stream, answer).await,
         }
@@ -442,11 +508,20 @@ impl<S: Service> Session<S> {
         let handle = self.readable(read.handle, (read.offset, read.length), read.path_id);
         match handle {
             Ok(_) if read.length == 0 => {
-                self.answer(stream, Answer::error(ErrorCode::ArgInvalid, "page read of no bytes")).await
+                self.answer(
+                    stream,
+                    Answer::error(ErrorCode::ArgInvalid, "page read of no bytes"),
+                )
+                .await
             }
             Ok(handle) => {
-                let work = |offset, length, is_last| Work::Pgread { offset, length, is_last };
-                self.read_segments(stream, handle, (read.offset, read.length as usize), work).await
+                let work = |offset, length, is_last| Work::Pgread {
+                    offset,
+                    length,
+                    is_last,
+                };
+                self.read_segments(stream, handle, (read.offset, read.length as usize), work)
+                    .await
             }
             Err(answer) => self.answer(stream, answer).await,
         }
@@ -466,7 +541,11 @@ impl<S: Service> Session<S> {
             let segment = XRD_READ_SEGMENT_BYTES - (offset % PAGE_BYTES as u64) as usize;
             let length = left.min(segment);
             left -= length;
-            let step = Step { stream, handle: Arc::clone(&handle), work: work(offset, length, left == 0) };
+            let step = Step {
+                stream,
+                handle: Arc::clone(&handle),
+                work: work(offset, length, left == 0),
+            };
             self.lane.add(step).await?;
             if left == 0 {
                 return Ok(());
@@ -495,9 +574,17 @@ impl<S: Service> Session<S> {
         };
         let mut groups = vector_groups(elements).into_iter().peekable();
         while let Some(elements) = groups.next() {
-            let Some(handle) = elements.first().map(|first| Arc::clone(&first.0)) else { break };
+            let Some(handle) = elements.first().map(|first| Arc::clone(&first.0)) else {
+                break;
+            };
             let is_last = groups.peek().is_none();
-            self.lane.add(Step { stream, handle, work: Work::Readv { elements, is_last } }).await?;
+            self.lane
+                .add(Step {
+                    stream,
+                    handle,
+                    work: Work::Readv { elements, is_last },
+                })
+                .await?;
             // A failed group ends the request.
             if !is_last && self.lane.drain().await? {
                 break;
@@ -509,30 +596,49 @@ impl<S: Service> Session<S> {
     async fn write(&mut self, stream: StreamId, write: Write) -> Result<(), End> {
         let target = self.writable(write.handle, write.offset, write.length);
         let (progress, length) = (Arc::new(progress_of(&target)), write.length as usize);
-        self.write_segments(stream, target, (write.offset, length), &progress, Finish::Write).await
+        self.write_segments(stream, target, (write.offset, length), &progress, Finish::Write)
+            .await
     }
 
     async fn writev(&mut self, stream: StreamId, request: Writev) -> Result<(), End> {
-        let finish = if request.is_sync { Finish::Sync } else { Finish::Write };
+        let finish = if request.is_sync {
+            Finish::Sync
+        } else {
+            Finish::Write
+        };
         let count = request.elements.len();
         // One target decides for all: the data of every element follow, whether they are wanted or not.
-        let targets = request.elements.iter().map(|e| self.writable(e.handle, e.offset, e.length));
+        let targets = request
+            .elements
+            .iter()
+            .map(|e| self.writable(e.handle, e.offset, e.length));
         let targets: Vec<_> = targets.collect();
         let refused = targets.iter().find_map(|target| target.as_ref().err().cloned());
-        let progress = Arc::new(refused.clone().map_or_else(WriteProgress::default, WriteProgress::failed));
+        let progress = Arc::new(
+            refused
+                .clone()
+                .map_or_else(WriteProgress::default, WriteProgress::failed),
+        );
         for (index, (element, target)) in request.elements.iter().zip(targets).enumerate() {
             let target = refused.clone().map_or(target, Err);
             let finish = if index + 1 == count { finish } else { Finish::No };
             let range = (element.offset, element.length as usize);
-            self.write_segments(stream, target, range, &progress, finish).await?;
+            self.write_segments(stream, target, range, &progress, finish)
+                .await?;
         }
         Ok(())
     }
 
     /// The open file of a write, if its range makes sense.
     fn writable(&self, handle: FileHandle, offset: u64, length: u32) -> Result<Arc<Handle<S::File>>, Answer> {
-        if offset.checked_add(u64::from(length)).is_none_or(|end| end > i64::MAX as u64) {
-            return Err(Answer::error(ErrorCode::ArgInvalid, "write ends beyond the largest offset"));
+        if offset
+            .checked_add(u64::from(length))
+            .is_none_or(|end| end > i64::MAX as u64)
+        {
+            return Err(Answer::error(
+                ErrorCode::ArgInvalid,
+                "write ends beyond the largest offset",
+            ));
         }
         self.handle(handle, true)
     }
@@ -551,7 +657,11 @@ impl<S: Service> Session<S> {
             Ok(handle) => handle,
             Err(answer) => {
                 self.inbox.skip(left, RECEIVE_PROGRESS).await?;
-                return if finish == Finish::No { Ok(()) } else { self.answer(stream, answer).await };
+                return if finish == Finish::No {
+                    Ok(())
+                } else {
+                    self.answer(stream, answer).await
+                };
             }
         };
         loop {
@@ -559,8 +669,19 @@ impl<S: Service> Session<S> {
             let data = self.receive_data(length).await?;
             left -= length;
             let finish = if left == 0 { finish } else { Finish::No };
-            let work = Work::Write { offset, data, progress: Arc::clone(progress), finish };
-            self.lane.add(Step { stream, handle: Arc::clone(&handle), work }).await?;
+            let work = Work::Write {
+                offset,
+                data,
+                progress: Arc::clone(progress),
+                finish,
+            };
+            self.lane
+                .add(Step {
+                    stream,
+                    handle: Arc::clone(&handle),
+                    work,
+                })
+                .await?;
             if left == 0 {
                 return Ok(());
             }
@@ -576,7 +697,10 @@ impl<S: Service> Session<S> {
         let is_one_page = encoded <= PAGE_BYTES - (start % PAGE_BYTES as u64) as usize + PAGE_CRC_BYTES;
         let shape = shape.and_then(|length| {
             if write.is_retry && !is_one_page {
-                return Err(Answer::error(ErrorCode::ArgInvalid, "a corrected page must come alone"));
+                return Err(Answer::error(
+                    ErrorCode::ArgInvalid,
+                    "a corrected page must come alone",
+                ));
             }
             Ok(length)
         });
@@ -595,9 +719,24 @@ impl<S: Service> Session<S> {
             let length = left.min(wire::xrd::encoded_bytes(offset, bytes));
             let data = self.receive_data(length).await?;
             left -= length;
-            let finish = if left == 0 { Finish::Pgwrite(start) } else { Finish::No };
-            let work = Work::Pgwrite { offset, data, progress: Arc::clone(&progress), finish };
-            self.lane.add(Step { stream, handle: Arc::clone(&handle), work }).await?;
+            let finish = if left == 0 {
+                Finish::Pgwrite(start)
+            } else {
+                Finish::No
+            };
+            let work = Work::Pgwrite {
+                offset,
+                data,
+                progress: Arc::clone(&progress),
+                finish,
+            };
+            self.lane
+                .add(Step {
+                    stream,
+                    handle: Arc::clone(&handle),
+                    work,
+                })
+                .await?;
             if left == 0 {
                 return Ok(());
             }
@@ -619,7 +758,11 @@ impl<S: Service> Session<S> {
     /// Closes after everything that was asked before; the commit runs beside what follows.
     async fn close(&mut self, stream: StreamId, handle: FileHandle) -> Result<(), End> {
         self.lane.drain().await?;
-        let refused = self.context.handles.get(handle).map(|handle| handle.refuse_close());
+        let refused = self
+            .context
+            .handles
+            .get(handle)
+            .map(|handle| handle.refuse_close());
         let taken = match refused {
             Ok(Some(answer)) => Err(answer),
             Ok(None) => self.context.handles.remove(handle),
@@ -638,5 +781,9 @@ impl<S: Service> Session<S> {
 
 /// The state of a write whose target may have been refused.
 fn progress_of<F>(target: &Result<Arc<Handle<F>>, Answer>) -> WriteProgress {
-    target.as_ref().err().cloned().map_or_else(WriteProgress::default, WriteProgress::failed)
+    target
+        .as_ref()
+        .err()
+        .cloned()
+        .map_or_else(WriteProgress::default, WriteProgress::failed)
 }

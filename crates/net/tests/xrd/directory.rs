@@ -1,11 +1,11 @@
 //! A directory behind the XRootD door, as tests and the example use it.
 //!
-//! New files are written beside their place and appear there on close. A file whose name contains `slow` takes a
-//! while to open, as if it were recalled from tape.
+//! New files are written beside their place and appear there on close. The open of a file whose name contains `tape`
+//! waits until somebody brings it online.
 
 use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, Result};
 use net::xrd::{
-    Access, Disposition, ListEntry, ListPage, OpenFile, OpenRequest, Opaque, Opened, Peer, PrepareAction,
+    Access, Disposition, ListEntry, ListPage, Opaque, OpenFile, OpenRequest, Opened, Peer, PrepareAction,
     PrepareRequest, ServerConfig, Service, SpaceInfo, StatFlags, StatInfo, StatOwner,
 };
 use std::{
@@ -20,9 +20,7 @@ use std::{
     },
     time::Duration,
 };
-
-/// How long a slow open takes.
-const SLOW: Duration = Duration::from_secs(3);
+use tokio::sync::Semaphore;
 
 type Attributes = BTreeMap<(String, String), Vec<u8>>;
 
@@ -33,18 +31,31 @@ pub(crate) struct DirService {
     config: ServerConfig,
     next: AtomicU64,
     attributes: Mutex<Attributes>,
+    /// One permit for each open of a file on tape that may go on.
+    recalls: Semaphore,
 }
 
 impl DirService {
-    /// Serves what is in `root`.
-    pub(crate) fn new(root: &Path) -> Arc<Self> {
-        let config = ServerConfig { version: "v5.2.0-test".into(), ..ServerConfig::default() };
+    /// Serves what is in `root`; answers are announced if they take longer than `announce_after`.
+    pub(crate) fn new(root: &Path, announce_after: Duration) -> Arc<Self> {
+        let config = ServerConfig {
+            version: "v5.2.0-test".into(),
+            announce_after,
+            ..ServerConfig::default()
+        };
         Arc::new(Self {
             root: root.to_owned(),
             config,
             next: AtomicU64::new(0),
             attributes: Mutex::default(),
+            recalls: Semaphore::new(0),
         })
+    }
+
+    /// Lets one open of a file on tape go on.
+    #[cfg(test)]
+    pub(crate) fn recall(&self) {
+        self.recalls.add_permits(1);
     }
 
     fn place(&self, path: &FilePath) -> PathBuf {
@@ -56,14 +67,21 @@ impl DirService {
         let fail = |e: &std::io::Error| Failure::io(format!("open {}", request.path), e);
         let is_directory = place.is_dir();
         if is_directory {
-            return Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", request.path)));
+            return Err(Failure::new(
+                ErrorKind::IsDirectory,
+                format!("{} is a directory", request.path),
+            ));
         }
         if request.access == Access::Read {
             let file = File::open(&place).map_err(|e| fail(&e))?;
             return Ok(DirFile { file, pending: None });
         }
         if request.disposition == Disposition::Existing {
-            let file = OpenOptions::new().read(true).write(true).open(&place).map_err(|e| fail(&e))?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(&place)
+                .map_err(|e| fail(&e))?;
             return Ok(DirFile { file, pending: None });
         }
         if request.disposition == Disposition::CreateNew && place.exists() {
@@ -82,7 +100,14 @@ impl DirService {
             .mode(mode)
             .open(&pending)
             .map_err(|e| fail(&e))?;
-        Ok(DirFile { file, pending: Some(Pending { from: pending, to: place, is_done: Mutex::new(false) }) })
+        Ok(DirFile {
+            file,
+            pending: Some(Pending {
+                from: pending,
+                to: place,
+                is_done: Mutex::new(false),
+            }),
+        })
     }
 }
 
@@ -114,15 +139,22 @@ impl OpenFile for DirFile {
     }
 
     fn stat(&self) -> Result<StatInfo> {
-        self.file.metadata().map(|metadata| info(&metadata)).map_err(|e| Failure::io("stat", &e))
+        self.file
+            .metadata()
+            .map(|metadata| info(&metadata))
+            .map_err(|e| Failure::io("stat", &e))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.file.read_at(buffer, offset).map_err(|e| Failure::io("read", &e))
+        self.file
+            .read_at(buffer, offset)
+            .map_err(|e| Failure::io("read", &e))
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        self.file.write_all_at(data, offset).map_err(|e| Failure::io("write", &e))
+        self.file
+            .write_all_at(data, offset)
+            .map_err(|e| Failure::io("write", &e))
     }
 
     fn truncate(&self, size: u64) -> Result<()> {
@@ -134,7 +166,9 @@ impl OpenFile for DirFile {
     }
 
     async fn close(self: Arc<Self>) -> Result<()> {
-        let Some(pending) = &self.pending else { return Ok(()) };
+        let Some(pending) = &self.pending else {
+            return Ok(());
+        };
         fs::rename(&pending.from, &pending.to).map_err(|e| Failure::io("commit", &e))?;
         *pending.is_done.lock().unwrap() = true;
         Ok(())
@@ -155,7 +189,13 @@ fn info(metadata: &Metadata) -> StatInfo {
         user: metadata.uid().to_string(),
         group: metadata.gid().to_string(),
     };
-    StatInfo { id: metadata.ino(), size: metadata.len(), flags, modified_s: metadata.mtime(), owner: Some(owner) }
+    StatInfo {
+        id: metadata.ino(),
+        size: metadata.len(),
+        flags,
+        modified_s: metadata.mtime(),
+        owner: Some(owner),
+    }
 }
 
 impl Service for DirService {
@@ -171,25 +211,46 @@ impl Service for DirService {
     }
 
     async fn open(&self, _: &Peer, request: OpenRequest) -> Result<Opened<DirFile>> {
-        if request.path.name().contains("slow") {
-            tokio::time::sleep(SLOW).await;
+        if request.path.name().contains("tape") {
+            let recalled = self
+                .recalls
+                .acquire()
+                .await
+                .map_err(|_| Failure::unavailable("no tape"))?;
+            recalled.forget();
         }
         self.open_file(&request).map(|file| Opened::Here(Arc::new(file)))
     }
 
     async fn stat(&self, _: &Peer, path: &FilePath, _: &Opaque) -> Result<StatInfo> {
         let metadata = fs::metadata(self.place(path));
-        metadata.map(|metadata| info(&metadata)).map_err(|e| Failure::io(format!("stat {path}"), &e))
+        metadata
+            .map(|metadata| info(&metadata))
+            .map_err(|e| Failure::io(format!("stat {path}"), &e))
     }
 
-    async fn list(&self, _: &Peer, path: &FilePath, from: Option<String>, with_stat: bool) -> Result<ListPage> {
+    async fn list(
+        &self,
+        _: &Peer,
+        path: &FilePath,
+        from: Option<String>,
+        with_stat: bool,
+    ) -> Result<ListPage> {
         let entries = fs::read_dir(self.place(path)).map_err(|e| Failure::io(format!("list {path}"), &e))?;
-        let mut names: Vec<_> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<_> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
         names.sort_unstable();
-        let names = names.into_iter().filter(|name| from.as_ref().is_none_or(|from| name > from));
+        let names = names
+            .into_iter()
+            .filter(|name| from.as_ref().is_none_or(|from| name > from));
         let page = names.take(1000).map(|name| {
             let metadata = fs::metadata(self.place(path).join(&name)).ok();
-            ListEntry { name, stat: metadata.filter(|_| with_stat).map(|metadata| info(&metadata)) }
+            ListEntry {
+                name,
+                stat: metadata.filter(|_| with_stat).map(|metadata| info(&metadata)),
+            }
         });
         let entries: Vec<_> = page.collect();
         let next = (entries.len() == 1000).then(|| entries[999].name.clone());
@@ -198,7 +259,10 @@ impl Service for DirService {
 
     async fn mkdir(&self, _: &Peer, path: &FilePath, mode: u32, make_path: bool) -> Result<()> {
         let mode = if mode == 0 { 0o755 } else { mode };
-        let made = fs::DirBuilder::new().mode(mode).recursive(make_path).create(self.place(path));
+        let made = fs::DirBuilder::new()
+            .mode(mode)
+            .recursive(make_path)
+            .create(self.place(path));
         made.map_err(|e| Failure::io(format!("mkdir {path}"), &e))
     }
 
@@ -216,7 +280,8 @@ impl Service for DirService {
 
     async fn truncate(&self, _: &Peer, path: &FilePath, size: u64) -> Result<()> {
         let file = OpenOptions::new().write(true).open(self.place(path));
-        file.and_then(|file| file.set_len(size)).map_err(|e| Failure::io(format!("truncate {path}"), &e))
+        file.and_then(|file| file.set_len(size))
+            .map_err(|e| Failure::io(format!("truncate {path}"), &e))
     }
 
     async fn chmod(&self, _: &Peer, path: &FilePath, mode: u32) -> Result<()> {
@@ -225,26 +290,47 @@ impl Service for DirService {
     }
 
     async fn checksum(&self, _: &Peer, path: &FilePath, kind: &str) -> Result<String> {
-        let mut file = File::open(self.place(path)).map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
+        let mut file =
+            File::open(self.place(path)).map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
         let (mut adler, mut crc, mut piece) = (Adler32::EMPTY, Crc32c::EMPTY, vec![0; 1 << 20]);
         loop {
-            let count = file.read(&mut piece).map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
+            let count = file
+                .read(&mut piece)
+                .map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
             if count == 0 {
                 break;
             }
             adler = adler.extend(&piece[..count]);
             crc = crc.extend(&piece[..count]);
         }
-        Ok(if kind == "adler32" { adler.to_string() } else { crc.to_string() })
+        Ok(if kind == "adler32" {
+            adler.to_string()
+        } else {
+            crc.to_string()
+        })
     }
 
     async fn prepare(&self, _: &Peer, request: PrepareRequest) -> Result<String> {
-        Ok(if matches!(request.action, PrepareAction::Stage { .. }) { "test-1".into() } else { String::new() })
+        Ok(if matches!(request.action, PrepareAction::Stage { .. }) {
+            "test-1".into()
+        } else {
+            String::new()
+        })
     }
 
     async fn space(&self, _: &Peer, _: &FilePath) -> Result<SpaceInfo> {
-        let free = ByteRange { offset: 0, end: 10 << 30 }.length();
-        Ok(SpaceInfo { total: 2 * free, free, largest_free: free, used: free, quota: None })
+        let free = ByteRange {
+            offset: 0,
+            end: 10 << 30,
+        }
+        .length();
+        Ok(SpaceInfo {
+            total: 2 * free,
+            free,
+            largest_free: free,
+            used: free,
+            quota: None,
+        })
     }
 
     async fn attributes(&self, _: &Peer, path: &FilePath) -> Result<Vec<(String, Vec<u8>)>> {
@@ -253,7 +339,14 @@ impl Service for DirService {
         Ok(own.map(|(key, value)| (key.1.clone(), value.clone())).collect())
     }
 
-    async fn set_attribute(&self, _: &Peer, path: &FilePath, name: &str, value: Option<&[u8]>, _: bool) -> Result<()> {
+    async fn set_attribute(
+        &self,
+        _: &Peer,
+        path: &FilePath,
+        name: &str,
+        value: Option<&[u8]>,
+        _: bool,
+    ) -> Result<()> {
         let key = (path.as_str().to_owned(), name.to_owned());
         let mut all = self.attributes.lock().unwrap();
         match value {

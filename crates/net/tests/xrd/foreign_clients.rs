@@ -12,7 +12,13 @@ const MIB: usize = 1 << 20;
 
 /// Whether the clients are here; says so if not.
 fn has_clients() -> bool {
-    let found = |name: &str| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let found = |name: &str| {
+        Command::new(name)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+    };
     let is_here = ["xrdcp", "xrdfs"].iter().all(|name| found(name).is_ok());
     if !is_here {
         eprintln!("skipped: xrdcp and xrdfs are not installed");
@@ -24,7 +30,10 @@ fn run(program: &str, args: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(program);
     command.args(args).envs(environment.iter().copied());
     // One lost answer fails the test within seconds rather than half an hour.
-    command.env("XRD_REQUESTTIMEOUT", "60").env("XRD_STREAMTIMEOUT", "60").env("XRD_CONNECTIONRETRY", "1");
+    command
+        .env("XRD_REQUESTTIMEOUT", "60")
+        .env("XRD_STREAMTIMEOUT", "60")
+        .env("XRD_CONNECTIONRETRY", "1");
     command.output().unwrap()
 }
 
@@ -57,10 +66,24 @@ fn put_and_get(environment: &[(&str, &str)], more: &[&str]) {
         let (here, back) = (local.path().join(&name), local.path().join("back"));
         fs::write(&here, &bytes).unwrap();
         let place = url(&door, &name);
-        succeed("xrdcp", &[more, &["-f", "-s", text(&here), &place]].concat(), environment);
-        assert!(fs::read(door.path(&name)).unwrap() == bytes, "{size} bytes differ after the upload");
-        succeed("xrdcp", &[more, &["-f", "-s", &place, text(&back)]].concat(), environment);
-        assert!(fs::read(&back).unwrap() == bytes, "{size} bytes differ after the download");
+        succeed(
+            "xrdcp",
+            &[more, &["-f", "-s", text(&here), &place]].concat(),
+            environment,
+        );
+        assert!(
+            fs::read(door.path(&name)).unwrap() == bytes,
+            "{size} bytes differ after the upload"
+        );
+        succeed(
+            "xrdcp",
+            &[more, &["-f", "-s", &place, text(&back)]].concat(),
+            environment,
+        );
+        assert!(
+            fs::read(&back).unwrap() == bytes,
+            "{size} bytes differ after the download"
+        );
     }
 }
 
@@ -97,7 +120,10 @@ fn names_are_listed_made_moved_and_removed() {
     xrdfs(&["mkdir", "-p", "/a/b c/d"]);
     fs::write(door.path("a/ü.dat"), sample(1234)).unwrap();
     let listing = xrdfs(&["ls", "-l", "/a"]);
-    assert!(listing.contains("1234") && listing.contains("/a/ü.dat") && listing.contains("/a/b c"), "{listing}");
+    assert!(
+        listing.contains("1234") && listing.contains("/a/ü.dat") && listing.contains("/a/b c"),
+        "{listing}"
+    );
     assert_eq!(xrdfs(&["ls", "/a/b c/d"]), "");
     assert!(xrdfs(&["stat", "/a/ü.dat"]).contains("Size:   1234"));
     assert!(xrdfs(&["stat", "/a"]).contains("IsDir"));
@@ -105,7 +131,10 @@ fn names_are_listed_made_moved_and_removed() {
     xrdfs(&["truncate", "/a/b c/e", "100"]);
     assert_eq!(fs::metadata(door.path("a/b c/e")).unwrap().len(), 100);
     let sum = base::Adler32::of(&sample(1234)[..100]);
-    assert_eq!(xrdfs(&["query", "checksum", "/a/b c/e"]).trim(), format!("adler32 {sum}"));
+    assert_eq!(
+        xrdfs(&["query", "checksum", "/a/b c/e"]).trim(),
+        format!("adler32 {sum}")
+    );
     assert!(refused(&["query", "checksum", "/a/b c/e?cks.type=nosuch"]).contains("offered: adler32, crc32c"));
     assert_eq!(xrdfs(&["query", "config", "readv_iov_max"]).trim(), "1024");
     assert!(refused(&["rmdir", "/a/b c"]).contains("3018"));
@@ -127,7 +156,11 @@ fn a_long_directory_is_listed_in_parts() {
     let door = Door::open();
     fs::create_dir(door.path("many")).unwrap();
     for index in 0..2500 {
-        fs::write(door.path(&format!("many/a-rather-long-name-{index:06}.root")), b"").unwrap();
+        fs::write(
+            door.path(&format!("many/a-rather-long-name-{index:06}.root")),
+            b"",
+        )
+        .unwrap();
     }
     let server = format!("root://{}", door.address);
     for options in [&["ls"][..], &["ls", "-l"]] {
@@ -137,23 +170,24 @@ fn a_long_directory_is_listed_in_parts() {
 }
 
 #[test]
-fn a_slow_open_is_announced_and_two_clients_go_on() {
+fn a_recall_is_announced_and_another_client_goes_on() {
     if !has_clients() {
         return;
     }
-    let (door, local) = (Door::open(), tempfile::tempdir().unwrap());
+    let (door, local) = (Door::announcing(), tempfile::tempdir().unwrap());
     let bytes = sample(5 * MIB);
-    for name in ["slow.dat", "quick.dat"] {
+    for name in ["tape.dat", "disk.dat"] {
         fs::write(door.path(name), &bytes).unwrap();
     }
+    let copy = |name: &str| {
+        let back = local.path().join(name);
+        succeed("xrdcp", &["-f", "-s", &url(&door, name), text(&back)], &[]);
+        assert!(fs::read(&back).unwrap() == bytes, "{name} differs");
+    };
     thread::scope(|scope| {
-        for name in ["slow.dat", "quick.dat"] {
-            let (door, back, bytes) = (&door, local.path().join(name), &bytes);
-            scope.spawn(move || {
-                succeed("xrdcp", &["-f", "-s", &url(door, name), text(&back)], &[]);
-                assert!(fs::read(&back).unwrap() == *bytes, "{name} differs");
-            });
-        }
+        scope.spawn(|| copy("tape.dat"));
+        copy("disk.dat");
+        door.service.recall();
     });
 }
 
@@ -166,7 +200,7 @@ fn an_existing_file_is_kept_unless_forced() {
     let here = local.path().join("new");
     fs::write(&here, b"new").unwrap();
     fs::write(door.path("old"), b"old").unwrap();
-    assert!(fail("xrdcp", &["-s", text(&here), &url(&door, "old")]).contains("3018"));
+    assert!(fail("xrdcp", &["-s", text(&here), &url(&door, "old")]).contains("file exists"));
     assert_eq!(fs::read(door.path("old")).unwrap(), b"old");
     succeed("xrdcp", &["-s", "-f", text(&here), &url(&door, "old")], &[]);
     assert_eq!(fs::read(door.path("old")).unwrap(), b"new");

@@ -15,7 +15,11 @@ fn path(text: &str) -> FilePath {
     text.parse().unwrap()
 }
 
-const REPLACE: CreateOptions = CreateOptions { replace: true, make_path: true, mode: 0o640 };
+const REPLACE: CreateOptions = CreateOptions {
+    replace: true,
+    make_path: true,
+    mode: 0o640,
+};
 
 #[test]
 fn what_is_written_is_read_back() {
@@ -40,7 +44,11 @@ fn what_is_written_is_read_back() {
         .unwrap();
         file.close().unwrap();
         assert!(back == bytes, "{size} bytes differ");
-        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(door.path(&format!("d/f{size}"))).unwrap().permissions());
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &fs::metadata(door.path(&format!("d/f{size}")))
+                .unwrap()
+                .permissions(),
+        );
         assert_eq!(mode & 0o777, 0o640);
     }
 }
@@ -56,8 +64,14 @@ fn reads_end_where_the_file_ends() {
     let count = file.read_at(offset as u64, &mut buffer).unwrap();
     assert!(buffer[..count] == bytes[offset..]);
     assert_eq!(file.read_at(bytes.len() as u64 + 1000, &mut buffer).unwrap(), 0);
-    let range = ByteRange { offset: 10, end: bytes.len() as u64 + 1 };
-    assert_eq!(file.copy_range(range, &mut |_| Ok(())).unwrap_err().kind, ErrorKind::Corrupt);
+    let range = ByteRange {
+        offset: 10,
+        end: bytes.len() as u64 + 1,
+    };
+    assert_eq!(
+        file.copy_range(range, &mut |_| Ok(())).unwrap_err().kind,
+        ErrorKind::Corrupt
+    );
     // The handle is still good.
     assert_eq!(file.read_at(0, &mut buffer[..4]).unwrap(), 4);
 }
@@ -68,29 +82,61 @@ fn vector_reads_return_every_range_and_refuse_what_is_past_the_end() {
     let bytes = sample(5 * MIB);
     fs::write(door.path("f"), &bytes).unwrap();
     let mut file = File::open_read(&url(&door, "f"), &options).unwrap();
-    let range = |offset: usize, length: usize| ByteRange { offset: offset as u64, end: (offset + length) as u64 };
-    let mut ranges = vec![range(0, 1), range(5 * MIB - 1, 1), range(100, 2 * MIB - 16), range(50, 100), range(7, 0)];
+    let range = |offset: usize, length: usize| ByteRange {
+        offset: offset as u64,
+        end: (offset + length) as u64,
+    };
+    let mut ranges = vec![
+        range(0, 1),
+        range(5 * MIB - 1, 1),
+        range(100, 2 * MIB - 16),
+        range(50, 100),
+        range(7, 0),
+    ];
     ranges.extend((0..1000).map(|index| range(index * 4999, 4096)));
     let pieces = file.read_vector(&ranges).unwrap();
     for (range, piece) in ranges.iter().zip(&pieces) {
-        assert!(piece == &bytes[range.offset as usize..range.end as usize], "{range:?} differs");
+        assert!(
+            piece == &bytes[range.offset as usize..range.end as usize],
+            "{range:?} differs"
+        );
     }
-    assert_eq!(file.read_vector(&[range(5 * MIB - 1, 2)]).unwrap_err().kind, ErrorKind::Invalid);
+    assert_eq!(
+        file.read_vector(&[range(5 * MIB - 1, 2)]).unwrap_err().kind,
+        ErrorKind::Invalid
+    );
     assert_eq!(file.read_vector(&[range(3, 2)]).unwrap(), [bytes[3..5].to_vec()]);
 }
 
 #[test]
 fn names_and_their_failures() {
-    let door = Door::open();
-    let mut names = FileSystem::new(&url(&door, ""), &Options::default());
+    names_of(&Door::open());
+}
+
+#[test]
+fn names_when_every_answer_comes_later() {
+    names_of(&Door::announcing());
+}
+
+fn names_of(door: &Door) {
+    let mut names = FileSystem::new(&url(door, ""), &Options::default());
     let kind = |outcome: base::Result<()>| outcome.unwrap_err().kind;
     names.mkdir(&path("/a/b"), 0o755, true).unwrap();
     fs::write(door.path("a/f"), b"Wikipedia").unwrap();
     let listing = names.list(&path("/a")).unwrap();
-    let found: Vec<_> = listing.iter().map(|entry| (entry.name.as_str(), entry.stat.as_ref().unwrap().size)).collect();
+    let found: Vec<_> = listing
+        .iter()
+        .map(|entry| (entry.name.as_str(), entry.stat.as_ref().unwrap().size))
+        .collect();
     assert!(found.contains(&("f", 9)), "{found:?}");
-    assert_eq!(names.checksum(&path("/a/f"), None).unwrap(), ("adler32".into(), "11e60398".into()));
-    assert_eq!(names.checksum(&path("/a/f"), Some("md5")).unwrap_err().kind, ErrorKind::Unsupported);
+    assert_eq!(
+        names.checksum(&path("/a/f"), None).unwrap(),
+        ("adler32".into(), "11e60398".into())
+    );
+    assert_eq!(
+        names.checksum(&path("/a/f"), Some("md5")).unwrap_err().kind,
+        ErrorKind::Unsupported
+    );
     assert_eq!(kind(names.mkdir(&path("/a/b"), 0o755, false)), ErrorKind::Exists);
     assert_eq!(kind(names.rmdir(&path("/a"))), ErrorKind::NotEmpty);
     assert_eq!(kind(names.remove(&path("/none"))), ErrorKind::NotFound);
@@ -108,12 +154,22 @@ fn names_and_their_failures() {
 
 #[test]
 fn a_recalled_file_is_waited_for() {
-    let (door, options) = (Door::open(), Options::default());
-    fs::write(door.path("slow"), b"from tape").unwrap();
-    let mut file = File::open_read(&url(&door, "slow"), &options).unwrap();
-    let mut buffer = [0; 9];
-    assert_eq!(file.read_at(0, &mut buffer).unwrap(), 9);
-    assert_eq!(&buffer, b"from tape");
+    let (door, options) = (Door::announcing(), Options::default());
+    fs::write(door.path("tape"), b"from tape").unwrap();
+    fs::write(door.path("disk"), b"from disk").unwrap();
+    let read = |name: &str| {
+        let mut file = File::open_read(&url(&door, name), &options).unwrap();
+        let mut buffer = [0; 9];
+        assert_eq!(file.read_at(0, &mut buffer).unwrap(), 9);
+        file.close().unwrap();
+        buffer
+    };
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| read("tape"));
+        assert_eq!(&read("disk"), b"from disk");
+        door.service.recall();
+        assert_eq!(&late.join().unwrap(), b"from tape");
+    });
 }
 
 #[test]
@@ -134,9 +190,18 @@ fn opens_refuse_what_they_must() {
     fs::write(door.path("f"), b"old").unwrap();
     fs::create_dir(door.path("d")).unwrap();
     let kind = |outcome: base::Result<File>| outcome.unwrap_err().kind;
-    assert_eq!(kind(File::open_read(&url(&door, "none"), &options)), ErrorKind::NotFound);
-    assert_eq!(kind(File::open_read(&url(&door, "d"), &options)), ErrorKind::IsDirectory);
-    assert_eq!(kind(File::create(&url(&door, "f"), &options, CreateOptions::default())), ErrorKind::Exists);
+    assert_eq!(
+        kind(File::open_read(&url(&door, "none"), &options)),
+        ErrorKind::NotFound
+    );
+    assert_eq!(
+        kind(File::open_read(&url(&door, "d"), &options)),
+        ErrorKind::IsDirectory
+    );
+    assert_eq!(
+        kind(File::create(&url(&door, "f"), &options, CreateOptions::default())),
+        ErrorKind::Exists
+    );
     let mut file = File::open_read(&url(&door, "f"), &options).unwrap();
     assert_eq!(file.write_at(0, b"new").unwrap_err().kind, ErrorKind::Invalid);
     assert_eq!(fs::read(door.path("f")).unwrap(), b"old");
