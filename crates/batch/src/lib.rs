@@ -1,1 +1,27 @@
-//! Worker node: shepherd, scratch, stage in and out, usage.
+//! Worker node: takes runs from the head, brings the data, owns the processes, returns the results.
+//!
+//! Three parties, so that none can take a job down with it:
+//!
+//! ```text
+//! room       in the daemon: talks to the head, copies data, watches; may die and start again at any time
+//! shepherd   one small process per run: owns the process tree, ends it, writes how it ended
+//! job        what the user asked for
+//! ```
+//!
+//! Room and shepherd share nothing but the [run directory](run_dir): a lock file says that the shepherd lives, `exit.json` how
+//! the job ended. No record and no shepherd means the run is *lost*, never that it went well.
+//!
+//! A service manager must leave shepherds alone when the daemon is stopped: with systemd, `KillMode=process`.
+
+pub mod cgroup;
+mod durable;
+pub mod room;
+mod run;
+pub mod run_dir;
+pub mod shepherd;
+mod stage;
+mod tree;
+
+pub use room::{WorkerConfig, run_worker};
+pub use shepherd::{Stage, shepherd_main};
+pub use tree::fuzz_stat;

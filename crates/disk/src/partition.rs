@@ -8,7 +8,10 @@ use crate::{
     writer::ObjectWriter,
 };
 use base::{ErrorKind, Failure, ObjectId, Result};
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
@@ -58,8 +61,21 @@ pub(crate) struct Shared {
     pub(crate) account: Account,
     /// Objects with a live writer. A short lock, never held during I/O.
     writing: Mutex<HashSet<ObjectId>>,
-    /// The lock lives as long as this file is open.
-    _lock: File,
+    _lock: Lock,
+}
+
+/// The lock of a partition.
+///
+/// Given back by name, not by closing the file: a process that another thread is just starting has a copy of every
+/// open file for a moment, and the lock would live as long as that.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // If this fails the lock goes with the file.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 impl Partition {
@@ -89,7 +105,7 @@ impl Partition {
     ///
     /// With a share, the sizes of all objects are summed first.
     pub fn open_limited(directory: &Path, facility: &str, limits: Limits) -> Result<Self> {
-        let (identity, lock) = read_identity(directory)?;
+        let (identity, file) = read_identity(directory)?;
         if identity.facility != facility {
             return Err(Failure::permission(format!(
                 "{} is partition {} of facility {}, not of {facility}",
@@ -99,7 +115,7 @@ impl Partition {
             ))
             .hint("mount the right disk, or take this directory out of the configuration"));
         }
-        take_lock(&lock, directory)?;
+        let lock = take_lock(file, directory)?;
         for name in [OBJECTS, INCOMING] {
             if !directory.join(name).is_dir() {
                 return Err(Failure::corrupt(format!(
@@ -388,18 +404,19 @@ fn parse_identity(text: &[u8], path: &Path) -> Result<Identity> {
     Ok(identity)
 }
 
-fn take_lock(lock: &File, directory: &Path) -> Result<()> {
-    flock(lock, FlockOperation::NonBlockingLockExclusive).map_err(|cause| {
-        if cause == rustix::io::Errno::WOULDBLOCK {
-            Failure::busy(format!(
-                "partition {} is served by another process",
-                directory.display()
-            ))
-            .hint("stop the other daemon first")
-        } else {
-            Failure::io(format!("lock partition {}", directory.display()), &cause.into())
-        }
-    })
+fn take_lock(file: File, directory: &Path) -> Result<Lock> {
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Lock(file)),
+        Err(Errno::WOULDBLOCK) => Err(Failure::busy(format!(
+            "partition {} is served by another process",
+            directory.display()
+        ))
+        .hint("stop the other daemon first")),
+        Err(cause) => Err(Failure::io(
+            format!("lock partition {}", directory.display()),
+            &cause.into(),
+        )),
+    }
 }
 
 /// Fuzz body: damaged identities are refused, never a panic.

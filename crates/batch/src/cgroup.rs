@@ -1,0 +1,222 @@
+//! Control groups, where the host gives us one: a limit of memory for the whole tree, and an end that none escapes.
+//!
+//! We make groups only below a directory that we were given. Under systemd that is the group of the service with
+//! `Delegate=memory` and `DelegateSubgroup=daemon`; [`find`] knows that place.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A group of one run.
+#[derive(Debug)]
+pub(crate) struct Cgroup {
+    path: PathBuf,
+    holds_memory: bool,
+}
+
+/// What a parent directory is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Version 2; the memory controller may be missing, as on hybrid hosts.
+    Unified {
+        has_memory: bool,
+    },
+    /// The memory hierarchy of version 1.
+    OldMemory,
+    Nothing,
+}
+
+fn kind(parent: &Path) -> Kind {
+    let read = |name: &str| fs::read_to_string(parent.join(name));
+    if let Ok(controllers) = read("cgroup.subtree_control") {
+        let has_memory = controllers.split_ascii_whitespace().any(|name| name == "memory");
+        return Kind::Unified { has_memory };
+    }
+    if parent.join("memory.limit_in_bytes").exists() {
+        return Kind::OldMemory;
+    }
+    Kind::Nothing
+}
+
+impl Cgroup {
+    /// Makes the group `name` below `parent`. `Err` means that the host does not allow it.
+    pub(crate) fn make(parent: &Path, name: &str, memory_bytes: u64) -> io::Result<Self> {
+        let kind = kind(parent);
+        if kind == Kind::Nothing {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        let path = parent.join(name);
+        match fs::create_dir(&path) {
+            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => return Err(cause),
+            _ => {}
+        }
+        let limit =
+            |file: &str| memory_bytes == 0 || fs::write(path.join(file), memory_bytes.to_string()).is_ok();
+        let holds_memory = match kind {
+            Kind::Unified { has_memory } => {
+                // Swapping instead of ending would only make everybody slow. Not every kernel accounts swap.
+                let _ = fs::write(path.join("memory.swap.max"), "0");
+                // One process of the job over the limit ends the job, not a random part of it.
+                let _ = fs::write(path.join("memory.oom.group"), "1");
+                has_memory && limit("memory.max")
+            }
+            Kind::OldMemory => limit("memory.limit_in_bytes"),
+            Kind::Nothing => false,
+        };
+        Ok(Self { path, holds_memory })
+    }
+
+    /// Whether the memory limit holds for the whole tree.
+    pub(crate) fn holds_memory(&self) -> bool {
+        self.holds_memory
+    }
+
+    /// Ends all processes at once, where the kernel can.
+    pub(crate) fn kill(&self) {
+        let _ = fs::write(self.path.join("cgroup.kill"), "1");
+    }
+}
+
+/// Moves this process into the group `name` below `parent`, if there is one.
+pub(crate) fn join(parent: &Path, name: &str) -> io::Result<()> {
+    let procs = parent.join(name).join("cgroup.procs");
+    if procs.exists() {
+        fs::write(procs, "0")
+    } else {
+        Ok(())
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Fails only while a process that cannot be ended is in it.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Finds a directory where this process may make groups that limit memory; `None` if there is none.
+#[must_use]
+pub fn find() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    candidates(&mounts, &groups).into_iter().find(|path| {
+        let can_make = rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+        can_make && matches!(kind(path), Kind::Unified { has_memory: true } | Kind::OldMemory)
+    })
+}
+
+/// Directories to look at, best first: version 2 (ours, and what was delegated with us in a subgroup), then version 1.
+fn candidates(mounts: &str, groups: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if let (Some(root), Some(group)) = (mount_of(mounts, "cgroup2", ""), group_of(groups, "")) {
+        let ours = below(&root, group);
+        if let Some(service) = ours.parent().filter(|_| group.ends_with("/daemon")) {
+            found.push(service.to_owned());
+        }
+        found.push(ours);
+    }
+    if let (Some(root), Some(group)) = (mount_of(mounts, "cgroup", "memory"), group_of(groups, "memory")) {
+        found.push(below(&root, group));
+    }
+    found
+}
+
+fn below(root: &Path, group: &str) -> PathBuf {
+    root.join(group.trim_start_matches('/'))
+}
+
+/// Mount point of a file system of `kind` with `controller` among its options (proc_pid_mountinfo(5)).
+fn mount_of(mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (place, system) = line.split_once(" - ")?;
+        let mut system = system.split(' ');
+        let is_kind = system.next()? == kind;
+        let options = system.nth(1)?;
+        let has_controller = controller.is_empty() || options.split(',').any(|option| option == controller);
+        (is_kind && has_controller).then(|| place.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+/// Our group in the hierarchy of `controller`, empty for version 2 (cgroups(7)).
+fn group_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
+    groups.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, group) = rest.split_once(':')?;
+        controllers
+            .split(',')
+            .any(|name| name == controller)
+            .then_some(group)
+    })
+}
+
+/// Limits that a worker with `parent` for its groups cannot hold, in words.
+#[must_use]
+pub fn not_enforced(parent: Option<&Path>) -> Vec<String> {
+    let mut found = vec!["cpus: a job may use more processors than it asked for".to_owned()];
+    let holds = parent
+        .is_some_and(|parent| matches!(kind(parent), Kind::Unified { has_memory: true } | Kind::OldMemory));
+    if !holds {
+        found.push(NO_MEMORY.to_owned());
+    }
+    found
+}
+
+/// Said where no group limits memory.
+pub(crate) const NO_MEMORY: &str =
+    "memory of the whole job: there is no memory cgroup, each process alone is held to the limit";
+
+/// Fuzz body: odd tables give odd directories, never a panic.
+pub fn fuzz_tables(data: &[u8]) {
+    let (mounts, groups) = data.split_at(data.len() / 2);
+    let _ = candidates(&String::from_utf8_lossy(mounts), &String::from_utf8_lossy(groups));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HYBRID: &str = "30 25 0:26 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n\
+        31 25 0:27 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn the_delegated_group_comes_first_and_the_old_memory_hierarchy_last() {
+        let groups = "4:memory:/jobs\n3:cpu,cpuacct:/\n0::/system.slice/bpd.service/daemon\n";
+        let expected = [
+            "/sys/fs/cgroup/unified/system.slice/bpd.service",
+            "/sys/fs/cgroup/unified/system.slice/bpd.service/daemon",
+            "/sys/fs/cgroup/memory/jobs",
+        ];
+        assert_eq!(candidates(HYBRID, groups), expected.map(PathBuf::from));
+        assert!(candidates("", groups).is_empty());
+    }
+
+    #[test]
+    fn a_group_holds_memory_where_the_controller_is() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(Cgroup::make(root.path(), "7.1", 1 << 20).is_err());
+        fs::write(root.path().join("cgroup.subtree_control"), "cpu\n").unwrap();
+        assert!(!Cgroup::make(root.path(), "7.1", 1 << 20).unwrap().holds_memory());
+        assert_eq!(not_enforced(Some(root.path())).len(), 2);
+        fs::write(root.path().join("cgroup.subtree_control"), "cpu memory\n").unwrap();
+        let group = Cgroup::make(root.path(), "7.2", 1 << 20).unwrap();
+        assert!(group.holds_memory());
+        assert_eq!(
+            fs::read_to_string(root.path().join("7.2/memory.max")).unwrap(),
+            "1048576"
+        );
+        assert_eq!(not_enforced(Some(root.path())).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_tables_never_panic(at in 0usize..200, byte in 0u8..128, data in prop::collection::vec(any::<u8>(), 0..100)) {
+            fuzz_tables(&data);
+            let mut text = format!("{HYBRID}0::/a\n4:memory:/b\n").into_bytes();
+            let at = at % text.len();
+            text[at] = byte;
+            fuzz_tables(&text);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The worker: registers, asks for runs, and keeps one thread per run.
+
+use crate::{
+    cgroup,
+    run::{self, Held},
+    run_dir::RunStore,
+};
+use base::{ErrorKind, Failure, Result};
+use client::{Control, control::WAIT_MAX};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+use tracing::{error, info, warn};
+use wire::control::{
+    JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobText, NextJob, RegisterWorker, Usage, WorkerOrders,
+};
+
+/// How soon a stop is noticed.
+pub(crate) const STOP_LOOK_EVERY: Duration = Duration::from_millis(25);
+/// How long a stop waits for the threads of runs: those in the middle of a network call come later, or never.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// Pause after an answer that brought nothing new: whatever the head thinks, we do not ask in a tight loop.
+const REPEATED_PAUSE: Duration = Duration::from_millis(500);
+/// First and longest pause between two tries to reach the head.
+const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// Runs that one worker takes, whatever the head believes: each has a thread.
+const RUNS_MAX: usize = 1024;
+
+/// What a worker is and has.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// Where runs live; made if it is missing.
+    pub directory: PathBuf,
+    /// Its name in the facility.
+    pub name: String,
+    /// CPU slots it offers.
+    pub cpus: u32,
+    /// Bytes of memory it offers.
+    pub memory_bytes: u64,
+    /// The program that is started as `PROGRAM shepherd RUN_DIR` and calls [`crate::shepherd_main`].
+    pub shepherd: PathBuf,
+    /// Who reads the inputs; the capabilities in their URLs give the right.
+    pub user: String,
+    /// What jobs find in `BP_FACILITY`.
+    pub facility: String,
+    /// Where control groups may be made; [`cgroup::find`] looks for such a place.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// What the threads of a worker share.
+pub(crate) struct Shared {
+    pub(crate) config: WorkerConfig,
+    pub(crate) control: Control,
+    pub(crate) store: RunStore,
+    stop: Arc<AtomicBool>,
+    /// A short lock, never held during I/O.
+    runs: Mutex<BTreeMap<JobRun, Arc<Held>>>,
+}
+
+/// Serves as a worker until `stop` is set. Jobs go on without us; the next call on the same directory takes them up.
+///
+/// Fails if the directory is in use or the head refuses us; a head that cannot be reached is waited for.
+pub fn run_worker(config: WorkerConfig, control: Control, stop: Arc<AtomicBool>) -> Result<()> {
+    let store = RunStore::open(&config.directory)?;
+    let shared = Arc::new(Shared {
+        config,
+        control,
+        store,
+        stop,
+        runs: Mutex::default(),
+    });
+    let mut room = Room {
+        shared,
+        threads: Vec::new(),
+    };
+    room.recover()?;
+    let served = room.serve();
+    room.leave();
+    served
+}
+
+impl Shared {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits for `time`, or less if the room stops or `is_enough` says so.
+    pub(crate) fn pause(&self, time: Duration, is_enough: &dyn Fn() -> bool) {
+        let since = Instant::now();
+        while !self.is_stopping() && !is_enough() {
+            let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) else {
+                return;
+            };
+            thread::sleep(left.min(STOP_LOOK_EVERY));
+        }
+    }
+
+    /// Makes a call to the head; `None` if the room stops before the answer is there.
+    ///
+    /// The call has a thread of its own: it may wait for half a minute, a stop may not.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Control) -> Result<T> + Send + 'static,
+    ) -> Option<Result<T>> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let control = self.control.clone();
+        let caller = thread::Builder::new()
+            .name("batch-call".to_owned())
+            .spawn(move || {
+                // Nobody listens after a stop: the head asks or is asked again.
+                let _ = sender.send(call(&control));
+            });
+        if let Err(cause) = caller {
+            return Some(Err(Failure::io("start a thread for a call", &cause)));
+        }
+        while !self.is_stopping() {
+            match receiver.recv_timeout(STOP_LOOK_EVERY) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Some(Err(Failure::internal("a call to the head panicked")));
+                }
+            }
+        }
+        None
+    }
+
+    fn runs(&self) -> MutexGuard<'_, BTreeMap<JobRun, Arc<Held>>> {
+        // A map of shared pointers is sound after any panic.
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Pauses that double up to a bound.
+pub(crate) struct Backoff(Duration);
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self(RETRY_PAUSE.0)
+    }
+
+    /// The next pause.
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(RETRY_PAUSE.1);
+        pause
+    }
+}
+
+struct Room {
+    shared: Arc<Shared>,
+    threads: Vec<(JobRun, JoinHandle<()>)>,
+}
+
+impl Room {
+    /// Takes up every run that an earlier room left.
+    fn recover(&mut self) -> Result<()> {
+        for (dir, order) in self.shared.store.all()? {
+            info!(job = %order.run.job, attempt = order.run.attempt, phase = ?dir.phase(), "run taken up");
+            self.start(Held::new(dir, order))?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, held: Held) -> Result<()> {
+        let (run, held) = (held.id(), Arc::new(held));
+        self.shared.runs().insert(run, Arc::clone(&held));
+        let shared = Arc::clone(&self.shared);
+        let body = move || {
+            // Out of the list even after a panic: a run that nobody drives must not be announced as held.
+            let _listed = Listed { shared: &shared, run };
+            run::drive(&shared, &held);
+        };
+        let thread = thread::Builder::new()
+            .name(format!("run-{}.{}", run.job, run.attempt))
+            .spawn(body)
+            .map_err(|cause| {
+                self.shared.runs().remove(&run);
+                Failure::io(format!("start a thread for job {}", run.job), &cause)
+            })?;
+        self.threads.push((run, thread));
+        Ok(())
+    }
+
+    fn serve(&mut self) -> Result<()> {
+        let mut backoff = Backoff::new();
+        let (mut is_registered, mut was_registered) = (false, false);
+        while !self.shared.is_stopping() {
+            self.collect_threads();
+            let done = if is_registered {
+                self.take_orders()
+            } else {
+                self.register()
+            };
+            match done {
+                Ok(()) if is_registered => backoff = Backoff::new(),
+                Ok(()) => (is_registered, was_registered) = (true, true),
+                // A wrong key at the start is for a person to see; later it is the head that is confused.
+                Err(failure) if failure.kind == ErrorKind::Permission && !was_registered => {
+                    return Err(failure);
+                }
+                Err(failure) => {
+                    let pause = backoff.next();
+                    warn!(%failure, pause_ms = pause.as_millis() as u64, "the head cannot be reached or refuses");
+                    is_registered = false;
+                    self.shared.pause(pause, &|| false);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Announces every run we hold, and drops what the head gave up.
+    fn register(&mut self) -> Result<()> {
+        let config = &self.shared.config;
+        let call = RegisterWorker {
+            worker: config.name.clone(),
+            cpus: config.cpus,
+            memory_bytes: config.memory_bytes,
+            not_enforced: cgroup::not_enforced(config.cgroup.as_deref()),
+            runs: self.shared.runs().keys().copied().collect(),
+        };
+        let Some(answer) = self.shared.ask(move |control| control.call(&call)) else {
+            return Ok(());
+        };
+        let WorkerOrders { drop } = answer?;
+        info!(
+            worker = config.name,
+            head = self.shared.control.http(),
+            dropped = drop.len(),
+            "registered"
+        );
+        for run in drop {
+            if let Some(held) = self.held(run) {
+                held.drop_it();
+            }
+        }
+        Ok(())
+    }
+
+    fn take_orders(&mut self) -> Result<()> {
+        let call = {
+            let held = self.shared.runs();
+            let killing = held.values().filter(|held| held.is_cancelled());
+            NextJob {
+                worker: self.shared.config.name.clone(),
+                runs: held.keys().copied().collect(),
+                killing: killing.map(|held| held.id()).collect(),
+            }
+        };
+        let Some(answer) = self
+            .shared
+            .ask(move |control| control.call_waiting(&call, WAIT_MAX))
+        else {
+            return Ok(());
+        };
+        let JobOrders { start, kill } = answer?;
+        let is_repeated = !start.is_empty() || !kill.is_empty();
+        let mut is_new = false;
+        for order in start {
+            is_new |= self.accept(order);
+        }
+        for run in kill {
+            is_new |= self.kill(run);
+        }
+        if is_repeated && !is_new {
+            self.shared.pause(REPEATED_PAUSE, &|| false);
+        }
+        Ok(())
+    }
+
+    fn held(&self, run: JobRun) -> Option<Arc<Held>> {
+        self.shared.runs().get(&run).cloned()
+    }
+
+    /// Takes an order, once; returns whether it was new.
+    fn accept(&mut self, order: JobOrder) -> bool {
+        let run = order.run;
+        if self.held(run).is_some() {
+            return false;
+        }
+        if self.shared.runs().len() >= RUNS_MAX {
+            warn!(job = %run.job, runs_max = RUNS_MAX, "too many runs: order left with the head");
+            return false;
+        }
+        let accepted = self
+            .shared
+            .store
+            .accept(&order)
+            .and_then(|dir| self.start(Held::new(dir, order)));
+        match accepted {
+            Ok(()) => info!(job = %run.job, attempt = run.attempt, "order accepted"),
+            Err(failure) => {
+                error!(job = %run.job, attempt = run.attempt, %failure, "order cannot be accepted");
+                self.tell_ended(run, JobExit::NotStarted(failure));
+            }
+        }
+        true
+    }
+
+    /// Ends a run; returns whether that was new.
+    fn kill(&mut self, run: JobRun) -> bool {
+        match self.held(run) {
+            Some(held) => held.cancel(),
+            None => {
+                // The head waits for the end of something that is not here.
+                self.tell_ended(run, JobExit::Cancelled);
+                false
+            }
+        }
+    }
+
+    /// Reports the end of a run that has no directory. If that fails the head repeats its order.
+    fn tell_ended(&self, run: JobRun, exit: JobExit) {
+        let ended = JobEnded {
+            run,
+            exit,
+            usage: Usage::default(),
+            text: JobText::default(),
+        };
+        if let Some(Err(failure)) = self.shared.ask(move |control| control.call(&ended)) {
+            warn!(job = %run.job, attempt = run.attempt, %failure, "the head does not take the end of a run");
+        }
+    }
+
+    fn collect_threads(&mut self) {
+        for (run, thread) in self.threads.extract_if(.., |(_, thread)| thread.is_finished()) {
+            if thread.join().is_err() {
+                error!(job = %run.job, attempt = run.attempt, "the thread of a run panicked: taken up at the next start");
+            }
+        }
+    }
+
+    /// Waits a little for the threads of runs. All they have is on disk.
+    fn leave(&mut self) {
+        let since = Instant::now();
+        self.collect_threads();
+        while !self.threads.is_empty() && since.elapsed() < STOP_PATIENCE {
+            thread::sleep(STOP_LOOK_EVERY);
+            self.collect_threads();
+        }
+        for (run, _) in &self.threads {
+            warn!(job = %run.job, attempt = run.attempt, "left in the middle of a network call");
+        }
+    }
+}
+
+/// Takes a run out of the list when its thread ends.
+struct Listed<'a> {
+    shared: &'a Shared,
+    run: JobRun,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.shared.runs().remove(&self.run);
+    }
+}

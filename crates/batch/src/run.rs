@@ -1,0 +1,508 @@
+//! One run, from the order to the acknowledged end. Every step begins and ends with the run directory.
+
+use crate::{
+    cgroup::Cgroup,
+    room::{Backoff, Shared},
+    run_dir::{Phase, RunDir, RunOrder, check_name},
+    shepherd, stage, tree,
+};
+use base::{ErrorKind, Failure, Millis, Result};
+use rustix::process::Signal;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+use tracing::{debug, error, info, warn};
+use wire::control::{JobEnded, JobExit, JobOrder, JobRun, JobStarted, JobText, Usage};
+
+/// From the polite to the final signal: time to write a checkpoint, not to finish.
+const GRACE: Millis = Millis::from_seconds(10);
+/// How long a shepherd may take to start on a busy host before another one is tried.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const START_TRIES_MAX: u32 = 3;
+/// How long inputs are tried while a disk server is away: the job holds a CPU slot meanwhile.
+const FETCH_PATIENCE: Duration = Duration::from_secs(600);
+/// How long outputs are tried: the CPU time is spent, so that patience is cheap. Time that the room was down counts not.
+const STORE_PATIENCE: Duration = Duration::from_secs(6 * 3600);
+/// First and longest pause between two looks for an exit record: a short job must not wait, a long one costs nothing.
+const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
+/// How long the processes of a dead shepherd may resist.
+const SWEEP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A run in the hands of its thread.
+pub(crate) struct Held {
+    dir: RunDir,
+    order: JobOrder,
+    is_cancelled: AtomicBool,
+    is_dropped: AtomicBool,
+}
+
+/// What comes after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// The next phase.
+    Step,
+    /// Nothing: the run is forgotten.
+    Gone,
+    /// The room stops.
+    Stop,
+}
+
+impl Held {
+    pub(crate) fn new(dir: RunDir, order: JobOrder) -> Self {
+        Self {
+            is_cancelled: AtomicBool::new(dir.is_cancelled()),
+            dir,
+            order,
+            is_dropped: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn id(&self) -> JobRun {
+        self.order.run
+    }
+
+    /// Asks for the end of the run; returns whether that was new.
+    pub(crate) fn cancel(&self) -> bool {
+        if self.is_cancelled.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        if let Err(failure) = self.dir.cancel() {
+            warn!(job = %self.id().job, %failure, "the shepherd cannot be told to end");
+            // The head repeats its order.
+            self.is_cancelled.store(false, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Ends the run without a report.
+    pub(crate) fn drop_it(&self) {
+        self.is_dropped.store(true, Ordering::Relaxed);
+        self.cancel();
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Ordering::Relaxed)
+    }
+
+    fn end(&self, exit: JobExit, usage: Usage) -> Result<Next> {
+        info!(job = %self.id().job, attempt = self.id().attempt, ?exit, "run over");
+        let text = JobText {
+            stdout: self.dir.tail("stdout"),
+            stderr: self.dir.tail("stderr"),
+        };
+        let run = self.id();
+        self.dir.set_ended(&JobEnded {
+            run,
+            exit,
+            usage,
+            text,
+        })?;
+        Ok(Next::Step)
+    }
+}
+
+/// Drives a run until it is acknowledged or the room stops. Trouble of this host is tried again, never fatal.
+pub(crate) fn drive(shared: &Shared, held: &Held) {
+    let mut backoff = Backoff::new();
+    while !shared.is_stopping() {
+        match step(shared, held) {
+            Ok(Next::Step) => backoff = Backoff::new(),
+            Ok(Next::Gone | Next::Stop) => return,
+            Err(failure) => {
+                let pause = backoff.next();
+                warn!(job = %held.id().job, attempt = held.id().attempt, %failure, "step of a run failed: tried again");
+                shared.pause(pause, &|| held.is_dropped());
+            }
+        }
+    }
+}
+
+fn step(shared: &Shared, held: &Held) -> Result<Next> {
+    if held.is_dropped() {
+        return forget(shared, held);
+    }
+    match held.dir.phase() {
+        Phase::Ordered => fetch_inputs(shared, held),
+        Phase::Staged => launch(shared, held),
+        Phase::Launched => watch(shared, held),
+        Phase::Exited => store_outputs(shared, held),
+        Phase::Ended => report(shared, held),
+    }
+}
+
+/// Ends what the head gave up: when the shepherd is gone, so is the run.
+fn forget(shared: &Shared, held: &Held) -> Result<Next> {
+    held.dir.cancel()?;
+    let mut pause = LOOK_PAUSE.0;
+    while !shared.is_stopping() {
+        if let Some(_alive) = held.dir.try_lock()? {
+            if held.dir.phase() == Phase::Launched {
+                sweep(held)?;
+            }
+            shared.store.remove(&held.dir)?;
+            info!(job = %held.id().job, attempt = held.id().attempt, "run dropped");
+            return Ok(Next::Gone);
+        }
+        shared.pause(pause, &|| false);
+        pause = (pause * 2).min(LOOK_PAUSE.1);
+    }
+    Ok(Next::Stop)
+}
+
+fn fetch_inputs(shared: &Shared, held: &Held) -> Result<Next> {
+    let order = match run_order(shared, held) {
+        Ok(order) => order,
+        Err(failure) => return held.end(JobExit::NotStarted(failure), Usage::default()),
+    };
+    let interrupted = || shared.is_stopping() || held.is_cancelled();
+    let scratch = held.dir.scratch();
+    let since = Instant::now();
+    for (input, source) in held.order.spec.inputs.iter().zip(&held.order.inputs) {
+        let target = scratch.join(&input.name);
+        let fetched = patiently(shared, held, since, FETCH_PATIENCE, &mut || {
+            stage::fetch(source, &target, &shared.config.user, &interrupted)
+        });
+        match fetched {
+            Some(Ok(())) => {}
+            Some(Err(failure)) => {
+                let failure = failure.during(format_args!("fetch input {}", input.path));
+                return held.end(JobExit::NotStarted(failure), Usage::default());
+            }
+            None if held.is_cancelled() => break,
+            None => return Ok(Next::Stop),
+        }
+    }
+    if held.is_cancelled() {
+        return if held.is_dropped() {
+            Ok(Next::Step)
+        } else {
+            held.end(JobExit::Cancelled, Usage::default())
+        };
+    }
+    held.dir.set_staged(&order)?;
+    Ok(Next::Step)
+}
+
+/// Tries `copy` again while what it needs is away; `None` if the room stops or the job is cancelled.
+fn patiently(
+    shared: &Shared,
+    held: &Held,
+    since: Instant,
+    patience: Duration,
+    copy: &mut dyn FnMut() -> Result<()>,
+) -> Option<Result<()>> {
+    let mut backoff = Backoff::new();
+    loop {
+        if shared.is_stopping() || held.is_cancelled() {
+            return None;
+        }
+        let Err(failure) = copy() else {
+            return Some(Ok(()));
+        };
+        if shared.is_stopping() || held.is_cancelled() {
+            return None;
+        }
+        let can_pass = matches!(
+            failure.kind,
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy
+        );
+        if !can_pass || since.elapsed() > patience {
+            return Some(Err(failure));
+        }
+        let pause = backoff.next();
+        warn!(job = %held.id().job, %failure, pause_ms = pause.as_millis() as u64, "copy failed: tried again");
+        shared.pause(pause, &|| held.is_cancelled());
+    }
+}
+
+/// Checks the order and writes what the shepherd runs.
+fn run_order(shared: &Shared, held: &Held) -> Result<RunOrder> {
+    let JobOrder { spec, inputs, .. } = &held.order;
+    if spec.inputs.len() != inputs.len() {
+        let (wanted, got) = (spec.inputs.len(), inputs.len());
+        return Err(Failure::invalid(format!(
+            "the order has {got} sources for {wanted} inputs"
+        )));
+    }
+    let mut names = BTreeSet::new();
+    for input in &spec.inputs {
+        check_name(&input.name)?;
+        if !names.insert(&input.name) {
+            return Err(Failure::invalid(format!("two inputs are named {:?}", input.name)));
+        }
+    }
+    for output in &spec.outputs {
+        check_name(&output.name)?;
+    }
+    if spec.command.first().is_none_or(String::is_empty)
+        || spec.command.iter().any(|word| word.contains('\0'))
+    {
+        return Err(Failure::invalid("the command is empty or has a NUL character"));
+    }
+    Ok(RunOrder {
+        command: spec.command.clone(),
+        environment: environment(shared, held)?,
+        wall: spec.resources.wall,
+        grace: GRACE,
+        memory_bytes: spec.resources.memory_bytes,
+        cgroup: shared.config.cgroup.clone(),
+    })
+}
+
+/// The whole environment of the job: ours only where a program cannot do without.
+fn environment(shared: &Shared, held: &Held) -> Result<BTreeMap<String, String>> {
+    let scratch = held.dir.scratch().display().to_string();
+    let mut environment = BTreeMap::from([("HOME".to_owned(), scratch.clone())]);
+    if let Ok(path) = std::env::var("PATH") {
+        environment.insert("PATH".to_owned(), path);
+    }
+    for (name, value) in &held.order.spec.environment {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return Err(Failure::invalid(format!(
+                "environment variable {name:?} cannot be set"
+            )));
+        }
+        environment.insert(name.clone(), value.clone());
+    }
+    // Last: the job's identity is not for the user to choose.
+    let JobRun { job, attempt } = held.id();
+    for (name, value) in [
+        ("BP_JOB_ID", job.to_string()),
+        ("BP_ATTEMPT", attempt.to_string()),
+        ("BP_SCRATCH", scratch),
+        ("BP_CPUS", held.order.spec.resources.cpus.to_string()),
+        ("BP_FACILITY", shared.config.facility.clone()),
+    ] {
+        environment.insert(name.to_owned(), value);
+    }
+    Ok(environment)
+}
+
+fn launch(shared: &Shared, held: &Held) -> Result<Next> {
+    let mut why = String::new();
+    let is_settled = || held.dir.phase() != Phase::Staged || held.is_cancelled();
+    for _ in 0..START_TRIES_MAX {
+        if is_settled() {
+            break;
+        }
+        if let Err(failure) = start_shepherd(shared, held) {
+            why = failure.what;
+            continue;
+        }
+        let since = Instant::now();
+        while !is_settled() && since.elapsed() < START_PATIENCE {
+            if shared.is_stopping() {
+                return Ok(Next::Stop);
+            }
+            // Shepherds are quick: a fixed short pause costs less than a start seen late.
+            shared.pause(LOOK_PAUSE.0, &is_settled);
+        }
+    }
+    if held.dir.phase() != Phase::Staged || held.is_dropped() {
+        return Ok(Next::Step);
+    }
+    not_launched(shared, held, &why)
+}
+
+/// Ends a run that has no shepherd, unless one is starting at this moment.
+fn not_launched(shared: &Shared, held: &Held, why: &str) -> Result<Next> {
+    // With the lock in hand no shepherd can begin: it would find the run ended.
+    let Some(_alive) = held.dir.try_lock()? else {
+        shared.pause(LOOK_PAUSE.0, &|| false);
+        return Ok(Next::Step);
+    };
+    if held.dir.phase() != Phase::Staged {
+        return Ok(Next::Step);
+    }
+    if held.is_cancelled() {
+        return held.end(JobExit::Cancelled, Usage::default());
+    }
+    let log = held.dir.tail("shepherd.log");
+    let failure = Failure::internal(format!("no shepherd started: {why} {log}").trim_end().to_owned());
+    error!(job = %held.id().job, %failure, "run cannot be started");
+    held.end(JobExit::NotStarted(failure), Usage::default())
+}
+
+/// Starts the stage `outer` and waits for it; the shepherd itself is in the background then.
+fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
+    let program = &shared.config.shepherd;
+    let failed = |cause: &std::io::Error| Failure::io(format!("run {} shepherd", program.display()), cause);
+    let mut outer = Command::new(program)
+        .arg("shepherd")
+        .arg(held.dir.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(shepherd::append(&held.dir, "shepherd.log")?)
+        .spawn()
+        .map_err(|cause| failed(&cause))?;
+    let since = Instant::now();
+    loop {
+        match outer.try_wait().map_err(|cause| failed(&cause))? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => {
+                return Err(Failure::internal(format!(
+                    "{} shepherd ended: {status}",
+                    program.display()
+                )));
+            }
+            None if since.elapsed() > START_PATIENCE => {
+                let _ = outer.kill();
+                let _ = outer.wait();
+                return Err(Failure::timeout(format!("{} shepherd hangs", program.display())));
+            }
+            None => std::thread::sleep(LOOK_PAUSE.0),
+        }
+    }
+}
+
+/// Waits for the exit record, or for the proof that there will be none.
+fn watch(shared: &Shared, held: &Held) -> Result<Next> {
+    let mut telling = Telling::new();
+    let mut pause = LOOK_PAUSE.0;
+    while !shared.is_stopping() {
+        if held.is_dropped() {
+            return Ok(Next::Step);
+        }
+        telling.tell(shared, held);
+        if held.dir.phase() != Phase::Launched {
+            return Ok(Next::Step);
+        }
+        if let Some(_alive) = held.dir.try_lock()? {
+            // The record is written before the lock is released: look again.
+            return if held.dir.phase() == Phase::Launched {
+                lose(held)
+            } else {
+                Ok(Next::Step)
+            };
+        }
+        shared.pause(pause, &|| held.is_dropped());
+        pause = (pause * 2).min(LOOK_PAUSE.1);
+    }
+    Ok(Next::Stop)
+}
+
+/// Tells the head that a run has a shepherd, with patience.
+struct Telling {
+    is_told: bool,
+    backoff: Backoff,
+    next: Instant,
+}
+
+impl Telling {
+    fn new() -> Self {
+        Self {
+            is_told: false,
+            backoff: Backoff::new(),
+            next: Instant::now(),
+        }
+    }
+
+    fn tell(&mut self, shared: &Shared, held: &Held) {
+        if self.is_told || Instant::now() < self.next {
+            return;
+        }
+        let started = JobStarted { run: held.id() };
+        match shared.ask(move |control| control.call(&started)) {
+            Some(Ok(_)) => self.is_told = true,
+            Some(Err(failure)) => {
+                debug!(job = %held.id().job, %failure, "the head does not take the start of a run");
+                self.next = Instant::now() + self.backoff.next();
+            }
+            None => {}
+        }
+    }
+}
+
+/// The shepherd died without a record: nobody knows whether the job went well.
+fn lose(held: &Held) -> Result<Next> {
+    error!(job = %held.id().job, attempt = held.id().attempt, "the shepherd died: run lost");
+    sweep(held)?;
+    held.end(JobExit::Lost, Usage::default())
+}
+
+/// Ends the processes that a dead shepherd left behind.
+fn sweep(held: &Held) -> Result<()> {
+    let parent = held.dir.run_order()?.and_then(|order| order.cgroup);
+    let group = parent.and_then(|parent| Cgroup::make(&parent, &shepherd::cgroup_name(&held.dir), 0).ok());
+    let scratch = held.dir.scratch();
+    let since = Instant::now();
+    while since.elapsed() < SWEEP_PATIENCE {
+        if let Some(group) = &group {
+            group.kill();
+        }
+        let rest = tree::of_scratch(&scratch);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        for process in rest {
+            let _ = tree::send(process, Signal::KILL);
+        }
+        std::thread::sleep(LOOK_PAUSE.0);
+    }
+    error!(job = %held.id().job, "processes of a dead shepherd cannot be ended: look at this host");
+    Ok(())
+}
+
+fn store_outputs(shared: &Shared, held: &Held) -> Result<Next> {
+    let record = match held.dir.exit() {
+        Ok(Some(record)) => record,
+        Ok(None) => return Ok(Next::Step),
+        Err(failure) if failure.kind == ErrorKind::Corrupt => {
+            error!(job = %held.id().job, %failure, "exit record is damaged: run lost");
+            return held.end(JobExit::Lost, Usage::default());
+        }
+        Err(failure) => return Err(failure),
+    };
+    if !record.left_behind.is_empty() {
+        error!(job = %held.id().job, pids = ?record.left_behind, "processes cannot be ended: look at this host");
+    }
+    let mut exit = record.exit;
+    if exit == JobExit::Code(0) {
+        match store_all(shared, held) {
+            Some(Ok(())) => {}
+            Some(Err(failure)) => exit = JobExit::OutputFailed(failure),
+            None if held.is_dropped() => return Ok(Next::Step),
+            None if held.is_cancelled() => exit = JobExit::Cancelled,
+            None => return Ok(Next::Stop),
+        }
+    }
+    held.end(exit, record.usage)
+}
+
+/// Stores every output; `None` if the room stops or the job is cancelled.
+fn store_all(shared: &Shared, held: &Held) -> Option<Result<()>> {
+    let interrupted = || shared.is_stopping() || held.is_cancelled();
+    let (order, scratch, since) = (&held.order, held.dir.scratch(), Instant::now());
+    for output in &order.spec.outputs {
+        let stored = patiently(shared, held, since, STORE_PATIENCE, &mut || {
+            let from = (scratch.as_path(), output.name.as_str());
+            stage::store(from, (&order.outputs, &output.path), &order.owner, &interrupted)
+        })?;
+        if let Err(failure) = stored {
+            return Some(Err(failure.during(format_args!("store output {}", output.path))));
+        }
+    }
+    Some(Ok(()))
+}
+
+/// Tells the head how it ended until the head has it; only then is the run forgotten.
+fn report(shared: &Shared, held: &Held) -> Result<Next> {
+    let Some(ended) = held.dir.ended()? else {
+        return Ok(Next::Step);
+    };
+    match shared.ask(move |control| control.call(&ended)) {
+        Some(Ok(_)) => {
+            shared.store.remove(&held.dir)?;
+            Ok(Next::Gone)
+        }
+        Some(Err(failure)) => Err(failure.during("report the end")),
+        None => Ok(Next::Stop),
+    }
+}

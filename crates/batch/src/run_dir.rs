@@ -1,0 +1,435 @@
+//! One directory per run: what was ordered, how far it is, how it ended.
+//!
+//! ```text
+//! DIR/lock                     one room at a time
+//! DIR/runs/JOB.ATTEMPT/
+//!   order.json                 what the head ordered; nothing happens before it is durable
+//!   scratch/                   working directory of the job
+//!   run.json                   what the shepherd runs; there when all inputs are
+//!   alive                      locked as long as the shepherd lives
+//!   started.json               pid and start time of the shepherd; there before the job runs
+//!   stdout, stderr             of the job
+//!   cancel                     asks the shepherd to end the job
+//!   not_started.json           why the program could not be executed
+//!   exit.json                  how the job ended
+//!   ended.json                 what the head is told; there when the outputs are stored
+//!   shepherd.log               for a person, if a shepherd had trouble
+//! DIR/trash/                   runs that the head acknowledged, being deleted
+//! ```
+//!
+//! The files are the state: a room that starts finds each run where the one before left it ([`RunDir::phase`]).
+
+use crate::durable::{self, Lock};
+use base::{ErrorKind, Failure, JobId, Millis, Result, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+use tracing::{error, warn};
+use wire::control::{JobEnded, JobExit, JobOrder, JobRun, Usage};
+
+/// Longest end of an output of the job that is kept, in bytes.
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// The directory of all runs, held by one room.
+#[derive(Debug)]
+pub struct RunStore {
+    directory: PathBuf,
+    _lock: Lock,
+}
+
+/// The directory of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunDir {
+    path: PathBuf,
+    run: JobRun,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Inputs are to be fetched.
+    Ordered,
+    /// A shepherd is to be started, or is just starting.
+    Staged,
+    /// A shepherd ran or runs: its record decides.
+    Launched,
+    /// The job is over; outputs are to be stored.
+    Exited,
+    /// The head is to be told.
+    Ended,
+}
+
+/// What a shepherd runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunOrder {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// The whole environment.
+    pub environment: BTreeMap<String, String>,
+    /// Longest run.
+    pub wall: Millis,
+    /// From the polite to the final signal.
+    pub grace: Millis,
+    /// Bytes of memory; 0 for no limit.
+    pub memory_bytes: u64,
+    /// Where a control group may be made.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Who runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Started {
+    /// Process id of the shepherd.
+    pub pid: i32,
+    /// Its start time in clock ticks since boot: tells it from a later process of the same id.
+    pub start_ticks: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Whether a control group holds the memory limit for the whole tree.
+    pub holds_memory: bool,
+}
+
+/// How a job ended; the only thing that can say it went well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExitRecord {
+    /// How the process ended.
+    pub exit: JobExit,
+    /// What the tree used.
+    pub usage: Usage,
+    /// Limits that were asked for but could not be held.
+    pub not_enforced: Vec<String>,
+    /// Processes that even the final signal did not end.
+    pub left_behind: Vec<i32>,
+}
+
+impl RunStore {
+    /// Takes the directory, made if it is missing.
+    ///
+    /// Fails with [`ErrorKind::Busy`] if another room has it.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let failed = |cause: &io::Error| {
+            Failure::io(
+                format!("open the worker directory {}", directory.display()),
+                cause,
+            )
+        };
+        let lock = || -> io::Result<Option<Lock>> {
+            fs::create_dir_all(directory.join("runs"))?;
+            fs::create_dir_all(directory.join("trash"))?;
+            Lock::try_take(&directory.join("lock"))
+        };
+        let lock = lock().map_err(|cause| failed(&cause))?.ok_or_else(|| {
+            Failure::busy(format!(
+                "worker directory {} is in use by another process",
+                directory.display()
+            ))
+            .hint("stop the other daemon first")
+        })?;
+        // Shepherds change their directory: whatever we tell them must be absolute.
+        let directory = directory.canonicalize().map_err(|cause| failed(&cause))?;
+        let store = Self {
+            directory,
+            _lock: lock,
+        };
+        store.empty_trash();
+        Ok(store)
+    }
+
+    fn runs(&self) -> PathBuf {
+        self.directory.join("runs")
+    }
+
+    /// The directory of `run`, whether it is there or not.
+    #[must_use]
+    pub fn run(&self, run: JobRun) -> RunDir {
+        RunDir {
+            path: self.runs().join(format!("{}.{}", run.job, run.attempt)),
+            run,
+        }
+    }
+
+    /// All runs that were accepted and not acknowledged, with their orders.
+    ///
+    /// What cannot be read is left for a person and not named, so that the head counts it as lost.
+    pub fn all(&self) -> Result<Vec<(RunDir, JobOrder)>> {
+        let failed = |cause: io::Error| Failure::io(format!("list {}", self.runs().display()), &cause);
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.runs()).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let Some(run) = name.to_str().and_then(parse_run) else {
+                warn!(?name, "not a run directory: left alone");
+                continue;
+            };
+            let directory = self.run(run);
+            match directory.order() {
+                Ok(Some(order)) => found.push((directory, order)),
+                // The order was never accepted: the head sends it again.
+                Ok(None) => self.remove(&directory)?,
+                Err(failure) => {
+                    error!(job = %run.job, attempt = run.attempt, %failure, "run cannot be read: left alone");
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Makes the directory of an order; on return the order is durable.
+    pub fn accept(&self, order: &JobOrder) -> Result<RunDir> {
+        let directory = self.run(order.run);
+        let make = || -> io::Result<()> {
+            fs::create_dir_all(directory.scratch())?;
+            durable::sync_directory(&self.runs())
+        };
+        make().map_err(|cause| directory.failed("make the directory", &cause))?;
+        durable::write_json(&directory.file("order.json"), order)?;
+        Ok(directory)
+    }
+
+    /// Forgets a run. The rename makes it one step: a half-deleted directory would look like a lost run.
+    pub fn remove(&self, run: &RunDir) -> Result<()> {
+        let name = format!("{}.{}", run.run.job, run.run.attempt);
+        let trash = self.directory.join("trash").join(name);
+        let _ = fs::remove_dir_all(&trash);
+        let rename = || -> io::Result<()> {
+            match fs::rename(&run.path, &trash) {
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+                done => done?,
+            }
+            durable::sync_directory(&self.runs())
+        };
+        rename().map_err(|cause| run.failed("forget", &cause))?;
+        delete(&trash);
+        Ok(())
+    }
+
+    fn empty_trash(&self) {
+        let Ok(entries) = fs::read_dir(self.directory.join("trash")) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            delete(&entry.path());
+        }
+    }
+}
+
+/// Deletes a tree that a job may have made unwritable; what stays is tried again at the next start.
+fn delete(tree: &Path) {
+    match fs::remove_dir_all(tree) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+            warn!(tree = %tree.display(), %cause, "cannot delete an old run");
+        }
+        _ => {}
+    }
+}
+
+/// `JOB.ATTEMPT` in the one spelling that we give.
+fn parse_run(name: &str) -> Option<JobRun> {
+    let (job, attempt) = name.split_once('.')?;
+    let run = JobRun {
+        job: JobId(job.parse().ok()?),
+        attempt: attempt.parse().ok()?,
+    };
+    (format!("{}.{}", run.job, run.attempt) == name).then_some(run)
+}
+
+impl RunDir {
+    /// The directory at `path`, for a shepherd.
+    pub(crate) fn at(path: &Path) -> Result<Self> {
+        let run = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(parse_run);
+        let run =
+            run.ok_or_else(|| Failure::invalid(format!("{} is not a run directory", path.display())))?;
+        Ok(Self {
+            path: path.to_owned(),
+            run,
+        })
+    }
+
+    /// Which run.
+    #[must_use]
+    pub fn id(&self) -> JobRun {
+        self.run
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Working directory of the job.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.file("scratch")
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(crate) fn failed(&self, what: &str, cause: &io::Error) -> Failure {
+        let JobRun { job, attempt } = self.run;
+        Failure::io(format!("job {job} run {attempt}: {what}"), cause)
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        let has = |name| self.file(name).exists();
+        if has("ended.json") {
+            Phase::Ended
+        } else if has("exit.json") {
+            Phase::Exited
+        } else if has("started.json") {
+            Phase::Launched
+        } else if has("run.json") {
+            Phase::Staged
+        } else {
+            Phase::Ordered
+        }
+    }
+
+    /// What the head ordered.
+    pub fn order(&self) -> Result<Option<JobOrder>> {
+        durable::read_json(&self.file("order.json"))
+    }
+
+    /// What the shepherd runs.
+    pub fn run_order(&self) -> Result<Option<RunOrder>> {
+        durable::read_json(&self.file("run.json"))
+    }
+
+    /// Says that all inputs are there.
+    pub fn set_staged(&self, order: &RunOrder) -> Result<()> {
+        durable::write_json(&self.file("run.json"), order)
+    }
+
+    /// Who runs it.
+    pub fn started(&self) -> Result<Option<Started>> {
+        durable::read_json(&self.file("started.json"))
+    }
+
+    pub(crate) fn set_started(&self, started: &Started) -> Result<()> {
+        durable::write_json(&self.file("started.json"), started)
+    }
+
+    /// How the job ended.
+    pub fn exit(&self) -> Result<Option<ExitRecord>> {
+        durable::read_json(&self.file("exit.json"))
+    }
+
+    pub(crate) fn set_exit(&self, record: &ExitRecord) -> Result<()> {
+        durable::write_json(&self.file("exit.json"), record)
+    }
+
+    /// What the head is told.
+    pub fn ended(&self) -> Result<Option<JobEnded>> {
+        durable::read_json(&self.file("ended.json"))
+    }
+
+    /// Decides what the head is told.
+    pub fn set_ended(&self, ended: &JobEnded) -> Result<()> {
+        durable::write_json(&self.file("ended.json"), ended)
+    }
+
+    /// Why the program could not be executed.
+    pub(crate) fn not_started(&self) -> Result<Option<Failure>> {
+        durable::read_json(&self.file("not_started.json"))
+    }
+
+    pub(crate) fn set_not_started(&self, failure: &Failure) -> Result<()> {
+        durable::write_json(&self.file("not_started.json"), failure)
+    }
+
+    /// Asks for the end of the job; durable, so that a restart does not forget it.
+    pub fn cancel(&self) -> Result<()> {
+        let make = || -> io::Result<()> {
+            File::create(self.file("cancel"))?;
+            durable::sync_directory(&self.path)
+        };
+        make().map_err(|cause| self.failed("cancel", &cause))
+    }
+
+    /// Whether its end was asked for.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.file("cancel").exists()
+    }
+
+    /// Takes the lock that says "the shepherd lives"; `None` while somebody has it.
+    pub(crate) fn try_lock(&self) -> Result<Option<Lock>> {
+        Lock::try_take(&self.file("alive")).map_err(|cause| self.failed("look for the shepherd", &cause))
+    }
+
+    /// The end of `stdout` or `stderr`, at most [`TEXT_BYTES_MAX`] bytes; empty if there is none.
+    #[must_use]
+    pub fn tail(&self, name: &str) -> String {
+        let read = || -> io::Result<Vec<u8>> {
+            let file = File::open(self.file(name))?;
+            let size = file.metadata()?.len();
+            let mut bytes = vec![0; size.min(TEXT_BYTES_MAX as u64) as usize];
+            let start = size - bytes.len() as u64;
+            file.read_exact_at(&mut bytes, start)?;
+            Ok(bytes)
+        };
+        match read() {
+            Ok(bytes) => last_text(&bytes),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(cause) => format!("[{name} cannot be read: {cause}]"),
+        }
+    }
+}
+
+/// `bytes` as text of at most [`TEXT_BYTES_MAX`] bytes: what is no text grows when it is replaced.
+fn last_text(bytes: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(bytes).into_owned();
+    if text.len() > TEXT_BYTES_MAX {
+        let mut from = text.len() - TEXT_BYTES_MAX;
+        while !text.is_char_boundary(from) {
+            from += 1;
+        }
+        text.drain(..from);
+    }
+    text
+}
+
+/// Refuses a name that is not a plain file name: an input or output may not leave the scratch directory.
+pub fn check_name(name: &str) -> Result<()> {
+    let is_plain = !name.is_empty()
+        && name.len() <= base::limits::NAME_BYTES_MAX
+        && !matches!(name, "." | "..")
+        && !name.contains(['/', '\0']);
+    if is_plain {
+        return Ok(());
+    }
+    Err(Failure::new(
+        ErrorKind::Invalid,
+        format!("{name:?} is not a plain file name"),
+    ))
+}
+
+/// Fuzz body: no name leaves the directory it is meant for; texts stay short and valid.
+pub fn fuzz_names(data: &[u8]) {
+    if let Ok(name) = std::str::from_utf8(data) {
+        if check_name(name).is_ok() {
+            assert_eq!(
+                Path::new("/scratch").join(name).parent(),
+                Some(Path::new("/scratch"))
+            );
+        }
+        if let Some(run) = parse_run(name) {
+            assert_eq!(format!("{}.{}", run.job, run.attempt), name);
+        }
+    }
+    assert!(last_text(data).len() <= TEXT_BYTES_MAX);
+}

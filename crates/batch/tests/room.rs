@@ -1,0 +1,504 @@
+//! The worker against a head and a door of our own, with real shepherds and jobs.
+
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod support;
+
+use base::{Checksums, ErrorKind, JobId, Millis};
+use batch::{WorkerConfig, run_dir::Started, run_worker};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+use support::{SHEPHERD, door::Door, head::Head, is_alive, until};
+use wire::control::{
+    InputSource, JobEnded, JobExit, JobInput, JobOrder, JobOutput, JobRun, JobSpec, Resources,
+};
+
+const RUN: JobRun = JobRun {
+    job: JobId(7),
+    attempt: 1,
+};
+
+/// A room that can be stopped as a daemon is: its jobs go on.
+struct Room {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<base::Result<()>>>,
+}
+
+impl Room {
+    fn stop(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap().unwrap();
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Site {
+    head: Head,
+    door: Door,
+    root: tempfile::TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        Self {
+            head: Head::start(),
+            door: Door::open(),
+            root: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn config(&self) -> WorkerConfig {
+        WorkerConfig {
+            directory: self.root.path().join("worker"),
+            name: "w1".to_owned(),
+            cpus: 2,
+            memory_bytes: 1 << 30,
+            shepherd: PathBuf::from(SHEPHERD),
+            user: "batch".to_owned(),
+            facility: "http://facility".to_owned(),
+            cgroup: None,
+        }
+    }
+
+    fn room(&self) -> Room {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (config, control, told) = (self.config(), self.head.control(), Arc::clone(&stop));
+        let thread = thread::spawn(move || run_worker(config, control, told));
+        Room {
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn order(&self, script: &str) -> JobOrder {
+        JobOrder {
+            run: RUN,
+            owner: "ada".to_owned(),
+            spec: JobSpec {
+                name: "test".to_owned(),
+                command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+                resources: Resources {
+                    cpus: 3,
+                    memory_bytes: 0,
+                    wall: Millis::from_seconds(60),
+                },
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                archive: false,
+                environment: BTreeMap::new(),
+            },
+            inputs: Vec::new(),
+            outputs: self.door.root.clone(),
+        }
+    }
+
+    fn submit(&self, order: JobOrder) {
+        self.head.change(|state| state.orders.push(order));
+    }
+
+    fn run_dir(&self) -> PathBuf {
+        self.root.path().join("worker/runs/7.1")
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.run_dir().join("scratch")
+    }
+
+    fn until_in_scratch(&self, name: &str) -> String {
+        let file = self.scratch().join(name);
+        until(name, || {
+            fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n'))
+        })
+    }
+
+    fn shepherd(&self) -> Started {
+        let text = until("the shepherd", || {
+            fs::read(self.run_dir().join("started.json")).ok()
+        });
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    fn until_forgotten(&self) {
+        until("the end of the run directory", || {
+            (!self.run_dir().exists()).then_some(())
+        });
+    }
+
+    fn input(&self, order: &mut JobOrder, name: &str, content: &[u8]) {
+        let path = format!("/data/{name}");
+        self.door.put(&path, content);
+        order.spec.inputs.push(JobInput {
+            path: path.parse().unwrap(),
+            name: name.to_owned(),
+        });
+        order.inputs.push(InputSource {
+            url: format!("{}/{path}?bp.cap=secret", self.door.root),
+            size: content.len() as u64,
+            checksums: Checksums::of(content),
+        });
+    }
+}
+
+fn output(order: &mut JobOrder, name: &str, path: &str) {
+    order.spec.outputs.push(JobOutput {
+        name: name.to_owned(),
+        path: path.parse().unwrap(),
+    });
+}
+
+#[test]
+fn inputs_come_the_job_runs_outputs_go() {
+    let site = Site::new();
+    let room = site.room();
+    let big: Vec<u8> = (0..3_000_000u32).map(|i| (i >> 4) as u8).collect();
+    let mut order =
+        site.order("./tool big; echo $BP_JOB_ID.$BP_ATTEMPT $BP_CPUS $BP_FACILITY $COLOUR; echo oops >&2");
+    order.spec.environment = BTreeMap::from([
+        ("COLOUR".to_owned(), "blue".to_owned()),
+        ("BP_JOB_ID".to_owned(), "99".to_owned()),
+    ]);
+    site.input(&mut order, "big", &big);
+    site.input(
+        &mut order,
+        "tool",
+        b"#!/bin/sh\ntest \"$HOME\" = \"$BP_SCRATCH\" && cp \"$1\" copy\n",
+    );
+    output(&mut order, "copy", "/out/deep/copy");
+    site.submit(order);
+    let ended = site.head.ended(RUN);
+    assert_eq!(ended.exit, JobExit::Code(0), "{ended:?}");
+    assert_eq!(ended.text.stdout, "7.1 3 http://facility blue\n");
+    assert_eq!(ended.text.stderr, "oops\n");
+    assert!(ended.usage.wall.0 >= 0 && ended.usage.memory_bytes_max > 0);
+    let (content, owner) = site.door.get("/out/deep/copy").unwrap();
+    assert!(content == big);
+    assert_eq!(owner, "ada");
+    site.until_forgotten();
+    site.head.look(|state| {
+        assert_eq!(state.started, [RUN]);
+        assert_eq!(state.ended.len(), 1);
+        let registered = &state.registered[0];
+        assert_eq!((registered.worker.as_str(), registered.cpus), ("w1", 2));
+        assert!(registered.runs.is_empty() && !registered.not_enforced.is_empty());
+    });
+    room.stop();
+}
+
+#[test]
+fn a_job_goes_on_while_the_daemon_is_down_and_its_exit_code_is_recovered() {
+    let site = Site::new();
+    let room = site.room();
+    site.submit(site.order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; echo late; exit 42"));
+    site.until_in_scratch("ready");
+    site.head
+        .until("the start", |state| state.started.first().copied());
+    room.stop();
+    fs::write(site.scratch().join("go"), "").unwrap();
+    until("the exit record", || {
+        site.run_dir().join("exit.json").exists().then_some(())
+    });
+    assert!(site.head.look(|state| state.ended.is_empty()));
+    let room = site.room();
+    let ended = site.head.ended(RUN);
+    assert_eq!(ended.exit, JobExit::Code(42));
+    assert_eq!(ended.text.stdout, "late\n");
+    site.until_forgotten();
+    room.stop();
+}
+
+#[test]
+fn a_running_job_is_taken_up_by_the_next_daemon() {
+    let site = Site::new();
+    let room = site.room();
+    site.submit(site.order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 4"));
+    site.until_in_scratch("ready");
+    room.stop();
+    let room = site.room();
+    site.head.until("the second registration", |state| {
+        state
+            .registered
+            .get(1)
+            .filter(|call| call.runs == [RUN])
+            .map(|_| ())
+    });
+    fs::write(site.scratch().join("go"), "").unwrap();
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Code(4));
+    room.stop();
+}
+
+#[test]
+fn a_run_whose_shepherd_is_killed_is_lost_and_leaves_no_process() {
+    let site = Site::new();
+    let room = site.room();
+    site.submit(site.order("setsid sh -c 'echo $$ > pid; sleep 1000' & wait"));
+    let pid: i32 = site.until_in_scratch("pid").trim().parse().unwrap();
+    support::send(site.shepherd().pid, "KILL");
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Lost);
+    assert!(!is_alive(pid));
+    room.stop();
+}
+
+#[test]
+fn a_shepherd_killed_while_the_daemon_is_down_is_lost_too() {
+    let site = Site::new();
+    let room = site.room();
+    site.submit(site.order("echo > ready; exec sleep 1000"));
+    site.until_in_scratch("ready");
+    let shepherd = site.shepherd().pid;
+    room.stop();
+    support::send(shepherd, "KILL");
+    until("the end of the shepherd", || (!is_alive(shepherd)).then_some(()));
+    let room = site.room();
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Lost);
+    room.stop();
+}
+
+#[test]
+fn a_cancelled_job_is_ended_and_reported_as_cancelled() {
+    let site = Site::new();
+    let room = site.room();
+    site.submit(site.order("echo $$ > pid; exec sleep 1000"));
+    let pid: i32 = site.until_in_scratch("pid").trim().parse().unwrap();
+    site.head.change(|state| state.kills.push(RUN));
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Cancelled);
+    assert!(!is_alive(pid));
+    // Of a run that is not here the end is reported as well: the head must not wait for ever.
+    let other = JobRun {
+        job: JobId(8),
+        attempt: 2,
+    };
+    site.head.change(|state| state.kills.push(other));
+    assert_eq!(site.head.ended(other).exit, JobExit::Cancelled);
+    room.stop();
+}
+
+#[test]
+fn a_job_can_be_cancelled_while_its_inputs_are_awaited() {
+    let site = Site::new();
+    let room = site.room();
+    let mut order = site.order("true");
+    site.input(&mut order, "in", b"content");
+    site.door.set_away(true);
+    site.submit(order);
+    until("a try", || (site.door.refused() > 0).then_some(()));
+    site.head.change(|state| state.kills.push(RUN));
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Cancelled);
+    room.stop();
+}
+
+#[test]
+fn what_the_head_gave_up_is_ended_and_forgotten_without_a_word() {
+    let site = Site::new();
+    let room = site.room();
+    site.submit(site.order("echo $$ > pid; exec sleep 1000"));
+    let pid: i32 = site.until_in_scratch("pid").trim().parse().unwrap();
+    room.stop();
+    site.head.change(|state| state.drops.push(RUN));
+    let room = site.room();
+    site.until_forgotten();
+    until("the end of the job", || (!is_alive(pid)).then_some(()));
+    room.stop();
+    assert!(site.head.look(|state| state.ended.is_empty()));
+}
+
+#[test]
+fn a_report_waits_for_the_head_even_across_restarts() {
+    let site = Site::new();
+    let room = site.room();
+    site.submit(site.order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 6"));
+    site.until_in_scratch("ready");
+    site.head
+        .until("the start", |state| state.started.first().copied());
+    site.head.change(|state| state.is_down = true);
+    fs::write(site.scratch().join("go"), "").unwrap();
+    until("the report", || {
+        site.run_dir().join("ended.json").exists().then_some(())
+    });
+    site.head
+        .until("a try", |state| (state.refused_calls > 1).then_some(()));
+    room.stop();
+    let room = site.room();
+    let refused = site.head.look(|state| state.refused_calls);
+    site.head.until("another try", |state| {
+        (state.refused_calls > refused).then_some(())
+    });
+    assert!(site.run_dir().exists());
+    site.head.change(|state| state.is_down = false);
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Code(6));
+    site.until_forgotten();
+    room.stop();
+}
+
+#[test]
+fn a_disk_server_that_is_away_for_a_moment_costs_no_job() {
+    let site = Site::new();
+    let room = site.room();
+    let mut order = site.order("cp in out");
+    site.input(&mut order, "in", b"content");
+    output(&mut order, "out", "/out/copy");
+    site.door.set_away(true);
+    site.submit(order);
+    until("a try", || (site.door.refused() > 0).then_some(()));
+    site.door.set_away(false);
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Code(0));
+    assert_eq!(site.door.get("/out/copy").unwrap().0, b"content");
+    room.stop();
+}
+
+#[test]
+fn wrong_bytes_never_reach_a_job() {
+    let site = Site::new();
+    let room = site.room();
+    let mut order = site.order("echo ran");
+    site.input(&mut order, "in", b"content");
+    site.door.put("/data/in", b"CONTENT");
+    site.submit(order);
+    let ended = site.head.ended(RUN);
+    let JobExit::NotStarted(failure) = &ended.exit else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(failure.kind, ErrorKind::Corrupt);
+    assert!(
+        failure.what.contains("/data/in") && !failure.what.contains("secret"),
+        "{failure}"
+    );
+    assert_eq!(ended.text.stdout, "");
+    room.stop();
+}
+
+#[test]
+fn an_output_that_is_missing_or_refused_fails_the_run_but_a_bad_exit_stores_nothing() {
+    let site = Site::new();
+    let room = site.room();
+    let end_of = |job: u64, script: &str, name: &str, path: &str| -> JobEnded {
+        let mut order = site.order(script);
+        order.run.job = JobId(job);
+        output(&mut order, name, path);
+        let run = order.run;
+        site.submit(order);
+        site.head.ended(run)
+    };
+    let kind_of = |ended: JobEnded| match ended.exit {
+        JobExit::OutputFailed(failure) => failure.kind,
+        exit => panic!("{exit:?}"),
+    };
+    assert_eq!(kind_of(end_of(1, "true", "out", "/out/a")), ErrorKind::NotFound);
+    assert_eq!(
+        kind_of(end_of(2, "echo x > out", "out", "/forbidden/a")),
+        ErrorKind::Permission
+    );
+    assert_eq!(
+        kind_of(end_of(3, "ln -s /etc/passwd out", "out", "/out/b")),
+        ErrorKind::Permission
+    );
+    assert_eq!(
+        end_of(4, "echo x > out; exit 1", "out", "/out/c").exit,
+        JobExit::Code(1)
+    );
+    assert!(site.door.get("/out/b").is_none() && site.door.get("/out/c").is_none());
+    room.stop();
+}
+
+#[test]
+fn names_that_leave_the_scratch_directory_are_refused() {
+    let site = Site::new();
+    let room = site.room();
+    for (job, name) in ["../evil", "a/b", "..", ".", "", "/etc/passwd"]
+        .into_iter()
+        .enumerate()
+    {
+        for is_input in [true, false] {
+            let mut order = site.order("echo ran");
+            order.run.job = JobId(100 + 2 * job as u64 + u64::from(is_input));
+            if is_input {
+                site.input(&mut order, "in", b"content");
+                order.spec.inputs[0].name = name.to_owned();
+            } else {
+                output(&mut order, name, "/out/x");
+            }
+            let run = order.run;
+            site.submit(order);
+            let exit = site.head.ended(run).exit;
+            assert!(
+                matches!(&exit, JobExit::NotStarted(failure) if failure.kind == ErrorKind::Invalid),
+                "{exit:?}"
+            );
+        }
+    }
+    room.stop();
+}
+
+#[test]
+fn a_missing_shepherd_is_reported_not_waited_for() {
+    let site = Site::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    let config = WorkerConfig {
+        shepherd: PathBuf::from("/no/such/shepherd"),
+        ..site.config()
+    };
+    let (control, told) = (site.head.control(), Arc::clone(&stop));
+    let room = Room {
+        stop,
+        thread: Some(thread::spawn(move || run_worker(config, control, told))),
+    };
+    site.submit(site.order("true"));
+    let exit = site.head.ended(RUN).exit;
+    assert!(
+        matches!(&exit, JobExit::NotStarted(failure) if failure.what.contains("/no/such/shepherd")),
+        "{exit:?}"
+    );
+    room.stop();
+}
+
+#[test]
+fn two_rooms_never_share_a_directory() {
+    let site = Site::new();
+    let room = site.room();
+    site.head.until("the registration", |state| {
+        (!state.registered.is_empty()).then_some(())
+    });
+    let second = run_worker(site.config(), site.head.control(), Arc::default());
+    assert_eq!(second.unwrap_err().kind, ErrorKind::Busy);
+    room.stop();
+}
+
+#[test]
+fn many_short_jobs_all_come_back() {
+    let site = Site::new();
+    let room = site.room();
+    let runs: Vec<JobRun> = (0..40)
+        .map(|job| JobRun {
+            job: JobId(1000 + job),
+            attempt: 1,
+        })
+        .collect();
+    for (code, run) in runs.iter().enumerate() {
+        let mut order = site.order(&format!("exit {code}"));
+        order.run = *run;
+        site.submit(order);
+    }
+    for (code, run) in runs.iter().enumerate() {
+        assert_eq!(site.head.ended(*run).exit, JobExit::Code(code as i32));
+    }
+    until("the end of all run directories", || {
+        (fs::read_dir(site.root.path().join("worker/runs"))
+            .unwrap()
+            .count()
+            == 0)
+            .then_some(())
+    });
+    room.stop();
+}
