@@ -211,10 +211,11 @@ impl Connection {
                 Incoming::Answer {
                     stream: whose,
                     answer,
-                } if whose == stream => match self.settle(answer)? {
-                    Some(collected) => return Ok(collected),
-                    None => continue,
-                },
+                } if whose == stream => {
+                    if let Some(collected) = self.settle(answer)? {
+                        return Ok(collected);
+                    }
+                }
                 _ => return Err(self.broken("an answer to nothing that was asked")),
             }
         }

@@ -11,8 +11,8 @@ use std::{
 use wire::xrd::{
     Answer, AnswerCode, AnswerHeader, ErrorCode, FileHandle, HANDSHAKE, Login, Mkdir, Open, OpenAnswer,
     OpenFlags, Page, Pgread, Pgwrite, Protocol, ProtocolAnswer, Read as ReadRequest, Request, RequestHeader,
-    ServerFlags, Status, StatusKind, StreamId, Target, VectorElement, Writev, decode_in_place,
-    encode_pages, parse_bad_pages,
+    ServerFlags, Status, StatusKind, StreamId, Target, VectorElement, Writev, decode_in_place, encode_pages,
+    parse_bad_pages,
 };
 
 /// A client that sends whatever it is told.
