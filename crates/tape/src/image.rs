@@ -275,10 +275,13 @@ impl Image {
     }
 
     fn room(&self) -> Written {
-        let warning = self
-            .options
-            .capacity_bytes
-            .saturating_sub(self.options.early_warning_bytes);
+        let DriveOptions {
+            capacity_bytes,
+            early_warning_bytes,
+            ..
+        } = self.options;
+        // A small cartridge must not be all warning.
+        let warning = capacity_bytes - early_warning_bytes.min(capacity_bytes / 2);
         if self.end() > warning {
             Written::EarlyWarning
         } else {

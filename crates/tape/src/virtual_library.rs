@@ -115,13 +115,11 @@ impl VirtualLibrary {
         self.options
     }
 
-    /// How many drives there are.
-    pub fn drives(&self) -> Result<u16> {
-        let places = self.places()?;
-        Ok(places
-            .iter()
-            .filter(|place| place.kind == ElementKind::Drive)
-            .count() as u16)
+    /// Numbers of its drives, from 0.
+    pub fn drive_numbers(&self) -> Result<Vec<u16>> {
+        let places = self.places()?.into_iter();
+        let drives = places.filter(|place| place.kind == ElementKind::Drive);
+        Ok(drives.map(|place| place.address.0 - DRIVE_FIRST).collect())
     }
 
     /// Opens drive `number`, counted from 0.

@@ -30,7 +30,7 @@ fn the_state_is_what_lies_on_disk() {
     assert_eq!(where_is(&mut again, "BP0001"), "drive/1");
     assert_eq!(where_is(&mut again, "BP0002"), "slot/0002");
     assert_eq!(again.inventory().unwrap(), first.inventory().unwrap());
-    assert_eq!(again.drives().unwrap(), 2);
+    assert_eq!(again.drive_numbers().unwrap(), [0, 1]);
     let kinds: Vec<_> = again
         .inventory()
         .unwrap()
@@ -51,7 +51,7 @@ fn creating_again_completes_and_loses_nothing() {
     fs::write(dir.path().join("lib/drive/0/BP0001.aws"), b"data").unwrap();
     let volumes = [vid("BP0001"), vid("BP0003"), vid("BP0002")];
     let mut more = VirtualLibrary::create(dir.path().join("lib"), 1, 4, &volumes).unwrap();
-    assert_eq!(more.drives().unwrap(), 2);
+    assert_eq!(more.drive_numbers().unwrap(), [0, 1]);
     assert_eq!(where_is(&mut more, "BP0001"), "drive/0");
     assert_eq!(where_is(&mut more, "BP0003"), "slot/0001");
     assert_eq!(

@@ -150,17 +150,12 @@ impl Watchdog {
 pub struct WatchedDrive {
     drive: Box<dyn TapeDrive>,
     watchdog: Watchdog,
-    now: fn() -> Instant,
 }
 
 impl WatchedDrive {
     /// Puts `watchdog` on `drive`.
     pub fn new(drive: Box<dyn TapeDrive>, watchdog: Watchdog) -> Self {
-        Self {
-            drive,
-            watchdog,
-            now: Instant::now,
-        }
+        Self { drive, watchdog }
     }
 
     fn watched<T>(
@@ -168,7 +163,7 @@ impl WatchedDrive {
         operation: Operation,
         call: impl FnOnce(&mut dyn TapeDrive) -> Result<T>,
     ) -> Result<T> {
-        self.watchdog.begin(operation, (self.now)());
+        self.watchdog.begin(operation, Instant::now());
         let answer = call(self.drive.as_mut());
         self.watchdog.end();
         answer

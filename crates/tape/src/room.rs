@@ -1,0 +1,348 @@
+//! The tape server: a thread for each drive, and one that watches them.
+//!
+//! A drive's thread registers the drive, asks the head what to do, does it, and asks again. The supervisor tells the
+//! head every second how far each session is, and the operator when a drive hangs. No state outlives a thread: what
+//! is loaded where, the library knows; what is to be done, the head.
+
+use crate::activity::{Activity, Stop};
+use crate::changer::Changer;
+use crate::copier::{Disk, XrdDisk};
+use crate::drive::TapeDrive;
+use crate::loading::{self, Robot};
+use crate::session::{self, Bay, Head, LabelStyle};
+use crate::virtual_library::VirtualLibrary;
+use crate::watchdog::{Alarm, Deadlines, Watchdog, WatchedDrive};
+use base::{Failure, Millis, Result, Vid};
+use client::Control;
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use tracing::{debug, error, info, warn};
+use wire::control::{Cartridge, DriveContent, NextTapeSession, RegisterLibrary, TapePhase};
+
+/// How often the supervisor looks.
+const TICK: Duration = Duration::from_secs(1);
+/// First and longest wait after the head or the library could not be asked.
+const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+
+/// How the room works.
+#[derive(Debug, Clone)]
+pub struct RoomConfig {
+    /// What goes into the labels.
+    pub labels: LabelStyle,
+    /// Bytes that each cartridge of the library can hold.
+    pub cartridge_bytes: u64,
+    /// How long one question for work may wait for an answer; also how long stopping an idle drive takes.
+    pub poll: Millis,
+    /// How long a drive without work keeps its volume: others may want it, and it wears.
+    pub idle_unload: Duration,
+    /// How long a drive may take.
+    pub deadlines: Deadlines,
+}
+
+impl RoomConfig {
+    /// The usual times.
+    #[must_use]
+    pub fn new(labels: LabelStyle, cartridge_bytes: u64) -> Self {
+        Self {
+            labels,
+            cartridge_bytes,
+            poll: Millis::from_seconds(5),
+            idle_unload: Duration::from_secs(120),
+            deadlines: Deadlines::default(),
+        }
+    }
+}
+
+/// A running tape server. Dropping it tells the threads to stop without waiting for them.
+pub struct TapeRoom {
+    stop: Stop,
+    /// Closed when the last thread has ended.
+    ended: Receiver<()>,
+}
+
+impl TapeRoom {
+    /// Starts a room for a virtual library, with all of its drives.
+    pub fn start_virtual(library: &VirtualLibrary, labels: LabelStyle, control: Control) -> Result<Self> {
+        let numbers = library.drive_numbers()?;
+        let drives: Result<Vec<_>> = numbers
+            .into_iter()
+            .map(|number| Ok(Box::new(library.drive(number)?) as Box<dyn TapeDrive>))
+            .collect();
+        let config = RoomConfig::new(labels, library.options().capacity_bytes);
+        Self::start(
+            config,
+            drives?,
+            Box::new(library.clone()),
+            control,
+            XrdDisk::default(),
+        )
+    }
+
+    /// Starts the threads.
+    pub fn start<H: Head, D: Disk>(
+        config: RoomConfig,
+        drives: Vec<Box<dyn TapeDrive>>,
+        changer: Box<dyn Changer>,
+        head: H,
+        disk: D,
+    ) -> Result<Self> {
+        let (robot, head, disk) = (Robot::new(changer), Arc::new(head), Arc::new(disk));
+        // Dropped if a thread cannot be started, and then tells those that run.
+        let (ending, ended) = channel();
+        let room = Self {
+            stop: Stop::default(),
+            ended,
+        };
+        let (exit, exits) = channel();
+        let mut watched = Vec::new();
+        let is_library_known = Arc::new(Mutex::new(false));
+        let names: Vec<_> = drives.iter().map(|drive| drive.name().to_owned()).collect();
+        for drive in drives {
+            let (watchdog, activity) = (Watchdog::new(config.deadlines), Activity::default());
+            let name = drive.name().to_owned();
+            watched.push(Watched {
+                name: name.clone(),
+                watchdog: watchdog.clone(),
+                activity: activity.clone(),
+            });
+            let bay = Bay {
+                drive: WatchedDrive::new(drive, watchdog.clone()),
+                watchdog,
+                robot: robot.clone(),
+                head: Arc::clone(&head),
+                disk: Arc::clone(&disk),
+                style: config.labels.clone(),
+                activity,
+                stop: room.stop.clone(),
+            };
+            let thread = DriveThread {
+                bay,
+                config: config.clone(),
+                registered: None,
+                idle_since: Instant::now(),
+                drives: names.clone(),
+                is_library_known: Arc::clone(&is_library_known),
+            };
+            let exit = Exit {
+                drive: name.clone(),
+                exit: exit.clone(),
+            };
+            start_thread(format!("tape-{name}"), move || {
+                let _exit = exit;
+                thread.run();
+            })?;
+        }
+        let supervisor = Supervisor {
+            watched,
+            head,
+            stop: room.stop.clone(),
+            exits,
+        };
+        start_thread("tape-supervisor".to_owned(), move || {
+            let _ending: Sender<()> = ending;
+            supervisor.run();
+        })?;
+        Ok(room)
+    }
+
+    /// Tells the threads to stop and waits until they have; `Timeout` if they have not within `deadline`.
+    ///
+    /// A session ends at the next block; its unfinished requests go back to the queue. Media stay in the drives.
+    pub fn stop(self, deadline: Duration) -> Result<()> {
+        self.stop.set();
+        match self.ended.recv_timeout(deadline) {
+            Err(RecvTimeoutError::Timeout) => {
+                Err(Failure::timeout("a tape drive is still working at shutdown")
+                    .hint("what it had not flushed will be repeated"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for TapeRoom {
+    fn drop(&mut self) {
+        self.stop.set();
+    }
+}
+
+fn start_thread(name: String, body: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = thread::Builder::new().name(name.clone()).spawn(body);
+    started
+        .map(|_| ())
+        .map_err(|cause| Failure::io(format!("start thread {name}"), &cause))
+}
+
+/// Tells the supervisor that a drive's thread has ended, however that came.
+struct Exit {
+    drive: String,
+    exit: Sender<String>,
+}
+
+impl Drop for Exit {
+    fn drop(&mut self) {
+        // The supervisor outlives the drives; if it does not, nobody needs to know.
+        let _ = self.exit.send(std::mem::take(&mut self.drive));
+    }
+}
+
+/// The life of one drive.
+struct DriveThread<H, D> {
+    bay: Bay<H, D>,
+    config: RoomConfig,
+    /// The cartridges that the head was told of; `None` if it must be told.
+    registered: Option<BTreeSet<Vid>>,
+    idle_since: Instant,
+    /// Names of all drives of the room.
+    drives: Vec<String>,
+    /// Whether all of them were registered once. Held during that call; the robot's lock is taken under it.
+    is_library_known: Arc<Mutex<bool>>,
+}
+
+impl<H: Head, D: Disk> DriveThread<H, D> {
+    fn run(mut self) {
+        let mut wait = RETRY_WAIT.0;
+        while !self.bay.stop.is_set() {
+            match self.turn() {
+                Ok(()) => wait = RETRY_WAIT.0,
+                Err(failure) => {
+                    self.registered = None;
+                    if wait == RETRY_WAIT.0 {
+                        warn!(drive = self.bay.drive.name(), cause = %failure, "drive has no orders");
+                    }
+                    self.bay.stop.wait(wait);
+                    wait = (wait * 2).min(RETRY_WAIT.1);
+                }
+            }
+        }
+    }
+
+    /// Asks once for work, and does it.
+    fn turn(&mut self) -> Result<()> {
+        let drive = self.bay.drive.name().to_owned();
+        let (inventory, here) = self.bay.robot.look(&drive)?;
+        let cartridges: BTreeSet<Vid> = inventory.into_iter().filter_map(|element| element.vid).collect();
+        if self.registered.as_ref() != Some(&cartridges) {
+            self.register(&drive, &cartridges)?;
+            self.registered = Some(cartridges);
+        }
+        let loaded = here.vid;
+        let has_medium = loaded.is_some();
+        let orders = self
+            .bay
+            .head
+            .call(&NextTapeSession { drive, loaded }, self.config.poll)?;
+        if let Some(orders) = orders.session {
+            session::run(&mut self.bay, &orders);
+            self.idle_since = Instant::now();
+        } else if has_medium && self.idle_since.elapsed() >= self.config.idle_unload {
+            let Bay {
+                robot,
+                drive,
+                watchdog,
+                ..
+            } = &mut self.bay;
+            loading::put_away(robot, drive, watchdog)?;
+        }
+        Ok(())
+    }
+
+    /// Registers all drives the first time, before any of them has asked for work, so that none is sent for a volume
+    /// that lies in another; later only this one, for a drive that is in a session would lose it.
+    fn register(&self, drive: &str, cartridges: &BTreeSet<Vid>) -> Result<()> {
+        let mut is_known = self
+            .is_library_known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let drives: &[String] = if *is_known {
+            &[drive.to_owned()]
+        } else {
+            &self.drives
+        };
+        let content = |drive: &String| {
+            let (_, here) = self.bay.robot.look(drive)?;
+            Ok(DriveContent {
+                drive: drive.clone(),
+                loaded: here.vid,
+            })
+        };
+        let drives = drives.iter().map(content).collect::<Result<Vec<_>>>()?;
+        let capacity_bytes = self.config.cartridge_bytes;
+        let cartridge = |vid: &Vid| Cartridge {
+            vid: vid.clone(),
+            capacity_bytes,
+        };
+        let library = self.bay.robot.library();
+        info!(%library, drives = drives.len(), cartridges = cartridges.len(), "library registers");
+        let register = RegisterLibrary {
+            library,
+            drives,
+            cartridges: cartridges.iter().map(cartridge).collect(),
+        };
+        self.bay.head.call(&register, Millis(0))?;
+        *is_known = true;
+        Ok(())
+    }
+}
+
+/// A drive as the supervisor sees it.
+struct Watched {
+    name: String,
+    watchdog: Watchdog,
+    activity: Activity,
+}
+
+struct Supervisor<H> {
+    watched: Vec<Watched>,
+    head: Arc<H>,
+    stop: Stop,
+    exits: Receiver<String>,
+}
+
+impl<H: Head> Supervisor<H> {
+    fn run(mut self) {
+        while !self.watched.is_empty() {
+            match self.exits.recv_timeout(TICK) {
+                Ok(name) => {
+                    self.watched.retain(|drive| drive.name != name);
+                    if !self.stop.is_set() {
+                        error!(drive = %name, "the thread of a tape drive ended by itself; restart the tape server");
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => self.watched.iter().for_each(|drive| self.look_at(drive)),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn look_at(&self, drive: &Watched) {
+        match drive.watchdog.check(Instant::now()) {
+            Some(Alarm::Stuck { operation, since }) => {
+                let seconds = since.as_secs();
+                error!(drive = %drive.name, %operation, seconds, "tape drive hangs; look at it and restart the tape server");
+            }
+            Some(Alarm::Recovered) => warn!(drive = %drive.name, "tape drive goes on"),
+            None => {}
+        }
+        let Some(mut progress) = drive.activity.now() else {
+            return;
+        };
+        if drive.watchdog.is_stuck() {
+            progress.phase = TapePhase::Stuck;
+        }
+        if let Err(failure) = self.head.call(&progress, Millis(0)) {
+            debug!(drive = %drive.name, cause = %failure, "progress not reported");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "room_tests.rs"]
+mod tests;

@@ -1,0 +1,440 @@
+//! One tape session: a volume, a drive, and what to do with it, as a state machine.
+//!
+//! ```text
+//! Load ─► CheckLabel ─► SeekEnd ─► Archive(0) ─► Archive(1) ─► … ─► Flush ─► Done
+//!   │          └──────► Recall(0) ─► Recall(1) ─► … ─► Done         │  ▲
+//!   └─► Label ─► Done                                 Archive(i) ◄──┘──┘
+//! ```
+//!
+//! A file that fails for its own or the disk's reasons is reported, and the session goes on. A fault of the volume or
+//! the drive ends it. Copies are reported after a flush and never before, recalled files after the disk server has
+//! committed them.
+
+use crate::activity::{Activity, Stop};
+use crate::copier::{self, Disk};
+use crate::drive::TapeDrive;
+use crate::fault::Fault;
+use crate::label_io::{self, Relabel, Style, TapeFile};
+use crate::loading::{self, Robot};
+use crate::watchdog::{Watchdog, WatchedDrive};
+use base::{ErrorKind, Failure, Millis, RequestId, Result, limits::TAPE_FLUSH_BYTES};
+use client::Control;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tracing::{info, warn};
+use wire::control::{
+    AppendPoint, ArchiveFile, ArchivedCopy, Blame, Call, EndTapeSession, FileRecalled, FilesArchived,
+    RecallFile, RequestFailed, TapePhase, TapeSession, TapeWork,
+};
+use wire::label::LabelDate;
+
+/// Files written between flushes: what CTA does.
+const FLUSH_FILES: usize = 200;
+/// Faults of disk servers in a row after which a session gives up: they may all be gone.
+const SYSTEM_FAULTS_MAX: u32 = 3;
+/// How long a report is repeated while the head cannot be reached. What is not reported is done again.
+const REPORT_DEADLINE: Duration = Duration::from_secs(300);
+/// Longest wait between two tries of a report.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// The head, as the tape room sees it.
+pub trait Head: Send + Sync + 'static {
+    /// Makes a call; a pending reply may be held back for `wait`.
+    fn call<C: Call>(&self, call: &C, wait: Millis) -> Result<C::Reply>;
+}
+
+impl Head for Control {
+    fn call<C: Call>(&self, call: &C, wait: Millis) -> Result<C::Reply> {
+        self.call_waiting(call, wait)
+    }
+}
+
+/// What goes into the labels, and how files are blocked.
+#[derive(Debug, Clone)]
+pub struct LabelStyle {
+    /// Site.
+    pub site: String,
+    /// Host.
+    pub host: String,
+    /// Bytes of a data block.
+    pub block_bytes: u32,
+    /// Tells the day.
+    pub today: fn() -> LabelDate,
+}
+
+/// A drive and all that its sessions need.
+pub(crate) struct Bay<H, D> {
+    pub(crate) drive: WatchedDrive,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) robot: Robot,
+    pub(crate) head: Arc<H>,
+    pub(crate) disk: Arc<D>,
+    pub(crate) style: LabelStyle,
+    pub(crate) activity: Activity,
+    pub(crate) stop: Stop,
+}
+
+/// What a session does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Load,
+    Label,
+    CheckLabel,
+    SeekEnd,
+    Archive(usize),
+    /// Flush and report, then go on with this file.
+    Flush(usize),
+    Recall(usize),
+    Done,
+}
+
+struct Session<'a, H, D> {
+    bay: &'a mut Bay<H, D>,
+    orders: &'a TapeSession,
+    loads: u32,
+    /// Where the next file goes.
+    end: AppendPoint,
+    /// Written, not flushed.
+    pending: Vec<ArchivedCopy>,
+    pending_bytes: u64,
+    /// Something that the catalogue does not know may lie behind `end`.
+    is_dirty: bool,
+    is_nearly_full: bool,
+    system_faults: u32,
+}
+
+/// Runs a session to its end and reports that.
+pub(crate) fn run<H: Head, D: Disk>(bay: &mut Bay<H, D>, orders: &TapeSession) {
+    bay.activity.begin(orders.id);
+    let end = match &orders.work {
+        TapeWork::Archive { append, .. } => *append,
+        _ => AppendPoint {
+            fseq: 1,
+            block: label_io::FIRST_FILE_BLOCK,
+            may_have_leftover: true,
+        },
+    };
+    let mut session = Session {
+        bay,
+        orders,
+        loads: 0,
+        end,
+        pending: Vec::new(),
+        pending_bytes: 0,
+        is_dirty: matches!(&orders.work, TapeWork::Archive { append, .. } if append.may_have_leftover),
+        is_nearly_full: false,
+        system_faults: 0,
+    };
+    let trouble = session.run();
+    let (drive, vid) = (session.bay.drive.name(), &orders.vid);
+    match &trouble {
+        None => info!(session = %orders.id, %drive, %vid, "tape session done"),
+        Some(fault) => {
+            warn!(session = %orders.id, %drive, %vid, blame = ?fault.blame, cause = %fault, "tape session ended early");
+        }
+    }
+    let trouble = trouble.map(|fault| (fault.blame, fault.failure));
+    let over = EndTapeSession {
+        session: orders.id,
+        loads: session.loads,
+        trouble,
+    };
+    if let Err(failure) = session.bay.report(&over) {
+        // The head notices when the drive asks for the next one.
+        warn!(session = %orders.id, cause = %failure, "the end of a tape session could not be reported");
+    }
+    session.bay.activity.end();
+}
+
+impl<H: Head, D: Disk> Session<'_, H, D> {
+    /// Goes from step to step; returns what ended it early.
+    fn run(&mut self) -> Option<Fault> {
+        let mut step = Step::Load;
+        let fault = loop {
+            match self.take(step) {
+                Ok(Step::Done) => break None,
+                Ok(next) => step = next,
+                Err(fault) => break Some(fault),
+            }
+        };
+        match fault {
+            None => self.close_end().err(),
+            Some(fault) => {
+                self.save_pending();
+                Some(fault)
+            }
+        }
+    }
+
+    fn take(&mut self, step: Step) -> Result<Step, Fault> {
+        match step {
+            Step::Load => self.load(),
+            Step::Label => self.label(),
+            Step::CheckLabel => self.check_label(),
+            Step::SeekEnd => self.seek_end(),
+            Step::Archive(index) => self.archive(index),
+            Step::Flush(index) => self.flush(index),
+            Step::Recall(index) => self.recall(index),
+            Step::Done => Ok(Step::Done),
+        }
+    }
+
+    fn load(&mut self) -> Result<Step, Fault> {
+        let Bay {
+            robot,
+            drive,
+            watchdog,
+            ..
+        } = &mut *self.bay;
+        self.loads = loading::load(robot, drive, watchdog, &self.orders.vid)?;
+        Ok(match self.orders.work {
+            TapeWork::Label => Step::Label,
+            _ => Step::CheckLabel,
+        })
+    }
+
+    fn label(&mut self) -> Result<Step, Fault> {
+        self.bay.activity.phase(TapePhase::Transferring);
+        let today = (self.bay.style.today)();
+        label_io::label_volume(&mut self.bay.drive, &self.orders.vid, Relabel::Refuse, today)?;
+        Ok(Step::Done)
+    }
+
+    fn check_label(&mut self) -> Result<Step, Fault> {
+        self.bay.activity.phase(TapePhase::CheckingLabel);
+        label_io::check_label(&mut self.bay.drive, &self.orders.vid)?;
+        Ok(match self.orders.work {
+            TapeWork::Recall { .. } => Step::Recall(0),
+            _ => Step::SeekEnd,
+        })
+    }
+
+    fn seek_end(&mut self) -> Result<Step, Fault> {
+        self.bay.activity.phase(TapePhase::Locating);
+        label_io::seek_append(&mut self.bay.drive, &self.orders.vid, self.end)?;
+        Ok(Step::Archive(0))
+    }
+
+    fn archive(&mut self, index: usize) -> Result<Step, Fault> {
+        let orders = self.orders;
+        let TapeWork::Archive { files, .. } = &orders.work else {
+            return Ok(Step::Done);
+        };
+        let Some(file) = files.get(index) else {
+            return Ok(Step::Flush(index));
+        };
+        self.bay.activity.file(file.request);
+        if let Err(fault) = self.archive_file(file) {
+            self.file_failed(file.request, fault)?;
+        }
+        let is_due = self.pending.len() >= FLUSH_FILES || self.pending_bytes >= TAPE_FLUSH_BYTES;
+        Ok(if is_due || self.is_nearly_full {
+            Step::Flush(index + 1)
+        } else {
+            Step::Archive(index + 1)
+        })
+    }
+
+    fn archive_file(&mut self, file: &ArchiveFile) -> Result<(), Fault> {
+        let AppendPoint { fseq, block, .. } = self.end;
+        let on_tape = TapeFile {
+            vid: self.orders.vid.clone(),
+            fseq,
+            file_id: file.file,
+            block,
+            size: file.size,
+            checksums: file.checksums,
+        };
+        let Bay {
+            drive,
+            style,
+            disk,
+            activity,
+            stop,
+            ..
+        } = &mut *self.bay;
+        if self.is_dirty {
+            drive.locate(block).map_err(Fault::of_drive)?;
+        }
+        let writer = label_io::writer(drive, &style.site, &style.host);
+        let style = Style {
+            block_bytes: style.block_bytes,
+            today: (style.today)(),
+            writer,
+        };
+        let is_dirty = &mut self.is_dirty;
+        let appended = copier::from_disk(disk.as_ref(), &file.source, stop, |source| {
+            *is_dirty = true;
+            let mut counted =
+                |buffer: &mut [u8]| source(buffer).inspect(|bytes| activity.transferred(*bytes));
+            label_io::append_file(drive, &on_tape, &style, &mut counted)
+        })?;
+        let end_block = appended.end_block;
+        self.pending.push(ArchivedCopy {
+            request: file.request,
+            fseq,
+            block,
+            end_block,
+        });
+        self.pending_bytes += file.size;
+        self.end = AppendPoint {
+            fseq: fseq + 1,
+            block: end_block,
+            may_have_leftover: true,
+        };
+        (self.is_dirty, self.is_nearly_full, self.system_faults) = (false, appended.is_nearly_full, 0);
+        Ok(())
+    }
+
+    fn flush(&mut self, next: usize) -> Result<Step, Fault> {
+        self.flush_pending()?;
+        let TapeWork::Archive { files, .. } = &self.orders.work else {
+            return Ok(Step::Done);
+        };
+        if self.is_nearly_full {
+            let failure = Failure::no_space(format!(
+                "volume {} is full: the drive warned of its end",
+                self.orders.vid
+            ));
+            return Err(Fault::volume(failure));
+        }
+        Ok(if next < files.len() {
+            Step::Archive(next)
+        } else {
+            Step::Done
+        })
+    }
+
+    /// Makes what was written durable, and only then reports it.
+    fn flush_pending(&mut self) -> Result<(), Fault> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        self.bay.activity.phase(TapePhase::Flushing);
+        let copies = std::mem::take(&mut self.pending);
+        self.pending_bytes = 0;
+        self.bay.drive.flush().map_err(Fault::of_drive)?;
+        let used_bytes = self.bay.drive.capacity().map_err(Fault::of_drive)?.used_bytes;
+        let archived = FilesArchived {
+            session: self.orders.id,
+            copies,
+            used_bytes,
+        };
+        self.bay.report(&archived).map_err(Fault::system)
+    }
+
+    /// After a fault: files that were written before it are good, if the drive can still flush them.
+    fn save_pending(&mut self) {
+        if let Err(fault) = self.flush_pending() {
+            warn!(session = %self.orders.id, cause = %fault, "files written before the fault must be written again");
+        }
+    }
+
+    /// At the end of a good session nothing may lie behind the last file, for the head takes it so.
+    fn close_end(&mut self) -> Result<(), Fault> {
+        if !self.is_dirty {
+            return Ok(());
+        }
+        label_io::close_end(&mut self.bay.drive, &self.orders.vid, self.end.block)
+    }
+
+    fn recall(&mut self, index: usize) -> Result<Step, Fault> {
+        let orders = self.orders;
+        let TapeWork::Recall { files } = &orders.work else {
+            return Ok(Step::Done);
+        };
+        let Some(file) = files.get(index) else {
+            return Ok(Step::Done);
+        };
+        self.bay.activity.file(file.request);
+        self.bay.activity.phase(TapePhase::Locating);
+        match self.recall_file(file) {
+            Ok(()) => {
+                self.system_faults = 0;
+                let recalled = FileRecalled {
+                    session: orders.id,
+                    request: file.request,
+                };
+                self.bay.report(&recalled).map_err(Fault::system)?;
+            }
+            Err(fault) => self.file_failed(file.request, fault)?,
+        }
+        Ok(Step::Recall(index + 1))
+    }
+
+    fn recall_file(&mut self, file: &RecallFile) -> Result<(), Fault> {
+        let on_tape = TapeFile {
+            vid: self.orders.vid.clone(),
+            fseq: file.fseq,
+            file_id: file.file,
+            block: file.block,
+            size: file.size,
+            checksums: file.checksums,
+        };
+        let Bay {
+            drive,
+            disk,
+            activity,
+            stop,
+            ..
+        } = &mut *self.bay;
+        copier::to_disk(disk.as_ref(), &file.sink, stop, |sink| {
+            let mut counted = |block: &[u8]| sink(block).inspect(|()| activity.transferred(block.len()));
+            label_io::read_file(drive, &on_tape, &mut counted)
+        })
+    }
+
+    /// Reports a file that failed, and decides whether the session goes on.
+    fn file_failed(&mut self, request: RequestId, fault: Fault) -> Result<(), Fault> {
+        if self.bay.stop.is_set() {
+            // Not the file's fault; the head puts back what is not reported.
+            return Err(fault);
+        }
+        let Fault { blame, failure } = fault.clone();
+        let failed = RequestFailed {
+            session: self.orders.id,
+            request,
+            blame,
+            failure,
+        };
+        self.bay.report(&failed).map_err(Fault::system)?;
+        self.system_faults = if blame == Blame::System {
+            self.system_faults + 1
+        } else {
+            0
+        };
+        let goes_on = match blame {
+            Blame::File => true,
+            Blame::System => self.system_faults < SYSTEM_FAULTS_MAX,
+            Blame::Volume | Blame::Drive => false,
+        };
+        if goes_on { Ok(()) } else { Err(fault) }
+    }
+}
+
+impl<H: Head, D> Bay<H, D> {
+    /// Tells the head, again and again for a while if it cannot be reached.
+    fn report<C: Call>(&self, call: &C) -> Result<()> {
+        let begun = Instant::now();
+        let mut wait = Duration::from_millis(250);
+        loop {
+            let Err(failure) = self.head.call(call, Millis(0)) else {
+                return Ok(());
+            };
+            let may_pass = matches!(
+                failure.kind,
+                ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy | ErrorKind::Io
+            );
+            if !may_pass || begun.elapsed() + wait > REPORT_DEADLINE || self.stop.wait(wait) {
+                return Err(failure.during(format_args!("report {}", C::NAME)));
+            }
+            wait = (wait * 2).min(RETRY_WAIT_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;
