@@ -28,13 +28,19 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Global {
     /// The facility: its directory or its http:// endpoint
-    #[arg(long, short, global = true, env = client::facility::ENVIRONMENT, value_name = "DIR|URL")]
+    #[arg(long, short, global = true, env = client::facility::ENVIRONMENT, hide_env_values = true, value_name = "DIR|URL")]
     pub(crate) facility: Option<String>,
     /// Print what the facility answered as JSON, one value per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// On whose behalf [default: the Unix user]
-    #[arg(long, global = true, env = "BP_USER", value_name = "NAME")]
+    #[arg(
+        long,
+        global = true,
+        env = "BP_USER",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
     pub(crate) user: Option<String>,
     /// Print only errors and what was asked for
     #[arg(long, short, global = true)]

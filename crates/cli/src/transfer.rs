@@ -133,7 +133,7 @@ fn partial_file(target: &Path) -> Result<(PathBuf, fs::File)> {
     partial.push(name);
     partial.push(format!(".{}.part", std::process::id()));
     let partial = target.with_file_name(partial);
-    let file = fs::File::create(&partial)
+    let file = fs::File::create_new(&partial)
         .map_err(|cause| Failure::io(format!("make {}", partial.display()), &cause))?;
     Ok((partial, file))
 }

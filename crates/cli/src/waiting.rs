@@ -9,6 +9,7 @@ use base::{Failure, FilePath, JobId, Millis};
 use indicatif::ProgressBar;
 use std::{
     collections::{BTreeMap, HashMap},
+    thread,
     time::{Duration, Instant},
 };
 use wire::control::{Await, AwaitJobs, AwaitedJobs, Call, JobInfo, PathOutcome, PathOutcomes, Want};
@@ -19,6 +20,8 @@ pub(crate) const PATIENCE_DEFAULT: Millis = Millis::from_seconds(7 * 86_400);
 const LIVELY: Millis = Millis(1000);
 /// How long one call waits otherwise: changes are reported this late.
 const CALM: Millis = Millis::from_seconds(5);
+/// Shortest time between two calls: the facility holds a call back, but something in between may not.
+const INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// Reasons shown at once.
 const REASONS_MAX: usize = 8;
 
@@ -138,6 +141,7 @@ fn wait<C: Call>(
     // The first answer comes at once, so that there is something to see.
     let mut pause = Millis(0);
     loop {
+        let called = Instant::now();
         let reply = control.call_waiting(call, pause)?;
         let progress = describe(&reply);
         view.show(context, &progress)?;
@@ -151,6 +155,9 @@ fn wait<C: Call>(
             return Err(Failure::timeout(format!("gave up waiting: {}", progress.head))
                 .hint("what was asked for goes on; wait again with a longer --timeout")
                 .into());
+        }
+        if pause.0 > 0 {
+            thread::sleep(INTERVAL_MIN.saturating_sub(called.elapsed()));
         }
         pause = step.min(Millis(i64::try_from(left.as_millis()).unwrap_or(i64::MAX).max(1)));
     }

@@ -4,27 +4,34 @@ use crate::{
     context::{Context, Run},
     daemon,
 };
+use base::units::Size;
 use std::{ffi::OsString, path::PathBuf};
 
 /// What a new facility is like. What is not given, the daemon decides.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "New facility")]
 pub(crate) struct Shape {
     /// Name that people see
     #[arg(long)]
     name: Option<String>,
-    /// Tape drives of the virtual library [default: 2]
+    /// Tape drives of the virtual library
     #[arg(long, value_name = "N")]
     drives: Option<u32>,
-    /// Slots of the virtual library [default: 8]
+    /// Slots of the virtual library
     #[arg(long, value_name = "N")]
     slots: Option<u32>,
-    /// Volumes in the slots [default: 6]
+    /// Volumes in the slots
     #[arg(long, value_name = "N")]
     volumes: Option<u32>,
-    /// What each volume holds [default: 1GiB]
+    /// What each volume holds, as 1GiB
     #[arg(long, value_name = "SIZE")]
-    volume_size: Option<base::units::Size>,
+    volume_size: Option<Size>,
+    /// Most bytes of replicas on disk, as 100GiB
+    #[arg(long, value_name = "SIZE")]
+    disk_size: Option<Size>,
+    /// CPU slots for jobs
+    #[arg(long, value_name = "N")]
+    cpus: Option<u32>,
 }
 
 impl Shape {
@@ -36,6 +43,8 @@ impl Shape {
             ("--slots", self.slots.map(|n| n.to_string())),
             ("--volumes", self.volumes.map(|n| n.to_string())),
             ("--volume-size", self.volume_size.map(|size| size.to_string())),
+            ("--disk-size", self.disk_size.map(|size| size.to_string())),
+            ("--cpus", self.cpus.map(|n| n.to_string())),
         ];
         let given = options
             .into_iter()
@@ -50,6 +59,7 @@ impl Shape {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "`bpd config` shows what a facility is like otherwise.")]
 pub(crate) struct Args {
     /// A directory that is empty or does not exist
     directory: PathBuf,
@@ -75,11 +85,9 @@ mod tests {
     #[test]
     fn only_what_is_given_is_handed_on() {
         let shape = Shape {
-            name: None,
             drives: Some(3),
-            slots: None,
-            volumes: None,
             volume_size: Some("1GiB".parse().unwrap()),
+            ..Shape::default()
         };
         assert_eq!(
             arguments("d".into(), &shape),

@@ -13,7 +13,8 @@ pub(crate) struct Args {
     /// Replace local files that exist
     #[arg(long)]
     replace: bool,
-    /// Files (* and ? in the last component are wildcards), then the local name or the directory for them
+    /// Files (* and ? in the last component are wildcards), then the local name (- is
+    /// standard output) or the directory for them
     #[arg(required = true, num_args = 2.., value_names = ["PATH", "LOCAL"])]
     files: Vec<String>,
 }
@@ -30,6 +31,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         .map(|text| text.parse())
         .collect::<Result<Vec<FilePath>>>()?;
     let paths = glob::expand(context, &paths, Match::Files)?;
+    if target.as_os_str() == "-" {
+        return context.each(paths, |context, path| transfer::print(context, &path));
+    }
     let into = target.is_dir();
     if !into && (paths.len() > 1 || target.as_os_str().to_string_lossy().ends_with('/')) {
         let what = format!("{} is no directory to put files into", target.display());

@@ -54,13 +54,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    if args.create {
-        if is_blank(&args.directory)? {
-            daemon::run(&create::arguments(args.directory.clone(), &args.shape))?;
-        }
-    } else if !args.shape.is_empty() {
-        return Err(Failure::invalid("options of a new facility need --create").into());
-    }
+    prepare(&args)?;
     let mut arguments = vec![args.directory.clone().into_os_string()];
     arguments.extend(args.options());
     if args.detach {
@@ -79,6 +73,22 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     }
     arguments.insert(0, OsString::from("run"));
     Err(daemon::become_daemon(&arguments).into())
+}
+
+/// Makes the facility if that is wanted and there is none; refuses to start what does not exist.
+fn prepare(args: &Args) -> Result<()> {
+    let is_blank = is_blank(&args.directory)?;
+    if args.create && is_blank {
+        return daemon::run(&create::arguments(args.directory.clone(), &args.shape));
+    }
+    if is_blank {
+        let what = format!("there is no facility in {}", args.directory.display());
+        return Err(Failure::not_found(what).hint("add --create to make one"));
+    }
+    if !args.create && !args.shape.is_empty() {
+        return Err(Failure::invalid("options of a new facility need --create"));
+    }
+    Ok(())
 }
 
 /// Whether there is nothing in the directory, or no directory.

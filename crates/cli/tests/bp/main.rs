@@ -1,0 +1,453 @@
+//! Runs the real `bp` without a facility: help, errors, and replies of a canned management API.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod canned;
+mod replies;
+
+use canned::{Answer, Canned};
+use serde_json::{Value, json};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+const VERBS: [&str; 29] = [
+    "create",
+    "up",
+    "down",
+    "status",
+    "ls",
+    "stat",
+    "mkdir",
+    "rm",
+    "rmdir",
+    "mv",
+    "chmod",
+    "put",
+    "get",
+    "cat",
+    "archive",
+    "stage",
+    "evict",
+    "wait",
+    "submit",
+    "jobs",
+    "cancel",
+    "log",
+    "queue",
+    "volumes",
+    "drives",
+    "bill",
+    "admin",
+    "completion",
+    "man",
+];
+
+fn bp() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bp"));
+    command.env_clear().env("USER", "tester").stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    bp().args(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Runs `bp` against `server`; exit code, output, error output.
+fn with(server: &Canned, args: &[&str]) -> (i32, String, String) {
+    let output = bp()
+        .arg("--facility")
+        .arg(&server.http)
+        .args(args)
+        .output()
+        .unwrap();
+    (output.status.code().unwrap(), stdout(&output), stderr(&output))
+}
+
+/// Finding a facility by its endpoint asks for its status.
+fn with_status(answer: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static) -> Canned {
+    Canned::start(move |name, body| {
+        if name == "status" {
+            (200, replies::status())
+        } else {
+            answer(name, body)
+        }
+    })
+}
+
+/// Compares with the file in `help/`; `UPDATE_SNAPSHOTS=1` writes it instead.
+fn is_snapshot(name: &str, text: &str) {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/bp/help")
+        .join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(
+        text,
+        expected,
+        "{} differs; UPDATE_SNAPSHOTS=1 accepts it",
+        path.display()
+    );
+}
+
+#[test]
+fn help_is_as_agreed() {
+    let help = run(&["--help"]);
+    assert!(help.status.success());
+    is_snapshot("bp.txt", &stdout(&help));
+    for verb in VERBS {
+        let help = run(&[verb, "--help"]);
+        assert!(help.status.success(), "{verb}");
+        let text = stdout(&help);
+        // What is the same everywhere is agreed once.
+        let own = text.split("\nEverywhere:").next().unwrap();
+        is_snapshot(&format!("{verb}.txt"), own);
+    }
+}
+
+#[test]
+fn every_page_of_the_manual_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(run(&["man", directory.path().to_str().unwrap()]).status.success());
+    for verb in VERBS {
+        let page = std::fs::read_to_string(directory.path().join(format!("bp-{verb}.1"))).unwrap();
+        assert!(page.contains(verb));
+    }
+    assert!(stdout(&run(&["man"])).contains(".TH bp 1"));
+}
+
+#[test]
+fn completions_know_the_verbs() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&run(&["completion", shell]));
+        assert!(VERBS.iter().all(|verb| script.contains(verb)), "{shell}");
+    }
+}
+
+#[test]
+fn without_a_facility_the_next_step_is_said() {
+    let output = run(&["ls"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        stderr(&output),
+        "error: no facility is named\n\
+         hint: add --facility DIR or set BP_FACILITY; `bp up DIR --create` makes and starts one\n"
+    );
+    let output = run(&["-f", "/nonexistent", "status"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(
+        stderr(&output),
+        "error: read /nonexistent/endpoints.json: No such file or directory (os error 2)\n\
+         hint: is the facility running? `bp up /nonexistent` starts it\n"
+    );
+    let output = run(&["-f", "root://host", "status"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    for args in [
+        &["wait", "/a"][..],
+        &["wait", "--online", "--archived", "/a"],
+        &["rm", "relative"],
+        &["rm", "/a/../b"],
+        &["chmod", "999", "/a"],
+        &["put", "one"],
+        &["cancel", "seven"],
+        &["submit", "--"],
+        &["submit", "--input", "x", "--", "true"],
+        &["stage", "--pin", "long", "/a"],
+        &["admin", "volume", "set", "toolongvid", "full"],
+        &["nonsense"],
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).starts_with("error: "), "{args:?}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_facility_that_does_not_exist_is_not_started() {
+    let directory = tempfile::tempdir().unwrap();
+    let blank = directory.path().to_str().unwrap();
+    let output = run(&["up", blank, "--detach"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("hint: add --create to make one"));
+    assert_eq!(
+        directory.path().read_dir().unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
+    assert_eq!(
+        stdout(&run(&["down", blank])),
+        format!("{blank} was not running\n")
+    );
+}
+
+#[test]
+fn status_shows_the_facility() {
+    let server = with_status(|name, _| panic!("{name}"));
+    let (code, out, err) = with(&server, &["status"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    is_snapshot("../status.txt", &out.replace(&server.http, "http://HOST"));
+    assert!(server.made("status").iter().all(|call| call.user == "tester"));
+    let (_, out, _) = with(&server, &["--json", "status"]);
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), replies::status());
+    for (verb, lines) in [("queue", 3), ("volumes", 2), ("drives", 2)] {
+        let (code, out, _) = with(&server, &[verb]);
+        assert_eq!((code, out.lines().count()), (0, lines), "{verb}: {out}");
+    }
+}
+
+#[test]
+fn listings() {
+    let server = with_status(|name, body| match (name, body["path"].as_str().unwrap()) {
+        ("stat", "/data") => (200, replies::info("/data", "directory")),
+        ("list", "/data") if body["after"] == "" => {
+            let entries = [
+                replies::entry("sub", "directory"),
+                replies::entry("a b.root", "file"),
+            ];
+            (200, json!({ "entries": entries, "is_partial": true }))
+        }
+        ("list", "/data") => (
+            200,
+            json!({ "entries": [replies::entry("z", "file")], "is_partial": false }),
+        ),
+        (_, path) => (
+            404,
+            json!({ "kind": "not_found", "what": format!("{path} does not exist") }),
+        ),
+    });
+    assert_eq!(
+        with(&server, &["ls", "/data"]),
+        (0, "sub/\na b.root\nz\n".into(), String::new())
+    );
+    assert_eq!(server.made("list")[1].body["after"], "a b.root");
+    let (_, out, _) = with(&server, &["ls", "-l", "/data"]);
+    is_snapshot("../ls-l.txt", &out);
+    let (code, out, err) = with(&server, &["ls", "/none", "/data"]);
+    assert_eq!((code, err.as_str()), (3, "error: /none does not exist\n"));
+    assert!(out.contains("z\n"), "the rest is still listed");
+}
+
+#[test]
+fn wildcards_mean_files_of_the_facility() {
+    let server = with_status(|name, _| match name {
+        "list" => {
+            let names = ["run1.parquet", "run2.parquet", ".run3.parquet", "notes"];
+            let mut entries: Vec<Value> = names.iter().map(|name| replies::entry(name, "file")).collect();
+            entries.push(replies::entry("run4.parquet", "directory"));
+            (200, json!({ "entries": entries, "is_partial": false }))
+        }
+        "remove" => (200, json!({})),
+        name => panic!("{name}"),
+    });
+    assert_eq!(with(&server, &["rm", "/data/run?.*"]).0, 0);
+    let removed: Vec<Value> = server
+        .made("remove")
+        .iter()
+        .map(|call| call.body["path"].clone())
+        .collect();
+    assert_eq!(removed, ["/data/run1.parquet", "/data/run2.parquet"]);
+    let (code, _, err) = with(&server, &["rm", "/data/x*"]);
+    assert_eq!((code, err.as_str()), (3, "error: nothing matches /data/x*\n"));
+}
+
+#[test]
+fn one_failure_does_not_stop_the_rest() {
+    let server = with_status(|name, body| match (name, body["path"].as_str()) {
+        ("remove", Some("/b")) => (
+            403,
+            json!({ "kind": "permission", "what": "/b belongs to bob", "hint": "ask bob" }),
+        ),
+        ("remove", _) => (200, json!({})),
+        other => panic!("{other:?}"),
+    });
+    let (code, out, err) = with(&server, &["rm", "/a", "/b", "/c"]);
+    assert_eq!(
+        (code, out.as_str(), err.as_str()),
+        (5, "", "error: /b belongs to bob\nhint: ask bob\n")
+    );
+    assert_eq!(server.made("remove").len(), 3);
+}
+
+#[test]
+fn staging_says_what_it_waits_for() {
+    let server = with_status(|name, body| {
+        let path = &body["paths"][0];
+        match name {
+            "stage" => (
+                200,
+                json!({ "files": [{ "path": path, "state": "nearline", "waits": "volume BP0001" }] }),
+            ),
+            "await" => (200, json!({ "files": [{ "path": path, "state": "both" }] })),
+            name => panic!("{name}"),
+        }
+    });
+    let (code, out, _) = with(&server, &["stage", "--pin", "1d", "/a"]);
+    assert_eq!((code, out.as_str()), (0, "/a  nearline: volume BP0001\n"));
+    assert_eq!(server.made("stage")[0].body["pin"], 86_400_000);
+    assert_eq!(
+        with(&server, &["stage", "--wait", "/a"]),
+        (0, "/a  both\n".into(), String::new())
+    );
+    assert_eq!(
+        with(&server, &["-q", "wait", "--online", "/a"]),
+        (0, String::new(), String::new())
+    );
+}
+
+#[test]
+fn waiting_prints_each_change_once() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let server = with_status(move |_, _| {
+        let files = match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 | 1 => {
+                json!([{ "path": "/a", "state": "nearline", "waits": "a drive" }, { "path": "/b", "state": "both" }])
+            }
+            2 => {
+                json!([{ "path": "/a", "state": "nearline", "waits": "drive drv1" }, { "path": "/b", "state": "both" }])
+            }
+            _ => json!([{ "path": "/a", "state": "both" }, { "path": "/b", "state": "both" }]),
+        };
+        (200, json!({ "files": files }))
+    });
+    let (code, out, _) = with(&server, &["wait", "--online", "/a", "/b"]);
+    assert_eq!(
+        (code, out.as_str()),
+        (
+            0,
+            "/a  nearline: a drive\n/b  both\n/a  nearline: drive drv1\n/a  both\n"
+        )
+    );
+}
+
+#[test]
+fn a_wait_gives_up_and_a_lost_file_fails() {
+    let server = with_status(|_, body| match body["paths"][0].as_str() {
+        Some("/lost") => {
+            let failure = json!({ "kind": "corrupt", "what": "its only copy is damaged" });
+            (
+                200,
+                json!({ "files": [{ "path": "/lost", "state": "nearline", "failure": failure }] }),
+            )
+        }
+        path => (
+            200,
+            json!({ "files": [{ "path": path, "state": "nearline", "waits": "a drive" }] }),
+        ),
+    });
+    let (code, _, err) = with(&server, &["wait", "--online", "--timeout", "0s", "/a"]);
+    assert_eq!(code, 6);
+    assert!(
+        err.starts_with("error: gave up waiting: 0 of 1 file online\nhint: "),
+        "{err}"
+    );
+    let (code, _, err) = with(&server, &["wait", "--online", "/lost"]);
+    assert_eq!(
+        (code, err.as_str()),
+        (8, "error: /lost: its only copy is damaged\n")
+    );
+}
+
+#[test]
+fn a_job_is_submitted_as_written_and_its_code_is_ours() {
+    let server = with_status(|name, _| match name {
+        "submit" => (200, json!({ "job": 7 })),
+        "await_jobs" => (
+            200,
+            json!({ "jobs": [replies::job(7, "failed", &json!({ "code": 3 }))] }),
+        ),
+        "job_log" => (200, json!({ "stdout": "out\n", "stderr": "err\n" })),
+        name => panic!("{name}"),
+    });
+    let command = [
+        "submit",
+        "--cpus",
+        "2",
+        "--memory",
+        "1GiB",
+        "--wall",
+        "10m",
+        "--input",
+        "/data/a:in",
+        "--output",
+        "h:/out/h",
+        "--env",
+        "A=b",
+        "--archive",
+        "--",
+        "/usr/bin/python3",
+        "--flag",
+        "x",
+    ];
+    assert_eq!(with(&server, &command), (0, "7\n".into(), String::new()));
+    let expected = json!({
+        "name": "python3",
+        "command": ["/usr/bin/python3", "--flag", "x"],
+        "resources": { "cpus": 2, "memory_bytes": 1u64 << 30, "wall": 600_000 },
+        "inputs": [{ "path": "/data/a", "name": "in" }],
+        "outputs": [{ "name": "h", "path": "/out/h" }],
+        "archive": true,
+        "environment": { "A": "b" },
+    });
+    assert_eq!(server.made("submit")[0].body["spec"], expected);
+    let (code, out, err) = with(&server, &["submit", "--wait", "--", "false"]);
+    assert_eq!((code, out.as_str()), (3, "job 7\njob 7  failed\n"));
+    assert_eq!(
+        err,
+        "error: job 7 failed: exit 3\nhint: `bp log 7` shows what it printed\n"
+    );
+    assert_eq!(with(&server, &["log", "7"]), (0, "out\n".into(), "err\n".into()));
+    assert_eq!(
+        with(&server, &["--json", "log", "7"]).1,
+        "{\"stdout\":\"out\\n\",\"stderr\":\"err\\n\"}\n"
+    );
+}
+
+#[test]
+fn what_is_no_facility_is_told_apart() {
+    let server = Canned::start(|_, _| (404, json!("not here")));
+    let (code, _, err) = with(&server, &["status"]);
+    assert_eq!(code, 6);
+    assert!(
+        err.contains("hint: is that address a Backplane facility?"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_closed_pipe_is_silent() {
+    let server = with_status(|name, _| match name {
+        "stat" => (200, replies::info("/data", "directory")),
+        "list" => {
+            let entries: Vec<Value> = (0..20_000)
+                .map(|n| replies::entry(&format!("file-{n:05}"), "file"))
+                .collect();
+            (200, json!({ "entries": entries, "is_partial": false }))
+        }
+        name => panic!("{name}"),
+    });
+    let mut child = bp()
+        .args(["-f", &server.http, "ls", "-l", "/data"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(stderr(&output), "");
+}
