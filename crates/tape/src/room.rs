@@ -152,11 +152,16 @@ impl TapeRoom {
         Ok(room)
     }
 
+    /// Tells the threads to stop, without waiting.
+    pub fn tell(&self) {
+        self.stop.set();
+    }
+
     /// Tells the threads to stop and waits until they have; `Timeout` if they have not within `deadline`.
     ///
     /// A session ends at the next block; its unfinished requests go back to the queue. Media stay in the drives.
     pub fn stop(self, deadline: Duration) -> Result<()> {
-        self.stop.set();
+        self.tell();
         match self.ended.recv_timeout(deadline) {
             Err(RecvTimeoutError::Timeout) => {
                 Err(Failure::timeout("a tape drive is still working at shutdown")
@@ -169,7 +174,7 @@ impl TapeRoom {
 
 impl Drop for TapeRoom {
     fn drop(&mut self) {
-        self.stop.set();
+        self.tell();
     }
 }
 
