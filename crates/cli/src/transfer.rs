@@ -17,6 +17,8 @@ use wire::control::{FileInfo, NodeKind, Stage, Stat, Want};
 
 /// Bytes read from a local file at once.
 const BUFFER_BYTES: usize = 1 << 20;
+/// Smallest file whose rate is shown.
+const RATE_BYTES_MIN: u64 = 1 << 20;
 
 /// Whether an existing file may be replaced, and what else a copy needs to know.
 #[derive(Debug, Clone, Copy)]
@@ -244,8 +246,12 @@ fn report(context: &mut Context, info: &FileInfo, name: &str, began: Instant) ->
         .checksums
         .map(|sums| format!("  adler32 {}", sums.adler32))
         .unwrap_or_default();
-    let rate = human_bytes((info.entry.size as f64 / seconds) as u64);
-    context
-        .output
-        .news(format!("{name}  {}{sum}  {rate}/s", human_bytes(info.entry.size)))
+    // Of a small file the rate says nothing.
+    let rate = if info.entry.size >= RATE_BYTES_MIN {
+        format!("  {}/s", human_bytes((info.entry.size as f64 / seconds) as u64))
+    } else {
+        String::new()
+    };
+    let size = human_bytes(info.entry.size);
+    context.output.news(format!("{name}  {size}{sum}{rate}"))
 }
