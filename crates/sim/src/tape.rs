@@ -1,7 +1,7 @@
 //! The simulated tape server: labels, order and checks as the real one, media as lists.
 
 use crate::{Content, DRIVES, World};
-use base::{Failure, FileId, Vid, rng::Rng};
+use base::{Failure, FileId, Vid};
 use std::collections::BTreeMap;
 use wire::control::{
     AppendPoint, ArchiveFile, ArchivedCopy, Blame, DriveContent, EndTapeSession, FileRecalled, FilesArchived, NextTapeSession,
@@ -37,9 +37,14 @@ pub enum Mishap {
     FileFails,
     /// The session ends early without anybody's fault.
     SessionEnds,
-    /// The head does not hear the report, though it was carried out.
+    /// The drive does not hear the answer to its report and reports again.
     AnswerLost,
+    /// The daemon dies after half of the session, between a file and its report.
+    Crash,
 }
+
+/// What ended a session early, and who is at fault.
+type Trouble = Option<(Blame, Failure)>;
 
 /// Drives and cartridges.
 pub struct Library {
@@ -54,17 +59,6 @@ impl Library {
         let vid = |n| format!("SIM{n:03}").parse().expect("a legal volume id");
         let volumes = (1..=volumes).map(|n| (vid(n), Volume::default())).collect();
         Self { volumes, loaded: DRIVES.map(|drive| (drive, None)).into(), capacity }
-    }
-
-    /// Cartridges keep what was written, and perhaps a file that nobody heard of.
-    pub(crate) fn crash(&mut self, rng: &mut Rng) {
-        for volume in self.volumes.values_mut().filter(|volume| volume.is_labelled) {
-            if rng.chance(1, 3) {
-                let block = 1 + volume.files.len() as u64 * BLOCKS_PER_FILE;
-                let content = Content::numbered(1, rng.next_u64());
-                volume.files.push(TapeFile { file: FileId(0), block, content });
-            }
-        }
     }
 
     pub(crate) fn drives(&self) -> Vec<DriveContent> {
@@ -94,19 +88,24 @@ impl World {
         let phase = TapePhase::Transferring;
         let progress = TapeProgress { session: session.id, phase, request: None, bytes_done: 0 };
         self.room(progress).expect("a drive may report its progress");
-        let trouble = self.work(&session, mishap);
+        let Some(trouble) = self.work(&session, mishap) else {
+            self.crash();
+            return true;
+        };
         let end = EndTapeSession { session: session.id, loads: u32::from(is_load), trouble };
         self.room(end).expect("a drive may end its session");
         true
     }
 
-    fn work(&mut self, session: &TapeSession, mishap: Mishap) -> Option<(Blame, Failure)> {
+    /// Does the work. The inner `None` is a good end; the outer one is a crash.
+    fn work(&mut self, session: &TapeSession, mishap: Mishap) -> Option<Trouble> {
         match &session.work {
             TapeWork::Label => {
                 let volume = self.library.volumes.get_mut(&session.vid).expect("a known volume");
-                assert!(!volume.is_labelled && volume.files.is_empty(), "{} has a label", session.vid);
+                // Its own label without a file is what a crash after labelling leaves; writing it again is harmless.
+                assert!(volume.files.is_empty(), "{} holds files", session.vid);
                 volume.is_labelled = true;
-                None
+                (mishap != Mishap::Crash).then_some(None)
             }
             TapeWork::Archive { append, files } => self.archive(session, *append, files, mishap),
             TapeWork::Recall { files } => self.recall(session, files, mishap),
@@ -119,7 +118,7 @@ impl World {
         append: AppendPoint,
         files: &[ArchiveFile],
         mishap: Mishap,
-    ) -> Option<(Blame, Failure)> {
+    ) -> Option<Trouble> {
         let vid = &session.vid;
         let volume = self.library.volumes.get_mut(vid).expect("a known volume");
         assert!(volume.is_labelled, "{vid} is written without a label");
@@ -130,7 +129,7 @@ impl World {
         for (done, file) in files.iter().enumerate() {
             match mishap {
                 Mishap::SessionEnds if done == files.len() / 2 => {
-                    return Some((Blame::System, Failure::unavailable("the disk server went away")));
+                    return Some(Some((Blame::System, Failure::unavailable("the disk server went away"))));
                 }
                 Mishap::FileFails if done == 0 => {
                     self.fail(session, file.request);
@@ -138,15 +137,17 @@ impl World {
                 }
                 _ => {}
             }
-            self.append(session, file, mishap);
+            let mishap = if done >= files.len() / 2 { mishap } else { Mishap::None };
+            self.append(session, file, mishap)?;
         }
-        None
+        Some(None)
     }
 
-    fn append(&mut self, session: &TapeSession, file: &ArchiveFile, mishap: Mishap) {
+    fn append(&mut self, session: &TapeSession, file: &ArchiveFile, mishap: Mishap) -> Option<()> {
         let Some(object) = self.disk.objects.get(&self.object(&file.source)).copied() else {
             // Removed while the session ran.
-            return self.fail(session, file.request);
+            self.fail(session, file.request);
+            return Some(());
         };
         assert_eq!((object.content.size, object.content.sums), (file.size, file.checksums));
         if self.library.used(&session.vid) + file.size > self.library.capacity {
@@ -154,11 +155,14 @@ impl World {
             let call =
                 RequestFailed { session: session.id, request: file.request, blame: Blame::Volume, failure };
             self.room(call).expect("a drive may report a failure");
-            return;
+            return Some(());
         }
         let volume = self.library.volumes.get_mut(&session.vid).expect("a known volume");
         let block = 1 + volume.files.len() as u64 * BLOCKS_PER_FILE;
         volume.files.push(TapeFile { file: file.file, block, content: object.content });
+        if mishap == Mishap::Crash {
+            return None;
+        }
         let copy = ArchivedCopy {
             request: file.request,
             fseq: volume.files.len() as u32,
@@ -171,6 +175,7 @@ impl World {
             self.room(report.clone()).expect("copies may be reported");
         }
         self.room(report).expect("copies may be reported, also twice");
+        Some(())
     }
 
     fn recall(
@@ -178,11 +183,11 @@ impl World {
         session: &TapeSession,
         files: &[RecallFile],
         mishap: Mishap,
-    ) -> Option<(Blame, Failure)> {
+    ) -> Option<Trouble> {
         for (done, file) in files.iter().enumerate() {
             match mishap {
                 Mishap::SessionEnds if done == files.len() / 2 => {
-                    return Some((Blame::System, Failure::unavailable("the disk server went away")));
+                    return Some(Some((Blame::System, Failure::unavailable("the disk server went away"))));
                 }
                 Mishap::FileFails if done == 0 => {
                     self.fail(session, file.request);
@@ -195,13 +200,16 @@ impl World {
             assert_eq!((found.content.size, found.content.sums), (file.size, file.checksums));
             let object = self.object(&file.sink);
             self.disk.write(object, file.file, found.content);
+            if mishap == Mishap::Crash && done >= files.len() / 2 {
+                return None;
+            }
             let report = FileRecalled { session: session.id, request: file.request };
             if mishap == Mishap::AnswerLost {
                 self.room(report.clone()).expect("a recalled file may be reported");
             }
             self.room(report).expect("a recalled file may be reported, also twice");
         }
-        None
+        Some(None)
     }
 
     fn fail(&mut self, session: &TapeSession, request: base::RequestId) {

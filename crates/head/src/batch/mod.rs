@@ -10,7 +10,7 @@ use crate::{
     store::{JobFileRole, JobRow},
     tape,
 };
-use base::{FileId, JobId, Result, Timestamp};
+use base::{FileId, FilePath, JobId, Result, Timestamp};
 use wire::control::JobState;
 
 /// The name under which a job pins its inputs.
@@ -39,6 +39,17 @@ pub(crate) fn file_archived(core: &mut Core, context: &Context, file: FileId) ->
             && let Some(job) = core.store.job(id)?
         {
             finish(core, context, job, JobState::Done, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// A file was removed: jobs that waited for it to be on tape wait in vain.
+pub(crate) fn file_removed(core: &mut Core, context: &Context, file: FileId, path: &FilePath) -> Result<()> {
+    for id in core.store.jobs_with_file(file, JobFileRole::Output, JobState::Archiving)? {
+        if let Some(job) = core.store.job(id)? {
+            let why = format!("output {path} was removed before it was on tape");
+            finish(core, context, job, JobState::Failed, Some(why))?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ mod permission;
 pub(crate) use permission::{Right, allows};
 
 use crate::{
-    Context, Core, Principal, Topic,
+    Context, Core, Principal, Topic, batch,
     pool::drop_content,
     store::{NewNode, Node},
 };
@@ -155,7 +155,7 @@ pub(crate) fn remove_file(core: &mut Core, context: &Context, path: &FilePath, n
     core.store.delete_pins(node.id)?;
     core.store.delete_node(node.id)?;
     core.touch(Topic::Files);
-    Ok(())
+    batch::file_removed(core, context, node.id, path)
 }
 
 /// The path of a node, walked up from it; for people and labels.
