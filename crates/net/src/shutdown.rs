@@ -78,11 +78,23 @@ impl Shutdown {
         name: &'static str,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        let entry = Entry::new(self.clone(), name);
+        let guard = self.guard(name);
         tokio::spawn(async move {
-            let _entry = entry;
+            let _guard = guard;
             task.await
         })
+    }
+
+    /// Counts work that is not a task of its own, such as a call on a blocking thread, until the guard is dropped.
+    #[must_use]
+    pub fn guard(&self, name: &'static str) -> Guard {
+        for above in self.lineage() {
+            above
+                .0
+                .running
+                .send_modify(|running| *running.entry(name).or_default() += 1);
+        }
+        Guard(self.clone(), name)
     }
 
     /// Tells this node and all below it to stop, without waiting.
@@ -114,22 +126,11 @@ impl Shutdown {
     }
 }
 
-/// Counts a task in its node and those above for as long as it lives.
-struct Entry(Shutdown, &'static str);
+/// Work that is waited for at shutdown, for as long as this lives.
+#[derive(Debug)]
+pub struct Guard(Shutdown, &'static str);
 
-impl Entry {
-    fn new(node: Shutdown, name: &'static str) -> Self {
-        for above in node.lineage() {
-            above
-                .0
-                .running
-                .send_modify(|running| *running.entry(name).or_default() += 1);
-        }
-        Self(node, name)
-    }
-}
-
-impl Drop for Entry {
+impl Drop for Guard {
     fn drop(&mut self) {
         for above in self.0.lineage() {
             above.0.running.send_modify(|running| {

@@ -7,7 +7,7 @@ use super::{
     outbox::{Gone, Outbox},
     query,
 };
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Guard, Shutdown};
 use base::{ErrorKind, Failure, FilePath, Result};
 use std::{future::Future, pin::pin, sync::Arc};
 use tokio::time::timeout;
@@ -29,7 +29,9 @@ pub(super) struct Context<S: Service> {
     /// The client understands answers that come later.
     pub(super) takes_later: bool,
     /// Where closes run, which outlive the session.
-    pub(super) closes: Shutdown,
+    pub(super) tasks: Shutdown,
+    /// Held by every call, so that shutdown waits for it even if the session is gone.
+    pub(super) guard: Arc<Guard>,
     pub(super) counters: Arc<super::Counters>,
 }
 

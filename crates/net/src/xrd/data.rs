@@ -43,14 +43,14 @@ pub(super) enum Work<F> {
     /// Writes a segment.
     Write {
         offset: u64,
-        data: Vec<u8>,
+        data: Buffer,
         progress: Arc<WriteProgress>,
         finish: Finish,
     },
     /// Writes a segment of pages with checksums.
     Pgwrite {
         offset: u64,
-        data: Vec<u8>,
+        data: Buffer,
         progress: Arc<WriteProgress>,
         finish: Finish,
     },
@@ -107,7 +107,9 @@ impl<F: OpenFile> Step<F> {
     }
 
     /// Runs the step and adds its answer to `out`. Returns whether the request is answered completely.
-    pub(super) fn run(self, out: &mut Buffer) -> bool {
+    ///
+    /// `recycle` gets the memory of data that were written.
+    pub(super) fn run(self, out: &mut Buffer, recycle: impl Fn(Buffer)) -> bool {
         let start = out.len();
         let stream = self.stream;
         let outcome = match self.work {
@@ -128,16 +130,20 @@ impl<F: OpenFile> Step<F> {
                 progress,
                 finish,
             } => {
-                progress.unless_failed(&self.handle, || self.handle.file.write_at(offset, &data));
+                progress.unless_failed(&self.handle, || self.handle.file.write_at(offset, data.get()));
+                recycle(data);
                 return self.handle.finish(out, stream, &progress, finish);
             }
             Work::Pgwrite {
                 offset,
-                data,
+                mut data,
                 progress,
                 finish,
             } => {
-                progress.unless_failed(&self.handle, || self.handle.pgwrite(offset, data, &progress));
+                progress.unless_failed(&self.handle, || {
+                    self.handle.pgwrite(offset, data.get_mut(), &progress)
+                });
+                recycle(data);
                 return self.handle.finish(out, stream, &progress, finish);
             }
             Work::Stat => self.handle.file.stat().map(|stat| {
@@ -146,7 +152,15 @@ impl<F: OpenFile> Step<F> {
                 true
             }),
             Work::Truncate(size) => self.handle.file.truncate(size).map(|()| empty(out, stream)),
-            Work::Sync => self.handle.file.sync().map(|()| empty(out, stream)),
+            Work::Sync => self
+                .handle
+                .file
+                .sync()
+                .map(|()| empty(out, stream))
+                .inspect_err(|_| {
+                    // After a failed flush nobody knows which bytes are safe.
+                    self.handle.has_failed.store(true, Ordering::Release);
+                }),
         };
         outcome.unwrap_or_else(|failure| {
             out.cut(start);
@@ -243,11 +257,11 @@ impl<F: OpenFile> Handle<F> {
     }
 
     /// Checks pages and writes the good ones: a bad page is written once, when it is corrected.
-    fn pgwrite(&self, offset: u64, mut data: Vec<u8>, progress: &WriteProgress) -> Result<()> {
-        let (length, bad) = decode_in_place(offset, &mut data)?;
-        data.truncate(length);
+    fn pgwrite(&self, offset: u64, data: &mut [u8], progress: &WriteProgress) -> Result<()> {
+        let (length, bad) = decode_in_place(offset, data)?;
+        let data = &data[..length];
         if bad.is_empty() {
-            self.file.write_at(offset, &data)?;
+            self.file.write_at(offset, data)?;
             // Only a file with bad pages needs the walk.
             if self.refuse_close().is_some() {
                 pages(offset, length).for_each(|page| self.correct_page(page));
@@ -345,7 +359,7 @@ fn readv<F: OpenFile>(
     };
     let length = (out.len() - start - ANSWER_HEADER_BYTES) as u32;
     let header = AnswerHeader { stream, code, length };
-    out.get_mut(start)[..ANSWER_HEADER_BYTES].copy_from_slice(&header.encode());
+    out.get_mut()[start..start + ANSWER_HEADER_BYTES].copy_from_slice(&header.encode());
     Ok(is_last)
 }
 

@@ -5,6 +5,7 @@ use super::{
     data::Step,
     outbox::{Gone, Outbox},
 };
+use crate::shutdown::Guard;
 use base::limits::XRD_READ_SEGMENT_BYTES;
 use std::sync::Arc;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -13,6 +14,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 #[derive(Debug)]
 pub(super) struct Lane<F> {
     outbox: Arc<Outbox>,
+    /// Held by every batch, so that shutdown waits for it even if the session is gone.
+    guard: Arc<Guard>,
     batch: Vec<Step<F>>,
     batch_cost: usize,
     /// The batch that runs; it yields whether its last request was answered completely.
@@ -20,9 +23,10 @@ pub(super) struct Lane<F> {
 }
 
 impl<F: OpenFile> Lane<F> {
-    pub(super) fn new(outbox: Arc<Outbox>) -> Self {
+    pub(super) fn new(outbox: Arc<Outbox>, guard: Arc<Guard>) -> Self {
         Self {
             outbox,
+            guard,
             batch: Vec::new(),
             batch_cost: 0,
             running: None,
@@ -52,11 +56,15 @@ impl<F: OpenFile> Lane<F> {
             .outbox
             .reserve(steps.iter().map(Step::answer_bytes).sum())
             .await?;
-        let outbox = Arc::clone(&self.outbox);
+        let (outbox, guard) = (Arc::clone(&self.outbox), Arc::clone(&self.guard));
         self.running = Some(spawn_blocking(move || {
             let mut out = outbox.buffer();
-            let is_complete = steps.into_iter().fold(true, |_, step| step.run(&mut out));
+            let recycle = |data| outbox.recycle(data);
+            let is_complete = steps
+                .into_iter()
+                .fold(true, |_, step| step.run(&mut out, recycle));
             outbox.push(out, credit);
+            drop(guard);
             is_complete
         }));
         Ok(())

@@ -24,6 +24,8 @@ pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
 pub(super) const DIRECT_BYTES_MAX: usize = 64 << 10;
 /// Buffers that a session keeps for its next answers.
 pub(super) const BUFFERS_MAX: usize = 4;
+/// A longer buffer is not kept: a segment with its headers and checksums fits.
+pub(super) const BUFFER_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 /// Room for received requests at the start of a session; it grows to the longest request.
 pub(super) const INBOX_BYTES: usize = 16 << 10;
 /// Requests handled before other sessions get their turn.

@@ -52,7 +52,7 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
                 service: Arc::clone(&service),
                 socket: connection.socket,
                 peer: connection.peer,
-                closes: sessions.clone(),
+                tasks: sessions.clone(),
                 counters: Arc::clone(&counted),
                 registry: Arc::clone(&registry),
             };

@@ -1,6 +1,6 @@
 //! Answers on their way: bounded in bytes, filled from any thread, sent in order.
 
-use super::limits::{BUFFERS_MAX, DIRECT_BYTES_MAX, OUTBOX_BYTES_MAX, SEND_PROGRESS};
+use super::limits::{BUFFER_BYTES_MAX, BUFFERS_MAX, DIRECT_BYTES_MAX, OUTBOX_BYTES_MAX, SEND_PROGRESS};
 use std::{
     collections::VecDeque,
     io::{self, IoSlice},
@@ -51,8 +51,12 @@ impl Buffer {
         self.used
     }
 
-    pub(super) fn get_mut(&mut self, from: usize) -> &mut [u8] {
-        &mut self.bytes[from..self.used]
+    pub(super) fn get(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.used]
     }
 }
 
@@ -125,6 +129,11 @@ impl Outbox {
     /// A buffer that was used before, or a new one.
     pub(super) fn buffer(&self) -> Buffer {
         self.state().spare.pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory of a buffer for the next one who needs it.
+    pub(super) fn recycle(&self, buffer: Buffer) {
+        keep(&mut self.state(), buffer);
     }
 
     /// Gives memory of unused buffers back.
@@ -228,7 +237,7 @@ impl Outbox {
 
 /// Keeps the memory of a buffer for the next answer.
 fn keep(state: &mut State, mut buffer: Buffer) {
-    if state.spare.len() < BUFFERS_MAX {
+    if state.spare.len() < BUFFERS_MAX && buffer.bytes.len() <= BUFFER_BYTES_MAX {
         buffer.used = 0;
         state.spare.push(buffer);
     }

@@ -11,7 +11,7 @@ use super::{
         BUFFERS_IDLE, CALLS_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, RECEIVE_PROGRESS, SESSION_IDLE,
         TURN_REQUESTS,
     },
-    outbox::{Gone, Outbox},
+    outbox::{Buffer, Gone, Outbox},
 };
 use crate::shutdown::{Shutdown, Token};
 use base::limits::{XRD_READ_BYTES_MAX, XRD_READ_SEGMENT_BYTES, XRD_REQUEST_BYTES_MAX, XRD_WRITE_BYTES_MAX};
@@ -64,7 +64,7 @@ pub(super) struct Start<S> {
     pub(super) service: Arc<S>,
     pub(super) socket: TcpStream,
     pub(super) peer: SocketAddr,
-    pub(super) closes: Shutdown,
+    pub(super) tasks: Shutdown,
     pub(super) counters: Arc<Counters>,
     pub(super) registry: Arc<Registry>,
 }
@@ -81,7 +81,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         service: start.service,
         peer: start.peer,
         local,
-        closes: start.closes,
+        tasks: start.tasks,
         counters: start.counters,
         registry: start.registry,
     };
@@ -95,7 +95,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         };
         let _entry = greeter.registry.enter(id, ending);
         let mut session = Session {
-            lane: Lane::new(Arc::clone(&context.outbox)),
+            lane: Lane::new(Arc::clone(&context.outbox), Arc::clone(&context.guard)),
             inbox: greeter.inbox,
             context,
             calls: JoinSet::new(),
@@ -136,7 +136,7 @@ struct Greeter<S> {
     service: Arc<S>,
     peer: SocketAddr,
     local: String,
-    closes: Shutdown,
+    tasks: Shutdown,
     counters: Arc<Counters>,
     registry: Arc<Registry>,
 }
@@ -207,7 +207,8 @@ impl<S: Service> Greeter<S> {
             local: self.local.clone(),
             // Client version 2 brought answers that come later.
             takes_later: login.capability & 0x3f >= 2,
-            closes: self.closes.clone(),
+            tasks: self.tasks.clone(),
+            guard: Arc::new(self.tasks.guard("xrootd session")),
             counters: Arc::clone(&self.counters),
         };
         Ok(Some((Arc::new(context), id)))
@@ -371,6 +372,7 @@ impl<S: Service> Session<S> {
     }
 
     async fn dispatch(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
+        tracing::trace!(stream = stream.number(), request = ?request.code(), "request");
         match request {
             Request::Read(request) => self.read(stream, request).await,
             Request::Pgread(request) => self.pgread(stream, request).await,
@@ -745,13 +747,13 @@ impl<S: Service> Session<S> {
         }
     }
 
-    async fn receive_data(&mut self, length: usize) -> Result<Vec<u8>, End> {
+    async fn receive_data(&mut self, length: usize) -> Result<Buffer, End> {
         if self.inbox.ready().len() < length {
             // What was asked before runs while these data arrive.
             self.lane.flush().await?;
         }
-        let mut data = vec![0; length];
-        self.inbox.take(&mut data, RECEIVE_PROGRESS).await?;
+        let mut data = self.context.outbox.buffer();
+        self.inbox.take(data.grow(length), RECEIVE_PROGRESS).await?;
         Ok(data)
     }
 
@@ -771,7 +773,7 @@ impl<S: Service> Session<S> {
         match taken {
             Ok(handle) => {
                 let work = calls::close(Arc::clone(&self.context), stream, handle);
-                self.context.closes.spawn("xrootd close", work);
+                self.context.tasks.spawn("xrootd close", work);
                 Ok(())
             }
             Err(answer) => self.answer(stream, answer).await,

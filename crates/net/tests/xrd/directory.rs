@@ -1,7 +1,7 @@
 //! A directory behind the XRootD door, as tests and the example use it.
 //!
 //! New files are written beside their place and appear there on close. The open of a file whose name contains `tape`
-//! waits until somebody brings it online.
+//! waits until somebody brings it online. A file whose name contains `full` takes one MiB and no more.
 
 use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, Result};
 use net::xrd::{
@@ -152,6 +152,13 @@ impl OpenFile for DirFile {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let is_full = self
+            .pending
+            .as_ref()
+            .is_some_and(|pending| pending.to.to_string_lossy().contains("full"));
+        if is_full && offset + data.len() as u64 > 1 << 20 {
+            return Err(Failure::no_space("disk is full").hint("delete something"));
+        }
         self.file
             .write_all_at(data, offset)
             .map_err(|e| Failure::io("write", &e))

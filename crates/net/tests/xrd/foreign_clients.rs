@@ -205,3 +205,17 @@ fn an_existing_file_is_kept_unless_forced() {
     succeed("xrdcp", &["-s", "-f", text(&here), &url(&door, "old")], &[]);
     assert_eq!(fs::read(door.path("old")).unwrap(), b"new");
 }
+
+#[test]
+fn a_full_disk_is_told_and_nothing_is_kept() {
+    if !has_clients() {
+        return;
+    }
+    let (door, local) = (Door::open(), tempfile::tempdir().unwrap());
+    let here = local.path().join("big");
+    fs::write(&here, sample(9 * MIB)).unwrap();
+    let told = fail("xrdcp", &["-s", text(&here), &url(&door, "full")]);
+    assert!(told.contains("disk is full"), "{told}");
+    door.stop();
+    assert!(door.pending() == 0 && !door.path("full").exists());
+}

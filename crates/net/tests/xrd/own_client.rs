@@ -206,3 +206,23 @@ fn opens_refuse_what_they_must() {
     assert_eq!(file.write_at(0, b"new").unwrap_err().kind, ErrorKind::Invalid);
     assert_eq!(fs::read(door.path("f")).unwrap(), b"old");
 }
+
+#[test]
+fn a_file_whose_write_failed_cannot_be_closed() {
+    let door = Door::open();
+    // One write at a time, so that the connection is still good after the failed one.
+    let options = Options {
+        window_bytes: 1,
+        ..Options::default()
+    };
+    let mut file = File::create(&url(&door, "full"), &options, CreateOptions::default()).unwrap();
+    file.write_at(0, &sample(MIB)).unwrap();
+    let failure = file.write_at(MIB as u64, b"x").unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.hint.as_deref()),
+        (ErrorKind::NoSpace, Some("delete something"))
+    );
+    assert!(file.close().is_err());
+    door.stop();
+    assert!(door.pending() == 0 && !door.path("full").exists());
+}

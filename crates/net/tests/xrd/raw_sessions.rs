@@ -279,6 +279,62 @@ fn a_recall_does_not_hold_up_other_requests() {
 }
 
 #[test]
+fn after_a_failed_write_the_close_fails_and_nothing_is_kept() {
+    let door = Door::open();
+    let mut raw = Raw::login(&door);
+    let handle = raw.open("/full", CREATE);
+    let data = sample(3 << 20);
+    let write = wire::xrd::Write {
+        handle,
+        offset: 0,
+        path_id: 0,
+        length: data.len() as u32,
+    };
+    raw.send(&[Request::Write(write).encode(StreamId::of(9)), data].concat());
+    let (header, body) = raw.receive();
+    assert_eq!(
+        code_of(&Answer::parse(&header, &body).unwrap()),
+        ErrorCode::NoSpace.code()
+    );
+    assert_eq!(
+        code_of(&raw.call(&Request::Close(handle))),
+        ErrorCode::IoError.code()
+    );
+    assert_eq!(
+        code_of(&raw.call(&Request::Sync(handle))),
+        ErrorCode::FileNotOpen.code()
+    );
+    door.stop();
+    assert!(door.pending() == 0 && !door.path("full").exists());
+}
+
+#[test]
+fn a_peer_that_takes_no_answers_is_not_answered_without_bound() {
+    let door = Door::open();
+    let bytes = sample(1 << 20);
+    fs::write(door.path("f"), &bytes).unwrap();
+    let mut raw = Raw::login(&door);
+    let handle = raw.open("/f", OpenFlags::READ);
+    let read = |index| {
+        Request::Read(ReadRequest {
+            handle,
+            offset: 0,
+            length: 1 << 20,
+            path_id: 0,
+        })
+        .encode(StreamId::of(index))
+    };
+    raw.send(&(0..200).flat_map(read).collect::<Vec<_>>());
+    // Another session is served while this one waits to be read.
+    assert_eq!(Raw::login(&door).call(&Request::Ping), Answer::Ok(Vec::new()));
+    for index in 0..200 {
+        let (header, body) = raw.receive();
+        assert_eq!(header.stream, StreamId::of(index));
+        assert!(body == bytes);
+    }
+}
+
+#[test]
 fn vector_writes_reach_the_file() {
     let door = Door::open();
     let mut raw = Raw::login(&door);
