@@ -7,6 +7,9 @@ use std::time::Duration;
 /// How often a spinner moves.
 const TICK: Duration = Duration::from_millis(120);
 
+/// Characters of the name beside a bar; as in the templates.
+const NAME_WIDTH: usize = 24;
+
 /// A bar for a copy of `bytes`, or without an end if that is not known.
 pub(crate) fn transfer(output: &Output, name: &str, bytes: Option<u64>) -> ProgressBar {
     if !output.is_lively() {
@@ -15,15 +18,15 @@ pub(crate) fn transfer(output: &Output, name: &str, bytes: Option<u64>) -> Progr
     let (bar, template) = match bytes {
         Some(bytes) => (
             ProgressBar::new(bytes),
-            "{msg:32!} {wide_bar:.cyan/dim} {binary_bytes:>11} of {binary_total_bytes} {binary_bytes_per_sec:>13} {eta:>4}",
+            "{msg:24!} {wide_bar:.cyan/dim} {percent:>3} % of {binary_total_bytes} {binary_bytes_per_sec:>12} {eta:>4}",
         ),
         None => (
             ProgressBar::no_length(),
-            "{msg:32!} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13}",
+            "{msg:24!} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13}",
         ),
     };
     bar.set_style(style(template));
-    bar.set_message(short(name, 32));
+    bar.set_message(short(name, NAME_WIDTH));
     bar
 }
 

@@ -147,6 +147,9 @@ fn wait<C: Call>(
         view.show(context, &progress)?;
         if !C::is_pending(&reply) {
             view.spinner.finish_and_clear();
+            if is_lively {
+                context.output.news(&progress.head)?;
+            }
             return Ok(reply);
         }
         let left = deadline.saturating_duration_since(Instant::now());
