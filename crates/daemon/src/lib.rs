@@ -1,4 +1,11 @@
 //! `bpd`: the roles, the doors, the operator console.
 
+pub mod config;
 pub mod console;
+pub mod door;
+pub mod facility;
+pub mod files;
+pub mod http;
+pub mod janitor;
 pub mod metrics;
+pub mod run;

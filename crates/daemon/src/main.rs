@@ -1,3 +1,149 @@
-//! bpd: the roles, the doors, the operator console.
+//! `bpd`: the daemon.
 
-fn main() {}
+use anyhow::Context;
+use base::{Timestamp, units::Size};
+use clap::{Args, Parser, Subcommand};
+use daemon::{config::Config, facility, run};
+use std::{net::IpAddr, path::PathBuf, process::ExitCode};
+
+/// The daemon of a Backplane facility. People use `bp`.
+#[derive(Parser)]
+#[command(name = "bpd", version, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Makes a facility in a missing or empty directory.
+    Create(Create),
+    /// Runs the facility in a directory until it is told to stop.
+    Run(Run),
+    /// Shows every configuration key with its default.
+    Config,
+    /// Stays with one batch job; started by the worker.
+    #[command(hide = true)]
+    Shepherd {
+        /// The run's directory.
+        run_dir: PathBuf,
+        /// What this process is to become.
+        #[arg(long, default_value_t)]
+        stage: batch::Stage,
+    },
+}
+
+#[derive(Args)]
+struct Create {
+    /// Where.
+    directory: PathBuf,
+    /// Name of the facility, for people.
+    #[arg(long)]
+    name: Option<String>,
+    /// Tape drives of the virtual library.
+    #[arg(long)]
+    drives: Option<u16>,
+    /// Its slots.
+    #[arg(long)]
+    slots: Option<u16>,
+    /// Its cartridges.
+    #[arg(long)]
+    volumes: Option<u16>,
+    /// Bytes that a cartridge holds, with a unit: 16GiB.
+    #[arg(long)]
+    volume_size: Option<Size>,
+    /// Most bytes of replicas on disk, with a unit; the whole file system if not given.
+    #[arg(long)]
+    disk_size: Option<Size>,
+    /// CPU slots for jobs; as many as the host has if not given.
+    #[arg(long)]
+    cpus: Option<u32>,
+}
+
+#[derive(Args)]
+struct Run {
+    /// The facility.
+    directory: PathBuf,
+    /// Makes the facility first, if the directory is missing or empty.
+    #[arg(long)]
+    create: bool,
+    /// Port of root://, 0 for any.
+    #[arg(long)]
+    root_port: Option<u16>,
+    /// Port of http://, 0 for any.
+    #[arg(long)]
+    http_port: Option<u16>,
+    /// Address to listen on.
+    #[arg(long)]
+    bind: Option<IpAddr>,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Create(create) => make(&create),
+        Verb::Run(run) => start(&run),
+        Verb::Config => show_config(),
+        Verb::Shepherd { run_dir, stage } => {
+            return ExitCode::from(u8::try_from(batch::shepherd_main(&run_dir, stage)).unwrap_or(1));
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
+    }
+}
+
+/// Says what went wrong and the next step, and turns the kind into an exit code.
+fn report(error: &anyhow::Error) -> ExitCode {
+    use std::io::Write;
+    let mut stderr = std::io::stderr().lock();
+    let failure = error.downcast_ref::<base::Failure>();
+    // Nobody is left to tell if standard error is closed.
+    let _ = writeln!(stderr, "error: {error:#}");
+    if let Some(hint) = failure.and_then(|failure| failure.hint.as_ref()) {
+        let _ = writeln!(stderr, "hint: {hint}");
+    }
+    ExitCode::from(failure.map_or(1, |failure| failure.kind.exit_code()))
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_system(std::time::SystemTime::now())
+}
+
+fn user() -> String {
+    // The name that XRootD clients log in with comes from the same place.
+    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(run::user_of_process)
+}
+
+fn make(create: &Create) -> anyhow::Result<()> {
+    let mut config = Config::default();
+    if let Some(name) = &create.name {
+        config.name.clone_from(name);
+    }
+    config.tape.drives = create.drives.unwrap_or(config.tape.drives);
+    config.tape.volumes = create.volumes.unwrap_or(config.tape.volumes);
+    config.tape.slots = create.slots.unwrap_or(config.tape.slots.max(config.tape.volumes));
+    config.tape.volume_size = create.volume_size.unwrap_or(config.tape.volume_size);
+    config.disk.size = create.disk_size.unwrap_or(config.disk.size);
+    config.batch.cpus = create.cpus.unwrap_or(config.batch.cpus);
+    facility::create(&create.directory, &config, &user(), now())?;
+    Ok(())
+}
+
+fn start(run: &Run) -> anyhow::Result<()> {
+    let filter = std::env::var("BP_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = tracing_subscriber::EnvFilter::try_new(&filter).context("BP_LOG is not a log filter")?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    if run.create && !run.directory.join(daemon::config::FILE).exists() {
+        facility::create(&run.directory, &Config::default(), &user(), now())?;
+    }
+    let doors = run::Doors { bind: run.bind, root_port: run.root_port, http_port: run.http_port };
+    run::run(&run.directory, &doors)?;
+    Ok(())
+}
+
+fn show_config() -> anyhow::Result<()> {
+    use std::io::Write;
+    std::io::stdout().lock().write_all(Config::default().text().as_bytes())?;
+    Ok(())
+}

@@ -6,7 +6,10 @@
 use base::{ErrorKind, Timestamp};
 use std::{
     fmt::{self, Write as _},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 use wire::control::{Bill, JobState, RequestKind, RequestState, Status, TapePhase, VolumeState};
 
@@ -17,9 +20,9 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Debug, Default)]
 pub struct DoorCounters {
     /// `root://`
-    pub root: DoorCounter,
+    pub root: Arc<DoorCounter>,
     /// `http://`
-    pub http: DoorCounter,
+    pub http: Arc<DoorCounter>,
 }
 
 /// What one door counts. All operations are relaxed: the figures need not agree with each other to the last one.

@@ -1,0 +1,208 @@
+//! The configuration of a daemon: one TOML file, every key with its default.
+
+use base::{
+    Failure, Millis, Result,
+    units::{Size, Span},
+};
+use serde::{Deserialize, Serialize};
+use std::{net::IpAddr, path::Path};
+
+/// The file in a facility's directory.
+pub const FILE: &str = "facility.toml";
+
+/// Everything that can be configured. Unknown keys are errors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Name of the facility, for people.
+    pub name: String,
+    /// Where it listens.
+    pub doors: Doors,
+    /// The disk server.
+    pub disk: Disk,
+    /// The tape server.
+    pub tape: Tape,
+    /// The worker.
+    pub batch: Batch,
+}
+
+/// Where the facility listens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Doors {
+    /// Address; only loopback is offered until users can prove who they are.
+    pub bind: IpAddr,
+    /// Port of `root://`; 0 for any.
+    pub root_port: u16,
+    /// Port of `http://`; 0 for any.
+    pub http_port: u16,
+    /// How long an open waits for a recall before it fails.
+    pub recall_wait: Span,
+}
+
+/// The disk server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Disk {
+    /// Pool of its partition.
+    pub pool: String,
+    /// Most bytes of replicas; `0` for the whole file system.
+    pub size: Size,
+    /// Bytes of the file system that are left free.
+    pub reserve: Size,
+}
+
+/// The tape server and its virtual library.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tape {
+    /// Drives.
+    pub drives: u16,
+    /// Slots.
+    pub slots: u16,
+    /// Cartridges, `BP0001` onwards.
+    pub volumes: u16,
+    /// Bytes that a cartridge holds.
+    pub volume_size: Size,
+    /// Length of data blocks.
+    pub block: Size,
+}
+
+/// The worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Batch {
+    /// CPU slots; 0 for as many as the host has.
+    pub cpus: u32,
+    /// Memory for jobs; `0` for all that the host has.
+    pub memory: Size,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: "backplane".to_owned(),
+            doors: Doors::default(),
+            disk: Disk::default(),
+            tape: Tape::default(),
+            batch: Batch::default(),
+        }
+    }
+}
+
+impl Default for Doors {
+    fn default() -> Self {
+        Self {
+            bind: IpAddr::from([127, 0, 0, 1]),
+            root_port: 1094,
+            http_port: 8094,
+            recall_wait: Span(Millis::from_seconds(12 * 3600)),
+        }
+    }
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self { pool: "main".to_owned(), size: Size(0), reserve: Size(256 << 20) }
+    }
+}
+
+impl Default for Tape {
+    fn default() -> Self {
+        let block = Size(u64::from(base::limits::TAPE_BLOCK_BYTES));
+        Self { drives: 2, slots: 16, volumes: 8, volume_size: Size(16 << 30), block }
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { cpus: 0, memory: Size(0) }
+    }
+}
+
+impl Config {
+    /// Reads the configuration of the facility in `directory`.
+    pub fn read(directory: &Path) -> Result<Self> {
+        let file = directory.join(FILE);
+        let text = std::fs::read_to_string(&file).map_err(|cause| {
+            let hint = format!("`bp create {}` makes a facility there", directory.display());
+            Failure::io(format!("read {}", file.display()), &cause).hint(hint)
+        })?;
+        Self::parse(&text).map_err(|failure| failure.during(file.display()))
+    }
+
+    /// Reads the text of a configuration file.
+    pub fn parse(text: &str) -> Result<Self> {
+        let config: Self = toml::from_str(text).map_err(|cause| {
+            Failure::invalid(cause.to_string().trim_end().to_owned())
+                .hint("`bpd config` shows every key with its default")
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Refuses values that cannot work together.
+    pub fn check(&self) -> Result<()> {
+        let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
+        if !self.doors.bind.is_loopback() {
+            let what = format!("doors.bind = {} is not a loopback address", self.doors.bind);
+            return refuse(what, "users cannot prove who they are yet; use 127.0.0.1 and an SSH tunnel");
+        }
+        if self.disk.pool.is_empty() || self.disk.pool.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+            return refuse(
+                format!("disk.pool = {:?} is not a name", self.disk.pool),
+                "use letters, digits and hyphens",
+            );
+        }
+        if !(80..=1 << 20).contains(&self.tape.block.0) {
+            return refuse(
+                format!("tape.block = {} is not between 80B and 1MiB", self.tape.block),
+                "256KiB is usual",
+            );
+        }
+        if self.tape.volumes > self.tape.slots {
+            let what = format!("tape.volumes = {} do not fit {} slots", self.tape.volumes, self.tape.slots);
+            return refuse(what, "raise tape.slots");
+        }
+        if self.tape.volume_size.0 < 1 << 20 {
+            return refuse(
+                format!("tape.volume_size = {} is below 1MiB", self.tape.volume_size),
+                "labels alone need some of it",
+            );
+        }
+        Ok(())
+    }
+
+    /// The text of a configuration file.
+    #[must_use]
+    pub fn text(&self) -> String {
+        toml::to_string(self).expect("plain values always serialise")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let config = Config::default();
+        assert_eq!(Config::parse(&config.text()).unwrap(), config);
+        assert_eq!(Config::parse("").unwrap(), config);
+    }
+
+    #[test]
+    fn unknown_keys_and_bad_values_are_named() {
+        for (text, word) in [
+            ("[disk]\nsise = \"1GiB\"\n", "sise"),
+            ("[disk]\nsize = \"1 elephant\"\n", "elephant"),
+            ("[doors]\nbind = \"0.0.0.0\"\n", "0.0.0.0"),
+            ("[tape]\nvolumes = 9\nslots = 3\n", "tape.volumes"),
+            ("[tape]\nblock = \"8B\"\n", "tape.block"),
+        ] {
+            let failure = Config::parse(text).unwrap_err();
+            assert!(failure.what.contains(word), "{failure}");
+            assert!(failure.hint.is_some());
+        }
+    }
+}

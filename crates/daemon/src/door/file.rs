@@ -1,0 +1,88 @@
+//! An open file of the XRootD door.
+
+use crate::{
+    files::{ReadFile, WriteFile},
+    metrics::DoorCounter,
+};
+use base::{Failure, Result};
+use disk::ObjectReader;
+use net::xrd::{OpenFile, StatFlags, StatInfo};
+use std::sync::Arc;
+
+/// An open file.
+pub enum DoorFile {
+    /// A file of the namespace, for reading.
+    Read(ReadFile),
+    /// An object, for reading, by capability.
+    Object(ObjectReader, Arc<DoorCounter>),
+    /// For writing.
+    Write(WriteFile),
+}
+
+impl OpenFile for DoorFile {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Read(file) => file.grant.size,
+            Self::Object(reader, _) => reader.size(),
+            Self::Write(file) => file.size().unwrap_or(0),
+        }
+    }
+
+    fn stat(&self) -> Result<StatInfo> {
+        let (id, size, modified_s, is_writable) = match self {
+            Self::Read(file) => (file.grant.file, file.grant.size, file.grant.modified.seconds(), false),
+            Self::Object(reader, _) => {
+                (reader.info().file, reader.size(), reader.info().written.seconds(), false)
+            }
+            Self::Write(file) => (file.file(), file.size()?, 0, true),
+        };
+        let mut flags = StatFlags::READABLE;
+        if is_writable {
+            flags = flags | StatFlags::WRITABLE;
+        }
+        Ok(StatInfo { id: id.0, size, flags, modified_s, owner: None })
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Read(file) => file.read_at(offset, buffer),
+            Self::Object(reader, counter) => {
+                let count = reader.read_at(buffer, offset)?;
+                counter.add_out(count as u64);
+                Ok(count)
+            }
+            Self::Write(file) => file.read_at(offset, buffer),
+        }
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.writable()?.write_at(offset, data)
+    }
+
+    fn truncate(&self, size: u64) -> Result<()> {
+        self.writable()?.truncate(size)
+    }
+
+    fn sync(&self) -> Result<()> {
+        match self {
+            Self::Write(file) => file.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    async fn close(self: Arc<Self>) -> Result<()> {
+        match &*self {
+            Self::Write(file) => file.commit(|_| Ok(())).await.map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl DoorFile {
+    fn writable(&self) -> Result<&WriteFile> {
+        match self {
+            Self::Write(file) => Ok(file),
+            _ => Err(Failure::invalid("the file is open for reading only")),
+        }
+    }
+}

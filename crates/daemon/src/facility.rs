@@ -1,0 +1,229 @@
+//! The directory of a facility: making it, and taking possession of it.
+
+use crate::config::{self, Config};
+use base::{ErrorKind, Failure, Result, Timestamp, Vid};
+use client::facility::endpoints_file;
+use head::{Core, HeadConfig, store::FacilityRow};
+use rustix::fs::{FlockOperation, flock};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+use wire::{cap::CapKey, control::Endpoints};
+
+/// Name of the partition that a facility on one host has.
+pub const PARTITION: &str = "disk1";
+/// Name of its library.
+pub const LIBRARY: &str = "lib1";
+
+/// Where everything lies.
+#[derive(Debug, Clone)]
+pub struct Layout(PathBuf);
+
+impl Layout {
+    /// The facility in `directory`.
+    pub fn new(directory: &Path) -> Result<Self> {
+        std::path::absolute(directory)
+            .map(Self)
+            .map_err(|cause| Failure::io(format!("find {}", directory.display()), &cause))
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.0
+    }
+
+    /// The database of the head.
+    #[must_use]
+    pub fn catalogue(&self) -> PathBuf {
+        self.0.join("catalogue.sqlite")
+    }
+
+    /// The partition.
+    #[must_use]
+    pub fn partition(&self) -> PathBuf {
+        self.0.join("disk").join(PARTITION)
+    }
+
+    /// The virtual library.
+    #[must_use]
+    pub fn library(&self) -> PathBuf {
+        self.0.join("tape").join(LIBRARY)
+    }
+
+    /// The worker's runs.
+    #[must_use]
+    pub fn batch(&self) -> PathBuf {
+        self.0.join("batch")
+    }
+
+    fn key_file(&self) -> PathBuf {
+        self.0.join("key")
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.0.join("lock")
+    }
+}
+
+/// The facility's secret: signs capabilities and lets rooms in.
+#[derive(Clone)]
+pub struct Key {
+    bytes: [u8; 32],
+}
+
+impl Key {
+    /// Signs and checks capabilities.
+    #[must_use]
+    pub fn caps(&self) -> CapKey {
+        CapKey::new(self.bytes)
+    }
+
+    /// What rooms send as bearer token.
+    #[must_use]
+    pub fn token(&self) -> String {
+        self.bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Whether `token` is it; takes the same time wherever they differ.
+    #[must_use]
+    pub fn is(&self, token: &str) -> bool {
+        let own = self.token();
+        let differ = own.bytes().zip(token.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+        own.len() == token.len() && differ == 0
+    }
+
+    fn read(layout: &Layout) -> Result<Self> {
+        let file = layout.key_file();
+        let bytes = fs::read(&file).map_err(|cause| Failure::io(format!("read {}", file.display()), &cause))?;
+        let bytes = bytes.try_into().map_err(|_| {
+            Failure::corrupt(format!("{} is not a key of 32 bytes", file.display()))
+                .hint("restore it from a backup; capabilities signed with another key are refused")
+        })?;
+        Ok(Self { bytes })
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|cause| Failure::internal(format!("the system gives no random bytes: {cause}")))?;
+    Ok(bytes)
+}
+
+fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure {
+    Failure::io(format!("{what} {}", path.display()), cause)
+}
+
+/// Makes a facility in `directory`, which must be missing or empty.
+pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) -> Result<()> {
+    config.check()?;
+    let layout = Layout::new(directory)?;
+    claim_empty(layout.root())?;
+    let id: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    write_new(&layout.key_file(), &random::<32>()?, 0o600)?;
+    write_new(&layout.lock_file(), b"", 0o600)?;
+    for path in [layout.partition(), layout.library(), layout.batch()] {
+        fs::create_dir_all(&path).map_err(|cause| failed("make", &path, &cause))?;
+    }
+    disk::Partition::create(&layout.partition(), &id, PARTITION)?;
+    let volumes: Result<Vec<Vid>> = (1..=config.tape.volumes).map(|n| format!("BP{n:04}").parse()).collect();
+    tape::VirtualLibrary::create(layout.library(), config.tape.drives, config.tape.slots, &volumes?)?;
+    let facility =
+        FacilityRow { id, name: config.name.clone(), owner: owner.to_owned(), created: now, incarnation: 0 };
+    Core::create(&layout.catalogue(), &facility)?;
+    // Last: a directory without it is not a facility, so an interrupted creation is never taken for one.
+    write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o644)?;
+    sync_directory(layout.root())
+}
+
+/// Refuses a directory that holds anything.
+fn claim_empty(directory: &Path) -> Result<()> {
+    if directory.join(config::FILE).exists() {
+        return Err(Failure::exists(format!("{} holds a facility already", directory.display()))
+            .hint(format!("`bp up {}` runs it", directory.display())));
+    }
+    fs::create_dir_all(directory).map_err(|cause| failed("make", directory, &cause))?;
+    let mut entries = fs::read_dir(directory).map_err(|cause| failed("read", directory, &cause))?;
+    if entries.next().is_some() {
+        return Err(Failure::new(ErrorKind::NotEmpty, format!("{} is not empty", directory.display()))
+            .hint("a facility is made in a missing or empty directory only"));
+    }
+    Ok(())
+}
+
+fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|cause| failed("write", path, &cause))
+}
+
+fn sync_directory(path: &Path) -> Result<()> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(|cause| failed("sync", path, &cause))
+}
+
+/// A facility that this process runs; no other process can while this lives.
+pub struct Possession {
+    /// Where everything lies.
+    pub layout: Layout,
+    /// Its configuration.
+    pub config: Config,
+    /// Its secret.
+    pub key: Key,
+    _lock: File,
+}
+
+impl Possession {
+    /// Takes the facility in `directory`. Makes and clears nothing.
+    pub fn take(directory: &Path) -> Result<Self> {
+        let layout = Layout::new(directory)?;
+        let config = Config::read(layout.root())?;
+        let path = layout.lock_file();
+        let lock = File::open(&path).map_err(|cause| failed("open", &path, &cause))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            Failure::busy(format!("the facility in {} is running already", layout.root().display()))
+                .hint("`bp status` shows it, `bp down` stops it")
+        })?;
+        Ok(Self { key: Key::read(&layout)?, layout, config, _lock: lock })
+    }
+
+    /// Opens the head's catalogue.
+    pub fn open_head(&self, root: &str, now: Timestamp) -> Result<Core> {
+        let config =
+            HeadConfig { key: self.key.caps(), root: root.to_owned(), pool: self.config.disk.pool.clone() };
+        Core::open(&self.layout.catalogue(), config, now)
+    }
+
+    /// Opens the partition.
+    pub fn open_partition(&self, facility: &str) -> Result<disk::Partition> {
+        let limits = disk::Limits {
+            share_bytes: (self.config.disk.size.0 > 0).then_some(self.config.disk.size.0),
+            reserved_bytes: self.config.disk.reserve.0,
+        };
+        disk::Partition::open_limited(&self.layout.partition(), facility, limits)
+    }
+
+    /// Opens the library.
+    pub fn open_library(&self) -> Result<tape::VirtualLibrary> {
+        let options = tape::DriveOptions::with_capacity(self.config.tape.volume_size.0);
+        Ok(tape::VirtualLibrary::open(self.layout.library())?.with_options(options))
+    }
+
+    /// Tells clients where the doors are. Replaced as a whole, so that nobody reads half of it.
+    pub fn announce(&self, endpoints: &Endpoints) -> Result<()> {
+        let file = endpoints_file(self.layout.root());
+        let text = serde_json::to_vec_pretty(endpoints)
+            .map_err(|cause| Failure::internal(format!("cannot write endpoints: {cause}")))?;
+        let new = file.with_extension("json.new");
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, &file))
+            .map_err(|cause| failed("write", &file, &cause))
+    }
+}
+

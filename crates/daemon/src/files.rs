@@ -1,0 +1,341 @@
+//! Files as the doors see them: the head decides, the disk server does, and this brings both together.
+
+use crate::metrics::DoorCounter;
+use base::{Checksums, ErrorKind, Failure, FileId, FilePath, Millis, ObjectId, Result};
+use disk::{ObjectReader, ObjectWriter, Partition};
+use head::{Clock, Head, Principal};
+use net::shutdown::Shutdown;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+use tracing::warn;
+use wire::{
+    cap::{Access, Cap, CapKey},
+    control::{
+        AbandonWrite, CommitWrite, OpenRead, OpenWrite, ReadGrant, ReadObject, ReportTraffic, WriteGrant,
+    },
+    object::ObjectInfo,
+};
+
+/// Times an open is repeated because its object was removed between the head's answer and the disk's.
+const STALE_OPENS_MAX: usize = 5;
+
+/// Opens files for all doors.
+pub struct Files {
+    head: Head,
+    partitions: BTreeMap<String, Arc<Partition>>,
+    key: CapKey,
+    clock: Clock,
+    recall_wait: Millis,
+    /// Follow-up work of files that were dropped in the middle.
+    tasks: Shutdown,
+}
+
+impl Files {
+    /// Serves the objects of `partitions`.
+    pub fn new(
+        head: Head,
+        partitions: Vec<Arc<Partition>>,
+        key: CapKey,
+        clock: Clock,
+        recall_wait: Millis,
+        tasks: Shutdown,
+    ) -> Self {
+        let named = |partition: Arc<Partition>| (partition.identity().partition.clone(), partition);
+        let partitions = partitions.into_iter().map(named).collect();
+        Self { head, partitions, key, clock, recall_wait, tasks }
+    }
+
+    /// The head.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn partition(&self, name: &str) -> Result<Arc<Partition>> {
+        let partition = self.partitions.get(name).cloned();
+        partition.ok_or_else(|| Failure::unavailable(format!("partition {name} is not served here")))
+    }
+
+    /// Opens a file for reading; waits for its recall if it is nearline.
+    pub async fn open_read(&self, who: &Principal, path: &FilePath, door: Arc<DoorCounter>) -> Result<ReadFile> {
+        let mut last = None;
+        for _ in 0..STALE_OPENS_MAX {
+            let call = OpenRead { path: path.clone() };
+            let object = match self.head.call_waiting(who, call, self.recall_wait).await? {
+                ReadGrant::Online(object) => object,
+                ReadGrant::Recalling { waits } => {
+                    return Err(Failure::timeout(format!("{path} is still nearline: {waits}"))
+                        .hint("`bp queue` shows the tape queue; open it again later"));
+                }
+            };
+            match self.open_object(who, object, Arc::clone(&door)).await {
+                Err(failure) if failure.kind == ErrorKind::NotFound => last = Some(failure),
+                outcome => return outcome,
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::internal(format!("{path} cannot be opened"))))
+    }
+
+    async fn open_object(&self, who: &Principal, grant: ReadObject, door: Arc<DoorCounter>) -> Result<ReadFile> {
+        let partition = self.partition(&grant.partition)?;
+        let object = grant.object;
+        let reader = blocking(move || partition.open_object(object)).await?;
+        Ok(ReadFile {
+            reader,
+            grant,
+            meter: Meter { head: self.head.clone(), tasks: self.tasks.clone(), owner: who.name.clone(), door, out: AtomicU64::new(0) },
+        })
+    }
+
+    /// Opens a file for writing. It becomes the file's content when it is committed, not before.
+    pub async fn open_write(
+        &self,
+        who: &Principal,
+        open: OpenWrite,
+        door: Arc<DoorCounter>,
+    ) -> Result<WriteFile> {
+        let path = open.path.clone();
+        let (mode, expected_bytes) = (open.mode, open.expected_bytes);
+        let grant = self.head.call(who, open).await?;
+        let reservation = Reservation::new(&self.head, &self.tasks, grant.object);
+        let partition = self.partition(&grant.partition)?;
+        let WriteGrant { object, base, file, .. } = grant;
+        let base = base.map(|base| base.object);
+        let writer = blocking(move || {
+            let writer = match base {
+                Some(base) => partition.create_object_from(object, base)?,
+                None => partition.create_object(object)?,
+            };
+            if expected_bytes > 0 {
+                writer.preallocate(expected_bytes)?;
+            }
+            Ok(writer)
+        })
+        .await?;
+        Ok(WriteFile {
+            writer: Arc::new(writer),
+            file,
+            path,
+            mode,
+            expected: None,
+            reservation: Some(reservation),
+            clock: Arc::clone(&self.clock),
+            door,
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Checks a capability and opens its object, without asking the head.
+    pub async fn open_cap(&self, signed: &str, path: &FilePath, door: Arc<DoorCounter>) -> Result<CapFile> {
+        let cap = self.key.verify(signed, (self.clock)())?;
+        let partition = self.only_partition()?;
+        let object = cap.object;
+        match cap.access {
+            Access::Read => {
+                let reader = blocking(move || partition.open_object(object)).await?;
+                if reader.info().file != cap.file || reader.size() != cap.size {
+                    return Err(Failure::corrupt(format!("object {object} is not what the capability says")));
+                }
+                Ok(CapFile::Read(reader, door))
+            }
+            Access::Write => {
+                let writer = blocking(move || {
+                    let writer = partition.create_object(object)?;
+                    writer.preallocate(cap.size)?;
+                    Ok(writer)
+                })
+                .await?;
+                Ok(CapFile::Write(self.cap_writer(writer, &cap, path, door)))
+            }
+        }
+    }
+
+    fn cap_writer(&self, writer: ObjectWriter, cap: &Cap, path: &FilePath, door: Arc<DoorCounter>) -> WriteFile {
+        WriteFile {
+            writer: Arc::new(writer),
+            file: cap.file,
+            path: path.clone(),
+            mode: 0o644,
+            expected: Some((cap.size, cap.checksums)),
+            reservation: None,
+            clock: Arc::clone(&self.clock),
+            door,
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// A facility on one host has one partition; with several the capability will name it.
+    fn only_partition(&self) -> Result<Arc<Partition>> {
+        let partition = self.partitions.values().next().cloned();
+        partition.ok_or_else(|| Failure::unavailable("no partition is served here"))
+    }
+}
+
+/// What a capability opens.
+pub enum CapFile {
+    /// For reading.
+    Read(ObjectReader, Arc<DoorCounter>),
+    /// For writing.
+    Write(WriteFile),
+}
+
+/// Runs `work` on a thread that may block.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|cause| Failure::internal(format!("a file thread ended badly: {cause}")))?
+}
+
+/// Counts what is read, and puts it on the owner's bill when the file is closed.
+struct Meter {
+    head: Head,
+    tasks: Shutdown,
+    owner: String,
+    door: Arc<DoorCounter>,
+    out: AtomicU64,
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        let out_bytes = *self.out.get_mut();
+        if out_bytes == 0 || tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let head = self.head.clone();
+        let report = ReportTraffic { owner: std::mem::take(&mut self.owner), in_bytes: 0, out_bytes };
+        self.tasks.spawn("bill", async move { head.call(&Principal::room("door"), report).await });
+    }
+}
+
+/// A file open for reading.
+pub struct ReadFile {
+    reader: ObjectReader,
+    /// What the head said about it.
+    pub grant: ReadObject,
+    meter: Meter,
+}
+
+impl ReadFile {
+    /// Fills `buffer` from `offset`; fewer bytes only at the end of the file. Blocks.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let count = self.reader.read_at(buffer, offset)?;
+        self.meter.out.fetch_add(count as u64, Ordering::Relaxed);
+        self.meter.door.add_out(count as u64);
+        Ok(count)
+    }
+}
+
+/// Gives a reserved object back to the head unless it was committed.
+struct Reservation {
+    head: Head,
+    tasks: Shutdown,
+    object: ObjectId,
+    is_kept: AtomicBool,
+}
+
+impl Reservation {
+    fn new(head: &Head, tasks: &Shutdown, object: ObjectId) -> Self {
+        Self { head: head.clone(), tasks: tasks.clone(), object, is_kept: AtomicBool::new(false) }
+    }
+
+    /// The head has taken it.
+    fn keep(&self) {
+        self.is_kept.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let object = self.object;
+        if *self.is_kept.get_mut() {
+            return;
+        }
+        if tokio::runtime::Handle::try_current().is_err() {
+            // The process is ending; the next start abandons what was being written.
+            return;
+        }
+        let head = self.head.clone();
+        self.tasks.spawn("abandon", async move {
+            if let Err(failure) = head.call(&Principal::room("door"), AbandonWrite { object }).await {
+                warn!(%object, %failure, "reserved object not given back; the next start does it");
+            }
+        });
+    }
+}
+
+/// A file open for writing. Dropped without a commit it leaves nothing behind.
+pub struct WriteFile {
+    writer: Arc<ObjectWriter>,
+    file: FileId,
+    path: FilePath,
+    mode: u32,
+    /// What a capability demands.
+    expected: Option<(u64, Checksums)>,
+    /// None for objects that somebody else reports to the head.
+    reservation: Option<Reservation>,
+    clock: Clock,
+    door: Arc<DoorCounter>,
+    is_closed: AtomicBool,
+}
+
+impl WriteFile {
+    /// The file.
+    pub fn file(&self) -> FileId {
+        self.file
+    }
+
+    /// Permission bits.
+    pub fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// Bytes it has now.
+    pub fn size(&self) -> Result<u64> {
+        self.writer.size()
+    }
+
+    /// Fills `buffer` from `offset`. Blocks.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.writer.read_at(buffer, offset)
+    }
+
+    /// Writes all of `data` at `offset`. Blocks.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.writer.write_at(data, offset)?;
+        self.door.add_in(data.len() as u64);
+        Ok(())
+    }
+
+    /// Sets the size. Blocks.
+    pub fn truncate(&self, size: u64) -> Result<()> {
+        self.writer.truncate(size)
+    }
+
+    /// Returns when the bytes are on stable storage. Blocks.
+    pub fn sync(&self) -> Result<()> {
+        self.writer.sync()
+    }
+
+    /// Makes what was written the content of the file: durable on disk, then in the catalogue.
+    ///
+    /// `check` sees the size and sums before the head does, and can refuse.
+    pub async fn commit(&self, check: impl FnOnce(&ObjectInfo) -> Result<()>) -> Result<ObjectInfo> {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return Err(Failure::invalid(format!("{} is closed already", self.path)));
+        }
+        let (writer, file, path) = (Arc::clone(&self.writer), self.file, self.path.clone());
+        let (expected, now) = (self.expected, (self.clock)());
+        let info = blocking(move || writer.commit(file, &path, expected, now)).await?;
+        check(&info)?;
+        if let Some(reservation) = &self.reservation {
+            let call = CommitWrite { object: info.object, size: info.size, checksums: info.checksums };
+            reservation.head.call(&Principal::room("door"), call).await?;
+            reservation.keep();
+        }
+        Ok(info)
+    }
+}

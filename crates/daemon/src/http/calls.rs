@@ -1,0 +1,129 @@
+//! The management API: every call of `wire::control` as `POST /api/v1/NAME`.
+
+use super::{HttpDoor, answer::Refused};
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{Query, State},
+    http::{HeaderMap, header},
+    routing::{get, post},
+};
+use base::{Failure, Millis, units::Span};
+use head::{Apply, Principal};
+use serde::Deserialize;
+use std::sync::Arc;
+use wire::control::{self, Audience};
+
+/// Longest time that an answer is held back.
+const WAIT_MAX: Millis = Millis::from_seconds(60);
+
+#[derive(Deserialize)]
+struct Wait {
+    #[serde(default)]
+    wait: Option<Span>,
+}
+
+/// Routes of all calls.
+pub(super) fn routes() -> Router<Arc<HttpDoor>> {
+    let router = Router::new()
+        .route("/api/v1/status", get(handle_get::<control::GetStatus>))
+        .route("/api/v1/bill", get(handle_get::<control::GetBill>))
+        .route("/api/v1/jobs", get(handle_get::<control::Jobs>));
+    let router = people(router);
+    rooms(router)
+}
+
+fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+    let router = add::<control::Stat>(router);
+    let router = add::<control::List>(router);
+    let router = add::<control::Mkdir>(router);
+    let router = add::<control::Remove>(router);
+    let router = add::<control::RemoveDirectory>(router);
+    let router = add::<control::Rename>(router);
+    let router = add::<control::SetMode>(router);
+    let router = add::<control::Archive>(router);
+    let router = add::<control::Stage>(router);
+    let router = add::<control::Evict>(router);
+    let router = add::<control::Await>(router);
+    let router = add::<control::SetVolumeState>(router);
+    let router = add::<control::RetryRequest>(router);
+    let router = add::<control::EnableDrive>(router);
+    let router = add::<control::Submit>(router);
+    let router = add::<control::Jobs>(router);
+    let router = add::<control::AwaitJobs>(router);
+    let router = add::<control::CancelJob>(router);
+    let router = add::<control::JobLog>(router);
+    let router = add::<control::GetStatus>(router);
+    add::<control::GetBill>(router)
+}
+
+fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+    let router = add::<control::RegisterLibrary>(router);
+    let router = add::<control::NextTapeSession>(router);
+    let router = add::<control::TapeProgress>(router);
+    let router = add::<control::FilesArchived>(router);
+    let router = add::<control::FileRecalled>(router);
+    let router = add::<control::RequestFailed>(router);
+    let router = add::<control::EndTapeSession>(router);
+    let router = add::<control::RegisterWorker>(router);
+    let router = add::<control::NextJob>(router);
+    let router = add::<control::JobStarted>(router);
+    add::<control::JobEnded>(router)
+}
+
+fn add<C: Apply>(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+    router.route(&format!("/api/v1/{}", C::NAME), post(handle::<C>))
+}
+
+/// A call without parameters, for people with a browser or `curl`.
+async fn handle_get<C: Apply + Default>(
+    State(door): State<Arc<HttpDoor>>,
+    headers: HeaderMap,
+) -> Result<Json<C::Reply>, Refused> {
+    let who = door.principal(&headers);
+    Ok(Json(carry_out(&door, &who, C::default(), Millis(0)).await?))
+}
+
+async fn handle<C: Apply>(
+    State(door): State<Arc<HttpDoor>>,
+    Query(wait): Query<Wait>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<C::Reply>, Refused> {
+    // A web page of somebody else can make a browser send forms here, but not JSON.
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    if !kind.starts_with("application/json") {
+        return Err(Failure::invalid(format!("call {} came as {kind:?}", C::NAME))
+            .hint("send it with content-type: application/json")
+            .into());
+    }
+    let call: C = serde_json::from_slice(&body).map_err(|cause| {
+        Failure::invalid(format!("call {} cannot be read: {cause}", C::NAME))
+    })?;
+    let who = principal_for::<C>(&door, &headers)?;
+    let wait = wait.wait.map_or(Millis(0), |Span(wait)| wait.min(WAIT_MAX));
+    Ok(Json(carry_out(&door, &who, call, wait).await?))
+}
+
+/// Who makes a call; those of rooms need the facility's key.
+fn principal_for<C: Apply>(door: &HttpDoor, headers: &HeaderMap) -> Result<Principal, Failure> {
+    if C::AUDIENCE == Audience::People {
+        return Ok(door.principal(headers));
+    }
+    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    match token.and_then(|token| token.strip_prefix("Bearer ")) {
+        Some(token) if door.key.is(token) => Ok(Principal::room("room")),
+        _ => Err(Failure::permission(format!("call {} is for the rooms of the facility", C::NAME))
+            .hint("it needs the facility's key as bearer token")),
+    }
+}
+
+async fn carry_out<C: Apply>(door: &HttpDoor, who: &Principal, call: C, wait: Millis) -> Result<C::Reply, Failure> {
+    let reply = tokio::select! {
+        reply = door.files.head().call_waiting(who, call.clone(), wait) => reply,
+        // Whoever waits is told the state of now, so that a stop does not wait for it.
+        () = door.token.stopped(), if wait.0 > 0 => door.files.head().call(who, call).await,
+    };
+    door.counters.http.answer(reply.as_ref().err().map(|failure| failure.kind));
+    reply
+}
