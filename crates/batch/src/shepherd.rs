@@ -372,10 +372,10 @@ impl Tending<'_> {
     /// Nothing leaves the tree: we are the subreaper, so that whoever loses its parent becomes our child.
     fn end_the_rest(&mut self) -> Vec<i32> {
         let since = Instant::now();
-        loop {
+        // Without a child there is no descendant either: the usual case costs no look through all processes.
+        while self.reap() || self.status.is_none() {
             let rest = tree::descendants(self.me);
-            self.reap();
-            if rest.is_empty() && self.status.is_some() || since.elapsed() > KILL_PATIENCE {
+            if since.elapsed() > KILL_PATIENCE {
                 return rest.iter().map(|process| process.pid).collect();
             }
             if let Some(group) = &self.group {
@@ -386,6 +386,7 @@ impl Tending<'_> {
             }
             self.sleep(KILL_LOOK_EVERY);
         }
+        Vec::new()
     }
 
     /// Sleeps until a child changes, a signal comes or `time` is over; then reaps.
@@ -403,10 +404,15 @@ impl Tending<'_> {
     }
 
     /// Takes the status of every process that ended; what was waited for is what usage counts.
-    fn reap(&mut self) {
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            if pid == self.main {
-                self.status = Some(status);
+    ///
+    /// Returns whether children are left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.main => self.status = Some(status),
+                Ok(Some(_)) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
             }
         }
     }
