@@ -1,0 +1,64 @@
+"""Files, tapes, jobs and n-tuples of a data facility.
+
+Connect to a facility and look at data in it::
+
+    import backplane
+
+    facility = backplane.connect("my-facility")
+    events = facility.ntuple("/data/run*.parquet").define("pt", "sqrt(px**2 + py**2)")
+    spectrum = events.hist("pt", bins=100, range=(0, 50), where="abs(eta) < 2.4")
+
+Local files need no facility: see `ntuple`.
+"""
+
+from ._cache import CacheUse, cache_use, clear_cache, set_cache_capacity
+from ._errors import (
+    BackplaneError,
+    BusyError,
+    CorruptError,
+    ExistsError,
+    FacilityIOError,
+    InternalError,
+    InvalidError,
+    IsDirectoryError,
+    NoSpaceError,
+    NotDirectoryError,
+    NotEmptyError,
+    NotFoundError,
+    PermissionDeniedError,
+    TimeoutExpiredError,
+    UnavailableError,
+    UnsupportedError,
+)
+from ._facility import Facility, connect
+from ._file import FacilityFile
+from ._ntuple import HistRequest, NTuple, ntuple
+
+__all__ = [
+    "BackplaneError",
+    "BusyError",
+    "CacheUse",
+    "CorruptError",
+    "ExistsError",
+    "Facility",
+    "FacilityFile",
+    "FacilityIOError",
+    "HistRequest",
+    "InternalError",
+    "InvalidError",
+    "IsDirectoryError",
+    "NTuple",
+    "NoSpaceError",
+    "NotDirectoryError",
+    "NotEmptyError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "TimeoutExpiredError",
+    "UnavailableError",
+    "UnsupportedError",
+    "cache_use",
+    "clear_cache",
+    "connect",
+    "ntuple",
+    "set_cache_capacity",
+]

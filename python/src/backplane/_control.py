@@ -1,0 +1,95 @@
+"""The management API: calls as JSON over HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from typing import Any
+
+from ._errors import CorruptError, TimeoutExpiredError, UnavailableError, failure
+
+_DEADLINE_S = 60.0
+# Longest wait asked for in one call.
+_WAIT_MAX_S = 30.0
+_REPLY_BYTES_MAX = 256 << 20
+# A facility is near: a proxy for the outside world would not find it.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Control:
+    """Makes calls to the management API of one facility.
+
+    Parameters
+    ----------
+    http : str
+        ``http://host:port``.
+    user : str
+        On whose behalf.
+    """
+
+    def __init__(self, http: str, user: str) -> None:
+        self.http = http.rstrip("/")
+        self.user = user
+
+    def call(self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0) -> Any:
+        """Make one call.
+
+        Parameters
+        ----------
+        name : str
+            Of the call.
+        body : dict, optional
+            Its fields.
+        wait_s : float, optional
+            How long the answer may be held back while it is pending, at most 30 s.
+
+        Returns
+        -------
+        object
+            The reply, from JSON.
+
+        Raises
+        ------
+        BackplaneError
+            The failure that the facility answered, or that it cannot be reached.
+        """
+        wait_s = min(max(wait_s, 0.0), _WAIT_MAX_S)
+        request = urllib.request.Request(
+            f"{self.http}/api/v1/{name}?wait={round(wait_s * 1000)}ms",
+            data=json.dumps(body or {}).encode(),
+            headers={"content-type": "application/json", "x-backplane-user": self.user},
+            method="POST",
+        )
+        try:
+            with _OPENER.open(request, timeout=_DEADLINE_S + wait_s) as answer:
+                return json.loads(answer.read(_REPLY_BYTES_MAX))
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refusal(name, error.code, error.read(_REPLY_BYTES_MAX)) from None
+        except TimeoutError as error:
+            raise TimeoutExpiredError(f"{self.http} did not answer {name} in time") from error
+        except (urllib.error.URLError, OSError) as error:
+            cause = getattr(error, "reason", error)
+            if isinstance(cause, socket.timeout | TimeoutError):
+                raise TimeoutExpiredError(f"{self.http} did not answer {name} in time") from error
+            raise UnavailableError(
+                f"cannot reach the facility at {self.http} for {name}: {cause}",
+                "is it running? `bp up DIR` starts it",
+            ) from error
+        except ValueError as error:
+            raise CorruptError(
+                f"{self.http} answered {name} with something else than JSON: {error}",
+                "client and facility may be of different versions",
+            ) from error
+
+    def _refusal(self, name: str, status: int, text: bytes) -> Exception:
+        try:
+            told = json.loads(text)
+            return failure(told["kind"], told["what"], told.get("hint"))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return UnavailableError(
+                f"{self.http} answered {name} with HTTP status {status}",
+                "is that address a Backplane facility?",
+            )

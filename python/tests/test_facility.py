@@ -1,0 +1,260 @@
+"""The management API against a server of our own, and files against a stand-in for the data door."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import backplane
+from backplane import Facility, FacilityFile
+from backplane._errors import _BY_KIND, failure
+
+Answer = tuple[int, Any]
+
+
+class Door:
+    """Answers calls from a table and remembers them."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Callable[[dict[str, Any]], Answer]] = {}
+        self.calls: list[tuple[str, dict[str, Any], str | None]] = []
+        door = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                name = self.path.removeprefix("/api/v1/").split("?")[0]
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                door.calls.append((name, body, self.headers["x-backplane-user"]))
+                status, reply = door.answers[name](body)
+                text = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.http = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def reply(self, name: str, reply: Any, status: int = 200) -> None:
+        self.answers[name] = lambda _body: (status, reply)
+
+
+@pytest.fixture
+def door() -> Iterator[Door]:
+    door = Door()
+    door.thread.start()
+    yield door
+    door.server.shutdown()
+    door.thread.join()
+    door.server.server_close()
+
+
+@pytest.fixture
+def facility(door: Door, tmp_path: Path) -> Facility:
+    endpoints = {"root": "root://127.0.0.1:1", "http": door.http, "pid": 1, "facility": "f"}
+    (tmp_path / "endpoints.json").write_text(json.dumps(endpoints))
+    return backplane.connect(tmp_path, user="alice")
+
+
+def test_where_a_facility_is_found(
+    door: Door, facility: Facility, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert facility.url("/data/a") == "root://127.0.0.1:1//data/a"
+    door.reply("status", {"root": "root://h:2"})
+    assert backplane.connect(door.http).root == "root://h:2"
+    monkeypatch.setenv("BP_FACILITY", str(tmp_path))
+    assert backplane.connect().root == "root://127.0.0.1:1"
+    monkeypatch.delenv("BP_FACILITY")
+    with pytest.raises(backplane.InvalidError, match="no facility was named"):
+        backplane.connect()
+    with pytest.raises(FileNotFoundError, match=r"endpoints\.json does not exist"):
+        backplane.connect(tmp_path / "none")
+    (tmp_path / "endpoints.json").write_text("{}")
+    with pytest.raises(backplane.CorruptError):
+        backplane.connect(tmp_path)
+    data_only = backplane.connect("root://h:2/")
+    with pytest.raises(backplane.UnsupportedError, match="offers data only, not status"):
+        data_only.status()
+
+
+def test_failures_of_the_facility_are_exceptions(door: Door, facility: Facility) -> None:
+    door.reply("stat", {"kind": "not_found", "what": "no /a", "hint": "look in /b"}, 404)
+    with pytest.raises(FileNotFoundError, match="no /a") as raised:
+        facility.stat("/a")
+    assert isinstance(raised.value, backplane.NotFoundError)
+    assert raised.value.hint == "look in /b"
+    door.reply("stat", b"<html>", 502)
+    with pytest.raises(backplane.UnavailableError, match="HTTP status 502"):
+        facility.stat("/a")
+    door.reply("stat", b"not json")
+    with pytest.raises(backplane.CorruptError, match="something else than JSON"):
+        facility.stat("/a")
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    (tmp_path / "endpoints.json").write_text('{"root": "root://127.0.0.1:9", "http": "http://127.0.0.1:9"}')
+    with pytest.raises(ConnectionError, match="cannot reach the facility at"):
+        backplane.connect(tmp_path).status()
+
+
+def test_every_kind_has_its_class() -> None:
+    for kind, error in _BY_KIND.items():
+        made = failure(kind, "what", "hint")
+        assert type(made) is error
+        assert str(made) == "what"
+    assert isinstance(failure("of the future", "what"), backplane.InternalError)
+
+
+def tree(body: dict[str, Any]) -> Answer:
+    entries = {
+        "/": [("data", "directory"), ("x", "file")],
+        "/data": [("2025", "directory"), ("2026", "directory"), ("run0", "file")],
+        "/data/2025": [("run1", "file"), ("run2", "file"), ("notes", "file")],
+        "/data/2026": [("run3", "file")],
+    }.get(body["path"])
+    if entries is None:
+        return 404, {"kind": "not_found", "what": body["path"]}
+    rest = [{"name": name, "kind": kind} for name, kind in entries if name > body["after"]]
+    # Pages of two, so that paging is seen.
+    return 200, {"entries": rest[:2], "is_partial": len(rest) > 2}
+
+
+def test_listing_and_patterns(door: Door, facility: Facility) -> None:
+    door.answers["list"] = tree
+    door.reply("stat", {"kind": "file"})
+    assert [entry["name"] for entry in facility.ls("/data")] == ["2025", "2026", "run0"]
+    assert facility.glob("/data/*/run*") == ["/data/2025/run1", "/data/2025/run2", "/data/2026/run3"]
+    assert facility.glob("/data/202?") == ["/data/2025", "/data/2026"]
+    assert facility.glob("/none/*") == []
+    assert facility.glob("/data/2025/run1") == ["/data/2025/run1"]
+    with pytest.raises(backplane.InvalidError):
+        facility.glob("data/*")
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        facility.ntuple("/data/*.parquet")
+
+
+def test_tape(door: Door, facility: Facility) -> None:
+    waits = [{"path": "/a", "state": "nearline", "waits": "volume A00001"}]
+    online = [{"path": "/a", "state": "both"}]
+    door.reply("stage", {"files": waits})
+    door.reply("await", {"files": online})
+    assert facility.stage("/a") == waits
+    assert facility.stage(["/a"], pin_s=60, wait_s=10) == online
+    assert door.calls[1:] == [
+        ("stage", {"paths": ["/a"], "pin": 60000}, "alice"),
+        ("await", {"paths": ["/a"], "want": "online"}, "alice"),
+    ]
+    door.reply("evict", {"files": [{"path": "/a", "failure": {"kind": "busy", "what": "/a is pinned"}}]})
+    with pytest.raises(BlockingIOError, match="/a is pinned"):
+        facility.evict("/a")
+
+
+def test_jobs(door: Door, facility: Facility) -> None:
+    door.reply("submit", {"job": 7})
+    job = facility.submit(["/bin/fit", "-v"], inputs=["/data/run1"], outputs={"fit.json": "/fits/1"}, wall_s=60)
+    assert job == 7
+    spec = door.calls[0][1]["spec"]
+    assert spec["name"] == "fit"
+    assert spec["inputs"] == [{"path": "/data/run1", "name": "run1"}]
+    assert spec["outputs"] == [{"name": "fit.json", "path": "/fits/1"}]
+    assert spec["resources"] == {"cpus": 1, "memory_bytes": 0, "wall": 60000}
+    states = iter(["running", "done"])
+    door.answers["await_jobs"] = lambda body: (200, {"jobs": [{"id": body["ids"][0], "state": next(states)}]})
+    assert facility.wait_for_jobs([7], wait_s=60) == [{"id": 7, "state": "done"}]
+    door.reply("await_jobs", {"jobs": [{"id": 7, "state": "held"}]})
+    with pytest.raises(TimeoutError, match="jobs 7 are not over"):
+        facility.wait_for_jobs([7], wait_s=0)
+    with pytest.raises(backplane.InvalidError):
+        facility.submit("fit -v")
+
+
+def test_remove_knows_directories(door: Door, facility: Facility) -> None:
+    for kind, call in [("directory", "remove_directory"), ("file", "remove")]:
+        door.reply("stat", {"kind": kind})
+        door.reply(call, {})
+        facility.remove("/a")
+        assert door.calls[-1][0] == call
+
+
+class Store:
+    """Stands in for `_core.RemoteFile`: a dictionary of committed files."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def open(self, url: str, mode: str, _user: str) -> Any:
+        store = self
+
+        class File:
+            data = bytearray(store.files[url] if mode == "rb" else b"")
+            size = len(data)
+
+            def read_into(self, offset: int, buffer: memoryview) -> None:
+                buffer[:] = self.data[offset : offset + len(buffer)]
+
+            def write_at(self, offset: int, data: memoryview) -> None:
+                self.data[offset : offset + len(data)] = data
+
+            def close(self) -> None:
+                if mode != "rb":
+                    store.files[url] = bytes(self.data)
+
+            def abandon(self) -> None:
+                pass
+
+        return File()
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    store = Store()
+    monkeypatch.setattr("backplane._core.RemoteFile", store.open)
+    return store
+
+
+def test_files_are_file_objects(store: Store) -> None:
+    facility = backplane.connect("root://h:1")
+    content = bytes(range(256)) * 20000
+    with facility.open("/a", "wb") as file:
+        assert (file.writable(), file.readable()) == (True, False)
+        assert file.write(content) == len(content)
+    assert store.files == {"root://h:1//a": content}
+    with facility.open("/a") as file:
+        assert file.read(3) == content[:3]
+        assert file.tell() == 3
+        assert file.seek(-4, io.SEEK_END) == len(content) - 4
+        assert file.read() == content[-4:]
+        assert file.read() == b""
+        assert file.seek(1 << 40) == 1 << 40
+        assert file.readinto(bytearray(5)) == 0
+        file.seek(0)
+        assert io.BufferedReader(file).read() == content
+    with pytest.raises(ValueError, match="closed"):
+        file.read(1)
+    with pytest.raises(ValueError, match="begin with /"):
+        facility.open("a")
+
+
+def test_what_fails_is_not_committed(store: Store) -> None:
+    def fail() -> None:
+        with FacilityFile("u", "xb", "alice") as file:
+            file.write(b"half")
+            raise KeyError("half way")
+
+    with pytest.raises(KeyError):
+        fail()
+    file = FacilityFile("u", "wb", "alice")
+    file.write(b"forgotten")
+    del file
+    assert store.files == {}
