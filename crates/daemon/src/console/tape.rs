@@ -139,6 +139,14 @@ pub(super) fn volumes(status: &Status) -> Markup {
     )
 }
 
+/// The drive's name without that of the library, which the volume is in as well.
+fn short_drive<'a>(volume: &VolumeInfo, drive: &'a str) -> &'a str {
+    let rest = drive
+        .strip_prefix(&*volume.library)
+        .and_then(|rest| rest.strip_prefix('.'));
+    rest.filter(|rest| !rest.is_empty()).unwrap_or(drive)
+}
+
 fn card(volume: &VolumeInfo) -> Markup {
     let live = percent(volume.live_bytes, volume.capacity_bytes);
     let dead = percent(
@@ -162,7 +170,7 @@ fn card(volume: &VolumeInfo) -> Markup {
         div.volume title=(title) {
             div.top {
                 code.label { (volume.vid) }
-                @if let Some(drive) = &volume.drive { span.in { "in " (drive) } }
+                @if let Some(drive) = &volume.drive { span.in { "in " (short_drive(volume, drive)) } }
                 (tag(volume.state.as_str(), volume_tone(volume.state)))
             }
             span.bar.fill role="img" aria-label={ (format!("{:.0} %", live + dead)) } {

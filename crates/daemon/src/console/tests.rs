@@ -128,6 +128,13 @@ fn the_page_stays_bounded() {
 }
 
 #[test]
+fn a_drive_is_named_without_its_library() {
+    let mut status = example::status();
+    status.volumes[6].drive = Some("lib0.drive1".into());
+    assert!(text(page(&status, &example::bill())).contains("in drive1<"));
+}
+
+#[test]
 fn odd_figures_do_not_break_the_page() {
     let mut status = example::status();
     status.now = Timestamp(i64::MIN);
