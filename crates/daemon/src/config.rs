@@ -103,20 +103,33 @@ impl Default for Doors {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self { pool: "main".to_owned(), size: Size(0), reserve: Size(256 << 20) }
+        Self {
+            pool: "main".to_owned(),
+            size: Size(0),
+            reserve: Size(256 << 20),
+        }
     }
 }
 
 impl Default for Tape {
     fn default() -> Self {
         let block = Size(u64::from(base::limits::TAPE_BLOCK_BYTES));
-        Self { drives: 2, slots: 16, volumes: 8, volume_size: Size(16 << 30), block }
+        Self {
+            drives: 2,
+            slots: 16,
+            volumes: 8,
+            volume_size: Size(16 << 30),
+            block,
+        }
     }
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { cpus: 0, memory: Size(0) }
+        Self {
+            cpus: 0,
+            memory: Size(0),
+        }
     }
 }
 
@@ -146,9 +159,17 @@ impl Config {
         let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
         if !self.doors.bind.is_loopback() {
             let what = format!("doors.bind = {} is not a loopback address", self.doors.bind);
-            return refuse(what, "users cannot prove who they are yet; use 127.0.0.1 and an SSH tunnel");
+            return refuse(
+                what,
+                "users cannot prove who they are yet; use 127.0.0.1 and an SSH tunnel",
+            );
         }
-        if self.disk.pool.is_empty() || self.disk.pool.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+        if self.disk.pool.is_empty()
+            || self
+                .disk
+                .pool
+                .contains(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+        {
             return refuse(
                 format!("disk.pool = {:?} is not a name", self.disk.pool),
                 "use letters, digits and hyphens",
@@ -161,7 +182,10 @@ impl Config {
             );
         }
         if self.tape.volumes > self.tape.slots {
-            let what = format!("tape.volumes = {} do not fit {} slots", self.tape.volumes, self.tape.slots);
+            let what = format!(
+                "tape.volumes = {} do not fit {} slots",
+                self.tape.volumes, self.tape.slots
+            );
             return refuse(what, "raise tape.slots");
         }
         if self.tape.volume_size.0 < 1 << 20 {

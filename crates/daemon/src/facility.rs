@@ -92,13 +92,17 @@ impl Key {
     #[must_use]
     pub fn is(&self, token: &str) -> bool {
         let own = self.token();
-        let differ = own.bytes().zip(token.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+        let differ = own
+            .bytes()
+            .zip(token.bytes())
+            .fold(0, |differ, (a, b)| differ | (a ^ b));
         own.len() == token.len() && differ == 0
     }
 
     fn read(layout: &Layout) -> Result<Self> {
         let file = layout.key_file();
-        let bytes = fs::read(&file).map_err(|cause| Failure::io(format!("read {}", file.display()), &cause))?;
+        let bytes =
+            fs::read(&file).map_err(|cause| Failure::io(format!("read {}", file.display()), &cause))?;
         let bytes = bytes.try_into().map_err(|_| {
             Failure::corrupt(format!("{} is not a key of 32 bytes", file.display()))
                 .hint("restore it from a backup; capabilities signed with another key are refused")
@@ -130,10 +134,17 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
         fs::create_dir_all(&path).map_err(|cause| failed("make", &path, &cause))?;
     }
     disk::Partition::create(&layout.partition(), &id, PARTITION)?;
-    let volumes: Result<Vec<Vid>> = (1..=config.tape.volumes).map(|n| format!("BP{n:04}").parse()).collect();
+    let volumes: Result<Vec<Vid>> = (1..=config.tape.volumes)
+        .map(|n| format!("BP{n:04}").parse())
+        .collect();
     tape::VirtualLibrary::create(layout.library(), config.tape.drives, config.tape.slots, &volumes?)?;
-    let facility =
-        FacilityRow { id, name: config.name.clone(), owner: owner.to_owned(), created: now, incarnation: 0 };
+    let facility = FacilityRow {
+        id,
+        name: config.name.clone(),
+        owner: owner.to_owned(),
+        created: now,
+        incarnation: 0,
+    };
     Core::create(&layout.catalogue(), &facility)?;
     // Last: a directory without it is not a facility, so an interrupted creation is never taken for one.
     write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o644)?;
@@ -143,21 +154,30 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
 /// Refuses a directory that holds anything.
 fn claim_empty(directory: &Path) -> Result<()> {
     if directory.join(config::FILE).exists() {
-        return Err(Failure::exists(format!("{} holds a facility already", directory.display()))
-            .hint(format!("`bp up {}` runs it", directory.display())));
+        return Err(
+            Failure::exists(format!("{} holds a facility already", directory.display()))
+                .hint(format!("`bp up {}` runs it", directory.display())),
+        );
     }
     fs::create_dir_all(directory).map_err(|cause| failed("make", directory, &cause))?;
     let mut entries = fs::read_dir(directory).map_err(|cause| failed("read", directory, &cause))?;
     if entries.next().is_some() {
-        return Err(Failure::new(ErrorKind::NotEmpty, format!("{} is not empty", directory.display()))
-            .hint("a facility is made in a missing or empty directory only"));
+        return Err(Failure::new(
+            ErrorKind::NotEmpty,
+            format!("{} is not empty", directory.display()),
+        )
+        .hint("a facility is made in a missing or empty directory only"));
     }
     Ok(())
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(path)?;
         file.write_all(bytes)?;
         file.sync_all()
     };
@@ -165,7 +185,9 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
 }
 
 fn sync_directory(path: &Path) -> Result<()> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(|cause| failed("sync", path, &cause))
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(|cause| failed("sync", path, &cause))
 }
 
 /// A facility that this process runs; no other process can while this lives.
@@ -187,16 +209,27 @@ impl Possession {
         let path = layout.lock_file();
         let lock = File::open(&path).map_err(|cause| failed("open", &path, &cause))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            Failure::busy(format!("the facility in {} is running already", layout.root().display()))
-                .hint("`bp status` shows it, `bp down` stops it")
+            Failure::busy(format!(
+                "the facility in {} is running already",
+                layout.root().display()
+            ))
+            .hint("`bp status` shows it, `bp down` stops it")
         })?;
-        Ok(Self { key: Key::read(&layout)?, layout, config, _lock: lock })
+        Ok(Self {
+            key: Key::read(&layout)?,
+            layout,
+            config,
+            _lock: lock,
+        })
     }
 
     /// Opens the head's catalogue.
     pub fn open_head(&self, root: &str, now: Timestamp) -> Result<Core> {
-        let config =
-            HeadConfig { key: self.key.caps(), root: root.to_owned(), pool: self.config.disk.pool.clone() };
+        let config = HeadConfig {
+            key: self.key.caps(),
+            root: root.to_owned(),
+            pool: self.config.disk.pool.clone(),
+        };
         Core::open(&self.layout.catalogue(), config, now)
     }
 
@@ -225,5 +258,9 @@ impl Possession {
             .and_then(|()| fs::rename(&new, &file))
             .map_err(|cause| failed("write", &file, &cause))
     }
-}
 
+    /// Tells clients that the doors are closed. A file that stays only makes them try in vain.
+    pub fn withdraw(&self) {
+        let _ = fs::remove_file(endpoints_file(self.layout.root()));
+    }
+}

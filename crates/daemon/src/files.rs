@@ -47,7 +47,14 @@ impl Files {
     ) -> Self {
         let named = |partition: Arc<Partition>| (partition.identity().partition.clone(), partition);
         let partitions = partitions.into_iter().map(named).collect();
-        Self { head, partitions, key, clock, recall_wait, tasks }
+        Self {
+            head,
+            partitions,
+            key,
+            clock,
+            recall_wait,
+            tasks,
+        }
     }
 
     /// The head.
@@ -61,7 +68,12 @@ impl Files {
     }
 
     /// Opens a file for reading; waits for its recall if it is nearline.
-    pub async fn open_read(&self, who: &Principal, path: &FilePath, door: Arc<DoorCounter>) -> Result<ReadFile> {
+    pub async fn open_read(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+        door: Arc<DoorCounter>,
+    ) -> Result<ReadFile> {
         let mut last = None;
         for _ in 0..STALE_OPENS_MAX {
             let call = OpenRead { path: path.clone() };
@@ -80,14 +92,25 @@ impl Files {
         Err(last.unwrap_or_else(|| Failure::internal(format!("{path} cannot be opened"))))
     }
 
-    async fn open_object(&self, who: &Principal, grant: ReadObject, door: Arc<DoorCounter>) -> Result<ReadFile> {
+    async fn open_object(
+        &self,
+        who: &Principal,
+        grant: ReadObject,
+        door: Arc<DoorCounter>,
+    ) -> Result<ReadFile> {
         let partition = self.partition(&grant.partition)?;
         let object = grant.object;
         let reader = blocking(move || partition.open_object(object)).await?;
         Ok(ReadFile {
             reader,
             grant,
-            meter: Meter { head: self.head.clone(), tasks: self.tasks.clone(), owner: who.name.clone(), door, out: AtomicU64::new(0) },
+            meter: Meter {
+                head: self.head.clone(),
+                tasks: self.tasks.clone(),
+                owner: who.name.clone(),
+                door,
+                out: AtomicU64::new(0),
+            },
         })
     }
 
@@ -103,7 +126,9 @@ impl Files {
         let grant = self.head.call(who, open).await?;
         let reservation = Reservation::new(&self.head, &self.tasks, grant.object);
         let partition = self.partition(&grant.partition)?;
-        let WriteGrant { object, base, file, .. } = grant;
+        let WriteGrant {
+            object, base, file, ..
+        } = grant;
         let base = base.map(|base| base.object);
         let writer = blocking(move || {
             let writer = match base {
@@ -138,7 +163,9 @@ impl Files {
             Access::Read => {
                 let reader = blocking(move || partition.open_object(object)).await?;
                 if reader.info().file != cap.file || reader.size() != cap.size {
-                    return Err(Failure::corrupt(format!("object {object} is not what the capability says")));
+                    return Err(Failure::corrupt(format!(
+                        "object {object} is not what the capability says"
+                    )));
                 }
                 Ok(CapFile::Read(reader, door))
             }
@@ -154,7 +181,13 @@ impl Files {
         }
     }
 
-    fn cap_writer(&self, writer: ObjectWriter, cap: &Cap, path: &FilePath, door: Arc<DoorCounter>) -> WriteFile {
+    fn cap_writer(
+        &self,
+        writer: ObjectWriter,
+        cap: &Cap,
+        path: &FilePath,
+        door: Arc<DoorCounter>,
+    ) -> WriteFile {
         WriteFile {
             writer: Arc::new(writer),
             file: cap.file,
@@ -206,8 +239,14 @@ impl Drop for Meter {
             return;
         }
         let head = self.head.clone();
-        let report = ReportTraffic { owner: std::mem::take(&mut self.owner), in_bytes: 0, out_bytes };
-        self.tasks.spawn("bill", async move { head.call(&Principal::room("door"), report).await });
+        let report = ReportTraffic {
+            owner: std::mem::take(&mut self.owner),
+            in_bytes: 0,
+            out_bytes,
+        };
+        self.tasks.spawn("bill", async move {
+            head.call(&Principal::room("door"), report).await
+        });
     }
 }
 
@@ -239,7 +278,12 @@ struct Reservation {
 
 impl Reservation {
     fn new(head: &Head, tasks: &Shutdown, object: ObjectId) -> Self {
-        Self { head: head.clone(), tasks: tasks.clone(), object, is_kept: AtomicBool::new(false) }
+        Self {
+            head: head.clone(),
+            tasks: tasks.clone(),
+            object,
+            is_kept: AtomicBool::new(false),
+        }
     }
 
     /// The head has taken it.
@@ -332,7 +376,11 @@ impl WriteFile {
         let info = blocking(move || writer.commit(file, &path, expected, now)).await?;
         check(&info)?;
         if let Some(reservation) = &self.reservation {
-            let call = CommitWrite { object: info.object, size: info.size, checksums: info.checksums };
+            let call = CommitWrite {
+                object: info.object,
+                size: info.size,
+                checksums: info.checksums,
+            };
             reservation.head.call(&Principal::room("door"), call).await?;
             reservation.keep();
         }

@@ -8,7 +8,6 @@ use crate::{
     janitor,
     metrics::DoorCounters,
 };
-use tape::{TapeRoom, VirtualLibrary, session::LabelStyle};
 use base::{ErrorKind, Failure, Result, Timestamp, limits::CONNECTIONS_MAX};
 use batch::{WorkerConfig, run_worker};
 use client::{Control, FacilityKey};
@@ -24,6 +23,7 @@ use std::{
     thread::JoinHandle,
     time::Duration,
 };
+use tape::{TapeRoom, VirtualLibrary, session::LabelStyle};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 use wire::{control::Endpoints, label::LabelDate};
@@ -90,14 +90,16 @@ struct Running {
 
 async fn serve(possession: Possession) -> Result<()> {
     // Signals first: one that comes during the start must not be lost.
-    let mut terminate = signal(SignalKind::terminate()).map_err(|cause| Failure::io("catch SIGTERM", &cause))?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|cause| Failure::io("catch SIGINT", &cause))?;
+    let mut terminate =
+        signal(SignalKind::terminate()).map_err(|cause| Failure::io("catch SIGTERM", &cause))?;
+    let mut interrupt =
+        signal(SignalKind::interrupt()).map_err(|cause| Failure::io("catch SIGINT", &cause))?;
     let running = start(&possession).await?;
     tokio::select! {
         _ = terminate.recv() => info!("SIGTERM: draining"),
         _ = interrupt.recv() => info!("SIGINT: draining"),
     }
-    stop(running).await;
+    stop(&possession, running).await;
     Ok(())
 }
 
@@ -105,8 +107,10 @@ async fn start(possession: &Possession) -> Result<Running> {
     let doors = &possession.config.doors;
     let root = listen(doors.bind, doors.root_port, "root_port").await?;
     let http = listen(doors.bind, doors.http_port, "http_port").await?;
-    let (root_url, http_url) =
-        (format!("root://{}", root.address()?), format!("http://{}", http.address()?));
+    let (root_url, http_url) = (
+        format!("root://{}", root.address()?),
+        format!("http://{}", http.address()?),
+    );
 
     let clock: Clock = Arc::new(|| Timestamp::from_system(std::time::SystemTime::now()));
     let core = possession.open_head(&root_url, clock())?;
@@ -117,7 +121,10 @@ async fn start(possession: &Possession) -> Result<Running> {
     janitor::register(&head, &possession.config.disk.pool, &partition).await?;
 
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
-    chores.spawn("janitor", janitor::keep(head.clone(), Arc::clone(&partition), chores.token()));
+    chores.spawn(
+        "janitor",
+        janitor::keep(head.clone(), Arc::clone(&partition), chores.token()),
+    );
     let counters = Arc::new(DoorCounters::default());
     let files = Arc::new(Files::new(
         head.clone(),
@@ -127,7 +134,12 @@ async fn start(possession: &Possession) -> Result<Running> {
         doors.recall_wait.0,
         chores.child(),
     ));
-    let root_door = RootDoor::new(Arc::clone(&files), &facility.name, &facility.owner, Arc::clone(&counters));
+    let root_door = RootDoor::new(
+        Arc::clone(&files),
+        &facility.name,
+        &facility.owner,
+        Arc::clone(&counters),
+    );
     net::xrd::serve(Arc::new(root_door), root, &shutdown);
     let key: Key = possession.key.clone();
     let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token());
@@ -142,8 +154,19 @@ async fn start(possession: &Possession) -> Result<Running> {
         facility: facility.id.clone(),
     };
     possession.announce(&endpoints)?;
-    info!(root = endpoints.root, http = endpoints.http, incarnation = facility.incarnation, "facility is up");
-    Ok(Running { doors: shutdown, chores, rooms, head, head_thread })
+    info!(
+        root = endpoints.root,
+        http = endpoints.http,
+        incarnation = facility.incarnation,
+        "facility is up"
+    );
+    Ok(Running {
+        doors: shutdown,
+        chores,
+        rooms,
+        head,
+        head_thread,
+    })
 }
 
 async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<Listener> {
@@ -156,8 +179,14 @@ async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<Listener> {
 }
 
 /// Rooms first, so that they can still report; then the doors; then what the doors left to do; the head last.
-async fn stop(running: Running) {
-    let Running { doors, chores, rooms, head, head_thread } = running;
+async fn stop(possession: &Possession, running: Running) {
+    let Running {
+        doors,
+        chores,
+        rooms,
+        head,
+        head_thread,
+    } = running;
     rooms.tell();
     doors.tell();
     let joined = tokio::task::spawn_blocking(move || rooms.join()).await;
@@ -167,8 +196,12 @@ async fn stop(running: Running) {
             warn!(%failure, "not everything ended in time; nothing acknowledged is lost");
         }
     }
+    possession.withdraw();
     drop(head);
-    if tokio::task::spawn_blocking(move || head_thread.join()).await.is_err() {
+    if tokio::task::spawn_blocking(move || head_thread.join())
+        .await
+        .is_err()
+    {
         error!("the head's thread ended badly");
     }
     info!("facility is down");
@@ -182,7 +215,12 @@ struct Rooms {
 }
 
 impl Rooms {
-    fn start(possession: &Possession, library: &VirtualLibrary, control: &Control, owner: &str) -> Result<Self> {
+    fn start(
+        possession: &Possession,
+        library: &VirtualLibrary,
+        control: &Control,
+        owner: &str,
+    ) -> Result<Self> {
         let labels = LabelStyle {
             site: possession.config.name.clone(),
             host: "localhost".to_owned(),
@@ -191,19 +229,28 @@ impl Rooms {
         };
         let tape = TapeRoom::start_virtual(library, labels, control.clone())?;
         let stop_worker = Arc::new(AtomicBool::new(false));
-        let (config, control, stop) =
-            (worker_config(possession, owner)?, control.clone(), Arc::clone(&stop_worker));
-        let worker = std::thread::Builder::new().name("worker".to_owned()).spawn(move || {
-            while let Err(failure) = run_worker(config.clone(), control.clone(), Arc::clone(&stop)) {
-                if stop.load(Ordering::Acquire) {
-                    break;
+        let (config, control, stop) = (
+            worker_config(possession, owner)?,
+            control.clone(),
+            Arc::clone(&stop_worker),
+        );
+        let worker = std::thread::Builder::new()
+            .name("worker".to_owned())
+            .spawn(move || {
+                while let Err(failure) = run_worker(config.clone(), control.clone(), Arc::clone(&stop)) {
+                    if stop.load(Ordering::Acquire) {
+                        break;
+                    }
+                    error!(%failure, "worker ended; it is started again");
+                    std::thread::sleep(ROOM_PAUSE);
                 }
-                error!(%failure, "worker ended; it is started again");
-                std::thread::sleep(ROOM_PAUSE);
-            }
-        });
+            });
         let worker = worker.map_err(|cause| Failure::io("start the worker", &cause))?;
-        Ok(Self { tape, stop_worker, worker })
+        Ok(Self {
+            tape,
+            stop_worker,
+            worker,
+        })
     }
 
     fn tell(&self) {
@@ -227,7 +274,11 @@ fn worker_config(possession: &Possession, owner: &str) -> Result<WorkerConfig> {
         directory: possession.layout.batch(),
         name: "worker1".to_owned(),
         cpus: if wish.cpus > 0 { wish.cpus } else { cpus },
-        memory_bytes: if wish.memory.0 > 0 { wish.memory.0 } else { memory_of_host() },
+        memory_bytes: if wish.memory.0 > 0 {
+            wish.memory.0
+        } else {
+            memory_of_host()
+        },
         shepherd: std::env::current_exe().map_err(|cause| Failure::io("find this program", &cause))?,
         user: owner.to_owned(),
         facility: possession.layout.root().display().to_string(),
@@ -239,6 +290,8 @@ fn worker_config(possession: &Possession, owner: &str) -> Result<WorkerConfig> {
 fn memory_of_host() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|kib| kib.trim().parse::<u64>().ok());
+    let kib = total
+        .and_then(|rest| rest.trim().strip_suffix(" kB"))
+        .and_then(|kib| kib.trim().parse::<u64>().ok());
     kib.unwrap_or(0) << 10
 }

@@ -1,9 +1,6 @@
 //! The head on its thread: calls queue up, are committed in groups, and are answered once they are durable.
 
-use crate::{
-    Apply, Core, Principal, Topic,
-    apply::Context,
-};
+use crate::{Apply, Core, Principal, Topic, apply::Context};
 use base::{
     Failure, Millis, Result, Timestamp,
     limits::{HEAD_BATCH_LEN_MAX, HEAD_QUEUE_LEN_MAX},
@@ -37,7 +34,10 @@ struct Ask<C: Apply> {
 
 impl<C: Apply> Pending for Ask<C> {
     fn apply(&mut self, core: &mut Core, now: Timestamp) {
-        let context = Context { who: self.who.clone(), now };
+        let context = Context {
+            who: self.who.clone(),
+            now,
+        };
         self.result = self.call.take().map(|call| core.apply(&context, call));
     }
 
@@ -64,7 +64,10 @@ impl Head {
     pub fn start(core: Core, clock: Clock) -> Result<(Self, JoinHandle<()>)> {
         let (queue, calls) = mpsc::sync_channel(HEAD_QUEUE_LEN_MAX);
         let changes = Arc::new(Topic::ALL.map(|_| watch::Sender::new(0)));
-        let head = Self { queue, changes: Arc::clone(&changes) };
+        let head = Self {
+            queue,
+            changes: Arc::clone(&changes),
+        };
         let thread = std::thread::Builder::new()
             .name("head".into())
             .spawn(move || run(core, &calls, &clock, &changes))
@@ -75,10 +78,16 @@ impl Head {
     /// Makes a call and waits until its effect is durable.
     pub async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<C::Reply> {
         let (reply, answer) = oneshot::channel();
-        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply };
+        let ask = Ask {
+            call: Some(call),
+            who: who.clone(),
+            result: None,
+            reply,
+        };
         self.queue.try_send(Box::new(ask)).map_err(|cause| match cause {
             mpsc::TrySendError::Full(_) => {
-                Failure::busy(format!("the head has {HEAD_QUEUE_LEN_MAX} calls waiting")).hint("try again later")
+                Failure::busy(format!("the head has {HEAD_QUEUE_LEN_MAX} calls waiting"))
+                    .hint("try again later")
             }
             mpsc::TrySendError::Disconnected(_) => stopped(),
         })?;
@@ -96,9 +105,8 @@ impl Head {
             if left.is_zero() || !C::is_pending(&reply) {
                 return Ok(reply);
             }
-            match tokio::time::timeout(left.min(LOOK_AGAIN), changes.changed()).await {
-                Ok(Err(_)) => return Ok(reply),
-                Ok(Ok(())) | Err(_) => {}
+            if let Ok(Err(_)) = tokio::time::timeout(left.min(LOOK_AGAIN), changes.changed()).await {
+                return Ok(reply);
             }
         }
     }
@@ -152,4 +160,3 @@ fn carry_out(core: &mut Core, group: &mut [Box<dyn Pending>], now: Timestamp) ->
         Failure::from(cause)
     })
 }
-

@@ -3,7 +3,9 @@
 use super::RootDoor;
 use base::{Failure, FilePath, Millis, Result};
 use head::{Apply, Principal};
-use net::xrd::{ListEntry, ListPage, PrepareAction, PrepareRequest, SpaceInfo, StatFlags, StatInfo, StatOwner};
+use net::xrd::{
+    ListEntry, ListPage, PrepareAction, PrepareRequest, SpaceInfo, StatFlags, StatInfo, StatOwner,
+};
 use std::sync::Arc;
 use wire::control::{self, Entry, FileState, NodeKind};
 
@@ -17,7 +19,10 @@ impl RootDoor {
     }
 
     async fn info(&self, who: &Principal, path: &FilePath) -> Result<control::FileInfo> {
-        self.files.head().call(who, control::Stat { path: path.clone() }).await
+        self.files
+            .head()
+            .call(who, control::Stat { path: path.clone() })
+            .await
     }
 
     pub(super) async fn stat_path(&self, who: &Principal, path: &FilePath) -> Result<StatInfo> {
@@ -31,11 +36,24 @@ impl RootDoor {
         from: Option<String>,
         with_stat: bool,
     ) -> Result<ListPage> {
-        let list = control::List { path: path.clone(), after: from.unwrap_or_default() };
+        let list = control::List {
+            path: path.clone(),
+            after: from.unwrap_or_default(),
+        };
         let listing = self.files.head().call(who, list).await?;
-        let next = listing.entries.last().filter(|_| listing.is_partial).map(|entry| entry.name.clone());
-        let entry = |entry: Entry| ListEntry { stat: with_stat.then(|| stat_of(&entry)), name: entry.name };
-        Ok(ListPage { entries: listing.entries.into_iter().map(entry).collect(), next })
+        let next = listing
+            .entries
+            .last()
+            .filter(|_| listing.is_partial)
+            .map(|entry| entry.name.clone());
+        let entry = |entry: Entry| ListEntry {
+            stat: with_stat.then(|| stat_of(&entry)),
+            name: entry.name,
+        };
+        Ok(ListPage {
+            entries: listing.entries.into_iter().map(entry).collect(),
+            next,
+        })
     }
 
     pub(super) async fn truncate_path(&self, who: &Principal, path: &FilePath, size: u64) -> Result<()> {
@@ -46,7 +64,11 @@ impl RootDoor {
             parents: false,
             expected_bytes: 0,
         };
-        let file = Arc::new(self.files.open_write(who, open, Arc::clone(&self.counters.root)).await?);
+        let file = Arc::new(
+            self.files
+                .open_write(who, open, Arc::clone(&self.counters.root))
+                .await?,
+        );
         let truncated = Arc::clone(&file);
         crate::files::blocking(move || truncated.truncate(size)).await?;
         file.commit(|_| Ok(())).await.map(drop)
@@ -55,15 +77,19 @@ impl RootDoor {
     pub(super) async fn checksum_of(&self, who: &Principal, path: &FilePath, kind: &str) -> Result<String> {
         let info = self.info(who, path).await?;
         let sums = info.entry.checksums.ok_or_else(|| match info.entry.kind {
-            NodeKind::Directory => {
-                Failure::new(base::ErrorKind::IsDirectory, format!("{path} is a directory: it has no checksum"))
-            }
+            NodeKind::Directory => Failure::new(
+                base::ErrorKind::IsDirectory,
+                format!("{path} is a directory: it has no checksum"),
+            ),
             NodeKind::File => Failure::busy(format!("{path} is being written: it has no checksum yet")),
         })?;
         match kind {
             "adler32" => Ok(sums.adler32.to_string()),
             "crc32c" => Ok(sums.crc32c.to_string()),
-            other => Err(Failure::unsupported(format!("checksum {other} is not kept")).hint("adler32 and crc32c are")),
+            other => {
+                Err(Failure::unsupported(format!("checksum {other} is not kept"))
+                    .hint("adler32 and crc32c are"))
+            }
         }
     }
 
@@ -71,7 +97,10 @@ impl RootDoor {
         let paths = request.paths;
         let outcomes = match request.action {
             PrepareAction::Stage { .. } => {
-                let stage = control::Stage { paths, pin: Some(PREPARE_PIN) };
+                let stage = control::Stage {
+                    paths,
+                    pin: Some(PREPARE_PIN),
+                };
                 self.files.head().call(who, stage).await?
             }
             PrepareAction::Evict => self.files.head().call(who, control::Evict { paths }).await?,
@@ -107,9 +136,19 @@ impl RootDoor {
         let partitions: Vec<_> = status.pools.iter().flat_map(|pool| &pool.partitions).collect();
         let total = partitions.iter().map(|partition| partition.total_bytes).sum();
         let free = partitions.iter().map(|partition| partition.free_bytes).sum();
-        let largest_free = partitions.iter().map(|partition| partition.free_bytes).max().unwrap_or(0);
+        let largest_free = partitions
+            .iter()
+            .map(|partition| partition.free_bytes)
+            .max()
+            .unwrap_or(0);
         let used = partitions.iter().map(|partition| partition.replica_bytes).sum();
-        Ok(SpaceInfo { total, free, largest_free, used, quota: None })
+        Ok(SpaceInfo {
+            total,
+            free,
+            largest_free,
+            used,
+            quota: None,
+        })
     }
 }
 
@@ -135,5 +174,11 @@ fn stat_of(entry: &Entry) -> StatInfo {
         user: entry.owner.clone(),
         group: entry.group.clone(),
     };
-    StatInfo { id: entry.id.0, size: entry.size, flags, modified_s, owner: Some(owner) }
+    StatInfo {
+        id: entry.id.0,
+        size: entry.size,
+        flags,
+        modified_s,
+        owner: Some(owner),
+    }
 }

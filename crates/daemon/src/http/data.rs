@@ -19,8 +19,8 @@ use std::sync::Arc;
 use wire::{
     control::{Disposition, List, NodeKind, OpenWrite, Remove, Stat},
     http::{
-        Digests, EntityTag, Multipart, Ranges, content_range, decode_path, digest_field, http_date, parse_ranges,
-        unsatisfied_range, wanted_digests,
+        Digests, EntityTag, Multipart, Ranges, content_range, decode_path, digest_field, http_date,
+        parse_ranges, unsatisfied_range, wanted_digests,
     },
 };
 
@@ -30,7 +30,9 @@ const METHODS: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 /// Any request on a path of the namespace.
 pub(super) async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<Body>) -> Response {
     let outcome = dispatch(&door, request).await;
-    door.counters.http.answer(outcome.as_ref().err().map(|failure| failure.kind));
+    door.counters
+        .http
+        .answer(outcome.as_ref().err().map(|failure| failure.kind));
     outcome.unwrap_or_else(|failure| Refused(failure).into_response())
 }
 
@@ -48,7 +50,12 @@ async fn dispatch(door: &Arc<HttpDoor>, request: Request<Body>) -> Result<Respon
         Method::OPTIONS => Ok((StatusCode::NO_CONTENT, [(header::ALLOW, METHODS)]).into_response()),
         ref other => {
             let failure = Failure::unsupported(format!("method {other} is not offered on files"));
-            Ok((StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, METHODS)], axum::Json(failure)).into_response())
+            Ok((
+                StatusCode::METHOD_NOT_ALLOWED,
+                [(header::ALLOW, METHODS)],
+                axum::Json(failure),
+            )
+                .into_response())
         }
     }
 }
@@ -70,25 +77,33 @@ async fn get(
     }
     if !with_body {
         // Answered without the bytes, so a nearline file is not recalled for it.
-        let sums = info.entry.checksums.ok_or_else(|| Failure::busy(format!("{path} is being written")))?;
+        let sums = info
+            .entry
+            .checksums
+            .ok_or_else(|| Failure::busy(format!("{path} is being written")))?;
         let tag = EntityTag::of(info.entry.id, info.entry.modified, &sums);
         let mut response = StatusCode::OK.into_response();
-        describe(response.headers_mut(), &tag, info.entry.modified.seconds(), &sums, headers);
-        response.headers_mut().insert(header::CONTENT_LENGTH, info.entry.size.into());
+        describe(
+            response.headers_mut(),
+            &tag,
+            info.entry.modified.seconds(),
+            sums,
+            headers,
+        );
+        response
+            .headers_mut()
+            .insert(header::CONTENT_LENGTH, info.entry.size.into());
         return Ok(response);
     }
-    let file = door.files.open_read(who, path, Arc::clone(&door.counters.http)).await?;
+    let file = door
+        .files
+        .open_read(who, path, Arc::clone(&door.counters.http))
+        .await?;
     Ok(send(file, headers))
 }
 
 /// Headers that every answer about a file carries.
-fn describe(
-    out: &mut HeaderMap,
-    tag: &EntityTag,
-    modified_s: i64,
-    sums: &base::Checksums,
-    asked: &HeaderMap,
-) {
+fn describe(out: &mut HeaderMap, tag: &EntityTag, modified_s: i64, sums: base::Checksums, asked: &HeaderMap) {
     let mut put = |name, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
             out.insert(name, value);
@@ -99,7 +114,10 @@ fn describe(
     put(header::ETAG, tag.as_str());
     put(header::LAST_MODIFIED, &http_date(modified_s));
     if let Some(want) = text(asked, "want-digest") {
-        put(header::HeaderName::from_static("digest"), &digest_field(sums, &wanted_digests(want)));
+        put(
+            header::HeaderName::from_static("digest"),
+            &digest_field(&sums, &wanted_digests(want)),
+        );
     }
 }
 
@@ -108,9 +126,14 @@ fn send(file: ReadFile, asked: &HeaderMap) -> Response {
     let sums = file.grant.checksums;
     let tag = EntityTag::of(file.grant.file, modified, &sums);
     if text(asked, "if-none-match").is_some_and(|field| !tag.is_none_match(field)) {
-        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag.as_str().to_owned())]).into_response();
+        return (
+            StatusCode::NOT_MODIFIED,
+            [(header::ETAG, tag.as_str().to_owned())],
+        )
+            .into_response();
     }
-    let range = text(asked, "range").filter(|_| text(asked, "if-range").is_none_or(|field| tag.is_if_range(field, modified)));
+    let range = text(asked, "range")
+        .filter(|_| text(asked, "if-range").is_none_or(|field| tag.is_if_range(field, modified)));
     let (status, pieces, kind, length) = match parse_ranges(range, size) {
         Ranges::Unsatisfiable => {
             let field = [(header::CONTENT_RANGE, unsatisfied_range(size))];
@@ -122,11 +145,20 @@ fn send(file: ReadFile, asked: &HeaderMap) -> Response {
         }
         Ranges::One(range) => {
             let field = (header::CONTENT_RANGE, content_range(range, size));
-            (StatusCode::PARTIAL_CONTENT, vec![Piece::Range(range)], Some(field), range.length())
+            (
+                StatusCode::PARTIAL_CONTENT,
+                vec![Piece::Range(range)],
+                Some(field),
+                range.length(),
+            )
         }
         Ranges::Many(ranges) => {
             let boundary = format!("backplane-{}-{}", sums.adler32, sums.crc32c);
-            let frame = Multipart { boundary: &boundary, content_type: CONTENT_TYPE, size };
+            let frame = Multipart {
+                boundary: &boundary,
+                content_type: CONTENT_TYPE,
+                size,
+            };
             let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
             for range in &ranges {
                 pieces.push(Piece::Text(frame.part_head(*range)));
@@ -134,13 +166,20 @@ fn send(file: ReadFile, asked: &HeaderMap) -> Response {
             }
             pieces.push(Piece::Text(frame.tail()));
             let field = (header::CONTENT_TYPE, frame.content_type());
-            (StatusCode::PARTIAL_CONTENT, pieces, Some(field), frame.length(&ranges))
+            (
+                StatusCode::PARTIAL_CONTENT,
+                pieces,
+                Some(field),
+                frame.length(&ranges),
+            )
         }
     };
-    let pieces = pieces.into_iter().filter(|piece| !matches!(piece, Piece::Range(range) if range.is_empty()));
+    let pieces = pieces
+        .into_iter()
+        .filter(|piece| !matches!(piece, Piece::Range(range) if range.is_empty()));
     let mut response = (status, body(file, pieces.collect())).into_response();
     let headers = response.headers_mut();
-    describe(headers, &tag, modified.seconds(), &sums, asked);
+    describe(headers, &tag, modified.seconds(), sums, asked);
     headers.insert(header::CONTENT_LENGTH, length.into());
     if let Some((name, value)) = kind
         && let Ok(value) = HeaderValue::from_str(&value)
@@ -151,29 +190,55 @@ fn send(file: ReadFile, asked: &HeaderMap) -> Response {
 }
 
 /// A listing: one name a line for `curl`, the console for a browser at the root.
-async fn directory(door: &Arc<HttpDoor>, who: &Principal, path: &FilePath, headers: &HeaderMap) -> Result<Response> {
+async fn directory(
+    door: &Arc<HttpDoor>,
+    who: &Principal,
+    path: &FilePath,
+    headers: &HeaderMap,
+) -> Result<Response> {
     if path.is_root() && text(headers, "accept").is_some_and(|accept| accept.contains("text/html")) {
         return Ok(Redirect::temporary("/console").into_response());
     }
     let (mut lines, mut after) = (String::new(), String::new());
     loop {
-        let page = door.files.head().call(who, List { path: path.clone(), after }).await?;
+        let page = door
+            .files
+            .head()
+            .call(
+                who,
+                List {
+                    path: path.clone(),
+                    after: after.clone(),
+                },
+            )
+            .await?;
         for entry in &page.entries {
-            let slash = if entry.kind == NodeKind::Directory { "/" } else { "" };
+            let slash = if entry.kind == NodeKind::Directory {
+                "/"
+            } else {
+                ""
+            };
             lines.push_str(&format!("{}{slash}\n", entry.name));
         }
         match page.entries.last() {
-            Some(last) if page.is_partial => after = last.name.clone(),
+            Some(last) if page.is_partial => after.clone_from(&last.name),
             _ => break,
         }
     }
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], lines).into_response())
 }
 
-async fn put(door: &Arc<HttpDoor>, who: &Principal, path: &FilePath, request: Request<Body>) -> Result<Response> {
+async fn put(
+    door: &Arc<HttpDoor>,
+    who: &Principal,
+    path: &FilePath,
+    request: Request<Body>,
+) -> Result<Response> {
     let headers = request.headers();
     if headers.contains_key(header::CONTENT_RANGE) {
-        return Err(Failure::unsupported("PUT of a part of a file is not offered").hint("send the whole file"));
+        return Err(
+            Failure::unsupported("PUT of a part of a file is not offered").hint("send the whole file")
+        );
     }
     let digests = text(headers, "digest").map(Digests::parse).transpose()?;
     let length: Option<u64> = text(headers, "content-length").and_then(|length| length.parse().ok());
@@ -189,14 +254,28 @@ async fn put(door: &Arc<HttpDoor>, who: &Principal, path: &FilePath, request: Re
     let open = OpenWrite {
         path: path.clone(),
         mode: 0o644,
-        disposition: if is_new_only { Disposition::CreateNew } else { Disposition::Replace },
+        disposition: if is_new_only {
+            Disposition::CreateNew
+        } else {
+            Disposition::Replace
+        },
         parents: true,
         expected_bytes: length.unwrap_or(0),
     };
-    let file = Arc::new(door.files.open_write(who, open, Arc::clone(&door.counters.http)).await?);
+    let file = Arc::new(
+        door.files
+            .open_write(who, open, Arc::clone(&door.counters.http))
+            .await?,
+    );
     receive(&file, request.into_body(), path, length).await?;
-    let info = file.commit(|info| digests.map_or(Ok(()), |digests| digests.check(&info.checksums))).await?;
-    let status = if existed { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+    let info = file
+        .commit(|info| digests.map_or(Ok(()), |digests| digests.check(&info.checksums)))
+        .await?;
+    let status = if existed {
+        StatusCode::NO_CONTENT
+    } else {
+        StatusCode::CREATED
+    };
     let sums = digest_field(&info.checksums, &wanted_digests("adler32"));
     Ok((status, [("digest", sums)]).into_response())
 }
@@ -215,9 +294,9 @@ async fn receive(file: &Arc<WriteFile>, body: Body, path: &FilePath, length: Opt
     }
     offset = write(file, offset, pending).await?;
     match length {
-        Some(length) if length != offset => {
-            Err(Failure::invalid(format!("upload of {path} ended after {offset} of {length} bytes")))
-        }
+        Some(length) if length != offset => Err(Failure::invalid(format!(
+            "upload of {path} ended after {offset} of {length} bytes"
+        ))),
         _ => Ok(()),
     }
 }

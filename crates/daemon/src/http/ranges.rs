@@ -19,16 +19,29 @@ pub(super) fn body(file: ReadFile, pieces: Vec<Piece>) -> Body {
     Body::from_stream(segments(Arc::new(file), pieces.into()))
 }
 
-fn segments(file: Arc<ReadFile>, pieces: VecDeque<Piece>) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+fn segments(
+    file: Arc<ReadFile>,
+    pieces: VecDeque<Piece>,
+) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
     stream::unfold((file, pieces), |(file, mut pieces)| async move {
         let bytes = match pieces.pop_front()? {
             Piece::Text(text) => Ok(Bytes::from(text)),
             Piece::Range(range) => {
                 let end = range.end.min(range.offset + XRD_READ_SEGMENT_BYTES as u64);
                 if end < range.end {
-                    pieces.push_front(Piece::Range(ByteRange { offset: end, end: range.end }));
+                    pieces.push_front(Piece::Range(ByteRange {
+                        offset: end,
+                        end: range.end,
+                    }));
                 }
-                read(&file, ByteRange { offset: range.offset, end }).await
+                read(
+                    &file,
+                    ByteRange {
+                        offset: range.offset,
+                        end,
+                    },
+                )
+                .await
             }
         };
         let is_failed = bytes.is_err();
@@ -44,7 +57,10 @@ async fn read(file: &Arc<ReadFile>, range: ByteRange) -> Result<Bytes> {
         let mut buffer = vec![0; range.length() as usize];
         let count = file.read_at(range.offset, &mut buffer)?;
         if count < buffer.len() {
-            return Err(base::Failure::corrupt(format!("object {} is shorter than promised", file.grant.object)));
+            return Err(base::Failure::corrupt(format!(
+                "object {} is shorter than promised",
+                file.grant.object
+            )));
         }
         Ok(Bytes::from(buffer))
     })

@@ -36,12 +36,21 @@ impl Slots {
 ///
 /// The owner with the fewest busy slots goes next, among equals the oldest job. A job that would fit an empty worker
 /// but not the free slots holds them until it fits: otherwise small jobs would starve it.
-pub(crate) fn dispatch(mut slots: Slots, mut queue: Vec<Candidate>, mut busy: HashMap<String, u32>) -> Vec<JobId> {
+pub(crate) fn dispatch(
+    mut slots: Slots,
+    mut queue: Vec<Candidate>,
+    mut busy: HashMap<String, u32>,
+) -> Vec<JobId> {
     queue.retain(|job| slots.can_hold(job));
     let mut chosen = Vec::new();
     while !queue.is_empty() {
         let next = (0..queue.len())
-            .min_by_key(|&index| (busy.get(&queue[index].owner).copied().unwrap_or(0), queue[index].id))
+            .min_by_key(|&index| {
+                (
+                    busy.get(&queue[index].owner).copied().unwrap_or(0),
+                    queue[index].id,
+                )
+            })
             .expect("the queue is not empty");
         if !slots.has_room(&queue[next]) {
             break;
@@ -61,11 +70,21 @@ mod tests {
     use proptest::prelude::*;
 
     fn job(id: u64, owner: &str, cpus: u32) -> Candidate {
-        Candidate { id: JobId(id), owner: owner.into(), cpus, memory: 0 }
+        Candidate {
+            id: JobId(id),
+            owner: owner.into(),
+            cpus,
+            memory: 0,
+        }
     }
 
     fn slots(cpus: u32, cpus_free: u32) -> Slots {
-        Slots { cpus, cpus_free, memory: 0, memory_free: 0 }
+        Slots {
+            cpus,
+            cpus_free,
+            memory: 0,
+            memory_free: 0,
+        }
     }
 
     #[test]

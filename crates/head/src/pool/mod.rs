@@ -15,12 +15,14 @@ use wire::control::RequestKind;
 /// Partitions that can take objects now.
 pub(crate) fn partitions(core: &Core) -> Result<Vec<PartitionView>> {
     let rows = core.store.partition_space()?;
-    let views = rows.into_iter().map(|(name, pool, free, reserved)| PartitionView {
-        is_available: core.live.partitions.contains(&name),
-        free_bytes: free.saturating_sub(reserved),
-        name,
-        pool,
-    });
+    let views = rows
+        .into_iter()
+        .map(|(name, pool, free, reserved)| PartitionView {
+            is_available: core.live.partitions.contains(&name),
+            free_bytes: free.saturating_sub(reserved),
+            name,
+            pool,
+        });
     Ok(views.collect())
 }
 
@@ -60,7 +62,10 @@ const VICTIMS_MAX: usize = 1000;
 ///
 /// The room exists once the disk server has deleted them; until then the write may still meet a full disk.
 fn make_room(core: &mut Core, views: &[PartitionView], bytes: u64, now: Timestamp) -> Result<Option<String>> {
-    for view in views.iter().filter(|view| view.is_available && view.pool == core.config.pool) {
+    for view in views
+        .iter()
+        .filter(|view| view.is_available && view.pool == core.config.pool)
+    {
         let candidates = core.store.evictable(&view.name, now, VICTIMS_MAX)?;
         let missing = bytes.saturating_sub(view.free_bytes);
         if let Some(victims) = place::victims(&candidates, missing) {
@@ -77,7 +82,10 @@ fn make_room(core: &mut Core, views: &[PartitionView], bytes: u64, now: Timestam
 pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Result<()> {
     if replica.state == ReplicaState::Online {
         let held = (now - replica.created).0.max(0) as f64;
-        let charge = Charge { disk_byte_ms: replica.size as f64 * held, ..Charge::default() };
+        let charge = Charge {
+            disk_byte_ms: replica.size as f64 * held,
+            ..Charge::default()
+        };
         core.store.charge(&replica.owner, &charge)?;
     }
     core.store.set_replica_removing(replica.object)?;
@@ -89,7 +97,12 @@ pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Resu
 /// Drops replicas and copies of a file, because it is removed or has new content, which is in the object `keep`.
 ///
 /// Its recall ends with them. Its archive request stays: it means the file, whatever is in it.
-pub(crate) fn drop_content(core: &mut Core, file: FileId, keep: Option<ObjectId>, now: Timestamp) -> Result<()> {
+pub(crate) fn drop_content(
+    core: &mut Core,
+    file: FileId,
+    keep: Option<ObjectId>,
+    now: Timestamp,
+) -> Result<()> {
     for replica in core.store.replicas_of(file)? {
         if replica.state != ReplicaState::Removing && Some(replica.object) != keep {
             retire(core, &replica, now)?;

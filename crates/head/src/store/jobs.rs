@@ -52,7 +52,10 @@ pub(crate) struct JobRow {
 
 impl JobRow {
     pub(crate) fn run(&self) -> JobRun {
-        JobRun { job: self.id, attempt: self.attempt }
+        JobRun {
+            job: self.id,
+            attempt: self.attempt,
+        }
     }
 
     pub(crate) fn info(&self, reason: Option<String>) -> JobInfo {
@@ -73,7 +76,8 @@ impl JobRow {
     }
 }
 
-const JOB: &str = "id, owner, spec, state, reason, worker, has_begun, is_cancelled, attempt, exit, usage, submitted,
+const JOB: &str =
+    "id, owner, spec, state, reason, worker, has_begun, is_cancelled, attempt, exit, usage, submitted,
     started, ended FROM job";
 
 fn job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
@@ -100,20 +104,29 @@ impl Store {
         self.run(
             "INSERT INTO worker (name, cpus, memory, not_enforced) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4",
-            (&worker.name, worker.cpus, worker.memory, json(&worker.not_enforced)),
+            (
+                &worker.name,
+                worker.cpus,
+                worker.memory,
+                json(&worker.not_enforced),
+            ),
         )?;
         Ok(())
     }
 
     pub(crate) fn workers(&self) -> StoreResult<Vec<WorkerRow>> {
-        self.all("SELECT name, cpus, memory, not_enforced FROM worker ORDER BY name", (), |row| {
-            Ok(WorkerRow {
-                name: row.get(0)?,
-                cpus: row.get(1)?,
-                memory: row.get(2)?,
-                not_enforced: document(row, 3)?,
-            })
-        })
+        self.all(
+            "SELECT name, cpus, memory, not_enforced FROM worker ORDER BY name",
+            (),
+            |row| {
+                Ok(WorkerRow {
+                    name: row.get(0)?,
+                    cpus: row.get(1)?,
+                    memory: row.get(2)?,
+                    not_enforced: document(row, 3)?,
+                })
+            },
+        )
     }
 
     pub(crate) fn insert_job(&self, owner: &str, spec: &JobSpec, now: Timestamp) -> StoreResult<JobId> {
@@ -144,7 +157,11 @@ impl Store {
 
     /// The newest jobs, newest first.
     pub(crate) fn newest_jobs(&self, limit: usize) -> StoreResult<Vec<JobRow>> {
-        self.all(&format!("SELECT {JOB} ORDER BY id DESC LIMIT ?1"), (limit as i64,), job)
+        self.all(
+            &format!("SELECT {JOB} ORDER BY id DESC LIMIT ?1"),
+            (limit as i64,),
+            job,
+        )
     }
 
     /// Writes every column of a job that changes during its life.
@@ -170,17 +187,29 @@ impl Store {
     }
 
     pub(crate) fn set_job_text(&self, id: JobId, text: &JobText) -> StoreResult<()> {
-        self.run("UPDATE job SET stdout = ?2, stderr = ?3 WHERE id = ?1", (id.0, &text.stdout, &text.stderr))?;
+        self.run(
+            "UPDATE job SET stdout = ?2, stderr = ?3 WHERE id = ?1",
+            (id.0, &text.stdout, &text.stderr),
+        )?;
         Ok(())
     }
 
     pub(crate) fn job_text(&self, id: JobId) -> StoreResult<Option<JobText>> {
         self.maybe("SELECT stdout, stderr FROM job WHERE id = ?1", (id.0,), |row| {
-            Ok(JobText { stdout: row.get(0)?, stderr: row.get(1)? })
+            Ok(JobText {
+                stdout: row.get(0)?,
+                stderr: row.get(1)?,
+            })
         })
     }
 
-    pub(crate) fn put_job_file(&self, job: JobId, role: JobFileRole, index: usize, file: FileId) -> StoreResult<()> {
+    pub(crate) fn put_job_file(
+        &self,
+        job: JobId,
+        role: JobFileRole,
+        index: usize,
+        file: FileId,
+    ) -> StoreResult<()> {
         self.run(
             "INSERT INTO job_file (job, role, idx, file) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET file = ?4",
@@ -199,7 +228,12 @@ impl Store {
     }
 
     /// Jobs in `state` that read or write a file.
-    pub(crate) fn jobs_with_file(&self, file: FileId, role: JobFileRole, state: JobState) -> StoreResult<Vec<JobId>> {
+    pub(crate) fn jobs_with_file(
+        &self,
+        file: FileId,
+        role: JobFileRole,
+        state: JobState,
+    ) -> StoreResult<Vec<JobId>> {
         self.all(
             "SELECT DISTINCT j.id FROM job_file f JOIN job j ON j.id = f.job
              WHERE f.file = ?1 AND f.role = ?2 AND j.state = ?3 ORDER BY j.id",

@@ -112,7 +112,9 @@ impl Store {
     }
 
     pub(crate) fn partition_pool(&self, name: &str) -> StoreResult<Option<String>> {
-        self.maybe("SELECT pool FROM partition WHERE name = ?1", (name,), |row| row.get(0))
+        self.maybe("SELECT pool FROM partition WHERE name = ?1", (name,), |row| {
+            row.get(0)
+        })
     }
 
     /// What placement needs: name, pool, free bytes and bytes promised to objects that are being written.
@@ -121,28 +123,50 @@ impl Store {
             (SELECT coalesce(sum(size), 0) FROM replica r
              WHERE r.partition = p.name AND r.state <> 'online' AND r.state IN ('writing', 'recalling'))
             FROM partition p ORDER BY name";
-        self.all(SQL, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        self.all(SQL, (), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })
     }
 
     pub(crate) fn insert_replica(&self, new: &Replica) -> StoreResult<ObjectId> {
         let id = self.insert(
             "INSERT INTO replica (file, partition, state, owner, size, created, used)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
-            (new.file.0, &new.partition, new.state.as_str(), &new.owner, new.size, new.created.0),
+            (
+                new.file.0,
+                &new.partition,
+                new.state.as_str(),
+                &new.owner,
+                new.size,
+                new.created.0,
+            ),
         )?;
         Ok(ObjectId(id))
     }
 
     pub(crate) fn replica(&self, object: ObjectId) -> StoreResult<Option<Replica>> {
-        self.maybe(&format!("SELECT {COLUMNS} FROM replica WHERE object = ?1"), (object.0,), replica)
+        self.maybe(
+            &format!("SELECT {COLUMNS} FROM replica WHERE object = ?1"),
+            (object.0,),
+            replica,
+        )
     }
 
     pub(crate) fn replicas_of(&self, file: FileId) -> StoreResult<Vec<Replica>> {
-        self.all(&format!("SELECT {COLUMNS} FROM replica WHERE file = ?1 ORDER BY object"), (file.0,), replica)
+        self.all(
+            &format!("SELECT {COLUMNS} FROM replica WHERE file = ?1 ORDER BY object"),
+            (file.0,),
+            replica,
+        )
     }
 
     /// Replicas of a partition in a state other than online.
-    pub(crate) fn unsettled(&self, partition: &str, state: ReplicaState, limit: usize) -> StoreResult<Vec<Replica>> {
+    pub(crate) fn unsettled(
+        &self,
+        partition: &str,
+        state: ReplicaState,
+        limit: usize,
+    ) -> StoreResult<Vec<Replica>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM replica WHERE partition = ?1 AND state = ?2 AND state <> 'online' LIMIT ?3"
         );
@@ -151,7 +175,9 @@ impl Store {
 
     pub(crate) fn online_replica(&self, file: FileId) -> StoreResult<Option<Replica>> {
         self.maybe(
-            &format!("SELECT {COLUMNS} FROM replica WHERE file = ?1 AND state = 'online' ORDER BY object LIMIT 1"),
+            &format!(
+                "SELECT {COLUMNS} FROM replica WHERE file = ?1 AND state = 'online' ORDER BY object LIMIT 1"
+            ),
             (file.0,),
             replica,
         )
@@ -166,7 +192,10 @@ impl Store {
     }
 
     pub(crate) fn set_replica_removing(&self, object: ObjectId) -> StoreResult<()> {
-        self.run("UPDATE replica SET state = 'removing' WHERE object = ?1", (object.0,))?;
+        self.run(
+            "UPDATE replica SET state = 'removing' WHERE object = ?1",
+            (object.0,),
+        )?;
         Ok(())
     }
 
@@ -207,7 +236,12 @@ impl Store {
     }
 
     /// Archived, unpinned replicas of a partition, least recently used first.
-    pub(crate) fn evictable(&self, partition: &str, now: Timestamp, limit: usize) -> StoreResult<Vec<Replica>> {
+    pub(crate) fn evictable(
+        &self,
+        partition: &str,
+        now: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<Replica>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM replica r WHERE partition = ?1 AND state = 'online'
              AND EXISTS (SELECT 1 FROM copy c WHERE c.file = r.file)
@@ -219,7 +253,10 @@ impl Store {
 
     /// Notes a use, at most once a minute: a read must not cost a commit.
     pub(crate) fn touch_replica(&self, object: ObjectId, now: Timestamp) -> StoreResult<()> {
-        self.run("UPDATE replica SET used = ?2 WHERE object = ?1 AND used < ?2 - 60000", (object.0, now.0))?;
+        self.run(
+            "UPDATE replica SET used = ?2 WHERE object = ?1 AND used < ?2 - 60000",
+            (object.0, now.0),
+        )?;
         Ok(())
     }
 }

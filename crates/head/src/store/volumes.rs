@@ -46,7 +46,11 @@ fn volume(row: &Row<'_>) -> rusqlite::Result<VolumeRow> {
         reason: row.get(3)?,
         capacity: row.get(4)?,
         used: row.get(5)?,
-        append: AppendPoint { fseq: row.get(6)?, block: row.get(7)?, may_have_leftover: row.get(8)? },
+        append: AppendPoint {
+            fseq: row.get(6)?,
+            block: row.get(7)?,
+            may_have_leftover: row.get(8)?,
+        },
         loads: row.get(9)?,
         files: row.get(10)?,
         live_bytes: row.get(11)?,
@@ -63,7 +67,8 @@ fn copy(row: &Row<'_>) -> rusqlite::Result<CopyRow> {
     })
 }
 
-const VOLUME: &str = "v.vid, v.library, v.state, v.reason, v.capacity, v.used, v.next_fseq, v.end_block, v.leftover,
+const VOLUME: &str =
+    "v.vid, v.library, v.state, v.reason, v.capacity, v.used, v.next_fseq, v.end_block, v.leftover,
     v.loads, (SELECT count(*) FROM copy c WHERE c.vid = v.vid),
     (SELECT coalesce(sum(c.size), 0) FROM copy c WHERE c.vid = v.vid) FROM volume v";
 
@@ -77,9 +82,17 @@ impl Store {
     }
 
     pub(crate) fn drives(&self) -> StoreResult<Vec<DriveRow>> {
-        self.all("SELECT name, library, trouble FROM drive ORDER BY name", (), |row| {
-            Ok(DriveRow { name: row.get(0)?, library: row.get(1)?, trouble: row.get(2)? })
-        })
+        self.all(
+            "SELECT name, library, trouble FROM drive ORDER BY name",
+            (),
+            |row| {
+                Ok(DriveRow {
+                    name: row.get(0)?,
+                    library: row.get(1)?,
+                    trouble: row.get(2)?,
+                })
+            },
+        )
     }
 
     /// Takes a drive out of use, or puts it back. False if there is no such drive.
@@ -98,14 +111,23 @@ impl Store {
     }
 
     pub(crate) fn volume(&self, vid: &Vid) -> StoreResult<Option<VolumeRow>> {
-        self.maybe(&format!("SELECT {VOLUME} WHERE v.vid = ?1"), (vid.as_str(),), volume)
+        self.maybe(
+            &format!("SELECT {VOLUME} WHERE v.vid = ?1"),
+            (vid.as_str(),),
+            volume,
+        )
     }
 
     pub(crate) fn volumes(&self) -> StoreResult<Vec<VolumeRow>> {
         self.all(&format!("SELECT {VOLUME} ORDER BY v.vid"), (), volume)
     }
 
-    pub(crate) fn set_volume_state(&self, vid: &Vid, state: VolumeState, reason: Option<&str>) -> StoreResult<bool> {
+    pub(crate) fn set_volume_state(
+        &self,
+        vid: &Vid,
+        state: VolumeState,
+        reason: Option<&str>,
+    ) -> StoreResult<bool> {
         let changed = self.run(
             "UPDATE volume SET state = ?2, reason = ?3 WHERE vid = ?1",
             (vid.as_str(), state.as_str(), reason),
@@ -123,26 +145,40 @@ impl Store {
     }
 
     pub(crate) fn set_leftover(&self, vid: &Vid, leftover: bool) -> StoreResult<()> {
-        self.run("UPDATE volume SET leftover = ?2 WHERE vid = ?1", (vid.as_str(), leftover))?;
+        self.run(
+            "UPDATE volume SET leftover = ?2 WHERE vid = ?1",
+            (vid.as_str(), leftover),
+        )?;
         Ok(())
     }
 
     pub(crate) fn count_loads(&self, vid: &Vid, loads: u32) -> StoreResult<()> {
-        self.run("UPDATE volume SET loads = loads + ?2 WHERE vid = ?1", (vid.as_str(), loads))?;
+        self.run(
+            "UPDATE volume SET loads = loads + ?2 WHERE vid = ?1",
+            (vid.as_str(), loads),
+        )?;
         Ok(())
     }
 
     pub(crate) fn insert_copy(&self, copy: &CopyRow, now: Timestamp) -> StoreResult<()> {
         self.run(
             "INSERT INTO copy (file, vid, fseq, block, size, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            (copy.file.0, copy.vid.as_str(), copy.fseq, copy.block, copy.size, now.0),
+            (
+                copy.file.0,
+                copy.vid.as_str(),
+                copy.fseq,
+                copy.block,
+                copy.size,
+                now.0,
+            ),
         )?;
         Ok(())
     }
 
     /// Copies of a file, the one to read first: on volumes that may be read, oldest first.
     pub(crate) fn copies(&self, file: FileId) -> StoreResult<Vec<CopyRow>> {
-        const SQL: &str = "SELECT c.file, c.vid, c.fseq, c.block, c.size FROM copy c JOIN volume v ON v.vid = c.vid
+        const SQL: &str =
+            "SELECT c.file, c.vid, c.fseq, c.block, c.size FROM copy c JOIN volume v ON v.vid = c.vid
              WHERE c.file = ?1 ORDER BY v.state = 'suspect', c.id";
         self.all(SQL, (file.0,), copy)
     }

@@ -32,7 +32,8 @@ pub(crate) fn request_archive(core: &mut Core, context: &Context, node: &Node) -
 
 fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -> Result<()> {
     if core.store.request_of(kind, node.id)?.is_none() {
-        core.store.put_request(kind, node.id, &context.who.name, context.now)?;
+        core.store
+            .put_request(kind, node.id, &context.who.name, context.now)?;
         core.touch(Topic::Tape);
         core.touch(Topic::Jobs);
     }
@@ -41,7 +42,9 @@ fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -
 
 /// What a file waits for in the tape queue, if it is there.
 pub(crate) fn waits(core: &Core, file: FileId, now: Timestamp) -> Result<Option<String>> {
-    let Some(row) = core.store.requests_of_file(file)?.into_iter().next() else { return Ok(None) };
+    let Some(row) = core.store.requests_of_file(file)?.into_iter().next() else {
+        return Ok(None);
+    };
     let view = view(core)?;
     reason(core, &view, &row, now).map(Some)
 }
@@ -83,16 +86,29 @@ pub(crate) fn refuse_hopeless(core: &Core, node: &Node, path: &FilePath) -> Resu
 
 fn hopeless(row: &RequestRow, path: &FilePath) -> Failure {
     let why = row.reason.as_deref().unwrap_or("for a reason that is lost");
-    Failure::unavailable(format!("{} of {path} failed {} times: {why}", row.kind.as_str(), row.attempts))
-        .hint(format!("when the cause is mended: `bp admin request retry {}`", row.id))
+    Failure::unavailable(format!(
+        "{} of {path} failed {} times: {why}",
+        row.kind.as_str(),
+        row.attempts
+    ))
+    .hint(format!(
+        "when the cause is mended: `bp admin request retry {}`",
+        row.id
+    ))
 }
 
 /// What the planner looks at.
 pub(crate) fn view(core: &Core) -> Result<View> {
     let sessions = core.store.sessions()?;
+    let session_of = |drive: &str| sessions.iter().find(|session| session.drive == drive);
     let drives = core.store.drives()?.into_iter().map(|row| DriveView {
-        loaded: core.live.drives.get(&row.name).and_then(|live| live.loaded.clone()),
-        busy_with: sessions.iter().find(|session| session.drive == row.name).map(|session| session.vid.clone()),
+        loaded: core
+            .live
+            .drives
+            .get(&row.name)
+            .and_then(|live| live.loaded.clone()),
+        busy_with: session_of(&row.name).map(|session| session.vid.clone()),
+        is_writing: session_of(&row.name).is_some_and(|session| session.kind != "recall"),
         // A drive whose tape server has not registered since the head started cannot be given work.
         trouble: row.trouble.or_else(|| {
             (!core.live.drives.contains_key(&row.name)).then(|| "its tape server is not running".to_owned())
@@ -110,7 +126,9 @@ pub(crate) fn view(core: &Core) -> Result<View> {
         };
         (row.vid, view)
     });
-    let free = pool::partitions(core)?.into_iter().filter(|view| view.is_available && view.pool == core.config.pool);
+    let free = pool::partitions(core)?
+        .into_iter()
+        .filter(|view| view.is_available && view.pool == core.config.pool);
     Ok(View {
         drives: drives.collect(),
         volumes: volumes.collect(),

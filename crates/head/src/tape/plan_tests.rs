@@ -1,0 +1,224 @@
+//! The planner, by example and by property.
+
+use super::plan::{
+    DriveView, Plan, PlannedWork, Target, View, VolumeView, Work, explain, next_session, tape_bytes,
+};
+use base::{RequestId, Timestamp, Vid};
+use proptest::prelude::*;
+use wire::control::{RequestKind, VolumeState};
+
+const NOW: Timestamp = Timestamp(1_000_000_000);
+const GB: u64 = 1_000_000_000;
+
+fn vid(n: u32) -> Vid {
+    format!("V{n:05}").parse().unwrap()
+}
+
+fn drive(name: &str, loaded: Option<u32>) -> DriveView {
+    DriveView {
+        name: name.into(),
+        library: "lib".into(),
+        loaded: loaded.map(vid),
+        busy_with: None,
+        is_writing: false,
+        trouble: None,
+    }
+}
+
+fn volume(n: u32, state: VolumeState) -> (Vid, VolumeView) {
+    let (used_bytes, free_bytes) = (u64::from(n) * GB, 100 * GB);
+    (
+        vid(n),
+        VolumeView {
+            vid: vid(n),
+            library: "lib".into(),
+            state,
+            used_bytes,
+            free_bytes,
+        },
+    )
+}
+
+fn archive(id: u64, size: u64) -> Work {
+    Work {
+        id: RequestId(id),
+        kind: RequestKind::Archive,
+        size,
+        created: NOW,
+        not_before: NOW,
+        attempts: 0,
+        reason: None,
+        target: None,
+    }
+}
+
+fn recall(id: u64, volume: u32, block: u64) -> Work {
+    let target = Some(Target {
+        vid: vid(volume),
+        fseq: 1,
+        block,
+    });
+    Work {
+        kind: RequestKind::Recall,
+        target,
+        ..archive(id, GB)
+    }
+}
+
+fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
+    let volumes = [
+        volume(1, VolumeState::Appendable),
+        volume(2, VolumeState::Appendable),
+        volume(3, VolumeState::Blank),
+    ];
+    View {
+        drives,
+        volumes: volumes.into(),
+        queue,
+        free_disk_bytes: 100 * GB,
+    }
+}
+
+fn files(plan: Option<Plan>) -> (String, Vec<u64>) {
+    let plan = plan.expect("there is something to do");
+    let (PlannedWork::Archive(ids) | PlannedWork::Recall(ids)) = plan.work else {
+        return (plan.vid.to_string(), Vec::new());
+    };
+    (plan.vid.to_string(), ids.iter().map(|id| id.0).collect())
+}
+
+#[test]
+fn one_load_serves_everything_on_the_volume_in_the_order_of_the_tape() {
+    let view = view(
+        vec![drive("a", None)],
+        vec![recall(1, 1, 90), recall(2, 2, 5), recall(3, 1, 10)],
+    );
+    assert_eq!(
+        files(next_session(&view, "a", NOW)),
+        ("V00001".into(), vec![3, 1])
+    );
+}
+
+#[test]
+fn a_volume_in_another_drive_is_left_there() {
+    let view = view(
+        vec![drive("a", None), drive("b", Some(1))],
+        vec![recall(1, 1, 90)],
+    );
+    assert_eq!(next_session(&view, "a", NOW), None);
+    assert!(next_session(&view, "b", NOW).is_some());
+}
+
+#[test]
+fn the_loaded_volume_goes_first_until_another_starves() {
+    let mut view = view(vec![drive("a", Some(2))], vec![recall(1, 1, 90), recall(2, 2, 5)]);
+    assert_eq!(files(next_session(&view, "a", NOW)).0, "V00002");
+    view.queue[0].created = Timestamp(NOW.0 - 3_600_000);
+    assert_eq!(files(next_session(&view, "a", NOW)).0, "V00001");
+}
+
+#[test]
+fn files_go_to_the_fullest_volume_with_room_and_a_blank_one_is_labelled_first() {
+    let mut view = view(vec![drive("a", None)], vec![archive(1, GB)]);
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00002".into(), vec![1]));
+    for n in [1, 2] {
+        view.volumes.get_mut(&vid(n)).unwrap().state = VolumeState::Full;
+    }
+    let plan = next_session(&view, "a", NOW).unwrap();
+    assert_eq!((plan.vid, plan.work), (vid(3), PlannedWork::Label));
+}
+
+#[test]
+fn a_second_drive_writes_only_when_enough_waits() {
+    let writing = DriveView {
+        busy_with: Some(vid(1)),
+        is_writing: true,
+        ..drive("a", Some(1))
+    };
+    let few = view(vec![writing.clone(), drive("b", None)], vec![archive(1, GB)]);
+    assert_eq!(next_session(&few, "b", NOW), None);
+    assert!(explain(&few, &few.queue[0], NOW).contains("drive a is writing"));
+    let many = view(
+        vec![writing, drive("b", None)],
+        (0..500).map(|id| archive(id, 1)).collect(),
+    );
+    assert!(next_session(&many, "b", NOW).is_some());
+}
+
+#[test]
+fn nothing_is_recalled_that_has_no_room_on_disk() {
+    let mut view = view(vec![drive("a", None)], vec![recall(1, 1, 1), recall(2, 1, 2)]);
+    view.free_disk_bytes = GB;
+    assert_eq!(files(next_session(&view, "a", NOW)).1, [1]);
+    view.free_disk_bytes = 0;
+    assert_eq!(next_session(&view, "a", NOW), None);
+    assert!(explain(&view, &view.queue[0], NOW).contains("no room on disk"));
+}
+
+#[test]
+fn every_reason_names_what_is_waited_for() {
+    let mut view = view(
+        vec![drive("a", None)],
+        vec![recall(1, 1, 1), recall(2, 9, 2), archive(3, 1000 * GB)],
+    );
+    assert!(explain(&view, &view.queue[0], NOW).contains("V00001"));
+    assert!(explain(&view, &view.queue[1], NOW).contains("not in any library"));
+    assert!(explain(&view, &view.queue[2], NOW).contains("blank cartridge"));
+    view.volumes.get_mut(&vid(1)).unwrap().state = VolumeState::Suspect;
+    assert!(explain(&view, &view.queue[0], NOW).contains("suspect"));
+    view.drives[0].trouble = Some("motor".into());
+    assert!(explain(&view, &view.queue[0], NOW).contains("motor"));
+    view.drives.clear();
+    assert!(explain(&view, &view.queue[0], NOW).contains("no tape server"));
+}
+
+prop_compose! {
+    fn any_work()(id in 0u64..1000, size in 0u64..50 * GB, age in 0i64..10_000_000, late in any::<bool>(),
+        target in prop::option::of((0u32..6, 0u64..100))) -> Work {
+        let target = target.map(|(volume, block)| Target { vid: vid(volume), fseq: 1, block });
+        let kind = if target.is_some() { RequestKind::Recall } else { RequestKind::Archive };
+        let not_before = if late { Timestamp(NOW.0 + 1) } else { NOW };
+        Work { kind, size, created: Timestamp(NOW.0 - age), not_before, target, ..archive(id, size) }
+    }
+}
+
+proptest! {
+    #[test]
+    fn plans_are_always_possible(mut queue in prop::collection::vec(any_work(), 0..40), free in 0u64..200 * GB,
+        loaded in prop::option::of(0u32..5), other in prop::option::of(0u32..5), busy in any::<bool>()) {
+        for (id, work) in queue.iter_mut().enumerate() {
+            work.id = RequestId(id as u64);
+        }
+        let mut other = drive("b", other);
+        if busy {
+            other.busy_with.clone_from(&other.loaded);
+        }
+        let loaded = loaded.filter(|n| other.loaded != Some(vid(*n)));
+        let mut view = view(vec![drive("a", loaded), other.clone()], queue);
+        view.volumes.extend([volume(4, VolumeState::Suspect)]);
+        view.free_disk_bytes = free;
+        for work in &view.queue {
+            prop_assert!(!explain(&view, work, NOW).is_empty());
+        }
+        let Some(plan) = next_session(&view, "a", NOW) else { return Ok(()) };
+        prop_assert!(other.loaded.as_ref() != Some(&plan.vid), "the volume is in the other drive");
+        let volume = &view.volumes[&plan.vid];
+        let find = |id: &RequestId| view.queue.iter().find(|work| work.id == *id).unwrap();
+        match &plan.work {
+            PlannedWork::Label => prop_assert_eq!(volume.state, VolumeState::Blank),
+            PlannedWork::Archive(ids) => {
+                prop_assert_eq!(volume.state, VolumeState::Appendable);
+                prop_assert!(!ids.is_empty());
+                let bytes: u64 = ids.iter().map(|id| tape_bytes(find(id).size)).sum();
+                prop_assert!(bytes <= volume.free_bytes);
+                prop_assert!(ids.iter().all(|id| find(id).not_before <= NOW));
+            }
+            PlannedWork::Recall(ids) => {
+                prop_assert!(volume.state != VolumeState::Suspect && !ids.is_empty());
+                prop_assert!(ids.iter().map(|id| find(id).size).sum::<u64>() <= free);
+                let blocks: Vec<_> = ids.iter().map(|id| find(id).target.as_ref().unwrap().block).collect();
+                prop_assert!(blocks.is_sorted());
+            }
+        }
+    }
+}

@@ -11,16 +11,14 @@ use crate::{
     pool::{Reserve, reserve, retire},
     store::{Charge, CopyRow, Node, ReplicaState, RequestRow, SessionRow},
 };
-use base::{
-    ErrorKind, Failure, Millis, RequestId, Result, SessionId, Timestamp, limits::TAPE_ATTEMPTS_MAX,
-};
+use base::{ErrorKind, Failure, Millis, RequestId, Result, SessionId, Timestamp, limits::TAPE_ATTEMPTS_MAX};
 use tracing::{info, warn};
 use wire::{
     cap::Access,
     control::{
-        ArchiveFile, Blame, Done, DriveContent, EndTapeSession, FileRecalled, FilesArchived, NextTapeSession, RecallFile,
-        RegisterLibrary, RequestFailed, RequestKind, RequestState, TapeOrders, TapeProgress, TapeSession, TapeWork,
-        VolumeState,
+        ArchiveFile, Blame, Done, DriveContent, EndTapeSession, FileRecalled, FilesArchived, NextTapeSession,
+        RecallFile, RegisterLibrary, RequestFailed, RequestKind, RequestState, TapeOrders, TapeProgress,
+        TapeSession, TapeWork, VolumeState,
     },
 };
 
@@ -32,14 +30,27 @@ impl Apply for RegisterLibrary {
         for DriveContent { drive, loaded } in &self.drives {
             core.store.put_drive(&self.library, drive)?;
             // Told at once for all: a volume in one drive must not be ordered into another.
-            core.live.drives.insert(drive.clone(), DriveLive { loaded: loaded.clone(), ..DriveLive::default() });
+            core.live.drives.insert(
+                drive.clone(),
+                DriveLive {
+                    loaded: loaded.clone(),
+                    ..DriveLive::default()
+                },
+            );
         }
         for cartridge in &self.cartridges {
-            core.store.put_volume(&self.library, &cartridge.vid, cartridge.capacity_bytes)?;
+            core.store
+                .put_volume(&self.library, &cartridge.vid, cartridge.capacity_bytes)?;
         }
         for session in core.store.sessions()? {
             if self.drives.iter().any(|content| content.drive == session.drive) {
-                close(core, context, &session, "the tape server was restarted", Millis(0))?;
+                close(
+                    core,
+                    context,
+                    &session,
+                    "the tape server was restarted",
+                    Millis(0),
+                )?;
             }
         }
         core.touch(Topic::Tape);
@@ -52,7 +63,8 @@ impl Apply for NextTapeSession {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<TapeOrders> {
         let live = core.live.drives.get_mut(&self.drive).ok_or_else(|| {
-            Failure::unavailable(format!("drive {} is not registered", self.drive)).hint("register its library")
+            Failure::unavailable(format!("drive {} is not registered", self.drive))
+                .hint("register its library")
         })?;
         if live.loaded != self.loaded {
             live.loaded.clone_from(&self.loaded);
@@ -65,7 +77,10 @@ impl Apply for NextTapeSession {
             }
         }
         let plan = next_session(&view(core)?, &self.drive, context.now);
-        let session = plan.map(|plan| open(core, context, &self.drive, plan)).transpose()?.flatten();
+        let session = plan
+            .map(|plan| open(core, context, &self.drive, plan))
+            .transpose()?
+            .flatten();
         Ok(TapeOrders { session })
     }
 }
@@ -77,11 +92,7 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
         PlannedWork::Archive(requests) => ("archive", requests.clone()),
         PlannedWork::Recall(requests) => ("recall", requests.clone()),
     };
-    let mut owners = Vec::new();
-    for request in &requests {
-        let owner = core.store.request(*request)?.map(|row| row.owner);
-        owners.extend(owner.filter(|owner| !owners.contains(owner)));
-    }
+    let owners = owners(core, &requests)?;
     let mut row = SessionRow {
         id: SessionId(0),
         drive: drive.to_owned(),
@@ -95,13 +106,17 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
         PlannedWork::Label => TapeWork::Label,
         PlannedWork::Archive(_) => {
             let volume = core.store.volume(&plan.vid)?;
-            let append = volume.ok_or_else(|| Failure::internal(format!("volume {} vanished", plan.vid)))?.append;
+            let append = volume
+                .ok_or_else(|| Failure::internal(format!("volume {} vanished", plan.vid)))?
+                .append;
             let files = archive_files(core, context, row.id, &requests)?;
             // From here on blocks may lie behind the end that the catalogue knows.
             core.store.set_leftover(&plan.vid, true)?;
             TapeWork::Archive { append, files }
         }
-        PlannedWork::Recall(_) => TapeWork::Recall { files: recall_files(core, context, &row, &requests)? },
+        PlannedWork::Recall(_) => TapeWork::Recall {
+            files: recall_files(core, context, &row, &requests)?,
+        },
     };
     let is_empty = match &work {
         TapeWork::Label => false,
@@ -114,7 +129,25 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
     }
     info!(session = %row.id, %drive, vid = %plan.vid, kind, files = requests.len(), "tape session begins");
     core.touch(Topic::Tape);
-    Ok(Some(TapeSession { id: row.id, vid: plan.vid, work }))
+    Ok(Some(TapeSession {
+        id: row.id,
+        vid: plan.vid,
+        work,
+    }))
+}
+
+/// Who shares the load. A blank volume is labelled for whoever waits longest to be archived.
+fn owners(core: &Core, requests: &[RequestId]) -> Result<Vec<String>> {
+    let mut owners = Vec::new();
+    for request in requests {
+        let owner = core.store.request(*request)?.map(|row| row.owner);
+        owners.extend(owner.filter(|owner| !owners.contains(owner)));
+    }
+    if requests.is_empty() {
+        let first = core.store.requests(1)?;
+        owners.extend(first.into_iter().map(|row| row.owner));
+    }
+    Ok(owners)
 }
 
 fn archive_files(
@@ -125,18 +158,33 @@ fn archive_files(
 ) -> Result<Vec<ArchiveFile>> {
     let mut files = Vec::new();
     for id in requests {
-        let Some((request, node)) = request_and_node(core, *id)? else { continue };
+        let Some((request, node)) = request_and_node(core, *id)? else {
+            continue;
+        };
         let Some(replica) = core.store.online_replica(node.id)? else {
             // Nothing on disk to archive: nearline already, or lost. Either way the request is moot.
             core.store.delete_request(request.id)?;
             continue;
         };
-        core.store.set_request_active(*id, session, Some(replica.object))?;
+        core.store
+            .set_request_active(*id, session, Some(replica.object))?;
         let path = path_of(core, node.id)?;
-        let cap = CapFor { access: Access::Read, object: replica.object, file: &node, path: &path };
+        let cap = CapFor {
+            access: Access::Read,
+            object: replica.object,
+            file: &node,
+            path: &path,
+        };
         let source = core.object_url(cap, context.now);
         let checksums = sums(&node)?;
-        files.push(ArchiveFile { request: *id, file: node.id, path, size: node.size, checksums, source });
+        files.push(ArchiveFile {
+            request: *id,
+            file: node.id,
+            path,
+            size: node.size,
+            checksums,
+            source,
+        });
     }
     Ok(files)
 }
@@ -149,19 +197,31 @@ fn recall_files(
 ) -> Result<Vec<RecallFile>> {
     let mut files = Vec::new();
     for id in requests {
-        let Some((request, node)) = request_and_node(core, *id)? else { continue };
+        let Some((request, node)) = request_and_node(core, *id)? else {
+            continue;
+        };
         let copies = core.store.copies(node.id)?;
-        let Some(copy) = copies.into_iter().find(|copy| copy.vid == session.vid) else { continue };
+        let Some(copy) = copies.into_iter().find(|copy| copy.vid == session.vid) else {
+            continue;
+        };
         let wish = Reserve {
             file: node.id,
             owner: &request.owner,
             bytes: node.size,
             state: ReplicaState::Recalling,
         };
-        let Ok(replica) = reserve(core, &wish, context.now) else { break };
-        core.store.set_request_active(*id, session.id, Some(replica.object))?;
+        let Ok(replica) = reserve(core, &wish, context.now) else {
+            break;
+        };
+        core.store
+            .set_request_active(*id, session.id, Some(replica.object))?;
         let path = path_of(core, node.id)?;
-        let cap = CapFor { access: Access::Write, object: replica.object, file: &node, path: &path };
+        let cap = CapFor {
+            access: Access::Write,
+            object: replica.object,
+            file: &node,
+            path: &path,
+        };
         let sink = core.object_url(cap, context.now);
         files.push(RecallFile {
             request: *id,
@@ -178,12 +238,15 @@ fn recall_files(
 }
 
 fn request_and_node(core: &Core, id: RequestId) -> Result<Option<(RequestRow, Node)>> {
-    let Some(request) = core.store.request(id)? else { return Ok(None) };
+    let Some(request) = core.store.request(id)? else {
+        return Ok(None);
+    };
     Ok(core.store.node(request.file)?.map(|node| (request, node)))
 }
 
 fn sums(node: &Node) -> Result<base::Checksums> {
-    node.checksums.ok_or_else(|| Failure::internal(format!("file {} has no checksums", node.id)))
+    node.checksums
+        .ok_or_else(|| Failure::internal(format!("file {} has no checksums", node.id)))
 }
 
 impl Apply for TapeProgress {
@@ -205,8 +268,9 @@ impl Apply for FilesArchived {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let session = core.session(self.session)?;
         let volume = core.store.volume(&session.vid)?;
-        let mut append =
-            volume.ok_or_else(|| Failure::internal(format!("volume {} vanished", session.vid)))?.append;
+        let mut append = volume
+            .ok_or_else(|| Failure::internal(format!("volume {} vanished", session.vid)))?
+            .append;
         for copy in self.copies {
             if copy.fseq < append.fseq {
                 // Reported before; the answer was lost.
@@ -223,12 +287,18 @@ impl Apply for FilesArchived {
             if let Some((request, node)) = request_and_node(core, copy.request)?
                 && request.session == Some(session.id)
             {
-                let row =
-                    CopyRow { file: node.id, vid: session.vid.clone(), fseq: copy.fseq, block: copy.block, size: node.size };
+                let row = CopyRow {
+                    file: node.id,
+                    vid: session.vid.clone(),
+                    fseq: copy.fseq,
+                    block: copy.block,
+                    size: node.size,
+                };
                 archived(core, context, &request, &row)?;
             }
         }
-        core.store.set_append_point(&session.vid, append.fseq, append.block, self.used_bytes)?;
+        core.store
+            .set_append_point(&session.vid, append.fseq, append.block, self.used_bytes)?;
         core.touch(Topic::Tape);
         Ok(Done {})
     }
@@ -236,7 +306,10 @@ impl Apply for FilesArchived {
 
 /// A copy is on tape. If the file was changed meanwhile it is a copy of old content, and the request stays.
 fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &CopyRow) -> Result<()> {
-    let current = core.store.online_replica(copy.file)?.map(|replica| replica.object);
+    let current = core
+        .store
+        .online_replica(copy.file)?
+        .map(|replica| replica.object);
     if current != request.object {
         let mut row = request.clone();
         row.state = RequestState::Queued;
@@ -245,7 +318,13 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
     }
     core.store.insert_copy(copy, context.now)?;
     core.store.delete_request(request.id)?;
-    core.store.charge(&request.owner, &Charge { tape_written: copy.size, ..Charge::default() })?;
+    core.store.charge(
+        &request.owner,
+        &Charge {
+            tape_written: copy.size,
+            ..Charge::default()
+        },
+    )?;
     core.touch(Topic::Files);
     batch::file_archived(core, context, copy.file)
 }
@@ -259,11 +338,20 @@ impl Apply for FileRecalled {
         };
         let object = request.object.filter(|_| request.session == Some(session.id));
         let object = object.ok_or_else(|| {
-            Failure::invalid(format!("tape request {} does not belong to session {}", request.id, session.id))
+            Failure::invalid(format!(
+                "tape request {} does not belong to session {}",
+                request.id, session.id
+            ))
         })?;
         core.store.set_replica_online(object, node.size, context.now)?;
         core.store.delete_request(request.id)?;
-        core.store.charge(&request.owner, &Charge { tape_read: node.size, ..Charge::default() })?;
+        core.store.charge(
+            &request.owner,
+            &Charge {
+                tape_read: node.size,
+                ..Charge::default()
+            },
+        )?;
         core.touch(Topic::Files);
         batch::file_online(core, node.id)?;
         Ok(Done {})
@@ -273,13 +361,17 @@ impl Apply for FileRecalled {
 impl Apply for RequestFailed {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let session = core.session(self.session)?;
-        let row = core.store.request(self.request)?.filter(|row| row.session == Some(session.id));
+        let row = core
+            .store
+            .request(self.request)?
+            .filter(|row| row.session == Some(session.id));
         if let Some(row) = row {
             warn!(request = %row.id, vid = %session.vid, drive = %session.drive, cause = %self.failure, "tape request failed");
             failed(core, context, row, self.blame, &self.failure)?;
         }
         if self.blame == Blame::Volume && self.failure.kind == ErrorKind::NoSpace {
-            core.store.set_volume_state(&session.vid, VolumeState::Full, None)?;
+            core.store
+                .set_volume_state(&session.vid, VolumeState::Full, None)?;
         }
         core.touch(Topic::Tape);
         Ok(Done {})
@@ -287,16 +379,30 @@ impl Apply for RequestFailed {
 }
 
 /// Puts a request that did not work back, later each time, or among the failed.
-fn failed(core: &mut Core, context: &Context, mut row: RequestRow, blame: Blame, failure: &Failure) -> Result<()> {
+fn failed(
+    core: &mut Core,
+    context: &Context,
+    mut row: RequestRow,
+    blame: Blame,
+    failure: &Failure,
+) -> Result<()> {
     free_object(core, &row, context.now)?;
     // A full volume is nobody's fault: the next one is taken.
     let counts = failure.kind != ErrorKind::NoSpace || blame != Blame::Volume;
     if counts {
         row.attempts += 1;
     }
-    row.state = if row.attempts >= TAPE_ATTEMPTS_MAX { RequestState::Failed } else { RequestState::Queued };
+    row.state = if row.attempts >= TAPE_ATTEMPTS_MAX {
+        RequestState::Failed
+    } else {
+        RequestState::Queued
+    };
     let doublings = row.attempts.saturating_sub(1).min(10);
-    row.not_before = if counts { context.now + Millis(BACK_OFF.0 << doublings) } else { context.now };
+    row.not_before = if counts {
+        context.now + Millis(BACK_OFF.0 << doublings)
+    } else {
+        context.now
+    };
     row.reason = Some(failure.to_string());
     core.store.set_request_waiting(&row)?;
     core.touch(Topic::Files);
@@ -318,11 +424,19 @@ fn free_object(core: &mut Core, row: &RequestRow, now: Timestamp) -> Result<()> 
 
 impl Apply for EndTapeSession {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let Some(session) = core.store.session(self.session)? else { return Ok(Done {}) };
+        let Some(session) = core.store.session(self.session)? else {
+            return Ok(Done {});
+        };
         core.store.count_loads(&session.vid, self.loads)?;
         let part = f64::from(self.loads) / session.owners.len().max(1) as f64;
         for owner in &session.owners {
-            core.store.charge(owner, &Charge { tape_loads: part, ..Charge::default() })?;
+            core.store.charge(
+                owner,
+                &Charge {
+                    tape_loads: part,
+                    ..Charge::default()
+                },
+            )?;
         }
         match &self.trouble {
             None => end_well(core, &session)?,
@@ -344,7 +458,8 @@ impl Apply for EndTapeSession {
 fn end_well(core: &mut Core, session: &SessionRow) -> Result<()> {
     match session.kind.as_str() {
         "label" => {
-            core.store.set_volume_state(&session.vid, VolumeState::Appendable, None)?;
+            core.store
+                .set_volume_state(&session.vid, VolumeState::Appendable, None)?;
         }
         "archive" => core.store.set_leftover(&session.vid, false)?,
         _ => {}
@@ -356,13 +471,16 @@ fn end_well(core: &mut Core, session: &SessionRow) -> Result<()> {
 fn take_out_of_use(core: &mut Core, session: &SessionRow, blame: Blame, failure: &Failure) -> Result<()> {
     match blame {
         Blame::Volume if failure.kind == ErrorKind::NoSpace => {
-            core.store.set_volume_state(&session.vid, VolumeState::Full, None)?;
+            core.store
+                .set_volume_state(&session.vid, VolumeState::Full, None)?;
         }
         Blame::Volume => {
-            core.store.set_volume_state(&session.vid, VolumeState::Suspect, Some(&failure.what))?;
+            core.store
+                .set_volume_state(&session.vid, VolumeState::Suspect, Some(&failure.what))?;
         }
         Blame::Drive => {
-            core.store.set_drive_trouble(&session.drive, Some(&failure.what))?;
+            core.store
+                .set_drive_trouble(&session.drive, Some(&failure.what))?;
         }
         Blame::File | Blame::System => {}
     }
