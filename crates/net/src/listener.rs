@@ -14,6 +14,13 @@ use tokio::{
 /// Pause after a failed accept: it fails for want of descriptors, and those come back only when connections end.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// Silence after which the kernel asks whether the peer is still there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// Pause between such questions.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+/// Questions without answer after which the peer is gone.
+const KEEPALIVE_PROBES: u32 = 6;
+
 /// A listening socket with a bounded number of connections.
 #[derive(Debug)]
 pub struct Listener {
@@ -64,8 +71,7 @@ impl Listener {
         loop {
             match self.socket.accept().await {
                 Ok((socket, peer)) => {
-                    // Small answers must not wait for the acknowledgement of earlier ones.
-                    if let Err(error) = socket.set_nodelay(true) {
+                    if let Err(error) = prepare(&socket) {
                         tracing::debug!(%peer, %error, "peer left before it was served");
                         continue;
                     }
@@ -78,6 +84,17 @@ impl Listener {
             }
         }
     }
+}
+
+/// Sets what every connection needs.
+fn prepare(socket: &TcpStream) -> std::io::Result<()> {
+    // Small answers must not wait for the acknowledgement of earlier ones.
+    socket.set_nodelay(true)?;
+    // A host that vanished must not keep its place until the session is idle for too long.
+    rustix::net::sockopt::set_socket_keepalive(socket, true)?;
+    rustix::net::sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
+    rustix::net::sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
+    Ok(rustix::net::sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?)
 }
 
 #[cfg(test)]

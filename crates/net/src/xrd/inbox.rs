@@ -1,13 +1,18 @@
 //! Received bytes: many small requests per receive, large data past the buffer.
 
-use super::limits::INBOX_BYTES;
-use std::{io, sync::Arc, time::Duration};
+use super::{Counters, limits::INBOX_BYTES};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::{net::TcpStream, time::timeout};
 
 /// The receiving side of a session.
 #[derive(Debug)]
 pub(super) struct Inbox {
     socket: Arc<TcpStream>,
+    counters: Arc<Counters>,
     buffer: Vec<u8>,
     /// Received and not yet consumed: `start..end` of the buffer.
     start: usize,
@@ -15,9 +20,10 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(socket: Arc<TcpStream>) -> Self {
+    pub(super) fn new(socket: Arc<TcpStream>, counters: Arc<Counters>) -> Self {
         Self {
             socket,
+            counters,
             buffer: vec![0; INBOX_BYTES],
             start: 0,
             end: 0,
@@ -48,7 +54,9 @@ impl Inbox {
                 self.buffer.copy_within(self.start..self.end, 0);
                 (self.start, self.end) = (0, self.end - self.start);
             }
-            self.end += receive(&self.socket, &mut self.buffer[self.end..], deadline).await?;
+            let count = receive(&self.socket, &mut self.buffer[self.end..], deadline).await?;
+            self.count(count);
+            self.end += count;
         }
         Ok(())
     }
@@ -59,9 +67,24 @@ impl Inbox {
         data[..at].copy_from_slice(&self.ready()[..at]);
         self.consume(at);
         while at < data.len() {
-            at += receive(&self.socket, &mut data[at..], deadline).await?;
+            let count = receive(&self.socket, &mut data[at..], deadline).await?;
+            self.count(count);
+            at += count;
         }
         Ok(())
+    }
+
+    fn count(&self, bytes: usize) {
+        self.counters
+            .received_bytes_total
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Gives memory of long requests back; nothing may be ready.
+    pub(super) fn shrink(&mut self) {
+        if self.ready().is_empty() && self.buffer.len() > INBOX_BYTES {
+            self.buffer = vec![0; INBOX_BYTES];
+        }
     }
 
     /// Throws away the next `count` bytes.

@@ -16,7 +16,7 @@ pub(super) const BUFFERS_IDLE: Duration = Duration::from_secs(5);
 pub(super) const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
 /// How long an announced answer may take; announced anew before that is over.
 pub(super) const ANSWER_LATER: Duration = Duration::from_secs(300);
-/// Calls under way in one session: clients pipeline some fifty.
+/// Calls under way in one session: clients pipeline some fifty. More wait a moment, then must come again.
 pub(super) const CALLS_MAX: usize = 256;
 /// Bytes of answers that wait to be sent in one session.
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
@@ -28,7 +28,11 @@ pub(super) const BUFFERS_MAX: usize = 4;
 pub(super) const BUFFER_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 /// Room for received requests at the start of a session; it grows to the longest request.
 pub(super) const INBOX_BYTES: usize = 16 << 10;
+/// Body of a request that names many paths: some thousand of them.
+pub(super) const PATHS_BYTES_MAX: usize = 1 << 20;
 /// Requests handled before other sessions get their turn.
 pub(super) const TURN_REQUESTS: u32 = 64;
+/// When a client with too many calls under way should come again.
+pub(super) const COME_AGAIN_S: u32 = 1;
 /// A listing that was announced is answered in one piece: some hundred thousand names.
 pub(super) const LATE_LISTING_BYTES_MAX: usize = 32 << 20;

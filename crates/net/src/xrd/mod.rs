@@ -38,6 +38,10 @@ pub struct Counters {
     pub requests_total: AtomicU64,
     /// Requests that could not be understood.
     pub malformed_total: AtomicU64,
+    /// Bytes received.
+    pub received_bytes_total: AtomicU64,
+    /// Bytes of answers handed to the kernel or waiting for it.
+    pub sent_bytes_total: AtomicU64,
 }
 
 /// Accepts connections and runs their sessions under `shutdown` until that stops.

@@ -1,10 +1,13 @@
 //! Answers on their way: bounded in bytes, filled from any thread, sent in order.
 
-use super::limits::{BUFFER_BYTES_MAX, BUFFERS_MAX, DIRECT_BYTES_MAX, OUTBOX_BYTES_MAX, SEND_PROGRESS};
+use super::{
+    Counters,
+    limits::{BUFFER_BYTES_MAX, BUFFERS_MAX, DIRECT_BYTES_MAX, OUTBOX_BYTES_MAX, SEND_PROGRESS},
+};
 use std::{
     collections::VecDeque,
     io::{self, IoSlice},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
 };
 use tokio::{
     net::TcpStream,
@@ -97,16 +100,18 @@ pub(super) struct Outbox {
     /// Held for the time of one push or one non-blocking send.
     state: Mutex<State>,
     wake: Notify,
+    counters: Arc<Counters>,
     room: Arc<Semaphore>,
 }
 
 impl Outbox {
-    pub(super) fn new(socket: Arc<TcpStream>) -> Self {
+    pub(super) fn new(socket: Arc<TcpStream>, counters: Arc<Counters>) -> Self {
         let room = Arc::new(Semaphore::new(OUTBOX_BYTES_MAX));
         Self {
             socket,
             state: Mutex::default(),
             wake: Notify::new(),
+            counters,
             room,
         }
     }
@@ -143,6 +148,9 @@ impl Outbox {
 
     /// Sends or queues. Never blocks; `credit` was reserved for these bytes.
     pub(super) fn push(&self, buffer: Buffer, credit: Credit) {
+        self.counters
+            .sent_bytes_total
+            .fetch_add(buffer.used as u64, Ordering::Relaxed);
         let mut state = self.state();
         let mut sent = 0;
         if state.queue.is_empty() && !state.is_sending && buffer.used <= DIRECT_BYTES_MAX {

@@ -143,12 +143,14 @@ fn stats<S: Service>(context: &Context<S>) -> String {
     let counters = &context.counters;
     format!(
         "<statistics ver=\"{}\" src=\"{}\" pgm=\"bpd\" site=\"{}\"><stats id=\"link\"><num>{}</num><tot>{}</tot>\
-         </stats><stats id=\"xrootd\"><num>{}</num><err>{}</err></stats></statistics>",
+         <in>{}</in><out>{}</out></stats><stats id=\"xrootd\"><num>{}</num><err>{}</err></stats></statistics>",
         config.version,
         context.local,
         config.sitename,
         now(&counters.sessions_now),
         now(&counters.sessions_total),
+        now(&counters.received_bytes_total),
+        now(&counters.sent_bytes_total),
         now(&counters.requests_total),
         now(&counters.malformed_total),
     )

@@ -8,8 +8,8 @@ use super::{
     inbox::Inbox,
     lane::Lane,
     limits::{
-        BUFFERS_IDLE, CALLS_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, RECEIVE_PROGRESS, SESSION_IDLE,
-        TURN_REQUESTS,
+        BUFFERS_IDLE, CALLS_MAX, COME_AGAIN_S, FLUSH_DEADLINE, LOGIN_DEADLINE, PATHS_BYTES_MAX,
+        RECEIVE_PROGRESS, SESSION_IDLE, TURN_REQUESTS,
     },
     outbox::{Buffer, Gone, Outbox},
 };
@@ -25,7 +25,7 @@ use tokio::{net::TcpStream, sync::Notify, task::JoinSet, time::timeout};
 use wire::xrd::{
     Answer, ErrorCode, FileHandle, HANDSHAKE, HANDSHAKE_BYTES, Login, LoginAnswer, Malformed, Opaque,
     PAGE_BYTES, PAGE_CRC_BYTES, Pgread, Pgwrite, ProtocolAnswer, REQUEST_HEADER_BYTES, Read, Request,
-    RequestHeader, ServerFlags, StreamId, Subject, VectorElement, Write, Writev, decoded_bytes,
+    RequestCode, RequestHeader, ServerFlags, StreamId, Subject, VectorElement, Write, Writev, decoded_bytes,
     encode_handshake_answer,
 };
 
@@ -72,11 +72,11 @@ pub(super) struct Start<S> {
 /// Runs a session to its end.
 pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
     let socket = Arc::new(start.socket);
-    let outbox = Arc::new(Outbox::new(Arc::clone(&socket)));
+    let outbox = Arc::new(Outbox::new(Arc::clone(&socket), Arc::clone(&start.counters)));
     let local = socket.local_addr().map_or_else(|_| String::new(), shown_address);
     let ended = Arc::new(Notify::new());
     let mut greeter = Greeter {
-        inbox: Inbox::new(socket),
+        inbox: Inbox::new(socket, Arc::clone(&start.counters)),
         outbox: Arc::clone(&outbox),
         service: start.service,
         peer: start.peer,
@@ -248,35 +248,31 @@ async fn next_request(
     if header.is_data_body() {
         return Ok((header, Request::parse(&header, &[]).map_err(|e| refusal(&e))));
     }
-    if length > XRD_WRITE_BYTES_MAX {
-        let (count, max) = (length as u64, XRD_REQUEST_BYTES_MAX as u64);
-        return refuse_and_end(
-            outbox,
-            &header,
-            Malformed::TooLong {
-                what: "request body",
-                count,
-                max,
-            },
-        )
-        .await;
-    }
-    if length > XRD_REQUEST_BYTES_MAX {
+    let max = body_max(&header);
+    if length > max {
+        let too_long = Malformed::TooLong {
+            what: "request body",
+            count: length as u64,
+            max: max as u64,
+        };
+        if length > XRD_WRITE_BYTES_MAX {
+            return refuse_and_end(outbox, &header, too_long).await;
+        }
         inbox.skip(length, RECEIVE_PROGRESS).await?;
-        let (count, max) = (length as u64, XRD_REQUEST_BYTES_MAX as u64);
-        return Ok((
-            header,
-            Err(refusal(&Malformed::TooLong {
-                what: "request body",
-                count,
-                max,
-            })),
-        ));
+        return Ok((header, Err(refusal(&too_long))));
     }
     inbox.fill(length, RECEIVE_PROGRESS).await?;
     let request = Request::parse(&header, &inbox.ready()[..length]).map_err(|e| refusal(&e));
     inbox.consume(length);
     Ok((header, request))
+}
+
+/// Longest body of a request that is no data.
+fn body_max(header: &RequestHeader) -> usize {
+    match header.request_code() {
+        Some(RequestCode::Prepare | RequestCode::Statx | RequestCode::Query) => PATHS_BYTES_MAX,
+        _ => XRD_REQUEST_BYTES_MAX,
+    }
 }
 
 fn refusal(malformed: &Malformed) -> Answer {
@@ -345,7 +341,10 @@ impl<S: Service> Session<S> {
     async fn wait_idle(&mut self) -> Result<(), End> {
         let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
         match self.inbox.fill(1, BUFFERS_IDLE).await {
-            Err(error) if is_timeout(&error) => self.context.outbox.shrink(),
+            Err(error) if is_timeout(&error) => {
+                self.context.outbox.shrink();
+                self.inbox.shrink();
+            }
             outcome => return Ok(outcome?),
         }
         loop {
@@ -433,10 +432,19 @@ impl<S: Service> Session<S> {
     /// Starts a call beside the others.
     async fn call(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
         if self.calls.len() >= CALLS_MAX {
-            let message = format!("this session has {CALLS_MAX} requests under way; hint: wait for answers");
-            return self
-                .answer(stream, Answer::error(ErrorCode::Overloaded, message))
-                .await;
+            let patience = self.context.service.config().announce_after;
+            if timeout(patience, self.calls.join_next()).await.is_err() {
+                let message = format!("this session has {CALLS_MAX} requests under way");
+                return self
+                    .answer(
+                        stream,
+                        Answer::Wait {
+                            seconds: COME_AGAIN_S,
+                            message,
+                        },
+                    )
+                    .await;
+            }
         }
         self.calls
             .spawn(calls::call(Arc::clone(&self.context), stream, request));
