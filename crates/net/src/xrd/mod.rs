@@ -6,6 +6,8 @@
 
 mod calls;
 mod data;
+mod frames;
+mod greet;
 mod handles;
 mod inbox;
 mod lane;
@@ -14,6 +16,7 @@ mod outbox;
 mod query;
 mod service;
 mod session;
+mod transfer;
 
 pub use service::*;
 

@@ -23,7 +23,7 @@ impl Request {
         bytes
     }
 
-    /// Fills the parameters and returns the body.
+    /// Fills the parameters and returns the body: the requests that are about the session or the server.
     fn encode_parts(&self, p: &mut [u8; 16]) -> Vec<u8> {
         match self {
             Self::Protocol(request) => {
@@ -42,66 +42,73 @@ impl Request {
                 p[12..].copy_from_slice(&request.kind);
                 return request.credentials.clone();
             }
-            Self::Open(request) => {
-                p[..2].copy_from_slice(&request.mode.to_be_bytes());
-                p[2..4].copy_from_slice(&request.flags.0.to_be_bytes());
-                p[4..6].copy_from_slice(&request.flags2.to_be_bytes());
-                p[12..].copy_from_slice(&request.template.0);
-                return request.target.to_text().into_bytes();
-            }
-            Self::Truncate(request) => {
-                put_range(p, request.subject.handle(), request.size, 0);
-                return request.subject.body();
-            }
-            Self::Stat(request) => {
-                p[0] = u8::from(request.is_filesystem);
-                p[12..].copy_from_slice(&request.subject.handle().0);
-                return request.subject.body();
-            }
-            Self::Statx(targets) => {
-                let lines: Vec<_> = targets.iter().map(Target::to_text).collect();
-                return lines.join("\n").into_bytes();
-            }
-            Self::Dirlist(request) => {
-                p[15] = request.options.0;
-                return request.target.to_text().into_bytes();
-            }
             Self::Query(request) => {
                 p[..2].copy_from_slice(&request.code.code().to_be_bytes());
                 p[4..8].copy_from_slice(&request.handle.0);
                 return request.args.clone();
-            }
-            Self::Mkdir(request) => {
-                p[0] = u8::from(request.make_path);
-                p[14..].copy_from_slice(&request.mode.to_be_bytes());
-                return request.target.to_text().into_bytes();
-            }
-            Self::Rm(target) | Self::Rmdir(target) => return target.to_text().into_bytes(),
-            Self::Mv(request) => {
-                let from = request.from.to_text();
-                p[14..].copy_from_slice(&(from.len() as u16).to_be_bytes());
-                return format!("{from} {}", request.to.to_text()).into_bytes();
-            }
-            Self::Chmod(request) => {
-                p[14..].copy_from_slice(&request.mode.to_be_bytes());
-                return request.target.to_text().into_bytes();
-            }
-            Self::Locate(request) => {
-                p[..2].copy_from_slice(&request.options.0.to_be_bytes());
-                return request.target.to_text().into_bytes();
             }
             Self::Prepare(request) => {
                 (p[0], p[1], p[5]) = (request.options.0, request.priority, u8::from(request.is_evict));
                 p[2..4].copy_from_slice(&request.port.to_be_bytes());
                 return request.lines.join("\n").into_bytes();
             }
-            Self::Fattr(request) => return request.encode_parts(p),
             Self::Endsess(session) | Self::Bind(session) => *p = *session,
             Self::Set(text) => return text.clone().into_bytes(),
             Self::Ping => {}
-            _ => return self.encode_data_parts(p),
+            _ => return self.encode_file_parts(p),
         }
         Vec::new()
+    }
+
+    /// The requests that are about a file or directory, except for its data.
+    fn encode_file_parts(&self, p: &mut [u8; 16]) -> Vec<u8> {
+        match self {
+            Self::Open(request) => {
+                p[..2].copy_from_slice(&request.mode.to_be_bytes());
+                p[2..4].copy_from_slice(&request.flags.0.to_be_bytes());
+                p[4..6].copy_from_slice(&request.flags2.to_be_bytes());
+                p[12..].copy_from_slice(&request.template.0);
+                request.target.to_text().into_bytes()
+            }
+            Self::Truncate(request) => {
+                put_range(p, request.subject.handle(), request.size, 0);
+                request.subject.body()
+            }
+            Self::Stat(request) => {
+                p[0] = u8::from(request.is_filesystem);
+                p[12..].copy_from_slice(&request.subject.handle().0);
+                request.subject.body()
+            }
+            Self::Statx(targets) => {
+                let lines: Vec<_> = targets.iter().map(Target::to_text).collect();
+                lines.join("\n").into_bytes()
+            }
+            Self::Dirlist(request) => {
+                p[15] = request.options.0;
+                request.target.to_text().into_bytes()
+            }
+            Self::Mkdir(request) => {
+                p[0] = u8::from(request.make_path);
+                p[14..].copy_from_slice(&request.mode.to_be_bytes());
+                request.target.to_text().into_bytes()
+            }
+            Self::Rm(target) | Self::Rmdir(target) => target.to_text().into_bytes(),
+            Self::Mv(request) => {
+                let from = request.from.to_text();
+                p[14..].copy_from_slice(&(from.len() as u16).to_be_bytes());
+                format!("{from} {}", request.to.to_text()).into_bytes()
+            }
+            Self::Chmod(request) => {
+                p[14..].copy_from_slice(&request.mode.to_be_bytes());
+                request.target.to_text().into_bytes()
+            }
+            Self::Locate(request) => {
+                p[..2].copy_from_slice(&request.options.0.to_be_bytes());
+                request.target.to_text().into_bytes()
+            }
+            Self::Fattr(request) => request.encode_parts(p),
+            _ => self.encode_data_parts(p),
+        }
     }
 
     /// The requests that move file data.

@@ -15,6 +15,28 @@ impl Request {
         let code = header
             .request_code()
             .ok_or(Malformed::UnknownRequest(header.code))?;
+        match code {
+            RequestCode::Read
+            | RequestCode::Readv
+            | RequestCode::Pgread
+            | RequestCode::Write
+            | RequestCode::Pgwrite
+            | RequestCode::Writev => Self::parse_data(code, header, body),
+            RequestCode::Protocol
+            | RequestCode::Login
+            | RequestCode::Auth
+            | RequestCode::Query
+            | RequestCode::Prepare
+            | RequestCode::Ping
+            | RequestCode::Set
+            | RequestCode::Endsess
+            | RequestCode::Bind => Self::parse_session(code, p, body),
+            _ => Self::parse_file(code, p, body),
+        }
+    }
+
+    /// The requests that are about the session or the server.
+    fn parse_session(code: RequestCode, p: &[u8; 16], body: &[u8]) -> Result<Self, Malformed> {
         Ok(match code {
             RequestCode::Protocol => Self::Protocol(Protocol {
                 client_version: u32_at(p, 0),
@@ -34,6 +56,28 @@ impl Request {
                 kind: [p[12], p[13], p[14], p[15]],
                 credentials: body.to_vec(),
             }),
+            RequestCode::Query => Self::Query(Query {
+                code: query_code(u16_at(p, 0))?,
+                handle: handle(p, 4),
+                args: body.to_vec(),
+            }),
+            RequestCode::Prepare => Self::Prepare(Prepare {
+                options: PrepareOptions(p[0]),
+                is_evict: u16_at(p, 4) & 1 != 0,
+                priority: p[1],
+                port: u16_at(p, 2),
+                lines: lines(body, "prepare paths")?,
+            }),
+            RequestCode::Set => Self::Set(text(body, "set argument")?.to_owned()),
+            RequestCode::Endsess => Self::Endsess(*p),
+            RequestCode::Bind => Self::Bind(*p),
+            _ => Self::Ping,
+        })
+    }
+
+    /// The requests that are about a file or directory, except for its data.
+    fn parse_file(code: RequestCode, p: &[u8; 16], body: &[u8]) -> Result<Self, Malformed> {
+        Ok(match code {
             RequestCode::Open => Self::Open(Open {
                 mode: u16_at(p, 0),
                 flags: OpenFlags(u16_at(p, 2)),
@@ -41,12 +85,6 @@ impl Request {
                 template: handle(p, 12),
                 target: Target::parse(body)?,
             }),
-            RequestCode::Read
-            | RequestCode::Readv
-            | RequestCode::Pgread
-            | RequestCode::Write
-            | RequestCode::Pgwrite
-            | RequestCode::Writev => Self::parse_data(code, header, body)?,
             RequestCode::Close => Self::Close(handle(p, 0)),
             RequestCode::Sync => Self::Sync(handle(p, 0)),
             RequestCode::Truncate => Self::Truncate(Truncate {
@@ -67,11 +105,6 @@ impl Request {
                 options: DirlistOptions(p[15]),
                 target: Target::parse(body)?,
             }),
-            RequestCode::Query => Self::Query(Query {
-                code: query_code(u16_at(p, 0))?,
-                handle: handle(p, 4),
-                args: body.to_vec(),
-            }),
             RequestCode::Mkdir => Self::Mkdir(Mkdir {
                 make_path: p[0] & 1 != 0,
                 mode: u16_at(p, 14),
@@ -88,21 +121,8 @@ impl Request {
                 options: OpenFlags(u16_at(p, 0)),
                 target: Target::parse(body)?,
             }),
-            RequestCode::Prepare => Self::Prepare(Prepare {
-                options: PrepareOptions(p[0]),
-                is_evict: u16_at(p, 4) & 1 != 0,
-                priority: p[1],
-                port: u16_at(p, 2),
-                lines: lines(body, "prepare paths")?,
-            }),
             RequestCode::Fattr => Self::Fattr(Fattr::parse(p, body)?),
-            RequestCode::Ping => Self::Ping,
-            RequestCode::Set => Self::Set(text(body, "set argument")?.to_owned()),
-            RequestCode::Endsess => Self::Endsess(*p),
-            RequestCode::Bind => Self::Bind(*p),
-            RequestCode::Chkpoint | RequestCode::Sigver | RequestCode::Clone => {
-                return Err(Malformed::UnknownRequest(header.code));
-            }
+            other => return Err(Malformed::UnknownRequest(other.code())),
         })
     }
 
