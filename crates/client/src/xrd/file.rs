@@ -335,7 +335,8 @@ struct Slot {
 
 /// Writes one after the other with many requests in flight.
 ///
-/// A failed write is reported by a later call, at the latest by [`Writer::finish`].
+/// A failed write is reported by a later call, at the latest by [`Writer::finish`]. Dropped before that, with bytes
+/// that were not yet acknowledged, it makes [`File::close`] fail: a short file is never committed by mistake.
 #[derive(Debug)]
 pub struct Writer<'a> {
     file: &'a mut File,
@@ -433,6 +434,17 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        if !self.buffer.is_empty() || self.bytes_in_flight > 0 {
+            let _ = self
+                .file
+                .connection
+                .broken("a writer was dropped before it had finished");
+        }
     }
 }
 

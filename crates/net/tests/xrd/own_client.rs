@@ -185,6 +185,16 @@ fn a_write_that_is_not_closed_leaves_nothing() {
 }
 
 #[test]
+fn a_writer_that_was_not_finished_keeps_the_file_from_closing() {
+    let (door, options) = (Door::open(), Options::default());
+    let mut file = File::create(&url(&door, "f"), &options, CreateOptions::default()).unwrap();
+    file.writer().push(b"never sent").unwrap();
+    assert_eq!(file.close().unwrap_err().kind, ErrorKind::Unavailable);
+    door.stop();
+    assert!(!door.path("f").exists());
+}
+
+#[test]
 fn opens_refuse_what_they_must() {
     let (door, options) = (Door::open(), Options::default());
     fs::write(door.path("f"), b"old").unwrap();
