@@ -6,7 +6,7 @@
 use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, Result};
 use net::xrd::{
     Access, Disposition, ListEntry, ListPage, Opaque, OpenFile, OpenRequest, Opened, Peer, PrepareAction,
-    PrepareRequest, ServerConfig, Service, SpaceInfo, StatFlags, StatInfo, StatOwner,
+    PrepareRequest, Redirect, ServerConfig, Service, SpaceInfo, StatFlags, StatInfo, StatOwner,
 };
 use std::{
     collections::BTreeMap,
@@ -33,6 +33,10 @@ pub(crate) struct DirService {
     attributes: Mutex<Attributes>,
     /// One permit for each open of a file on tape that may go on.
     recalls: Semaphore,
+    /// Where every open is sent, if set.
+    elsewhere: Mutex<Option<Redirect>>,
+    /// Value of `cap` of the last open.
+    capability: Mutex<Option<String>>,
 }
 
 impl DirService {
@@ -49,7 +53,26 @@ impl DirService {
             next: AtomicU64::new(0),
             attributes: Mutex::default(),
             recalls: Semaphore::new(0),
+            elsewhere: Mutex::default(),
+            capability: Mutex::default(),
         })
+    }
+
+    /// Sends every open to `port` of this host with a capability, as a head sends clients to a disk server.
+    #[cfg(test)]
+    pub(crate) fn redirect(&self, port: u16, capability: &str) {
+        let opaque = format!("cap={capability}");
+        *self.elsewhere.lock().unwrap() = Some(Redirect {
+            host: "127.0.0.1".into(),
+            port,
+            opaque,
+        });
+    }
+
+    /// The capability that came with the last open.
+    #[cfg(test)]
+    pub(crate) fn capability(&self) -> Option<String> {
+        self.capability.lock().unwrap().take()
     }
 
     /// Lets one open of a file on tape go on.
@@ -218,6 +241,10 @@ impl Service for DirService {
     }
 
     async fn open(&self, _: &Peer, request: OpenRequest) -> Result<Opened<DirFile>> {
+        if let Some(redirect) = self.elsewhere.lock().unwrap().clone() {
+            return Ok(Opened::Elsewhere(redirect));
+        }
+        *self.capability.lock().unwrap() = request.opaque.get("cap").map(str::to_owned);
         if request.path.name().contains("tape") {
             let recalled = self
                 .recalls

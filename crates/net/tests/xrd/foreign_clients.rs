@@ -219,3 +219,26 @@ fn a_full_disk_is_told_and_nothing_is_kept() {
     door.stop();
     assert!(door.pending() == 0 && !door.path("full").exists());
 }
+
+#[test]
+fn opens_are_sent_to_another_server_with_a_capability() {
+    if !has_clients() {
+        return;
+    }
+    let (head, disk, local) = (Door::open(), Door::open(), tempfile::tempdir().unwrap());
+    let (here, back, bytes) = (
+        local.path().join("f"),
+        local.path().join("back"),
+        sample(2 * MIB + 1),
+    );
+    fs::write(&here, &bytes).unwrap();
+    head.service.redirect(disk.address.port(), "c0ffee");
+    succeed("xrdcp", &["-f", "-s", text(&here), &url(&head, "f")], &[]);
+    assert!(fs::read(disk.path("f")).unwrap() == bytes && !head.path("f").exists());
+    assert_eq!(disk.service.capability().as_deref(), Some("c0ffee"));
+    // Clients ask the head for attributes first.
+    fs::write(head.path("f"), &bytes).unwrap();
+    succeed("xrdcp", &["-f", "-s", &url(&head, "f"), text(&back)], &[]);
+    assert!(fs::read(&back).unwrap() == bytes);
+    assert_eq!(disk.service.capability().as_deref(), Some("c0ffee"));
+}

@@ -195,6 +195,18 @@ fn a_writer_that_was_not_finished_keeps_the_file_from_closing() {
 }
 
 #[test]
+fn an_open_goes_where_it_is_sent() {
+    let (head, disk) = (Door::open(), Door::open());
+    head.service.redirect(disk.address.port(), "c0ffee");
+    let mut file = File::create(&url(&head, "f"), &Options::default(), REPLACE).unwrap();
+    assert_eq!(file.server(), disk.address.to_string());
+    file.write_at(0, b"bytes").unwrap();
+    file.close().unwrap();
+    assert_eq!(fs::read(disk.path("f")).unwrap(), b"bytes");
+    assert_eq!(disk.service.capability().as_deref(), Some("c0ffee"));
+}
+
+#[test]
 fn opens_refuse_what_they_must() {
     let (door, options) = (Door::open(), Options::default());
     fs::write(door.path("f"), b"old").unwrap();
