@@ -479,3 +479,34 @@ fn another_session_of_the_client_can_end_one() {
         ErrorCode::NotFound.code()
     );
 }
+
+#[test]
+fn random_requests_end_no_session_but_their_own() {
+    let door = Door::open();
+    let mut rng = base::rng::Rng::new(7);
+    for _ in 0..20 {
+        let mut raw = Raw::login(&door);
+        let mut bytes = Vec::new();
+        for stream in 0..50 {
+            let noise = sample(rng.below(200) as usize);
+            let mut params = [0; 16];
+            // Small numbers hit handles, options and lengths that exist.
+            params.fill_with(|| if rng.chance(1, 2) { 0 } else { rng.next_u64() as u8 });
+            let (stream, code) = (StreamId::of(stream), 2999 + rng.below(36) as u16);
+            bytes.extend(
+                RequestHeader {
+                    stream,
+                    code,
+                    params,
+                    length: noise.len() as i32,
+                }
+                .encode(),
+            );
+            bytes.extend(noise);
+        }
+        // The server may close while we still send.
+        let _ = raw.0.write_all(&bytes);
+    }
+    assert_eq!(Raw::login(&door).call(&Request::Ping), Answer::Ok(Vec::new()));
+    door.stop();
+}
