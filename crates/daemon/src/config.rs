@@ -66,6 +66,8 @@ pub struct Tape {
     pub volume_size: Size,
     /// Length of data blocks.
     pub block: Size,
+    /// How long a load takes; real drives need some 15 s.
+    pub load_time: Span,
 }
 
 /// The worker.
@@ -120,6 +122,7 @@ impl Default for Tape {
             volumes: 8,
             volume_size: Size(16 << 30),
             block,
+            load_time: Span(Millis(0)),
         }
     }
 }

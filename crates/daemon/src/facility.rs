@@ -244,7 +244,12 @@ impl Possession {
 
     /// Opens the library.
     pub fn open_library(&self) -> Result<tape::VirtualLibrary> {
-        let options = tape::DriveOptions::with_capacity(self.config.tape.volume_size.0);
+        let tape = &self.config.tape;
+        let load_time = std::time::Duration::from_millis(tape.load_time.0.0.unsigned_abs());
+        let options = tape::DriveOptions {
+            load_time,
+            ..tape::DriveOptions::with_capacity(tape.volume_size.0)
+        };
         Ok(tape::VirtualLibrary::open(self.layout.library())?.with_options(options))
     }
 

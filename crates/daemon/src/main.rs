@@ -1,7 +1,10 @@
 //! `bpd`: the daemon.
 
 use anyhow::Context;
-use base::{Timestamp, units::Size};
+use base::{
+    Timestamp,
+    units::{Size, Span},
+};
 use clap::{Args, Parser, Subcommand};
 use daemon::{config::Config, facility, run};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
@@ -52,6 +55,12 @@ struct Create {
     /// Bytes that a cartridge holds, with a unit: 16GiB.
     #[arg(long)]
     volume_size: Option<Size>,
+    /// Length of data blocks on tape, with a unit: 256KiB.
+    #[arg(long)]
+    block: Option<Size>,
+    /// How long a load takes, with a unit: 15s.
+    #[arg(long)]
+    load_time: Option<Span>,
     /// Most bytes of replicas on disk, with a unit; the whole file system if not given.
     #[arg(long)]
     disk_size: Option<Size>,
@@ -127,6 +136,8 @@ fn make(create: &Create) -> anyhow::Result<()> {
     config.tape.volumes = create.volumes.unwrap_or(config.tape.volumes);
     config.tape.slots = create.slots.unwrap_or(config.tape.slots.max(config.tape.volumes));
     config.tape.volume_size = create.volume_size.unwrap_or(config.tape.volume_size);
+    config.tape.block = create.block.unwrap_or(config.tape.block);
+    config.tape.load_time = create.load_time.unwrap_or(config.tape.load_time);
     config.disk.size = create.disk_size.unwrap_or(config.disk.size);
     config.batch.cpus = create.cpus.unwrap_or(config.batch.cpus);
     facility::create(&create.directory, &config, &user(), now())?;

@@ -7,6 +7,7 @@ use base::{Failure, Result};
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    time::Duration,
 };
 use wire::{aws, label::Text};
 
@@ -19,6 +20,8 @@ pub struct DriveOptions {
     pub early_warning_bytes: u64,
     /// Bytes gathered in memory before they are written to the image.
     pub buffer_bytes: usize,
+    /// How long a load takes: a real drive needs some 15 s to thread the tape.
+    pub load_time: Duration,
 }
 
 impl DriveOptions {
@@ -30,6 +33,7 @@ impl DriveOptions {
             capacity_bytes,
             early_warning_bytes,
             buffer_bytes: 4 << 20,
+            load_time: Duration::ZERO,
         }
     }
 }
@@ -122,6 +126,7 @@ impl TapeDrive for VirtualDrive {
             );
         };
         let image = Image::open(vid, &path, self.options).map_err(during)?;
+        std::thread::sleep(self.options.load_time);
         if let Some(damage) = image.damage() {
             tracing::warn!(drive = %self.name, vid = %image.vid(), %damage, "the data end where the image is damaged");
         }

@@ -4,7 +4,7 @@ use crate::{
     context::{Context, Run},
     daemon,
 };
-use base::units::Size;
+use base::units::{Size, Span};
 use std::{ffi::OsString, path::PathBuf};
 
 /// What a new facility is like. What is not given, the daemon decides.
@@ -26,6 +26,12 @@ pub(crate) struct Shape {
     /// What each volume holds, as 1GiB
     #[arg(long, value_name = "SIZE")]
     volume_size: Option<Size>,
+    /// Length of data blocks on tape, as 256KiB
+    #[arg(long, value_name = "SIZE")]
+    block: Option<Size>,
+    /// How long a load takes, as 15s
+    #[arg(long, value_name = "TIME")]
+    load_time: Option<Span>,
     /// Most bytes of replicas on disk, as 100GiB
     #[arg(long, value_name = "SIZE")]
     disk_size: Option<Size>,
@@ -43,6 +49,8 @@ impl Shape {
             ("--slots", self.slots.map(|n| n.to_string())),
             ("--volumes", self.volumes.map(|n| n.to_string())),
             ("--volume-size", self.volume_size.map(|size| size.to_string())),
+            ("--block", self.block.map(|size| size.to_string())),
+            ("--load-time", self.load_time.map(|span| span.to_string())),
             ("--disk-size", self.disk_size.map(|size| size.to_string())),
             ("--cpus", self.cpus.map(|n| n.to_string())),
         ];
