@@ -1,5 +1,6 @@
 //! The inner loops. Each is a plain loop over slices, drawn into both versions of [`crate::simd::dispatch`].
 
+use super::CHUNK_ROWS;
 use crate::column::{Array, with_values};
 
 /// Values of a chunk or one constant.
@@ -81,9 +82,16 @@ pub(super) fn load<T: Copy, U: Copy>(out: &mut [U], values: &[T], rows: Rows<'_>
             .for_each(|(out, value)| *out = f(*value)),
         Some(picked) => {
             let values = &values[rows.start..];
-            out.iter_mut()
-                .zip(picked)
-                .for_each(|(out, row)| *out = f(values[*row as usize]));
+            if let Some(whole) = values.first_chunk::<CHUNK_ROWS>() {
+                // Offsets lie within the chunk; the remainder tells the compiler, which then checks no bound.
+                out.iter_mut()
+                    .zip(picked)
+                    .for_each(|(out, row)| *out = f(whole[*row as usize % CHUNK_ROWS]));
+            } else {
+                out.iter_mut()
+                    .zip(picked)
+                    .for_each(|(out, row)| *out = f(values[*row as usize]));
+            }
         }
     }
 }
@@ -153,14 +161,52 @@ pub(super) fn count(mask: &[u8]) -> usize {
         .sum()
 }
 
-/// Collects the offsets of the rows that `mask` keeps, and returns how many there are.
+/// For each pattern of eight truth values, the places of those that hold, first to last.
+static PLACES: [[u8; 8]; 256] = places();
+
+const fn places() -> [[u8; 8]; 256] {
+    let mut table = [[0; 8]; 256];
+    let mut pattern = 0;
+    while pattern < 256 {
+        let (mut place, mut count) = (0, 0);
+        while place < 8 {
+            // The product in `pick` puts the first truth value into the highest bit.
+            if pattern >> (7 - place) & 1 == 1 {
+                table[pattern][count] = place;
+                count += 1;
+            }
+            place += 1;
+        }
+        pattern += 1;
+    }
+    table
+}
+
+/// Entries that [`pick`] may write beyond the last one it keeps.
+pub(super) const PICK_SLACK: usize = 8;
+
+/// Collects the offsets of the rows that `mask` keeps, and returns how many there are. No branch depends on the mask.
 #[inline(always)]
 pub(super) fn pick(out: &mut [u32], mask: &[u8]) -> usize {
     let mut count = 0;
-    for (row, keep) in mask.iter().enumerate() {
-        // Written always, kept only if the entry passes: no branch to mispredict.
-        out[count] = row as u32;
+    let mut base = 0;
+    let mut eights = mask.chunks_exact(8);
+    for eight in &mut eights {
+        let eight = u64::from_le_bytes([
+            eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7],
+        ]);
+        let pattern = (eight.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+        let places = &PLACES[usize::from(pattern)];
+        // All eight are written, the surplus is overwritten by the next ones.
+        let rows: [u32; 8] = std::array::from_fn(|place| base + u32::from(places[place]));
+        out[count..count + 8].copy_from_slice(&rows);
+        count += (eight.wrapping_mul(0x0101_0101_0101_0101) >> 56) as usize;
+        base += 8;
+    }
+    for keep in eights.remainder() {
+        out[count] = base;
         count += usize::from(*keep);
+        base += 1;
     }
     count
 }
@@ -184,5 +230,22 @@ pub(super) fn scatter(counters: &mut [u32], stride: usize, indices: &[u32]) {
     }
     for index in groups.remainder() {
         first[*index as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn picked_rows_are_those_kept(mask in prop::collection::vec(0u8..2, 0..CHUNK_ROWS)) {
+            let mut out = vec![0; mask.len() + PICK_SLACK];
+            let picked = pick(&mut out, &mask);
+            let expected: Vec<u32> = (0..mask.len() as u32).filter(|row| mask[*row as usize] == 1).collect();
+            prop_assert_eq!(&out[..picked], &expected);
+            prop_assert_eq!(count(&mask), picked);
+        }
     }
 }

@@ -8,22 +8,24 @@ mod kernels;
 mod naive;
 mod program;
 mod registers;
+mod sort;
 #[cfg(test)]
 mod tests;
 
 use crate::column::{Array, with_values};
 use crate::expr::{Id, Op, Scalar, Type};
-use crate::fill::{Axis, Bins, Histogram, add, integer_bin, regular_bin};
+use crate::fill::{Axis, Bins, Histogram, add};
 use crate::plan::{Fill, Plan};
 use crate::simd::{Kernel, dispatch};
-use kernels::{COPIES, In, Rows, ToFloat, cut, load, load_float, map, pick, scatter};
-use program::{Program, Value, compile};
+use kernels::{COPIES, PICK_SLACK, Rows, ToFloat, cut, load, load_float, map, pick, scatter};
+use program::{Arg, Program, Value, compile};
 pub(crate) use registers::Arrays;
 use registers::{Registers, array};
+use sort::sort;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows of a chunk: a dozen registers of 8 KiB stay in the first and second level caches.
-pub(crate) const CHUNK_ROWS: usize = 1024;
+pub(crate) const CHUNK_ROWS: usize = 512;
 /// Histograms up to this many bins are counted in several copies, which then still fit the first-level cache.
 const COPIED_BINS_MAX: usize = 1024;
 
@@ -181,7 +183,7 @@ impl<'a> Worker<'a> {
             scratch: Scratch {
                 mask: vec![0; CHUNK_ROWS],
                 cut: vec![0; CHUNK_ROWS],
-                picked: vec![0; CHUNK_ROWS],
+                picked: vec![0; CHUNK_ROWS + PICK_SLACK],
                 indices: vec![0; CHUNK_ROWS],
                 bins: vec![0; CHUNK_ROWS],
                 floats: vec![0.0; CHUNK_ROWS],
@@ -319,9 +321,9 @@ fn chunk(worker: &mut Worker<'_>, arrays: &Arrays, start: usize, count: usize, o
         passed = kernels::count(&mask[..count]);
     }
     // Packing costs a pass over every column that is used; below half it is cheaper than computing what is not wanted.
-    let is_packed = passed < count && (passed * 64 < count || !out.is_empty());
+    let is_packed = passed < count && (passed * 2 < count || !out.is_empty());
     let rows = if is_packed {
-        pick(&mut picked[..count], &mask[..count]);
+        pick(&mut picked, &mask[..count]);
         Rows {
             start,
             count: passed,
@@ -371,7 +373,7 @@ fn fill_all(worker: &mut Worker<'_>, arrays: &Arrays, rows: Rows<'_>, keep: Opti
         let indices = &mut indices[..n];
         for (number, (axis, value)) in fill.axes.iter().zip(&fill.values).enumerate() {
             if number == 0 {
-                sort(
+                sort_value(
                     indices,
                     axis,
                     *value,
@@ -383,7 +385,7 @@ fn fill_all(worker: &mut Worker<'_>, arrays: &Arrays, rows: Rows<'_>, keep: Opti
                 continue;
             }
             let bins = &mut bins[..n];
-            sort(bins, axis, *value, &worker.body, arrays, rows, &mut floats[..n]);
+            sort_value(bins, axis, *value, &worker.body, arrays, rows, &mut floats[..n]);
             let extent = axis.extent() as u32;
             indices
                 .iter_mut()
@@ -430,9 +432,9 @@ fn write_float(out: &mut [f64], value: Value, registers: &Registers, arrays: &Ar
     }
 }
 
-/// Sorts values into the bins of `axis`. Columns of floats are read where they are.
+/// Sorts values into the bins of `axis`. Columns are read where they are.
 #[inline(always)]
-fn sort(
+fn sort_value(
     out: &mut [u32],
     axis: &Axis,
     value: Value,
@@ -441,37 +443,22 @@ fn sort(
     rows: Rows<'_>,
     scratch: &mut [f64],
 ) {
-    let Axis::Regular { bins, low, high } = axis else {
-        write_float(scratch, value, registers, arrays, rows);
-        return sort_irregular(out, axis, scratch);
-    };
-    let (low, width, bins) = (*low, high - low, *bins as f64);
-    match value {
-        Value::Float(arg) => map(out, registers.float(arg, rows.count), |x| {
-            regular_bin(x, low, width, bins)
-        }),
-        Value::Column(column) => match array(arrays, column) {
-            Array::F32(values) => load(out, values, rows, |x| regular_bin(f64::from(x), low, width, bins)),
+    match (value, rows.picked) {
+        (Value::Float(Arg::Register(register)), _) => {
+            sort(out, axis, registers.register(register, rows.count));
+        }
+        (Value::Column(column), None) => match array(arrays, column) {
+            Array::F32(values) => sort(out, axis, &values[rows.start..rows.start + rows.count]),
+            Array::F64(values) => sort(out, axis, &values[rows.start..rows.start + rows.count]),
             array => {
                 load_float(scratch, array, rows);
-                map(out, In::Slice(scratch), |x| regular_bin(x, low, width, bins));
+                sort(out, axis, scratch);
             }
         },
-        value => {
+        _ => {
             write_float(scratch, value, registers, arrays, rows);
-            map(out, In::Slice(scratch), |x| regular_bin(x, low, width, bins));
+            sort(out, axis, scratch);
         }
-    }
-}
-
-#[inline(always)]
-fn sort_irregular(out: &mut [u32], axis: &Axis, values: &[f64]) {
-    match axis {
-        Axis::Integer { low, bins } => {
-            let (low, bins) = (*low as f64, *bins as f64);
-            map(out, In::Slice(values), |x| integer_bin(x, low, bins));
-        }
-        axis => map(out, In::Slice(values), |x| axis.index(x) as u32),
     }
 }
 

@@ -45,6 +45,12 @@ pub(super) enum Instruction {
         a: Arg<f64>,
         b: Arg<f64>,
     },
+    /// `a*a + b*b`, the start of every radius.
+    SumSquares {
+        out: u16,
+        a: Arg<f64>,
+        b: Arg<f64>,
+    },
     IntUnary {
         op: Unary,
         out: u16,
@@ -254,12 +260,31 @@ impl Compiler<'_> {
         if self.fused_compare(id).is_some() {
             return Vec::new();
         }
+        if let Some((a, b)) = self.sum_of_squares(id) {
+            return vec![a, b];
+        }
         match self.graph.node(id).op {
             Op::Const(_) | Op::Column(_) => Vec::new(),
             Op::Unary(Unary::ToFloat, a) if matches!(self.graph.node(a).op, Op::Column(_)) => Vec::new(),
             Op::Unary(_, a) => vec![a],
             Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![a, b],
             Op::Select(a, b, c) => vec![a, b, c],
+        }
+    }
+
+    /// `a*a + b*b` of floats.
+    fn sum_of_squares(&self, id: Id) -> Option<(Id, Id)> {
+        let node = self.graph.node(id);
+        let Op::Binary(Binary::Add, left, right) = node.op else {
+            return None;
+        };
+        match (node.ty, self.graph.node(left).op, self.graph.node(right).op) {
+            (Type::Float, Op::Binary(Binary::Mul, a, c), Op::Binary(Binary::Mul, b, d))
+                if a == c && b == d =>
+            {
+                Some((a, b))
+            }
+            _ => None,
         }
     }
 
@@ -334,6 +359,13 @@ impl Compiler<'_> {
                 column,
                 is_abs,
                 test,
+            };
+        }
+        if let Some((a, b)) = self.sum_of_squares(id) {
+            return Instruction::SumSquares {
+                out,
+                a: self.float(a),
+                b: self.float(b),
             };
         }
         let node = self.graph.node(id);

@@ -66,6 +66,12 @@ impl Registers {
     access!(int, ints, i64);
     access!(mask, masks, u8);
 
+    /// The first `count` values of a register.
+    #[inline(always)]
+    pub(super) fn register(&self, register: u16, count: usize) -> &[f64] {
+        &self.floats[register as usize][..count]
+    }
+
     /// Runs all of `program` on the rows of one chunk.
     #[inline(always)]
     pub(super) fn run(&mut self, program: &Program, arrays: &Arrays, rows: Rows<'_>) {
@@ -108,6 +114,14 @@ impl Registers {
                     out,
                     self.float(a, n),
                     self.float(b, n)
+                ));
+            }
+            Instruction::SumSquares { out, a, b } => {
+                write!(self.floats[out], n, |out| zip(
+                    out,
+                    self.float(a, n),
+                    self.float(b, n),
+                    |a, b| a * a + b * b
                 ));
             }
             Instruction::IntUnary { op, out, a } => write!(self.ints[out], n, |out| match op {
