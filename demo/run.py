@@ -7,6 +7,7 @@ looks at them from Python. Everything is real: the programs, the tape labels, th
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -75,8 +76,11 @@ class Watcher(threading.Thread):
 
     def _tell(self, what: str, now: str) -> None:
         before = self._seen.get(what)
-        self._seen[what] = now
-        if now != before and not (before is None and now.startswith("idle")):
+        # A countdown is not news.
+        news = re.sub(r"in [0-9.]+ s", "soon", now)
+        self._seen[what] = news
+        is_old = before is None and (now.startswith("idle") or now.endswith("done"))
+        if news != before and not is_old:
             say(f"{what:12} {now}")
 
 
@@ -133,7 +137,7 @@ def produce(facility: backplane.Facility, runs: int, events: int) -> list[str]:
     """Make events in batch; each job writes an n-tuple and archives it."""
     facility.mkdir(DATA, parents=True)
     paths = [f"{DATA}/run{run:02}.parquet" for run in range(1, runs + 1)]
-    program = [sys.executable, str(HERE / "generate.py")]
+    program = [sys.executable, str(HERE / "generate_muons.py")]
     with watched(facility):
         jobs = [
             facility.submit(
@@ -151,7 +155,7 @@ def produce(facility: backplane.Facility, runs: int, events: int) -> list[str]:
 def select(facility: backplane.Facility, paths: list[str]) -> None:
     """Submit a job that needs files that are only on tape, and watch them come back by themselves."""
     names = {path: path.rpartition("/")[2] for path in paths}
-    program = [sys.executable, str(HERE / "select.py"), "selected.parquet", *names.values()]
+    program = [sys.executable, str(HERE / "select_muons.py"), "selected.parquet", *names.values()]
     with watched(facility):
         job = facility.submit(
             program,

@@ -34,11 +34,11 @@ class Fit(NamedTuple):
     curve: tuple[Array, Array]
 
 
-def breit_wigner(energy: Array, area: float, mass: float, width: float, base: float) -> Array:
-    """Relativistic Breit-Wigner over a flat base; per bin, not normalised to it."""
+def breit_wigner(energy: Array, area: float, mass: float, width: float, base: float, slope: float) -> Array:
+    """Relativistic Breit-Wigner over a straight line: muons that radiated pile up below the peak."""
     gamma = np.sqrt(mass**2 * (mass**2 + width**2))
     scale = 2 * np.sqrt(2) * mass * width * gamma / (np.pi * np.sqrt(mass**2 + gamma))
-    return area * scale / ((energy**2 - mass**2) ** 2 + mass**2 * width**2) + base
+    return area * scale / ((energy**2 - mass**2) ** 2 + mass**2 * width**2) + base + slope * (energy - mass)
 
 
 def fit_peak(histogram: Hist) -> Fit:
@@ -46,7 +46,7 @@ def fit_peak(histogram: Hist) -> Fit:
     centres, counts = histogram.axes[0].centers, histogram.values()
     near = (centres > FIT_RANGE[0]) & (centres < FIT_RANGE[1])
     energy, count = centres[near], counts[near]
-    start = (count.sum() * (energy[1] - energy[0]), float(energy[count.argmax()]), 2.5, 0.0)
+    start = (count.sum() * (energy[1] - energy[0]), float(energy[count.argmax()]), 2.5, 0.0, 0.0)
     errors = np.sqrt(np.maximum(count, 1))
     values, covariance = curve_fit(breit_wigner, energy, count, p0=start, sigma=errors, absolute_sigma=True)
     line = np.linspace(*FIT_RANGE, 400)

@@ -31,10 +31,28 @@ pub struct HeadConfig {
 /// What a drive told us last; lost when the head stops, and told again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DriveLive {
+    /// In it, or on the way into it.
     pub(crate) loaded: Option<Vid>,
+    /// On the way out of it, to make room for what is loaded now.
+    pub(crate) leaving: Option<Vid>,
     pub(crate) phase: Option<TapePhase>,
     pub(crate) request: Option<RequestId>,
     pub(crate) bytes_done: u64,
+}
+
+impl DriveLive {
+    /// The drive is ordered to load a volume: from now on no other drive can have it, nor what must leave first.
+    pub(crate) fn order(&mut self, vid: &Vid) {
+        if self.loaded.as_ref() != Some(vid) {
+            self.leaving = self.loaded.replace(vid.clone());
+        }
+    }
+
+    /// The drive says what is in it.
+    pub(crate) fn holds(&mut self, vid: Option<Vid>) {
+        self.loaded = vid;
+        self.leaving = None;
+    }
 }
 
 /// Knowledge that is not worth a commit: the rooms tell it again after a start.

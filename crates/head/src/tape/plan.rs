@@ -42,6 +42,8 @@ pub(crate) struct DriveView {
     pub(crate) name: String,
     pub(crate) library: String,
     pub(crate) loaded: Option<Vid>,
+    /// The volume that is being taken out of it.
+    pub(crate) leaving: Option<Vid>,
     /// The volume of its session.
     pub(crate) busy_with: Option<Vid>,
     /// Its session writes files or a label.

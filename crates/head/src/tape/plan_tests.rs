@@ -19,6 +19,7 @@ fn drive(name: &str, loaded: Option<u32>) -> DriveView {
         name: name.into(),
         library: "lib".into(),
         loaded: loaded.map(vid),
+        leaving: None,
         busy_with: None,
         is_writing: false,
         trouble: None,

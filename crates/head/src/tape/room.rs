@@ -66,8 +66,8 @@ impl Apply for NextTapeSession {
             Failure::unavailable(format!("drive {} is not registered", self.drive))
                 .hint("register its library")
         })?;
-        if live.loaded != self.loaded {
-            live.loaded.clone_from(&self.loaded);
+        if live.loaded != self.loaded || live.leaving.is_some() {
+            live.holds(self.loaded.clone());
             core.touch(Topic::Tape);
         }
         // A drive that asks has nothing to do: a session that it does not know never reached it.
@@ -102,6 +102,7 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
         started: context.now,
     };
     row.id = core.store.insert_session(&row)?;
+    core.live.drives.entry(row.drive.clone()).or_default().order(&row.vid);
     let work = match plan.work {
         PlannedWork::Label => TapeWork::Label,
         PlannedWork::Archive(_) => {
@@ -254,7 +255,7 @@ impl Apply for TapeProgress {
         let session = core.session(self.session)?;
         let live = core.live.drives.entry(session.drive).or_default();
         if self.phase != wire::control::TapePhase::Loading {
-            live.loaded = Some(session.vid);
+            live.holds(Some(session.vid));
         }
         live.phase = Some(self.phase);
         live.request = self.request;
@@ -437,6 +438,12 @@ impl Apply for EndTapeSession {
                     ..Charge::default()
                 },
             )?;
+        }
+        // Known before the drive asks again: meanwhile another drive would be sent for the volume in vain.
+        if (self.trouble.is_none() || self.loads > 0)
+            && let Some(live) = core.live.drives.get_mut(&session.drive)
+        {
+            live.loaded = Some(session.vid.clone());
         }
         match &self.trouble {
             None => end_well(core, &session)?,

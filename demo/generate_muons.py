@@ -1,6 +1,6 @@
 """Makes Z → μμ events with Pythia 8 and writes one row per event: the two leading muons.
 
-A batch job runs it in its scratch directory: ``generate.py RUN EVENTS OUTPUT``.
+A batch job runs it in its scratch directory: ``generate_muons.py RUN EVENTS OUTPUT``.
 """
 
 from __future__ import annotations

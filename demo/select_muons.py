@@ -1,6 +1,6 @@
 """Selects good muon pairs from several n-tuples and writes them as one.
 
-A batch job runs it in its scratch directory, where its inputs lie: ``select.py OUTPUT INPUT...``.
+A batch job runs it in its scratch directory, where its inputs lie: ``select_muons.py OUTPUT INPUT...``.
 """
 
 from __future__ import annotations
