@@ -170,8 +170,8 @@ const fn places() -> [[u8; 8]; 256] {
     while pattern < 256 {
         let (mut place, mut count) = (0, 0);
         while place < 8 {
-            // The product in `pick` puts the first truth value into the highest bit.
-            if pattern >> (7 - place) & 1 == 1 {
+            // The product in `pick` puts the first truth value into the lowest bit.
+            if pattern >> place & 1 == 1 {
                 table[pattern][count] = place;
                 count += 1;
             }
