@@ -1,0 +1,61 @@
+"""Fixtures: facilities that are stopped at the end, whose logs must be clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from clients import make_bytes, need, write_file
+from facility import Facility
+
+SMALL = {"volume_size": "64MiB", "volumes": 4, "slots": 6, "drives": 2, "cpus": 2}
+"""A facility that is made and started in a tenth of a second, and whose tapes fill up quickly."""
+
+MakeFacility = Callable[..., Facility]
+
+
+@pytest.fixture
+def make_facility(tmp_path: Path) -> Iterator[MakeFacility]:
+    """Make facilities with options of `bp create`; not started. They are stopped and their logs read at the end."""
+    made: list[Facility] = []
+
+    def make(**options: str | int) -> Facility:
+        facility = Facility(tmp_path / f"facility{len(made)}")
+        made.append(facility)
+        facility.create(**{**SMALL, **options})
+        return facility
+
+    yield make
+    for facility in made:
+        facility.clean_up()
+    odd = [line for facility in made for line in facility.unexpected_log()]
+    if odd:
+        pytest.fail("the daemon logged what nobody expected:\n" + "\n".join(odd), pytrace=False)
+
+
+@pytest.fixture
+def facility(make_facility: MakeFacility) -> Facility:
+    """Start a small facility."""
+    small = make_facility()
+    small.up()
+    return small
+
+
+@pytest.fixture
+def xrootd(facility: Facility) -> Facility:
+    """Start a small facility for XRootD clients, which must be installed."""
+    need("xrdcp", "xrdfs")
+    return facility
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """Write a file that is no multiple of any page or block."""
+    return write_file(tmp_path / "sample", 1_234_567, seed=1)
+
+
+@pytest.fixture
+def sample_bytes() -> bytes:
+    """Make the bytes of `sample`."""
+    return make_bytes(1_234_567, 1)

@@ -1,0 +1,346 @@
+"""A real facility in a directory: made, started, asked, killed, stopped, and its log read."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pwd
+import re
+import select
+import signal
+import socket
+import sqlite3
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from clients import DEADLINE, Outcome, fails, run
+
+Json = dict[str, Any]
+
+OWNER = {"USER": pwd.getpwuid(os.getuid()).pw_name}
+"""XRootD clients log in with the name that goes with the user id, whatever the environment says."""
+
+PORTS = range(20000, 32768)
+"""Below the range from which the kernel takes ports for whoever does not care."""
+
+_LOG_TROUBLE = re.compile(r"^\S+Z\s+(WARN|ERROR)\s|panicked at")
+
+
+def binaries() -> Path:
+    """Find `bp` and `bpd`: where BP_BIN says, else the release build, else the debug build."""
+    if given := os.environ.get("BP_BIN"):
+        return Path(given)
+    target = Path(__file__).resolve().parent.parent / "target"
+    for profile in ("release", "debug"):
+        if (target / profile / "bp").exists() and (target / profile / "bpd").exists():
+            return target / profile
+    pytest.fail(f"neither release nor debug build in {target}: `cargo build -p daemon -p cli`", pytrace=False)
+
+
+def free_ports(count: int) -> list[int]:
+    """Find ports that nobody has, and that nobody gets by chance while a facility is down for a moment."""
+    first = os.getpid() * 7 % len(PORTS)
+    found: list[int] = []
+    for offset in range(len(PORTS)):
+        port = PORTS[(first + offset) % len(PORTS)]
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError("no free ports")
+
+
+class ApiError(AssertionError):
+    """The management API refused a call."""
+
+    def __init__(self, status: int, failure: Json) -> None:
+        super().__init__(f"{status}: {failure}")
+        self.status = status
+        self.failure = failure
+
+
+class Facility:
+    """One facility with its daemon.
+
+    Parameters
+    ----------
+    directory
+        Where it is.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.bin = binaries()
+        self.expected_log: list[re.Pattern[str]] = []
+        self.pid = 0
+        self.root = ""
+        self.http = ""
+        self._ports = (0, 0)
+
+    # Life
+
+    def create(self, **options: str | int) -> None:
+        """Make it; options are those of `bp create`."""
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        run(self.bin / "bp", "create", self.directory, *words, env=OWNER)
+
+    def configure(self, key: str, value: str) -> None:
+        """Change one key of facility.toml; it must be there."""
+        file = self.directory / "facility.toml"
+        text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", file.read_text())
+        assert count == 1, f"{count} keys {key} in {file}"
+        file.write_text(text)
+
+    def keep_ports(self) -> None:
+        """Use the same ports at every start, so that clients can come back."""
+        root, http = free_ports(2)
+        self._ports = (root, http)
+
+    def up(self, *options: str) -> None:
+        """Start the daemon and wait until it answers."""
+        root, http = self._ports
+        ports = (f"--root-port={root}", f"--http-port={http}")
+        run(self.bin / "bp", "up", self.directory, "--detach", *ports, *options, env=OWNER)
+        self.read_endpoints()
+
+    def read_endpoints(self) -> None:
+        """Learn where the doors are."""
+        endpoints = json.loads((self.directory / "endpoints.json").read_text())
+        self.pid, self.root, self.http = endpoints["pid"], endpoints["root"], endpoints["http"]
+
+    def down(self) -> None:
+        """Stop it as a person does."""
+        run(self.bin / "bp", "down", self.directory)
+        self.pid = 0
+
+    def kill(self) -> None:
+        """End the daemon without a chance to do anything, and wait until the kernel is done with it."""
+        kill_and_wait(self.pid)
+        self.pid = 0
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the daemon that was started last is there."""
+        if not self.pid:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, 0)
+            return True
+        return False
+
+    # Asking
+
+    def bp(self, *words: str | Path, deadline: float = DEADLINE, check: bool = True, stdin: bytes = b"") -> Outcome:
+        """Run `bp` on this facility."""
+        env = {"BP_FACILITY": str(self.directory)}
+        return run(self.bin / "bp", *words, deadline=deadline, check=check, env=env, stdin=stdin)
+
+    def bp_fails(self, *words: str | Path) -> Outcome:
+        """Run `bp`, which must refuse."""
+        return fails(self.bin / "bp", *words, env={"BP_FACILITY": str(self.directory)})
+
+    def bp_json(self, *words: str | Path) -> Json:
+        """Run `bp --json` and read its first value."""
+        return json.loads(self.bp("--json", *words).out.splitlines()[0])
+
+    def connect(self, deadline: float = DEADLINE) -> http.client.HTTPConnection:
+        """Open a connection to the HTTP door."""
+        return http.client.HTTPConnection(urllib.parse.urlsplit(self.http).netloc, timeout=deadline)
+
+    def call(self, name: str, wait: float = 0, key: bool = False, **arguments: object) -> Json:
+        """Make a call of the management API; a pending answer may be held back for `wait` seconds."""
+        headers = {"content-type": "application/json"}
+        if key:
+            headers["authorization"] = f"Bearer {(self.directory / 'key').read_bytes().hex()}"
+        target = f"/api/v1/{name}" + (f"?wait={int(wait * 1000)}ms" if wait else "")
+        connection = self.connect(deadline=DEADLINE + wait)
+        try:
+            connection.request("POST", target, json.dumps(arguments), headers)
+            answer = connection.getresponse()
+            body = json.loads(answer.read() or b"{}")
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise ApiError(answer.status, body)
+        return body
+
+    def status(self) -> Json:
+        """Read the facility at a glance."""
+        return self.call("status")
+
+    def stat(self, path: str) -> Json:
+        """Describe a path."""
+        return self.call("stat", path=path)
+
+    def state(self, path: str) -> str:
+        """Tell where the bytes of a file are."""
+        return self.stat(path)["state"]
+
+    def volume(self, vid: str) -> Json:
+        """Describe a volume."""
+        return next(volume for volume in self.status()["volumes"] if volume["vid"] == vid)
+
+    def job(self, job: int) -> Json:
+        """Describe a job."""
+        return self.call("jobs", ids=[job])["jobs"][0]
+
+    def wait_job(self, job: int, deadline: float = DEADLINE) -> Json:
+        """Wait until a job is over."""
+        info = self.call("await_jobs", wait=deadline, ids=[job])["jobs"][0]
+        assert info["state"] in ("done", "failed", "cancelled"), f"not over after {deadline} s: {info}"
+        return info
+
+    def submit(self, *words: str | Path) -> int:
+        """Submit a job, return its number."""
+        return int(self.bp("submit", *words).out)
+
+    @contextmanager
+    def events(self, deadline: float) -> Iterator[Iterator[str]]:
+        """Follow the console's events: one at once, then one after each change."""
+        connection = self.connect(deadline)
+        try:
+            connection.request("GET", "/console/events", headers={"accept": "text/event-stream"})
+            yield _event_data(connection.getresponse())
+        finally:
+            connection.close()
+
+    def wait_until(self, what: str, is_so: Callable[[], bool], deadline: float = DEADLINE) -> None:
+        """Look again whenever the facility says that something changed, until `is_so` or the deadline."""
+        end = time.monotonic() + deadline
+        with self.events(deadline) as events:
+            for _ in events:
+                if is_so():
+                    return
+                if time.monotonic() > end:
+                    break
+        _give_up(f"{what}: not so after {deadline} s; the facility is\n{self.bp('status', check=False).text}")
+
+    # Data
+
+    def url(self, path: str) -> str:
+        """Write the root:// URL of a path."""
+        return f"{self.root}/{path}"
+
+    def put(self, local: Path, path: str) -> None:
+        """Copy a file in with our own client, where the test is not about copying."""
+        self.bp("put", "--parents", local, path)
+
+    def put_bytes(self, data: bytes, path: str) -> None:
+        """Make a file of these bytes."""
+        self.bp("put", "--parents", "-", path, stdin=data)
+
+    def read(self, path: str) -> bytes:
+        """Read a whole file through the HTTP door."""
+        connection = self.connect()
+        try:
+            connection.request("GET", urllib.parse.quote(path))
+            answer = connection.getresponse()
+            body = answer.read()
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise ApiError(answer.status, json.loads(body))
+        return body
+
+    def archive_and_evict(self, *paths: str) -> None:
+        """Leave files on tape only."""
+        self.bp("archive", "--wait", *paths)
+        self.bp("evict", *paths)
+        assert {self.state(path) for path in paths} == {"nearline"}
+
+    def cartridge(self, vid: str) -> Path:
+        """Find the file that is a volume, in its slot or in a drive."""
+        (found,) = (self.directory / "tape").rglob(f"{vid}.aws")
+        return found
+
+    def objects_on_disk(self) -> dict[int, int]:
+        """List the objects that lie on the partition, with sizes, whatever state they are in."""
+        disk = self.directory / "disk" / "disk1"
+        files = [*disk.glob("objects/*/*"), *disk.glob("incoming/*")]
+        return {int(file.name.removesuffix(".json")): file.stat().st_size for file in files if file.suffix != ".json"}
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Read the catalogue of a facility that is down: while it is up nobody else may."""
+        catalogue = sqlite3.connect(f"file:{self.directory / 'catalogue.sqlite'}?mode=ro", uri=True, timeout=10)
+        try:
+            return catalogue.execute(sql).fetchall()
+        finally:
+            catalogue.close()
+
+    def wait_removals(self, deadline: float = DEADLINE) -> None:
+        """Wait until the janitor has deleted all that the catalogue does not know."""
+
+        def is_clean() -> bool:
+            partitions = [partition for pool in self.status()["pools"] for partition in pool["partitions"]]
+            return sum(partition["replicas"] for partition in partitions) == len(self.objects_on_disk())
+
+        self.wait_until("only catalogued objects lie on disk", is_clean, deadline)
+
+    # Log
+
+    def expect_log(self, pattern: str) -> None:
+        """Accept warnings and errors that match."""
+        self.expected_log.append(re.compile(pattern))
+
+    @property
+    def log(self) -> Path:
+        """Where the daemon writes what it does."""
+        return self.directory / "log" / "bpd.log"
+
+    def unexpected_log(self) -> list[str]:
+        """List warnings, errors and panics that nobody expected."""
+        if not self.log.exists():
+            return []
+        lines = self.log.read_text(errors="replace").splitlines()
+        odd = [line for line in lines if _LOG_TROUBLE.search(line)]
+        return [line for line in odd if not any(pattern.search(line) for pattern in self.expected_log)]
+
+    def clean_up(self) -> None:
+        """Stop what runs; a daemon that does not stop is killed, and that is a failure."""
+        if self.is_up:
+            # Shepherds outlive the daemon, on purpose; nobody wants their jobs after the test.
+            jobs = [job["id"] for job in self.call("jobs", active_only=True)["jobs"]]
+            for job in jobs:
+                with suppress(ApiError):
+                    self.call("cancel_job", job=job)
+            self.call("await_jobs", wait=DEADLINE, ids=jobs)
+            outcome = run(self.bin / "bp", "down", self.directory, check=False, deadline=150)
+            if self.is_up and outcome.code != 0:
+                self.kill()
+                pytest.fail(f"the daemon had to be killed: {outcome}", pytrace=False)
+
+
+def kill_and_wait(pid: int, deadline: float = DEADLINE) -> None:
+    """Send SIGKILL to a process that need not be a child, and wait until it is gone."""
+    handle = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        ready, _, _ = select.select([handle], [], [], deadline)
+        assert ready, f"process {pid} survives SIGKILL for {deadline} s"
+    finally:
+        os.close(handle)
+
+
+def _event_data(answer: http.client.HTTPResponse) -> Iterator[str]:
+    """Take server-sent events apart: the data of each."""
+    assert answer.status == 200, answer.status
+    assert (answer.getheader("content-type") or "").startswith("text/event-stream")
+    data: list[str] = []
+    while line := answer.readline():
+        text = line.decode().rstrip("\r\n")
+        if text.startswith("data:"):
+            data.append(text[5:].lstrip(" "))
+        elif not text and data:
+            yield "\n".join(data)
+            data.clear()
+
+
+def _give_up(why: str) -> NoReturn:
+    pytest.fail(why, pytrace=False)
