@@ -1,7 +1,9 @@
 //! The choice between plain and wide vector code, made at run time.
 //!
 //! The kernels are ordinary safe loops. They are compiled twice: once for the baseline of the target, once with AVX2
-//! switched on, into which everything marked `inline(always)` below [`Kernel::run`] is drawn.
+//! switched on, into which everything marked `inline(always)` below [`Kernel::run`] is drawn. On a processor with AVX2
+//! the baseline takes 1.9 times as long for one histogram of a column, 1.3 times with a cut and a square root, 1.5 times
+//! for ten histograms in one pass (`benches/flat.rs`, 20 million rows, two threads).
 
 /// A computation worth compiling twice. `run` and all it calls must be `inline(always)`.
 pub(crate) trait Kernel {
