@@ -3,12 +3,12 @@
 use super::{finish, pin_holder, reason, slots_text};
 use crate::{
     Apply, Context, Core, Topic,
-    namespace::{Right, find, require, resolve_file},
+    namespace::{Right, find, refuse_reserved, require, resolve_file},
     store::{JobFileRole, JobRow, Node},
     tape,
 };
 use base::{
-    Failure, JobId, Result,
+    ErrorKind, Failure, FilePath, JobId, Result,
     limits::{JOB_FILES_MAX, JOBS_WAITING_MAX, NAME_BYTES_MAX},
 };
 use std::collections::HashSet;
@@ -159,8 +159,19 @@ fn check_outputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<()> {
         let Some(parent) = path.parent() else {
             return Err(Failure::invalid("output / is a directory"));
         };
+        // What cannot be stored is said now, before a CPU has worked for it.
+        let first = path.names().next().unwrap_or_default();
+        refuse_reserved(&FilePath::root().join(first)?)?;
         // Missing directories are made when the output is stored.
-        if let Ok(Some(directory)) = find(core, &context.who, &parent) {
+        let directory = match find(core, &context.who, &parent) {
+            Err(failure) if failure.kind != ErrorKind::NotFound => return Err(failure.during("output")),
+            found => found.unwrap_or_default(),
+        };
+        if let Some(directory) = directory {
+            if !directory.is_directory() {
+                let what = format!("output {path}: {parent} is not a directory");
+                return Err(Failure::new(ErrorKind::NotDirectory, what));
+            }
             require(&context.who, &directory, Right::Write, path)?;
             if let Some(node) = core.store.child(directory.id, path.name())?
                 && node.is_directory()

@@ -139,11 +139,7 @@ impl Apply for Rename {
             }
         }
         // Reserved names are checked where entries are made; a move makes one too.
-        if parent.id == super::ROOT && super::RESERVED.contains(&to.name()) {
-            return Err(
-                Failure::invalid(format!("{to} is reserved for the HTTP door")).hint("use another name")
-            );
-        }
+        super::refuse_reserved(&to)?;
         core.store.move_node(node.id, parent.id, to.name())?;
         core.touch(Topic::Files);
         Ok(Done {})

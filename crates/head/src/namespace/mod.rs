@@ -97,6 +97,16 @@ pub(crate) fn require(who: &Principal, node: &Node, right: Right, path: &FilePat
 /// Names that mean something else on the HTTP door and so cannot be made below the root.
 const RESERVED: [&str; 4] = ["api", "console", "metrics", ".well-known"];
 
+/// Refuses a path that is one of these names.
+pub(crate) fn refuse_reserved(path: &FilePath) -> Result<()> {
+    if path.parent().is_some_and(|parent| parent.is_root()) && RESERVED.contains(&path.name()) {
+        return Err(
+            Failure::invalid(format!("{path} is reserved for the HTTP door")).hint("use another name")
+        );
+    }
+    Ok(())
+}
+
 /// Adds an entry to a directory.
 pub(crate) fn insert(
     core: &mut Core,
@@ -107,11 +117,7 @@ pub(crate) fn insert(
     mode: u32,
 ) -> Result<Node> {
     require(&context.who, parent, Right::Write, path)?;
-    if parent.id == ROOT && RESERVED.contains(&path.name()) {
-        return Err(
-            Failure::invalid(format!("{path} is reserved for the HTTP door")).hint("use another name")
-        );
-    }
+    refuse_reserved(path)?;
     let new = NewNode {
         parent: parent.id,
         name: path.name(),

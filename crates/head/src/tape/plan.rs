@@ -278,7 +278,10 @@ fn explain_recall(view: &View, work: &Work) -> String {
         - 1;
     match view.volumes.get(vid) {
         None => format!("volume {vid} is not in any library"),
-        Some(volume) if volume.state == VolumeState::Suspect => format!("volume {vid} is suspect"),
+        Some(volume) if volume.state == VolumeState::Suspect => {
+            let why = work.reason.as_ref().map(|reason| format!(": {reason}"));
+            format!("volume {vid} is suspect{}", why.unwrap_or_default())
+        }
         Some(_) if work.size > view.free_disk_bytes => {
             format!("no room on disk for {}; evict files", human_bytes(work.size))
         }
