@@ -107,7 +107,11 @@ pub(crate) fn view(core: &Core) -> Result<View> {
             .drives
             .get(&row.name)
             .and_then(|live| live.loaded.clone()),
-        leaving: core.live.drives.get(&row.name).and_then(|live| live.leaving.clone()),
+        leaving: core
+            .live
+            .drives
+            .get(&row.name)
+            .and_then(|live| live.leaving.clone()),
         busy_with: session_of(&row.name).map(|session| session.vid.clone()),
         is_writing: session_of(&row.name).is_some_and(|session| session.kind != "recall"),
         // A drive whose tape server has not registered since the head started cannot be given work.

@@ -102,7 +102,11 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
         started: context.now,
     };
     row.id = core.store.insert_session(&row)?;
-    core.live.drives.entry(row.drive.clone()).or_default().order(&row.vid);
+    core.live
+        .drives
+        .entry(row.drive.clone())
+        .or_default()
+        .order(&row.vid);
     let work = match plan.work {
         PlannedWork::Label => TapeWork::Label,
         PlannedWork::Archive(_) => {
