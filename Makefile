@@ -1,0 +1,74 @@
+# Backplane. `make demo` runs the main job, `make test` passes the tests; both do all the set-up they need.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+STEP := scripts/step
+PYTHON_SOURCES := $(shell find python/src python/core python/pyproject.toml python/Cargo.toml -type f \
+	-not -name '*.so' -not -path '*__pycache__*' 2>/dev/null)
+
+.PHONY: help
+help: ## Shows this list.
+	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
+
+# ---- set-up
+
+.PHONY: need
+need:
+	@scripts/need cc=build-essential
+	@scripts/need-rust
+
+.PHONY: need-test
+need-test:
+	@scripts/need --wish curl=curl xrdcp=xrootd-client tapemap=hercules python3:XRootD=python3-xrootd
+
+.PHONY: build
+build: need ## Builds the release binaries in target/release and the Python package in .venv.
+	@$(STEP) "bp, bpd and the Python package, compiled" \
+		cargo build --release --locked --package cli --package daemon --package backplane-python
+	@$(STEP) "virtual environment" scripts/venv build
+	@$(STEP) "Python package, installed in .venv" $(MAKE) --no-print-directory .venv/.backplane
+
+.venv/.backplane: $(PYTHON_SOURCES) target/release/lib_core.so
+	@cd python && VIRTUAL_ENV=$(CURDIR)/.venv ../.venv/bin/maturin develop --quiet --release --locked
+	@touch $@
+
+# ---- use
+
+.PHONY: demo
+demo: build ## Runs the main job: generator, batch, tape, recall, n-tuple, Z peak.
+	@$(STEP) "generator and plotting packages" scripts/venv demo
+	@$(STEP) "demonstration" .venv/bin/python demo/run.py $(DEMO)
+
+.PHONY: clean
+clean: ## Removes everything that was built.
+	rm -rf target .venv demo-out
+
+# ---- tests
+
+.PHONY: test
+test: build need-test ## Runs every test.
+	@$(STEP) "test packages" scripts/venv test blackbox demo
+	@$(STEP) "Rust tests, compiled" cargo test --workspace --exclude backplane-python --locked --no-run --quiet
+	@$(STEP) "Rust tests" cargo test --workspace --exclude backplane-python --locked --quiet
+	@$(STEP) "Python tests" bash -c 'cd python && ../.venv/bin/python -m pytest -q'
+	@$(STEP) "black-box tests" .venv/bin/python -m pytest -q tests
+
+.PHONY: test-kill9
+test-kill9: build need-test ## Kills the daemon 50 times at random under load.
+	@scripts/venv test blackbox
+	BP_KILLS=50 .venv/bin/python -m pytest -q -s tests/test_kill9.py
+
+.PHONY: test-sim
+test-sim: ## Simulates a thousand random lives of a facility.
+	BP_SIM_SEEDS=1000..2000 cargo test --release --package sim -- --nocapture
+
+.PHONY: lint
+lint: need ## Formats checked, lints and types as errors, licences.
+	@$(STEP) "rustfmt" cargo fmt --all --check
+	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked --quiet
+	@$(STEP) "lint packages" scripts/venv build test demo blackbox
+	@$(STEP) "ruff" .venv/bin/ruff check --quiet python tests demo
+	@$(STEP) "ruff format" .venv/bin/ruff format --quiet --check python tests demo
+	@$(STEP) "mypy" bash -c 'cd python && ../.venv/bin/mypy --no-error-summary'
+	@$(STEP) "licences" scripts/licences
