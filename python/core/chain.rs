@@ -56,15 +56,10 @@ impl Chain {
     #[new]
     fn new(py: Python<'_>, places: Vec<String>, user: &str) -> PyResult<Self> {
         let open = || {
-            let sources = places
-                .iter()
-                .map(|place| source::open(place, user))
-                .collect::<Result<_>>()?;
+            let sources = places.iter().map(|place| source::open(place, user)).collect::<Result<_>>()?;
             ntuple::Chain::open(sources)
         };
-        Ok(Self {
-            chain: py.detach(open).or_raise(py)?,
-        })
+        Ok(Self { chain: py.detach(open).or_raise(py)? })
     }
 
     /// Rows of all files.
@@ -77,9 +72,7 @@ impl Chain {
     #[getter]
     fn columns(&self) -> Vec<(String, &'static str)> {
         let columns = self.chain.schema().columns.iter();
-        columns
-            .map(|column| (column.name.clone(), column.ty.name()))
-            .collect()
+        columns.map(|column| (column.name.clone(), column.ty.name())).collect()
     }
 
     /// Columns that cannot be used, and why.
@@ -98,10 +91,7 @@ impl Chain {
     ) -> PyResult<Vec<&'static str>> {
         let check = || {
             let mut plan = self.plan(&definitions, &filters)?;
-            exprs
-                .iter()
-                .map(|expr| Ok(plan.type_of(expr)?.name()))
-                .collect::<Result<_>>()
+            exprs.iter().map(|expr| Ok(plan.type_of(expr)?.name())).collect::<Result<_>>()
         };
         py.detach(check).or_raise(py)
     }
@@ -125,10 +115,8 @@ impl Chain {
         let make_plan = || {
             let mut plan = self.plan(&definitions, &filters)?;
             for (axes, cut, weight) in histograms {
-                let axes = axes
-                    .into_iter()
-                    .map(|(expr, axis)| Ok((expr, axis.axis()?)))
-                    .collect::<Result<_>>()?;
+                let axes =
+                    axes.into_iter().map(|(expr, axis)| Ok((expr, axis.axis()?))).collect::<Result<_>>()?;
                 plan.histogram(HistogramSpec { axes, cut, weight })?;
             }
             for expr in arrays {
@@ -138,17 +126,12 @@ impl Chain {
         };
         let plan = py.detach(make_plan).or_raise(py)?;
         let mut raised = None;
-        let options = RunOptions {
-            threads,
-            ..RunOptions::default()
-        };
+        let options = RunOptions { threads, ..RunOptions::default() };
         let outcome = py.detach(|| {
             self.chain.run(plan, &options, |now| {
                 let told = Python::attach(|py| {
                     py.check_signals()?;
-                    progress
-                        .as_ref()
-                        .map_or(Ok(()), |call| call.call1(py, (now.done, now.total)).map(drop))
+                    progress.as_ref().map_or(Ok(()), |call| call.call1(py, (now.done, now.total)).map(drop))
                 });
                 match told {
                     Ok(()) => ControlFlow::Continue(()),

@@ -32,21 +32,14 @@ impl RemoteFile {
             match mode {
                 "rb" => File::open_read(&url, &options(user)),
                 "wb" | "xb" => {
-                    let create = CreateOptions {
-                        replace: mode == "wb",
-                        ..CreateOptions::default()
-                    };
+                    let create = CreateOptions { replace: mode == "wb", ..CreateOptions::default() };
                     File::create(&url, &options(user), create)
                 }
-                _ => Err(Failure::invalid(format!(
-                    "mode {mode:?} is not one of rb, wb, xb"
-                ))),
+                _ => Err(Failure::invalid(format!("mode {mode:?} is not one of rb, wb, xb"))),
             }
         };
         let file = py.detach(open).or_raise(py)?;
-        Ok(Self {
-            file: Mutex::new(Some(file)),
-        })
+        Ok(Self { file: Mutex::new(Some(file)) })
     }
 
     /// Size in bytes when the file was opened.
@@ -78,8 +71,7 @@ impl RemoteFile {
     /// Writes all of `data` at `offset`.
     fn write_at(&self, py: Python<'_>, offset: u64, data: PyBuffer<u8>) -> PyResult<()> {
         let piece = data.to_vec(py)?;
-        py.detach(|| self.with(|file| file.write_at(offset, &piece)))
-            .or_raise(py)
+        py.detach(|| self.with(|file| file.write_at(offset, &piece))).or_raise(py)
     }
 
     /// Closes; what was written is committed, or the failure tells why not. Closing twice is nothing.

@@ -20,10 +20,7 @@ pub(crate) fn open(place: &str, user: &str) -> Result<Arc<dyn Source>> {
 
 /// How this package talks to data servers.
 pub(crate) fn options(user: &str) -> Options {
-    Options {
-        username: user.to_owned(),
-        ..Options::default()
-    }
+    Options { username: user.to_owned(), ..Options::default() }
 }
 
 /// A file in a facility. Threads that read at the same time use a connection each.
@@ -45,19 +42,11 @@ impl RemoteSource {
         let mut file = File::open_read(&url, &options)?;
         let stat = file.stat()?;
         // The catalogue's checksum makes the cache safe against a rewrite within one second; without it the rest must do.
-        let sum = FileSystem::new(&url, &options)
-            .checksum(&url.path, None)
-            .map(|(_, sum)| sum)
-            .unwrap_or_default();
+        let sum =
+            FileSystem::new(&url, &options).checksum(&url.path, None).map(|(_, sum)| sum).unwrap_or_default();
         let name = url.to_string();
         let identity = format!("{name}:{}:{}:{}:{sum}", stat.id, stat.size, stat.modified_s);
-        let source = Self {
-            url,
-            name,
-            options,
-            identity,
-            length: stat.size,
-        };
+        let source = Self { url, name, options, identity, length: stat.size };
         source.put_back(file);
         Ok(source)
     }
@@ -75,11 +64,7 @@ impl RemoteSource {
     fn put_back(&self, file: File) {
         let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push_back((self.identity.clone(), file));
-        let surplus = if idle.len() > IDLE_MAX {
-            idle.pop_front()
-        } else {
-            None
-        };
+        let surplus = if idle.len() > IDLE_MAX { idle.pop_front() } else { None };
         drop(idle);
         // Closing talks to the server: not under the lock. A reader loses nothing if it fails.
         if let Some((_, file)) = surplus {

@@ -156,7 +156,8 @@ impl StreamSums {
             return;
         }
         let end = offset + bytes.len() as u64;
-        let before = self.runs.range(..end).next_back().map(|(start, (length, sums))| (*start, *length, *sums));
+        let before =
+            self.runs.range(..end).next_back().map(|(start, (length, sums))| (*start, *length, *sums));
         match before {
             Some((start, length, _)) if start + length > offset => self.is_overwritten = true,
             Some((start, length, sums)) if start + length == offset => {

@@ -80,7 +80,10 @@ impl FromStr for FilePath {
     fn from_str(text: &str) -> Result<Self, Failure> {
         let refuse = |why: &str| Err(Failure::invalid(format!("path {text:?} {why}")));
         if text.len() > PATH_BYTES_MAX {
-            return Err(Failure::invalid(format!("path of {} bytes is longer than {PATH_BYTES_MAX}", text.len())));
+            return Err(Failure::invalid(format!(
+                "path of {} bytes is longer than {PATH_BYTES_MAX}",
+                text.len()
+            )));
         }
         if !text.starts_with('/') {
             return refuse("does not begin with /");

@@ -106,7 +106,13 @@ pub fn human_bytes(bytes: u64) -> String {
         return format!("{bytes} B");
     };
     let value = bytes as f64 / *unit as f64;
-    let decimals = if value >= 100.0 { 0 } else if value >= 10.0 { 1 } else { 2 };
+    let decimals = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
     format!("{value:.decimals$} {name}")
 }
 

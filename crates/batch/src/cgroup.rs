@@ -81,11 +81,7 @@ impl Cgroup {
 /// Moves this process into the group `name` below `parent`, if there is one.
 pub(crate) fn join(parent: &Path, name: &str) -> io::Result<()> {
     let procs = parent.join(name).join("cgroup.procs");
-    if procs.exists() {
-        fs::write(procs, "0")
-    } else {
-        Ok(())
-    }
+    if procs.exists() { fs::write(procs, "0") } else { Ok(()) }
 }
 
 impl Drop for Cgroup {
@@ -143,10 +139,7 @@ fn group_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
     groups.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
         let (controllers, group) = rest.split_once(':')?;
-        controllers
-            .split(',')
-            .any(|name| name == controller)
-            .then_some(group)
+        controllers.split(',').any(|name| name == controller).then_some(group)
     })
 }
 
@@ -202,10 +195,7 @@ mod tests {
         fs::write(root.path().join("cgroup.subtree_control"), "cpu memory\n").unwrap();
         let group = Cgroup::make(root.path(), "7.2", 1 << 20).unwrap();
         assert!(group.holds_memory());
-        assert_eq!(
-            fs::read_to_string(root.path().join("7.2/memory.max")).unwrap(),
-            "1048576"
-        );
+        assert_eq!(fs::read_to_string(root.path().join("7.2/memory.max")).unwrap(), "1048576");
         assert_eq!(not_enforced(Some(root.path())).len(), 1);
     }
 

@@ -39,9 +39,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         file => file.map_err(failed)?,
     };
     let mut text = Vec::new();
-    file.take(DOCUMENT_BYTES_MAX)
-        .read_to_end(&mut text)
-        .map_err(failed)?;
+    file.take(DOCUMENT_BYTES_MAX).read_to_end(&mut text).map_err(failed)?;
     serde_json::from_slice(&text)
         .map(Some)
         .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", path.display())))
@@ -62,11 +60,7 @@ pub(crate) struct Lock(File);
 impl Lock {
     /// Takes the lock of `path`, a file that is made if it is missing; `None` while somebody else has it.
     pub(crate) fn try_take(path: &Path) -> io::Result<Option<Self>> {
-        let file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
             Err(Errno::WOULDBLOCK) => Ok(None),

@@ -70,17 +70,8 @@ pub(crate) struct Shared {
 /// Fails if the directory is in use or the head refuses us; a head that cannot be reached is waited for.
 pub fn run_worker(config: WorkerConfig, control: Control, stop: Arc<AtomicBool>) -> Result<()> {
     let store = RunStore::open(&config.directory)?;
-    let shared = Arc::new(Shared {
-        config,
-        control,
-        store,
-        stop,
-        runs: Mutex::default(),
-    });
-    let mut room = Room {
-        shared,
-        threads: Vec::new(),
-    };
+    let shared = Arc::new(Shared { config, control, store, stop, runs: Mutex::default() });
+    let mut room = Room { shared, threads: Vec::new() };
     room.recover()?;
     let served = room.serve();
     room.leave();
@@ -112,12 +103,10 @@ impl Shared {
     ) -> Option<Result<T>> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let control = self.control.clone();
-        let caller = thread::Builder::new()
-            .name("batch-call".to_owned())
-            .spawn(move || {
-                // Nobody listens after a stop: the head asks or is asked again.
-                let _ = sender.send(call(&control));
-            });
+        let caller = thread::Builder::new().name("batch-call".to_owned()).spawn(move || {
+            // Nobody listens after a stop: the head asks or is asked again.
+            let _ = sender.send(call(&control));
+        });
         if let Err(cause) = caller {
             return Some(Err(Failure::io("start a thread for a call", &cause)));
         }
@@ -195,11 +184,7 @@ impl Room {
         let (mut is_registered, mut was_registered) = (false, false);
         while !self.shared.is_stopping() {
             self.collect_threads();
-            let done = if is_registered {
-                self.take_orders()
-            } else {
-                self.register()
-            };
+            let done = if is_registered { self.take_orders() } else { self.register() };
             match done {
                 Ok(()) if is_registered => backoff = Backoff::new(),
                 Ok(()) => (is_registered, was_registered) = (true, true),
@@ -232,12 +217,7 @@ impl Room {
             return Ok(());
         };
         let WorkerOrders { drop } = answer?;
-        info!(
-            worker = config.name,
-            head = self.shared.control.http(),
-            dropped = drop.len(),
-            "registered"
-        );
+        info!(worker = config.name, head = self.shared.control.http(), dropped = drop.len(), "registered");
         for run in drop {
             if let Some(held) = self.held(run) {
                 held.drop_it();
@@ -256,10 +236,7 @@ impl Room {
                 killing: killing.map(|held| held.id()).collect(),
             }
         };
-        let Some(answer) = self
-            .shared
-            .ask(move |control| control.call_waiting(&call, WAIT_MAX))
-        else {
+        let Some(answer) = self.shared.ask(move |control| control.call_waiting(&call, WAIT_MAX)) else {
             return Ok(());
         };
         let JobOrders { start, kill } = answer?;
@@ -291,11 +268,7 @@ impl Room {
             warn!(job = %run.job, runs_max = RUNS_MAX, "too many runs: order left with the head");
             return false;
         }
-        let accepted = self
-            .shared
-            .store
-            .accept(&order)
-            .and_then(|dir| self.start(Held::new(dir, order)));
+        let accepted = self.shared.store.accept(&order).and_then(|dir| self.start(Held::new(dir, order)));
         match accepted {
             Ok(()) => info!(job = %run.job, attempt = run.attempt, "order accepted"),
             Err(failure) => {
@@ -320,12 +293,7 @@ impl Room {
 
     /// Reports the end of a run that has no directory. If that fails the head repeats its order.
     fn tell_ended(&self, run: JobRun, exit: JobExit) {
-        let ended = JobEnded {
-            run,
-            exit,
-            usage: Usage::default(),
-            text: JobText::default(),
-        };
+        let ended = JobEnded { run, exit, usage: Usage::default(), text: JobText::default() };
         if let Some(Err(failure)) = self.shared.ask(move |control| control.call(&ended)) {
             warn!(job = %run.job, attempt = run.attempt, %failure, "the head does not take the end of a run");
         }

@@ -93,17 +93,9 @@ impl Held {
 
     fn end(&self, exit: JobExit, usage: Usage) -> Result<Next> {
         info!(job = %self.id().job, attempt = self.id().attempt, ?exit, "run over");
-        let text = JobText {
-            stdout: self.dir.tail("stdout"),
-            stderr: self.dir.tail("stderr"),
-        };
+        let text = JobText { stdout: self.dir.tail("stdout"), stderr: self.dir.tail("stderr") };
         let run = self.id();
-        self.dir.set_ended(&JobEnded {
-            run,
-            exit,
-            usage,
-            text,
-        })?;
+        self.dir.set_ended(&JobEnded { run, exit, usage, text })?;
         Ok(Next::Step)
     }
 }
@@ -209,10 +201,7 @@ fn patiently(
         if shared.is_stopping() || held.is_cancelled() {
             return None;
         }
-        let can_pass = matches!(
-            failure.kind,
-            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy
-        );
+        let can_pass = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy);
         if !can_pass || since.elapsed() > patience {
             return Some(Err(failure));
         }
@@ -227,9 +216,7 @@ fn run_order(shared: &Shared, held: &Held) -> Result<RunOrder> {
     let JobOrder { spec, inputs, .. } = &held.order;
     if spec.inputs.len() != inputs.len() {
         let (wanted, got) = (spec.inputs.len(), inputs.len());
-        return Err(Failure::invalid(format!(
-            "the order has {got} sources for {wanted} inputs"
-        )));
+        return Err(Failure::invalid(format!("the order has {got} sources for {wanted} inputs")));
     }
     let mut names = BTreeSet::new();
     for input in &spec.inputs {
@@ -265,9 +252,7 @@ fn environment(shared: &Shared, held: &Held) -> Result<BTreeMap<String, String>>
     }
     for (name, value) in &held.order.spec.environment {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            return Err(Failure::invalid(format!(
-                "environment variable {name:?} cannot be set"
-            )));
+            return Err(Failure::invalid(format!("environment variable {name:?} cannot be set")));
         }
         environment.insert(name.clone(), value.clone());
     }
@@ -347,10 +332,7 @@ fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
         match outer.try_wait().map_err(|cause| failed(&cause))? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => {
-                return Err(Failure::internal(format!(
-                    "{} shepherd ended: {status}",
-                    program.display()
-                )));
+                return Err(Failure::internal(format!("{} shepherd ended: {status}", program.display())));
             }
             None if since.elapsed() > START_PATIENCE => {
                 let _ = outer.kill();
@@ -376,11 +358,7 @@ fn watch(shared: &Shared, held: &Held) -> Result<Next> {
         }
         if let Some(_alive) = held.dir.try_lock()? {
             // The record is written before the lock is released: look again.
-            return if held.dir.phase() == Phase::Launched {
-                lose(held)
-            } else {
-                Ok(Next::Step)
-            };
+            return if held.dir.phase() == Phase::Launched { lose(held) } else { Ok(Next::Step) };
         }
         shared.pause(pause, &|| held.is_dropped());
         pause = (pause * 2).min(LOOK_PAUSE.1);
@@ -397,11 +375,7 @@ struct Telling {
 
 impl Telling {
     fn new() -> Self {
-        Self {
-            is_told: false,
-            backoff: Backoff::new(),
-            next: Instant::now(),
-        }
+        Self { is_told: false, backoff: Backoff::new(), next: Instant::now() }
     }
 
     fn tell(&mut self, shared: &Shared, held: &Held) {

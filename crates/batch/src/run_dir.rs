@@ -116,10 +116,7 @@ impl RunStore {
     /// Fails with [`ErrorKind::Busy`] if another room has it.
     pub fn open(directory: &Path) -> Result<Self> {
         let failed = |cause: &io::Error| {
-            Failure::io(
-                format!("open the worker directory {}", directory.display()),
-                cause,
-            )
+            Failure::io(format!("open the worker directory {}", directory.display()), cause)
         };
         let lock = || -> io::Result<Option<Lock>> {
             fs::create_dir_all(directory.join("runs"))?;
@@ -127,18 +124,12 @@ impl RunStore {
             Lock::try_take(&directory.join("lock"))
         };
         let lock = lock().map_err(|cause| failed(&cause))?.ok_or_else(|| {
-            Failure::busy(format!(
-                "worker directory {} is in use by another process",
-                directory.display()
-            ))
-            .hint("stop the other daemon first")
+            Failure::busy(format!("worker directory {} is in use by another process", directory.display()))
+                .hint("stop the other daemon first")
         })?;
         // Shepherds change their directory: whatever we tell them must be absolute.
         let directory = directory.canonicalize().map_err(|cause| failed(&cause))?;
-        let store = Self {
-            directory,
-            _lock: lock,
-        };
+        let store = Self { directory, _lock: lock };
         store.empty_trash();
         Ok(store)
     }
@@ -150,10 +141,7 @@ impl RunStore {
     /// The directory of `run`, whether it is there or not.
     #[must_use]
     pub fn run(&self, run: JobRun) -> RunDir {
-        RunDir {
-            path: self.runs().join(format!("{}.{}", run.job, run.attempt)),
-            run,
-        }
+        RunDir { path: self.runs().join(format!("{}.{}", run.job, run.attempt)), run }
     }
 
     /// All runs that were accepted and not acknowledged, with their orders.
@@ -233,26 +221,17 @@ fn delete(tree: &Path) {
 /// `JOB.ATTEMPT` in the one spelling that we give.
 fn parse_run(name: &str) -> Option<JobRun> {
     let (job, attempt) = name.split_once('.')?;
-    let run = JobRun {
-        job: JobId(job.parse().ok()?),
-        attempt: attempt.parse().ok()?,
-    };
+    let run = JobRun { job: JobId(job.parse().ok()?), attempt: attempt.parse().ok()? };
     (format!("{}.{}", run.job, run.attempt) == name).then_some(run)
 }
 
 impl RunDir {
     /// The directory at `path`, for a shepherd.
     pub(crate) fn at(path: &Path) -> Result<Self> {
-        let run = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .and_then(parse_run);
+        let run = path.file_name().and_then(|name| name.to_str()).and_then(parse_run);
         let run =
             run.ok_or_else(|| Failure::invalid(format!("{} is not a run directory", path.display())))?;
-        Ok(Self {
-            path: path.to_owned(),
-            run,
-        })
+        Ok(Self { path: path.to_owned(), run })
     }
 
     /// Which run.
@@ -412,20 +391,14 @@ pub fn check_name(name: &str) -> Result<()> {
     if is_plain {
         return Ok(());
     }
-    Err(Failure::new(
-        ErrorKind::Invalid,
-        format!("{name:?} is not a plain file name"),
-    ))
+    Err(Failure::new(ErrorKind::Invalid, format!("{name:?} is not a plain file name")))
 }
 
 /// Fuzz body: no name leaves the directory it is meant for; texts stay short and valid.
 pub fn fuzz_names(data: &[u8]) {
     if let Ok(name) = std::str::from_utf8(data) {
         if check_name(name).is_ok() {
-            assert_eq!(
-                Path::new("/scratch").join(name).parent(),
-                Some(Path::new("/scratch"))
-            );
+            assert_eq!(Path::new("/scratch").join(name).parent(), Some(Path::new("/scratch")));
         }
         if let Some(run) = parse_run(name) {
             assert_eq!(format!("{}.{}", run.job, run.attempt), name);

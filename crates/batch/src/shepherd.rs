@@ -114,11 +114,7 @@ pub fn shepherd_main(run_dir: &Path, stage: Stage) -> i32 {
         Ok(()) => 0,
         Err(failure) => {
             // Standard error is shepherd.log, or a person at a terminal. If it is gone there is nobody to tell.
-            let _ = writeln!(
-                io::stderr(),
-                "shepherd ({stage}) of {}: {failure}",
-                run_dir.display()
-            );
+            let _ = writeln!(io::stderr(), "shepherd ({stage}) of {}: {failure}", run_dir.display());
             i32::from(failure.kind.exit_code())
         }
     }
@@ -144,9 +140,8 @@ pub(crate) fn append(dir: &RunDir, name: &str) -> Result<File> {
 }
 
 fn outer(run_dir: &Path) -> Result<()> {
-    let run_dir = run_dir
-        .canonicalize()
-        .map_err(|cause| Failure::io(format!("find {}", run_dir.display()), &cause))?;
+    let run_dir =
+        run_dir.canonicalize().map_err(|cause| Failure::io(format!("find {}", run_dir.display()), &cause))?;
     let dir = RunDir::at(&run_dir)?;
     stage_command(&run_dir, Stage::Inner)
         .stdout(Stdio::null())
@@ -180,12 +175,7 @@ fn inner(run_dir: &Path) -> Result<()> {
 }
 
 fn plain_record(exit: JobExit) -> ExitRecord {
-    ExitRecord {
-        exit,
-        usage: Usage::default(),
-        not_enforced: Vec::new(),
-        left_behind: Vec::new(),
-    }
+    ExitRecord { exit, usage: Usage::default(), not_enforced: Vec::new(), left_behind: Vec::new() }
 }
 
 fn lock(dir: &RunDir) -> Result<Option<Lock>> {
@@ -217,10 +207,8 @@ fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     set_child_subreaper(Some(getpid())).map_err(|cause| system("become subreaper", cause))?;
     let signals = block_signals().map_err(|cause| dir.failed("block signals", &cause.into()))?;
     let name = cgroup_name(dir);
-    let group = order
-        .cgroup
-        .as_deref()
-        .and_then(|parent| Cgroup::make(parent, &name, order.memory_bytes).ok());
+    let group =
+        order.cgroup.as_deref().and_then(|parent| Cgroup::make(parent, &name, order.memory_bytes).ok());
     let holds_memory = group.as_ref().is_some_and(Cgroup::holds_memory);
     let me = getpid().as_raw_nonzero().get();
     dir.set_started(&Started {
@@ -264,12 +252,7 @@ pub(crate) fn cgroup_name(dir: &RunDir) -> String {
 /// From here on these signals are read, not delivered. The stage `job` inherits that and undoes it.
 fn block_signals() -> nix::Result<SignalFd> {
     let mut set = SigSet::empty();
-    for signal in [
-        Blocked::SIGCHLD,
-        Blocked::SIGTERM,
-        Blocked::SIGINT,
-        Blocked::SIGHUP,
-    ] {
+    for signal in [Blocked::SIGCHLD, Blocked::SIGTERM, Blocked::SIGINT, Blocked::SIGHUP] {
         set.add(signal);
     }
     set.thread_block()?;
@@ -295,11 +278,7 @@ fn usage(wall: Duration) -> Usage {
         let cpu = used.user_time() + used.system_time();
         (cpu.num_milliseconds(), used.max_rss().unsigned_abs() << 10)
     });
-    Usage {
-        cpu: Millis(cpu_ms),
-        wall: Millis(wall.as_millis() as i64),
-        memory_bytes_max,
-    }
+    Usage { cpu: Millis(cpu_ms), wall: Millis(wall.as_millis() as i64), memory_bytes_max }
 }
 
 /// Why a job was ended before it ended itself.
@@ -391,10 +370,7 @@ impl Tending<'_> {
 
     /// Sleeps until a child changes, a signal comes or `time` is over; then reaps.
     fn sleep(&mut self, time: Duration) {
-        let timeout = Timespec {
-            tv_sec: time.as_secs() as i64,
-            tv_nsec: i64::from(time.subsec_nanos()),
-        };
+        let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         // A failed poll only means an early look.
         let _ = poll(&mut [PollFd::new(&self.signals, PollFlags::IN)], Some(&timeout));
         while let Ok(Some(signal)) = self.signals.read_signal() {
@@ -442,11 +418,7 @@ fn job(run_dir: &Path) -> i32 {
         let Err(failure) = become_job(&dir);
         dir.set_not_started(&failure)
     });
-    if told.is_err() {
-        i32::from(ErrorKind::Internal.exit_code())
-    } else {
-        NOT_EXECUTED
-    }
+    if told.is_err() { i32::from(ErrorKind::Internal.exit_code()) } else { NOT_EXECUTED }
 }
 
 fn become_job(dir: &RunDir) -> Result<std::convert::Infallible> {
@@ -463,35 +435,22 @@ fn become_job(dir: &RunDir) -> Result<std::convert::Infallible> {
     if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(started.pid) {
         return Err(Failure::unavailable("the shepherd died before the job started"));
     }
-    SigSet::empty()
-        .thread_set_mask()
-        .map_err(|cause| dir.failed("unblock signals", &cause.into()))?;
+    SigSet::empty().thread_set_mask().map_err(|cause| dir.failed("unblock signals", &cause.into()))?;
     if let Some(parent) = &order.cgroup {
         cgroup::join(parent, &cgroup_name(dir)).map_err(|cause| {
-            dir.failed("join its control group", &cause).hint(format!(
-                "the worker must be allowed to make groups in {}",
-                parent.display()
-            ))
+            dir.failed("join its control group", &cause)
+                .hint(format!("the worker must be allowed to make groups in {}", parent.display()))
         })?;
     }
     if order.memory_bytes > 0 && !started.holds_memory {
-        let limit = Rlimit {
-            current: Some(order.memory_bytes),
-            maximum: Some(order.memory_bytes),
-        };
+        let limit = Rlimit { current: Some(order.memory_bytes), maximum: Some(order.memory_bytes) };
         // Data, not address space: what is reserved and never touched does no harm.
         setrlimit(Resource::Data, limit).map_err(|cause| system("limit memory", cause))?;
     }
-    let (program, arguments) = order
-        .command
-        .split_first()
-        .ok_or_else(|| Failure::invalid("the job has no command"))?;
+    let (program, arguments) =
+        order.command.split_first().ok_or_else(|| Failure::invalid("the job has no command"))?;
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(&order.environment)
-        .current_dir(dir.scratch());
+    command.args(arguments).env_clear().envs(&order.environment).current_dir(dir.scratch());
     let since = Instant::now();
     let mut cause = command.exec();
     // A program that was just staged: a process that the room was starting has a copy of the open file for a moment.

@@ -30,11 +30,7 @@ fn given_up() -> Failure {
 }
 
 fn options(user: &str) -> Options {
-    Options {
-        username: user.to_owned(),
-        wait_max: WAIT_MAX,
-        ..Options::default()
-    }
+    Options { username: user.to_owned(), wait_max: WAIT_MAX, ..Options::default() }
 }
 
 /// Copies an input to `target` and compares size and sums with what the head says.
@@ -89,11 +85,7 @@ pub(crate) fn store(
     let mut url = root.parse::<XrdUrl>()?.with_path(path.clone());
     url.opaque = Opaque::parse(&format!("oss.asize={size}"));
     let options = options(user);
-    let create = CreateOptions {
-        replace: true,
-        make_path: true,
-        mode: OUTPUT_MODE,
-    };
+    let create = CreateOptions { replace: true, make_path: true, mode: OUTPUT_MODE };
     let mut remote = Remote::create(&url, &options, create)?;
     let mut writer = remote.writer();
     let mut buffer = vec![0; READ_BYTES];
@@ -118,9 +110,9 @@ pub(crate) fn store(
 fn compare(url: &XrdUrl, path: &FilePath, sum: Adler32, options: &Options) -> Result<()> {
     match FileSystem::new(url, options).checksum(path, Some("adler32")) {
         Ok((_, found)) if found.parse::<Adler32>()? == sum => Ok(()),
-        Ok((_, found)) => Err(Failure::corrupt(format!(
-            "output {path}: sent adler32 {sum}, the facility stored {found}"
-        ))),
+        Ok((_, found)) => {
+            Err(Failure::corrupt(format!("output {path}: sent adler32 {sum}, the facility stored {found}")))
+        }
         Err(failure) if failure.kind == ErrorKind::Unsupported => {
             debug!(%path, "the door has no checksums");
             Ok(())
@@ -161,11 +153,7 @@ mod tests {
         std::fs::write(scratch.join("real"), "x").unwrap();
         std::os::unix::fs::symlink("real", scratch.join("link")).unwrap();
         std::os::unix::fs::symlink("../secret", scratch.join("escape")).unwrap();
-        let kind = |name| {
-            open_output(&scratch, name)
-                .map(|_| ())
-                .map_err(|failure| failure.kind)
-        };
+        let kind = |name| open_output(&scratch, name).map(|_| ()).map_err(|failure| failure.kind);
         assert_eq!(kind("real"), Ok(()));
         assert_eq!(kind("link"), Ok(()));
         assert_eq!(kind("escape"), Err(ErrorKind::Permission));

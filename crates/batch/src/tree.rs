@@ -42,9 +42,7 @@ fn all() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let pids = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(process).collect()
 }
 
@@ -106,10 +104,7 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_confuses_nobody() {
         let process = parse_stat(LINE.as_bytes()).unwrap();
-        assert_eq!(
-            (process.pid, process.parent, process.start_ticks),
-            (42, 7, 987_654)
-        );
+        assert_eq!((process.pid, process.parent, process.start_ticks), (42, 7, 987_654));
         assert!(!process.is_zombie);
     }
 

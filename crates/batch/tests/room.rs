@@ -25,10 +25,7 @@ use wire::control::{
     InputSource, JobEnded, JobExit, JobInput, JobOrder, JobOutput, JobRun, JobSpec, Resources,
 };
 
-const RUN: JobRun = JobRun {
-    job: JobId(7),
-    attempt: 1,
-};
+const RUN: JobRun = JobRun { job: JobId(7), attempt: 1 };
 
 /// A room that can be stopped as a daemon is: its jobs go on.
 struct Room {
@@ -57,11 +54,7 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
-        Self {
-            head: Head::start(),
-            door: Door::open(),
-            root: tempfile::tempdir().unwrap(),
-        }
+        Self { head: Head::start(), door: Door::open(), root: tempfile::tempdir().unwrap() }
     }
 
     fn config(&self) -> WorkerConfig {
@@ -81,10 +74,7 @@ impl Site {
         let stop = Arc::new(AtomicBool::new(false));
         let (config, control, told) = (self.config(), self.head.control(), Arc::clone(&stop));
         let thread = thread::spawn(move || run_worker(config, control, told));
-        Room {
-            stop,
-            thread: Some(thread),
-        }
+        Room { stop, thread: Some(thread) }
     }
 
     fn order(&self, script: &str) -> JobOrder {
@@ -94,11 +84,7 @@ impl Site {
             spec: JobSpec {
                 name: "test".to_owned(),
                 command: ["sh", "-c", script].map(str::to_owned).to_vec(),
-                resources: Resources {
-                    cpus: 3,
-                    memory_bytes: 0,
-                    wall: Millis::from_seconds(60),
-                },
+                resources: Resources { cpus: 3, memory_bytes: 0, wall: Millis::from_seconds(60) },
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 archive: false,
@@ -123,31 +109,22 @@ impl Site {
 
     fn until_in_scratch(&self, name: &str) -> String {
         let file = self.scratch().join(name);
-        until(name, || {
-            fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n'))
-        })
+        until(name, || fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n')))
     }
 
     fn shepherd(&self) -> Started {
-        let text = until("the shepherd", || {
-            fs::read(self.run_dir().join("started.json")).ok()
-        });
+        let text = until("the shepherd", || fs::read(self.run_dir().join("started.json")).ok());
         serde_json::from_slice(&text).unwrap()
     }
 
     fn until_forgotten(&self) {
-        until("the end of the run directory", || {
-            (!self.run_dir().exists()).then_some(())
-        });
+        until("the end of the run directory", || (!self.run_dir().exists()).then_some(()));
     }
 
     fn input(&self, order: &mut JobOrder, name: &str, content: &[u8]) {
         let path = format!("/data/{name}");
         self.door.put(&path, content);
-        order.spec.inputs.push(JobInput {
-            path: path.parse().unwrap(),
-            name: name.to_owned(),
-        });
+        order.spec.inputs.push(JobInput { path: path.parse().unwrap(), name: name.to_owned() });
         order.inputs.push(InputSource {
             url: format!("{}/{path}?bp.cap=secret", self.door.root),
             size: content.len() as u64,
@@ -157,10 +134,7 @@ impl Site {
 }
 
 fn output(order: &mut JobOrder, name: &str, path: &str) {
-    order.spec.outputs.push(JobOutput {
-        name: name.to_owned(),
-        path: path.parse().unwrap(),
-    });
+    order.spec.outputs.push(JobOutput { name: name.to_owned(), path: path.parse().unwrap() });
 }
 
 #[test]
@@ -170,16 +144,10 @@ fn inputs_come_the_job_runs_outputs_go() {
     let big: Vec<u8> = (0..3_000_000u32).map(|i| (i >> 4) as u8).collect();
     let mut order =
         site.order("./tool big; echo $BP_JOB_ID.$BP_ATTEMPT $BP_CPUS $BP_FACILITY $COLOUR; echo oops >&2");
-    order.spec.environment = BTreeMap::from([
-        ("COLOUR".to_owned(), "blue".to_owned()),
-        ("BP_JOB_ID".to_owned(), "99".to_owned()),
-    ]);
+    order.spec.environment =
+        BTreeMap::from([("COLOUR".to_owned(), "blue".to_owned()), ("BP_JOB_ID".to_owned(), "99".to_owned())]);
     site.input(&mut order, "big", &big);
-    site.input(
-        &mut order,
-        "tool",
-        b"#!/bin/sh\ntest \"$HOME\" = \"$BP_SCRATCH\" && cp \"$1\" copy\n",
-    );
+    site.input(&mut order, "tool", b"#!/bin/sh\ntest \"$HOME\" = \"$BP_SCRATCH\" && cp \"$1\" copy\n");
     output(&mut order, "copy", "/out/deep/copy");
     site.submit(order);
     let ended = site.head.ended(RUN);
@@ -208,13 +176,10 @@ fn a_job_goes_on_while_the_daemon_is_down_and_its_exit_code_is_recovered() {
     let room = site.room();
     site.submit(site.order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; echo late; exit 42"));
     site.until_in_scratch("ready");
-    site.head
-        .until("the start", |state| state.started.first().copied());
+    site.head.until("the start", |state| state.started.first().copied());
     room.stop();
     fs::write(site.scratch().join("go"), "").unwrap();
-    until("the exit record", || {
-        site.run_dir().join("exit.json").exists().then_some(())
-    });
+    until("the exit record", || site.run_dir().join("exit.json").exists().then_some(()));
     assert!(site.head.look(|state| state.ended.is_empty()));
     let room = site.room();
     let ended = site.head.ended(RUN);
@@ -233,11 +198,7 @@ fn a_running_job_is_taken_up_by_the_next_daemon() {
     room.stop();
     let room = site.room();
     site.head.until("the second registration", |state| {
-        state
-            .registered
-            .get(1)
-            .filter(|call| call.runs == [RUN])
-            .map(|_| ())
+        state.registered.get(1).filter(|call| call.runs == [RUN]).map(|_| ())
     });
     fs::write(site.scratch().join("go"), "").unwrap();
     assert_eq!(site.head.ended(RUN).exit, JobExit::Code(4));
@@ -281,10 +242,7 @@ fn a_cancelled_job_is_ended_and_reported_as_cancelled() {
     assert_eq!(site.head.ended(RUN).exit, JobExit::Cancelled);
     assert!(!is_alive(pid));
     // Of a run that is not here the end is reported as well: the head must not wait for ever.
-    let other = JobRun {
-        job: JobId(8),
-        attempt: 2,
-    };
+    let other = JobRun { job: JobId(8), attempt: 2 };
     site.head.change(|state| state.kills.push(other));
     assert_eq!(site.head.ended(other).exit, JobExit::Cancelled);
     room.stop();
@@ -325,21 +283,15 @@ fn a_report_waits_for_the_head_even_across_restarts() {
     let room = site.room();
     site.submit(site.order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 6"));
     site.until_in_scratch("ready");
-    site.head
-        .until("the start", |state| state.started.first().copied());
+    site.head.until("the start", |state| state.started.first().copied());
     site.head.change(|state| state.is_down = true);
     fs::write(site.scratch().join("go"), "").unwrap();
-    until("the report", || {
-        site.run_dir().join("ended.json").exists().then_some(())
-    });
-    site.head
-        .until("a try", |state| (state.refused_calls > 1).then_some(()));
+    until("the report", || site.run_dir().join("ended.json").exists().then_some(()));
+    site.head.until("a try", |state| (state.refused_calls > 1).then_some(()));
     room.stop();
     let room = site.room();
     let refused = site.head.look(|state| state.refused_calls);
-    site.head.until("another try", |state| {
-        (state.refused_calls > refused).then_some(())
-    });
+    site.head.until("another try", |state| (state.refused_calls > refused).then_some(()));
     assert!(site.run_dir().exists());
     site.head.change(|state| state.is_down = false);
     assert_eq!(site.head.ended(RUN).exit, JobExit::Code(6));
@@ -372,14 +324,9 @@ fn wrong_bytes_never_reach_a_job() {
     site.door.put("/data/in", b"CONTENT");
     site.submit(order);
     let ended = site.head.ended(RUN);
-    let JobExit::NotStarted(failure) = &ended.exit else {
-        panic!("{ended:?}")
-    };
+    let JobExit::NotStarted(failure) = &ended.exit else { panic!("{ended:?}") };
     assert_eq!(failure.kind, ErrorKind::Corrupt);
-    assert!(
-        failure.what.contains("/data/in") && !failure.what.contains("secret"),
-        "{failure}"
-    );
+    assert!(failure.what.contains("/data/in") && !failure.what.contains("secret"), "{failure}");
     assert_eq!(ended.text.stdout, "");
     room.stop();
 }
@@ -401,18 +348,9 @@ fn an_output_that_is_missing_or_refused_fails_the_run_but_a_bad_exit_stores_noth
         exit => panic!("{exit:?}"),
     };
     assert_eq!(kind_of(end_of(1, "true", "out", "/out/a")), ErrorKind::NotFound);
-    assert_eq!(
-        kind_of(end_of(2, "echo x > out", "out", "/forbidden/a")),
-        ErrorKind::Permission
-    );
-    assert_eq!(
-        kind_of(end_of(3, "ln -s /etc/passwd out", "out", "/out/b")),
-        ErrorKind::Permission
-    );
-    assert_eq!(
-        end_of(4, "echo x > out; exit 1", "out", "/out/c").exit,
-        JobExit::Code(1)
-    );
+    assert_eq!(kind_of(end_of(2, "echo x > out", "out", "/forbidden/a")), ErrorKind::Permission);
+    assert_eq!(kind_of(end_of(3, "ln -s /etc/passwd out", "out", "/out/b")), ErrorKind::Permission);
+    assert_eq!(end_of(4, "echo x > out; exit 1", "out", "/out/c").exit, JobExit::Code(1));
     assert!(site.door.get("/out/b").is_none() && site.door.get("/out/c").is_none());
     room.stop();
 }
@@ -421,10 +359,7 @@ fn an_output_that_is_missing_or_refused_fails_the_run_but_a_bad_exit_stores_noth
 fn names_that_leave_the_scratch_directory_are_refused() {
     let site = Site::new();
     let room = site.room();
-    for (job, name) in ["../evil", "a/b", "..", ".", "", "/etc/passwd"]
-        .into_iter()
-        .enumerate()
-    {
+    for (job, name) in ["../evil", "a/b", "..", ".", "", "/etc/passwd"].into_iter().enumerate() {
         for is_input in [true, false] {
             let mut order = site.order("echo ran");
             order.run.job = JobId(100 + 2 * job as u64 + u64::from(is_input));
@@ -472,18 +407,8 @@ fn every_run_goes_on_where_the_last_daemon_left_it() {
     let store = RunStore::open(&worker).unwrap();
     let ordered = leave_behind(&site, &store, 1, &[("scratch/half-an-input", "x")]);
     let staged = leave_behind(&site, &store, 2, &[("run.json", STAGED)]);
-    let launched = leave_behind(
-        &site,
-        &store,
-        3,
-        &[("run.json", STAGED), ("started.json", STARTED)],
-    );
-    let exited = leave_behind(
-        &site,
-        &store,
-        4,
-        &[("exit.json", EXITED), ("scratch/runs", "before\n")],
-    );
+    let launched = leave_behind(&site, &store, 3, &[("run.json", STAGED), ("started.json", STARTED)]);
+    let exited = leave_behind(&site, &store, 4, &[("exit.json", EXITED), ("scratch/runs", "before\n")]);
     let ended = leave_behind(&site, &store, 5, &[("ended.json", ENDED)]);
     let cancelled = leave_behind(&site, &store, 6, &[("run.json", STAGED), ("cancel", "")]);
     let damaged = leave_behind(&site, &store, 7, &[("order.json", "{")]);
@@ -499,30 +424,20 @@ fn every_run_goes_on_where_the_last_daemon_left_it() {
     assert_eq!(site.door.get("/out/2").unwrap().0, b"again\n");
     assert_eq!(site.head.ended(launched).exit, JobExit::Lost);
     let stored = site.head.ended(exited);
-    assert_eq!(
-        (stored.exit, stored.usage.memory_bytes_max),
-        (JobExit::Code(0), 7)
-    );
+    assert_eq!((stored.exit, stored.usage.memory_bytes_max), (JobExit::Code(0), 7));
     assert_eq!(site.door.get("/out/4").unwrap().0, b"before\n");
     assert_eq!(site.head.ended(ended).exit, JobExit::Code(9));
     assert_eq!(site.head.ended(cancelled).exit, JobExit::Cancelled);
     assert_eq!(site.head.ended(torn).exit, JobExit::Lost);
     // The head counts what is not named as lost; a person finds what is left of it.
-    let registered = site
-        .head
-        .until("the registration", |state| state.registered.first().cloned());
+    let registered = site.head.until("the registration", |state| state.registered.first().cloned());
     assert!(!registered.runs.contains(&damaged));
     until("the end of all but one", || {
-        let left: Vec<_> = fs::read_dir(worker.join("runs"))
-            .unwrap()
-            .flatten()
-            .map(|entry| entry.file_name())
-            .collect();
+        let left: Vec<_> =
+            fs::read_dir(worker.join("runs")).unwrap().flatten().map(|entry| entry.file_name()).collect();
         (left == ["7.1"]).then_some(())
     });
-    until("the empty trash", || {
-        (fs::read_dir(worker.join("trash")).unwrap().count() == 0).then_some(())
-    });
+    until("the empty trash", || (fs::read_dir(worker.join("trash")).unwrap().count() == 0).then_some(()));
     room.stop();
 }
 
@@ -530,15 +445,9 @@ fn every_run_goes_on_where_the_last_daemon_left_it() {
 fn a_missing_shepherd_is_reported_not_waited_for() {
     let site = Site::new();
     let stop = Arc::new(AtomicBool::new(false));
-    let config = WorkerConfig {
-        shepherd: PathBuf::from("/no/such/shepherd"),
-        ..site.config()
-    };
+    let config = WorkerConfig { shepherd: PathBuf::from("/no/such/shepherd"), ..site.config() };
     let (control, told) = (site.head.control(), Arc::clone(&stop));
-    let room = Room {
-        stop,
-        thread: Some(thread::spawn(move || run_worker(config, control, told))),
-    };
+    let room = Room { stop, thread: Some(thread::spawn(move || run_worker(config, control, told))) };
     site.submit(site.order("true"));
     let exit = site.head.ended(RUN).exit;
     assert!(
@@ -552,9 +461,7 @@ fn a_missing_shepherd_is_reported_not_waited_for() {
 fn two_rooms_never_share_a_directory() {
     let site = Site::new();
     let room = site.room();
-    site.head.until("the registration", |state| {
-        (!state.registered.is_empty()).then_some(())
-    });
+    site.head.until("the registration", |state| (!state.registered.is_empty()).then_some(()));
     let second = run_worker(site.config(), site.head.control(), Arc::default());
     assert_eq!(second.unwrap_err().kind, ErrorKind::Busy);
     room.stop();
@@ -564,12 +471,7 @@ fn two_rooms_never_share_a_directory() {
 fn many_short_jobs_all_come_back() {
     let site = Site::new();
     let room = site.room();
-    let runs: Vec<JobRun> = (0..40)
-        .map(|job| JobRun {
-            job: JobId(1000 + job),
-            attempt: 1,
-        })
-        .collect();
+    let runs: Vec<JobRun> = (0..40).map(|job| JobRun { job: JobId(1000 + job), attempt: 1 }).collect();
     for (code, run) in runs.iter().enumerate() {
         let mut order = site.order(&format!("exit {code}"));
         order.run = *run;
@@ -579,11 +481,7 @@ fn many_short_jobs_all_come_back() {
         assert_eq!(site.head.ended(*run).exit, JobExit::Code(code as i32));
     }
     until("the end of all run directories", || {
-        (fs::read_dir(site.root.path().join("worker/runs"))
-            .unwrap()
-            .count()
-            == 0)
-            .then_some(())
+        (fs::read_dir(site.root.path().join("worker/runs")).unwrap().count() == 0).then_some(())
     });
     room.stop();
 }

@@ -36,10 +36,7 @@ impl Run {
         let root = tempfile::tempdir().unwrap();
         let store = RunStore::open(root.path()).unwrap();
         let job_order = JobOrder {
-            run: JobRun {
-                job: JobId(7),
-                attempt: 1,
-            },
+            run: JobRun { job: JobId(7), attempt: 1 },
             owner: "ada".to_owned(),
             spec: JobSpec {
                 name: "test".to_owned(),
@@ -67,11 +64,7 @@ impl Run {
     }
 
     fn start(&self) {
-        let outer = Command::new(SHEPHERD)
-            .arg("shepherd")
-            .arg(self.dir.path())
-            .status()
-            .unwrap();
+        let outer = Command::new(SHEPHERD).arg("shepherd").arg(self.dir.path()).status().unwrap();
         assert!(outer.success());
     }
 
@@ -91,11 +84,7 @@ impl Run {
     /// Content of a file in scratch, when the job has written a line to it.
     fn line(&self, name: &str) -> String {
         let file = self.dir.scratch().join(name);
-        until(name, || {
-            fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n'))
-        })
-        .trim()
-        .to_owned()
+        until(name, || fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n'))).trim().to_owned()
     }
 }
 
@@ -118,9 +107,7 @@ fn a_job_runs_in_scratch_with_its_own_environment_and_nothing_else() {
     assert!(names.clone().any(|name| name == "COLOUR"));
     // What a shell adds by itself.
     assert!(
-        names
-            .clone()
-            .all(|name| ["COLOUR", "PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name)),
+        names.clone().all(|name| ["COLOUR", "PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name)),
         "{stdout}"
     );
     assert_eq!(run.dir.phase(), Phase::Exited);
@@ -148,14 +135,9 @@ fn a_signal_is_reported_as_such() {
 #[test]
 fn a_program_that_is_not_there_was_not_started() {
     let (exit, _run) = run(&order(&["no-such-program"]));
-    let JobExit::NotStarted(failure) = exit else {
-        panic!("{exit:?}")
-    };
+    let JobExit::NotStarted(failure) = exit else { panic!("{exit:?}") };
     assert_eq!(failure.kind, ErrorKind::NotFound);
-    assert!(
-        failure.what.contains("no-such-program") && failure.hint.is_some(),
-        "{failure:?}"
-    );
+    assert!(failure.what.contains("no-such-program") && failure.hint.is_some(), "{failure:?}");
 }
 
 #[test]
@@ -232,9 +214,7 @@ fn a_killed_shepherd_leaves_no_record_and_no_job() {
     let pid: i32 = run.line("pid").parse().unwrap();
     let shepherd = run.shepherd().pid;
     support::send(shepherd, "KILL");
-    until("the end of the job", || {
-        (!is_alive(pid) && !is_alive(shepherd)).then_some(())
-    });
+    until("the end of the job", || (!is_alive(pid) && !is_alive(shepherd)).then_some(()));
     assert_eq!(run.dir.phase(), Phase::Launched);
 }
 
@@ -248,10 +228,7 @@ fn of_many_shepherds_one_runs_the_job() {
     fs::write(run.dir.scratch().join("go"), "").unwrap();
     assert_eq!(run.exit().exit, JobExit::Code(0));
     run.start();
-    assert_eq!(
-        fs::read_to_string(run.dir.scratch().join("runs")).unwrap(),
-        "run\n"
-    );
+    assert_eq!(fs::read_to_string(run.dir.scratch().join("runs")).unwrap(), "run\n");
 }
 
 #[test]
@@ -261,27 +238,15 @@ fn without_a_control_group_each_process_is_held_to_the_memory_limit_and_that_is_
     order.memory_bytes = 50_000_000;
     let run = Run::started(&order);
     let record = run.exit();
-    assert!(
-        matches!(record.exit, JobExit::Code(code) if code != 0),
-        "{record:?}"
-    );
-    assert!(
-        record.not_enforced.iter().any(|limit| limit.contains("memory")),
-        "{record:?}"
-    );
+    assert!(matches!(record.exit, JobExit::Code(code) if code != 0), "{record:?}");
+    assert!(record.not_enforced.iter().any(|limit| limit.contains("memory")), "{record:?}");
 }
 
 #[test]
 fn the_end_of_long_output_is_kept_as_text() {
-    let (_, run) = run(&shell(
-        "head -c 200000 /dev/zero | tr '\\0' 'x'; printf 'h\\303\\244llo\\377'",
-    ));
+    let (_, run) = run(&shell("head -c 200000 /dev/zero | tr '\\0' 'x'; printf 'h\\303\\244llo\\377'"));
     let tail = run.dir.tail("stdout");
-    assert!(
-        tail.len() <= TEXT_BYTES_MAX && tail.len() > TEXT_BYTES_MAX - 4,
-        "{}",
-        tail.len()
-    );
+    assert!(tail.len() <= TEXT_BYTES_MAX && tail.len() > TEXT_BYTES_MAX - 4, "{}", tail.len());
     assert!(tail.ends_with("xhällo\u{fffd}"));
     assert_eq!(run.dir.tail("nothing"), "");
     assert!(Path::new(run.root.path()).exists());

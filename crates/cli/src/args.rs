@@ -5,13 +5,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// One data facility: files on disk and tape, and the jobs that read them.
 #[derive(Debug, Parser)]
-#[command(
-    name = "bp",
-    version,
-    propagate_version = true,
-    infer_subcommands = false,
-    max_term_width = 100
-)]
+#[command(name = "bp", version, propagate_version = true, infer_subcommands = false, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 2 makes no sense, 3 not found, 4 exists or is of the wrong kind, 5 not \
                         allowed,\n6 busy or out of reach, 7 no space, 8 corrupt, 9 input or output failed, 70 a bug."
@@ -34,13 +28,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// On whose behalf [default: the Unix user]
-    #[arg(
-        long,
-        global = true,
-        env = "BP_USER",
-        hide_env_values = true,
-        value_name = "NAME"
-    )]
+    #[arg(long, global = true, env = "BP_USER", hide_env_values = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// Print only errors and what was asked for
     #[arg(long, short, global = true)]

@@ -35,11 +35,7 @@ impl Context {
     pub(crate) fn new(global: &Global, output: Output) -> Self {
         Self {
             place: global.facility.clone().filter(|place| !place.is_empty()),
-            user: global
-                .user
-                .clone()
-                .filter(|user| !user.is_empty())
-                .unwrap_or_else(unix_user),
+            user: global.user.clone().filter(|user| !user.is_empty()).unwrap_or_else(unix_user),
             facility: None,
             output,
         }
@@ -77,10 +73,7 @@ impl Context {
 
     /// How the data mover introduces itself.
     pub(crate) fn xrd_options(&self) -> xrd::Options {
-        xrd::Options {
-            username: self.user.clone(),
-            ..xrd::Options::default()
-        }
+        xrd::Options { username: self.user.clone(), ..xrd::Options::default() }
     }
 
     /// Does `one` for each item, goes on after failures, and returns the exit code of the first.

@@ -34,9 +34,7 @@ const LOG_TAIL_LINES: usize = 15;
 /// The daemon's program: beside this one, else wherever the search path has it.
 pub(crate) fn program() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("bpd"));
-    beside
-        .filter(|path| path.is_file())
-        .unwrap_or_else(|| PathBuf::from("bpd"))
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("bpd"))
 }
 
 fn start_failure(program: &Path, cause: &std::io::Error) -> Failure {
@@ -53,18 +51,12 @@ pub(crate) fn become_daemon(arguments: &[OsString]) -> Failure {
 /// Runs the daemon's program to its end.
 pub(crate) fn run(arguments: &[OsString]) -> Result<()> {
     let program = program();
-    let status = Command::new(&program)
-        .args(arguments)
-        .status()
-        .map_err(|cause| start_failure(&program, &cause))?;
+    let status =
+        Command::new(&program).args(arguments).status().map_err(|cause| start_failure(&program, &cause))?;
     if status.success() {
         return Ok(());
     }
-    Err(Failure::unavailable(format!(
-        "{} {} ended with {status}",
-        program.display(),
-        arguments[0].display()
-    )))
+    Err(Failure::unavailable(format!("{} {} ended with {status}", program.display(), arguments[0].display())))
 }
 
 /// Leaves the session of the terminal, so that closing it does not end the daemon.
@@ -105,20 +97,12 @@ pub(crate) fn detach(directory: &Path, arguments: &[OsString]) -> Result<Endpoin
 fn await_answer(directory: &Path, mut child: Child, log: &Path, log_start: u64) -> Result<Endpoints> {
     let deadline = Instant::now() + START_DEADLINE;
     loop {
-        let died = child
-            .try_wait()
-            .map_err(|cause| Failure::io("watch bpd", &cause))?;
+        let died = child.try_wait().map_err(|cause| Failure::io("watch bpd", &cause))?;
         if let Some(status) = died {
             let tail = log_tail(log, log_start);
-            let tail = if tail.is_empty() {
-                String::new()
-            } else {
-                format!(":\n{tail}")
-            };
-            return Err(
-                Failure::unavailable(format!("bpd ended early with {status}{tail}"))
-                    .hint(format!("the whole log is {}", log.display())),
-            );
+            let tail = if tail.is_empty() { String::new() } else { format!(":\n{tail}") };
+            return Err(Failure::unavailable(format!("bpd ended early with {status}{tail}"))
+                .hint(format!("the whole log is {}", log.display())));
         }
         if let Some(endpoints) = answer_of(directory, child.id()) {
             return Ok(endpoints);
@@ -140,9 +124,7 @@ fn await_answer(directory: &Path, mut child: Child, log: &Path, log_start: u64) 
 
 /// The endpoints, if process `pid` wrote them and its HTTP door answers.
 fn answer_of(directory: &Path, pid: u32) -> Option<Endpoints> {
-    let endpoints = read_endpoints(directory)
-        .ok()
-        .filter(|endpoints| endpoints.pid == pid)?;
+    let endpoints = read_endpoints(directory).ok().filter(|endpoints| endpoints.pid == pid)?;
     Control::new(&endpoints.http, "bp").call(&GetStatus {}).ok()?;
     Some(endpoints)
 }
@@ -205,10 +187,7 @@ fn is_locked(directory: &Path) -> Result<bool> {
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(false),
         Err(Errno::WOULDBLOCK) => Ok(true),
-        Err(cause) => Err(Failure::io(
-            format!("lock {}", path.display()),
-            &std::io::Error::from(cause),
-        )),
+        Err(cause) => Err(Failure::io(format!("lock {}", path.display()), &std::io::Error::from(cause))),
     }
 }
 
@@ -217,19 +196,10 @@ fn is_locked(directory: &Path) -> Result<bool> {
 /// The handle comes first: it keeps meaning this process even if the number is given to another one.
 fn open_process(pid: u32, directory: &Path) -> Result<OwnedFd> {
     let refuse = |why: &str| {
-        Failure::busy(format!(
-            "facility {} is locked, but process {pid} {why}",
-            directory.display()
-        ))
-        .hint(format!(
-            "see who holds {}/lock, for example with `fuser`",
-            directory.display()
-        ))
+        Failure::busy(format!("facility {} is locked, but process {pid} {why}", directory.display()))
+            .hint(format!("see who holds {}/lock, for example with `fuser`", directory.display()))
     };
-    let raw = i32::try_from(pid)
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or_else(|| refuse("cannot be one"))?;
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| refuse("cannot be one"))?;
     let process = pidfd_open(raw, PidfdFlags::empty()).map_err(|_| refuse("is not there"))?;
     if serves(Path::new(&format!("/proc/{pid}")), directory) {
         Ok(process)
@@ -243,12 +213,10 @@ fn serves(proc: &Path, directory: &Path) -> bool {
     let Ok(line) = fs::read(proc.join("cmdline")) else {
         return false;
     };
-    let mut arguments = line
-        .split(|byte| *byte == 0)
-        .map(|one| PathBuf::from(OsString::from_vec(one.to_vec())));
-    let is_bpd = arguments
-        .next()
-        .is_some_and(|program| program.file_name().is_some_and(|name| name == "bpd"));
+    let mut arguments =
+        line.split(|byte| *byte == 0).map(|one| PathBuf::from(OsString::from_vec(one.to_vec())));
+    let is_bpd =
+        arguments.next().is_some_and(|program| program.file_name().is_some_and(|name| name == "bpd"));
     let home = fs::read_link(proc.join("cwd")).unwrap_or_default();
     let mut is_directory = |argument: PathBuf| {
         let value = argument.as_os_str().to_string_lossy();
@@ -258,10 +226,7 @@ fn serves(proc: &Path, directory: &Path) -> bool {
             .map(|(_, value)| value.to_owned());
         let argument = value.map_or(argument, PathBuf::from);
         !argument.as_os_str().is_empty()
-            && home
-                .join(argument)
-                .canonicalize()
-                .is_ok_and(|found| found == directory)
+            && home.join(argument).canonicalize().is_ok_and(|found| found == directory)
     };
     is_bpd && arguments.any(&mut is_directory)
 }
@@ -270,31 +235,23 @@ fn await_end(process: &OwnedFd, pid: u32, directory: &Path) -> Result<()> {
     let deadline = Instant::now() + STOP_DEADLINE;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)) {
             Ok(1..) => return Ok(()),
             Ok(0) => break,
             Err(Errno::INTR) => {}
             Err(cause) => {
-                return Err(Failure::io(
-                    format!("watch process {pid}"),
-                    &std::io::Error::from(cause),
-                ));
+                return Err(Failure::io(format!("watch process {pid}"), &std::io::Error::from(cause)));
             }
         }
     }
-    Err(Failure::timeout(format!(
-        "process {pid} is still there after {} s",
-        STOP_DEADLINE.as_secs()
+    Err(Failure::timeout(format!("process {pid} is still there after {} s", STOP_DEADLINE.as_secs())).hint(
+        format!(
+            "it may be flushing a tape: see {}/log/bpd.log (now {})",
+            directory.display(),
+            crate::words::exact_time(Timestamp::from_system(SystemTime::now()))
+        ),
     ))
-    .hint(format!(
-        "it may be flushing a tape: see {}/log/bpd.log (now {})",
-        directory.display(),
-        crate::words::exact_time(Timestamp::from_system(SystemTime::now()))
-    )))
 }
 
 #[cfg(test)]
@@ -355,11 +312,7 @@ mod tests {
             pid: std::process::id(),
             facility: String::new(),
         };
-        fs::write(
-            scratch.path().join("endpoints.json"),
-            serde_json::to_vec(&endpoints).unwrap(),
-        )
-        .unwrap();
+        fs::write(scratch.path().join("endpoints.json"), serde_json::to_vec(&endpoints).unwrap()).unwrap();
         let failure = stop(scratch.path()).unwrap_err();
         assert!(failure.what.contains("is not its bpd"), "{failure}");
     }

@@ -21,10 +21,7 @@ pub(crate) enum Match {
 pub(crate) fn list(control: &Control, path: &FilePath, each: &mut dyn FnMut(Entry)) -> Result<()> {
     let mut after = String::new();
     for _ in 0..PAGES_MAX {
-        let page = control.call(&List {
-            path: path.clone(),
-            after: after.clone(),
-        })?;
+        let page = control.call(&List { path: path.clone(), after: after.clone() })?;
         let Some(last) = page.entries.last() else {
             return Ok(());
         };
@@ -117,14 +114,9 @@ mod tests {
         ] {
             assert!(matches(pattern, name), "{pattern} {name}");
         }
-        for (pattern, name) in [
-            ("?", ""),
-            ("a*a", "a"),
-            ("*.root", "x.parquet"),
-            ("a", "A"),
-            ("", "a"),
-            ("?*?", "a"),
-        ] {
+        for (pattern, name) in
+            [("?", ""), ("a*a", "a"), ("*.root", "x.parquet"), ("a", "A"), ("", "a"), ("?*?", "a")]
+        {
             assert!(!matches(pattern, name), "{pattern} {name}");
         }
         // The worst case of naive backtracking.

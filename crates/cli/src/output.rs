@@ -145,10 +145,7 @@ impl Output {
         let _ = self.stdout.flush();
         let mut text = format!("{} {failure}\n", Tone::Bad.paint("error:", self.is_error_colour));
         if let Some(hint) = &failure.hint {
-            text.push_str(&format!(
-                "{} {hint}\n",
-                Tone::Blue.paint("hint:", self.is_error_colour)
-            ));
+            text.push_str(&format!("{} {hint}\n", Tone::Blue.paint("hint:", self.is_error_colour)));
         }
         // There is no better place to say that standard error does not work.
         let _ = self.stderr.write_all(text.as_bytes());

@@ -20,10 +20,9 @@ pub(crate) fn transfer(output: &Output, name: &str, bytes: Option<u64>) -> Progr
             ProgressBar::new(bytes),
             "{msg:24!} {wide_bar:.cyan/dim} {percent:>3} % of {binary_total_bytes} {binary_bytes_per_sec:>12} {eta:>4}",
         ),
-        None => (
-            ProgressBar::no_length(),
-            "{msg:24!} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13}",
-        ),
+        None => {
+            (ProgressBar::no_length(), "{msg:24!} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13}")
+        }
     };
     bar.set_style(style(template));
     bar.set_message(short(name, NAME_WIDTH));
@@ -42,9 +41,7 @@ pub(crate) fn spinner(output: &Output) -> ProgressBar {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template)
-        .expect("the templates are ours")
-        .progress_chars("━━─")
+    ProgressStyle::with_template(template).expect("the templates are ours").progress_chars("━━─")
 }
 
 /// The end of a name that is too long.
@@ -53,7 +50,5 @@ fn short(name: &str, width: usize) -> String {
     if name.len() <= width {
         return name.into_iter().collect();
     }
-    std::iter::once('…')
-        .chain(name[name.len() + 1 - width..].iter().copied())
-        .collect()
+    std::iter::once('…').chain(name[name.len() + 1 - width..].iter().copied()).collect()
 }

@@ -63,10 +63,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
-        Self {
-            columns: columns.into(),
-            rows: Vec::new(),
-        }
+        Self { columns: columns.into(), rows: Vec::new() }
     }
 
     /// Adds a row with a cell for each column.
@@ -84,11 +81,8 @@ impl Table {
     pub(crate) fn render(&self, width: Option<usize>, is_colour: bool) -> String {
         let widths = self.widths(width);
         let mut text = String::new();
-        let titles: Vec<Cell> = self
-            .columns
-            .iter()
-            .map(|column| Cell::toned(column.title(), Tone::Faint))
-            .collect();
+        let titles: Vec<Cell> =
+            self.columns.iter().map(|column| Cell::toned(column.title(), Tone::Faint)).collect();
         for row in std::iter::once(&titles).chain(&self.rows) {
             let mut line = String::new();
             for ((cell, column), width) in row.iter().zip(&self.columns).zip(&widths) {
@@ -174,10 +168,7 @@ mod tests {
     fn long_columns_give_way() {
         let text = example().render(Some(40), false);
         assert!(text.lines().all(|line| length(line) <= 40), "{text}");
-        assert!(
-            text.contains("…/down.parquet") || text.contains("down.parquet"),
-            "{text}"
-        );
+        assert!(text.contains("…/down.parquet") || text.contains("down.parquet"), "{text}");
         assert!(text.contains("waits for"), "{text}");
         // Narrower than possible: it stays readable instead.
         assert!(example().render(Some(5), false).contains("1234"));

@@ -35,19 +35,12 @@ pub(crate) fn upload(context: &mut Context, source: &Path, path: &FilePath, mann
         (Box::new(io::stdin()), None)
     } else {
         let file = open_source(source)?;
-        let size = file
-            .metadata()
-            .map_err(|cause| Failure::io(source.display(), &cause))?
-            .len();
+        let size = file.metadata().map_err(|cause| Failure::io(source.display(), &cause))?.len();
         (Box::new(file), Some(size))
     };
     let began = Instant::now();
     let bar = progress::transfer(&context.output, path.name(), size);
-    let create = CreateOptions {
-        replace: manner.replace,
-        make_path: manner.parents,
-        mode: 0o644,
-    };
+    let create = CreateOptions { replace: manner.replace, make_path: manner.parents, mode: 0o644 };
     let mut file = File::create(&context.url(path)?, &context.xrd_options(), create).map_err(replace_hint)?;
     let (sum, bytes) = send(&mut *reader, source, &mut file, &bar)?;
     file.close()?;
@@ -62,16 +55,10 @@ pub(crate) fn upload(context: &mut Context, source: &Path, path: &FilePath, mann
 
 fn open_source(source: &Path) -> Result<fs::File> {
     let file = fs::File::open(source).map_err(|cause| Failure::io(source.display(), &cause))?;
-    let kind = file
-        .metadata()
-        .map_err(|cause| Failure::io(source.display(), &cause))?
-        .file_type();
+    let kind = file.metadata().map_err(|cause| Failure::io(source.display(), &cause))?.file_type();
     if kind.is_dir() {
-        return Err(Failure::new(
-            ErrorKind::IsDirectory,
-            format!("{} is a directory", source.display()),
-        )
-        .hint("name the files; your shell expands wildcards of local names"));
+        return Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", source.display()))
+            .hint("name the files; your shell expands wildcards of local names"));
     }
     Ok(file)
 }
@@ -97,11 +84,7 @@ fn send(reader: &mut dyn Read, source: &Path, file: &mut File, bar: &ProgressBar
 
 fn replace_hint(failure: Failure) -> Failure {
     let is_hintless = failure.kind == ErrorKind::Exists && failure.hint.is_none();
-    if is_hintless {
-        failure.hint("add --replace to replace it")
-    } else {
-        failure
-    }
+    if is_hintless { failure.hint("add --replace to replace it") } else { failure }
 }
 
 /// Copies `path` to the local file `target`. It appears under its name only when it is whole and verified.
@@ -112,8 +95,7 @@ pub(crate) fn download(context: &mut Context, path: &FilePath, target: &Path, ma
     let (partial, mut sink) = partial_file(target)?;
     let began = Instant::now();
     let outcome = receive(context, path, &mut |piece| {
-        sink.write_all(piece)
-            .map_err(|cause| Failure::io(format!("write {}", partial.display()), &cause))
+        sink.write_all(piece).map_err(|cause| Failure::io(format!("write {}", partial.display()), &cause))
     })
     .and_then(|info| Ok(publish(&partial, target, manner.replace).map(|()| info)?));
     match outcome {
@@ -166,11 +148,7 @@ pub(crate) fn print(context: &mut Context, path: &FilePath) -> Run<()> {
             Failure::io("write the output", &cause)
         })
     });
-    if is_closed {
-        Err(Stop::PipeClosed)
-    } else {
-        outcome.map(|_| ())
-    }
+    if is_closed { Err(Stop::PipeClosed) } else { outcome.map(|_| ()) }
 }
 
 /// Hands the file to `sink`, waiting for its recall first, and compares its checksum.
@@ -215,10 +193,7 @@ fn online(context: &mut Context, path: &FilePath) -> Run<FileInfo> {
         return Ok(info);
     }
     let paths = vec![path.clone()];
-    let outcomes = context.call(&Stage {
-        paths: paths.clone(),
-        pin: None,
-    })?;
+    let outcomes = context.call(&Stage { paths: paths.clone(), pin: None })?;
     if let Some(failure) = outcomes.files.into_iter().find_map(|file| file.failure) {
         return Err(failure.into());
     }
@@ -241,11 +216,7 @@ fn report(context: &mut Context, info: &FileInfo, name: &str, began: Instant) ->
         return context.output.json(info);
     }
     let seconds = began.elapsed().as_secs_f64().max(1e-6);
-    let sum = info
-        .entry
-        .checksums
-        .map(|sums| format!("  adler32 {}", sums.adler32))
-        .unwrap_or_default();
+    let sum = info.entry.checksums.map(|sums| format!("  adler32 {}", sums.adler32)).unwrap_or_default();
     // Of a small file the rate says nothing.
     let rate = if info.entry.size >= RATE_BYTES_MIN {
         format!("  {}/s", human_bytes((info.entry.size as f64 / seconds) as u64))

@@ -36,10 +36,7 @@ pub(crate) fn files(
         Want::Online => "online",
         Want::Archived => "on tape",
     };
-    let call = Await {
-        paths: paths.to_vec(),
-        want,
-    };
+    let call = Await { paths: paths.to_vec(), want };
     let outcomes = wait(context, &call, patience, |outcomes| Progress {
         head: format!(
             "{} of {} {goal}",
@@ -48,11 +45,7 @@ pub(crate) fn files(
         ),
         items: outcomes.files.iter().map(file_item).collect(),
     })?;
-    match outcomes
-        .files
-        .iter()
-        .find_map(|file| Some((&file.path, file.failure.clone()?)))
-    {
+    match outcomes.files.iter().find_map(|file| Some((&file.path, file.failure.clone()?))) {
         Some((path, failure)) if failure.what.contains(path.as_str()) => Err(failure.into()),
         Some((path, failure)) => Err(failure.during(path).into()),
         None => Ok(outcomes),
@@ -60,19 +53,12 @@ pub(crate) fn files(
 }
 
 fn reached(files: &[PathOutcome]) -> usize {
-    files
-        .iter()
-        .filter(|file| file.waits.is_none() && file.failure.is_none())
-        .count()
+    files.iter().filter(|file| file.waits.is_none() && file.failure.is_none()).count()
 }
 
 fn file_item(file: &PathOutcome) -> Item {
     let state = file.state.map_or("", |state| state.as_str());
-    Item {
-        name: file.path.to_string(),
-        state: state.to_owned(),
-        waits: file.waits.clone(),
-    }
+    Item { name: file.path.to_string(), state: state.to_owned(), waits: file.waits.clone() }
 }
 
 /// Waits until all jobs are over; returns how they are.
@@ -81,10 +67,7 @@ pub(crate) fn jobs(context: &mut Context, ids: &[JobId], patience: Millis) -> Ru
     wait(context, &call, patience, |jobs| Progress {
         head: {
             let over = jobs.jobs.iter().filter(|job| job.state.is_over()).count();
-            format!(
-                "{over} of {} over",
-                counted(jobs.jobs.len() as u64, "job", "jobs")
-            )
+            format!("{over} of {} over", counted(jobs.jobs.len() as u64, "job", "jobs"))
         },
         items: jobs.jobs.iter().map(job_item).collect(),
     })
@@ -92,10 +75,7 @@ pub(crate) fn jobs(context: &mut Context, ids: &[JobId], patience: Millis) -> Ru
 
 fn job_item(job: &JobInfo) -> Item {
     let state = job.state.as_str().to_owned();
-    let reason = job
-        .reason
-        .clone()
-        .or_else(|| job.worker.as_ref().map(|worker| format!("runs on {worker}")));
+    let reason = job.reason.clone().or_else(|| job.worker.as_ref().map(|worker| format!("runs on {worker}")));
     Item {
         name: format!("job {}", job.id),
         waits: (!job.state.is_over()).then(|| reason.unwrap_or_default()),
@@ -133,10 +113,7 @@ fn wait<C: Call>(
     let control = context.control()?;
     let deadline = Instant::now() + Duration::from_millis(patience.0.max(0).unsigned_abs());
     let is_lively = context.output.is_lively();
-    let mut view = View {
-        spinner: progress::spinner(&context.output),
-        seen: HashMap::new(),
-    };
+    let mut view = View { spinner: progress::spinner(&context.output), seen: HashMap::new() };
     let step = if is_lively { LIVELY } else { CALM };
     // The first answer comes at once, so that there is something to see.
     let mut pause = Millis(0);
@@ -216,9 +193,7 @@ fn summary(progress: &Progress) -> String {
     if left > 0 {
         text.push_str(&format!("\n  and {left} more reasons"));
     }
-    text.chars()
-        .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -238,13 +213,7 @@ mod tests {
             item("/c", Some("a drive")),
             item("/d", None),
         ];
-        let text = summary(&Progress {
-            head: "1 of 4 files online".into(),
-            items,
-        });
-        assert_eq!(
-            text,
-            "1 of 4 files online\n  /b and 1 more: a drive\n  /a (nearline): volume BP0001"
-        );
+        let text = summary(&Progress { head: "1 of 4 files online".into(), items });
+        assert_eq!(text, "1 of 4 files online\n  /b and 1 more: a drive\n  /a (nearline): volume BP0001");
     }
 }

@@ -16,35 +16,19 @@ pub(crate) fn mode(entry: &Entry) -> String {
         NodeKind::File => '-',
     };
     let bit = |place: u32, letter| if entry.mode >> place & 1 == 1 { letter } else { '-' };
-    let bits = (0..9)
-        .rev()
-        .map(|place| bit(place, ['x', 'w', 'r'][place as usize % 3]));
+    let bits = (0..9).rev().map(|place| bit(place, ['x', 'w', 'r'][place as usize % 3]));
     std::iter::once(kind).chain(bits).collect()
 }
 
 /// `2026-11-21 10:16`, UTC.
 pub(crate) fn time(time: Timestamp) -> String {
-    let Civil {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        ..
-    } = Civil::of(time.seconds());
+    let Civil { year, month, day, hour, minute, .. } = Civil::of(time.seconds());
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
 /// `2026-11-21 10:16:56 UTC`.
 pub(crate) fn exact_time(time: Timestamp) -> String {
-    let Civil {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        second,
-    } = Civil::of(time.seconds());
+    let Civil { year, month, day, hour, minute, second } = Civil::of(time.seconds());
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
@@ -61,11 +45,7 @@ pub(crate) fn span(span: Millis) -> String {
 
 /// `73 %`; nothing of nothing is 0.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
-    let value = if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64 * 100.0
-    };
+    let value = if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 };
     format!("{:.0} %", value.min(100.0))
 }
 
@@ -164,14 +144,7 @@ mod tests {
             state: None,
         };
         assert_eq!(mode(&entry), "drwxr-xr--");
-        assert_eq!(
-            mode(&Entry {
-                kind: NodeKind::File,
-                mode: 0o640,
-                ..entry
-            }),
-            "-rw-r-----"
-        );
+        assert_eq!(mode(&Entry { kind: NodeKind::File, mode: 0o640, ..entry }), "-rw-r-----");
     }
 
     #[test]

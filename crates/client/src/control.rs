@@ -42,12 +42,7 @@ impl Control {
             .proxy(None)
             .build();
         let http = http.into().trim_end_matches('/').to_owned();
-        Self {
-            agent: config.into(),
-            http,
-            user: user.into(),
-            key: None,
-        }
+        Self { agent: config.into(), http, user: user.into(), key: None }
     }
 
     /// Adds the facility key, which rooms need.
@@ -84,42 +79,24 @@ impl Control {
         if let Some(FacilityKey(key)) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        let mut answer = request
-            .send(&body[..])
-            .map_err(|cause| self.unreachable::<C>(&cause))?;
+        let mut answer = request.send(&body[..]).map_err(|cause| self.unreachable::<C>(&cause))?;
         let mut text = Vec::new();
-        answer
-            .body_mut()
-            .as_reader()
-            .take(REPLY_BYTES_MAX)
-            .read_to_end(&mut text)
-            .map_err(|cause| {
-                Failure::io(
-                    format!("read the reply to {} from {}", C::NAME, self.http),
-                    &cause,
-                )
-            })?;
+        answer.body_mut().as_reader().take(REPLY_BYTES_MAX).read_to_end(&mut text).map_err(|cause| {
+            Failure::io(format!("read the reply to {} from {}", C::NAME, self.http), &cause)
+        })?;
         self.understand::<C>(answer.status().as_u16(), &text)
     }
 
     fn understand<C: Call>(&self, status: u16, text: &[u8]) -> Result<C::Reply> {
         if (200..300).contains(&status) {
             return serde_json::from_slice(text).map_err(|cause| {
-                Failure::internal(format!(
-                    "{} answered {} with something else: {cause}",
-                    self.http,
-                    C::NAME
-                ))
-                .hint("client and facility may be of different versions")
+                Failure::internal(format!("{} answered {} with something else: {cause}", self.http, C::NAME))
+                    .hint("client and facility may be of different versions")
             });
         }
         Err(serde_json::from_slice::<Failure>(text).unwrap_or_else(|_| {
-            Failure::unavailable(format!(
-                "{} answered {} with HTTP status {status}",
-                self.http,
-                C::NAME
-            ))
-            .hint("is that address a Backplane facility?")
+            Failure::unavailable(format!("{} answered {} with HTTP status {status}", self.http, C::NAME))
+                .hint("is that address a Backplane facility?")
         }))
     }
 
@@ -128,14 +105,7 @@ impl Control {
             ureq::Error::Timeout(_) => ErrorKind::Timeout,
             _ => ErrorKind::Unavailable,
         };
-        Failure::new(
-            kind,
-            format!(
-                "cannot reach the facility at {} for {}: {cause}",
-                self.http,
-                C::NAME
-            ),
-        )
-        .hint("is it running? `bp up DIR` starts it")
+        Failure::new(kind, format!("cannot reach the facility at {} for {}: {cause}", self.http, C::NAME))
+            .hint("is it running? `bp up DIR` starts it")
     }
 }

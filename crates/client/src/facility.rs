@@ -31,27 +31,15 @@ impl Facility {
         }
         let endpoints = read_endpoints(Path::new(place))?;
         let control = Control::new(&endpoints.http, user);
-        Ok(Self {
-            endpoints,
-            control,
-            user: user.to_owned(),
-        })
+        Ok(Self { endpoints, control, user: user.to_owned() })
     }
 
     fn at_endpoint(http: &str, user: &str) -> Result<Self> {
         let control = Control::new(http, user);
         let status = control.call(&GetStatus {})?;
-        let endpoints = Endpoints {
-            root: status.root,
-            http: http.to_owned(),
-            pid: 0,
-            facility: status.facility,
-        };
-        Ok(Self {
-            endpoints,
-            control,
-            user: user.to_owned(),
-        })
+        let endpoints =
+            Endpoints { root: status.root, http: http.to_owned(), pid: 0, facility: status.facility };
+        Ok(Self { endpoints, control, user: user.to_owned() })
     }
 }
 
@@ -65,10 +53,8 @@ pub fn endpoints_file(directory: &Path) -> PathBuf {
 pub fn read_endpoints(directory: &Path) -> Result<Endpoints> {
     let file = endpoints_file(directory);
     let text = std::fs::read(&file).map_err(|cause| {
-        Failure::io(format!("read {}", file.display()), &cause).hint(format!(
-            "is the facility running? `bp up {}` starts it",
-            directory.display()
-        ))
+        Failure::io(format!("read {}", file.display()), &cause)
+            .hint(format!("is the facility running? `bp up {}` starts it", directory.display()))
     })?;
     serde_json::from_slice(&text)
         .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", file.display())))

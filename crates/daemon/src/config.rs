@@ -105,11 +105,7 @@ impl Default for Doors {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self {
-            pool: "main".to_owned(),
-            size: Size(0),
-            reserve: Size(256 << 20),
-        }
+        Self { pool: "main".to_owned(), size: Size(0), reserve: Size(256 << 20) }
     }
 }
 
@@ -129,10 +125,7 @@ impl Default for Tape {
 
 impl Default for Batch {
     fn default() -> Self {
-        Self {
-            cpus: 0,
-            memory: Size(0),
-        }
+        Self { cpus: 0, memory: Size(0) }
     }
 }
 
@@ -162,16 +155,10 @@ impl Config {
         let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
         if !self.doors.bind.is_loopback() {
             let what = format!("doors.bind = {} is not a loopback address", self.doors.bind);
-            return refuse(
-                what,
-                "users cannot prove who they are yet; use 127.0.0.1 and an SSH tunnel",
-            );
+            return refuse(what, "users cannot prove who they are yet; use 127.0.0.1 and an SSH tunnel");
         }
         if self.disk.pool.is_empty()
-            || self
-                .disk
-                .pool
-                .contains(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+            || self.disk.pool.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-')
         {
             return refuse(
                 format!("disk.pool = {:?} is not a name", self.disk.pool),
@@ -185,10 +172,7 @@ impl Config {
             );
         }
         if self.tape.volumes > self.tape.slots {
-            let what = format!(
-                "tape.volumes = {} do not fit {} slots",
-                self.tape.volumes, self.tape.slots
-            );
+            let what = format!("tape.volumes = {} do not fit {} slots", self.tape.volumes, self.tape.slots);
             return refuse(what, "raise tape.slots");
         }
         if self.tape.volume_size.0 < 1 << 20 {

@@ -92,10 +92,7 @@ impl Key {
     #[must_use]
     pub fn is(&self, token: &str) -> bool {
         let own = self.token();
-        let differ = own
-            .bytes()
-            .zip(token.bytes())
-            .fold(0, |differ, (a, b)| differ | (a ^ b));
+        let differ = own.bytes().zip(token.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
         own.len() == token.len() && differ == 0
     }
 
@@ -134,17 +131,10 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
         fs::create_dir_all(&path).map_err(|cause| failed("make", &path, &cause))?;
     }
     disk::Partition::create(&layout.partition(), &id, PARTITION)?;
-    let volumes: Result<Vec<Vid>> = (1..=config.tape.volumes)
-        .map(|n| format!("BP{n:04}").parse())
-        .collect();
+    let volumes: Result<Vec<Vid>> = (1..=config.tape.volumes).map(|n| format!("BP{n:04}").parse()).collect();
     tape::VirtualLibrary::create(layout.library(), config.tape.drives, config.tape.slots, &volumes?)?;
-    let facility = FacilityRow {
-        id,
-        name: config.name.clone(),
-        owner: owner.to_owned(),
-        created: now,
-        incarnation: 0,
-    };
+    let facility =
+        FacilityRow { id, name: config.name.clone(), owner: owner.to_owned(), created: now, incarnation: 0 };
     Core::create(&layout.catalogue(), &facility)?;
     // Last: a directory without it is not a facility, so an interrupted creation is never taken for one.
     write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o644)?;
@@ -154,30 +144,21 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
 /// Refuses a directory that holds anything.
 fn claim_empty(directory: &Path) -> Result<()> {
     if directory.join(config::FILE).exists() {
-        return Err(
-            Failure::exists(format!("{} holds a facility already", directory.display()))
-                .hint(format!("`bp up {}` runs it", directory.display())),
-        );
+        return Err(Failure::exists(format!("{} holds a facility already", directory.display()))
+            .hint(format!("`bp up {}` runs it", directory.display())));
     }
     fs::create_dir_all(directory).map_err(|cause| failed("make", directory, &cause))?;
     let mut entries = fs::read_dir(directory).map_err(|cause| failed("read", directory, &cause))?;
     if entries.next().is_some() {
-        return Err(Failure::new(
-            ErrorKind::NotEmpty,
-            format!("{} is not empty", directory.display()),
-        )
-        .hint("a facility is made in a missing or empty directory only"));
+        return Err(Failure::new(ErrorKind::NotEmpty, format!("{} is not empty", directory.display()))
+            .hint("a facility is made in a missing or empty directory only"));
     }
     Ok(())
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let write = || {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(path)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
         file.write_all(bytes)?;
         file.sync_all()
     };
@@ -185,9 +166,7 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
 }
 
 fn sync_directory(path: &Path) -> Result<()> {
-    File::open(path)
-        .and_then(|file| file.sync_all())
-        .map_err(|cause| failed("sync", path, &cause))
+    File::open(path).and_then(|file| file.sync_all()).map_err(|cause| failed("sync", path, &cause))
 }
 
 /// A facility that this process runs; no other process can while this lives.
@@ -209,27 +188,16 @@ impl Possession {
         let path = layout.lock_file();
         let lock = File::open(&path).map_err(|cause| failed("open", &path, &cause))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            Failure::busy(format!(
-                "the facility in {} is running already",
-                layout.root().display()
-            ))
-            .hint("`bp status` shows it, `bp down` stops it")
+            Failure::busy(format!("the facility in {} is running already", layout.root().display()))
+                .hint("`bp status` shows it, `bp down` stops it")
         })?;
-        Ok(Self {
-            key: Key::read(&layout)?,
-            layout,
-            config,
-            _lock: lock,
-        })
+        Ok(Self { key: Key::read(&layout)?, layout, config, _lock: lock })
     }
 
     /// Opens the head's catalogue.
     pub fn open_head(&self, root: &str, now: Timestamp) -> Result<Core> {
-        let config = HeadConfig {
-            key: self.key.caps(),
-            root: root.to_owned(),
-            pool: self.config.disk.pool.clone(),
-        };
+        let config =
+            HeadConfig { key: self.key.caps(), root: root.to_owned(), pool: self.config.disk.pool.clone() };
         Core::open(&self.layout.catalogue(), config, now)
     }
 
@@ -246,10 +214,8 @@ impl Possession {
     pub fn open_library(&self) -> Result<tape::VirtualLibrary> {
         let tape = &self.config.tape;
         let load_time = std::time::Duration::from_millis(tape.load_time.0.0.unsigned_abs());
-        let options = tape::DriveOptions {
-            load_time,
-            ..tape::DriveOptions::with_capacity(tape.volume_size.0)
-        };
+        let options =
+            tape::DriveOptions { load_time, ..tape::DriveOptions::with_capacity(tape.volume_size.0) };
         Ok(tape::VirtualLibrary::open(self.layout.library())?.with_options(options))
     }
 

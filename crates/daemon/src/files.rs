@@ -47,14 +47,7 @@ impl Files {
     ) -> Self {
         let named = |partition: Arc<Partition>| (partition.identity().partition.clone(), partition);
         let partitions = partitions.into_iter().map(named).collect();
-        Self {
-            head,
-            partitions,
-            key,
-            clock,
-            recall_wait,
-            tasks,
-        }
+        Self { head, partitions, key, clock, recall_wait, tasks }
     }
 
     /// The head.
@@ -126,9 +119,7 @@ impl Files {
         let grant = self.head.call(who, open).await?;
         let reservation = Reservation::new(&self.head, &self.tasks, grant.object);
         let partition = self.partition(&grant.partition)?;
-        let WriteGrant {
-            object, base, file, ..
-        } = grant;
+        let WriteGrant { object, base, file, .. } = grant;
         let base = base.map(|base| base.object);
         let writer = blocking(move || {
             let writer = match base {
@@ -163,9 +154,7 @@ impl Files {
             Access::Read => {
                 let reader = blocking(move || partition.open_object(object)).await?;
                 if reader.info().file != cap.file || reader.size() != cap.size {
-                    return Err(Failure::corrupt(format!(
-                        "object {object} is not what the capability says"
-                    )));
+                    return Err(Failure::corrupt(format!("object {object} is not what the capability says")));
                 }
                 Ok(CapFile::Read(reader, door))
             }
@@ -239,14 +228,8 @@ impl Drop for Meter {
             return;
         }
         let head = self.head.clone();
-        let report = ReportTraffic {
-            owner: std::mem::take(&mut self.owner),
-            in_bytes: 0,
-            out_bytes,
-        };
-        self.tasks.spawn("bill", async move {
-            head.call(&Principal::room("door"), report).await
-        });
+        let report = ReportTraffic { owner: std::mem::take(&mut self.owner), in_bytes: 0, out_bytes };
+        self.tasks.spawn("bill", async move { head.call(&Principal::room("door"), report).await });
     }
 }
 
@@ -278,12 +261,7 @@ struct Reservation {
 
 impl Reservation {
     fn new(head: &Head, tasks: &Shutdown, object: ObjectId) -> Self {
-        Self {
-            head: head.clone(),
-            tasks: tasks.clone(),
-            object,
-            is_kept: AtomicBool::new(false),
-        }
+        Self { head: head.clone(), tasks: tasks.clone(), object, is_kept: AtomicBool::new(false) }
     }
 
     /// The head has taken it.
@@ -376,11 +354,7 @@ impl WriteFile {
         let info = blocking(move || writer.commit(file, &path, expected, now)).await?;
         check(&info)?;
         if let Some(reservation) = &self.reservation {
-            let call = CommitWrite {
-                object: info.object,
-                size: info.size,
-                checksums: info.checksums,
-            };
+            let call = CommitWrite { object: info.object, size: info.size, checksums: info.checksums };
             reservation.head.call(&Principal::room("door"), call).await?;
             reservation.keep();
         }

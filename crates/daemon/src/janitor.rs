@@ -53,34 +53,16 @@ async fn pause(token: &Token) {
 async fn round(head: &Head, partition: &Arc<Partition>) -> Result<bool> {
     let room = Principal::room("disk");
     let name = partition.identity().partition.clone();
-    let removals = head
-        .call_waiting(
-            &room,
-            NextRemovals {
-                partition: name.clone(),
-            },
-            REPORT_EVERY,
-        )
-        .await?;
+    let removals = head.call_waiting(&room, NextRemovals { partition: name.clone() }, REPORT_EVERY).await?;
     let wanted = removals.objects.len();
     let removed = remove(partition, removals.objects).await?;
     let is_complete = removed.len() == wanted;
     if !removed.is_empty() {
-        head.call(
-            &room,
-            ObjectsRemoved {
-                partition: name.clone(),
-                objects: removed,
-            },
-        )
-        .await?;
+        head.call(&room, ObjectsRemoved { partition: name.clone(), objects: removed }).await?;
     }
     let space = partition.space()?;
-    let report = ReportSpace {
-        partition: name,
-        total_bytes: space.total_bytes,
-        free_bytes: space.free_bytes,
-    };
+    let report =
+        ReportSpace { partition: name, total_bytes: space.total_bytes, free_bytes: space.free_bytes };
     head.call(&room, report).await?;
     Ok(is_complete)
 }

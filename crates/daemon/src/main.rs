@@ -121,10 +121,7 @@ fn now() -> Timestamp {
 
 fn user() -> String {
     // The name that XRootD clients log in with comes from the same place.
-    std::env::var("USER")
-        .ok()
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(run::user_of_process)
+    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(run::user_of_process)
 }
 
 fn make(create: &Create) -> anyhow::Result<()> {
@@ -147,27 +144,17 @@ fn make(create: &Create) -> anyhow::Result<()> {
 fn start(run: &Run) -> anyhow::Result<()> {
     let filter = std::env::var("BP_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&filter).context("BP_LOG is not a log filter")?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     if run.create && !run.directory.join(daemon::config::FILE).exists() {
         facility::create(&run.directory, &Config::default(), &user(), now())?;
     }
-    let doors = run::Doors {
-        bind: run.bind,
-        root_port: run.root_port,
-        http_port: run.http_port,
-    };
+    let doors = run::Doors { bind: run.bind, root_port: run.root_port, http_port: run.http_port };
     run::run(&run.directory, &doors)?;
     Ok(())
 }
 
 fn show_config() -> anyhow::Result<()> {
     use std::io::Write;
-    std::io::stdout()
-        .lock()
-        .write_all(Config::default().text().as_bytes())?;
+    std::io::stdout().lock().write_all(Config::default().text().as_bytes())?;
     Ok(())
 }

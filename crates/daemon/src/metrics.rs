@@ -118,10 +118,7 @@ const KINDS: [(ErrorKind, &str); 15] = [
 /// Everything, as text.
 #[must_use]
 pub fn render(status: &Status, bill: &Bill, doors: &DoorCounters) -> String {
-    let mut out = Exposition {
-        text: String::with_capacity(16 << 10),
-        name: String::new(),
-    };
+    let mut out = Exposition { text: String::with_capacity(16 << 10), name: String::new() };
     facility(&mut out, status);
     disk(&mut out, status);
     tape(&mut out, status);
@@ -133,50 +130,13 @@ pub fn render(status: &Status, bill: &Bill, doors: &DoorCounters) -> String {
 
 fn facility(out: &mut Exposition, status: &Status) {
     out.family("info", Gauge, "Version and name of the facility; always 1.");
-    out.sample(
-        &[
-            ("version", &status.version),
-            ("name", &status.name),
-            ("facility", &status.facility),
-        ],
-        1,
-    );
-    out.one(
-        "incarnation_count",
-        Gauge,
-        "Starts of the head since creation.",
-        status.incarnation,
-    );
-    out.one(
-        "start_time_seconds",
-        Gauge,
-        "When the head started, since 1970.",
-        seconds(status.started),
-    );
-    out.one(
-        "files_count",
-        Gauge,
-        "Files of the namespace.",
-        status.files.files,
-    );
-    out.one(
-        "directories_count",
-        Gauge,
-        "Directories of the namespace.",
-        status.files.directories,
-    );
-    out.one(
-        "files_online_count",
-        Gauge,
-        "Files with a disk replica.",
-        status.files.online,
-    );
-    out.one(
-        "files_nearline_count",
-        Gauge,
-        "Files with only a tape copy.",
-        status.files.nearline,
-    );
+    out.sample(&[("version", &status.version), ("name", &status.name), ("facility", &status.facility)], 1);
+    out.one("incarnation_count", Gauge, "Starts of the head since creation.", status.incarnation);
+    out.one("start_time_seconds", Gauge, "When the head started, since 1970.", seconds(status.started));
+    out.one("files_count", Gauge, "Files of the namespace.", status.files.files);
+    out.one("directories_count", Gauge, "Directories of the namespace.", status.files.directories);
+    out.one("files_online_count", Gauge, "Files with a disk replica.", status.files.online);
+    out.one("files_nearline_count", Gauge, "Files with only a tape copy.", status.files.nearline);
     out.one("files_bytes", Gauge, "Bytes of all files.", status.files.bytes);
 }
 
@@ -187,39 +147,18 @@ fn seconds(time: Timestamp) -> f64 {
 fn disk(out: &mut Exposition, status: &Status) {
     type Figure = fn(&wire::control::PartitionInfo) -> u64;
     let figures: [(&str, &str, Figure); 6] = [
-        ("partition_size_bytes", "Bytes of the partition.", |one| {
-            one.total_bytes
-        }),
-        (
-            "partition_free_bytes",
-            "Bytes that can still be written.",
-            |one| one.free_bytes,
-        ),
-        ("partition_replicas_count", "Replicas on the partition.", |one| {
-            one.replicas
-        }),
-        ("partition_replicas_bytes", "Bytes of the replicas.", |one| {
-            one.replica_bytes
-        }),
-        (
-            "partition_pinned_count",
-            "Replicas that may not be dropped.",
-            |one| one.pinned,
-        ),
-        (
-            "partition_available_bool",
-            "Whether the disk server is here.",
-            |one| u64::from(one.is_available),
-        ),
+        ("partition_size_bytes", "Bytes of the partition.", |one| one.total_bytes),
+        ("partition_free_bytes", "Bytes that can still be written.", |one| one.free_bytes),
+        ("partition_replicas_count", "Replicas on the partition.", |one| one.replicas),
+        ("partition_replicas_bytes", "Bytes of the replicas.", |one| one.replica_bytes),
+        ("partition_pinned_count", "Replicas that may not be dropped.", |one| one.pinned),
+        ("partition_available_bool", "Whether the disk server is here.", |one| u64::from(one.is_available)),
     ];
     for (name, help, figure) in figures {
         out.family(name, Gauge, help);
         for pool in &status.pools {
             for partition in &pool.partitions {
-                out.sample(
-                    &[("pool", &pool.name), ("partition", &partition.name)],
-                    figure(partition),
-                );
+                out.sample(&[("pool", &pool.name), ("partition", &partition.name)], figure(partition));
             }
         }
     }
@@ -241,11 +180,7 @@ fn tape(out: &mut Exposition, status: &Status) {
     out.family("drive_phase_bool", Gauge, "1 for the phase that the drive is in.");
     for drive in &status.drives {
         for (phase, word) in PHASES {
-            let labels = [
-                ("library", &*drive.library),
-                ("drive", &*drive.name),
-                ("phase", word),
-            ];
+            let labels = [("library", &*drive.library), ("drive", &*drive.name), ("phase", word)];
             out.sample(&labels, u64::from(drive.phase == phase));
         }
     }
@@ -255,17 +190,8 @@ fn tape(out: &mut Exposition, status: &Status) {
         out.sample(&labels, u64::from(drive.trouble.is_some()));
     }
     out.family("volumes_count", Gauge, "Volumes by state, of the first 1000.");
-    for state in [
-        VolumeState::Blank,
-        VolumeState::Appendable,
-        VolumeState::Full,
-        VolumeState::Suspect,
-    ] {
-        let number = status
-            .volumes
-            .iter()
-            .filter(|volume| volume.state == state)
-            .count();
+    for state in [VolumeState::Blank, VolumeState::Appendable, VolumeState::Full, VolumeState::Suspect] {
+        let number = status.volumes.iter().filter(|volume| volume.state == state).count();
         out.sample(&[("state", state.as_str())], number as u64);
     }
     let sum = |figure: fn(&wire::control::VolumeInfo) -> u64| {
@@ -277,12 +203,7 @@ fn tape(out: &mut Exposition, status: &Status) {
         "Bytes of copies that count, of the first 1000 volumes.",
         sum(|one| one.live_bytes),
     );
-    out.one(
-        "volumes_used_bytes",
-        Gauge,
-        "Bytes used, of the first 1000 volumes.",
-        sum(|one| one.used_bytes),
-    );
+    out.one("volumes_used_bytes", Gauge, "Bytes used, of the first 1000 volumes.", sum(|one| one.used_bytes));
     out.one(
         "volumes_capacity_bytes",
         Gauge,
@@ -293,17 +214,8 @@ fn tape(out: &mut Exposition, status: &Status) {
 }
 
 fn requests(out: &mut Exposition, status: &Status) {
-    out.one(
-        "tape_requests_count",
-        Gauge,
-        "Tape requests that are not done.",
-        status.requests_len,
-    );
-    out.family(
-        "tape_requests_oldest_count",
-        Gauge,
-        "Tape requests by kind and state, of the oldest 1000.",
-    );
+    out.one("tape_requests_count", Gauge, "Tape requests that are not done.", status.requests_len);
+    out.family("tape_requests_oldest_count", Gauge, "Tape requests by kind and state, of the oldest 1000.");
     let states = [
         (RequestState::Queued, "queued"),
         (RequestState::Active, "active"),
@@ -311,11 +223,7 @@ fn requests(out: &mut Exposition, status: &Status) {
     ];
     for kind in [RequestKind::Archive, RequestKind::Recall] {
         for (state, word) in states {
-            let number = status
-                .requests
-                .iter()
-                .filter(|one| one.kind == kind && one.state == state)
-                .count();
+            let number = status.requests.iter().filter(|one| one.kind == kind && one.state == state).count();
             out.sample(&[("kind", kind.as_str()), ("state", word)], number as u64);
         }
     }
@@ -325,10 +233,8 @@ fn requests(out: &mut Exposition, status: &Status) {
         "How long the oldest request that has not failed has waited.",
     );
     for kind in [RequestKind::Archive, RequestKind::Recall] {
-        let waiting = status
-            .requests
-            .iter()
-            .filter(|one| one.kind == kind && one.state != RequestState::Failed);
+        let waiting =
+            status.requests.iter().filter(|one| one.kind == kind && one.state != RequestState::Failed);
         let oldest = waiting.map(|one| one.created).min();
         let age = oldest.map_or(0.0, |created| (status.now - created).as_seconds_f64().max(0.0));
         out.sample(&[("kind", kind.as_str())], age);
@@ -336,31 +242,16 @@ fn requests(out: &mut Exposition, status: &Status) {
 }
 
 fn batch(out: &mut Exposition, status: &Status) {
-    out.family(
-        "jobs_count",
-        Gauge,
-        "Jobs that are not over, by state, of the newest 200.",
-    );
-    for state in [
-        JobState::Held,
-        JobState::Queued,
-        JobState::Running,
-        JobState::Archiving,
-    ] {
+    out.family("jobs_count", Gauge, "Jobs that are not over, by state, of the newest 200.");
+    for state in [JobState::Held, JobState::Queued, JobState::Running, JobState::Archiving] {
         let number = status.jobs.iter().filter(|job| job.state == state).count();
         out.sample(&[("state", state.as_str())], number as u64);
     }
     type Figure = fn(&wire::control::WorkerInfo) -> u64;
     let figures: [(&str, &str, Figure); 3] = [
-        ("worker_slots_count", "CPU slots of the worker.", |one| {
-            u64::from(one.cpus)
-        }),
-        ("worker_slots_taken_count", "CPU slots that jobs hold.", |one| {
-            u64::from(one.cpus_used)
-        }),
-        ("worker_memory_bytes", "Memory of the worker.", |one| {
-            one.memory_bytes
-        }),
+        ("worker_slots_count", "CPU slots of the worker.", |one| u64::from(one.cpus)),
+        ("worker_slots_taken_count", "CPU slots that jobs hold.", |one| u64::from(one.cpus_used)),
+        ("worker_memory_bytes", "Memory of the worker.", |one| one.memory_bytes),
     ];
     for (name, help, figure) in figures {
         out.family(name, Gauge, help);
@@ -376,34 +267,16 @@ fn used(out: &mut Exposition, bill: &Bill) {
     let mut total =
         |name, help, figure: fn(&wire::control::BillLine) -> f64| out.one(name, Counter, help, sum(figure));
     total("jobs_run_total", "Jobs that ran.", |line| line.jobs as f64);
-    total("jobs_cpu_seconds_total", "CPU time of jobs.", |line| {
-        line.cpu.as_seconds_f64()
+    total("jobs_cpu_seconds_total", "CPU time of jobs.", |line| line.cpu.as_seconds_f64());
+    total("jobs_slot_seconds_total", "Wall time of jobs times their slots.", |line| {
+        line.slot_wall.as_seconds_f64()
     });
-    total(
-        "jobs_slot_seconds_total",
-        "Wall time of jobs times their slots.",
-        |line| line.slot_wall.as_seconds_f64(),
-    );
     total("tape_loads_total", "Volumes loaded.", |line| line.tape_loads);
-    total("tape_written_bytes_total", "Bytes written to tape.", |line| {
-        line.tape_written_bytes as f64
-    });
-    total("tape_read_bytes_total", "Bytes read from tape.", |line| {
-        line.tape_read_bytes as f64
-    });
-    total(
-        "users_in_bytes_total",
-        "Bytes that users wrote into the facility.",
-        |line| line.in_bytes as f64,
-    );
-    total(
-        "users_out_bytes_total",
-        "Bytes that users read from the facility.",
-        |line| line.out_bytes as f64,
-    );
-    total("disk_gigabyte_hours_total", "Disk space times time.", |line| {
-        line.disk_gb_hours
-    });
+    total("tape_written_bytes_total", "Bytes written to tape.", |line| line.tape_written_bytes as f64);
+    total("tape_read_bytes_total", "Bytes read from tape.", |line| line.tape_read_bytes as f64);
+    total("users_in_bytes_total", "Bytes that users wrote into the facility.", |line| line.in_bytes as f64);
+    total("users_out_bytes_total", "Bytes that users read from the facility.", |line| line.out_bytes as f64);
+    total("disk_gigabyte_hours_total", "Disk space times time.", |line| line.disk_gb_hours);
 }
 
 fn door_metrics(out: &mut Exposition, doors: &DoorCounters) {
@@ -414,25 +287,13 @@ fn door_metrics(out: &mut Exposition, doors: &DoorCounters) {
     }
     type Figure = fn(&DoorCounter) -> &AtomicU64;
     let figures: [(&str, &str, Figure); 5] = [
-        ("door_connections_total", "Connections accepted.", |door| {
-            &door.connections
+        ("door_connections_total", "Connections accepted.", |door| &door.connections),
+        ("door_connections_refused_total", "Connections refused because the door was full.", |door| {
+            &door.connections_refused
         }),
-        (
-            "door_connections_refused_total",
-            "Connections refused because the door was full.",
-            |door| &door.connections_refused,
-        ),
-        (
-            "door_requests_total",
-            "Requests answered, failed ones too.",
-            |door| &door.requests,
-        ),
-        ("door_in_bytes_total", "Bytes of files that came in.", |door| {
-            &door.in_bytes
-        }),
-        ("door_out_bytes_total", "Bytes of files that went out.", |door| {
-            &door.out_bytes
-        }),
+        ("door_requests_total", "Requests answered, failed ones too.", |door| &door.requests),
+        ("door_in_bytes_total", "Bytes of files that came in.", |door| &door.in_bytes),
+        ("door_out_bytes_total", "Bytes of files that went out.", |door| &door.out_bytes),
     ];
     for (name, help, figure) in figures {
         out.family(name, Counter, help);
@@ -469,9 +330,7 @@ impl Exposition {
             Gauge => "gauge",
             Counter => "counter",
         };
-        self.write(format_args!(
-            "# HELP backplane_{name} {help}\n# TYPE backplane_{name} {kind}\n"
-        ));
+        self.write(format_args!("# HELP backplane_{name} {help}\n# TYPE backplane_{name} {kind}\n"));
         name.clone_into(&mut self.name);
     }
 
@@ -481,9 +340,7 @@ impl Exposition {
     }
 
     fn write(&mut self, text: fmt::Arguments<'_>) {
-        self.text
-            .write_fmt(text)
-            .expect("writing to a string cannot fail");
+        self.text.write_fmt(text).expect("writing to a string cannot fail");
     }
 
     fn sample(&mut self, labels: &[(&str, &str)], value: impl fmt::Display) {
@@ -502,10 +359,7 @@ impl Exposition {
 
 /// A label's value: backslash, quote and line feed are escaped.
 fn escape(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -107,10 +107,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     let doors = &possession.config.doors;
     let root = listen(doors.bind, doors.root_port, "root_port").await?;
     let http = listen(doors.bind, doors.http_port, "http_port").await?;
-    let (root_url, http_url) = (
-        format!("root://{}", root.address()?),
-        format!("http://{}", http.address()?),
-    );
+    let (root_url, http_url) = (format!("root://{}", root.address()?), format!("http://{}", http.address()?));
 
     let clock: Clock = Arc::new(|| Timestamp::from_system(std::time::SystemTime::now()));
     let core = possession.open_head(&root_url, clock())?;
@@ -121,10 +118,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     janitor::register(&head, &possession.config.disk.pool, &partition).await?;
 
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
-    chores.spawn(
-        "janitor",
-        janitor::keep(head.clone(), Arc::clone(&partition), chores.token()),
-    );
+    chores.spawn("janitor", janitor::keep(head.clone(), Arc::clone(&partition), chores.token()));
     let counters = Arc::new(DoorCounters::default());
     let files = Arc::new(Files::new(
         head.clone(),
@@ -134,12 +128,7 @@ async fn start(possession: &Possession) -> Result<Running> {
         doors.recall_wait.0,
         chores.child(),
     ));
-    let root_door = RootDoor::new(
-        Arc::clone(&files),
-        &facility.name,
-        &facility.owner,
-        Arc::clone(&counters),
-    );
+    let root_door = RootDoor::new(Arc::clone(&files), &facility.name, &facility.owner, Arc::clone(&counters));
     net::xrd::serve(Arc::new(root_door), root, &shutdown);
     let key: Key = possession.key.clone();
     let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token());
@@ -147,26 +136,11 @@ async fn start(possession: &Possession) -> Result<Running> {
 
     let control = Control::new(&http_url, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
     let rooms = Rooms::start(possession, &library, &control, &facility.owner)?;
-    let endpoints = Endpoints {
-        root: root_url,
-        http: http_url,
-        pid: std::process::id(),
-        facility: facility.id.clone(),
-    };
+    let endpoints =
+        Endpoints { root: root_url, http: http_url, pid: std::process::id(), facility: facility.id.clone() };
     possession.announce(&endpoints)?;
-    info!(
-        root = endpoints.root,
-        http = endpoints.http,
-        incarnation = facility.incarnation,
-        "facility is up"
-    );
-    Ok(Running {
-        doors: shutdown,
-        chores,
-        rooms,
-        head,
-        head_thread,
-    })
+    info!(root = endpoints.root, http = endpoints.http, incarnation = facility.incarnation, "facility is up");
+    Ok(Running { doors: shutdown, chores, rooms, head, head_thread })
 }
 
 async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<Listener> {
@@ -180,13 +154,7 @@ async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<Listener> {
 
 /// Rooms first, so that they can still report; then the doors; then what the doors left to do; the head last.
 async fn stop(possession: &Possession, running: Running) {
-    let Running {
-        doors,
-        chores,
-        rooms,
-        head,
-        head_thread,
-    } = running;
+    let Running { doors, chores, rooms, head, head_thread } = running;
     rooms.tell();
     doors.tell();
     let joined = tokio::task::spawn_blocking(move || rooms.join()).await;
@@ -198,10 +166,7 @@ async fn stop(possession: &Possession, running: Running) {
     }
     possession.withdraw();
     drop(head);
-    if tokio::task::spawn_blocking(move || head_thread.join())
-        .await
-        .is_err()
-    {
+    if tokio::task::spawn_blocking(move || head_thread.join()).await.is_err() {
         error!("the head's thread ended badly");
     }
     info!("facility is down");
@@ -229,28 +194,19 @@ impl Rooms {
         };
         let tape = TapeRoom::start_virtual(library, labels, control.clone())?;
         let stop_worker = Arc::new(AtomicBool::new(false));
-        let (config, control, stop) = (
-            worker_config(possession, owner)?,
-            control.clone(),
-            Arc::clone(&stop_worker),
-        );
-        let worker = std::thread::Builder::new()
-            .name("worker".to_owned())
-            .spawn(move || {
-                while let Err(failure) = run_worker(config.clone(), control.clone(), Arc::clone(&stop)) {
-                    if stop.load(Ordering::Acquire) {
-                        break;
-                    }
-                    error!(%failure, "worker ended; it is started again");
-                    std::thread::sleep(ROOM_PAUSE);
+        let (config, control, stop) =
+            (worker_config(possession, owner)?, control.clone(), Arc::clone(&stop_worker));
+        let worker = std::thread::Builder::new().name("worker".to_owned()).spawn(move || {
+            while let Err(failure) = run_worker(config.clone(), control.clone(), Arc::clone(&stop)) {
+                if stop.load(Ordering::Acquire) {
+                    break;
                 }
-            });
+                error!(%failure, "worker ended; it is started again");
+                std::thread::sleep(ROOM_PAUSE);
+            }
+        });
         let worker = worker.map_err(|cause| Failure::io("start the worker", &cause))?;
-        Ok(Self {
-            tape,
-            stop_worker,
-            worker,
-        })
+        Ok(Self { tape, stop_worker, worker })
     }
 
     fn tell(&self) {
@@ -274,11 +230,7 @@ fn worker_config(possession: &Possession, owner: &str) -> Result<WorkerConfig> {
         directory: possession.layout.batch(),
         name: "worker1".to_owned(),
         cpus: if wish.cpus > 0 { wish.cpus } else { cpus },
-        memory_bytes: if wish.memory.0 > 0 {
-            wish.memory.0
-        } else {
-            memory_of_host()
-        },
+        memory_bytes: if wish.memory.0 > 0 { wish.memory.0 } else { memory_of_host() },
         shepherd: std::env::current_exe().map_err(|cause| Failure::io("find this program", &cause))?,
         user: owner.to_owned(),
         facility: possession.layout.root().display().to_string(),
@@ -290,8 +242,7 @@ fn worker_config(possession: &Possession, owner: &str) -> Result<WorkerConfig> {
 fn memory_of_host() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total
-        .and_then(|rest| rest.trim().strip_suffix(" kB"))
-        .and_then(|kib| kib.trim().parse::<u64>().ok());
+    let kib =
+        total.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|kib| kib.trim().parse::<u64>().ok());
     kib.unwrap_or(0) << 10
 }

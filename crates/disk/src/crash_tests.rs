@@ -24,11 +24,7 @@ fn new_content() -> Vec<u8> {
 }
 
 fn content_of(object: ObjectId) -> Vec<u8> {
-    if object == OLD {
-        old_content()
-    } else {
-        new_content()
-    }
+    if object == OLD { old_content() } else { new_content() }
 }
 
 /// What the caller was promised so far.
@@ -47,12 +43,7 @@ fn live(partition: &Partition, promise: &RefCell<Promise>) -> Result<()> {
     let writer = partition.create_object(OLD)?;
     writer.preallocate(4000)?;
     writer.write_at(&old_content(), 0)?;
-    writer.commit(
-        FileId(1),
-        &path,
-        Some((4000, Checksums::of(&old_content()))),
-        Timestamp(1),
-    )?;
+    writer.commit(FileId(1), &path, Some((4000, Checksums::of(&old_content()))), Timestamp(1))?;
     *promise.borrow_mut() = Promise::OldStored;
     let writer = partition.create_object_from(NEW, OLD)?;
     writer.write_at(b"NEW!", 4)?;
@@ -82,10 +73,7 @@ fn copy_tree(from: &Path, to: &Path) {
 /// The last words of a file are lost when the power goes before it is synced.
 fn tear_incoming(partition: &Path) {
     for entry in fs::read_dir(partition.join("incoming")).unwrap() {
-        let file = fs::OpenOptions::new()
-            .write(true)
-            .open(entry.unwrap().path())
-            .unwrap();
+        let file = fs::OpenOptions::new().write(true).open(entry.unwrap().path()).unwrap();
         file.set_len(file.metadata().unwrap().len() / 2).unwrap();
     }
 }
@@ -115,10 +103,7 @@ fn check(directory: &Path, promise: Promise, when: &str) {
     }
     for object in [OLD, NEW] {
         if !complete.contains(&object) {
-            assert_eq!(
-                partition.open_object(object).unwrap_err().kind,
-                base::ErrorKind::NotFound
-            );
+            assert_eq!(partition.open_object(object).unwrap_err().kind, base::ErrorKind::NotFound);
         }
         partition.remove(object).unwrap();
     }
@@ -184,11 +169,7 @@ fn every_refused_step_is_reported_and_leaves_the_partition_sound() {
             drop(partition);
             let promise = *promise.borrow();
             if let Err(failure) = &result {
-                assert_eq!(
-                    failure.kind,
-                    base::ErrorKind::NoSpace,
-                    "step {refused}: {failure}"
-                );
+                assert_eq!(failure.kind, base::ErrorKind::NoSpace, "step {refused}: {failure}");
                 failures += 1;
             }
             check(root.path(), promise, &format!("step {refused} refused"));
@@ -207,11 +188,7 @@ fn a_partition_that_was_being_made_can_be_made_again() {
         let mut count = 0;
         let hook = move |_: &str| {
             count += 1;
-            if count - 1 == refused {
-                Err(io::Error::from_raw_os_error(5))
-            } else {
-                Ok(())
-            }
+            if count - 1 == refused { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
         };
         let made = with_steps(hook, || Partition::create(&directory, FACILITY, "p1"));
         if made.is_ok() {

@@ -65,11 +65,9 @@ struct Scanned {
 /// Lists a partition directory by directory, so that memory is bounded by the largest of the 257.
 pub(crate) fn entries(shared: Arc<Shared>) -> impl Iterator<Item = Result<Entry>> {
     let homes = (0..=0xffu64).map(|low| Place::Home(ObjectId(low)));
-    homes.chain([Place::Incoming]).flat_map(move |place| {
-        place
-            .entries(&shared)
-            .unwrap_or_else(|failure| vec![Err(failure)])
-    })
+    homes
+        .chain([Place::Incoming])
+        .flat_map(move |place| place.entries(&shared).unwrap_or_else(|failure| vec![Err(failure)]))
 }
 
 #[derive(Clone, Copy)]
@@ -93,11 +91,7 @@ impl Place {
                 Self::Incoming => EntryState::Unfinished,
                 Self::Home(home) => state(shared, object, found, shared.home(home))?,
             };
-            let name = if found.data.is_some() {
-                object.to_string()
-            } else {
-                format!("{object}.json")
-            };
+            let name = if found.data.is_some() { object.to_string() } else { format!("{object}.json") };
             Some(Entry {
                 object: Some(object),
                 path: directory.join(name),
@@ -121,11 +115,7 @@ fn state(shared: &Shared, object: ObjectId, found: Found, home: PathBuf) -> Opti
         return Some(damaged(shared, object, "lies in the wrong directory"));
     }
     let Some(size) = found.data else {
-        return Some(if shared.is_writing(object) {
-            EntryState::Writing
-        } else {
-            EntryState::Described
-        });
+        return Some(if shared.is_writing(object) { EntryState::Writing } else { EntryState::Described });
     };
     if !found.is_described {
         // It may have been described between the listing of its two names.
@@ -138,21 +128,14 @@ fn state(shared: &Shared, object: ObjectId, found: Found, home: PathBuf) -> Opti
     }
     Some(match read_description(shared, object) {
         Ok(info) if info.size == size => EntryState::Complete(info),
-        Ok(info) => damaged(
-            shared,
-            object,
-            &format!("has {size} bytes, its description says {}", info.size),
-        ),
+        Ok(info) => damaged(shared, object, &format!("has {size} bytes, its description says {}", info.size)),
         Err(failure) if failure.kind == ErrorKind::NotFound => return None,
         Err(failure) => EntryState::Damaged(failure),
     })
 }
 
 fn damaged(shared: &Shared, object: ObjectId, why: &str) -> EntryState {
-    EntryState::Damaged(Failure::corrupt(format!(
-        "object {object} on {} {why}",
-        shared.name()
-    )))
+    EntryState::Damaged(Failure::corrupt(format!("object {object} on {} {why}", shared.name())))
 }
 
 /// Reads one directory; a missing one is empty, because they are made on demand.

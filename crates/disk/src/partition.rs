@@ -192,10 +192,7 @@ impl Partition {
     pub fn remove(&self, object: ObjectId) -> Result<()> {
         let _claim = self.shared.begin_writing(object)?;
         self.shared.delete(object).map_err(|cause| {
-            Failure::io(
-                format!("remove object {object} from {}", self.shared.name()),
-                &cause,
-            )
+            Failure::io(format!("remove object {object} from {}", self.shared.name()), &cause)
         })
     }
 
@@ -220,9 +217,7 @@ impl Shared {
 
     /// The directory of an object: 256 of them keep each small.
     pub(crate) fn home(&self, object: ObjectId) -> PathBuf {
-        self.directory
-            .join(OBJECTS)
-            .join(format!("{:02x}", object.0 & 0xff))
+        self.directory.join(OBJECTS).join(format!("{:02x}", object.0 & 0xff))
     }
 
     pub(crate) fn data(&self, object: ObjectId) -> PathBuf {
@@ -250,15 +245,9 @@ impl Shared {
     /// Keeps everybody else from writing or removing `object` until the claim is dropped.
     pub(crate) fn begin_writing(self: &Arc<Self>, object: ObjectId) -> Result<WriteClaim> {
         if !self.writing().insert(object) {
-            return Err(Failure::busy(format!(
-                "object {object} on {} is being written",
-                self.name()
-            )));
+            return Err(Failure::busy(format!("object {object} on {} is being written", self.name())));
         }
-        Ok(WriteClaim {
-            shared: Arc::clone(self),
-            object,
-        })
+        Ok(WriteClaim { shared: Arc::clone(self), object })
     }
 
     /// Deletes every trace of `object`, data before description.
@@ -309,14 +298,11 @@ impl Drop for WriteClaim {
 
 /// Refuses an end of file that no object may have.
 pub(crate) fn check_end(object: ObjectId, offset: u64, length: u64) -> Result<u64> {
-    offset
-        .checked_add(length)
-        .filter(|end| *end <= OBJECT_BYTES_MAX)
-        .ok_or_else(|| {
-            Failure::invalid(format!(
-                "{length} bytes at {offset} of object {object} reach beyond {OBJECT_BYTES_MAX} bytes"
-            ))
-        })
+    offset.checked_add(length).filter(|end| *end <= OBJECT_BYTES_MAX).ok_or_else(|| {
+        Failure::invalid(format!(
+            "{length} bytes at {offset} of object {object} reach beyond {OBJECT_BYTES_MAX} bytes"
+        ))
+    })
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -345,10 +331,8 @@ fn check_empty(directory: &Path) -> Result<()> {
             _ => false,
         };
         if !is_fresh {
-            return Err(
-                Failure::exists(format!("{} is not empty: it holds {name}", directory.display()))
-                    .hint("name an empty directory, or open the partition that is there"),
-            );
+            return Err(Failure::exists(format!("{} is not empty: it holds {name}", directory.display()))
+                .hint("name an empty directory, or open the partition that is there"));
         }
     }
     Ok(())
@@ -376,18 +360,13 @@ fn new_uuid() -> Result<String> {
 fn read_identity(directory: &Path) -> Result<(Identity, File)> {
     let path = directory.join(IDENTITY);
     let failed = |cause: io::Error| {
-        Failure::io(
-            format!("open partition {}: read {IDENTITY}", directory.display()),
-            &cause,
+        Failure::io(format!("open partition {}: read {IDENTITY}", directory.display()), &cause).hint(
+            "is the file system mounted? a new partition is made by its own command, never by opening it",
         )
-        .hint("is the file system mounted? a new partition is made by its own command, never by opening it")
     };
     let file = File::open(&path).map_err(failed)?;
     let mut text = Vec::new();
-    (&file)
-        .take(IDENTITY_BYTES_MAX)
-        .read_to_end(&mut text)
-        .map_err(failed)?;
+    (&file).take(IDENTITY_BYTES_MAX).read_to_end(&mut text).map_err(failed)?;
     Ok((parse_identity(&text, &path)?, file))
 }
 
@@ -407,15 +386,11 @@ fn parse_identity(text: &[u8], path: &Path) -> Result<Identity> {
 fn take_lock(file: File, directory: &Path) -> Result<Lock> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Lock(file)),
-        Err(Errno::WOULDBLOCK) => Err(Failure::busy(format!(
-            "partition {} is served by another process",
-            directory.display()
-        ))
-        .hint("stop the other daemon first")),
-        Err(cause) => Err(Failure::io(
-            format!("lock partition {}", directory.display()),
-            &cause.into(),
-        )),
+        Err(Errno::WOULDBLOCK) => {
+            Err(Failure::busy(format!("partition {} is served by another process", directory.display()))
+                .hint("stop the other daemon first"))
+        }
+        Err(cause) => Err(Failure::io(format!("lock partition {}", directory.display()), &cause.into())),
     }
 }
 

@@ -31,10 +31,7 @@ impl ObjectReader {
     pub(crate) fn open(shared: &Arc<Shared>, object: ObjectId) -> Result<Self> {
         let info = read_description(shared, object)?;
         let file = File::open(shared.data(object)).map_err(|cause| shared.failed("open", object, &cause))?;
-        let size = file
-            .metadata()
-            .map_err(|cause| shared.failed("open", object, &cause))?
-            .len();
+        let size = file.metadata().map_err(|cause| shared.failed("open", object, &cause))?.len();
         if size != info.size {
             return Err(Failure::corrupt(format!(
                 "object {object} on {} has {size} bytes, its description says {}",
@@ -42,11 +39,7 @@ impl ObjectReader {
                 info.size
             )));
         }
-        Ok(Self {
-            shared: Arc::clone(shared),
-            file,
-            info,
-        })
+        Ok(Self { shared: Arc::clone(shared), file, info })
     }
 
     /// Its size in bytes.
@@ -75,12 +68,7 @@ impl ObjectReader {
         let (size, found) =
             sum_file(&self.file).map_err(|cause| self.shared.failed("verify", object, &cause))?;
         let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
-        compare(
-            object,
-            self.shared.name(),
-            (self.info.size, self.info.checksums),
-            (size, found),
-        )
+        compare(object, self.shared.name(), (self.info.size, self.info.checksums), (size, found))
     }
 
     pub(crate) fn file(&self) -> &File {

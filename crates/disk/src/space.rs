@@ -38,20 +38,13 @@ pub(crate) struct Account {
 
 impl Account {
     pub(crate) fn new(directory: &Path, limits: Limits, used_bytes: u64) -> Self {
-        Self {
-            directory: directory.to_owned(),
-            limits,
-            used_bytes: AtomicU64::new(used_bytes),
-        }
+        Self { directory: directory.to_owned(), limits, used_bytes: AtomicU64::new(used_bytes) }
     }
 
     /// Total and free bytes of the file system, less the reserve.
     fn file_system(&self) -> Result<Space> {
         let stat = rustix::fs::statvfs(&self.directory).map_err(|cause| {
-            Failure::io(
-                format!("read the free space of {}", self.directory.display()),
-                &cause.into(),
-            )
+            Failure::io(format!("read the free space of {}", self.directory.display()), &cause.into())
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         Ok(Space {
@@ -66,10 +59,7 @@ impl Account {
             return Ok(all);
         };
         let left = share.saturating_sub(self.used_bytes.load(Ordering::Relaxed));
-        Ok(Space {
-            total_bytes: all.total_bytes.min(share),
-            free_bytes: all.free_bytes.min(left),
-        })
+        Ok(Space { total_bytes: all.total_bytes.min(share), free_bytes: all.free_bytes.min(left) })
     }
 
     /// Takes room for an object that grows from `claimed` bytes to `end`; all or nothing.
@@ -98,9 +88,7 @@ impl Account {
     pub(crate) fn release(&self, bytes: u64) {
         let given = self
             .used_bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                Some(used.saturating_sub(bytes))
-            });
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| Some(used.saturating_sub(bytes)));
         debug_assert!(given.is_ok(), "the update above never refuses");
     }
 
@@ -123,10 +111,7 @@ mod tests {
     #[test]
     fn a_share_bounds_the_sum_of_claims() {
         let directory = tempfile::tempdir().unwrap();
-        let limits = Limits {
-            share_bytes: Some(100),
-            reserved_bytes: 0,
-        };
+        let limits = Limits { share_bytes: Some(100), reserved_bytes: 0 };
         let account = Account::new(directory.path(), limits, 30);
         assert_eq!(account.space().unwrap().free_bytes, 70);
         account.claim(0, 60).unwrap();
@@ -134,22 +119,13 @@ mod tests {
         account.claim(60, 70).unwrap();
         assert_eq!(account.space().unwrap().free_bytes, 0);
         account.release(70);
-        assert_eq!(
-            account.space().unwrap(),
-            Space {
-                total_bytes: 100,
-                free_bytes: 70
-            }
-        );
+        assert_eq!(account.space().unwrap(), Space { total_bytes: 100, free_bytes: 70 });
     }
 
     #[test]
     fn a_reserve_is_never_given_away() {
         let directory = tempfile::tempdir().unwrap();
-        let limits = Limits {
-            share_bytes: None,
-            reserved_bytes: u64::MAX,
-        };
+        let limits = Limits { share_bytes: None, reserved_bytes: u64::MAX };
         let account = Account::new(directory.path(), limits, 0);
         assert_eq!(account.space().unwrap().free_bytes, 0);
         assert_eq!(account.claim(0, 1).unwrap_err().kind, base::ErrorKind::NoSpace);

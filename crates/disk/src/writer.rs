@@ -97,10 +97,7 @@ impl ObjectWriter {
     pub(crate) fn new(shared: &Arc<Shared>, object: ObjectId) -> Result<Self> {
         let claim = shared.begin_writing(object)?;
         if shared.data(object).exists() {
-            return Err(Failure::exists(format!(
-                "object {object} is on {} already",
-                shared.name()
-            )));
+            return Err(Failure::exists(format!("object {object} is on {} already", shared.name())));
         }
         let file = OpenOptions::new()
             .read(true)
@@ -246,8 +243,7 @@ impl ObjectWriter {
             checksums,
             written: now,
         };
-        self.publish(&info)
-            .map_err(|cause| self.failed("commit", &cause))?;
+        self.publish(&info).map_err(|cause| self.failed("commit", &cause))?;
         *phase = Phase::Committed;
         let mut content = self.content();
         self.shared.account.release(content.claimed.saturating_sub(size));

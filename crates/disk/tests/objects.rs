@@ -20,9 +20,7 @@ fn partition(directory: &Path) -> Partition {
 fn store(partition: &Partition, object: u64, content: &[u8]) {
     let writer = partition.create_object(ObjectId(object)).unwrap();
     writer.write_at(content, 0).unwrap();
-    writer
-        .commit(FileId(object), &path(), None, Timestamp(1))
-        .unwrap();
+    writer.commit(FileId(object), &path(), None, Timestamp(1)).unwrap();
 }
 
 fn read(partition: &Partition, object: u64) -> Vec<u8> {
@@ -39,43 +37,21 @@ fn only_the_right_partition_opens_and_only_once() {
     let empty = Partition::open(root.path(), FACILITY).unwrap_err();
     assert_eq!(empty.kind, ErrorKind::NotFound);
     assert!(empty.hint.unwrap().contains("mounted"));
-    assert_eq!(
-        fs::read_dir(root.path()).unwrap().count(),
-        0,
-        "opening never initialises"
-    );
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0, "opening never initialises");
 
     let first = partition(root.path());
     let uuid = first.identity().uuid.clone();
     assert_eq!(uuid.len(), 32);
-    assert_eq!(
-        Partition::open(root.path(), FACILITY).unwrap_err().kind,
-        ErrorKind::Busy
-    );
+    assert_eq!(Partition::open(root.path(), FACILITY).unwrap_err().kind, ErrorKind::Busy);
     drop(first);
-    assert_eq!(
-        Partition::open(root.path(), "other").unwrap_err().kind,
-        ErrorKind::Permission
-    );
-    assert_eq!(
-        Partition::create(root.path(), FACILITY, "p1").unwrap_err().kind,
-        ErrorKind::Exists
-    );
-    assert_eq!(
-        Partition::open(root.path(), FACILITY).unwrap().identity().uuid,
-        uuid
-    );
+    assert_eq!(Partition::open(root.path(), "other").unwrap_err().kind, ErrorKind::Permission);
+    assert_eq!(Partition::create(root.path(), FACILITY, "p1").unwrap_err().kind, ErrorKind::Exists);
+    assert_eq!(Partition::open(root.path(), FACILITY).unwrap().identity().uuid, uuid);
 
     fs::write(root.path().join("partition.json"), b"{").unwrap();
-    assert_eq!(
-        Partition::open(root.path(), FACILITY).unwrap_err().kind,
-        ErrorKind::Corrupt
-    );
+    assert_eq!(Partition::open(root.path(), FACILITY).unwrap_err().kind, ErrorKind::Corrupt);
     for bad in ["", "a/b", "..\n", &"x".repeat(65)] {
-        assert_eq!(
-            Partition::create(root.path(), FACILITY, bad).unwrap_err().kind,
-            ErrorKind::Invalid
-        );
+        assert_eq!(Partition::create(root.path(), FACILITY, bad).unwrap_err().kind, ErrorKind::Invalid);
     }
 }
 
@@ -89,14 +65,8 @@ fn an_object_is_there_after_commit_and_gone_after_remove() {
     let mut back = [0; 4];
     assert_eq!(writer.read_at(&mut back, 2).unwrap(), 4);
     assert_eq!(&back, b"3456");
-    assert_eq!(
-        partition.open_object(ObjectId(7)).unwrap_err().kind,
-        ErrorKind::NotFound
-    );
-    assert_eq!(
-        partition.create_object(ObjectId(7)).unwrap_err().kind,
-        ErrorKind::Busy
-    );
+    assert_eq!(partition.open_object(ObjectId(7)).unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(partition.create_object(ObjectId(7)).unwrap_err().kind, ErrorKind::Busy);
     assert_eq!(partition.remove(ObjectId(7)).unwrap_err().kind, ErrorKind::Busy);
     let expected = Some((9, Checksums::of(b"123456789")));
     let info = writer.commit(FileId(1), &path(), expected, Timestamp(5)).unwrap();
@@ -105,10 +75,7 @@ fn an_object_is_there_after_commit_and_gone_after_remove() {
     drop(writer);
     assert_eq!(read(&partition, 7), b"123456789");
     assert_eq!(partition.verify(ObjectId(7)).unwrap(), info);
-    assert_eq!(
-        partition.create_object(ObjectId(7)).unwrap_err().kind,
-        ErrorKind::Exists
-    );
+    assert_eq!(partition.create_object(ObjectId(7)).unwrap_err().kind, ErrorKind::Exists);
 
     let reader = partition.open_object(ObjectId(7)).unwrap();
     partition.remove(ObjectId(7)).unwrap();
@@ -125,22 +92,11 @@ fn a_wrong_object_is_refused_and_not_kept() {
     let writer = partition.create_object(ObjectId(7)).unwrap();
     writer.write_at(b"hallo", 0).unwrap();
     let expected = Some((5, Checksums::of(b"hello")));
-    let failure = writer
-        .commit(FileId(1), &path(), expected, Timestamp(5))
-        .unwrap_err();
+    let failure = writer.commit(FileId(1), &path(), expected, Timestamp(5)).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Corrupt);
     let sum = Checksums::of(b"hello").adler32.to_string();
-    assert!(
-        failure.what.contains("object 7") && failure.what.contains(&sum),
-        "{failure}"
-    );
-    assert_eq!(
-        writer
-            .commit(FileId(1), &path(), None, Timestamp(5))
-            .unwrap_err()
-            .kind,
-        ErrorKind::Invalid
-    );
+    assert!(failure.what.contains("object 7") && failure.what.contains(&sum), "{failure}");
+    assert_eq!(writer.commit(FileId(1), &path(), None, Timestamp(5)).unwrap_err().kind, ErrorKind::Invalid);
     drop(writer);
     assert_eq!(partition.list().count(), 0);
     let writer = partition.create_object(ObjectId(7)).unwrap();
@@ -156,15 +112,9 @@ fn offsets_beyond_the_largest_object_are_refused() {
     let partition = partition(root.path());
     let writer = partition.create_object(ObjectId(7)).unwrap();
     for offset in [OBJECT_BYTES_MAX, u64::MAX - 1, u64::MAX] {
-        assert_eq!(
-            writer.write_at(b"ab", offset).unwrap_err().kind,
-            ErrorKind::Invalid
-        );
+        assert_eq!(writer.write_at(b"ab", offset).unwrap_err().kind, ErrorKind::Invalid);
     }
-    assert_eq!(
-        writer.truncate(OBJECT_BYTES_MAX + 1).unwrap_err().kind,
-        ErrorKind::Invalid
-    );
+    assert_eq!(writer.truncate(OBJECT_BYTES_MAX + 1).unwrap_err().kind, ErrorKind::Invalid);
     assert_eq!(writer.preallocate(u64::MAX).unwrap_err().kind, ErrorKind::Invalid);
 }
 
@@ -193,10 +143,7 @@ fn rot_is_found_and_never_blessed_by_an_update() {
     let mut rotten = vec![7; 10_000];
     rotten[5_000] = 8;
     fs::write(&data, &rotten).unwrap();
-    assert_eq!(
-        partition.verify(ObjectId(7)).unwrap_err().kind,
-        ErrorKind::Corrupt
-    );
+    assert_eq!(partition.verify(ObjectId(7)).unwrap_err().kind, ErrorKind::Corrupt);
     let writer = partition.create_object_from(ObjectId(8), ObjectId(7)).unwrap();
     writer.write_at(b"x", 0).unwrap();
     let failure = writer.commit(FileId(1), &path(), None, Timestamp(1)).unwrap_err();
@@ -204,10 +151,7 @@ fn rot_is_found_and_never_blessed_by_an_update() {
     assert!(failure.what.contains("object 7"), "{failure}");
 
     fs::write(&data, &rotten[1..]).unwrap();
-    assert_eq!(
-        partition.open_object(ObjectId(7)).unwrap_err().kind,
-        ErrorKind::Corrupt
-    );
+    assert_eq!(partition.open_object(ObjectId(7)).unwrap_err().kind, ErrorKind::Corrupt);
 }
 
 #[test]
@@ -216,25 +160,14 @@ fn an_untouched_copy_keeps_the_sums_of_its_base() {
     let partition = partition(root.path());
     store(&partition, 7, b"123456789");
     let writer = partition.create_object_from(ObjectId(8), ObjectId(7)).unwrap();
-    writer
-        .commit(
-            FileId(1),
-            &path(),
-            Some((9, Checksums::of(b"123456789"))),
-            Timestamp(1),
-        )
-        .unwrap();
+    writer.commit(FileId(1), &path(), Some((9, Checksums::of(b"123456789"))), Timestamp(1)).unwrap();
     let writer = partition.create_object_from(ObjectId(9), ObjectId(7)).unwrap();
     writer.truncate(0).unwrap();
     writer.write_at(b"123", 0).unwrap();
-    writer
-        .commit(FileId(1), &path(), Some((3, Checksums::of(b"123"))), Timestamp(1))
-        .unwrap();
+    writer.commit(FileId(1), &path(), Some((3, Checksums::of(b"123"))), Timestamp(1)).unwrap();
     assert_eq!(read(&partition, 7), b"123456789");
     assert_eq!(read(&partition, 8), b"123456789");
-    let missing = partition
-        .create_object_from(ObjectId(10), ObjectId(99))
-        .unwrap_err();
+    let missing = partition.create_object_from(ObjectId(10), ObjectId(99)).unwrap_err();
     assert_eq!(missing.kind, ErrorKind::NotFound);
 }
 
@@ -274,10 +207,7 @@ fn the_list_tells_leftovers_damage_and_strangers_apart() {
 fn a_share_is_never_exceeded_and_is_counted_again_at_the_start() {
     let root = tempfile::tempdir().unwrap();
     drop(partition(root.path()));
-    let limits = Limits {
-        share_bytes: Some(1000),
-        reserved_bytes: 0,
-    };
+    let limits = Limits { share_bytes: Some(1000), reserved_bytes: 0 };
     let partition = Partition::open_limited(root.path(), FACILITY, limits).unwrap();
     store(&partition, 1, &[1; 600]);
     let writer = partition.create_object(ObjectId(2)).unwrap();
@@ -285,10 +215,7 @@ fn a_share_is_never_exceeded_and_is_counted_again_at_the_start() {
     assert_eq!(full.kind, ErrorKind::NoSpace);
     assert!(full.hint.is_some());
     writer.write_at(&[2; 400], 0).unwrap();
-    assert_eq!(
-        writer.write_at(&[2; 1], 400).unwrap_err().kind,
-        ErrorKind::NoSpace
-    );
+    assert_eq!(writer.write_at(&[2; 1], 400).unwrap_err().kind, ErrorKind::NoSpace);
     assert_eq!(partition.space().unwrap().free_bytes, 0);
     drop(writer);
     assert_eq!(partition.space().unwrap().free_bytes, 400);
@@ -311,11 +238,7 @@ struct TinyDisk<'a>(&'a Path);
 impl<'a> TinyDisk<'a> {
     fn mount(at: &'a Path) -> Option<Self> {
         let mount = ["-t", "tmpfs", "-o", "size=512k", "tmpfs"];
-        let done = Command::new("mount")
-            .args(mount)
-            .arg(at)
-            .output()
-            .is_ok_and(|out| out.status.success());
+        let done = Command::new("mount").args(mount).arg(at).output().is_ok_and(|out| out.status.success());
         done.then_some(Self(at))
     }
 }
@@ -336,9 +259,7 @@ fn a_full_disk_says_so_and_recovers() {
     let partition = partition(root.path());
     store(&partition, 1, &[1; 100_000]);
     let writer = partition.create_object(ObjectId(2)).unwrap();
-    let full = (0..100u64)
-        .find_map(|piece| writer.write_at(&[2; 10_000], piece * 10_000).err())
-        .unwrap();
+    let full = (0..100u64).find_map(|piece| writer.write_at(&[2; 10_000], piece * 10_000).err()).unwrap();
     assert_eq!(full.kind, ErrorKind::NoSpace);
     assert!(full.hint.is_some(), "{full:?}");
     let other = partition.create_object(ObjectId(3)).unwrap();

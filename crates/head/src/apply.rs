@@ -16,10 +16,7 @@ pub struct Principal {
 impl Principal {
     /// A room of the facility.
     pub fn room(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            is_operator: true,
-        }
+        Self { name: name.to_owned(), is_operator: true }
     }
 
     /// Refuses anybody who does not run the facility.

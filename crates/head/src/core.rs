@@ -88,14 +88,7 @@ impl Core {
         store.next_incarnation()?;
         store.commit()?;
         let facility = store.facility()?;
-        Ok(Self {
-            store,
-            live: Live::default(),
-            config,
-            facility,
-            started: now,
-            touched: Default::default(),
-        })
+        Ok(Self { store, live: Live::default(), config, facility, started: now, touched: Default::default() })
     }
 
     /// The facility's row.
@@ -131,12 +124,7 @@ impl Core {
 
     /// The URL by which a room reads or writes one object.
     pub(crate) fn object_url(&self, cap: CapFor<'_>, now: Timestamp) -> String {
-        let CapFor {
-            access,
-            object,
-            file,
-            path,
-        } = cap;
+        let CapFor { access, object, file, path } = cap;
         let cap = Cap {
             access,
             object,

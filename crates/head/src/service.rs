@@ -34,10 +34,7 @@ struct Ask<C: Apply> {
 
 impl<C: Apply> Pending for Ask<C> {
     fn apply(&mut self, core: &mut Core, now: Timestamp) {
-        let context = Context {
-            who: self.who.clone(),
-            now,
-        };
+        let context = Context { who: self.who.clone(), now };
         self.result = self.call.take().map(|call| core.apply(&context, call));
     }
 
@@ -64,10 +61,7 @@ impl Head {
     pub fn start(core: Core, clock: Clock) -> Result<(Self, JoinHandle<()>)> {
         let (queue, calls) = mpsc::sync_channel(HEAD_QUEUE_LEN_MAX);
         let changes = Arc::new(Topic::ALL.map(|_| watch::Sender::new(0)));
-        let head = Self {
-            queue,
-            changes: Arc::clone(&changes),
-        };
+        let head = Self { queue, changes: Arc::clone(&changes) };
         let thread = std::thread::Builder::new()
             .name("head".into())
             .spawn(move || run(core, &calls, &clock, &changes))
@@ -78,12 +72,7 @@ impl Head {
     /// Makes a call and waits until its effect is durable.
     pub async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<C::Reply> {
         let (reply, answer) = oneshot::channel();
-        let ask = Ask {
-            call: Some(call),
-            who: who.clone(),
-            result: None,
-            reply,
-        };
+        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply };
         self.queue.try_send(Box::new(ask)).map_err(|cause| match cause {
             mpsc::TrySendError::Full(_) => {
                 Failure::busy(format!("the head has {HEAD_QUEUE_LEN_MAX} calls waiting"))

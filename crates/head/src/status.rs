@@ -63,11 +63,7 @@ impl Apply for GetStatus {
 fn jobs(core: &Core) -> Result<Vec<JobRow>> {
     let mut jobs = core.store.active_jobs()?;
     jobs.truncate(JOBS_MAX);
-    let over = core
-        .store
-        .newest_jobs(JOBS_MAX)?
-        .into_iter()
-        .filter(|job| job.state.is_over());
+    let over = core.store.newest_jobs(JOBS_MAX)?.into_iter().filter(|job| job.state.is_over());
     let room = JOBS_MAX - jobs.len();
     jobs.extend(over.take(room));
     jobs.sort_by_key(|job| std::cmp::Reverse(job.id));
@@ -88,36 +84,21 @@ fn pools(core: &Core, context: &Context) -> Result<Vec<PoolInfo>> {
         };
         pools.entry(row.pool).or_default().push(info);
     }
-    Ok(pools
-        .into_iter()
-        .map(|(name, partitions)| PoolInfo { name, partitions })
-        .collect())
+    Ok(pools.into_iter().map(|(name, partitions)| PoolInfo { name, partitions }).collect())
 }
 
 fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow]) -> Result<DriveInfo> {
     let live = core.live.drives.get(&row.name).cloned().unwrap_or_default();
     let session = sessions.iter().find(|session| session.drive == row.name);
-    let requests = session.map_or(Ok(Vec::new()), |session| {
-        core.store.requests_of_session(session.id)
-    })?;
-    let current = live
-        .request
-        .and_then(|id| requests.iter().find(|request| request.id == id));
+    let requests = session.map_or(Ok(Vec::new()), |session| core.store.requests_of_session(session.id))?;
+    let current = live.request.and_then(|id| requests.iter().find(|request| request.id == id));
     let path: Option<FilePath> = current.map(|request| path_of(core, request.file)).transpose()?;
-    let idle = if session.is_some() {
-        TapePhase::Loading
-    } else {
-        TapePhase::Idle
-    };
+    let idle = if session.is_some() { TapePhase::Loading } else { TapePhase::Idle };
     Ok(DriveInfo {
         name: row.name,
         library: row.library,
         vid: session.map(|session| session.vid.clone()).or(live.loaded),
-        phase: if session.is_some() {
-            live.phase.unwrap_or(idle)
-        } else {
-            idle
-        },
+        phase: if session.is_some() { live.phase.unwrap_or(idle) } else { idle },
         path,
         bytes_done: if current.is_some() { live.bytes_done } else { 0 },
         bytes_total: current.map_or(0, |request| request.size),
@@ -127,15 +108,8 @@ fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow]) -> Result<DriveInf
 }
 
 fn volume(core: &Core, row: VolumeRow, sessions: &[SessionRow]) -> VolumeInfo {
-    let busy = sessions
-        .iter()
-        .find(|session| session.vid == row.vid)
-        .map(|session| session.drive.clone());
-    let loaded = core
-        .live
-        .drives
-        .iter()
-        .find(|(_, live)| live.loaded.as_ref() == Some(&row.vid));
+    let busy = sessions.iter().find(|session| session.vid == row.vid).map(|session| session.drive.clone());
+    let loaded = core.live.drives.iter().find(|(_, live)| live.loaded.as_ref() == Some(&row.vid));
     VolumeInfo {
         drive: busy.or_else(|| loaded.map(|(name, _)| name.clone())),
         vid: row.vid,
@@ -154,19 +128,12 @@ fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
     let view = tape::view(core)?;
     let mut infos = Vec::new();
     for row in core.store.requests(REQUESTS_MAX)? {
-        let session = row
-            .session
-            .map(|id| core.store.session(id))
-            .transpose()?
-            .flatten();
+        let session = row.session.map(|id| core.store.session(id)).transpose()?.flatten();
         let target = match (session, row.kind) {
             (Some(session), _) => Some(session.vid),
-            (None, RequestKind::Recall) => core
-                .store
-                .copies(row.file)?
-                .into_iter()
-                .next()
-                .map(|copy| copy.vid),
+            (None, RequestKind::Recall) => {
+                core.store.copies(row.file)?.into_iter().next().map(|copy| copy.vid)
+            }
             (None, RequestKind::Archive) => None,
         };
         infos.push(RequestInfo {
@@ -187,9 +154,8 @@ fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
 
 fn workers(core: &Core, jobs: &[JobRow]) -> Result<Vec<WorkerInfo>> {
     let used = |name: &str| {
-        let mine = jobs
-            .iter()
-            .filter(|job| job.state == JobState::Running && job.worker.as_deref() == Some(name));
+        let mine =
+            jobs.iter().filter(|job| job.state == JobState::Running && job.worker.as_deref() == Some(name));
         mine.map(|job| job.spec.resources.cpus).sum()
     };
     let rows = core.store.workers()?.into_iter();

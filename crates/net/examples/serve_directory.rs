@@ -12,9 +12,7 @@ use std::{net::SocketAddr, path::Path, time::Duration};
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
-    let directory = args
-        .next()
-        .ok_or_else(|| Failure::invalid("usage: serve_directory DIRECTORY [PORT]"))?;
+    let directory = args.next().ok_or_else(|| Failure::invalid("usage: serve_directory DIRECTORY [PORT]"))?;
     let port = args.next().and_then(|port| port.parse().ok()).unwrap_or(0);
     let shutdown = Shutdown::new();
     let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], port)), CONNECTIONS_MAX).await?;
@@ -24,8 +22,6 @@ async fn main() -> Result<()> {
     }
     let service = DirService::new(Path::new(&directory), Duration::from_millis(200));
     net::xrd::serve(service, listener, &shutdown);
-    tokio::signal::ctrl_c()
-        .await
-        .map_err(|e| Failure::io("wait for the signal", &e))?;
+    tokio::signal::ctrl_c().await.map_err(|e| Failure::io("wait for the signal", &e))?;
     shutdown.stop(Duration::from_secs(10)).await
 }

@@ -42,20 +42,14 @@ pub struct Connection {
 impl Listener {
     /// Listens on `address` for at most `connections_max` connections at a time.
     pub async fn bind(address: SocketAddr, connections_max: usize) -> Result<Self> {
-        let socket = TcpListener::bind(address)
-            .await
-            .map_err(|e| Failure::io(format!("listen on {address}"), &e))?;
-        Ok(Self {
-            socket,
-            places: Arc::new(Semaphore::new(connections_max)),
-        })
+        let socket =
+            TcpListener::bind(address).await.map_err(|e| Failure::io(format!("listen on {address}"), &e))?;
+        Ok(Self { socket, places: Arc::new(Semaphore::new(connections_max)) })
     }
 
     /// The address, with the port that was chosen if 0 was asked for.
     pub fn address(&self) -> Result<SocketAddr> {
-        self.socket
-            .local_addr()
-            .map_err(|e| Failure::io("address of the listener", &e))
+        self.socket.local_addr().map_err(|e| Failure::io("address of the listener", &e))
     }
 
     /// The next connection; `None` when it is time to stop.

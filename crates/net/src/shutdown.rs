@@ -89,10 +89,7 @@ impl Shutdown {
     #[must_use]
     pub fn guard(&self, name: &'static str) -> Guard {
         for above in self.lineage() {
-            above
-                .0
-                .running
-                .send_modify(|running| *running.entry(name).or_default() += 1);
+            above.0.running.send_modify(|running| *running.entry(name).or_default() += 1);
         }
         Guard(self.clone(), name)
     }
@@ -108,21 +105,11 @@ impl Shutdown {
     pub async fn stop(&self, deadline: Duration) -> Result<(), Failure> {
         self.tell();
         let mut running = self.0.running.subscribe();
-        if timeout(deadline, running.wait_for(BTreeMap::is_empty))
-            .await
-            .is_ok()
-        {
+        if timeout(deadline, running.wait_for(BTreeMap::is_empty)).await.is_ok() {
             return Ok(());
         }
-        let left: Vec<_> = running
-            .borrow()
-            .iter()
-            .map(|(name, count)| format!("{name} ({count})"))
-            .collect();
-        Err(Failure::timeout(format!(
-            "tasks still running at shutdown: {}",
-            left.join(", ")
-        )))
+        let left: Vec<_> = running.borrow().iter().map(|(name, count)| format!("{name} ({count})")).collect();
+        Err(Failure::timeout(format!("tasks still running at shutdown: {}", left.join(", "))))
     }
 }
 
@@ -157,9 +144,7 @@ impl Token {
     pub async fn stopped(&self) {
         // A node that is gone with all its handles counts as stopped: nobody is left who could tell.
         let mut waits = self.0.clone();
-        let waits = waits
-            .iter_mut()
-            .map(|stop| Box::pin(async { drop(stop.wait_for(|stop| *stop).await) }));
+        let waits = waits.iter_mut().map(|stop| Box::pin(async { drop(stop.wait_for(|stop| *stop).await) }));
         first(waits.collect()).await;
     }
 }
@@ -167,14 +152,8 @@ impl Token {
 /// Ends with the first of `futures`.
 async fn first(mut futures: Vec<std::pin::Pin<Box<impl Future<Output = ()>>>>) {
     std::future::poll_fn(|context| {
-        let is_done = futures
-            .iter_mut()
-            .any(|future| future.as_mut().poll(context).is_ready());
-        if is_done {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
+        let is_done = futures.iter_mut().any(|future| future.as_mut().poll(context).is_ready());
+        if is_done { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
     .await;
 }

@@ -22,55 +22,28 @@ const TEN: [(&str, f64, f64); 10] = [
 ];
 
 fn spec(axes: &[(&str, f64, f64)]) -> HistogramSpec {
-    let axes = axes
-        .iter()
-        .map(|(expr, low, high)| ((*expr).to_owned(), Axis::regular(100, *low, *high).unwrap()));
-    HistogramSpec {
-        axes: axes.collect(),
-        cut: None,
-        weight: None,
-    }
+    let axes =
+        axes.iter().map(|(expr, low, high)| ((*expr).to_owned(), Axis::regular(100, *low, *high).unwrap()));
+    HistogramSpec { axes: axes.collect(), cut: None, weight: None }
 }
 
 fn main() {
-    let paths: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with("--"))
-        .collect();
+    let paths: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     if paths.is_empty() {
         return println!("no files given");
     }
-    let sources = paths
-        .iter()
-        .map(|path| Arc::new(FileSource::open(Path::new(path)).unwrap()) as Arc<dyn Source>);
+    let sources =
+        paths.iter().map(|path| Arc::new(FileSource::open(Path::new(path)).unwrap()) as Arc<dyn Source>);
     let chain = Chain::open(sources.collect()).unwrap();
     let cache = ColumnCache::new(8 << 30);
-    let weighted = HistogramSpec {
-        weight: Some("iso".to_owned()),
-        ..spec(&[("px", -50.0, 50.0)])
-    };
+    let weighted = HistogramSpec { weight: Some("iso".to_owned()), ..spec(&[("px", -50.0, 50.0)]) };
     let queries: Vec<(&str, Option<&str>, Vec<HistogramSpec>)> = vec![
         ("F1", None, vec![spec(&[("px", -50.0, 50.0)])]),
-        (
-            "F2",
-            Some("abs(eta) < 2.4 and q > 0"),
-            vec![spec(&[("px", -50.0, 50.0)])],
-        ),
-        (
-            "F3",
-            Some("abs(eta) < 2.4 and q > 0"),
-            vec![spec(&[("sqrt(px*px + py*py)", 0.0, 100.0)])],
-        ),
-        (
-            "F4",
-            Some("abs(eta) < 2.4"),
-            vec![spec(&[("px", -50.0, 50.0), ("py", -50.0, 50.0)])],
-        ),
-        (
-            "F6",
-            Some("abs(eta) < 2.4"),
-            TEN.iter().map(|one| spec(&[*one])).collect(),
-        ),
+        ("F2", Some("abs(eta) < 2.4 and q > 0"), vec![spec(&[("px", -50.0, 50.0)])]),
+        ("F3", Some("abs(eta) < 2.4 and q > 0"), vec![spec(&[("sqrt(px*px + py*py)", 0.0, 100.0)])]),
+        ("F4", Some("abs(eta) < 2.4"), vec![spec(&[("px", -50.0, 50.0), ("py", -50.0, 50.0)])]),
+        ("F6", Some("abs(eta) < 2.4"), TEN.iter().map(|one| spec(&[*one])).collect()),
         ("weight", None, vec![weighted]),
     ];
     for (name, cut, specs) in queries {
@@ -85,23 +58,12 @@ fn main() {
                 plan.histogram(spec.clone()).unwrap();
             }
             chain
-                .run(
-                    plan,
-                    &RunOptions {
-                        threads: 0,
-                        cache: &cache,
-                    },
-                    |_| ControlFlow::Continue(()),
-                )
+                .run(plan, &RunOptions { threads: 0, cache: &cache }, |_| ControlFlow::Continue(()))
                 .unwrap();
             times.push(begin.elapsed().as_secs_f64() * 1e3);
         }
         let cold = times.remove(0);
         times.sort_by(f64::total_cmp);
-        println!(
-            "{name:8} cold {cold:8.1} ms, warm median {:7.2} best {:7.2}",
-            times[REPEATS / 2],
-            times[0]
-        );
+        println!("{name:8} cold {cold:8.1} ms, warm median {:7.2} best {:7.2}", times[REPEATS / 2], times[0]);
     }
 }

@@ -64,10 +64,7 @@ pub struct RunOptions<'a> {
 
 impl Default for RunOptions<'_> {
     fn default() -> Self {
-        Self {
-            threads: 0,
-            cache: ColumnCache::shared(),
-        }
+        Self { threads: 0, cache: ColumnCache::shared() }
     }
 }
 
@@ -89,26 +86,18 @@ impl Chain {
                 sources.len()
             )));
         }
-        let files = sources
-            .into_iter()
-            .map(ParquetFile::open)
-            .collect::<Result<Vec<_>>>()?;
+        let files = sources.into_iter().map(ParquetFile::open).collect::<Result<Vec<_>>>()?;
         let mut schema = files[0].schema();
         let mut open = Vec::with_capacity(files.len());
         let first = files[0].name().to_owned();
-        let stored: Vec<Type> = (0..schema.columns.len())
-            .map(|column| files[0].stored_type(column))
-            .collect();
+        let stored: Vec<Type> =
+            (0..schema.columns.len()).map(|column| files[0].stored_type(column)).collect();
         for file in files {
             let columns = agree(&mut schema, &stored, &file, &first)?;
             open.push(OpenFile { file, columns });
         }
         let entries = open.iter().map(|open| open.file.entries()).sum();
-        Ok(Self {
-            files: open,
-            schema,
-            entries,
-        })
+        Ok(Self { files: open, schema, entries })
     }
 
     /// The columns.
@@ -172,12 +161,8 @@ impl Chain {
 /// Finds the columns of the chain in `file`, and widens their types where `file` has missing values.
 fn agree(schema: &mut Schema, stored: &[Type], file: &ParquetFile, first: &str) -> Result<Vec<usize>> {
     let own = file.schema();
-    let by_name: HashMap<&str, usize> = own
-        .columns
-        .iter()
-        .enumerate()
-        .map(|(index, column)| (column.name.as_str(), index))
-        .collect();
+    let by_name: HashMap<&str, usize> =
+        own.columns.iter().enumerate().map(|(index, column)| (column.name.as_str(), index)).collect();
     let mut columns = Vec::with_capacity(schema.columns.len());
     for (column, stored) in schema.columns.iter_mut().zip(stored) {
         let Some(index) = by_name.get(column.name.as_str()) else {
@@ -203,17 +188,9 @@ fn agree(schema: &mut Schema, stored: &[Type], file: &ParquetFile, first: &str) 
         columns.push(*index);
     }
     let known: BTreeSet<&str> = schema.columns.iter().map(|column| column.name.as_str()).collect();
-    if let Some(extra) = own
-        .columns
-        .iter()
-        .find(|column| !known.contains(column.name.as_str()))
-    {
-        return Err(Failure::invalid(format!(
-            "{}: column {:?} is not in {first}",
-            file.name(),
-            extra.name
-        ))
-        .hint("chain files of one kind"));
+    if let Some(extra) = own.columns.iter().find(|column| !known.contains(column.name.as_str())) {
+        return Err(Failure::invalid(format!("{}: column {:?} is not in {first}", file.name(), extra.name))
+            .hint("chain files of one kind"));
     }
     Ok(columns)
 }
@@ -267,10 +244,7 @@ impl Run<'_> {
         });
         outcome?;
         let ordered = self.ordered.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Outcome {
-            histograms: ordered.histograms,
-            arrays: self.compiled.whole_arrays(ordered.arrays),
-        })
+        Ok(Outcome { histograms: ordered.histograms, arrays: self.compiled.whole_arrays(ordered.arrays) })
     }
 
     /// Waits for all threads on the thread of the caller, and tells it how far they are.
@@ -311,10 +285,7 @@ impl Run<'_> {
     }
 
     fn progress(&self) -> Progress {
-        Progress {
-            done: self.done.load(Ordering::Relaxed),
-            total: self.chain.entries,
-        }
+        Progress { done: self.done.load(Ordering::Relaxed), total: self.chain.entries }
     }
 
     fn thread(&self, send: &SyncSender<Result<()>>) {
@@ -333,10 +304,7 @@ impl Run<'_> {
         let mut worker = Worker::new(self.compiled);
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(task) = self
-                .tasks
-                .get(index)
-                .filter(|_| !self.is_cancelled.load(Ordering::Relaxed))
+            let Some(task) = self.tasks.get(index).filter(|_| !self.is_cancelled.load(Ordering::Relaxed))
             else {
                 break;
             };
@@ -359,10 +327,7 @@ impl Run<'_> {
             }
             let own = open.columns[*column];
             let decode = || open.file.read(task.row_group, own);
-            arrays[*column] = Some(
-                self.cache
-                    .get(open.file.identity(), task.row_group, own, decode)?,
-            );
+            arrays[*column] = Some(self.cache.get(open.file.identity(), task.row_group, own, decode)?);
         }
         Ok(Some(arrays))
     }
@@ -376,12 +341,7 @@ impl Run<'_> {
             ordered = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         ordered.waiting.insert(index, partial);
-        let Ordered {
-            waiting,
-            next,
-            histograms,
-            arrays,
-        } = &mut *ordered;
+        let Ordered { waiting, next, histograms, arrays } = &mut *ordered;
         while let Some(partial) = waiting.remove(next) {
             partial.add_to(histograms, arrays);
             *next += 1;

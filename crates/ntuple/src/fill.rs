@@ -43,9 +43,7 @@ fn check_bins(bins: usize) -> Result<()> {
     if (1..=AXIS_BINS_MAX).contains(&bins) {
         return Ok(());
     }
-    Err(Failure::invalid(format!(
-        "axis of {bins} bins; 1 to {AXIS_BINS_MAX} are possible"
-    )))
+    Err(Failure::invalid(format!("axis of {bins} bins; 1 to {AXIS_BINS_MAX} are possible")))
 }
 
 impl Axis {
@@ -53,9 +51,7 @@ impl Axis {
     pub fn regular(bins: usize, low: f64, high: f64) -> Result<Self> {
         check_bins(bins)?;
         if !(low.is_finite() && high.is_finite() && (high - low).is_finite()) || low == high {
-            return Err(Failure::invalid(format!(
-                "axis from {low} to {high} has no width"
-            )));
+            return Err(Failure::invalid(format!("axis from {low} to {high} has no width")));
         }
         Ok(Self::Regular { bins, low, high })
     }
@@ -63,14 +59,8 @@ impl Axis {
     /// Bins between `edges`, which must ascend.
     pub fn variable(edges: &[f64]) -> Result<Self> {
         check_bins(edges.len().saturating_sub(1))?;
-        match edges
-            .windows(2)
-            .find(|pair| pair[0].partial_cmp(&pair[1]) != Some(std::cmp::Ordering::Less))
-        {
-            Some(pair) => Err(Failure::invalid(format!(
-                "axis edges {}, {} do not ascend",
-                pair[0], pair[1]
-            ))),
+        match edges.windows(2).find(|pair| pair[0].partial_cmp(&pair[1]) != Some(std::cmp::Ordering::Less)) {
+            Some(pair) => Err(Failure::invalid(format!("axis edges {}, {} do not ascend", pair[0], pair[1]))),
             None => Ok(Self::Variable { edges: edges.into() }),
         }
     }
@@ -79,9 +69,7 @@ impl Axis {
     pub fn integer(low: i64, bins: usize) -> Result<Self> {
         check_bins(bins)?;
         if low.unsigned_abs() > 1 << 52 {
-            return Err(Failure::invalid(format!(
-                "integer axis from {low} is beyond 2**52"
-            )));
+            return Err(Failure::invalid(format!("integer axis from {low} is beyond 2**52")));
         }
         Ok(Self::Integer { low, bins })
     }
@@ -158,19 +146,12 @@ impl Histogram {
                 axes.len()
             )));
         }
-        let size = axes
-            .iter()
-            .try_fold(1usize, |size, axis| size.checked_mul(axis.extent()));
+        let size = axes.iter().try_fold(1usize, |size, axis| size.checked_mul(axis.extent()));
         let Some(size) = size.filter(|size| *size <= HISTOGRAM_BINS_MAX) else {
-            return Err(Failure::invalid(format!(
-                "histogram has more than {HISTOGRAM_BINS_MAX} bins"
-            )));
+            return Err(Failure::invalid(format!("histogram has more than {HISTOGRAM_BINS_MAX} bins")));
         };
-        let bins = if is_weighted {
-            Bins::Weights(vec![[0.0; 2]; size])
-        } else {
-            Bins::Counts(vec![0; size])
-        };
+        let bins =
+            if is_weighted { Bins::Weights(vec![[0.0; 2]; size]) } else { Bins::Counts(vec![0; size]) };
         Ok(Self { axes, bins })
     }
 
@@ -185,11 +166,8 @@ impl Histogram {
 
     /// Fills one entry; the simple version of the vector kernels.
     pub fn fill(&mut self, values: &[f64], weight: f64) {
-        let index = self
-            .axes
-            .iter()
-            .zip(values)
-            .fold(0, |index, (axis, x)| index * axis.extent() + axis.index(*x));
+        let index =
+            self.axes.iter().zip(values).fold(0, |index, (axis, x)| index * axis.extent() + axis.index(*x));
         match &mut self.bins {
             Bins::Counts(bins) => bins[index] += 1,
             Bins::Weights(bins) => add(&mut bins[index], [weight, weight * weight]),
@@ -206,9 +184,7 @@ impl Histogram {
                 all.iter_mut().zip(more).for_each(|(all, more)| add(all, *more));
             }
             _ => {
-                return Err(Failure::invalid(
-                    "histograms of different axes or storage cannot be added",
-                ));
+                return Err(Failure::invalid("histograms of different axes or storage cannot be added"));
             }
         }
         Ok(())
@@ -245,26 +221,13 @@ mod tests {
             assert_eq!(axis.index(x), bin, "{x}");
         }
         let axis = Axis::variable(&[0.0, 1.0, 10.0]).unwrap();
-        for (x, bin) in [
-            (-0.1, 0),
-            (0.0, 1),
-            (0.9, 1),
-            (1.0, 2),
-            (10.0, 3),
-            (f64::NAN, 3),
-            (f64::NEG_INFINITY, 0),
-        ] {
+        for (x, bin) in
+            [(-0.1, 0), (0.0, 1), (0.9, 1), (1.0, 2), (10.0, 3), (f64::NAN, 3), (f64::NEG_INFINITY, 0)]
+        {
             assert_eq!(axis.index(x), bin, "{x}");
         }
         let axis = Axis::integer(-2, 4).unwrap();
-        for (x, bin) in [
-            (-3.0, 0),
-            (-2.0, 1),
-            (1.9, 4),
-            (2.0, 5),
-            (f64::NAN, 5),
-            (f64::INFINITY, 5),
-        ] {
+        for (x, bin) in [(-3.0, 0), (-2.0, 1), (1.9, 4), (2.0, 5), (f64::NAN, 5), (f64::INFINITY, 5)] {
             assert_eq!(axis.index(x), bin, "{x}");
         }
     }

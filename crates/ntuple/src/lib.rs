@@ -7,14 +7,8 @@
 //! The interpreter computes in 64 bits, whatever the columns are stored in, and bins as boost-histogram does, so every
 //! result can be checked bin by bin.
 
-#![allow(
-    clippy::inline_always,
-    reason = "kernels must be drawn into both versions of simd::dispatch"
-)]
-#![allow(
-    clippy::float_cmp,
-    reason = "bins and tests are exact by definition, a margin would be wrong"
-)]
+#![allow(clippy::inline_always, reason = "kernels must be drawn into both versions of simd::dispatch")]
+#![allow(clippy::float_cmp, reason = "bins and tests are exact by definition, a margin would be wrong")]
 
 pub mod chain;
 pub mod column;

@@ -52,22 +52,13 @@ impl Plan {
         for (name, why) in &schema.refused {
             scope.add_refused(name, why);
         }
-        Self {
-            graph,
-            filter: None,
-            fills: Vec::new(),
-            arrays: Vec::new(),
-            schema: schema.clone(),
-            scope,
-        }
+        Self { graph, filter: None, fills: Vec::new(), arrays: Vec::new(), schema: schema.clone(), scope }
     }
 
     /// Gives the value of `expr` a name. It may use columns and variables that were defined before.
     pub fn define(&mut self, name: &str, expr: &str) -> Result<()> {
         if name.is_empty() || name.contains('`') {
-            return Err(Failure::invalid(format!(
-                "{name:?} cannot be the name of a variable"
-            )));
+            return Err(Failure::invalid(format!("{name:?} cannot be the name of a variable")));
         }
         let id = self.value(expr, &format!("define {name}"))?;
         self.scope.define(name, id)
@@ -86,9 +77,7 @@ impl Plan {
     /// Adds a histogram and returns its number.
     pub fn histogram(&mut self, spec: HistogramSpec) -> Result<usize> {
         if self.fills.len() == HISTOGRAMS_MAX {
-            return Err(Failure::invalid(format!(
-                "more than {HISTOGRAMS_MAX} histograms in one pass"
-            )));
+            return Err(Failure::invalid(format!("more than {HISTOGRAMS_MAX} histograms in one pass")));
         }
         let mut values = Vec::new();
         let mut axes = Vec::new();
@@ -98,17 +87,9 @@ impl Plan {
             axes.push(axis);
         }
         let cut = spec.cut.map(|cut| self.truth(&cut, "where")).transpose()?;
-        let weight = spec
-            .weight
-            .map(|weight| self.value(&weight, "weight"))
-            .transpose()?;
+        let weight = spec.weight.map(|weight| self.value(&weight, "weight")).transpose()?;
         let weight = weight.map(|id| self.graph.float(id));
-        self.fills.push(Fill {
-            values,
-            cut,
-            weight,
-            empty: Histogram::new(axes, weight.is_some())?,
-        });
+        self.fills.push(Fill { values, cut, weight, empty: Histogram::new(axes, weight.is_some())? });
         Ok(self.fills.len() - 1)
     }
 
@@ -128,10 +109,7 @@ impl Plan {
     /// Names of the columns that are read.
     #[must_use]
     pub fn columns(&self) -> Vec<&str> {
-        self.column_indices()
-            .into_iter()
-            .map(|column| self.schema.columns[column].name.as_str())
-            .collect()
+        self.column_indices().into_iter().map(|column| self.schema.columns[column].name.as_str()).collect()
     }
 
     /// Columns that are read, as indices of the schema.
@@ -164,10 +142,8 @@ impl Plan {
     }
 
     fn roots(&self) -> impl Iterator<Item = Id> + '_ {
-        let fills = self
-            .fills
-            .iter()
-            .flat_map(|fill| fill.values.iter().copied().chain(fill.cut).chain(fill.weight));
+        let fills =
+            self.fills.iter().flat_map(|fill| fill.values.iter().copied().chain(fill.cut).chain(fill.weight));
         fills.chain(self.filter).chain(self.arrays.iter().copied())
     }
 
@@ -180,10 +156,8 @@ impl Plan {
         let id = self.value(text, context)?;
         match self.graph.ty(id) {
             Type::Bool => Ok(id),
-            ty => Err(
-                Failure::invalid(format!("{context}: {text:?} is {}, not bool", ty.name()))
-                    .hint("compare it with something, as in x != 0"),
-            ),
+            ty => Err(Failure::invalid(format!("{context}: {text:?} is {}, not bool", ty.name()))
+                .hint("compare it with something, as in x != 0")),
         }
     }
 }
@@ -195,10 +169,7 @@ mod tests {
 
     fn plan() -> Plan {
         let columns = [("px", Type::Float), ("py", Type::Float), ("n", Type::Int)];
-        let columns = columns.map(|(name, ty)| Column {
-            name: name.to_owned(),
-            ty,
-        });
+        let columns = columns.map(|(name, ty)| Column { name: name.to_owned(), ty });
         Plan::new(&Schema {
             columns: columns.into(),
             refused: vec![("tag".to_owned(), "is text".to_owned())],
@@ -224,14 +195,8 @@ mod tests {
             plan.filter("1 + ptt").unwrap_err().what,
             "where: unknown column \"ptt\" at 5; columns are px, py, n"
         );
-        assert_eq!(
-            plan.filter("px").unwrap_err().what,
-            "where: \"px\" is float, not bool"
-        );
-        assert_eq!(
-            plan.array("tag").unwrap_err().what,
-            "array: column \"tag\" at 1 is text"
-        );
+        assert_eq!(plan.filter("px").unwrap_err().what, "where: \"px\" is float, not bool");
+        assert_eq!(plan.array("tag").unwrap_err().what, "array: column \"tag\" at 1 is text");
         assert_eq!(
             plan.define("a", "a + 1").unwrap_err().what.split(';').next(),
             Some("define a: unknown column \"a\" at 1")

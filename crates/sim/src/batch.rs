@@ -37,11 +37,7 @@ impl World {
     /// Lets the worker ask for orders and move one run a step on. With `crash_between`, dies between two steps of it.
     pub fn work_on_jobs(&mut self, crash_between: bool) {
         let runs: Vec<_> = self.worker.runs.keys().copied().collect();
-        let ask = NextJob {
-            worker: WORKER.into(),
-            runs,
-            killing: Vec::new(),
-        };
+        let ask = NextJob { worker: WORKER.into(), runs, killing: Vec::new() };
         let orders = self.room(ask).expect("a registered worker may ask");
         if crash_between && self.rng.chance(1, 2) {
             return self.crash();
@@ -61,19 +57,14 @@ impl World {
             self.end(run, JobExit::Cancelled);
         }
         let choice = self.rng.below(self.worker.runs.len() as u64) as usize;
-        let Some((run, (order, stage))) = self
-            .worker
-            .runs
-            .iter()
-            .nth(choice)
-            .map(|(run, row)| (*run, row.clone()))
+        let Some((run, (order, stage))) =
+            self.worker.runs.iter().nth(choice).map(|(run, row)| (*run, row.clone()))
         else {
             return;
         };
         match stage {
             Stage::Ordered => {
-                self.room(JobStarted { run })
-                    .expect("a worker may report a start");
+                self.room(JobStarted { run }).expect("a worker may report a start");
                 self.set_stage(run, Stage::Running);
             }
             Stage::Running => {
@@ -107,17 +98,8 @@ impl World {
     }
 
     fn end(&mut self, run: JobRun, exit: JobExit) {
-        let usage = Usage {
-            cpu: Millis(1000),
-            wall: Millis(2000),
-            memory_bytes_max: 0,
-        };
-        let ended = JobEnded {
-            run,
-            exit,
-            usage,
-            text: JobText::default(),
-        };
+        let usage = Usage { cpu: Millis(1000), wall: Millis(2000), memory_bytes_max: 0 };
+        let ended = JobEnded { run, exit, usage, text: JobText::default() };
         self.room(ended).expect("a worker may report an end");
         self.worker.runs.remove(&run);
     }

@@ -14,23 +14,12 @@ impl World {
         for (path, content) in files {
             let info = self.user(Stat { path: path.clone() });
             let info = info.unwrap_or_else(|failure| panic!("acknowledged file is gone: {failure}"));
-            let sums = info
-                .entry
-                .checksums
-                .unwrap_or_else(|| panic!("{path} has no checksums"));
-            assert_eq!(
-                (info.entry.size, sums),
-                (content.size, content.sums),
-                "{path} has other content"
-            );
+            let sums = info.entry.checksums.unwrap_or_else(|| panic!("{path} has no checksums"));
+            assert_eq!((info.entry.size, sums), (content.size, content.sums), "{path} has other content");
             let on_disk = self.is_on_disk(&info);
             let on_tape = self.is_on_tape(&path, &info);
             let state = info.entry.state.unwrap_or_else(|| panic!("{path} has no state"));
-            assert_eq!(
-                state.is_online(),
-                on_disk,
-                "{path}: the catalogue and the disk disagree"
-            );
+            assert_eq!(state.is_online(), on_disk, "{path}: the catalogue and the disk disagree");
             assert!(on_disk || on_tape, "{path} is neither on disk nor on tape");
         }
     }
@@ -40,11 +29,7 @@ impl World {
             return false;
         }
         let sums = info.entry.checksums;
-        let mut objects = self
-            .disk
-            .objects
-            .values()
-            .filter(|object| object.file == info.entry.id);
+        let mut objects = self.disk.objects.values().filter(|object| object.file == info.entry.id);
         objects.any(|object| Some(object.content.sums) == sums)
     }
 
@@ -53,29 +38,15 @@ impl World {
             let volume = &self.library.volumes[&copy.vid];
             let found = volume.files.get(copy.fseq as usize - 1);
             let found = found.unwrap_or_else(|| panic!("{path}: {} has no file {}", copy.vid, copy.fseq));
-            assert_eq!(
-                found.file, info.entry.id,
-                "{path}: {} file {} is another file",
-                copy.vid, copy.fseq
-            );
-            assert_eq!(
-                Some(found.content.sums),
-                info.entry.checksums,
-                "{path}: the copy has other content"
-            );
+            assert_eq!(found.file, info.entry.id, "{path}: {} file {} is another file", copy.vid, copy.fseq);
+            assert_eq!(Some(found.content.sums), info.entry.checksums, "{path}: the copy has other content");
         }
         !info.copies.is_empty()
     }
 
     /// Jobs that are not over.
     pub fn jobs_active(&mut self) -> usize {
-        let jobs = self
-            .user(Jobs {
-                ids: Vec::new(),
-                active_only: true,
-            })
-            .expect("jobs can be listed")
-            .jobs;
+        let jobs = self.user(Jobs { ids: Vec::new(), active_only: true }).expect("jobs can be listed").jobs;
         assert!(jobs.iter().all(|job| job.state != JobState::Done));
         jobs.len()
     }

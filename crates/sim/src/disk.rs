@@ -17,10 +17,7 @@ pub struct Content {
 impl Content {
     /// Content number `number`.
     pub fn numbered(size: u64, number: u64) -> Self {
-        Self {
-            size,
-            sums: Checksums::of(format!("{size} {number}").as_bytes()),
-        }
+        Self { size, sums: Checksums::of(format!("{size} {number}").as_bytes()) }
     }
 }
 
@@ -43,10 +40,7 @@ pub struct DiskServer {
 
 impl DiskServer {
     pub(crate) fn new(capacity: u64) -> Self {
-        Self {
-            capacity,
-            objects: BTreeMap::new(),
-        }
+        Self { capacity, objects: BTreeMap::new() }
     }
 
     pub(crate) fn free(&self) -> u64 {
@@ -59,14 +53,7 @@ impl DiskServer {
     }
 
     pub(crate) fn write(&mut self, id: ObjectId, file: FileId, content: Content) {
-        let old = self.objects.insert(
-            id,
-            Object {
-                file,
-                content,
-                is_durable: true,
-            },
-        );
+        let old = self.objects.insert(id, Object { file, content, is_durable: true });
         assert!(old.is_none(), "object {id} was written twice");
     }
 }
@@ -74,28 +61,18 @@ impl DiskServer {
 impl World {
     /// Deletes what the head wants deleted and reports the room. With `crash_between`, dies before it reports.
     pub fn clean(&mut self, crash_between: bool) {
-        let removals = self
-            .room(NextRemovals {
-                partition: PARTITION.into(),
-            })
-            .expect("the disk server may ask");
+        let removals =
+            self.room(NextRemovals { partition: PARTITION.into() }).expect("the disk server may ask");
         for object in &removals.objects {
             self.disk.objects.remove(object);
         }
         if crash_between {
             return self.crash();
         }
-        let removed = ObjectsRemoved {
-            partition: PARTITION.into(),
-            objects: removals.objects,
-        };
+        let removed = ObjectsRemoved { partition: PARTITION.into(), objects: removals.objects };
         self.room(removed).expect("the disk server may report");
         let (total_bytes, free_bytes) = (self.disk.capacity, self.disk.free());
-        let report = ReportSpace {
-            partition: PARTITION.into(),
-            total_bytes,
-            free_bytes,
-        };
+        let report = ReportSpace { partition: PARTITION.into(), total_bytes, free_bytes };
         self.room(report).expect("the disk server may report");
     }
 }

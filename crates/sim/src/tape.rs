@@ -58,11 +58,7 @@ impl Library {
     pub(crate) fn new(volumes: u32, capacity: u64) -> Self {
         let vid = |n| format!("SIM{n:03}").parse().expect("a legal volume id");
         let volumes = (1..=volumes).map(|n| (vid(n), Volume::default())).collect();
-        Self {
-            volumes,
-            loaded: DRIVES.map(|drive| (drive, None)).into(),
-            capacity,
-        }
+        Self { volumes, loaded: DRIVES.map(|drive| (drive, None)).into(), capacity }
     }
 
     pub(crate) fn drives(&self) -> Vec<DriveContent> {
@@ -74,11 +70,7 @@ impl Library {
     }
 
     fn used(&self, vid: &Vid) -> u64 {
-        self.volumes[vid]
-            .files
-            .iter()
-            .map(|file| file.content.size + 100)
-            .sum()
+        self.volumes[vid].files.iter().map(|file| file.content.size + 100).sum()
     }
 }
 
@@ -86,10 +78,7 @@ impl World {
     /// Lets a drive ask for a session and run it. True if there was one.
     pub fn drive(&mut self, drive: &'static str, mishap: Mishap) -> bool {
         let loaded = self.library.loaded[drive].clone();
-        let ask = NextTapeSession {
-            drive: drive.into(),
-            loaded,
-        };
+        let ask = NextTapeSession { drive: drive.into(), loaded };
         let Some(session) = self.room(ask).expect("a registered drive may ask").session else {
             return false;
         };
@@ -103,22 +92,13 @@ impl World {
         }
         self.library.loaded.insert(drive, Some(session.vid.clone()));
         let phase = TapePhase::Transferring;
-        let progress = TapeProgress {
-            session: session.id,
-            phase,
-            request: None,
-            bytes_done: 0,
-        };
+        let progress = TapeProgress { session: session.id, phase, request: None, bytes_done: 0 };
         self.room(progress).expect("a drive may report its progress");
         let Some(trouble) = self.work(&session, mishap) else {
             self.crash();
             return true;
         };
-        let end = EndTapeSession {
-            session: session.id,
-            loads: u32::from(is_load),
-            trouble,
-        };
+        let end = EndTapeSession { session: session.id, loads: u32::from(is_load), trouble };
         self.room(end).expect("a drive may end its session");
         true
     }
@@ -127,11 +107,7 @@ impl World {
     fn work(&mut self, session: &TapeSession, mishap: Mishap) -> Option<Trouble> {
         match &session.work {
             TapeWork::Label => {
-                let volume = self
-                    .library
-                    .volumes
-                    .get_mut(&session.vid)
-                    .expect("a known volume");
+                let volume = self.library.volumes.get_mut(&session.vid).expect("a known volume");
                 // Its own label without a file is what a crash after labelling leaves; writing it again is harmless.
                 assert!(volume.files.is_empty(), "{} holds files", session.vid);
                 volume.is_labelled = true;
@@ -153,22 +129,13 @@ impl World {
         let volume = self.library.volumes.get_mut(vid).expect("a known volume");
         assert!(volume.is_labelled, "{vid} is written without a label");
         let known = append.fseq as usize - 1;
-        assert!(
-            volume.files.len() >= known,
-            "{vid}: the catalogue knows files that are not there"
-        );
-        assert!(
-            volume.files.len() == known || append.may_have_leftover,
-            "{vid}: leftover nobody expected"
-        );
+        assert!(volume.files.len() >= known, "{vid}: the catalogue knows files that are not there");
+        assert!(volume.files.len() == known || append.may_have_leftover, "{vid}: leftover nobody expected");
         volume.files.truncate(known);
         for (done, file) in files.iter().enumerate() {
             match mishap {
                 Mishap::SessionEnds if done == files.len() / 2 => {
-                    return Some(Some((
-                        Blame::System,
-                        Failure::unavailable("the disk server went away"),
-                    )));
+                    return Some(Some((Blame::System, Failure::unavailable("the disk server went away"))));
                 }
                 Mishap::FileFails if done == 0 => {
                     self.fail(session, file.request);
@@ -176,11 +143,7 @@ impl World {
                 }
                 _ => {}
             }
-            let mishap = if done >= files.len() / 2 {
-                mishap
-            } else {
-                Mishap::None
-            };
+            let mishap = if done >= files.len() / 2 { mishap } else { Mishap::None };
             self.append(session, file, mishap)?;
         }
         Some(None)
@@ -192,32 +155,17 @@ impl World {
             self.fail(session, file.request);
             return Some(());
         };
-        assert_eq!(
-            (object.content.size, object.content.sums),
-            (file.size, file.checksums)
-        );
+        assert_eq!((object.content.size, object.content.sums), (file.size, file.checksums));
         if self.library.used(&session.vid) + file.size > self.library.capacity {
             let failure = Failure::no_space(format!("volume {} is full", session.vid));
-            let call = RequestFailed {
-                session: session.id,
-                request: file.request,
-                blame: Blame::Volume,
-                failure,
-            };
+            let call =
+                RequestFailed { session: session.id, request: file.request, blame: Blame::Volume, failure };
             self.room(call).expect("a drive may report a failure");
             return Some(());
         }
-        let volume = self
-            .library
-            .volumes
-            .get_mut(&session.vid)
-            .expect("a known volume");
+        let volume = self.library.volumes.get_mut(&session.vid).expect("a known volume");
         let block = 1 + volume.files.len() as u64 * BLOCKS_PER_FILE;
-        volume.files.push(TapeFile {
-            file: file.file,
-            block,
-            content: object.content,
-        });
+        volume.files.push(TapeFile { file: file.file, block, content: object.content });
         if mishap == Mishap::Crash {
             return None;
         }
@@ -228,11 +176,7 @@ impl World {
             end_block: block + BLOCKS_PER_FILE,
         };
         let used_bytes = self.library.used(&session.vid);
-        let report = FilesArchived {
-            session: session.id,
-            copies: vec![copy],
-            used_bytes,
-        };
+        let report = FilesArchived { session: session.id, copies: vec![copy], used_bytes };
         if mishap == Mishap::AnswerLost {
             self.room(report.clone()).expect("copies may be reported");
         }
@@ -244,10 +188,7 @@ impl World {
         for (done, file) in files.iter().enumerate() {
             match mishap {
                 Mishap::SessionEnds if done == files.len() / 2 => {
-                    return Some(Some((
-                        Blame::System,
-                        Failure::unavailable("the disk server went away"),
-                    )));
+                    return Some(Some((Blame::System, Failure::unavailable("the disk server went away"))));
                 }
                 Mishap::FileFails if done == 0 => {
                     self.fail(session, file.request);
@@ -256,42 +197,25 @@ impl World {
                 _ => {}
             }
             let found = self.library.volumes[&session.vid].files[file.fseq as usize - 1];
-            assert_eq!(
-                (found.file, found.block),
-                (file.file, file.block),
-                "labels do not match"
-            );
-            assert_eq!(
-                (found.content.size, found.content.sums),
-                (file.size, file.checksums)
-            );
+            assert_eq!((found.file, found.block), (file.file, file.block), "labels do not match");
+            assert_eq!((found.content.size, found.content.sums), (file.size, file.checksums));
             let object = self.object(&file.sink);
             self.disk.write(object, file.file, found.content);
             if mishap == Mishap::Crash && done >= files.len() / 2 {
                 return None;
             }
-            let report = FileRecalled {
-                session: session.id,
-                request: file.request,
-            };
+            let report = FileRecalled { session: session.id, request: file.request };
             if mishap == Mishap::AnswerLost {
-                self.room(report.clone())
-                    .expect("a recalled file may be reported");
+                self.room(report.clone()).expect("a recalled file may be reported");
             }
-            self.room(report)
-                .expect("a recalled file may be reported, also twice");
+            self.room(report).expect("a recalled file may be reported, also twice");
         }
         Some(None)
     }
 
     fn fail(&mut self, session: &TapeSession, request: base::RequestId) {
         let failure = Failure::new(base::ErrorKind::Io, "read error that goes away");
-        let call = RequestFailed {
-            session: session.id,
-            request,
-            blame: Blame::File,
-            failure,
-        };
+        let call = RequestFailed { session: session.id, request, blame: Blame::File, failure };
         self.room(call).expect("a drive may report a failure");
     }
 }

@@ -23,11 +23,7 @@ impl World {
             return Err(base::Failure::no_space("disk is full"));
         }
         self.disk.write(grant.object, grant.file, content);
-        self.room(CommitWrite {
-            object: grant.object,
-            size: content.size,
-            checksums: content.sums,
-        })?;
+        self.room(CommitWrite { object: grant.object, size: content.size, checksums: content.sums })?;
         self.acknowledged.insert(path.clone(), content);
         Ok(())
     }
@@ -61,10 +57,7 @@ impl World {
 
     /// Renames a file.
     pub fn rename(&mut self, from: &FilePath, to: &FilePath) -> Result<()> {
-        self.user(Rename {
-            from: from.clone(),
-            to: to.clone(),
-        })?;
+        self.user(Rename { from: from.clone(), to: to.clone() })?;
         if let Some(content) = self.acknowledged.remove(from) {
             self.acknowledged.insert(to.clone(), content);
         }
@@ -73,19 +66,14 @@ impl World {
 
     /// Submits a job that reads `inputs` and writes `output`, to be archived.
     pub fn submit(&mut self, inputs: &[FilePath], output: &FilePath) -> Result<JobId> {
-        let input = |(index, path): (usize, &FilePath)| JobInput {
-            path: path.clone(),
-            name: format!("in{index}"),
-        };
+        let input =
+            |(index, path): (usize, &FilePath)| JobInput { path: path.clone(), name: format!("in{index}") };
         let spec = JobSpec {
             name: "sim".into(),
             command: vec!["true".into()],
             resources: wire::control::Resources::default(),
             inputs: inputs.iter().enumerate().map(input).collect(),
-            outputs: vec![JobOutput {
-                name: "out".into(),
-                path: output.clone(),
-            }],
+            outputs: vec![JobOutput { name: "out".into(), path: output.clone() }],
             archive: true,
             environment: std::collections::BTreeMap::new(),
         };

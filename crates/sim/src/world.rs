@@ -69,11 +69,8 @@ impl World {
 
     /// Starts head and rooms on what the last crash left.
     pub fn start(&mut self) {
-        let config = HeadConfig {
-            key: self.key.clone(),
-            root: "root://sim:1094".into(),
-            pool: "main".into(),
-        };
+        let config =
+            HeadConfig { key: self.key.clone(), root: "root://sim:1094".into(), pool: "main".into() };
         let core = Core::open(&self.directory.path().join("catalogue"), config, self.now);
         self.core = Some(core.expect("the catalogue survives"));
         self.register().expect("rooms can register");
@@ -88,10 +85,7 @@ impl World {
             free_bytes: self.disk.free(),
         })?;
         let cartridges = self.library.volumes.keys();
-        let cartridges = cartridges.map(|vid| Cartridge {
-            vid: vid.clone(),
-            capacity_bytes: VOLUME_BYTES,
-        });
+        let cartridges = cartridges.map(|vid| Cartridge { vid: vid.clone(), capacity_bytes: VOLUME_BYTES });
         let call = RegisterLibrary {
             library: "lib1".into(),
             drives: self.library.drives(),
@@ -127,13 +121,7 @@ impl World {
 
     /// Makes a call as a user.
     pub fn user<C: Apply>(&mut self, call: C) -> Result<C::Reply> {
-        self.call(
-            Principal {
-                name: "ada".into(),
-                is_operator: true,
-            },
-            call,
-        )
+        self.call(Principal { name: "ada".into(), is_operator: true }, call)
     }
 
     /// Makes a call as a room.
@@ -144,18 +132,13 @@ impl World {
     /// Makes a call as anybody.
     pub fn call<C: Apply>(&mut self, who: Principal, call: C) -> Result<C::Reply> {
         let context = Context { who, now: self.now };
-        self.core
-            .as_mut()
-            .expect("the head is up between calls")
-            .call(&context, call)
+        self.core.as_mut().expect("the head is up between calls").call(&context, call)
     }
 
     /// What a URL from the head allows.
     pub(crate) fn cap(&self, url: &str) -> Cap {
         let (_, signed) = url.split_once("?bp.cap=").expect("room URLs carry a capability");
-        self.key
-            .verify(signed, self.now)
-            .expect("the head signs with the facility's key")
+        self.key.verify(signed, self.now).expect("the head signs with the facility's key")
     }
 
     /// The object that a URL from the head is about.

@@ -14,15 +14,11 @@ const FILES: u64 = 12;
 fn seeds() -> std::ops::Range<u64> {
     let wish = std::env::var("BP_SIM_SEEDS").ok();
     let range = wish.as_deref().and_then(|text| text.split_once(".."));
-    range
-        .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?))
-        .unwrap_or(SEEDS)
+    range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?)).unwrap_or(SEEDS)
 }
 
 fn some_path(rng: &mut Rng) -> FilePath {
-    format!("/d{}/f{}", rng.below(3), rng.below(FILES))
-        .parse()
-        .expect("a legal path")
+    format!("/d{}/f{}", rng.below(3), rng.below(FILES)).parse().expect("a legal path")
 }
 
 fn some_mishap(rng: &mut Rng) -> Mishap {
@@ -57,19 +53,12 @@ fn step(world: &mut World) {
         }
         29..40 => drop(world.user(Archive { paths })),
         40..50 => drop(world.user(Evict { paths })),
-        50..55 => drop(world.user(Stage {
-            paths,
-            pin: Some(Millis::from_seconds(60)),
-        })),
+        50..55 => drop(world.user(Stage { paths, pin: Some(Millis::from_seconds(60)) })),
         55..60 => read(world, path),
         60..64 => {
             let inputs = [path, some_path(&mut world.rng)];
             let output = some_path(&mut world.rng);
-            let inputs = if inputs[0] == inputs[1] {
-                &inputs[..1]
-            } else {
-                &inputs[..]
-            };
+            let inputs = if inputs[0] == inputs[1] { &inputs[..1] } else { &inputs[..] };
             let _ = world.submit(inputs, &output);
         }
         64..80 => {
@@ -96,10 +85,7 @@ fn step(world: &mut World) {
 fn read(world: &mut World, path: FilePath) {
     if let Ok(ReadGrant::Online(object)) = world.user(OpenRead { path: path.clone() }) {
         let found = world.disk.objects.get(&object.object);
-        assert!(
-            found.is_some(),
-            "{path}: the head grants an object that is not there"
-        );
+        assert!(found.is_some(), "{path}: the head grants an object that is not there");
     }
 }
 
@@ -113,14 +99,8 @@ fn drain(world: &mut World) {
         world.work_on_jobs(false);
         world.clean(false);
         let status = world.user(GetStatus {}).expect("status can be shown");
-        for request in status
-            .requests
-            .iter()
-            .filter(|request| request.state == RequestState::Failed)
-        {
-            world
-                .user(RetryRequest { request: request.id })
-                .expect("a failed request can be retried");
+        for request in status.requests.iter().filter(|request| request.state == RequestState::Failed) {
+            world.user(RetryRequest { request: request.id }).expect("a failed request can be retried");
         }
         if status.requests.is_empty() && world.jobs_active() == 0 {
             return;
@@ -128,21 +108,14 @@ fn drain(world: &mut World) {
     }
     let status = world.user(GetStatus {}).expect("status can be shown");
     let jobs: Vec<_> = status.jobs.iter().filter(|job| !job.state.is_over()).collect();
-    panic!(
-        "queues do not drain: {:?} {jobs:?} {:?}",
-        status.requests, status.volumes
-    );
+    panic!("queues do not drain: {:?} {jobs:?} {:?}", status.requests, status.volumes);
 }
 
 #[test]
 fn no_acknowledged_byte_is_lost_and_queues_drain() {
     for seed in seeds() {
         let outcome = std::panic::catch_unwind(|| live(seed));
-        assert!(
-            outcome.is_ok(),
-            "seed {seed} fails; run it alone with BP_SIM_SEEDS={seed}..{}",
-            seed + 1
-        );
+        assert!(outcome.is_ok(), "seed {seed} fails; run it alone with BP_SIM_SEEDS={seed}..{}", seed + 1);
     }
 }
 
@@ -160,10 +133,7 @@ fn live(seed: u64) {
 /// Every acknowledged file can be read in the end.
 fn read_everything(world: &mut World) {
     for path in world.acknowledged.keys().cloned().collect::<Vec<_>>() {
-        let _ = world.user(Stage {
-            paths: vec![path.clone()],
-            pin: None,
-        });
+        let _ = world.user(Stage { paths: vec![path.clone()], pin: None });
         for _ in 0..40 {
             if world.is(&path, Want::Online) {
                 break;
@@ -175,9 +145,7 @@ fn read_everything(world: &mut World) {
             world.clean(false);
         }
         assert!(world.is(&path, Want::Online), "{path} does not come back");
-        let _ = world.user(Archive {
-            paths: vec![path.clone()],
-        });
+        let _ = world.user(Archive { paths: vec![path.clone()] });
         let _ = world.user(Evict { paths: vec![path] });
     }
 }

@@ -17,12 +17,8 @@ pub(crate) struct Activity(
 impl Activity {
     /// A session begins.
     pub(crate) fn begin(&self, session: SessionId) {
-        *self.lock() = Some(TapeProgress {
-            session,
-            phase: TapePhase::Loading,
-            request: None,
-            bytes_done: 0,
-        });
+        *self.lock() =
+            Some(TapeProgress { session, phase: TapePhase::Loading, request: None, bytes_done: 0 });
     }
 
     /// The session enters another phase.

@@ -39,13 +39,7 @@ pub struct XrdDisk {
 impl Default for XrdDisk {
     fn default() -> Self {
         let username = "bptape".to_owned();
-        Self {
-            options: Options {
-                wait_max: DISK_WAIT_MAX,
-                username,
-                ..Options::default()
-            },
-        }
+        Self { options: Options { wait_max: DISK_WAIT_MAX, username, ..Options::default() } }
     }
 }
 
@@ -60,11 +54,7 @@ impl Disk for XrdDisk {
     fn write(&self, url: &str, next: &mut dyn FnMut() -> Result<Option<Vec<u8>>>) -> Result<()> {
         let url: XrdUrl = url.parse()?;
         // The object is reserved: whatever an earlier try left under its name is to be replaced.
-        let create = CreateOptions {
-            replace: true,
-            make_path: false,
-            ..CreateOptions::default()
-        };
+        let create = CreateOptions { replace: true, make_path: false, ..CreateOptions::default() };
         let mut file = File::create(&url, &self.options, create)?;
         let mut writer = file.writer();
         while let Some(piece) = next()? {
@@ -95,16 +85,9 @@ pub(crate) fn from_disk<T>(
             // If nobody takes it, the tape side has failed and has its own reason.
             let _ = sender.send(end);
         };
-        let thread = thread::Builder::new()
-            .name("tape-disk-read".to_owned())
-            .spawn_scoped(scope, reader);
+        let thread = thread::Builder::new().name("tape-disk-read".to_owned()).spawn_scoped(scope, reader);
         let thread = thread.map_err(|cause| Fault::system(Failure::io("start a reader thread", &cause)))?;
-        let mut stream = Stream {
-            receiver,
-            piece: Some(Vec::new()),
-            at: 0,
-            stop,
-        };
+        let mut stream = Stream { receiver, piece: Some(Vec::new()), at: 0, stop };
         let outcome = match stream.advance() {
             Ok(()) => tape(&mut |buffer| stream.fill(buffer)),
             Err(failure) => Err(Fault::of_disk(failure)),
@@ -179,14 +162,10 @@ pub(crate) fn to_disk(
                 // Told with each piece; only the first is looked at, and a full channel is as good.
                 let _ = opening.try_send(());
                 // Waits for the tape, which the watchdog bounds.
-                receiver
-                    .recv()
-                    .map_err(|_| Failure::unavailable("the tape side has stopped"))
+                receiver.recv().map_err(|_| Failure::unavailable("the tape side has stopped"))
             })
         };
-        let thread = thread::Builder::new()
-            .name("tape-disk-write".to_owned())
-            .spawn_scoped(scope, writer);
+        let thread = thread::Builder::new().name("tape-disk-write".to_owned()).spawn_scoped(scope, writer);
         let thread = thread.map_err(|cause| Fault::system(Failure::io("start a writer thread", &cause)))?;
         let mut is_disk_gone = false;
         let mut outcome = wait_open(&opened, stop).and_then(|is_open| {
@@ -196,11 +175,7 @@ pub(crate) fn to_disk(
                     return Err(stopping());
                 }
                 is_disk_gone = !send(&sender, Some(block.to_vec()));
-                if is_disk_gone {
-                    Err(Failure::unavailable("the disk side has stopped"))
-                } else {
-                    Ok(())
-                }
+                if is_disk_gone { Err(Failure::unavailable("the disk side has stopped")) } else { Ok(()) }
             };
             if is_open { tape(&mut sink) } else { Ok(()) }
         });

@@ -27,12 +27,7 @@ pub(crate) fn today() -> LabelDate {
 }
 
 pub(crate) fn style(block_bytes: u32) -> LabelStyle {
-    LabelStyle {
-        site: "lab".to_owned(),
-        host: "tape01".to_owned(),
-        block_bytes,
-        today,
-    }
+    LabelStyle { site: "lab".to_owned(), host: "tape01".to_owned(), block_bytes, today }
 }
 
 /// What happened, in order: the name of a call and its content.
@@ -61,16 +56,9 @@ impl FakeHead {
     /// Waits until the log is as wanted.
     pub(crate) fn wait(&self, is_there: impl Fn(&Catalogue) -> bool) {
         let catalogue = self.lock();
-        let waited = self
-            .0
-            .1
-            .wait_timeout_while(catalogue, PATIENCE, |catalogue| !is_there(catalogue));
+        let waited = self.0.1.wait_timeout_while(catalogue, PATIENCE, |catalogue| !is_there(catalogue));
         let (catalogue, timeout) = waited.unwrap();
-        assert!(
-            !timeout.timed_out(),
-            "did not come; the log is {:?}",
-            catalogue.log
-        );
+        assert!(!timeout.timed_out(), "did not come; the log is {:?}", catalogue.log);
     }
 
     /// How often a call was made.
@@ -81,15 +69,8 @@ impl FakeHead {
     /// How the last session ended.
     pub(crate) fn trouble(&self) -> Option<(Blame, Failure)> {
         let log = self.lock();
-        let (_, end) = log
-            .log
-            .iter()
-            .rev()
-            .find(|(call, _)| *call == EndTapeSession::NAME)
-            .unwrap();
-        serde_json::from_value::<EndTapeSession>(end.clone())
-            .unwrap()
-            .trouble
+        let (_, end) = log.log.iter().rev().find(|(call, _)| *call == EndTapeSession::NAME).unwrap();
+        serde_json::from_value::<EndTapeSession>(end.clone()).unwrap().trouble
     }
 
     /// Files that were reported as failed, and who was blamed.
@@ -97,9 +78,7 @@ impl FakeHead {
         let log = self.lock();
         let failed = log.log.iter().filter(|(call, _)| *call == RequestFailed::NAME);
         let failed = failed.map(|(_, value)| serde_json::from_value::<RequestFailed>(value.clone()).unwrap());
-        failed
-            .map(|failed| (failed.request.0, failed.blame, failed.failure.kind))
-            .collect()
+        failed.map(|failed| (failed.request.0, failed.blame, failed.failure.kind)).collect()
     }
 }
 
@@ -149,67 +128,29 @@ impl Catalogue {
 
     /// Orders for an archive of these requests; as the real head does, the end is in doubt from now on.
     pub(crate) fn archive(&mut self, id: u64, disk: &MemoryDisk, requests: &[u64]) -> TapeSession {
-        let start = AppendPoint {
-            fseq: 1,
-            block: 1,
-            may_have_leftover: false,
-        };
+        let start = AppendPoint { fseq: 1, block: 1, may_have_leftover: false };
         let append = self.append.get_or_insert(start);
         let orders = *append;
         append.may_have_leftover = true;
-        let files = requests
-            .iter()
-            .map(|request| disk.archive_file(*request))
-            .collect();
-        TapeSession {
-            id: SessionId(id),
-            vid: vid(1),
-            work: TapeWork::Archive {
-                append: orders,
-                files,
-            },
-        }
+        let files = requests.iter().map(|request| disk.archive_file(*request)).collect();
+        TapeSession { id: SessionId(id), vid: vid(1), work: TapeWork::Archive { append: orders, files } }
     }
 
     /// Orders for a recall of these requests.
     pub(crate) fn recall(&self, id: u64, disk: &MemoryDisk, requests: &[u64]) -> TapeSession {
         let file = |request: &u64| {
             let ArchivedCopy { fseq, block, .. } = self.copies[request];
-            let ArchiveFile {
-                request,
-                file,
-                path,
-                size,
-                checksums,
-                ..
-            } = disk.archive_file(*request);
+            let ArchiveFile { request, file, path, size, checksums, .. } = disk.archive_file(*request);
             let sink = format!("sink{request}");
-            RecallFile {
-                request,
-                file,
-                path,
-                fseq,
-                block,
-                size,
-                checksums,
-                sink,
-            }
+            RecallFile { request, file, path, fseq, block, size, checksums, sink }
         };
         let files = requests.iter().map(file).collect();
-        TapeSession {
-            id: SessionId(id),
-            vid: vid(1),
-            work: TapeWork::Recall { files },
-        }
+        TapeSession { id: SessionId(id), vid: vid(1), work: TapeWork::Recall { files } }
     }
 }
 
 pub(crate) fn label_orders(id: u64) -> TapeSession {
-    TapeSession {
-        id: SessionId(id),
-        vid: vid(1),
-        work: TapeWork::Label,
-    }
+    TapeSession { id: SessionId(id), vid: vid(1), work: TapeWork::Label }
 }
 
 /// Objects by URL. Clones are the same disk.
@@ -240,10 +181,7 @@ impl MemoryDisk {
     pub(crate) fn archive_file(&self, request: u64) -> ArchiveFile {
         let source = format!("source{request}");
         let disk = self.lock();
-        let data = disk
-            .believed
-            .get(&request)
-            .unwrap_or_else(|| &disk.objects[&source]);
+        let data = disk.believed.get(&request).unwrap_or_else(|| &disk.objects[&source]);
         let path = format!("/f{request}").parse().unwrap();
         let (size, checksums) = (data.len() as u64, Checksums::of(data));
         ArchiveFile {

@@ -16,10 +16,7 @@ pub struct Fault {
 impl Fault {
     /// The cartridge, or what is written on it, is at fault.
     pub fn volume(failure: Failure) -> Self {
-        Self {
-            blame: Blame::Volume,
-            failure,
-        }
+        Self { blame: Blame::Volume, failure }
     }
 
     /// A drive or changer said so. What it found on the medium is the volume's fault, anything else is its own.
@@ -42,19 +39,13 @@ impl Fault {
 
     /// Our own code or the head is at fault.
     pub fn system(failure: Failure) -> Self {
-        Self {
-            blame: Blame::System,
-            failure,
-        }
+        Self { blame: Blame::System, failure }
     }
 
     /// Puts the operation in front of the failure.
     #[must_use]
     pub fn during(self, context: impl fmt::Display) -> Self {
-        Self {
-            blame: self.blame,
-            failure: self.failure.during(context),
-        }
+        Self { blame: self.blame, failure: self.failure.during(context) }
     }
 }
 

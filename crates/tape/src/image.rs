@@ -43,11 +43,7 @@ impl Image {
         let io = |what: &str, cause: &std::io::Error| {
             Failure::io(format!("volume {vid}: {what} {}", path.display()), cause)
         };
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(|cause| io("open", &cause))?;
+        let file = File::options().read(true).write(true).open(path).map_err(|cause| io("open", &cause))?;
         let busy = || {
             Failure::busy(format!("volume {vid} is being moved or used by another process"))
                 .hint("try again when it is done")
@@ -85,12 +81,8 @@ impl Image {
 
     pub(crate) fn status(&self) -> DriveStatus {
         match &self.failed {
-            Some(failure) => DriveStatus::Failed {
-                reason: failure.what.clone(),
-            },
-            None => DriveStatus::Loaded {
-                damage: self.damage.map(|damage| damage.to_string()),
-            },
+            Some(failure) => DriveStatus::Failed { reason: failure.what.clone() },
+            None => DriveStatus::Loaded { damage: self.damage.map(|damage| damage.to_string()) },
         }
     }
 
@@ -100,17 +92,11 @@ impl Image {
             at if at == self.index.len() => At::EndOfData,
             _ => At::Middle,
         };
-        Position {
-            block: self.at as u64,
-            at,
-        }
+        Position { block: self.at as u64, at }
     }
 
     pub(crate) fn capacity(&self) -> Capacity {
-        Capacity {
-            used_bytes: self.end(),
-            total_bytes: self.options.capacity_bytes,
-        }
+        Capacity { used_bytes: self.end(), total_bytes: self.options.capacity_bytes }
     }
 
     pub(crate) fn locate(&mut self, block: u64) -> Result<()> {
@@ -119,9 +105,7 @@ impl Image {
         if self.at as u64 == block {
             return Ok(());
         }
-        let damage = self
-            .damage
-            .map_or_else(String::new, |damage| format!(" ({damage})"));
+        let damage = self.damage.map_or_else(String::new, |damage| format!(" ({damage})"));
         Err(Failure::corrupt(format!(
             "volume {}: block {block} lies behind the end of the data, which is block {end}{damage}",
             self.vid
@@ -140,17 +124,11 @@ impl Image {
             let is_mark = match self.step(count > 0) {
                 Ok(object) => object.is_mark(),
                 Err(stop) => {
-                    return Ok(Spaced {
-                        passed,
-                        stop: Some(stop),
-                    });
+                    return Ok(Spaced { passed, stop: Some(stop) });
                 }
             };
             if is_mark && kind == SpaceKind::Blocks {
-                return Ok(Spaced {
-                    passed,
-                    stop: Some(Stop::Mark),
-                });
+                return Ok(Spaced { passed, stop: Some(Stop::Mark) });
             }
             passed += u64::from(is_mark || kind == SpaceKind::Blocks);
         }
@@ -186,11 +164,7 @@ impl Image {
             aws::join(&self.scratch, object.offset, block).map_err(|error| self.corrupt(error))?;
         }
         self.at += 1;
-        Ok(if object.is_mark() {
-            Read::Mark
-        } else {
-            Read::Block(block.len())
-        })
+        Ok(if object.is_mark() { Read::Mark } else { Read::Block(block.len()) })
     }
 
     /// What a read behind the last whole object finds: nothing, or damage that is more than a tear.
@@ -203,10 +177,7 @@ impl Image {
 
     pub(crate) fn write_block(&mut self, block: &[u8]) -> Result<Written> {
         if !(1..=aws::BLOCK_BYTES_MAX).contains(&block.len()) {
-            return Err(Failure::invalid(format!(
-                "a block of {} bytes cannot be written",
-                block.len()
-            )));
+            return Err(Failure::invalid(format!("a block of {} bytes cannot be written", block.len())));
         }
         let object = self.begin_write(block.len() as u32, aws::image_bytes(block.len()))?;
         let last_chunk = aws::encode_block(block, object.last_chunk, &mut self.buffer);
@@ -231,18 +202,11 @@ impl Image {
         let offset = self.index.get(self.at).map_or(self.end(), |object| object.offset);
         if offset.saturating_add(bytes) > self.options.capacity_bytes {
             let capacity = self.options.capacity_bytes;
-            return Err(Failure::no_space(format!(
-                "volume {}: its {capacity} bytes are full",
-                self.vid
-            )));
+            return Err(Failure::no_space(format!("volume {}: its {capacity} bytes are full", self.vid)));
         }
         self.cut(offset)?;
         let last_chunk = self.index.last().map_or(0, |object| object.last_chunk);
-        Ok(Object {
-            offset,
-            length,
-            last_chunk,
-        })
+        Ok(Object { offset, length, last_chunk })
     }
 
     /// Forgets the objects from the position on, and what is damaged behind them; the position is byte `offset`.
@@ -275,18 +239,10 @@ impl Image {
     }
 
     fn room(&self) -> Written {
-        let DriveOptions {
-            capacity_bytes,
-            early_warning_bytes,
-            ..
-        } = self.options;
+        let DriveOptions { capacity_bytes, early_warning_bytes, .. } = self.options;
         // A small cartridge must not be all warning.
         let warning = capacity_bytes - early_warning_bytes.min(capacity_bytes / 2);
-        if self.end() > warning {
-            Written::EarlyWarning
-        } else {
-            Written::Plenty
-        }
+        if self.end() > warning { Written::EarlyWarning } else { Written::Plenty }
     }
 
     pub(crate) fn flush(&mut self) -> Result<()> {
@@ -328,10 +284,7 @@ impl Image {
     }
 
     fn io(&self, what: &str, cause: &std::io::Error) -> Failure {
-        Failure::io(
-            format!("volume {}: {what} of {}", self.vid, self.path.display()),
-            cause,
-        )
+        Failure::io(format!("volume {}: {what} of {}", self.vid, self.path.display()), cause)
     }
 
     fn corrupt(&self, error: AwsError) -> Failure {
@@ -352,11 +305,7 @@ fn scan(file: &File, image_bytes: u64) -> std::io::Result<Scan> {
     // Headers of long blocks lie far apart: what the kernel would read ahead is not wanted. Advice may be ignored.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
     let mut scanner = Scanner::new(image_bytes);
-    let mut window = Window {
-        file,
-        offset: 0,
-        bytes: Vec::with_capacity(WINDOW_BYTES),
-    };
+    let mut window = Window { file, offset: 0, bytes: Vec::with_capacity(WINDOW_BYTES) };
     let mut objects = Vec::new();
     let damage = loop {
         let header = match scanner.next_header() {
@@ -370,11 +319,7 @@ fn scan(file: &File, image_bytes: u64) -> std::io::Result<Scan> {
         }
     };
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Sequential);
-    Ok(Scan {
-        objects,
-        end: scanner.readable_bytes(),
-        damage,
-    })
+    Ok(Scan { objects, end: scanner.readable_bytes(), damage })
 }
 
 /// A small piece of the image around the header that was read last.
@@ -403,10 +348,7 @@ impl Window<'_> {
         self.bytes.resize(WINDOW_BYTES, 0);
         let mut filled = 0;
         while filled < CHUNK_HEADER_BYTES {
-            match self
-                .file
-                .read_at(&mut self.bytes[filled..], offset + filled as u64)
-            {
+            match self.file.read_at(&mut self.bytes[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}

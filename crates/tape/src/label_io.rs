@@ -49,12 +49,7 @@ pub struct TapeFile {
 impl TapeFile {
     /// What its labels say if its data blocks have `block_bytes` bytes.
     fn labels(&self, block_bytes: u32) -> FileLabels {
-        FileLabels {
-            vid: self.vid.clone(),
-            fseq: self.fseq,
-            file_id: self.file_id,
-            block_bytes,
-        }
+        FileLabels { vid: self.vid.clone(), fseq: self.fseq, file_id: self.file_id, block_bytes }
     }
 }
 
@@ -96,11 +91,7 @@ pub fn writer(drive: &dyn TapeDrive, site: &str, host: &str) -> Writer {
 
 /// Program and version, for the labels.
 fn system() -> Text<13> {
-    let version = concat!(
-        env!("CARGO_PKG_VERSION_MAJOR"),
-        ".",
-        env!("CARGO_PKG_VERSION_MINOR")
-    );
+    let version = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
     Text::fitted(&format!("BACKPLANE {version}"))
 }
 
@@ -121,11 +112,7 @@ pub fn label_volume(
     }
     drive.rewind().map_err(Fault::of_drive)?;
     let owner = Text::fitted("BACKPLANE");
-    let vol1 = Vol1 {
-        vsn: vid.clone(),
-        owner,
-        protection: BlockProtection::Off,
-    };
+    let vol1 = Vol1 { vsn: vid.clone(), owner, protection: BlockProtection::Off };
     let hdr1 = Hdr1 {
         side: Side::Header,
         file: LabelName::Prelabel,
@@ -159,12 +146,9 @@ fn refuse_used(drive: &mut dyn TapeDrive, place: &Place) -> Result<(), Fault> {
             Err(_) => format!("a block of {} bytes that is no label", block.len()),
         },
     };
-    let refused = Failure::exists(format!(
-        "{place}: it is to be labelled and is not blank: it begins with {found}"
-    ));
-    Err(Fault::volume(refused.hint(
-        "look at what is on it; only a person may have it overwritten",
-    )))
+    let refused =
+        Failure::exists(format!("{place}: it is to be labelled and is not blank: it begins with {found}"));
+    Err(Fault::volume(refused.hint("look at what is on it; only a person may have it overwritten")))
 }
 
 /// Checks that the volume in `drive` is `vid`, by its label; the position is then behind VOL1.
@@ -181,9 +165,7 @@ pub fn check_label(drive: &mut dyn TapeDrive, vid: &Vid) -> Result<Vol1, Fault> 
         return Ok(label);
     }
     let failure = Failure::corrupt(format!("{place}: label says {}, expected {vid}", label.vsn));
-    Err(Fault::volume(failure.hint(
-        "compare the bar code with the inventory; two cartridges may be swapped",
-    )))
+    Err(Fault::volume(failure.hint("compare the bar code with the inventory; two cartridges may be swapped")))
 }
 
 /// Moves to where the next file goes and checks that it is the right place (§3.4).
@@ -192,16 +174,10 @@ pub fn check_label(drive: &mut dyn TapeDrive, vid: &Vid) -> Result<Vol1, Fault> 
 pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> Result<(), Fault> {
     let place = Place::file(drive, vid, point.fseq);
     let is_first = point.fseq == 1;
-    let block_min = if is_first {
-        FIRST_FILE_BLOCK
-    } else {
-        FIRST_FILE_BLOCK + OBJECTS_AROUND_DATA
-    };
+    let block_min = if is_first { FIRST_FILE_BLOCK } else { FIRST_FILE_BLOCK + OBJECTS_AROUND_DATA };
     if point.fseq == 0 || point.block < block_min || is_first && point.block != FIRST_FILE_BLOCK {
         let failure = Failure::internal(format!("{place}: it cannot begin at block {}", point.block));
-        return Err(Fault::system(
-            failure.hint("the catalogue's end of this volume is wrong"),
-        ));
+        return Err(Fault::system(failure.hint("the catalogue's end of this volume is wrong")));
     }
     if is_first {
         check_label(drive, vid)?;
@@ -216,9 +192,7 @@ pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> 
             "{place}: data lie at block {}, expected the end of the data",
             point.block
         ));
-        return Err(Fault::volume(
-            failure.hint("the volume holds files that the catalogue does not know"),
-        ));
+        return Err(Fault::volume(failure.hint("the volume holds files that the catalogue does not know")));
     }
     place.locate(drive, point.block)
 }
@@ -231,10 +205,9 @@ fn check_end_of_previous(drive: &mut dyn TapeDrive, place: &Place, point: Append
     let label = Uhl1::decode(&block).map_err(|error| place.mismatch(&error.to_string()))?;
     if (label.side, label.fseq) != (Side::Trailer, point.fseq - 1) {
         let found = format!("{:?} of file {}", label.side, label.fseq);
-        return Err(place.mismatch(&format!(
-            "found {found}, expected the trailer of file {}",
-            point.fseq - 1
-        )));
+        return Err(
+            place.mismatch(&format!("found {found}, expected the trailer of file {}", point.fseq - 1))
+        );
     }
     place.expect_mark(drive, "the mark behind the file before")
 }
@@ -245,9 +218,7 @@ fn is_free(drive: &mut dyn TapeDrive, place: &Place, block: u64) -> Result<bool,
     place.locate(drive, block)?;
     let mut label = Vec::new();
     let mut read = |label: &mut Vec<u8>| {
-        drive
-            .read_block(label)
-            .map_err(|failure| Fault::of_drive(failure.during(place)))
+        drive.read_block(label).map_err(|failure| Fault::of_drive(failure.during(place)))
     };
     let mut found = read(&mut label)?;
     if let Read::Block(_) = found {
@@ -292,17 +263,11 @@ pub fn append_file(
     }
     let position = drive.position().map_err(Fault::of_drive)?.block;
     if position != file.block {
-        let what = format!(
-            "{place}: it is to begin at block {}, and the drive stands at {position}",
-            file.block
-        );
+        let what =
+            format!("{place}: it is to begin at block {}, and the drive stands at {position}", file.block);
         return Err(Fault::system(Failure::internal(what)));
     }
-    let mut pen = Pen {
-        drive,
-        place: &place,
-        is_nearly_full: false,
-    };
+    let mut pen = Pen { drive, place: &place, is_nearly_full: false };
     pen.labels(&labels.headers(style.today, &style.writer))?;
     pen.mark()?;
     let mut block = vec![0; block_bytes];
@@ -319,9 +284,7 @@ pub fn append_file(
     }
     let source_differs =
         |failure: Failure| Fault::of_disk(failure.hint("the replica on disk is not the file"));
-    place
-        .compare_file(file, size, checksums, "source")
-        .map_err(source_differs)?;
+    place.compare_file(file, size, checksums, "source").map_err(source_differs)?;
     pen.mark()?;
     pen.labels(&labels.trailers(blocks, style.today, &style.writer))?;
     pen.mark()?;
@@ -330,16 +293,9 @@ pub fn append_file(
     let position = drive.position().map_err(Fault::of_drive)?.block;
     if position != end_block {
         let what = format!("{place}: it should end at block {end_block}, and the drive stands at {position}");
-        return Err(Fault {
-            blame: wire::control::Blame::Drive,
-            failure: Failure::corrupt(what),
-        });
+        return Err(Fault { blame: wire::control::Blame::Drive, failure: Failure::corrupt(what) });
     }
-    Ok(Appended {
-        end_block,
-        blocks,
-        is_nearly_full,
-    })
+    Ok(Appended { end_block, blocks, is_nearly_full })
 }
 
 /// Fills `block` from `source`, less only at the end of the file.
@@ -404,23 +360,17 @@ pub fn read_file(
     let mut is_short = false;
     while let Read::Block(length) = place.read(drive, &mut block, "data or the mark behind them")? {
         if is_short || length > block_bytes {
-            let rest = if is_short {
-                "only the last may be shorter"
-            } else {
-                "which is longer than the label says"
-            };
-            return Err(place.mismatch(&format!(
-                "data block {blocks} has {length} bytes of {block_bytes}; {rest}"
-            )));
+            let rest =
+                if is_short { "only the last may be shorter" } else { "which is longer than the label says" };
+            return Err(
+                place.mismatch(&format!("data block {blocks} has {length} bytes of {block_bytes}; {rest}"))
+            );
         }
         is_short = length < block_bytes;
         size += length as u64;
         blocks += 1;
         if size > file.size {
-            return Err(place.mismatch(&format!(
-                "data go on behind byte {}, where the file ends",
-                file.size
-            )));
+            return Err(place.mismatch(&format!("data go on behind byte {}, where the file ends", file.size)));
         }
         checksums = checksums.extend(&block);
         sink(&block).map_err(Fault::of_disk)?;
@@ -429,9 +379,7 @@ pub fn read_file(
     place.check_labels(&labels, Side::Trailer, blocks, &trailers)?;
     place.expect_mark(drive, "the mark behind the trailers")?;
     let hint = "recall another copy if there is one; the volume must be checked";
-    place
-        .compare_file(file, size, checksums, "tape")
-        .map_err(|failure| Fault::volume(failure.hint(hint)))
+    place.compare_file(file, size, checksums, "tape").map_err(|failure| Fault::volume(failure.hint(hint)))
 }
 
 /// What failures name.
@@ -453,18 +401,11 @@ impl fmt::Display for Place {
 
 impl Place {
     fn volume(drive: &dyn TapeDrive, vid: &Vid) -> Self {
-        Self {
-            vid: vid.clone(),
-            fseq: None,
-            drive: drive.name().to_owned(),
-        }
+        Self { vid: vid.clone(), fseq: None, drive: drive.name().to_owned() }
     }
 
     fn file(drive: &dyn TapeDrive, vid: &Vid, fseq: u32) -> Self {
-        Self {
-            fseq: Some(fseq),
-            ..Self::volume(drive, vid)
-        }
+        Self { fseq: Some(fseq), ..Self::volume(drive, vid) }
     }
 
     fn mismatch(&self, what: &str) -> Fault {
@@ -480,24 +421,16 @@ impl Place {
         if (1..=BLOCK_BYTES_MAX).contains(&(label.block_bytes as usize)) {
             return Ok(label.block_bytes);
         }
-        Err(self.mismatch(&format!(
-            "label UHL1 says block size {}, which cannot be",
-            label.block_bytes
-        )))
+        Err(self.mismatch(&format!("label UHL1 says block size {}, which cannot be", label.block_bytes)))
     }
 
     fn locate(&self, drive: &mut dyn TapeDrive, block: u64) -> Result<(), Fault> {
-        drive
-            .locate(block)
-            .map_err(|failure| Fault::of_drive(failure.during(self)))
+        drive.locate(block).map_err(|failure| Fault::of_drive(failure.during(self)))
     }
 
     /// Reads an object; the end of the data is a mismatch.
     fn read(&self, drive: &mut dyn TapeDrive, block: &mut Vec<u8>, expected: &str) -> Result<Read, Fault> {
-        match drive
-            .read_block(block)
-            .map_err(|failure| Fault::of_drive(failure.during(self)))?
-        {
+        match drive.read_block(block).map_err(|failure| Fault::of_drive(failure.during(self)))? {
             Read::End => Err(self.mismatch(&format!("the data end, expected {expected}"))),
             read => Ok(read),
         }

@@ -19,9 +19,7 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let library = VirtualLibrary::create(dir.path().join("lib"), 1, 1, &[vid()]).unwrap();
         let mut library = library.with_options(options);
-        library
-            .move_medium(ElementAddress(1001), ElementAddress(500))
-            .unwrap();
+        library.move_medium(ElementAddress(1001), ElementAddress(500)).unwrap();
         let mut drive = library.drive(0).unwrap();
         drive.load().unwrap();
         Self { dir, drive }
@@ -44,20 +42,12 @@ impl Bench {
     }
 
     fn style(&self, block_bytes: u32) -> Style {
-        Style {
-            block_bytes,
-            today: today(),
-            writer: writer(&self.drive, "lab", "tape01.example"),
-        }
+        Style { block_bytes, today: today(), writer: writer(&self.drive, "lab", "tape01.example") }
     }
 
     /// Writes files of these sizes from the first place on; returns them and where the next goes.
     fn fill(&mut self, block_bytes: u32, sizes: &[usize]) -> (Vec<(TapeFile, Vec<u8>)>, AppendPoint) {
-        let mut point = AppendPoint {
-            fseq: 1,
-            block: 1,
-            may_have_leftover: false,
-        };
+        let mut point = AppendPoint { fseq: 1, block: 1, may_have_leftover: false };
         seek_append(&mut self.drive, &vid(), point).unwrap();
         let mut files = Vec::new();
         for size in sizes {
@@ -65,11 +55,7 @@ impl Bench {
             let file = file(point, &data);
             let appended = self.append_blocks(&file, block_bytes, &data).unwrap();
             assert_eq!(appended.blocks, size.div_ceil(block_bytes as usize) as u64);
-            point = AppendPoint {
-                fseq: point.fseq + 1,
-                block: appended.end_block,
-                ..point
-            };
+            point = AppendPoint { fseq: point.fseq + 1, block: appended.end_block, ..point };
             files.push((file, data));
         }
         self.drive.flush().unwrap();
@@ -115,14 +101,7 @@ fn data(size: usize, seed: u64) -> Vec<u8> {
 fn file(point: AppendPoint, data: &[u8]) -> TapeFile {
     let AppendPoint { fseq, block, .. } = point;
     let file_id = FileId(1000 + u64::from(fseq));
-    TapeFile {
-        vid: vid(),
-        fseq,
-        file_id,
-        block,
-        size: data.len() as u64,
-        checksums: Checksums::of(data),
-    }
+    TapeFile { vid: vid(), fseq, file_id, block, size: data.len() as u64, checksums: Checksums::of(data) }
 }
 
 /// A source that gives `data` in pieces of odd sizes.
@@ -141,33 +120,18 @@ fn a_blank_volume_gets_a_label_once() {
     let mut bench = Bench::new(DriveOptions::default());
     let blank = check_label(&mut bench.drive, &vid()).unwrap_err();
     assert_eq!(blank.blame, Blame::Volume);
-    assert_eq!(
-        blank.failure.what,
-        "volume BP0001 (drive lib.drive0): the data end, expected VOL1"
-    );
+    assert_eq!(blank.failure.what, "volume BP0001 (drive lib.drive0): the data end, expected VOL1");
     label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap();
     assert_eq!(check_label(&mut bench.drive, &vid()).unwrap().vsn, vid());
     // Again, as after a label session whose report was lost.
     label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap();
     let other = "BP0002".parse().unwrap();
     let refused = label_volume(&mut bench.drive, &other, Relabel::Refuse, today()).unwrap_err();
-    assert_eq!(
-        (refused.blame, refused.failure.kind),
-        (Blame::Volume, ErrorKind::Exists)
-    );
-    assert!(
-        refused
-            .failure
-            .what
-            .ends_with("begins with the label of volume BP0001"),
-        "{refused}"
-    );
+    assert_eq!((refused.blame, refused.failure.kind), (Blame::Volume, ErrorKind::Exists));
+    assert!(refused.failure.what.ends_with("begins with the label of volume BP0001"), "{refused}");
     label_volume(&mut bench.drive, &other, Relabel::LoseEverything, today()).unwrap();
     let wrong = check_label(&mut bench.drive, &vid()).unwrap_err();
-    assert_eq!(
-        wrong.failure.what,
-        "volume BP0001 (drive lib.drive0): label says BP0002, expected BP0001"
-    );
+    assert_eq!(wrong.failure.what, "volume BP0001 (drive lib.drive0): label says BP0002, expected BP0001");
     assert!(wrong.failure.hint.is_some());
 }
 
@@ -204,11 +168,7 @@ fn everything_that_differs_is_told() {
     let good = &files[1].0;
     let told = |bench: &mut Bench, file: &TapeFile, words: &str| {
         let fault = bench.read(file).unwrap_err();
-        assert_eq!(
-            (fault.blame, fault.failure.kind),
-            (Blame::Volume, ErrorKind::Corrupt),
-            "{fault}"
-        );
+        assert_eq!((fault.blame, fault.failure.kind), (Blame::Volume, ErrorKind::Corrupt), "{fault}");
         let what = &fault.failure.what;
         assert!(
             what.contains("BP0001 file ") && what.contains("(drive lib.drive0)") && what.contains(words),
@@ -217,79 +177,20 @@ fn everything_that_differs_is_told() {
         assert!(fault.failure.hint.is_some());
     };
     let bench = &mut bench;
+    told(bench, &TapeFile { fseq: 3, ..good.clone() }, "label HDR1 says file sequence 2, expected 3");
     told(
         bench,
-        &TapeFile {
-            fseq: 3,
-            ..good.clone()
-        },
-        "label HDR1 says file sequence 2, expected 3",
-    );
-    told(
-        bench,
-        &TapeFile {
-            fseq: 10_002,
-            ..good.clone()
-        },
+        &TapeFile { fseq: 10_002, ..good.clone() },
         "label UHL1 says file sequence 2, expected 10002",
     );
-    told(
-        bench,
-        &TapeFile {
-            file_id: FileId(7),
-            ..good.clone()
-        },
-        "label HDR1 says file id 1002, expected 7",
-    );
-    told(
-        bench,
-        &TapeFile {
-            block: good.block - 1,
-            ..good.clone()
-        },
-        "found a tape mark, expected a label",
-    );
-    told(
-        bench,
-        &TapeFile {
-            block: good.block + 1,
-            ..good.clone()
-        },
-        "found a tape mark, expected a label",
-    );
-    told(
-        bench,
-        &TapeFile {
-            block: 999,
-            ..good.clone()
-        },
-        "block 999 lies behind the end of the data",
-    );
-    told(
-        bench,
-        &TapeFile {
-            size: 2999,
-            ..good.clone()
-        },
-        "data go on behind byte 2999",
-    );
-    told(
-        bench,
-        &TapeFile {
-            size: 3001,
-            ..good.clone()
-        },
-        "tape has 3000 bytes, expected 3001",
-    );
+    told(bench, &TapeFile { file_id: FileId(7), ..good.clone() }, "label HDR1 says file id 1002, expected 7");
+    told(bench, &TapeFile { block: good.block - 1, ..good.clone() }, "found a tape mark, expected a label");
+    told(bench, &TapeFile { block: good.block + 1, ..good.clone() }, "found a tape mark, expected a label");
+    told(bench, &TapeFile { block: 999, ..good.clone() }, "block 999 lies behind the end of the data");
+    told(bench, &TapeFile { size: 2999, ..good.clone() }, "data go on behind byte 2999");
+    told(bench, &TapeFile { size: 3001, ..good.clone() }, "tape has 3000 bytes, expected 3001");
     let checksums = Checksums::of(b"other");
-    told(
-        bench,
-        &TapeFile {
-            checksums,
-            ..good.clone()
-        },
-        "crc32c:",
-    );
+    told(bench, &TapeFile { checksums, ..good.clone() }, "crc32c:");
 }
 
 #[test]
@@ -300,25 +201,10 @@ fn a_source_that_is_not_the_file_leaves_no_trailer() {
     let file = file(point, &promised);
     let mut other = promised.clone();
     other[4000] ^= 1;
-    for source in [
-        &promised[..4999],
-        &other[..],
-        &[&promised[..], b"more"].concat()[..],
-    ] {
-        seek_append(
-            &mut bench.drive,
-            &vid(),
-            AppendPoint {
-                may_have_leftover: true,
-                ..point
-            },
-        )
-        .unwrap();
+    for source in [&promised[..4999], &other[..], &[&promised[..], b"more"].concat()[..]] {
+        seek_append(&mut bench.drive, &vid(), AppendPoint { may_have_leftover: true, ..point }).unwrap();
         let fault = bench.append(&file, source).unwrap_err();
-        assert_eq!(
-            (fault.blame, fault.failure.kind),
-            (Blame::File, ErrorKind::Corrupt)
-        );
+        assert_eq!((fault.blame, fault.failure.kind), (Blame::File, ErrorKind::Corrupt));
         assert_eq!(bench.read(&file).unwrap_err().blame, Blame::Volume);
     }
     bench.drive.locate(point.block).unwrap();
@@ -334,16 +220,10 @@ fn who_fails_on_disk_is_told_apart() {
     let style = bench.style(1024);
     let mut gone = |_: &mut [u8]| Err(Failure::unavailable("disk server d1 is gone"));
     let fault = append_file(&mut bench.drive, &new, &style, &mut gone).unwrap_err();
-    assert_eq!(
-        (fault.blame, fault.failure),
-        (Blame::System, Failure::unavailable("disk server d1 is gone"))
-    );
+    assert_eq!((fault.blame, fault.failure), (Blame::System, Failure::unavailable("disk server d1 is gone")));
     let mut full = |_: &[u8]| Err(Failure::no_space("partition p1 is full"));
     let fault = read_file(&mut bench.drive, &files[0].0, &mut full).unwrap_err();
-    assert_eq!(
-        (fault.blame, fault.failure),
-        (Blame::File, Failure::no_space("partition p1 is full"))
-    );
+    assert_eq!((fault.blame, fault.failure), (Blame::File, Failure::no_space("partition p1 is full")));
 }
 
 #[test]
@@ -357,22 +237,8 @@ fn an_interrupted_append_is_written_over() {
     bench.tamper(|image| image.truncate(image.len() - 700));
     let fault = seek_append(&mut bench.drive, &vid(), point).unwrap_err();
     assert_eq!(fault.blame, Blame::Volume);
-    assert!(
-        fault
-            .failure
-            .what
-            .contains("data lie at block 15, expected the end of the data"),
-        "{fault}"
-    );
-    seek_append(
-        &mut bench.drive,
-        &vid(),
-        AppendPoint {
-            may_have_leftover: true,
-            ..point
-        },
-    )
-    .unwrap();
+    assert!(fault.failure.what.contains("data lie at block 15, expected the end of the data"), "{fault}");
+    seek_append(&mut bench.drive, &vid(), AppendPoint { may_have_leftover: true, ..point }).unwrap();
     let kept = data(100, 2);
     let next = file(point, &kept);
     let appended = bench.append(&next, &kept).unwrap();
@@ -387,10 +253,7 @@ fn a_volume_with_files_is_not_labelled_again() {
     let mut bench = Bench::labelled();
     let (files, _) = bench.fill(1024, &[10]);
     let refused = label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap_err();
-    assert_eq!(
-        (refused.blame, refused.failure.kind),
-        (Blame::Volume, ErrorKind::Exists)
-    );
+    assert_eq!((refused.blame, refused.failure.kind), (Blame::Volume, ErrorKind::Exists));
     assert!(bench.read(&files[0].0).unwrap() == files[0].1);
 }
 
@@ -414,10 +277,7 @@ fn a_failed_append_is_closed_with_a_mark() {
         let new = file(point, &promised);
         bench.append(&new, &promised[..3000]).unwrap_err();
         bench.drive.flush().unwrap();
-        assert_eq!(
-            seek_append(&mut bench.drive, &vid(), point).unwrap_err().blame,
-            Blame::Volume
-        );
+        assert_eq!(seek_append(&mut bench.drive, &vid(), point).unwrap_err().blame, Blame::Volume);
         close_end(&mut bench.drive, &vid(), point.block).unwrap();
         seek_append(&mut bench.drive, &vid(), point).unwrap();
         bench.append(&new, &promised).unwrap();
@@ -444,37 +304,20 @@ fn appending_at_a_wrong_place_is_refused() {
     for wrong in [
         AppendPoint { fseq: 4, ..point },
         AppendPoint { fseq: 2, ..point },
-        AppendPoint {
-            block: point.block - 1,
-            ..point
-        },
-        AppendPoint {
-            block: point.block + 1,
-            ..point
-        },
-        AppendPoint {
-            fseq: 1,
-            block: 1,
-            may_have_leftover: false,
-        },
+        AppendPoint { block: point.block - 1, ..point },
+        AppendPoint { block: point.block + 1, ..point },
+        AppendPoint { fseq: 1, block: 1, may_have_leftover: false },
     ] {
         assert_eq!(blame(&mut bench, wrong), Blame::Volume, "{wrong:?}");
     }
-    let stray = TapeFile {
-        block: point.block + 1,
-        ..file(point, b"")
-    };
+    let stray = TapeFile { block: point.block + 1, ..file(point, b"") };
     bench.drive.locate(point.block).unwrap();
     assert_eq!(bench.append(&stray, b"").unwrap_err().blame, Blame::System);
 }
 
 #[test]
 fn the_end_of_the_medium_warns_and_then_is_hard() {
-    let options = DriveOptions {
-        capacity_bytes: 60_000,
-        early_warning_bytes: 20_000,
-        buffer_bytes: 1,
-    };
+    let options = DriveOptions { capacity_bytes: 60_000, early_warning_bytes: 20_000, buffer_bytes: 1 };
     let mut bench = Bench::new(options);
     label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap();
     let (_, point) = bench.fill(1024, &[20_000]);
@@ -482,16 +325,9 @@ fn the_end_of_the_medium_warns_and_then_is_hard() {
     let last_file = file(point, &last);
     let appended = bench.append(&last_file, &last).unwrap();
     assert!(appended.is_nearly_full);
-    let point = AppendPoint {
-        fseq: 3,
-        block: appended.end_block,
-        ..point
-    };
+    let point = AppendPoint { fseq: 3, block: appended.end_block, ..point };
     let fault = bench.append(&file(point, &last), &last).unwrap_err();
-    assert_eq!(
-        (fault.blame, fault.failure.kind),
-        (Blame::Volume, ErrorKind::NoSpace)
-    );
+    assert_eq!((fault.blame, fault.failure.kind), (Blame::Volume, ErrorKind::NoSpace));
     bench.drive.flush().unwrap();
     assert!(bench.read(&last_file).unwrap() == last);
 }

@@ -41,10 +41,7 @@ impl Robot {
 fn look(changer: &mut dyn Changer, drive: &str) -> Result<(Vec<Element>, Element)> {
     let address = changer.drive_address(drive)?;
     let inventory = changer.inventory()?;
-    let here = inventory
-        .iter()
-        .find(|element| element.address == address)
-        .cloned();
+    let here = inventory.iter().find(|element| element.address == address).cloned();
     let here = here.ok_or_else(|| Failure::internal(format!("drive {drive} is not in the inventory")))?;
     Ok((inventory, here))
 }
@@ -74,17 +71,12 @@ fn source(inventory: &[Element], drive: &Element, vid: &Vid) -> Result<ElementAd
     match element_of(inventory, vid) {
         Some(element) if element.kind != ElementKind::Drive => Ok(element.address),
         Some(other) => {
-            let what = format!(
-                "volume {vid} is wanted in {} and is in {}",
-                drive.name, other.name
-            );
+            let what = format!("volume {vid} is wanted in {} and is in {}", drive.name, other.name);
             Err(Fault::system(Failure::busy(what)))
         }
         None => {
             let failure = Failure::not_found(format!("volume {vid} is not in the library"));
-            Err(Fault::volume(
-                failure.hint("put it into a slot or the import element"),
-            ))
+            Err(Fault::volume(failure.hint("put it into a slot or the import element")))
         }
     }
 }
@@ -100,10 +92,7 @@ pub(crate) fn put_away(robot: &Robot, drive: &mut dyn TapeDrive, dog: &Watchdog)
     }
     let is_free = |element: &&Element| element.kind == ElementKind::Slot && element.vid.is_none();
     let slot = inventory.iter().find(is_free).ok_or_else(|| {
-        of_changer(Failure::no_space(format!(
-            "no slot is free for the volume in {}",
-            here.name
-        )))
+        of_changer(Failure::no_space(format!("no slot is free for the volume in {}", here.name)))
     })?;
     moved(robot, dog, here.address, slot.address)
 }
@@ -117,10 +106,6 @@ fn moved(robot: &Robot, dog: &Watchdog, from: ElementAddress, to: ElementAddress
 
 /// The changer is part of the drive for the head; a changer that somebody else uses is nobody's fault.
 fn of_changer(failure: Failure) -> Fault {
-    let blame = if failure.kind == ErrorKind::Busy {
-        Blame::System
-    } else {
-        Blame::Drive
-    };
+    let blame = if failure.kind == ErrorKind::Busy { Blame::System } else { Blame::Drive };
     Fault { blame, failure }
 }

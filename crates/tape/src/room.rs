@@ -76,13 +76,7 @@ impl TapeRoom {
             .map(|number| Ok(Box::new(library.drive(number)?) as Box<dyn TapeDrive>))
             .collect();
         let config = RoomConfig::new(labels, library.options().capacity_bytes);
-        Self::start(
-            config,
-            drives?,
-            Box::new(library.clone()),
-            control,
-            XrdDisk::default(),
-        )
+        Self::start(config, drives?, Box::new(library.clone()), control, XrdDisk::default())
     }
 
     /// Starts the threads.
@@ -96,10 +90,7 @@ impl TapeRoom {
         let (robot, head, disk) = (Robot::new(changer), Arc::new(head), Arc::new(disk));
         // Dropped if a thread cannot be started, and then tells those that run.
         let (ending, ended) = channel();
-        let room = Self {
-            stop: Stop::default(),
-            ended,
-        };
+        let room = Self { stop: Stop::default(), ended };
         let (exit, exits) = channel();
         let mut watched = Vec::new();
         let is_library_known = Arc::new(Mutex::new(false));
@@ -130,21 +121,13 @@ impl TapeRoom {
                 drives: names.clone(),
                 is_library_known: Arc::clone(&is_library_known),
             };
-            let exit = Exit {
-                drive: name.clone(),
-                exit: exit.clone(),
-            };
+            let exit = Exit { drive: name.clone(), exit: exit.clone() };
             start_thread(format!("tape-{name}"), move || {
                 let _exit = exit;
                 thread.run();
             })?;
         }
-        let supervisor = Supervisor {
-            watched,
-            head,
-            stop: room.stop.clone(),
-            exits,
-        };
+        let supervisor = Supervisor { watched, head, stop: room.stop.clone(), exits };
         start_thread("tape-supervisor".to_owned(), move || {
             let _ending: Sender<()> = ending;
             supervisor.run();
@@ -180,9 +163,7 @@ impl Drop for TapeRoom {
 
 fn start_thread(name: String, body: impl FnOnce() + Send + 'static) -> Result<()> {
     let started = thread::Builder::new().name(name.clone()).spawn(body);
-    started
-        .map(|_| ())
-        .map_err(|cause| Failure::io(format!("start thread {name}"), &cause))
+    started.map(|_| ()).map_err(|cause| Failure::io(format!("start thread {name}"), &cause))
 }
 
 /// Tells the supervisor that a drive's thread has ended, however that came.
@@ -240,20 +221,12 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
         }
         let loaded = here.vid;
         let has_medium = loaded.is_some();
-        let orders = self
-            .bay
-            .head
-            .call(&NextTapeSession { drive, loaded }, self.config.poll)?;
+        let orders = self.bay.head.call(&NextTapeSession { drive, loaded }, self.config.poll)?;
         if let Some(orders) = orders.session {
             session::run(&mut self.bay, &orders);
             self.idle_since = Instant::now();
         } else if has_medium && self.idle_since.elapsed() >= self.config.idle_unload {
-            let Bay {
-                robot,
-                drive,
-                watchdog,
-                ..
-            } = &mut self.bay;
+            let Bay { robot, drive, watchdog, .. } = &mut self.bay;
             loading::put_away(robot, drive, watchdog)?;
         }
         Ok(())
@@ -262,35 +235,19 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
     /// Registers all drives the first time, before any of them has asked for work, so that none is sent for a volume
     /// that lies in another; later only this one, for a drive that is in a session would lose it.
     fn register(&self, drive: &str, cartridges: &BTreeSet<Vid>) -> Result<()> {
-        let mut is_known = self
-            .is_library_known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let drives: &[String] = if *is_known {
-            &[drive.to_owned()]
-        } else {
-            &self.drives
-        };
+        let mut is_known = self.is_library_known.lock().unwrap_or_else(PoisonError::into_inner);
+        let drives: &[String] = if *is_known { &[drive.to_owned()] } else { &self.drives };
         let content = |drive: &String| {
             let (_, here) = self.bay.robot.look(drive)?;
-            Ok(DriveContent {
-                drive: drive.clone(),
-                loaded: here.vid,
-            })
+            Ok(DriveContent { drive: drive.clone(), loaded: here.vid })
         };
         let drives = drives.iter().map(content).collect::<Result<Vec<_>>>()?;
         let capacity_bytes = self.config.cartridge_bytes;
-        let cartridge = |vid: &Vid| Cartridge {
-            vid: vid.clone(),
-            capacity_bytes,
-        };
+        let cartridge = |vid: &Vid| Cartridge { vid: vid.clone(), capacity_bytes };
         let library = self.bay.robot.library();
         info!(%library, drives = drives.len(), cartridges = cartridges.len(), "library registers");
-        let register = RegisterLibrary {
-            library,
-            drives,
-            cartridges: cartridges.iter().map(cartridge).collect(),
-        };
+        let register =
+            RegisterLibrary { library, drives, cartridges: cartridges.iter().map(cartridge).collect() };
         self.bay.head.call(&register, Millis(0))?;
         *is_known = true;
         Ok(())

@@ -14,11 +14,7 @@ impl World {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         VirtualLibrary::create(dir.path().join("lib"), 2, 3, &[vid(1), vid(2)]).unwrap();
-        Self {
-            dir,
-            head: FakeHead::default(),
-            disk: MemoryDisk::default(),
-        }
+        Self { dir, head: FakeHead::default(), disk: MemoryDisk::default() }
     }
 
     fn library(&self) -> VirtualLibrary {
@@ -28,13 +24,8 @@ impl World {
     /// A room with drive 0 only, or with both.
     fn start(&self, drives: u16, idle_unload: Duration) -> TapeRoom {
         let library = self.library();
-        let drives = (0..drives)
-            .map(|n| Box::new(library.drive(n).unwrap()) as Box<dyn TapeDrive>)
-            .collect();
-        let config = RoomConfig {
-            idle_unload,
-            ..RoomConfig::new(style(512), 1 << 30)
-        };
+        let drives = (0..drives).map(|n| Box::new(library.drive(n).unwrap()) as Box<dyn TapeDrive>).collect();
+        let config = RoomConfig { idle_unload, ..RoomConfig::new(style(512), 1 << 30) };
         let (head, disk) = (self.head.clone(), self.disk.clone());
         TapeRoom::start(config, drives, Box::new(library), head, disk).unwrap()
     }
@@ -57,11 +48,7 @@ fn a_room_does_what_the_head_orders() {
         catalogue.orders.push_back(recall);
     }
     let ends = |catalogue: &crate::fake::Catalogue| {
-        catalogue
-            .log
-            .iter()
-            .filter(|(n, _)| *n == "end_tape_session")
-            .count()
+        catalogue.log.iter().filter(|(n, _)| *n == "end_tape_session").count()
     };
     world.head.wait(|catalogue| ends(catalogue) == 3);
     assert!(world.disk.is_recalled(1));
@@ -71,31 +58,19 @@ fn a_room_does_what_the_head_orders() {
     let drives = serde_json::json!([{ "drive": "lib.drive0", "loaded": null }]);
     assert_eq!(catalogue.log[0].1["drives"], drives);
     assert_eq!(catalogue.log[0].1["cartridges"].as_array().unwrap().len(), 2);
-    assert_eq!(
-        catalogue.log[1].1,
-        serde_json::json!({ "drive": "lib.drive0", "loaded": null })
-    );
+    assert_eq!(catalogue.log[1].1, serde_json::json!({ "drive": "lib.drive0", "loaded": null }));
 }
 
 #[test]
 fn each_drive_registers_itself_and_again_after_a_failure() {
     let world = World::new();
     let unknown = Failure::unavailable("drive is not registered");
-    world
-        .head
-        .lock()
-        .refusals
-        .insert("next_tape_session", (unknown, 1));
+    world.head.lock().refusals.insert("next_tape_session", (unknown, 1));
     let room = world.start(2, PATIENCE);
     // All at first, then each its own, then the one that was refused.
     let registered = |catalogue: &crate::fake::Catalogue| {
-        let calls = catalogue
-            .log
-            .iter()
-            .filter(|(call, _)| *call == "register_library");
-        calls
-            .map(|(_, value)| value["drives"].as_array().unwrap().len())
-            .collect::<Vec<_>>()
+        let calls = catalogue.log.iter().filter(|(call, _)| *call == "register_library");
+        calls.map(|(_, value)| value["drives"].as_array().unwrap().len()).collect::<Vec<_>>()
     };
     world.head.wait(|catalogue| registered(catalogue) == [2, 1, 1]);
     room.stop(PATIENCE).unwrap();
@@ -107,25 +82,16 @@ fn an_idle_drive_gives_its_volume_back() {
     world.head.lock().orders.push_back(label_orders(1));
     let room = world.start(1, Duration::ZERO);
     let asks = |catalogue: &crate::fake::Catalogue, loaded: serde_json::Value| {
-        catalogue
-            .log
-            .iter()
-            .any(|(call, value)| *call == "next_tape_session" && value["loaded"] == loaded)
+        catalogue.log.iter().any(|(call, value)| *call == "next_tape_session" && value["loaded"] == loaded)
     };
-    world
-        .head
-        .wait(|catalogue| asks(catalogue, serde_json::json!("BP0001")));
+    world.head.wait(|catalogue| asks(catalogue, serde_json::json!("BP0001")));
     world.head.wait(|catalogue| {
         let last = catalogue.log.last();
         last.is_some_and(|(call, value)| *call == "next_tape_session" && value["loaded"].is_null())
     });
     room.stop(PATIENCE).unwrap();
     let inventory = world.library().inventory().unwrap();
-    assert!(
-        inventory
-            .iter()
-            .all(|element| element.kind == ElementKind::Slot || element.vid.is_none())
-    );
+    assert!(inventory.iter().all(|element| element.kind == ElementKind::Slot || element.vid.is_none()));
 }
 
 #[test]

@@ -110,11 +110,7 @@ pub(crate) fn run<H: Head, D: Disk>(bay: &mut Bay<H, D>, orders: &TapeSession) {
     bay.activity.begin(orders.id);
     let end = match &orders.work {
         TapeWork::Archive { append, .. } => *append,
-        _ => AppendPoint {
-            fseq: 1,
-            block: label_io::FIRST_FILE_BLOCK,
-            may_have_leftover: true,
-        },
+        _ => AppendPoint { fseq: 1, block: label_io::FIRST_FILE_BLOCK, may_have_leftover: true },
     };
     let mut session = Session {
         bay,
@@ -136,11 +132,7 @@ pub(crate) fn run<H: Head, D: Disk>(bay: &mut Bay<H, D>, orders: &TapeSession) {
         }
     }
     let trouble = trouble.map(|fault| (fault.blame, fault.failure));
-    let over = EndTapeSession {
-        session: orders.id,
-        loads: session.loads,
-        trouble,
-    };
+    let over = EndTapeSession { session: orders.id, loads: session.loads, trouble };
     if let Err(failure) = session.bay.report(&over) {
         // The head notices when the drive asks for the next one.
         warn!(session = %orders.id, cause = %failure, "the end of a tape session could not be reported");
@@ -182,12 +174,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
     }
 
     fn load(&mut self) -> Result<Step, Fault> {
-        let Bay {
-            robot,
-            drive,
-            watchdog,
-            ..
-        } = &mut *self.bay;
+        let Bay { robot, drive, watchdog, .. } = &mut *self.bay;
         self.loads = loading::load(robot, drive, watchdog, &self.orders.vid)?;
         Ok(match self.orders.work {
             TapeWork::Label => Step::Label,
@@ -230,11 +217,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             self.file_failed(file.request, fault)?;
         }
         let is_due = self.pending.len() >= FLUSH_FILES || self.pending_bytes >= TAPE_FLUSH_BYTES;
-        Ok(if is_due || self.is_nearly_full {
-            Step::Flush(index + 1)
-        } else {
-            Step::Archive(index + 1)
-        })
+        Ok(if is_due || self.is_nearly_full { Step::Flush(index + 1) } else { Step::Archive(index + 1) })
     }
 
     fn archive_file(&mut self, file: &ArchiveFile) -> Result<(), Fault> {
@@ -247,23 +230,12 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             size: file.size,
             checksums: file.checksums,
         };
-        let Bay {
-            drive,
-            style,
-            disk,
-            activity,
-            stop,
-            ..
-        } = &mut *self.bay;
+        let Bay { drive, style, disk, activity, stop, .. } = &mut *self.bay;
         if self.is_dirty {
             drive.locate(block).map_err(Fault::of_drive)?;
         }
         let writer = label_io::writer(drive, &style.site, &style.host);
-        let style = Style {
-            block_bytes: style.block_bytes,
-            today: (style.today)(),
-            writer,
-        };
+        let style = Style { block_bytes: style.block_bytes, today: (style.today)(), writer };
         let is_dirty = &mut self.is_dirty;
         let appended = copier::from_disk(disk.as_ref(), &file.source, stop, |source| {
             *is_dirty = true;
@@ -272,18 +244,9 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             label_io::append_file(drive, &on_tape, &style, &mut counted)
         })?;
         let end_block = appended.end_block;
-        self.pending.push(ArchivedCopy {
-            request: file.request,
-            fseq,
-            block,
-            end_block,
-        });
+        self.pending.push(ArchivedCopy { request: file.request, fseq, block, end_block });
         self.pending_bytes += file.size;
-        self.end = AppendPoint {
-            fseq: fseq + 1,
-            block: end_block,
-            may_have_leftover: true,
-        };
+        self.end = AppendPoint { fseq: fseq + 1, block: end_block, may_have_leftover: true };
         (self.is_dirty, self.is_nearly_full, self.system_faults) = (false, appended.is_nearly_full, 0);
         Ok(())
     }
@@ -294,17 +257,11 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             return Ok(Step::Done);
         };
         if self.is_nearly_full {
-            let failure = Failure::no_space(format!(
-                "volume {} is full: the drive warned of its end",
-                self.orders.vid
-            ));
+            let failure =
+                Failure::no_space(format!("volume {} is full: the drive warned of its end", self.orders.vid));
             return Err(Fault::volume(failure));
         }
-        Ok(if next < files.len() {
-            Step::Archive(next)
-        } else {
-            Step::Done
-        })
+        Ok(if next < files.len() { Step::Archive(next) } else { Step::Done })
     }
 
     /// Makes what was written durable, and only then reports it.
@@ -317,11 +274,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         self.pending_bytes = 0;
         self.bay.drive.flush().map_err(Fault::of_drive)?;
         let used_bytes = self.bay.drive.capacity().map_err(Fault::of_drive)?.used_bytes;
-        let archived = FilesArchived {
-            session: self.orders.id,
-            copies,
-            used_bytes,
-        };
+        let archived = FilesArchived { session: self.orders.id, copies, used_bytes };
         self.bay.report(&archived).map_err(Fault::system)
     }
 
@@ -353,10 +306,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         match self.recall_file(file) {
             Ok(()) => {
                 self.system_faults = 0;
-                let recalled = FileRecalled {
-                    session: orders.id,
-                    request: file.request,
-                };
+                let recalled = FileRecalled { session: orders.id, request: file.request };
                 self.bay.report(&recalled).map_err(Fault::system)?;
             }
             Err(fault) => self.file_failed(file.request, fault)?,
@@ -373,13 +323,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             size: file.size,
             checksums: file.checksums,
         };
-        let Bay {
-            drive,
-            disk,
-            activity,
-            stop,
-            ..
-        } = &mut *self.bay;
+        let Bay { drive, disk, activity, stop, .. } = &mut *self.bay;
         copier::to_disk(disk.as_ref(), &file.sink, stop, |sink| {
             let mut counted = |block: &[u8]| sink(block).inspect(|()| activity.transferred(block.len()));
             label_io::read_file(drive, &on_tape, &mut counted)
@@ -393,18 +337,9 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             return Err(fault);
         }
         let Fault { blame, failure } = fault.clone();
-        let failed = RequestFailed {
-            session: self.orders.id,
-            request,
-            blame,
-            failure,
-        };
+        let failed = RequestFailed { session: self.orders.id, request, blame, failure };
         self.bay.report(&failed).map_err(Fault::system)?;
-        self.system_faults = if blame == Blame::System {
-            self.system_faults + 1
-        } else {
-            0
-        };
+        self.system_faults = if blame == Blame::System { self.system_faults + 1 } else { 0 };
         let goes_on = match blame {
             Blame::File => true,
             Blame::System => self.system_faults < SYSTEM_FAULTS_MAX,

@@ -29,14 +29,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         VirtualLibrary::create(dir.path().join("lib"), 1, 3, &[vid(1), vid(2)]).unwrap();
         let (head, disk) = (FakeHead::default(), MemoryDisk::default());
-        let mut world = Self {
-            dir,
-            options,
-            head,
-            disk,
-            bay: None,
-            sessions: 0,
-        };
+        let mut world = Self { dir, options, head, disk, bay: None, sessions: 0 };
         world.run(&label_orders(1));
         assert_eq!(world.head.trouble(), None);
         world
@@ -45,9 +38,8 @@ impl World {
     /// The bay, started if it is not running.
     fn bay(&mut self) -> &mut Bay<FakeHead, MemoryDisk> {
         self.bay.get_or_insert_with(|| {
-            let library = VirtualLibrary::open(self.dir.path().join("lib"))
-                .unwrap()
-                .with_options(self.options);
+            let library =
+                VirtualLibrary::open(self.dir.path().join("lib")).unwrap().with_options(self.options);
             let drive = library.drive(0).unwrap();
             let watchdog = Watchdog::new(Deadlines::default());
             Bay {
@@ -201,11 +193,7 @@ fn a_bad_replica_stops_nobody_else() {
 fn disk_servers_that_are_gone_end_a_session_after_a_while() {
     let mut world = World::new();
     let files = world.files(1, &[100, 100, 100, 100, 100, 100]);
-    world
-        .disk
-        .lock()
-        .gone
-        .extend([2, 4, 5, 6].map(|n| format!("source{n}")));
+    world.disk.lock().gone.extend([2, 4, 5, 6].map(|n| format!("source{n}")));
     world.archive(&files);
     let unavailable = |request| (request, Blame::System, ErrorKind::Unavailable);
     assert_eq!(world.head.failed(), [2, 4, 5, 6].map(unavailable));
@@ -227,10 +215,7 @@ fn damage_on_tape_makes_no_file_and_blames_the_volume() {
     world.bay = None;
     let mut image = fs::read(world.image()).unwrap();
     let data = world.disk.lock().objects["source2"].clone();
-    let at = image
-        .windows(100)
-        .position(|window| *window == data[512..612])
-        .unwrap();
+    let at = image.windows(100).position(|window| *window == data[512..612]).unwrap();
     image[at] ^= 1;
     fs::write(world.image(), image).unwrap();
     world.recall(&files);
@@ -242,11 +227,7 @@ fn damage_on_tape_makes_no_file_and_blames_the_volume() {
 
 #[test]
 fn a_full_volume_is_told_and_nothing_is_lost() {
-    let options = DriveOptions {
-        capacity_bytes: 50_000,
-        early_warning_bytes: 12_000,
-        buffer_bytes: 1,
-    };
+    let options = DriveOptions { capacity_bytes: 50_000, early_warning_bytes: 12_000, buffer_bytes: 1 };
     let mut world = World::with_options(options);
     let files = world.files(1, &[20_000, 17_500, 100]);
     world.archive(&files);
@@ -309,10 +290,7 @@ fn a_stop_is_nobodys_fault() {
     world.archive(&files);
     assert!(world.head.failed().is_empty());
     let (blame, failure) = world.head.trouble().unwrap();
-    assert_eq!(
-        (blame, failure.what.as_str()),
-        (Blame::System, "the tape server is stopping")
-    );
+    assert_eq!((blame, failure.what.as_str()), (Blame::System, "the tape server is stopping"));
 }
 
 #[test]
@@ -323,11 +301,7 @@ fn a_file_that_the_catalogue_does_not_know_is_not_written_over() {
     {
         let mut catalogue = world.head.lock();
         // A catalogue restored from an old backup.
-        catalogue.append = Some(AppendPoint {
-            fseq: 2,
-            block: 11,
-            may_have_leftover: false,
-        });
+        catalogue.append = Some(AppendPoint { fseq: 2, block: 11, may_have_leftover: false });
     }
     let more = world.files(3, &[10]);
     world.archive(&more);

@@ -29,12 +29,7 @@ impl DriveOptions {
     #[must_use]
     pub fn with_capacity(capacity_bytes: u64) -> Self {
         let early_warning_bytes = (capacity_bytes / 64).clamp(512 << 10, 64 << 20);
-        Self {
-            capacity_bytes,
-            early_warning_bytes,
-            buffer_bytes: 4 << 20,
-            load_time: Duration::ZERO,
-        }
+        Self { capacity_bytes, early_warning_bytes, buffer_bytes: 4 << 20, load_time: Duration::ZERO }
     }
 }
 
@@ -70,25 +65,15 @@ impl VirtualDrive {
         let folder = File::open(&directory)
             .map_err(|cause| Failure::io(format!("drive {name}: open {}", directory.display()), &cause))?;
         let lock = Lock::take(folder, || {
-            Failure::busy(format!(
-                "drive {name} ({}) is in use by another process",
-                directory.display()
-            ))
-            .hint("stop the other tape server of this library first")
+            Failure::busy(format!("drive {name} ({}) is in use by another process", directory.display()))
+                .hint("stop the other tape server of this library first")
         })?;
         let identity = Identity {
             vendor: Text::fitted("BACKPLNE"),
             model: Text::fitted("VIRTUAL"),
             serial: Text::fitted(&name),
         };
-        Ok(Self {
-            name,
-            directory,
-            identity,
-            options,
-            _lock: lock,
-            medium: None,
-        })
+        Ok(Self { name, directory, identity, options, _lock: lock, medium: None })
     }
 
     fn medium(&mut self) -> Result<&mut Image> {
@@ -120,10 +105,8 @@ impl TapeDrive for VirtualDrive {
         let during = |failure: Failure| failure.during(format_args!("drive {}", self.name));
         let cartridge = cartridge_in(&self.directory).map_err(during)?;
         let Some((vid, path)) = cartridge else {
-            return Err(
-                Failure::not_found(format!("drive {}: there is no cartridge in it", self.name))
-                    .hint("let the changer move one there first"),
-            );
+            return Err(Failure::not_found(format!("drive {}: there is no cartridge in it", self.name))
+                .hint("let the changer move one there first"));
         };
         let image = Image::open(vid, &path, self.options).map_err(during)?;
         std::thread::sleep(self.options.load_time);

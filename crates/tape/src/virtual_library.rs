@@ -76,20 +76,12 @@ impl VirtualLibrary {
     /// Opens the library in `directory` as it is.
     pub fn open(directory: impl AsRef<Path>) -> Result<Self> {
         let directory = directory.as_ref();
-        let named = directory
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
+        let named = directory.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = named.unwrap_or_else(|| "library".to_owned());
-        let library = Self {
-            name,
-            directory: directory.to_owned(),
-            options: DriveOptions::default(),
-        };
+        let library = Self { name, directory: directory.to_owned(), options: DriveOptions::default() };
         if library.places()?.is_empty() {
-            return Err(
-                Failure::not_found(format!("{} holds no virtual library", directory.display()))
-                    .hint("VirtualLibrary::create makes one"),
-            );
+            return Err(Failure::not_found(format!("{} holds no virtual library", directory.display()))
+                .hint("VirtualLibrary::create makes one"));
         }
         Ok(library)
     }
@@ -97,10 +89,7 @@ impl VirtualLibrary {
     /// Names the library; drives are named after it.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            ..self
-        }
+        Self { name: name.into(), ..self }
     }
 
     /// Sets the options of the drives that [`VirtualLibrary::drive`] opens from now on.
@@ -203,11 +192,8 @@ impl VirtualLibrary {
         let folder = File::open(&self.directory)
             .map_err(|cause| Failure::io(format!("open {}", self.directory.display()), &cause))?;
         Lock::take(folder, || {
-            Failure::busy(format!(
-                "library {}: another process is moving a cartridge",
-                self.name
-            ))
-            .hint("try again in a moment")
+            Failure::busy(format!("library {}: another process is moving a cartridge", self.name))
+                .hint("try again in a moment")
         })
     }
 }
@@ -221,10 +207,7 @@ impl Changer for VirtualLibrary {
         let mut elements: Vec<Element> = Vec::new();
         for place in self.places()? {
             let vid = cartridge_in(&place.directory)?.map(|(vid, _)| vid);
-            if let Some(other) = vid
-                .as_ref()
-                .and_then(|vid| crate::changer::element_of(&elements, vid))
-            {
+            if let Some(other) = vid.as_ref().and_then(|vid| crate::changer::element_of(&elements, vid)) {
                 let names = (&other.name, &place.name);
                 return Err(Failure::corrupt(format!(
                     "library {}: volume {} lies in {} and in {}",
@@ -235,12 +218,7 @@ impl Changer for VirtualLibrary {
                 ))
                 .hint("take one of the two out"));
             }
-            elements.push(Element {
-                address: place.address,
-                kind: place.kind,
-                name: place.name,
-                vid,
-            });
+            elements.push(Element { address: place.address, kind: place.kind, name: place.name, vid });
         }
         Ok(elements)
     }
@@ -249,10 +227,7 @@ impl Changer for VirtualLibrary {
         let _lock = self.lock()?;
         let (source, target) = (self.place(from)?, self.place(to)?);
         let Some((vid, path)) = cartridge_in(&source.directory)? else {
-            return Err(Failure::not_found(format!(
-                "library {}: {} is empty",
-                self.name, source.name
-            )));
+            return Err(Failure::not_found(format!("library {}: {} is empty", self.name, source.name)));
         };
         if let Some((other, _)) = cartridge_in(&target.directory)? {
             return Err(Failure::exists(format!(
@@ -264,11 +239,8 @@ impl Changer for VirtualLibrary {
         let medium =
             File::open(&path).map_err(|cause| Failure::io(format!("open {}", path.display()), &cause))?;
         let _threaded = Lock::take(medium, || {
-            Failure::busy(format!(
-                "library {}: volume {vid} is loaded in {}",
-                self.name, source.name
-            ))
-            .hint("unload the drive first")
+            Failure::busy(format!("library {}: volume {vid} is loaded in {}", self.name, source.name))
+                .hint("unload the drive first")
         })?;
         let moved = target.directory.join(format!("{vid}.{EXTENSION}"));
         fs::rename(&path, &moved)
@@ -282,10 +254,7 @@ impl Changer for VirtualLibrary {
     }
 
     fn drive_address(&mut self, drive: &str) -> Result<ElementAddress> {
-        let drives = self
-            .places()?
-            .into_iter()
-            .filter(|place| place.kind == ElementKind::Drive);
+        let drives = self.places()?.into_iter().filter(|place| place.kind == ElementKind::Drive);
         let named = drives
             .map(|place| place.address)
             .find(|address| drive == self.drive_name(address.0 - DRIVE_FIRST));
@@ -303,9 +272,7 @@ pub(crate) fn cartridge_in(directory: &Path) -> Result<Option<(Vid, PathBuf)>> {
             continue;
         }
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let vid: Vid = stem
-            .parse()
-            .map_err(|failure: Failure| failure.during(path.display()))?;
+        let vid: Vid = stem.parse().map_err(|failure: Failure| failure.during(path.display()))?;
         if let Some((other, _)) = found {
             return Err(Failure::corrupt(format!(
                 "{} holds the cartridges {other} and {vid}, and has room for one",

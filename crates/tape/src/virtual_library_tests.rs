@@ -13,10 +13,7 @@ fn library(dir: &Path) -> VirtualLibrary {
 }
 
 fn where_is(library: &mut VirtualLibrary, volume: &str) -> String {
-    element_of(&library.inventory().unwrap(), &vid(volume))
-        .unwrap()
-        .name
-        .clone()
+    element_of(&library.inventory().unwrap(), &vid(volume)).unwrap().name.clone()
 }
 
 #[test]
@@ -31,12 +28,7 @@ fn the_state_is_what_lies_on_disk() {
     assert_eq!(where_is(&mut again, "BP0002"), "slot/0002");
     assert_eq!(again.inventory().unwrap(), first.inventory().unwrap());
     assert_eq!(again.drive_numbers().unwrap(), [0, 1]);
-    let kinds: Vec<_> = again
-        .inventory()
-        .unwrap()
-        .iter()
-        .map(|element| element.kind)
-        .collect();
+    let kinds: Vec<_> = again.inventory().unwrap().iter().map(|element| element.kind).collect();
     let (import, drive, slot) = (ElementKind::ImportExport, ElementKind::Drive, ElementKind::Slot);
     assert_eq!(kinds, [import, drive, drive, slot, slot, slot]);
 }
@@ -45,19 +37,14 @@ fn the_state_is_what_lies_on_disk() {
 fn creating_again_completes_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut first = library(dir.path());
-    first
-        .move_medium(ElementAddress(1001), ElementAddress(500))
-        .unwrap();
+    first.move_medium(ElementAddress(1001), ElementAddress(500)).unwrap();
     fs::write(dir.path().join("lib/drive/0/BP0001.aws"), b"data").unwrap();
     let volumes = [vid("BP0001"), vid("BP0003"), vid("BP0002")];
     let mut more = VirtualLibrary::create(dir.path().join("lib"), 1, 4, &volumes).unwrap();
     assert_eq!(more.drive_numbers().unwrap(), [0, 1]);
     assert_eq!(where_is(&mut more, "BP0001"), "drive/0");
     assert_eq!(where_is(&mut more, "BP0003"), "slot/0001");
-    assert_eq!(
-        fs::read(dir.path().join("lib/drive/0/BP0001.aws")).unwrap(),
-        b"data"
-    );
+    assert_eq!(fs::read(dir.path().join("lib/drive/0/BP0001.aws")).unwrap(), b"data");
     let volumes: Vec<_> = (1..=9).map(|n| vid(&format!("BP000{n}"))).collect();
     let refused = VirtualLibrary::create(dir.path().join("lib"), 1, 4, &volumes).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::NoSpace);
@@ -76,30 +63,21 @@ fn moves_that_make_no_sense_are_refused() {
     assert_eq!(kind(moves(77, 500)), ErrorKind::NotFound);
     moves(1001, 11).unwrap();
     assert_eq!(where_is(&mut library, "BP0001"), "import/0001");
-    assert_eq!(
-        kind(library.drive_address("lib.drive7").map(|_| ())),
-        ErrorKind::NotFound
-    );
+    assert_eq!(kind(library.drive_address("lib.drive7").map(|_| ())), ErrorKind::NotFound);
 }
 
 #[test]
 fn a_loaded_medium_stays_in_its_drive() {
     let dir = tempfile::tempdir().unwrap();
     let mut library = library(dir.path());
-    library
-        .move_medium(ElementAddress(1001), ElementAddress(500))
-        .unwrap();
+    library.move_medium(ElementAddress(1001), ElementAddress(500)).unwrap();
     let mut drive = library.drive(0).unwrap();
     drive.load().unwrap();
-    let failure = library
-        .move_medium(ElementAddress(500), ElementAddress(1001))
-        .unwrap_err();
+    let failure = library.move_medium(ElementAddress(500), ElementAddress(1001)).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Busy);
     assert_eq!(failure.what, "library lib: volume BP0001 is loaded in drive/0");
     drive.unload().unwrap();
-    library
-        .move_medium(ElementAddress(500), ElementAddress(1001))
-        .unwrap();
+    library.move_medium(ElementAddress(500), ElementAddress(1001)).unwrap();
     assert_eq!(drive.load().unwrap_err().kind, ErrorKind::NotFound);
 }
 
@@ -110,10 +88,7 @@ fn a_drive_is_opened_once() {
     let drive = library.drive(0).unwrap();
     let failure = library.drive(0).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Busy);
-    assert!(
-        failure.what.starts_with("drive lib.drive0 (") && failure.hint.is_some(),
-        "{failure}"
-    );
+    assert!(failure.what.starts_with("drive lib.drive0 (") && failure.hint.is_some(), "{failure}");
     drop(drive);
     library.drive(0).unwrap();
     assert_eq!(library.drive(9).unwrap_err().kind, ErrorKind::NotFound);
@@ -130,16 +105,10 @@ fn what_makes_no_sense_on_disk_is_told() {
     assert!(library.inventory().is_ok());
     fs::write(at("slot/0003/BP0001.aws"), b"").unwrap();
     let failure = library.inventory().unwrap_err();
-    assert_eq!(
-        failure.what,
-        "library lib: volume BP0001 lies in slot/0001 and in slot/0003"
-    );
+    assert_eq!(failure.what, "library lib: volume BP0001 lies in slot/0001 and in slot/0003");
     fs::rename(at("slot/0003/BP0001.aws"), at("slot/0002/BP0009.aws")).unwrap();
     let failure = library.inventory().unwrap_err();
-    assert!(
-        failure.what.contains("BP0009") && failure.what.contains("BP0002"),
-        "{failure}"
-    );
+    assert!(failure.what.contains("BP0009") && failure.what.contains("BP0002"), "{failure}");
     fs::rename(at("slot/0002/BP0009.aws"), at("slot/0003/lower.aws")).unwrap();
     assert_eq!(library.inventory().unwrap_err().kind, ErrorKind::Invalid);
     fs::remove_file(at("slot/0003/lower.aws")).unwrap();

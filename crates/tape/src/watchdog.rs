@@ -27,10 +27,7 @@ pub struct Deadlines {
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self {
-            load: LOAD_DEADLINE,
-            no_block_moved: NO_BLOCK_MOVED_DEADLINE,
-        }
+        Self { load: LOAD_DEADLINE, no_block_moved: NO_BLOCK_MOVED_DEADLINE }
     }
 }
 
@@ -96,10 +93,7 @@ impl Watchdog {
     /// Watches a drive that is idle now.
     #[must_use]
     pub fn new(deadlines: Deadlines) -> Self {
-        Self {
-            deadlines,
-            state: Arc::default(),
-        }
+        Self { deadlines, state: Arc::default() }
     }
 
     /// The drive's thread begins `operation`.
@@ -235,18 +229,12 @@ mod tests {
     #[test]
     fn a_hang_is_told_once_and_so_is_its_end() {
         let seconds = Duration::from_secs;
-        let dog = Watchdog::new(Deadlines {
-            load: seconds(3),
-            no_block_moved: seconds(10),
-        });
+        let dog = Watchdog::new(Deadlines { load: seconds(3), no_block_moved: seconds(10) });
         let start = Instant::now();
         assert_eq!(dog.check(start), None);
         dog.begin(Operation::Load, start);
         assert_eq!(dog.check(start + seconds(3)), None);
-        let stuck = Alarm::Stuck {
-            operation: Operation::Load,
-            since: seconds(4),
-        };
+        let stuck = Alarm::Stuck { operation: Operation::Load, since: seconds(4) };
         assert_eq!(dog.check(start + seconds(4)), Some(stuck));
         assert_eq!(dog.check(start + seconds(5)), None);
         assert!(dog.clone().is_stuck());

@@ -1,10 +1,6 @@
 //! Volumes read by somebody else: the tape tools of the Hercules emulator.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "the whole file is a test"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "the whole file is a test")]
 
 use base::{Checksums, FileId, Vid, rng::Rng};
 use std::{
@@ -22,11 +18,7 @@ use wire::label::LabelDate;
 const BLOCK_BYTES: u32 = 32 << 10;
 
 fn have(tool: &str) -> bool {
-    let found = Command::new(tool)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok();
+    let found = Command::new(tool).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
         println!("skipped: {tool} is not installed (Debian package hercules)");
     }
@@ -38,18 +30,12 @@ fn volume(dir: &Path, files: &[Vec<u8>]) -> std::path::PathBuf {
     let vid: Vid = "BP0001".parse().unwrap();
     let today = LabelDate::new(2026, 325).unwrap();
     let mut library = VirtualLibrary::create(dir.join("lib"), 1, 1, std::slice::from_ref(&vid)).unwrap();
-    library
-        .move_medium(ElementAddress(1001), ElementAddress(500))
-        .unwrap();
+    library.move_medium(ElementAddress(1001), ElementAddress(500)).unwrap();
     let mut drive = library.drive(0).unwrap();
     drive.load().unwrap();
     label_volume(&mut drive, &vid, Relabel::Refuse, today).unwrap();
     drive.locate(1).unwrap();
-    let style = Style {
-        block_bytes: BLOCK_BYTES,
-        today,
-        writer: writer(&drive, "lab", "tape01"),
-    };
+    let style = Style { block_bytes: BLOCK_BYTES, today, writer: writer(&drive, "lab", "tape01") };
     for (index, data) in files.iter().enumerate() {
         let fseq = index as u32 + 1;
         let file = TapeFile {
@@ -100,12 +86,7 @@ fn hetget_extracts_the_same_bytes() {
             .output()
             .unwrap();
         let found = fs::read(&extracted).unwrap_or_else(|cause| panic!("file {number}: {cause}: {run:?}"));
-        assert!(
-            found == *data,
-            "file {number}: {} of {} bytes: {run:?}",
-            found.len(),
-            data.len()
-        );
+        assert!(found == *data, "file {number}: {} of {} bytes: {run:?}", found.len(), data.len());
     }
 }
 
@@ -118,10 +99,7 @@ fn tapemap_sees_the_layout() {
     let image = volume(dir.path(), &files());
     let run = Command::new("tapemap").arg(&image).output().unwrap();
     let text = String::from_utf8_lossy(&run.stdout);
-    let seen: Vec<_> = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("File "))
-        .collect();
+    let seen: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("File ")).collect();
     let labels = |number: u32, count: u32| format!("{number}: Blocks={count}, block size min=80, max=80");
     let expected = [
         labels(1, 4),

@@ -27,16 +27,7 @@ struct Model {
 
 impl Model {
     fn bytes(objects: &[Object]) -> u64 {
-        objects
-            .iter()
-            .map(|object| {
-                if object.is_empty() {
-                    6
-                } else {
-                    aws::image_bytes(object.len())
-                }
-            })
-            .sum()
+        objects.iter().map(|object| if object.is_empty() { 6 } else { aws::image_bytes(object.len()) }).sum()
     }
 
     /// What a drive answers to a write; `None` if there is no room.
@@ -49,11 +40,7 @@ impl Model {
         self.objects.truncate(self.at);
         self.objects.push(object);
         self.at += 1;
-        Some(if used > CAPACITY - WARNING {
-            Written::EarlyWarning
-        } else {
-            Written::Plenty
-        })
+        Some(if used > CAPACITY - WARNING { Written::EarlyWarning } else { Written::Plenty })
     }
 
     fn space(&mut self, kind: SpaceKind, count: i64) -> Spaced {
@@ -64,30 +51,17 @@ impl Model {
         }
         let mut passed = 0;
         while passed < count.unsigned_abs() {
-            let next = if count > 0 {
-                Some(self.at)
-            } else {
-                self.at.checked_sub(1)
-            };
+            let next = if count > 0 { Some(self.at) } else { self.at.checked_sub(1) };
             let Some(next) = next else {
-                return Spaced {
-                    passed,
-                    stop: Some(Stop::Beginning),
-                };
+                return Spaced { passed, stop: Some(Stop::Beginning) };
             };
             let Some(object) = self.objects.get(next) else {
-                return Spaced {
-                    passed,
-                    stop: Some(Stop::End),
-                };
+                return Spaced { passed, stop: Some(Stop::End) };
             };
             self.at = if count > 0 { next + 1 } else { next };
             match (object.is_empty(), kind) {
                 (true, SpaceKind::Blocks) => {
-                    return Spaced {
-                        passed,
-                        stop: Some(Stop::Mark),
-                    };
+                    return Spaced { passed, stop: Some(Stop::Mark) };
                 }
                 (false, SpaceKind::Filemarks) => {}
                 _ => passed += 1,
@@ -145,31 +119,14 @@ impl World {
     fn new(buffer_bytes: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let vid: Vid = "BP0001".parse().unwrap();
-        let mut library = VirtualLibrary::create(dir.path().join("lib"), 1, 1, &[vid])
-            .unwrap()
-            .with_options(DriveOptions {
-                capacity_bytes: CAPACITY,
-                early_warning_bytes: WARNING,
-                buffer_bytes,
-            });
+        let mut library = VirtualLibrary::create(dir.path().join("lib"), 1, 1, &[vid]).unwrap().with_options(
+            DriveOptions { capacity_bytes: CAPACITY, early_warning_bytes: WARNING, buffer_bytes },
+        );
         let elements = library.inventory().unwrap();
-        let address = |kind| {
-            elements
-                .iter()
-                .find(|element| element.kind == kind)
-                .unwrap()
-                .address
-        };
-        library
-            .move_medium(address(ElementKind::Slot), address(ElementKind::Drive))
-            .unwrap();
+        let address = |kind| elements.iter().find(|element| element.kind == kind).unwrap().address;
+        library.move_medium(address(ElementKind::Slot), address(ElementKind::Drive)).unwrap();
         let image = dir.path().join("lib/drive/0/BP0001.aws");
-        let mut world = Self {
-            _dir: dir,
-            library,
-            drive: None,
-            image,
-        };
+        let mut world = Self { _dir: dir, library, drive: None, image };
         world.open();
         world
     }
@@ -188,12 +145,7 @@ impl World {
     fn crash(&mut self, cut: Option<u64>) -> usize {
         self.drive = None;
         if let Some(bytes) = cut {
-            fs::File::options()
-                .write(true)
-                .open(&self.image)
-                .unwrap()
-                .set_len(bytes)
-                .unwrap();
+            fs::File::options().write(true).open(&self.image).unwrap().set_len(bytes).unwrap();
         }
         self.open();
         self.drive().space(SpaceKind::EndOfData, 0).unwrap();
@@ -208,11 +160,7 @@ fn compare_all(drive: &mut VirtualDrive, model: &mut Model) {
     drive.rewind().unwrap();
     let mut block = Vec::new();
     for object in &model.objects {
-        let expected = if object.is_empty() {
-            Read::Mark
-        } else {
-            Read::Block(object.len())
-        };
+        let expected = if object.is_empty() { Read::Mark } else { Read::Block(object.len()) };
         assert_eq!(drive.read_block(&mut block).unwrap(), expected);
         assert!(block == *object, "a block of {} bytes differs", object.len());
     }
@@ -246,10 +194,9 @@ fn apply(world: &mut World, model: &mut Model, op: Op, number: u8) {
             assert!(block == model.objects.get(model.at).cloned().unwrap_or_default());
             model.at = (model.at + 1).min(model.objects.len());
         }
-        Op::Space(kind, count) => assert_eq!(
-            world.drive().space(kind, count).unwrap(),
-            model.space(kind, count)
-        ),
+        Op::Space(kind, count) => {
+            assert_eq!(world.drive().space(kind, count).unwrap(), model.space(kind, count))
+        }
         Op::Locate(block) => {
             let is_there = block as usize <= model.objects.len();
             assert_eq!(world.drive().locate(block).is_ok(), is_there);
@@ -271,26 +218,17 @@ fn apply(world: &mut World, model: &mut Model, op: Op, number: u8) {
         }
         Op::Kill => {
             let left = world.crash(None);
-            assert!(
-                (model.durable..=model.objects.len()).contains(&left),
-                "a flushed object is gone"
-            );
+            assert!((model.durable..=model.objects.len()).contains(&left), "a flushed object is gone");
             settle(model, left);
         }
         Op::Tear(part) => {
             let left = world.crash(None);
             settle(model, left);
             let cut = Model::bytes(&model.objects) * part / 1000;
-            let whole = (0..=left)
-                .rev()
-                .find(|n| Model::bytes(&model.objects[..*n]) <= cut)
-                .unwrap();
+            let whole = (0..=left).rev().find(|n| Model::bytes(&model.objects[..*n]) <= cut).unwrap();
             assert_eq!(world.crash(Some(cut)), whole);
             let is_torn = Model::bytes(&model.objects[..whole]) < cut;
-            assert_eq!(
-                world.drive().status() != DriveStatus::Loaded { damage: None },
-                is_torn
-            );
+            assert_eq!(world.drive().status() != DriveStatus::Loaded { damage: None }, is_torn);
             settle(model, whole);
         }
     }
@@ -347,21 +285,12 @@ fn damage_in_the_middle_is_not_taken_for_the_end() {
     assert_eq!(drive.read_block(&mut Vec::new()).unwrap(), Read::Block(100));
     let failure = drive.read_block(&mut Vec::new()).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Corrupt);
-    assert!(
-        failure.what.contains("byte 106") && failure.what.contains("BP0001"),
-        "{failure}"
-    );
+    assert!(failure.what.contains("byte 106") && failure.what.contains("BP0001"), "{failure}");
     assert!(matches!(drive.status(), DriveStatus::Loaded { damage: Some(_) }));
     // Only a write at that place gives up what lies behind it.
     assert_eq!(drive.write_filemarks(1).unwrap(), Written::Plenty);
     drive.rewind().unwrap();
-    assert_eq!(
-        drive.space(SpaceKind::Filemarks, 1).unwrap(),
-        Spaced {
-            passed: 1,
-            stop: None
-        }
-    );
+    assert_eq!(drive.space(SpaceKind::Filemarks, 1).unwrap(), Spaced { passed: 1, stop: None });
     assert_eq!(drive.read_block(&mut Vec::new()).unwrap(), Read::End);
 }
 
@@ -371,23 +300,14 @@ fn an_empty_drive_says_so() {
     let library = VirtualLibrary::create(dir.path(), 1, 1, &[]).unwrap();
     let mut drive = library.drive(0).unwrap();
     assert_eq!(drive.load().unwrap_err().kind, ErrorKind::NotFound);
-    assert_eq!(
-        drive.read_block(&mut Vec::new()).unwrap_err().kind,
-        ErrorKind::NotFound
-    );
+    assert_eq!(drive.read_block(&mut Vec::new()).unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(drive.status(), DriveStatus::Empty);
 }
 
 #[test]
 fn blocks_of_impossible_length_are_refused() {
     let mut world = World::new(1 << 20);
-    assert_eq!(
-        world.drive().write_block(&[]).unwrap_err().kind,
-        ErrorKind::Invalid
-    );
+    assert_eq!(world.drive().write_block(&[]).unwrap_err().kind, ErrorKind::Invalid);
     let long = vec![0; aws::BLOCK_BYTES_MAX + 1];
-    assert_eq!(
-        world.drive().write_block(&long).unwrap_err().kind,
-        ErrorKind::Invalid
-    );
+    assert_eq!(world.drive().write_block(&long).unwrap_err().kind, ErrorKind::Invalid);
 }

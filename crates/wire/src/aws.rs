@@ -148,22 +148,14 @@ impl ChunkHeader {
                 return Err(AwsError::Compressed { offset });
             }
             _ => {
-                return Err(AwsError::Flags {
-                    offset,
-                    flags1,
-                    flags2,
-                });
+                return Err(AwsError::Flags { offset, flags1, flags2 });
             }
         };
         let length = u16::from_le_bytes([l0, l1]);
         if (kind == ChunkKind::Mark) != (length == 0) {
             return Err(AwsError::Length { offset, kind, length });
         }
-        Ok(Self {
-            length,
-            previous: u16::from_le_bytes([p0, p1]),
-            kind,
-        })
+        Ok(Self { length, previous: u16::from_le_bytes([p0, p1]), kind })
     }
 }
 
@@ -187,14 +179,7 @@ pub fn encode_block(block: &[u8], previous: u16, image: &mut Vec<u8>) -> u16 {
             (false, true) => ChunkKind::Last,
         };
         let length = data.len() as u16;
-        image.extend_from_slice(
-            &ChunkHeader {
-                length,
-                previous,
-                kind,
-            }
-            .encode(),
-        );
+        image.extend_from_slice(&ChunkHeader { length, previous, kind }.encode());
         image.extend_from_slice(data);
         previous = length;
     }
@@ -203,14 +188,7 @@ pub fn encode_block(block: &[u8], previous: u16, image: &mut Vec<u8>) -> u16 {
 
 /// Appends a tape mark to `image`; the back link of what follows is 0.
 pub fn encode_mark(previous: u16, image: &mut Vec<u8>) -> u16 {
-    image.extend_from_slice(
-        &ChunkHeader {
-            length: 0,
-            previous,
-            kind: ChunkKind::Mark,
-        }
-        .encode(),
-    );
+    image.extend_from_slice(&ChunkHeader { length: 0, previous, kind: ChunkKind::Mark }.encode());
     0
 }
 
@@ -258,13 +236,7 @@ impl Scanner {
     /// Starts at the beginning of an image of `image_bytes` bytes.
     #[must_use]
     pub fn new(image_bytes: u64) -> Self {
-        Self {
-            image_bytes,
-            offset: 0,
-            previous: 0,
-            open: None,
-            readable_bytes: 0,
-        }
+        Self { image_bytes, offset: 0, previous: 0, open: None, readable_bytes: 0 }
     }
 
     /// Byte where the next header lies, whole; `None` at the end of the image.
@@ -281,11 +253,7 @@ impl Scanner {
         let offset = self.offset;
         let header = ChunkHeader::decode(bytes, offset)?;
         if header.previous != self.previous {
-            return Err(AwsError::Previous {
-                offset,
-                expected: self.previous,
-                found: header.previous,
-            });
+            return Err(AwsError::Previous { offset, expected: self.previous, found: header.previous });
         }
         let object = self.joined(header)?;
         let end = offset + CHUNK_HEADER_BYTES as u64 + u64::from(header.length);
@@ -310,21 +278,14 @@ impl Scanner {
             Some(open) if !begins => (open.offset, open.length),
             None if begins => (self.offset, 0),
             _ => {
-                return Err(AwsError::Sequence {
-                    offset: self.offset,
-                    kind: header.kind,
-                });
+                return Err(AwsError::Sequence { offset: self.offset, kind: header.kind });
             }
         };
         let length = before + u32::from(header.length);
         if length as usize > BLOCK_BYTES_MAX {
             return Err(AwsError::TooLong { offset });
         }
-        Ok(Object {
-            offset,
-            length,
-            last_chunk: header.length,
-        })
+        Ok(Object { offset, length, last_chunk: header.length })
     }
 
     /// Bytes of the image, from its beginning, that hold whole objects.
@@ -335,10 +296,7 @@ impl Scanner {
 
     fn torn(&self) -> AwsError {
         let offset = self.open.map_or(self.offset, |open| open.offset);
-        AwsError::Torn {
-            offset,
-            image_bytes: self.image_bytes,
-        }
+        AwsError::Torn { offset, image_bytes: self.image_bytes }
     }
 }
 
@@ -365,10 +323,7 @@ pub fn scan(image: &[u8]) -> (Vec<Object>, Option<AwsError>) {
 /// `offset` is where `extent` begins in the image; it only names the place in errors. The chunks are checked again, so
 /// that an image that changed after it was scanned is noticed.
 pub fn join(extent: &[u8], offset: u64, block: &mut Vec<u8>) -> Result<(), AwsError> {
-    let torn = AwsError::Torn {
-        offset,
-        image_bytes: offset + extent.len() as u64,
-    };
+    let torn = AwsError::Torn { offset, image_bytes: offset + extent.len() as u64 };
     let mut at = 0;
     let mut previous = None;
     loop {
@@ -379,17 +334,10 @@ pub fn join(extent: &[u8], offset: u64, block: &mut Vec<u8>) -> Result<(), AwsEr
         let header = ChunkHeader::decode(header_at(extent, at), here)?;
         let begins = matches!(header.kind, ChunkKind::Whole | ChunkKind::First);
         if header.kind == ChunkKind::Mark || begins != previous.is_none() {
-            return Err(AwsError::Sequence {
-                offset: here,
-                kind: header.kind,
-            });
+            return Err(AwsError::Sequence { offset: here, kind: header.kind });
         }
         if let Some(expected) = previous.filter(|expected| *expected != header.previous) {
-            return Err(AwsError::Previous {
-                offset: here,
-                expected,
-                found: header.previous,
-            });
+            return Err(AwsError::Previous { offset: here, expected, found: header.previous });
         }
         let begin = at + CHUNK_HEADER_BYTES;
         let end = begin + usize::from(header.length);
@@ -426,22 +374,12 @@ pub fn fuzz_aws(data: &[u8]) {
             (None, Some(_)) => break,
         };
         let mut block = Vec::new();
-        let joined = join(
-            &data[object.offset as usize..end as usize],
-            object.offset,
-            &mut block,
-        );
-        assert!(
-            joined.is_ok() && block.len() == object.length as usize,
-            "a scanned block cannot be joined"
-        );
+        let joined = join(&data[object.offset as usize..end as usize], object.offset, &mut block);
+        assert!(joined.is_ok() && block.len() == object.length as usize, "a scanned block cannot be joined");
         previous = encode_block(&block, previous, &mut image);
     }
     let (again, damage) = scan(&image);
-    assert!(
-        damage.is_none() && again.len() <= objects.len(),
-        "what was encoded cannot be scanned"
-    );
+    assert!(damage.is_none() && again.len() <= objects.len(), "what was encoded cannot be scanned");
 }
 
 #[cfg(test)]

@@ -5,11 +5,7 @@ use proptest::prelude::*;
 fn image(lengths: &[usize]) -> (Vec<u8>, Vec<Vec<u8>>) {
     let mut image = Vec::new();
     let mut previous = 0;
-    let blocks: Vec<_> = lengths
-        .iter()
-        .enumerate()
-        .map(|(i, length)| vec![i as u8; *length])
-        .collect();
+    let blocks: Vec<_> = lengths.iter().enumerate().map(|(i, length)| vec![i as u8; *length]).collect();
     for block in &blocks {
         previous = if block.is_empty() {
             encode_mark(previous, &mut image)
@@ -23,11 +19,7 @@ fn image(lengths: &[usize]) -> (Vec<u8>, Vec<Vec<u8>>) {
 #[test]
 fn chunks_look_as_drawn() {
     let (image, _) = image(&[3, 0, 2]);
-    let drawn = [
-        &[3, 0, 0, 0, 0xa0, 0, 0, 0, 0][..],
-        &[0, 0, 3, 0, 0x40, 0],
-        &[2, 0, 0, 0, 0xa0, 0, 2, 2],
-    ];
+    let drawn = [&[3, 0, 0, 0, 0xa0, 0, 0, 0, 0][..], &[0, 0, 3, 0, 0x40, 0], &[2, 0, 0, 0, 0xa0, 0, 2, 2]];
     assert_eq!(image, drawn.concat());
 }
 
@@ -40,22 +32,8 @@ fn a_long_block_is_a_chain_of_chunks() {
     assert_eq!(image[65_548..65_554], [1, 0, 1, 0, 0xa0, 0]);
     let (objects, damage) = scan(&image);
     assert_eq!(damage, None);
-    assert_eq!(
-        objects[0],
-        Object {
-            offset: 0,
-            length: 65_536,
-            last_chunk: 1
-        }
-    );
-    assert_eq!(
-        objects[1],
-        Object {
-            offset: 65_548,
-            length: 1,
-            last_chunk: 1
-        }
-    );
+    assert_eq!(objects[0], Object { offset: 0, length: 65_536, last_chunk: 1 });
+    assert_eq!(objects[1], Object { offset: 65_548, length: 1, last_chunk: 1 });
 }
 
 #[test]
@@ -66,45 +44,15 @@ fn damage_names_the_byte() {
         image[at] = value;
         scan(&image)
     };
-    assert_eq!(
-        damaged(20, 0x41).1,
-        Some(AwsError::Flags {
-            offset: 16,
-            flags1: 0x41,
-            flags2: 0
-        })
-    );
+    assert_eq!(damaged(20, 0x41).1, Some(AwsError::Flags { offset: 16, flags1: 0x41, flags2: 0 }));
     assert_eq!(damaged(26, 0xa1).1, Some(AwsError::Compressed { offset: 22 }));
-    assert_eq!(
-        damaged(18, 9).1,
-        Some(AwsError::Previous {
-            offset: 16,
-            expected: 10,
-            found: 9
-        })
-    );
-    assert_eq!(
-        damaged(26, 0x20).1,
-        Some(AwsError::Sequence {
-            offset: 22,
-            kind: ChunkKind::Last
-        })
-    );
+    assert_eq!(damaged(18, 9).1, Some(AwsError::Previous { offset: 16, expected: 10, found: 9 }));
+    assert_eq!(damaged(26, 0x20).1, Some(AwsError::Sequence { offset: 22, kind: ChunkKind::Last }));
     let (objects, error) = damaged(16, 7);
     assert_eq!(objects.len(), 1);
-    assert_eq!(
-        error,
-        Some(AwsError::Length {
-            offset: 16,
-            kind: ChunkKind::Mark,
-            length: 7
-        })
-    );
+    assert_eq!(error, Some(AwsError::Length { offset: 16, kind: ChunkKind::Mark, length: 7 }));
     let failure = Failure::from(error.unwrap());
-    assert_eq!(
-        (failure.kind, failure.what.contains("byte 16")),
-        (ErrorKind::Corrupt, true)
-    );
+    assert_eq!((failure.kind, failure.what.contains("byte 16")), (ErrorKind::Corrupt, true));
 }
 
 #[test]
@@ -112,19 +60,8 @@ fn a_block_over_the_limit_is_refused() {
     let mut chunks = Vec::new();
     let mut previous = 0;
     for index in 0..258 {
-        let kind = if index == 0 {
-            ChunkKind::First
-        } else {
-            ChunkKind::Middle
-        };
-        chunks.extend_from_slice(
-            &ChunkHeader {
-                length: u16::MAX,
-                previous,
-                kind,
-            }
-            .encode(),
-        );
+        let kind = if index == 0 { ChunkKind::First } else { ChunkKind::Middle };
+        chunks.extend_from_slice(&ChunkHeader { length: u16::MAX, previous, kind }.encode());
         chunks.extend_from_slice(&[0; CHUNK_DATA_BYTES_MAX]);
         previous = u16::MAX;
     }

@@ -78,10 +78,8 @@ impl CapKey {
             .map_err(|_| Failure::permission("capability was not signed by this facility"))?;
         let cap = Cap::parse(text).ok_or_else(malformed)?;
         if cap.expires < now {
-            return Err(
-                Failure::permission(format!("capability for object {} has expired", cap.object))
-                    .hint("open the file again"),
-            );
+            return Err(Failure::permission(format!("capability for object {} has expired", cap.object))
+                .hint("open the file again"));
         }
         Ok(cap)
     }
@@ -169,12 +167,7 @@ mod tests {
         let key = CapKey::new([1; 32]);
         let signed = key.sign(&example());
         assert_eq!(key.verify(&signed, Timestamp(1000)).unwrap(), example());
-        assert!(
-            key.verify(&signed, Timestamp(1001))
-                .unwrap_err()
-                .what
-                .contains("expired")
-        );
+        assert!(key.verify(&signed, Timestamp(1001)).unwrap_err().what.contains("expired"));
         assert!(CapKey::new([2; 32]).verify(&signed, Timestamp(0)).is_err());
         assert_eq!(format!("{key:?}"), "CapKey(..)");
     }

@@ -44,10 +44,8 @@ impl ObjectInfo {
         let info: Self = serde_json::from_slice(text)
             .map_err(|cause| Failure::corrupt(format!("object description is damaged: {cause}")))?;
         if info.version == 0 || info.version > VERSION {
-            return Err(
-                Failure::unsupported(format!("object description has version {}", info.version))
-                    .hint("it was written by a newer release: use that one"),
-            );
+            return Err(Failure::unsupported(format!("object description has version {}", info.version))
+                .hint("it was written by a newer release: use that one"));
         }
         Ok(info)
     }
@@ -82,16 +80,8 @@ mod tests {
     fn round_trip_and_newer_versions_refused() {
         let info = example();
         assert_eq!(ObjectInfo::decode(&info.encode()).unwrap(), info);
-        let newer = ObjectInfo {
-            version: VERSION + 1,
-            ..info
-        };
-        assert!(
-            ObjectInfo::decode(&newer.encode())
-                .unwrap_err()
-                .what
-                .contains("version 2")
-        );
+        let newer = ObjectInfo { version: VERSION + 1, ..info };
+        assert!(ObjectInfo::decode(&newer.encode()).unwrap_err().what.contains("version 2"));
     }
 
     proptest! {

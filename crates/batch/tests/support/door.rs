@@ -38,11 +38,8 @@ pub(crate) struct Door {
 
 impl Door {
     pub(crate) fn open() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (files, shutdown) = (Arc::new(Files::default()), Shutdown::new());
         let address = runtime.block_on(async {
             let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), 100).await.unwrap();
@@ -50,31 +47,17 @@ impl Door {
             net::xrd::serve(Arc::clone(&files), listener, &shutdown);
             address
         });
-        Self {
-            files,
-            root: format!("root://{address}"),
-            _runtime: runtime,
-            _shutdown: shutdown,
-        }
+        Self { files, root: format!("root://{address}"), _runtime: runtime, _shutdown: shutdown }
     }
 
     pub(crate) fn put(&self, path: &str, content: &[u8]) {
         let entry = (content.to_vec(), "root".to_owned());
-        self.files
-            .stored
-            .lock()
-            .unwrap()
-            .insert(path.parse().unwrap(), entry);
+        self.files.stored.lock().unwrap().insert(path.parse().unwrap(), entry);
     }
 
     /// Content and owner.
     pub(crate) fn get(&self, path: &str) -> Option<(Vec<u8>, String)> {
-        self.files
-            .stored
-            .lock()
-            .unwrap()
-            .get(&path.parse().unwrap())
-            .cloned()
+        self.files.stored.lock().unwrap().get(&path.parse().unwrap()).cloned()
     }
 
     pub(crate) fn set_away(&self, is_away: bool) {
@@ -100,10 +83,7 @@ impl OpenFile for Open {
     }
 
     fn stat(&self) -> Result<StatInfo> {
-        Ok(StatInfo {
-            size: self.size(),
-            ..StatInfo::default()
-        })
+        Ok(StatInfo { size: self.size(), ..StatInfo::default() })
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
@@ -174,11 +154,7 @@ impl Service for Files {
             return Err(Failure::permission(format!("{} is not yours", request.path)));
         }
         let is_written = request.disposition != Disposition::Existing;
-        let content = if is_written {
-            Vec::new()
-        } else {
-            self.find(&request.path)?
-        };
+        let content = if is_written { Vec::new() } else { self.find(&request.path)? };
         Ok(Opened::Here(Arc::new(Open {
             stored: Arc::clone(&self.stored),
             path: request.path,
@@ -189,10 +165,7 @@ impl Service for Files {
     }
 
     async fn stat(&self, _: &Session, path: &FilePath, _: &Opaque) -> Result<StatInfo> {
-        Ok(StatInfo {
-            size: self.find(path)?.len() as u64,
-            ..StatInfo::default()
-        })
+        Ok(StatInfo { size: self.find(path)?.len() as u64, ..StatInfo::default() })
     }
 
     async fn list(&self, _: &Session, _: &FilePath, _: Option<String>, _: bool) -> Result<ListPage> {

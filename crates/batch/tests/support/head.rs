@@ -85,9 +85,7 @@ impl Head {
     /// Waits for the end of a run.
     #[track_caller]
     pub(crate) fn ended(&self, run: JobRun) -> JobEnded {
-        self.until("the end of the run", |state| {
-            state.ended.iter().find(|ended| ended.run == run).cloned()
-        })
+        self.until("the end of the run", |state| state.ended.iter().find(|ended| ended.run == run).cloned())
     }
 }
 
@@ -102,11 +100,7 @@ fn serve(socket: &TcpStream, remembered: &Remembered) {
             answer.len()
         );
         let mut writer = socket;
-        if writer
-            .write_all(head.as_bytes())
-            .and_then(|()| writer.write_all(&answer))
-            .is_err()
-        {
+        if writer.write_all(head.as_bytes()).and_then(|()| writer.write_all(&answer)).is_err() {
             return;
         }
     }
@@ -145,31 +139,16 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<Vec<u8>> {
     let reply = match name {
         "register_worker" => {
             state.registered.push(parse(body));
-            to_json(&WorkerOrders {
-                drop: state.drops.clone(),
-            })
+            to_json(&WorkerOrders { drop: state.drops.clone() })
         }
         "next_job" => {
             let call: NextJob = parse(body);
             let orders = |state: &State| JobOrders {
-                start: state
-                    .orders
-                    .iter()
-                    .filter(|order| !call.runs.contains(&order.run))
-                    .cloned()
-                    .collect(),
-                kill: state
-                    .kills
-                    .iter()
-                    .filter(|run| !call.killing.contains(run))
-                    .copied()
-                    .collect(),
+                start: state.orders.iter().filter(|order| !call.runs.contains(&order.run)).cloned().collect(),
+                kill: state.kills.iter().filter(|run| !call.killing.contains(run)).copied().collect(),
             };
             let is_empty = |orders: &JobOrders| orders.start.is_empty() && orders.kill.is_empty();
-            state = bell
-                .wait_timeout_while(state, HOLD, |state| is_empty(&orders(state)))
-                .unwrap()
-                .0;
+            state = bell.wait_timeout_while(state, HOLD, |state| is_empty(&orders(state))).unwrap().0;
             to_json(&orders(&state))
         }
         "job_started" => {

@@ -39,8 +39,6 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 
 /// Sends a signal to one process.
 pub(crate) fn send(pid: i32, signal: &str) {
-    let sent = Command::new("kill")
-        .args([&format!("-{signal}"), &pid.to_string()])
-        .status();
+    let sent = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()));
 }

@@ -80,13 +80,7 @@ impl From<State> for VolumeState {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.thing {
         Thing::Volume(Volume::Set { vid, state }) => {
-            call(
-                context,
-                &SetVolumeState {
-                    vid,
-                    state: state.into(),
-                },
-            )?;
+            call(context, &SetVolumeState { vid, state: state.into() })?;
             Ok(0)
         }
         Thing::Drive(Drive::Enable { drive }) => {
@@ -101,9 +95,5 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 
 fn call<C: Call<Reply = Done>>(context: &mut Context, call: &C) -> Run<()> {
     let reply = context.call(call)?;
-    if context.output.is_json() {
-        context.output.json(&reply)
-    } else {
-        Ok(())
-    }
+    if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
 }

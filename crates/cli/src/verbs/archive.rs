@@ -23,10 +23,5 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = glob::expand(context, &args.paths, Match::Files)?;
     let outcomes = context.call(&Archive { paths: paths.clone() })?;
-    wait::asked(
-        context,
-        outcomes,
-        args.wait.then_some(Want::Archived),
-        &args.timeout,
-    )
+    wait::asked(context, outcomes, args.wait.then_some(Want::Archived), &args.timeout)
 }

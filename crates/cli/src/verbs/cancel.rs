@@ -14,10 +14,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     context.each(args.ids, |context, job| {
         let reply = context.call(&CancelJob { job })?;
-        if context.output.is_json() {
-            context.output.json(&reply)
-        } else {
-            Ok(())
-        }
+        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
     })
 }

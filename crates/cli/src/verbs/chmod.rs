@@ -19,26 +19,14 @@ pub(crate) struct Args {
 
 fn octal(text: &str) -> Result<u32, String> {
     let is_octal = !text.is_empty() && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
-    let mode = if is_octal {
-        u32::from_str_radix(text, 8).ok()
-    } else {
-        None
-    };
-    mode.filter(|mode| *mode <= 0o7777)
-        .ok_or_else(|| "not an octal mode such as 644".to_owned())
+    let mode = if is_octal { u32::from_str_radix(text, 8).ok() } else { None };
+    mode.filter(|mode| *mode <= 0o7777).ok_or_else(|| "not an octal mode such as 644".to_owned())
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = glob::expand(context, &args.paths, Match::All)?;
     context.each(paths, |context, path| {
-        let reply = context.call(&SetMode {
-            path,
-            mode: args.mode,
-        })?;
-        if context.output.is_json() {
-            context.output.json(&reply)
-        } else {
-            Ok(())
-        }
+        let reply = context.call(&SetMode { path, mode: args.mode })?;
+        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
     })
 }

@@ -92,14 +92,7 @@ mod tests {
 
     #[test]
     fn only_what_is_given_is_handed_on() {
-        let shape = Shape {
-            drives: Some(3),
-            volume_size: Some("1GiB".parse().unwrap()),
-            ..Shape::default()
-        };
-        assert_eq!(
-            arguments("d".into(), &shape),
-            ["create", "d", "--drives=3", "--volume-size=1GiB"]
-        );
+        let shape = Shape { drives: Some(3), volume_size: Some("1GiB".parse().unwrap()), ..Shape::default() };
+        assert_eq!(arguments("d".into(), &shape), ["create", "d", "--drives=3", "--volume-size=1GiB"]);
     }
 }

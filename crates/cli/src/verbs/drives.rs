@@ -36,28 +36,15 @@ pub(crate) fn table(drives: &[DriveInfo]) -> Table {
         Column::Text("trouble"),
     ]);
     for drive in drives {
-        let done = drive
-            .path
-            .as_ref()
-            .map(|_| percent(drive.bytes_done, drive.bytes_total));
+        let done = drive.path.as_ref().map(|_| percent(drive.bytes_done, drive.bytes_total));
         table.row([
             Cell::from(drive.name.as_str()),
             drive.library.as_str().into(),
-            drive
-                .vid
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default()
-                .into(),
+            drive.vid.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             phase(drive.phase),
             done.unwrap_or_default().into(),
             drive.files_left.to_string().into(),
-            drive
-                .path
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default()
-                .into(),
+            drive.path.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             Cell::toned(drive.trouble.clone().unwrap_or_default(), Tone::Bad),
         ]);
     }

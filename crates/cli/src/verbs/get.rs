@@ -21,15 +21,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let mut sources = args.files;
-    let target = PathBuf::from(
-        sources
-            .pop()
-            .ok_or_else(|| Failure::invalid("get needs a local name"))?,
-    );
-    let paths = sources
-        .iter()
-        .map(|text| text.parse())
-        .collect::<Result<Vec<FilePath>>>()?;
+    let target = PathBuf::from(sources.pop().ok_or_else(|| Failure::invalid("get needs a local name"))?);
+    let paths = sources.iter().map(|text| text.parse()).collect::<Result<Vec<FilePath>>>()?;
     let paths = glob::expand(context, &paths, Match::Files)?;
     if target.as_os_str() == "-" {
         return context.each(paths, |context, path| transfer::print(context, &path));
@@ -39,16 +32,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         let what = format!("{} is no directory to put files into", target.display());
         return Err(Failure::new(ErrorKind::NotDirectory, what).into());
     }
-    let manner = Manner {
-        replace: args.replace,
-        parents: false,
-    };
+    let manner = Manner { replace: args.replace, parents: false };
     context.each(paths, |context, path| {
-        let local = if into {
-            target.join(path.name())
-        } else {
-            target.clone()
-        };
+        let local = if into { target.join(path.name()) } else { target.clone() };
         transfer::download(context, &path, &local, manner)
     })
 }

@@ -31,17 +31,10 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         return wait(context, &args.ids, &args.timeout);
     }
     let active_only = args.wait || (!args.all && args.ids.is_empty());
-    let list = context.call(&Jobs {
-        ids: args.ids,
-        active_only,
-    })?;
+    let list = context.call(&Jobs { ids: args.ids, active_only })?;
     if args.wait {
         let ids: Vec<JobId> = list.jobs.iter().map(|job| job.id).collect();
-        return if ids.is_empty() {
-            Ok(0)
-        } else {
-            wait(context, &ids, &args.timeout)
-        };
+        return if ids.is_empty() { Ok(0) } else { wait(context, &ids, &args.timeout) };
     }
     show(context, &list)
 }
@@ -69,16 +62,9 @@ pub(crate) fn wait(context: &mut Context, ids: &[JobId], timeout: &Timeout) -> R
     let bad = reply.jobs.iter().filter(|job| job.state != JobState::Done);
     let mut code = 0;
     for job in bad {
-        let how = job
-            .exit
-            .as_ref()
-            .map(exit)
-            .or_else(|| job.reason.clone())
-            .unwrap_or_default();
+        let how = job.exit.as_ref().map(exit).or_else(|| job.reason.clone()).unwrap_or_default();
         let failure = Failure::unavailable(format!("job {} {}: {how}", job.id, job.state.as_str()));
-        context
-            .output
-            .failure(&failure.hint(format!("`bp log {}` shows what it printed", job.id)));
+        context.output.failure(&failure.hint(format!("`bp log {}` shows what it printed", job.id)));
         code = if code == 0 { exit_code(job) } else { code };
     }
     Ok(code)
@@ -107,9 +93,7 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
         Column::Text("why"),
     ]);
     for job in jobs {
-        let ran = job
-            .started
-            .map(|started| span(job.ended.unwrap_or(now) - started));
+        let ran = job.started.map(|started| span(job.ended.unwrap_or(now) - started));
         table.row([
             Cell::from(job.id.to_string()),
             job_state(job.state),

@@ -37,18 +37,11 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     })?;
     let has_titles = args.recursive || directories.len() + files.len() > 1;
     if !files.is_empty() {
-        let named = files
-            .into_iter()
-            .map(|(path, entry)| Entry {
-                name: path.into(),
-                ..entry
-            })
-            .collect();
+        let named = files.into_iter().map(|(path, entry)| Entry { name: path.into(), ..entry }).collect();
         print(context, named, args.long)?;
     }
-    let listed = context.each(directories, |context, path| {
-        directory(context, &path, &args, has_titles, 0)
-    })?;
+    let listed =
+        context.each(directories, |context, path| directory(context, &path, &args, has_titles, 0))?;
     Ok(if code == 0 { listed } else { code })
 }
 
@@ -59,9 +52,7 @@ fn directory(context: &mut Context, path: &FilePath, args: &Args, has_title: boo
     }
     let below: Vec<FilePath> = if args.recursive && depth < PATH_DEPTH_MAX {
         let names = entries.iter().filter(|entry| entry.kind == NodeKind::Directory);
-        names
-            .map(|entry| path.join(&entry.name))
-            .collect::<Result<_, Failure>>()?
+        names.map(|entry| path.join(&entry.name)).collect::<Result<_, Failure>>()?
     } else {
         Vec::new()
     };
@@ -83,10 +74,7 @@ fn entries(context: &mut Context, path: &FilePath) -> Result<Vec<Entry>> {
 
 fn print(context: &mut Context, entries: Vec<Entry>, is_long: bool) -> Run<()> {
     if context.output.is_json() {
-        return context.output.json(&Listing {
-            entries,
-            is_partial: false,
-        });
+        return context.output.json(&Listing { entries, is_partial: false });
     }
     if !is_long {
         return entries.iter().try_for_each(|entry| {
@@ -119,11 +107,7 @@ fn print(context: &mut Context, entries: Vec<Entry>, is_long: bool) -> Run<()> {
             Cell::toned(format!("{}{mark}", entry.name), tone),
         ]);
     }
-    if table.is_empty() {
-        Ok(())
-    } else {
-        context.output.table(&table)
-    }
+    if table.is_empty() { Ok(()) } else { context.output.table(&table) }
 }
 
 fn kind(entry: &Entry) -> (Tone, &'static str) {

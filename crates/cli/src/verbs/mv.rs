@@ -13,9 +13,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let mut sources = args.paths;
-    let target = sources
-        .pop()
-        .ok_or_else(|| Failure::invalid("mv needs two paths"))?;
+    let target = sources.pop().ok_or_else(|| Failure::invalid("mv needs two paths"))?;
     let into = is_directory(context, &target)?;
     if sources.len() > 1 && !into {
         return Err(Failure::new(
@@ -25,17 +23,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         .into());
     }
     context.each(sources, |context, from| {
-        let to = if into {
-            target.join(from.name())?
-        } else {
-            target.clone()
-        };
+        let to = if into { target.join(from.name())? } else { target.clone() };
         let reply = context.call(&Rename { from, to })?;
-        if context.output.is_json() {
-            context.output.json(&reply)
-        } else {
-            Ok(())
-        }
+        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
     })
 }
 

@@ -23,12 +23,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let mut sources = args.files;
-    let target = sources
-        .pop()
-        .ok_or_else(|| Failure::invalid("put needs a path in the facility"))?;
-    let text = target
-        .to_str()
-        .ok_or_else(|| Failure::invalid(format!("{} is not UTF-8", target.display())))?;
+    let target = sources.pop().ok_or_else(|| Failure::invalid("put needs a path in the facility"))?;
+    let text =
+        target.to_str().ok_or_else(|| Failure::invalid(format!("{} is not UTF-8", target.display())))?;
     let path: FilePath = text.parse()?;
     let into = (args.parents && text.ends_with('/')) || is_directory(context, &path)?;
     if !into && (sources.len() > 1 || text.ends_with('/')) {
@@ -36,29 +33,17 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             ErrorKind::NotDirectory,
             format!("{path} is no directory to put files into"),
         )
-        .hint(format!(
-            "make it with `bp mkdir -p {path}`, or add --parents and end it with /"
-        ))
+        .hint(format!("make it with `bp mkdir -p {path}`, or add --parents and end it with /"))
         .into());
     }
-    let manner = Manner {
-        replace: args.replace,
-        parents: args.parents,
-    };
+    let manner = Manner { replace: args.replace, parents: args.parents };
     context.each(sources, |context, source| {
-        let path = if into {
-            path.join(name(&source)?)?
-        } else {
-            path.clone()
-        };
+        let path = if into { path.join(name(&source)?)? } else { path.clone() };
         transfer::upload(context, &source, &path, manner)
     })
 }
 
 fn name(source: &Path) -> Result<&str> {
-    let name = source
-        .file_name()
-        .and_then(|name| name.to_str())
-        .filter(|name| *name != "-");
+    let name = source.file_name().and_then(|name| name.to_str()).filter(|name| *name != "-");
     name.ok_or_else(|| Failure::invalid(format!("{} has no name to use in the facility", source.display())))
 }

@@ -51,12 +51,7 @@ pub(crate) fn table(requests: &[RequestInfo], now: Timestamp) -> Table {
             request_state(request),
             request.path.as_str().into(),
             human_bytes(request.size).into(),
-            request
-                .vid
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default()
-                .into(),
+            request.vid.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             request.owner.as_str().into(),
             span(now - request.created).into(),
             request.attempts.to_string().into(),

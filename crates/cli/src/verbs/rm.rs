@@ -16,10 +16,6 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = glob::expand(context, &args.paths, Match::Files)?;
     context.each(paths, |context, path| {
         let reply = context.call(&Remove { path })?;
-        if context.output.is_json() {
-            context.output.json(&reply)
-        } else {
-            Ok(())
-        }
+        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
     })
 }

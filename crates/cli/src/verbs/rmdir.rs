@@ -15,10 +15,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     context.each(args.paths, |context, path| {
         let reply = context.call(&RemoveDirectory { path })?;
-        if context.output.is_json() {
-            context.output.json(&reply)
-        } else {
-            Ok(())
-        }
+        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
     })
 }

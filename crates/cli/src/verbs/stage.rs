@@ -25,14 +25,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = glob::expand(context, &args.paths, Match::Files)?;
-    let outcomes = context.call(&Stage {
-        paths: paths.clone(),
-        pin: args.pin.map(|span| span.0),
-    })?;
-    wait::asked(
-        context,
-        outcomes,
-        args.wait.then_some(Want::Online),
-        &args.timeout,
-    )
+    let outcomes = context.call(&Stage { paths: paths.clone(), pin: args.pin.map(|span| span.0) })?;
+    wait::asked(context, outcomes, args.wait.then_some(Want::Online), &args.timeout)
 }

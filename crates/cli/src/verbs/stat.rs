@@ -52,12 +52,9 @@ fn lines(info: &FileInfo) -> Vec<(&'static str, String)> {
     }
     lines.extend(info.replicas.iter().map(|replica| ("replica", replica.clone())));
     let copies = info.copies.iter();
-    lines.extend(copies.map(|copy| {
-        (
-            "copy",
-            format!("volume {} file {} block {}", copy.vid, copy.fseq, copy.block),
-        )
-    }));
+    lines.extend(
+        copies.map(|copy| ("copy", format!("volume {} file {} block {}", copy.vid, copy.fseq, copy.block))),
+    );
     lines.extend(info.pins.iter().map(|pin| ("pin", pin.clone())));
     lines.extend(info.waits.iter().map(|waits| ("waits", waits.clone())));
     lines

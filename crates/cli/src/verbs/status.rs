@@ -37,13 +37,7 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
     )?;
     let shown = status.requests.len().min(ROWS_MAX);
     let left = status.requests_len.saturating_sub(shown as u64) as usize;
-    titled(
-        output,
-        "Tape queue",
-        queue::table(&status.requests[..shown], status.now),
-        left,
-        "bp queue",
-    )?;
+    titled(output, "Tape queue", queue::table(&status.requests[..shown], status.now), left, "bp queue")?;
     let shown = status.jobs.len().min(ROWS_MAX);
     titled(
         output,
@@ -102,11 +96,8 @@ fn pools(pools: &[PoolInfo]) -> Table {
     for pool in pools {
         for partition in &pool.partitions {
             let used = partition.total_bytes.saturating_sub(partition.free_bytes);
-            let server = if partition.is_available {
-                Cell::from("here")
-            } else {
-                Cell::toned("not here", Tone::Bad)
-            };
+            let server =
+                if partition.is_available { Cell::from("here") } else { Cell::toned("not here", Tone::Bad) };
             table.row([
                 Cell::from(format!("{}/{}", pool.name, partition.name)),
                 percent(used, partition.total_bytes).into(),

@@ -63,11 +63,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         inputs: args.input.into_iter().map(|input| input.0).collect(),
         outputs: args.output.into_iter().map(|output| output.0).collect(),
         archive: args.archive,
-        environment: args
-            .env
-            .into_iter()
-            .map(|one| (one.name, one.value))
-            .collect::<BTreeMap<_, _>>(),
+        environment: args.env.into_iter().map(|one| (one.name, one.value)).collect::<BTreeMap<_, _>>(),
     };
     let reply = context.call(&Submit { spec })?;
     if args.wait {
@@ -91,9 +87,7 @@ impl FromStr for Input {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
-        let named = text
-            .rsplit_once(':')
-            .filter(|(_, name)| !name.is_empty() && !name.contains('/'));
+        let named = text.rsplit_once(':').filter(|(_, name)| !name.is_empty() && !name.contains('/'));
         let (path, name) = named.map_or((text, None), |(path, name)| (path, Some(name)));
         let path: FilePath = path.parse()?;
         let name = name.unwrap_or(path.name()).to_owned();
@@ -113,10 +107,7 @@ impl FromStr for Output {
             .split_once(':')
             .filter(|(name, _)| !name.is_empty() && !name.contains('/'))
             .ok_or_else(|| Failure::invalid(format!("output {text:?} is not NAME:PATH")))?;
-        Ok(Self(JobOutput {
-            name: name.to_owned(),
-            path: path.parse()?,
-        }))
+        Ok(Self(JobOutput { name: name.to_owned(), path: path.parse()? }))
     }
 }
 
@@ -135,10 +126,7 @@ impl FromStr for Variable {
             .split_once('=')
             .filter(|(name, _)| !name.is_empty())
             .ok_or_else(|| Failure::invalid(format!("variable {text:?} is not K=V")))?;
-        Ok(Self {
-            name: name.to_owned(),
-            value: value.to_owned(),
-        })
+        Ok(Self { name: name.to_owned(), value: value.to_owned() })
     }
 }
 
@@ -148,28 +136,14 @@ mod tests {
 
     #[test]
     fn inputs_and_outputs() {
-        let input = |text: &str| {
-            text.parse::<Input>()
-                .map(|input| (input.0.path.to_string(), input.0.name))
-        };
-        assert_eq!(
-            input("/data/a.root").unwrap(),
-            ("/data/a.root".into(), "a.root".into())
-        );
-        assert_eq!(
-            input("/data/a.root:in").unwrap(),
-            ("/data/a.root".into(), "in".into())
-        );
+        let input = |text: &str| text.parse::<Input>().map(|input| (input.0.path.to_string(), input.0.name));
+        assert_eq!(input("/data/a.root").unwrap(), ("/data/a.root".into(), "a.root".into()));
+        assert_eq!(input("/data/a.root:in").unwrap(), ("/data/a.root".into(), "in".into()));
         assert_eq!(input("/da:ta/a").unwrap(), ("/da:ta/a".into(), "a".into()));
         assert!(input("a.root").is_err());
-        let output = |text: &str| {
-            text.parse::<Output>()
-                .map(|output| (output.0.name, output.0.path.to_string()))
-        };
-        assert_eq!(
-            output("h.parquet:/out/h").unwrap(),
-            ("h.parquet".into(), "/out/h".into())
-        );
+        let output =
+            |text: &str| text.parse::<Output>().map(|output| (output.0.name, output.0.path.to_string()));
+        assert_eq!(output("h.parquet:/out/h").unwrap(), ("h.parquet".into(), "/out/h".into()));
         assert!(output("/h:/out").is_err() && output("h").is_err() && output(":/x").is_err());
         assert_eq!("A=b=c".parse::<Variable>().unwrap().value, "b=c");
         assert!("=b".parse::<Variable>().is_err());

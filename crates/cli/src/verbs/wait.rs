@@ -18,9 +18,7 @@ pub(crate) struct Timeout {
 
 impl Default for Timeout {
     fn default() -> Self {
-        Self {
-            timeout: Span(waiting::PATIENCE_DEFAULT),
-        }
+        Self { timeout: Span(waiting::PATIENCE_DEFAULT) }
     }
 }
 
@@ -48,11 +46,7 @@ struct Goal {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = glob::expand(context, &args.paths, Match::Files)?;
-    let want = if args.goal.online {
-        Want::Online
-    } else {
-        Want::Archived
-    };
+    let want = if args.goal.online { Want::Online } else { Want::Archived };
     finish(context, &paths, want, &args.timeout)
 }
 
@@ -83,17 +77,9 @@ pub(crate) fn asked(
         (None, None) => context.output.news(line(file)),
     })?;
     let Some(want) = want else { return Ok(code) };
-    let accepted = outcomes
-        .files
-        .into_iter()
-        .filter(|file| file.failure.is_none())
-        .map(|file| file.path);
+    let accepted = outcomes.files.into_iter().filter(|file| file.failure.is_none()).map(|file| file.path);
     let paths: Vec<FilePath> = accepted.collect();
-    let waited = if paths.is_empty() {
-        0
-    } else {
-        finish(context, &paths, want, timeout)?
-    };
+    let waited = if paths.is_empty() { 0 } else { finish(context, &paths, want, timeout)? };
     Ok(if code == 0 { waited } else { code })
 }
 
@@ -106,9 +92,5 @@ fn line(file: &PathOutcome) -> String {
 }
 
 fn first_failure(outcomes: &PathOutcomes) -> u8 {
-    outcomes
-        .files
-        .iter()
-        .find_map(|file| file.failure.as_ref())
-        .map_or(0, |failure| failure.kind.exit_code())
+    outcomes.files.iter().find_map(|file| file.failure.as_ref()).map_or(0, |failure| failure.kind.exit_code())
 }

@@ -47,13 +47,7 @@ impl Canned {
 
     /// The calls of this name so far.
     pub(crate) fn made(&self, name: &str) -> Vec<Made> {
-        self.made
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|call| call.name == name)
-            .cloned()
-            .collect()
+        self.made.lock().unwrap().iter().filter(|call| call.name == name).cloned().collect()
     }
 }
 
@@ -78,14 +72,7 @@ fn receive(socket: TcpStream) -> Option<(Made, TcpStream)> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some((
-        Made {
-            name,
-            user,
-            body: serde_json::from_slice(&body).ok()?,
-        },
-        reader.into_inner(),
-    ))
+    Some((Made { name, user, body: serde_json::from_slice(&body).ok()? }, reader.into_inner()))
 }
 
 fn respond(mut socket: TcpStream, status: u16, body: &Value) {

@@ -63,41 +63,27 @@ fn stderr(output: &Output) -> String {
 
 /// Runs `bp` against `server`; exit code, output, error output.
 fn with(server: &Canned, args: &[&str]) -> (i32, String, String) {
-    let output = bp()
-        .arg("--facility")
-        .arg(&server.http)
-        .args(args)
-        .output()
-        .unwrap();
+    let output = bp().arg("--facility").arg(&server.http).args(args).output().unwrap();
     (output.status.code().unwrap(), stdout(&output), stderr(&output))
 }
 
 /// Finding a facility by its endpoint asks for its status.
 fn with_status(answer: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static) -> Canned {
-    Canned::start(move |name, body| {
-        if name == "status" {
-            (200, replies::status())
-        } else {
-            answer(name, body)
-        }
-    })
+    Canned::start(
+        move |name, body| {
+            if name == "status" { (200, replies::status()) } else { answer(name, body) }
+        },
+    )
 }
 
 /// Compares with the file in `help/`; `UPDATE_SNAPSHOTS=1` writes it instead.
 fn is_snapshot(name: &str, text: &str) {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/bp/help")
-        .join(name);
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bp/help").join(name);
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         std::fs::write(&path, text).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(
-        text,
-        expected,
-        "{} differs; UPDATE_SNAPSHOTS=1 accepts it",
-        path.display()
-    );
+    assert_eq!(text, expected, "{} differs; UPDATE_SNAPSHOTS=1 accepts it", path.display());
 }
 
 #[test]
@@ -184,15 +170,8 @@ fn a_facility_that_does_not_exist_is_not_started() {
     let output = run(&["up", blank, "--detach"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("hint: add --create to make one"));
-    assert_eq!(
-        directory.path().read_dir().unwrap().count(),
-        0,
-        "nothing is left behind"
-    );
-    assert_eq!(
-        stdout(&run(&["down", blank])),
-        format!("{blank} was not running\n")
-    );
+    assert_eq!(directory.path().read_dir().unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(stdout(&run(&["down", blank])), format!("{blank} was not running\n"));
 }
 
 #[test]
@@ -215,25 +194,13 @@ fn listings() {
     let server = with_status(|name, body| match (name, body["path"].as_str().unwrap()) {
         ("stat", "/data") => (200, replies::info("/data", "directory")),
         ("list", "/data") if body["after"] == "" => {
-            let entries = [
-                replies::entry("sub", "directory"),
-                replies::entry("a b.root", "file"),
-            ];
+            let entries = [replies::entry("sub", "directory"), replies::entry("a b.root", "file")];
             (200, json!({ "entries": entries, "is_partial": true }))
         }
-        ("list", "/data") => (
-            200,
-            json!({ "entries": [replies::entry("z", "file")], "is_partial": false }),
-        ),
-        (_, path) => (
-            404,
-            json!({ "kind": "not_found", "what": format!("{path} does not exist") }),
-        ),
+        ("list", "/data") => (200, json!({ "entries": [replies::entry("z", "file")], "is_partial": false })),
+        (_, path) => (404, json!({ "kind": "not_found", "what": format!("{path} does not exist") })),
     });
-    assert_eq!(
-        with(&server, &["ls", "/data"]),
-        (0, "sub/\na b.root\nz\n".into(), String::new())
-    );
+    assert_eq!(with(&server, &["ls", "/data"]), (0, "sub/\na b.root\nz\n".into(), String::new()));
     assert_eq!(server.made("list")[1].body["after"], "a b.root");
     let (_, out, _) = with(&server, &["ls", "-l", "/data"]);
     is_snapshot("../ls-l.txt", &out);
@@ -255,11 +222,7 @@ fn wildcards_mean_files_of_the_facility() {
         name => panic!("{name}"),
     });
     assert_eq!(with(&server, &["rm", "/data/run?.*"]).0, 0);
-    let removed: Vec<Value> = server
-        .made("remove")
-        .iter()
-        .map(|call| call.body["path"].clone())
-        .collect();
+    let removed: Vec<Value> = server.made("remove").iter().map(|call| call.body["path"].clone()).collect();
     assert_eq!(removed, ["/data/run1.parquet", "/data/run2.parquet"]);
     let (code, _, err) = with(&server, &["rm", "/data/x*"]);
     assert_eq!((code, err.as_str()), (3, "error: nothing matches /data/x*\n"));
@@ -268,18 +231,14 @@ fn wildcards_mean_files_of_the_facility() {
 #[test]
 fn one_failure_does_not_stop_the_rest() {
     let server = with_status(|name, body| match (name, body["path"].as_str()) {
-        ("remove", Some("/b")) => (
-            403,
-            json!({ "kind": "permission", "what": "/b belongs to bob", "hint": "ask bob" }),
-        ),
+        ("remove", Some("/b")) => {
+            (403, json!({ "kind": "permission", "what": "/b belongs to bob", "hint": "ask bob" }))
+        }
         ("remove", _) => (200, json!({})),
         other => panic!("{other:?}"),
     });
     let (code, out, err) = with(&server, &["rm", "/a", "/b", "/c"]);
-    assert_eq!(
-        (code, out.as_str(), err.as_str()),
-        (5, "", "error: /b belongs to bob\nhint: ask bob\n")
-    );
+    assert_eq!((code, out.as_str(), err.as_str()), (5, "", "error: /b belongs to bob\nhint: ask bob\n"));
     assert_eq!(server.made("remove").len(), 3);
 }
 
@@ -288,10 +247,9 @@ fn staging_says_what_it_waits_for() {
     let server = with_status(|name, body| {
         let path = &body["paths"][0];
         match name {
-            "stage" => (
-                200,
-                json!({ "files": [{ "path": path, "state": "nearline", "waits": "volume BP0001" }] }),
-            ),
+            "stage" => {
+                (200, json!({ "files": [{ "path": path, "state": "nearline", "waits": "volume BP0001" }] }))
+            }
             "await" => (200, json!({ "files": [{ "path": path, "state": "both" }] })),
             name => panic!("{name}"),
         }
@@ -299,14 +257,8 @@ fn staging_says_what_it_waits_for() {
     let (code, out, _) = with(&server, &["stage", "--pin", "1d", "/a"]);
     assert_eq!((code, out.as_str()), (0, "/a  nearline: volume BP0001\n"));
     assert_eq!(server.made("stage")[0].body["pin"], 86_400_000);
-    assert_eq!(
-        with(&server, &["stage", "--wait", "/a"]),
-        (0, "/a  both\n".into(), String::new())
-    );
-    assert_eq!(
-        with(&server, &["-q", "wait", "--online", "/a"]),
-        (0, String::new(), String::new())
-    );
+    assert_eq!(with(&server, &["stage", "--wait", "/a"]), (0, "/a  both\n".into(), String::new()));
+    assert_eq!(with(&server, &["-q", "wait", "--online", "/a"]), (0, String::new(), String::new()));
 }
 
 #[test]
@@ -327,10 +279,7 @@ fn waiting_prints_each_change_once() {
     let (code, out, _) = with(&server, &["wait", "--online", "/a", "/b"]);
     assert_eq!(
         (code, out.as_str()),
-        (
-            0,
-            "/a  nearline: a drive\n/b  both\n/a  nearline: drive drv1\n/a  both\n"
-        )
+        (0, "/a  nearline: a drive\n/b  both\n/a  nearline: drive drv1\n/a  both\n")
     );
 }
 
@@ -339,37 +288,22 @@ fn a_wait_gives_up_and_a_lost_file_fails() {
     let server = with_status(|_, body| match body["paths"][0].as_str() {
         Some("/lost") => {
             let failure = json!({ "kind": "corrupt", "what": "its only copy is damaged" });
-            (
-                200,
-                json!({ "files": [{ "path": "/lost", "state": "nearline", "failure": failure }] }),
-            )
+            (200, json!({ "files": [{ "path": "/lost", "state": "nearline", "failure": failure }] }))
         }
-        path => (
-            200,
-            json!({ "files": [{ "path": path, "state": "nearline", "waits": "a drive" }] }),
-        ),
+        path => (200, json!({ "files": [{ "path": path, "state": "nearline", "waits": "a drive" }] })),
     });
     let (code, _, err) = with(&server, &["wait", "--online", "--timeout", "0s", "/a"]);
     assert_eq!(code, 6);
-    assert!(
-        err.starts_with("error: gave up waiting: 0 of 1 file online\nhint: "),
-        "{err}"
-    );
+    assert!(err.starts_with("error: gave up waiting: 0 of 1 file online\nhint: "), "{err}");
     let (code, _, err) = with(&server, &["wait", "--online", "/lost"]);
-    assert_eq!(
-        (code, err.as_str()),
-        (8, "error: /lost: its only copy is damaged\n")
-    );
+    assert_eq!((code, err.as_str()), (8, "error: /lost: its only copy is damaged\n"));
 }
 
 #[test]
 fn a_job_is_submitted_as_written_and_its_code_is_ours() {
     let server = with_status(|name, _| match name {
         "submit" => (200, json!({ "job": 7 })),
-        "await_jobs" => (
-            200,
-            json!({ "jobs": [replies::job(7, "failed", &json!({ "code": 3 }))] }),
-        ),
+        "await_jobs" => (200, json!({ "jobs": [replies::job(7, "failed", &json!({ "code": 3 }))] })),
         "job_log" => (200, json!({ "stdout": "out\n", "stderr": "err\n" })),
         name => panic!("{name}"),
     });
@@ -406,15 +340,9 @@ fn a_job_is_submitted_as_written_and_its_code_is_ours() {
     assert_eq!(server.made("submit")[0].body["spec"], expected);
     let (code, out, err) = with(&server, &["submit", "--wait", "--", "false"]);
     assert_eq!((code, out.as_str()), (3, "job 7\njob 7  failed\n"));
-    assert_eq!(
-        err,
-        "error: job 7 failed: exit 3\nhint: `bp log 7` shows what it printed\n"
-    );
+    assert_eq!(err, "error: job 7 failed: exit 3\nhint: `bp log 7` shows what it printed\n");
     assert_eq!(with(&server, &["log", "7"]), (0, "out\n".into(), "err\n".into()));
-    assert_eq!(
-        with(&server, &["--json", "log", "7"]).1,
-        "{\"stdout\":\"out\\n\",\"stderr\":\"err\\n\"}\n"
-    );
+    assert_eq!(with(&server, &["--json", "log", "7"]).1, "{\"stdout\":\"out\\n\",\"stderr\":\"err\\n\"}\n");
 }
 
 #[test]
@@ -422,10 +350,7 @@ fn what_is_no_facility_is_told_apart() {
     let server = Canned::start(|_, _| (404, json!("not here")));
     let (code, _, err) = with(&server, &["status"]);
     assert_eq!(code, 6);
-    assert!(
-        err.contains("hint: is that address a Backplane facility?"),
-        "{err}"
-    );
+    assert!(err.contains("hint: is that address a Backplane facility?"), "{err}");
 }
 
 #[test]
@@ -433,9 +358,8 @@ fn a_closed_pipe_is_silent() {
     let server = with_status(|name, _| match name {
         "stat" => (200, replies::info("/data", "directory")),
         "list" => {
-            let entries: Vec<Value> = (0..20_000)
-                .map(|n| replies::entry(&format!("file-{n:05}"), "file"))
-                .collect();
+            let entries: Vec<Value> =
+                (0..20_000).map(|n| replies::entry(&format!("file-{n:05}"), "file")).collect();
             (200, json!({ "entries": entries, "is_partial": false }))
         }
         name => panic!("{name}"),

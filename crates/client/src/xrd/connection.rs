@@ -129,11 +129,7 @@ impl Connection {
 
     /// Handshake, protocol and login, sent together: one round trip for the first two.
     fn login(&mut self, username: &str) -> Result<()> {
-        let protocol = Protocol {
-            client_version: PROTOCOL_VERSION,
-            flags: 0,
-            expect: 3,
-        };
+        let protocol = Protocol { client_version: PROTOCOL_VERSION, flags: 0, expect: 3 };
         let stream = self.new_stream();
         self.send(&[&HANDSHAKE, &Request::Protocol(protocol).encode(stream)])?;
         let hello = self.receive_body(StreamId::default())?;
@@ -154,10 +150,7 @@ impl Connection {
         };
         let security = LoginAnswer::parse(&body)?.security;
         if !security.is_empty() {
-            return Err(Failure::unsupported(format!(
-                "{} wants authentication: {security}",
-                self.peer
-            )));
+            return Err(Failure::unsupported(format!("{} wants authentication: {security}", self.peer)));
         }
         Ok(())
     }
@@ -195,11 +188,7 @@ impl Connection {
         let mut body = Vec::new();
         loop {
             match self.receive()? {
-                Incoming::Data {
-                    stream: whose,
-                    is_last,
-                    length,
-                } if whose == stream => {
+                Incoming::Data { stream: whose, is_last, length } if whose == stream => {
                     if body.len() + length > BODY_BYTES_MAX {
                         return Err(self.broken("the answer is too long"));
                     }
@@ -208,10 +197,7 @@ impl Connection {
                         return Ok(Collected::Reply(Reply::Done(body)));
                     }
                 }
-                Incoming::Answer {
-                    stream: whose,
-                    answer,
-                } if whose == stream => {
+                Incoming::Answer { stream: whose, answer } if whose == stream => {
                     if let Some(collected) = self.settle(answer)? {
                         return Ok(collected);
                     }
@@ -274,11 +260,7 @@ impl Connection {
             if matches!(header.code, AnswerCode::Ok | AnswerCode::OkSoFar) {
                 self.be_patient(Duration::ZERO)?;
                 let is_last = header.code == AnswerCode::Ok;
-                return Ok(Incoming::Data {
-                    stream: header.stream,
-                    is_last,
-                    length: header.length as usize,
-                });
+                return Ok(Incoming::Data { stream: header.stream, is_last, length: header.length as usize });
             }
             if header.length > ANSWER_BYTES_MAX && header.code != AnswerCode::Attn
                 || header.length as usize > BODY_BYTES_MAX
@@ -291,16 +273,10 @@ impl Connection {
                 Answer::Message(_) => {}
                 Answer::Later { stream, answer } => {
                     self.be_patient(Duration::ZERO)?;
-                    return Ok(Incoming::Answer {
-                        stream,
-                        answer: *answer,
-                    });
+                    return Ok(Incoming::Answer { stream, answer: *answer });
                 }
                 answer => {
-                    return Ok(Incoming::Answer {
-                        stream: header.stream,
-                        answer,
-                    });
+                    return Ok(Incoming::Answer { stream: header.stream, answer });
                 }
             }
         }
@@ -309,11 +285,7 @@ impl Connection {
     /// The body of the one answer that is awaited, which must be whole.
     fn receive_body(&mut self, stream: StreamId) -> Result<Vec<u8>> {
         match self.receive()? {
-            Incoming::Data {
-                stream: whose,
-                is_last: true,
-                length,
-            } if whose == stream && length <= 4096 => {
+            Incoming::Data { stream: whose, is_last: true, length } if whose == stream && length <= 4096 => {
                 let mut body = Vec::new();
                 self.take(length, &mut body)?;
                 Ok(body)
@@ -339,9 +311,7 @@ impl Connection {
     }
 
     fn read_exact(&mut self, buffer: &mut [u8]) -> Result<()> {
-        self.socket
-            .read_exact(buffer)
-            .map_err(|error| self.broken_by("no answer from", &error))
+        self.socket.read_exact(buffer).map_err(|error| self.broken_by("no answer from", &error))
     }
 
     /// Sets how long the server may be silent from now on: `extra` on top of the usual.
@@ -356,10 +326,7 @@ impl Connection {
 
     fn check(&self) -> Result<()> {
         if self.is_broken {
-            return Err(Failure::unavailable(format!(
-                "connection to {} broke earlier",
-                self.peer
-            )));
+            return Err(Failure::unavailable(format!("connection to {} broke earlier", self.peer)));
         }
         Ok(())
     }
@@ -374,10 +341,9 @@ impl Connection {
         self.is_broken = true;
         let what = format!("{context} {}", self.peer);
         match error.kind() {
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Failure::timeout(format!(
-                "{what}: no progress for {} s",
-                self.progress_timeout.as_secs()
-            )),
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                Failure::timeout(format!("{what}: no progress for {} s", self.progress_timeout.as_secs()))
+            }
             std::io::ErrorKind::UnexpectedEof => Failure::unavailable(format!("{what}: connection closed")),
             _ => Failure::io(what, error),
         }
@@ -434,9 +400,7 @@ pub(super) fn follow(
 ) -> Result<(Connection, Vec<u8>)> {
     for _ in 0..options.redirects_max {
         let more = Opaque::parse(&redirect.opaque);
-        let opaque = more
-            .iter()
-            .fold(url.opaque.clone(), |all, (key, value)| all.with(key, value));
+        let opaque = more.iter().fold(url.opaque.clone(), |all, (key, value)| all.with(key, value));
         let host = redirect.host.trim_start_matches('[').trim_end_matches(']');
         let username = url.user.as_ref().unwrap_or(&options.username);
         let mut connection = Connection::open(host, redirect.port, username, options)
@@ -446,8 +410,5 @@ pub(super) fn follow(
             Reply::Elsewhere(next) => redirect = next,
         }
     }
-    Err(Failure::unavailable(format!(
-        "{url}: more than {} redirects",
-        options.redirects_max
-    )))
+    Err(Failure::unavailable(format!("{url}: more than {} redirects", options.redirects_max)))
 }

@@ -27,11 +27,7 @@ pub struct CreateOptions {
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        Self {
-            replace: false,
-            make_path: true,
-            mode: 0o644,
-        }
+        Self { replace: false, make_path: true, mode: 0o644 }
     }
 }
 
@@ -57,11 +53,7 @@ impl File {
     /// Makes a file for writing.
     pub fn create(url: &XrdUrl, options: &Options, create: CreateOptions) -> Result<Self> {
         let flags = OpenFlags::UPDATE
-            .with(if create.replace {
-                OpenFlags::DELETE
-            } else {
-                OpenFlags::NEW
-            })
+            .with(if create.replace { OpenFlags::DELETE } else { OpenFlags::NEW })
             .with_if(create.make_path, OpenFlags::MAKE_PATH);
         Self::open(url, options, flags, create.mode)
     }
@@ -73,29 +65,14 @@ impl File {
 
     fn open(url: &XrdUrl, options: &Options, flags: OpenFlags, mode: u16) -> Result<Self> {
         let (connection, body) = route(url, options, &|opaque| {
-            let target = Target {
-                path: url.path.as_str().to_owned(),
-                opaque: opaque.clone(),
-            };
+            let target = Target { path: url.path.as_str().to_owned(), opaque: opaque.clone() };
             let flags = flags.with(OpenFlags::RETURN_STAT);
-            Request::Open(Open {
-                mode,
-                flags,
-                flags2: 0,
-                template: FileHandle::default(),
-                target,
-            })
+            Request::Open(Open { mode, flags, flags2: 0, template: FileHandle::default(), target })
         })
         .map_err(|f| f.during(format!("open {url}")))?;
         let answer = OpenAnswer::parse(&body)?;
         let (handle, stat) = (answer.handle, answer.stat);
-        let mut file = Self {
-            connection,
-            handle,
-            url: url.to_string(),
-            size: 0,
-            options: options.clone(),
-        };
+        let mut file = Self { connection, handle, url: url.to_string(), size: 0, options: options.clone() };
         file.size = match stat {
             Some(stat) => stat.size,
             None => file.stat()?.size,
@@ -117,10 +94,8 @@ impl File {
 
     /// Attributes now.
     pub fn stat(&mut self) -> Result<StatInfo> {
-        let body = self.call(&Request::Stat(Stat {
-            subject: Subject::Handle(self.handle),
-            is_filesystem: false,
-        }))?;
+        let body =
+            self.call(&Request::Stat(Stat { subject: Subject::Handle(self.handle), is_filesystem: false }))?;
         let text = String::from_utf8_lossy(&body);
         Ok(StatInfo::parse(text.trim_end_matches('\0'))?)
     }
@@ -140,13 +115,7 @@ impl File {
 
     /// Hands the whole file to `sink`, in order. Fewer bytes than [`File::size`] are a failure.
     pub fn copy_to(&mut self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        self.copy_range(
-            ByteRange {
-                offset: 0,
-                end: self.size,
-            },
-            sink,
-        )
+        self.copy_range(ByteRange { offset: 0, end: self.size }, sink)
     }
 
     /// Hands the bytes of `range` to `sink`, in order. Fewer bytes are a failure.
@@ -154,10 +123,7 @@ impl File {
         let bytes = self.read_pieces(range, sink)?;
         if bytes != range.length() {
             let (url, end) = (&self.url, range.offset + bytes);
-            return Err(Failure::corrupt(format!(
-                "{url} ends at {end}, {} bytes early",
-                range.end - end
-            )));
+            return Err(Failure::corrupt(format!("{url} ends at {end}, {} bytes early", range.end - end)));
         }
         Ok(())
     }
@@ -173,20 +139,10 @@ impl File {
             while slots.len() < slots_max && next < range.end && !is_end {
                 let length = (range.end - next).min(self.options.chunk_bytes as u64) as u32;
                 let stream = self.connection.new_stream();
-                let read = Read {
-                    handle: self.handle,
-                    offset: next,
-                    length,
-                    path_id: 0,
-                };
+                let read = Read { handle: self.handle, offset: next, length, path_id: 0 };
                 self.connection.send(&[&Request::Read(read).encode(stream)])?;
                 let data = spare.pop().unwrap_or_default();
-                slots.push_back(Slot {
-                    stream,
-                    wanted: length as usize,
-                    data,
-                    is_done: false,
-                });
+                slots.push_back(Slot { stream, wanted: length as usize, data, is_done: false });
                 next += u64::from(length);
             }
             self.receive_piece(&mut slots)?;
@@ -209,14 +165,8 @@ impl File {
     /// Takes one answer and puts it where it belongs.
     fn receive_piece(&mut self, slots: &mut VecDeque<Slot>) -> Result<()> {
         match self.connection.receive()? {
-            Incoming::Data {
-                stream,
-                is_last,
-                length,
-            } => {
-                let slot = slots
-                    .iter_mut()
-                    .find(|slot| slot.stream == stream && !slot.is_done);
+            Incoming::Data { stream, is_last, length } => {
+                let slot = slots.iter_mut().find(|slot| slot.stream == stream && !slot.is_done);
                 let Some(slot) = slot.filter(|slot| slot.data.len() + length <= slot.wanted) else {
                     return Err(self.connection.broken("data that were not asked for"));
                 };
@@ -237,10 +187,7 @@ impl File {
     pub fn read_vector(&mut self, ranges: &[ByteRange]) -> Result<Vec<Vec<u8>>> {
         let is_small = |range: &ByteRange| range.length() <= READV_ELEMENT_BYTES_MAX as u64;
         if ranges.len() > READV_ELEMENTS_MAX || !ranges.iter().all(is_small) {
-            return Err(Failure::invalid(format!(
-                "vector read of {} is beyond the limits",
-                self.url
-            )));
+            return Err(Failure::invalid(format!("vector read of {} is beyond the limits", self.url)));
         }
         if ranges.is_empty() {
             return Ok(Vec::new());
@@ -251,17 +198,12 @@ impl File {
             offset: range.offset,
         };
         let elements: Vec<_> = ranges.iter().map(element).collect();
-        let body = self.call(&Request::Readv(Readv {
-            elements: elements.clone(),
-            path_id: 0,
-        }))?;
+        let body = self.call(&Request::Readv(Readv { elements: elements.clone(), path_id: 0 }))?;
         let mut rest = body.as_slice();
         let mut pieces = Vec::with_capacity(elements.len());
         for element in elements {
             let end = VECTOR_ELEMENT_BYTES + element.length as usize;
-            let piece = rest
-                .get(..end)
-                .filter(|piece| piece[..VECTOR_ELEMENT_BYTES] == element.encode());
+            let piece = rest.get(..end).filter(|piece| piece[..VECTOR_ELEMENT_BYTES] == element.encode());
             let Some(piece) = piece else {
                 return Err(self.connection.broken("vector read answered out of order"));
             };
@@ -298,10 +240,7 @@ impl File {
 
     /// Sets the size.
     pub fn truncate(&mut self, size: u64) -> Result<()> {
-        self.call(&Request::Truncate(Truncate {
-            subject: Subject::Handle(self.handle),
-            size,
-        }))?;
+        self.call(&Request::Truncate(Truncate { subject: Subject::Handle(self.handle), size }))?;
         Ok(())
     }
 
@@ -390,15 +329,9 @@ impl Writer<'_> {
     fn send(&mut self, data: &[u8]) -> Result<()> {
         self.settle(self.file.options.window_bytes.saturating_sub(data.len()))?;
         let stream = self.file.connection.new_stream();
-        let write = Write {
-            handle: self.file.handle,
-            offset: self.offset,
-            path_id: 0,
-            length: data.len() as u32,
-        };
-        self.file
-            .connection
-            .send(&[&Request::Write(write).encode(stream), data])?;
+        let write =
+            Write { handle: self.file.handle, offset: self.offset, path_id: 0, length: data.len() as u32 };
+        self.file.connection.send(&[&Request::Write(write).encode(stream), data])?;
         self.in_flight.push_back((stream, data.len()));
         self.bytes_in_flight += data.len();
         self.offset += data.len() as u64;
@@ -409,16 +342,9 @@ impl Writer<'_> {
     fn settle(&mut self, bytes: usize) -> Result<()> {
         while self.bytes_in_flight > bytes {
             match self.file.connection.receive()? {
-                Incoming::Data {
-                    stream,
-                    is_last: true,
-                    length: 0,
-                } => {
+                Incoming::Data { stream, is_last: true, length: 0 } => {
                     let Some(at) = self.in_flight.iter().position(|entry| entry.0 == stream) else {
-                        return Err(self
-                            .file
-                            .connection
-                            .broken("an answer to nothing that was written"));
+                        return Err(self.file.connection.broken("an answer to nothing that was written"));
                     };
                     let (_, length) = self.in_flight.remove(at).unwrap_or_default();
                     self.bytes_in_flight -= length;
@@ -440,10 +366,7 @@ impl Writer<'_> {
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
         if !self.buffer.is_empty() || self.bytes_in_flight > 0 {
-            let _ = self
-                .file
-                .connection
-                .broken("a writer was dropped before it had finished");
+            let _ = self.file.connection.broken("a writer was dropped before it had finished");
         }
     }
 }
@@ -455,8 +378,6 @@ impl std::io::Write for Writer<'_> {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.send_buffer()
-            .and_then(|()| self.settle(0))
-            .map_err(std::io::Error::other)
+        self.send_buffer().and_then(|()| self.settle(0)).map_err(std::io::Error::other)
     }
 }

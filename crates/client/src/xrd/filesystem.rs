@@ -23,44 +23,27 @@ impl FileSystem {
     /// The names of the server of `url`; opaque parts of `url` go with every request.
     #[must_use]
     pub fn new(url: &XrdUrl, options: &Options) -> Self {
-        Self {
-            url: url.clone(),
-            options: options.clone(),
-            connection: None,
-        }
+        Self { url: url.clone(), options: options.clone(), connection: None }
     }
 
     /// Attributes of a path.
     pub fn stat(&mut self, path: &FilePath) -> Result<StatInfo> {
         let body = self.call(path, &|target| {
-            Request::Stat(Stat {
-                subject: Subject::Path(target),
-                is_filesystem: false,
-            })
+            Request::Stat(Stat { subject: Subject::Path(target), is_filesystem: false })
         })?;
         Ok(StatInfo::parse(&text(body))?)
     }
 
     /// Names of a directory with their attributes.
     pub fn list(&mut self, path: &FilePath) -> Result<Vec<ListEntry>> {
-        let body = self.call(path, &|target| {
-            Request::Dirlist(Dirlist {
-                options: DirlistOptions::STAT,
-                target,
-            })
-        })?;
+        let body =
+            self.call(path, &|target| Request::Dirlist(Dirlist { options: DirlistOptions::STAT, target }))?;
         Ok(parse_listing(&body)?)
     }
 
     /// Makes a directory; with `make_path` its parents too, and then an existing one is no failure.
     pub fn mkdir(&mut self, path: &FilePath, mode: u16, make_path: bool) -> Result<()> {
-        self.call(path, &|target| {
-            Request::Mkdir(Mkdir {
-                make_path,
-                mode,
-                target,
-            })
-        })?;
+        self.call(path, &|target| Request::Mkdir(Mkdir { make_path, mode, target }))?;
         Ok(())
     }
 
@@ -75,33 +58,20 @@ impl FileSystem {
         let outcome = self.call(path, &Request::Rmdir);
         // The protocol has one code for "exists" and "not empty".
         outcome.map(|_| ()).map_err(|failure| match failure.kind {
-            ErrorKind::Exists => Failure {
-                kind: ErrorKind::NotEmpty,
-                ..failure
-            },
+            ErrorKind::Exists => Failure { kind: ErrorKind::NotEmpty, ..failure },
             _ => failure,
         })
     }
 
     /// Renames.
     pub fn rename(&mut self, from: &FilePath, to: &FilePath) -> Result<()> {
-        self.call(from, &|from| {
-            Request::Mv(Mv {
-                from,
-                to: Target::new(to.as_str()),
-            })
-        })?;
+        self.call(from, &|from| Request::Mv(Mv { from, to: Target::new(to.as_str()) }))?;
         Ok(())
     }
 
     /// Sets the size of a file.
     pub fn truncate(&mut self, path: &FilePath, size: u64) -> Result<()> {
-        self.call(path, &|target| {
-            Request::Truncate(Truncate {
-                subject: Subject::Path(target),
-                size,
-            })
-        })?;
+        self.call(path, &|target| Request::Truncate(Truncate { subject: Subject::Path(target), size }))?;
         Ok(())
     }
 
@@ -128,12 +98,7 @@ impl FileSystem {
 
     /// Where a file is.
     pub fn locate(&mut self, path: &FilePath) -> Result<Vec<Location>> {
-        let body = self.call(path, &|target| {
-            Request::Locate(Locate {
-                options: OpenFlags::NONE,
-                target,
-            })
-        })?;
+        let body = self.call(path, &|target| Request::Locate(Locate { options: OpenFlags::NONE, target }))?;
         Ok(Location::parse_all(&body)?)
     }
 
@@ -145,13 +110,7 @@ impl FileSystem {
         let lines: Vec<_> = paths.iter().map(|path| path.as_str().to_owned()).collect();
         let body = self.call(first, &|_| {
             let (options, lines) = (PrepareOptions::STAGE, lines.clone());
-            Request::Prepare(Prepare {
-                options,
-                is_evict: false,
-                priority,
-                port: 0,
-                lines,
-            })
+            Request::Prepare(Prepare { options, is_evict: false, priority, port: 0, lines })
         })?;
         Ok(text(body))
     }
@@ -163,12 +122,8 @@ impl FileSystem {
     }
 
     fn call(&mut self, path: &FilePath, request: &dyn Fn(Target) -> Request) -> Result<Vec<u8>> {
-        let make = |opaque: &Opaque| {
-            request(Target {
-                path: path.as_str().to_owned(),
-                opaque: opaque.clone(),
-            })
-        };
+        let make =
+            |opaque: &Opaque| request(Target { path: path.as_str().to_owned(), opaque: opaque.clone() });
         let first = make(&self.url.opaque);
         match self.connection()?.call(&first)? {
             Reply::Done(body) => Ok(body),
@@ -178,10 +133,7 @@ impl FileSystem {
 
     /// The connection as it is, or a new one.
     fn connection(&mut self) -> Result<&mut Connection> {
-        let usable = self
-            .connection
-            .take()
-            .filter(|connection| !connection.is_broken());
+        let usable = self.connection.take().filter(|connection| !connection.is_broken());
         let connection = match usable {
             Some(connection) => connection,
             None => Connection::connect(&self.url, &self.options)?,
@@ -191,11 +143,7 @@ impl FileSystem {
 }
 
 fn query(code: QueryCode, args: String) -> Request {
-    Request::Query(Query {
-        code,
-        handle: FileHandle::default(),
-        args: args.into_bytes(),
-    })
+    Request::Query(Query { code, handle: FileHandle::default(), args: args.into_bytes() })
 }
 
 /// The text of an answer, without its NUL.

@@ -18,15 +18,11 @@ use wire::xrd::{
 /// `script` gets the number of the connection and each request after login; an empty answer closes the connection.
 fn serve(script: impl Fn(usize, StreamId, Request) -> Vec<u8> + Send + 'static) -> XrdUrl {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("root://{}//f?a=1", listener.local_addr().unwrap())
-        .parse()
-        .unwrap();
+    let url = format!("root://{}//f?a=1", listener.local_addr().unwrap()).parse().unwrap();
     thread::spawn(move || {
         for (number, socket) in listener.incoming().enumerate() {
             // The client may leave at any point of its script.
-            let _ = session(&mut socket.unwrap(), &|stream, request| {
-                script(number, stream, request)
-            });
+            let _ = session(&mut socket.unwrap(), &|stream, request| script(number, stream, request));
         }
     });
     url
@@ -42,20 +38,13 @@ fn session(socket: &mut TcpStream, script: &dyn Fn(StreamId, Request) -> Vec<u8>
         let header = RequestHeader::parse(&header);
         let mut body = vec![0; header.body_bytes().unwrap()];
         socket.read_exact(&mut body)?;
-        let body = if header.is_data_body() {
-            &[]
-        } else {
-            body.as_slice()
-        };
+        let body = if header.is_data_body() { &[] } else { body.as_slice() };
         let answer = match Request::parse(&header, body).unwrap() {
             Request::Protocol(_) => {
                 Answer::Ok(ProtocolAnswer::new(ServerFlags::SERVER).encode()).encode(header.stream)
             }
             Request::Login(_) => {
-                let answer = LoginAnswer {
-                    session: [1; 16],
-                    security: String::new(),
-                };
+                let answer = LoginAnswer { session: [1; 16], security: String::new() };
                 Answer::Ok(answer.encode()).encode(header.stream)
             }
             request => script(header.stream, request),
@@ -68,24 +57,12 @@ fn session(socket: &mut TcpStream, script: &dyn Fn(StreamId, Request) -> Vec<u8>
 }
 
 fn options() -> Options {
-    Options {
-        progress_timeout: Duration::from_secs(20),
-        ..Options::default()
-    }
+    Options { progress_timeout: Duration::from_secs(20), ..Options::default() }
 }
 
 fn opened(size: u64) -> Answer {
-    let stat = StatInfo {
-        size,
-        ..StatInfo::default()
-    };
-    Answer::Ok(
-        OpenAnswer {
-            handle: wire::xrd::FileHandle::of(3),
-            stat: Some(stat),
-        }
-        .encode(),
-    )
+    let stat = StatInfo { size, ..StatInfo::default() };
+    Answer::Ok(OpenAnswer { handle: wire::xrd::FileHandle::of(3), stat: Some(stat) }.encode())
 }
 
 fn path(text: &str) -> FilePath {
@@ -95,15 +72,8 @@ fn path(text: &str) -> FilePath {
 #[test]
 fn a_late_answer_is_matched_among_messages() {
     let url = serve(|_, stream, _| {
-        let later = Answer::Later {
-            stream,
-            answer: Box::new(opened(7)),
-        };
-        let answers = [
-            Answer::WaitResp { seconds: 300 },
-            Answer::Message("drive is busy".into()),
-            later,
-        ];
+        let later = Answer::Later { stream, answer: Box::new(opened(7)) };
+        let answers = [Answer::WaitResp { seconds: 300 }, Answer::Message("drive is busy".into()), later];
         answers.map(|answer| answer.encode(stream)).concat()
     });
     assert_eq!(File::open_read(&url, &options()).unwrap().size(), 7);
@@ -121,11 +91,7 @@ fn redirects_are_followed_with_what_they_add() {
     });
     let (host, port) = (data.host.clone(), data.port);
     let head = serve(move |_, stream, _| {
-        let redirect = Redirect {
-            host: host.clone(),
-            port,
-            opaque: "cap=xyz".into(),
-        };
+        let redirect = Redirect { host: host.clone(), port, opaque: "cap=xyz".into() };
         Answer::Redirect(redirect).encode(stream)
     });
     let file = File::open_read(&head, &options()).unwrap();
@@ -138,51 +104,26 @@ fn redirects_in_a_circle_end() {
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for socket in listener.incoming() {
-            let redirect = Redirect {
-                host: "127.0.0.1".into(),
-                port,
-                opaque: String::new(),
-            };
+            let redirect = Redirect { host: "127.0.0.1".into(), port, opaque: String::new() };
             let answer = |stream, _| Answer::Redirect(redirect.clone()).encode(stream);
             let _ = session(&mut socket.unwrap(), &answer);
         }
     });
     let url: XrdUrl = format!("root://127.0.0.1:{port}//f").parse().unwrap();
-    assert_eq!(
-        File::open_read(&url, &options()).unwrap_err().kind,
-        ErrorKind::Unavailable
-    );
+    assert_eq!(File::open_read(&url, &options()).unwrap_err().kind, ErrorKind::Unavailable);
 }
 
 #[test]
 fn asked_to_come_again_it_comes_again() {
     let asked = std::sync::atomic::AtomicUsize::new(0);
-    let url = serve(
-        move |_, stream, _| match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0 => Answer::Wait {
-                seconds: 0,
-                message: "staging".into(),
-            }
-            .encode(stream),
-            _ => opened(1).encode(stream),
-        },
-    );
-    assert!(File::open_read(&url, &options()).is_ok());
-    let forever = serve(|_, stream, _| {
-        Answer::Wait {
-            seconds: 3600,
-            message: String::new(),
-        }
-        .encode(stream)
+    let url = serve(move |_, stream, _| match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+        0 => Answer::Wait { seconds: 0, message: "staging".into() }.encode(stream),
+        _ => opened(1).encode(stream),
     });
-    let impatient = Options {
-        wait_max: Duration::from_secs(60),
-        ..options()
-    };
-    assert_eq!(
-        File::open_read(&forever, &impatient).unwrap_err().kind,
-        ErrorKind::Timeout
-    );
+    assert!(File::open_read(&url, &options()).is_ok());
+    let forever = serve(|_, stream, _| Answer::Wait { seconds: 3600, message: String::new() }.encode(stream));
+    let impatient = Options { wait_max: Duration::from_secs(60), ..options() };
+    assert_eq!(File::open_read(&forever, &impatient).unwrap_err().kind, ErrorKind::Timeout);
 }
 
 #[test]
@@ -191,9 +132,8 @@ fn answers_in_any_order_are_read_in_order() {
     let url = serve(move |_, stream, request| match request {
         Request::Open(_) => opened(40).encode(stream),
         Request::Read(read) => {
-            let bytes: Vec<u8> = (read.offset..read.offset + u64::from(read.length))
-                .map(|at| at as u8)
-                .collect();
+            let bytes: Vec<u8> =
+                (read.offset..read.offset + u64::from(read.length)).map(|at| at as u8).collect();
             let mut held = held.lock().unwrap();
             // Each answer comes in two parts, all of them in reverse order.
             let (front, back) = bytes.split_at(4);
@@ -206,11 +146,7 @@ fn answers_in_any_order_are_read_in_order() {
         }
         _ => Vec::new(),
     });
-    let options = Options {
-        chunk_bytes: 10,
-        window_bytes: 40,
-        ..options()
-    };
+    let options = Options { chunk_bytes: 10, window_bytes: 40, ..options() };
     let mut file = File::open_read(&url, &options).unwrap();
     let mut all = Vec::new();
     let copied: Result<()> = file.copy_to(&mut |piece| {
@@ -230,19 +166,12 @@ fn a_failed_write_is_reported_at_the_latest_by_finish() {
         }
         _ => Answer::Ok(Vec::new()).encode(stream),
     });
-    let options = Options {
-        chunk_bytes: 10,
-        window_bytes: 1000,
-        ..options()
-    };
+    let options = Options { chunk_bytes: 10, window_bytes: 1000, ..options() };
     let mut file = File::create(&url, &options, CreateOptions::default()).unwrap();
     let mut writer = file.writer();
     writer.push(&[1; 45]).unwrap();
     let failure = writer.finish().unwrap_err();
-    assert_eq!(
-        (failure.kind, failure.hint.as_deref()),
-        (ErrorKind::NoSpace, Some("free space"))
-    );
+    assert_eq!((failure.kind, failure.hint.as_deref()), (ErrorKind::NoSpace, Some("free space")));
     assert!(file.close().is_err());
 }
 
@@ -260,15 +189,7 @@ fn silence_and_nonsense_are_failures_and_a_new_connection_is_made() {
     }
     assert_eq!(names.stat(&path("/f")).unwrap().size, 2);
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url: XrdUrl = format!("root://{}//f", silent.local_addr().unwrap())
-        .parse()
-        .unwrap();
-    let impatient = Options {
-        progress_timeout: Duration::from_millis(50),
-        ..options()
-    };
-    assert_eq!(
-        File::open_read(&url, &impatient).unwrap_err().kind,
-        ErrorKind::Timeout
-    );
+    let url: XrdUrl = format!("root://{}//f", silent.local_addr().unwrap()).parse().unwrap();
+    let impatient = Options { progress_timeout: Duration::from_millis(50), ..options() };
+    assert_eq!(File::open_read(&url, &impatient).unwrap_err().kind, ErrorKind::Timeout);
 }

@@ -28,11 +28,7 @@ impl XrdUrl {
     /// The same server, another path, no opaque part.
     #[must_use]
     pub fn with_path(&self, path: FilePath) -> Self {
-        Self {
-            path,
-            opaque: Opaque::default(),
-            ..self.clone()
-        }
+        Self { path, opaque: Opaque::default(), ..self.clone() }
     }
 
     /// `host:port` with brackets where IPv6 needs them.
@@ -44,11 +40,7 @@ impl XrdUrl {
 
 /// `host:port` with brackets where IPv6 needs them.
 pub(super) fn authority(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 impl FromStr for XrdUrl {
@@ -58,25 +50,16 @@ impl FromStr for XrdUrl {
         let (shown, opaque) = text.split_once('?').unwrap_or((text, ""));
         let refuse =
             |why: &str| Failure::invalid(format!("url {shown:?} {why}")).hint("write root://host:port//path");
-        let rest = ["root://", "xroot://"]
-            .iter()
-            .find_map(|scheme| shown.strip_prefix(scheme));
+        let rest = ["root://", "xroot://"].iter().find_map(|scheme| shown.strip_prefix(scheme));
         let rest = rest.ok_or_else(|| refuse("does not begin with root://"))?;
         let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-        let (user, place) = authority
-            .rsplit_once('@')
-            .map_or((None, authority), |(u, p)| (Some(u.to_owned()), p));
+        let (user, place) =
+            authority.rsplit_once('@').map_or((None, authority), |(u, p)| (Some(u.to_owned()), p));
         let (host, port) = split_port(place).ok_or_else(|| refuse("has no valid host and port"))?;
         if host.is_empty() || host.contains(char::is_whitespace) {
             return Err(refuse("has no valid host and port"));
         }
-        Ok(Self {
-            user,
-            host: host.to_owned(),
-            port,
-            path: path.parse()?,
-            opaque: Opaque::parse(opaque),
-        })
+        Ok(Self { user, host: host.to_owned(), port, path: path.parse()?, opaque: Opaque::parse(opaque) })
     }
 }
 
@@ -106,10 +89,7 @@ mod tests {
     #[test]
     fn urls_of_the_field_are_understood() {
         let url: XrdUrl = "root://me@disk1.site:1095//data/a b?authz=x&y=1".parse().unwrap();
-        assert_eq!(
-            (url.user.as_deref(), url.host.as_str(), url.port),
-            (Some("me"), "disk1.site", 1095)
-        );
+        assert_eq!((url.user.as_deref(), url.host.as_str(), url.port), (Some("me"), "disk1.site", 1095));
         assert_eq!(url.path.as_str(), "/data/a b");
         assert_eq!(url.opaque.get("authz"), Some("x"));
         assert_eq!(url.to_string(), "root://disk1.site:1095//data/a b");
@@ -121,15 +101,9 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_refused_without_its_secrets() {
-        for bad in [
-            "",
-            "/data",
-            "http://h/x",
-            "root:///x",
-            "root://h:x//y",
-            "root://h:99999//y",
-            "root://[::1//y",
-        ] {
+        for bad in
+            ["", "/data", "http://h/x", "root:///x", "root://h:x//y", "root://h:99999//y", "root://[::1//y"]
+        {
             assert!(bad.parse::<XrdUrl>().is_err(), "{bad:?}");
         }
         let failure = "roots://h//x?authz=s3cret".parse::<XrdUrl>().unwrap_err();

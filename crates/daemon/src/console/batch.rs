@@ -33,13 +33,9 @@ pub(super) fn jobs(status: &Status) -> Markup {
 
 fn job_row(status: &Status, job: &JobInfo) -> Markup {
     let command = job.spec.command.join(" ");
-    let ran = job
-        .started
-        .map(|started| span(job.ended.unwrap_or(status.now) - started));
-    let is_bad_exit = job
-        .exit
-        .as_ref()
-        .is_some_and(|exit| !matches!(exit, JobExit::Code(0) | JobExit::Cancelled));
+    let ran = job.started.map(|started| span(job.ended.unwrap_or(status.now) - started));
+    let is_bad_exit =
+        job.exit.as_ref().is_some_and(|exit| !matches!(exit, JobExit::Code(0) | JobExit::Cancelled));
     let tone = job_tone(job.state);
     html! {
         tr {

@@ -25,10 +25,7 @@ pub(super) fn pools(status: &Status) -> Markup {
 }
 
 fn row(pool: &str, partition: &PartitionInfo) -> Markup {
-    let used = percent(
-        partition.total_bytes.saturating_sub(partition.free_bytes),
-        partition.total_bytes,
-    );
+    let used = percent(partition.total_bytes.saturating_sub(partition.free_bytes), partition.total_bytes);
     html! {
         tr {
             td { span.faint { (pool) "/" } (partition.name) }

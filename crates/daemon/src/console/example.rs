@@ -61,19 +61,11 @@ fn pools() -> Vec<PoolInfo> {
         partition("disk2", 12_288, 1_311, 11_004, 97, true),
         partition("disk3", 16_384, 295, 11_202, 1_840, true),
     ];
-    let scratch = vec![
-        partition("ssd1", 1_863, 1_022, 551, 12, true),
-        partition("ssd2", 1_863, 1_863, 0, 0, false),
-    ];
+    let scratch =
+        vec![partition("ssd1", 1_863, 1_022, 551, 12, true), partition("ssd2", 1_863, 1_863, 0, 0, false)];
     vec![
-        PoolInfo {
-            name: "main".into(),
-            partitions: main,
-        },
-        PoolInfo {
-            name: "scratch".into(),
-            partitions: scratch,
-        },
+        PoolInfo { name: "main".into(), partitions: main },
+        PoolInfo { name: "scratch".into(), partitions: scratch },
     ]
 }
 
@@ -111,10 +103,7 @@ fn drives() -> Vec<DriveInfo> {
             files_left: 9,
             ..idle.clone()
         },
-        DriveInfo {
-            name: "drv3".into(),
-            ..idle.clone()
-        },
+        DriveInfo { name: "drv3".into(), ..idle.clone() },
         DriveInfo {
             name: "drv4".into(),
             vid: Some(vid(12)),
@@ -167,11 +156,7 @@ fn requests() -> Vec<RequestInfo> {
                 size: size * MIB,
                 vid: volume.map(vid),
                 state,
-                owner: if id.is_multiple_of(2) {
-                    "alice".into()
-                } else {
-                    "production".into()
-                },
+                owner: if id.is_multiple_of(2) { "alice".into() } else { "production".into() },
                 attempts,
                 reason: reason.into(),
                 created: ago(waits),
@@ -271,18 +256,11 @@ fn workers() -> Vec<WorkerInfo> {
 fn jobs() -> Vec<JobInfo> {
     let job = |id: u64, name: &str, state, reason: Option<&str>| JobInfo {
         id: JobId(id),
-        owner: if id.is_multiple_of(3) {
-            "bob".into()
-        } else {
-            "alice".into()
-        },
+        owner: if id.is_multiple_of(3) { "bob".into() } else { "alice".into() },
         spec: JobSpec {
             name: name.into(),
             command: vec!["python3".into(), "select.py".into(), format!("--run={id}")],
-            resources: Resources {
-                cpus: 1 + (id % 4) as u32,
-                ..Resources::default()
-            },
+            resources: Resources { cpus: 1 + (id % 4) as u32, ..Resources::default() },
             inputs: vec![],
             outputs: vec![],
             archive: false,
@@ -306,13 +284,7 @@ fn jobs() -> Vec<JobInfo> {
         one
     };
     let missing = Failure::not_found("output hist.parquet is not in the scratch directory");
-    let mut twice = ran(
-        job(4008, "select-run4708", JobState::Running, None),
-        "node01",
-        512,
-        None,
-        None,
-    );
+    let mut twice = ran(job(4008, "select-run4708", JobState::Running, None), "node01", 512, None, None);
     twice.attempt = 2;
     vec![
         job(
@@ -323,39 +295,18 @@ fn jobs() -> Vec<JobInfo> {
                 "waits for 3 of 12 inputs: /data/2024/raw/run1702/stream-00.parquet waits for volume BP0012",
             ),
         ),
-        job(
-            4011,
-            "select-run4711",
-            JobState::Queued,
-            Some("waits for 2 CPU slots; next in line for node02"),
-        ),
-        ran(
-            job(4010, "fit-mass", JobState::Running, None),
-            "node01",
-            3_921,
-            None,
-            None,
-        ),
+        job(4011, "select-run4711", JobState::Queued, Some("waits for 2 CPU slots; next in line for node02")),
+        ran(job(4010, "fit-mass", JobState::Running, None), "node01", 3_921, None, None),
         twice,
         ran(
-            job(
-                4007,
-                "merge-hist",
-                JobState::Archiving,
-                Some("1 of 2 outputs is not on tape"),
-            ),
+            job(4007, "merge-hist", JobState::Archiving, Some("1 of 2 outputs is not on tape")),
             "node02",
             1_800,
             Some(95),
             Some(JobExit::Code(0)),
         ),
         ran(
-            job(
-                4005,
-                "select-run4705",
-                JobState::Failed,
-                Some("an output could not be stored"),
-            ),
+            job(4005, "select-run4705", JobState::Failed, Some("an output could not be stored")),
             "node02",
             5_000,
             Some(4_100),
@@ -369,12 +320,7 @@ fn jobs() -> Vec<JobInfo> {
             Some(JobExit::Code(0)),
         ),
         ran(
-            job(
-                4003,
-                "toy-limits",
-                JobState::Failed,
-                Some("ran longer than its wall limit of 6 h"),
-            ),
+            job(4003, "toy-limits", JobState::Failed, Some("ran longer than its wall limit of 6 h")),
             "node01",
             95_000,
             Some(73_400),

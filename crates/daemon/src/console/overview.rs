@@ -35,13 +35,7 @@ fn time_of_day(status: &Status) -> String {
 /// The figures that tell at a glance whether the facility is busy, full or behind.
 pub(super) fn tiles(status: &Status) -> Markup {
     let jobs = |state| status.jobs.iter().filter(|job| job.state == state).count() as u64;
-    let requests = |state| {
-        status
-            .requests
-            .iter()
-            .filter(|request| request.state == state)
-            .count() as u64
-    };
+    let requests = |state| status.requests.iter().filter(|request| request.state == state).count() as u64;
     let partitions = || status.pools.iter().flat_map(|pool| &pool.partitions);
     let total: u64 = partitions().map(|partition| partition.total_bytes).sum();
     let used = total.saturating_sub(partitions().map(|partition| partition.free_bytes).sum());
@@ -53,11 +47,7 @@ pub(super) fn tiles(status: &Status) -> Markup {
         .filter(|drive| !matches!(drive.phase, TapePhase::Idle | TapePhase::Stuck))
         .count();
     let slots: u64 = status.workers.iter().map(|worker| u64::from(worker.cpus)).sum();
-    let taken: u64 = status
-        .workers
-        .iter()
-        .map(|worker| u64::from(worker.cpus_used))
-        .sum();
+    let taken: u64 = status.workers.iter().map(|worker| u64::from(worker.cpus_used)).sum();
     let files = &status.files;
     html! {
         div.tiles {
@@ -122,53 +112,24 @@ fn troubles(status: &Status) -> Vec<Trouble> {
         let stuck = (drive.phase == TapePhase::Stuck).then(|| "is stuck".to_owned());
         if let Some(what) = drive.trouble.clone().or(stuck) {
             let command = Some(format!("bp admin drive enable {}", drive.name));
-            troubles.push(Trouble {
-                thing: format!("drive {}", drive.name),
-                what,
-                command,
-            });
+            troubles.push(Trouble { thing: format!("drive {}", drive.name), what, command });
         }
     }
-    for volume in status
-        .volumes
-        .iter()
-        .filter(|volume| volume.state == VolumeState::Suspect)
-    {
+    for volume in status.volumes.iter().filter(|volume| volume.state == VolumeState::Suspect) {
         let what = volume.reason.clone().unwrap_or_else(|| "is suspect".to_owned());
         let command = Some(format!("bp admin volume set {} full", volume.vid));
-        troubles.push(Trouble {
-            thing: format!("volume {}", volume.vid),
-            what,
-            command,
-        });
+        troubles.push(Trouble { thing: format!("volume {}", volume.vid), what, command });
     }
     for pool in &status.pools {
         for partition in pool.partitions.iter().filter(|partition| !partition.is_available) {
             let thing = format!("partition {}/{}", pool.name, partition.name);
-            troubles.push(Trouble {
-                thing,
-                what: "its disk server is not here".to_owned(),
-                command: None,
-            });
+            troubles.push(Trouble { thing, what: "its disk server is not here".to_owned(), command: None });
         }
     }
-    for request in status
-        .requests
-        .iter()
-        .filter(|request| request.state == RequestState::Failed)
-    {
-        let what = format!(
-            "{} of {}: {}",
-            request.kind.as_str(),
-            request.path,
-            request.reason
-        );
+    for request in status.requests.iter().filter(|request| request.state == RequestState::Failed) {
+        let what = format!("{} of {}: {}", request.kind.as_str(), request.path, request.reason);
         let command = Some(format!("bp admin request retry {}", request.id));
-        troubles.push(Trouble {
-            thing: format!("request {}", request.id),
-            what,
-            command,
-        });
+        troubles.push(Trouble { thing: format!("request {}", request.id), what, command });
     }
     troubles
 }

@@ -18,11 +18,7 @@ pub(super) fn drives(status: &Status) -> Markup {
     if status.drives.is_empty() {
         return section("Drives", "", nothing("no library has registered"));
     }
-    section(
-        "Drives",
-        "",
-        html! { div.drives { @for one in &status.drives { (drive(one)) } } },
-    )
+    section("Drives", "", html! { div.drives { @for one in &status.drives { (drive(one)) } } })
 }
 
 fn drive(drive: &DriveInfo) -> Markup {
@@ -77,11 +73,7 @@ pub(super) fn queue(status: &Status) -> Markup {
         }
         (more(rows.len(), status.requests_len, "bp queue"))
     };
-    section(
-        "Tape queue",
-        &counted(status.requests_len, "request", "requests"),
-        body,
-    )
+    section("Tape queue", &counted(status.requests_len, "request", "requests"), body)
 }
 
 fn queue_row(status: &Status, row: &RequestInfo) -> Markup {
@@ -121,38 +113,25 @@ pub(super) fn volumes(status: &Status) -> Markup {
     }
     let mut shown: Vec<&VolumeInfo> = status.volumes.iter().collect();
     shown.sort_by_key(|volume| {
-        (
-            Reverse(volume.drive.is_some()),
-            Reverse(volume_tone(volume.state) == Tone::Bad),
-            volume.vid.clone(),
-        )
+        (Reverse(volume.drive.is_some()), Reverse(volume_tone(volume.state) == Tone::Bad), volume.vid.clone())
     });
     shown.truncate(VOLUMES_MAX);
     let body = html! {
         div.volumes { @for volume in &shown { (card(volume)) } }
         (more(shown.len(), status.volumes.len() as u64, "bp volumes"))
     };
-    section(
-        "Volumes",
-        &counted(status.volumes.len() as u64, "volume", "volumes"),
-        body,
-    )
+    section("Volumes", &counted(status.volumes.len() as u64, "volume", "volumes"), body)
 }
 
 /// The drive's name without that of the library, which the volume is in as well.
 fn short_drive<'a>(volume: &VolumeInfo, drive: &'a str) -> &'a str {
-    let rest = drive
-        .strip_prefix(&*volume.library)
-        .and_then(|rest| rest.strip_prefix('.'));
+    let rest = drive.strip_prefix(&*volume.library).and_then(|rest| rest.strip_prefix('.'));
     rest.filter(|rest| !rest.is_empty()).unwrap_or(drive)
 }
 
 fn card(volume: &VolumeInfo) -> Markup {
     let live = percent(volume.live_bytes, volume.capacity_bytes);
-    let dead = percent(
-        volume.used_bytes.saturating_sub(volume.live_bytes),
-        volume.capacity_bytes,
-    );
+    let dead = percent(volume.used_bytes.saturating_sub(volume.live_bytes), volume.capacity_bytes);
     let title = format!(
         "{}: {} live and {} used of {}, loaded {}{}",
         volume.library,
@@ -160,11 +139,7 @@ fn card(volume: &VolumeInfo) -> Markup {
         human_bytes(volume.used_bytes),
         human_bytes(volume.capacity_bytes),
         counted(volume.loads, "time", "times"),
-        volume
-            .reason
-            .as_ref()
-            .map(|reason| format!("; {reason}"))
-            .unwrap_or_default()
+        volume.reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default()
     );
     html! {
         div.volume title=(title) {

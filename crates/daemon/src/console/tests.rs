@@ -72,9 +72,7 @@ fn hostile() -> (Status, Bill) {
     status.root = evil();
     for pool in &mut status.pools {
         pool.name = evil();
-        pool.partitions
-            .iter_mut()
-            .for_each(|partition| partition.name = evil());
+        pool.partitions.iter_mut().for_each(|partition| partition.name = evil());
     }
     for drive in &mut status.drives {
         (drive.name, drive.library, drive.trouble, drive.path) = (evil(), evil(), Some(evil()), Some(path()));
@@ -91,10 +89,7 @@ fn hostile() -> (Status, Bill) {
     for job in &mut status.jobs {
         (job.owner, job.spec.name, job.spec.command) = (evil(), evil(), vec![evil()]);
         (job.worker, job.reason) = (Some(evil()), Some(evil()));
-        job.exit = Some(JobExit::NotStarted(base::Failure::io(
-            EVIL,
-            &std::io::Error::other(EVIL),
-        )));
+        job.exit = Some(JobExit::NotStarted(base::Failure::io(EVIL, &std::io::Error::other(EVIL))));
     }
     bill.lines.iter_mut().for_each(|line| line.owner = evil());
     (status, bill)
@@ -139,10 +134,7 @@ fn odd_figures_do_not_break_the_page() {
     let mut status = example::status();
     status.now = Timestamp(i64::MIN);
     status.started = Timestamp(i64::MAX);
-    status
-        .volumes
-        .iter_mut()
-        .for_each(|volume| (volume.live_bytes, volume.capacity_bytes) = (u64::MAX, 0));
+    status.volumes.iter_mut().for_each(|volume| (volume.live_bytes, volume.capacity_bytes) = (u64::MAX, 0));
     status.pools[0].partitions[0].free_bytes = status.pools[0].partitions[0].total_bytes + 1;
     status.drives[0].bytes_done = status.drives[0].bytes_total + 1;
     status.jobs[0].state = JobState::Running;

@@ -57,11 +57,7 @@ pub(super) fn more(shown: usize, total: u64, command: &str) -> Markup {
 
 /// `part` of `whole` in percent, 0 to 100.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        (part as f64 / whole as f64 * 100.0).clamp(0.0, 100.0)
-    }
+    if whole == 0 { 0.0 } else { (part as f64 / whole as f64 * 100.0).clamp(0.0, 100.0) }
 }
 
 /// A bar that is filled to `percent`.
@@ -98,11 +94,7 @@ pub(super) fn count(number: u64) -> String {
 
 /// A figure with two decimals while it is small.
 pub(super) fn figure(number: f64) -> String {
-    if number.abs() < 1000.0 {
-        format!("{number:.2}")
-    } else {
-        count(number as u64)
-    }
+    if number.abs() < 1000.0 { format!("{number:.2}") } else { count(number as u64) }
 }
 
 /// `1 file`, `2 files`.
@@ -112,17 +104,8 @@ pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
 
 /// The time of day, with the date unless it is the day of `now`; UTC.
 pub(super) fn clock(now: Timestamp, then: Timestamp) -> String {
-    let (
-        today,
-        Civil {
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            second,
-        },
-    ) = (Civil::of(now.seconds()), Civil::of(then.seconds()));
+    let (today, Civil { year, month, day, hour, minute, second }) =
+        (Civil::of(now.seconds()), Civil::of(then.seconds()));
     if (today.year, today.month, today.day) == (year, month, day) {
         format!("{hour:02}:{minute:02}:{second:02}")
     } else if today.year != year {

@@ -30,31 +30,17 @@ impl OpenFile for DoorFile {
 
     fn stat(&self) -> Result<StatInfo> {
         let (id, size, modified_s, is_writable) = match self {
-            Self::Read(file) => (
-                file.grant.file,
-                file.grant.size,
-                file.grant.modified.seconds(),
-                false,
-            ),
-            Self::Object(reader, _) => (
-                reader.info().file,
-                reader.size(),
-                reader.info().written.seconds(),
-                false,
-            ),
+            Self::Read(file) => (file.grant.file, file.grant.size, file.grant.modified.seconds(), false),
+            Self::Object(reader, _) => {
+                (reader.info().file, reader.size(), reader.info().written.seconds(), false)
+            }
             Self::Write(file) => (file.file(), file.size()?, 0, true),
         };
         let mut flags = StatFlags::READABLE;
         if is_writable {
             flags = flags | StatFlags::WRITABLE;
         }
-        Ok(StatInfo {
-            id: id.0,
-            size,
-            flags,
-            modified_s,
-            owner: None,
-        })
+        Ok(StatInfo { id: id.0, size, flags, modified_s, owner: None })
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {

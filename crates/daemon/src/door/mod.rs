@@ -30,23 +30,13 @@ pub struct RootDoor {
 impl RootDoor {
     /// A door to `files`; `owner` is the facility's.
     pub fn new(files: Arc<Files>, facility: &str, owner: &str, counters: Arc<DoorCounters>) -> Self {
-        let config = ServerConfig {
-            sitename: facility.to_owned(),
-            ..ServerConfig::default()
-        };
-        Self {
-            config,
-            files,
-            owner: owner.to_owned(),
-            counters,
-        }
+        let config = ServerConfig { sitename: facility.to_owned(), ..ServerConfig::default() };
+        Self { config, files, owner: owner.to_owned(), counters }
     }
 
     /// Counts the outcome of a request.
     fn counted<T>(&self, outcome: Result<T>) -> Result<T> {
-        self.counters
-            .root
-            .answer(outcome.as_ref().err().map(|failure| failure.kind));
+        self.counters.root.answer(outcome.as_ref().err().map(|failure| failure.kind));
         outcome
     }
 
@@ -68,10 +58,7 @@ impl RootDoor {
             (Disposition::Replace, _) => control::Disposition::Replace,
         };
         // `oss.asize` is what clients of the field say about the size to come.
-        let expected_bytes = opaque
-            .get("oss.asize")
-            .and_then(|size| size.parse().ok())
-            .unwrap_or(0);
+        let expected_bytes = opaque.get("oss.asize").and_then(|size| size.parse().ok()).unwrap_or(0);
         let open = control::OpenWrite {
             path: path.clone(),
             mode: request.mode,
@@ -79,10 +66,7 @@ impl RootDoor {
             parents: request.make_path,
             expected_bytes,
         };
-        self.files
-            .open_write(who, open, counter)
-            .await
-            .map(DoorFile::Write)
+        self.files.open_write(who, open, counter).await.map(DoorFile::Write)
     }
 }
 
@@ -96,10 +80,7 @@ impl Service for RootDoor {
 
     async fn login(&self, peer: Peer) -> Result<Principal> {
         // Loopback is trusted: whoever can reach it could also read the facility's files. Tokens replace this.
-        Ok(Principal {
-            is_operator: peer.username == self.owner,
-            name: peer.username,
-        })
+        Ok(Principal { is_operator: peer.username == self.owner, name: peer.username })
     }
 
     async fn open(&self, session: &Principal, request: OpenRequest) -> Result<Opened<DoorFile>> {
@@ -124,15 +105,7 @@ impl Service for RootDoor {
 
     async fn mkdir(&self, session: &Principal, path: &FilePath, mode: u32, make_path: bool) -> Result<()> {
         self.counted(
-            self.call(
-                session,
-                control::Mkdir {
-                    path: path.clone(),
-                    mode,
-                    parents: make_path,
-                },
-            )
-            .await,
+            self.call(session, control::Mkdir { path: path.clone(), mode, parents: make_path }).await,
         )
     }
 
@@ -141,23 +114,11 @@ impl Service for RootDoor {
     }
 
     async fn rmdir(&self, session: &Principal, path: &FilePath) -> Result<()> {
-        self.counted(
-            self.call(session, control::RemoveDirectory { path: path.clone() })
-                .await,
-        )
+        self.counted(self.call(session, control::RemoveDirectory { path: path.clone() }).await)
     }
 
     async fn rename(&self, session: &Principal, from: &FilePath, to: &FilePath) -> Result<()> {
-        self.counted(
-            self.call(
-                session,
-                control::Rename {
-                    from: from.clone(),
-                    to: to.clone(),
-                },
-            )
-            .await,
-        )
+        self.counted(self.call(session, control::Rename { from: from.clone(), to: to.clone() }).await)
     }
 
     async fn truncate(&self, session: &Principal, path: &FilePath, size: u64) -> Result<()> {
@@ -165,16 +126,7 @@ impl Service for RootDoor {
     }
 
     async fn chmod(&self, session: &Principal, path: &FilePath, mode: u32) -> Result<()> {
-        self.counted(
-            self.call(
-                session,
-                control::SetMode {
-                    path: path.clone(),
-                    mode,
-                },
-            )
-            .await,
-        )
+        self.counted(self.call(session, control::SetMode { path: path.clone(), mode }).await)
     }
 
     async fn checksum(&self, session: &Principal, path: &FilePath, kind: &str) -> Result<String> {
@@ -188,8 +140,7 @@ impl Service for RootDoor {
             is_writable: true,
             address: local.to_owned(),
         };
-        self.counted(self.stat_path(session, path).await)
-            .map(|stat| vec![location(stat)])
+        self.counted(self.stat_path(session, path).await).map(|stat| vec![location(stat)])
     }
 
     async fn prepare(&self, session: &Principal, request: PrepareRequest) -> Result<String> {

@@ -19,10 +19,7 @@ impl RootDoor {
     }
 
     async fn info(&self, who: &Principal, path: &FilePath) -> Result<control::FileInfo> {
-        self.files
-            .head()
-            .call(who, control::Stat { path: path.clone() })
-            .await
+        self.files.head().call(who, control::Stat { path: path.clone() }).await
     }
 
     pub(super) async fn stat_path(&self, who: &Principal, path: &FilePath) -> Result<StatInfo> {
@@ -36,24 +33,11 @@ impl RootDoor {
         from: Option<String>,
         with_stat: bool,
     ) -> Result<ListPage> {
-        let list = control::List {
-            path: path.clone(),
-            after: from.unwrap_or_default(),
-        };
+        let list = control::List { path: path.clone(), after: from.unwrap_or_default() };
         let listing = self.files.head().call(who, list).await?;
-        let next = listing
-            .entries
-            .last()
-            .filter(|_| listing.is_partial)
-            .map(|entry| entry.name.clone());
-        let entry = |entry: Entry| ListEntry {
-            stat: with_stat.then(|| stat_of(&entry)),
-            name: entry.name,
-        };
-        Ok(ListPage {
-            entries: listing.entries.into_iter().map(entry).collect(),
-            next,
-        })
+        let next = listing.entries.last().filter(|_| listing.is_partial).map(|entry| entry.name.clone());
+        let entry = |entry: Entry| ListEntry { stat: with_stat.then(|| stat_of(&entry)), name: entry.name };
+        Ok(ListPage { entries: listing.entries.into_iter().map(entry).collect(), next })
     }
 
     pub(super) async fn truncate_path(&self, who: &Principal, path: &FilePath, size: u64) -> Result<()> {
@@ -64,11 +48,7 @@ impl RootDoor {
             parents: false,
             expected_bytes: 0,
         };
-        let file = Arc::new(
-            self.files
-                .open_write(who, open, Arc::clone(&self.counters.root))
-                .await?,
-        );
+        let file = Arc::new(self.files.open_write(who, open, Arc::clone(&self.counters.root)).await?);
         let truncated = Arc::clone(&file);
         crate::files::blocking(move || truncated.truncate(size)).await?;
         file.commit(|_| Ok(())).await.map(drop)
@@ -97,10 +77,7 @@ impl RootDoor {
         let paths = request.paths;
         let outcomes = match request.action {
             PrepareAction::Stage { .. } => {
-                let stage = control::Stage {
-                    paths,
-                    pin: Some(PREPARE_PIN),
-                };
+                let stage = control::Stage { paths, pin: Some(PREPARE_PIN) };
                 self.files.head().call(who, stage).await?
             }
             PrepareAction::Evict => self.files.head().call(who, control::Evict { paths }).await?,
@@ -136,19 +113,9 @@ impl RootDoor {
         let partitions: Vec<_> = status.pools.iter().flat_map(|pool| &pool.partitions).collect();
         let total = partitions.iter().map(|partition| partition.total_bytes).sum();
         let free = partitions.iter().map(|partition| partition.free_bytes).sum();
-        let largest_free = partitions
-            .iter()
-            .map(|partition| partition.free_bytes)
-            .max()
-            .unwrap_or(0);
+        let largest_free = partitions.iter().map(|partition| partition.free_bytes).max().unwrap_or(0);
         let used = partitions.iter().map(|partition| partition.replica_bytes).sum();
-        Ok(SpaceInfo {
-            total,
-            free,
-            largest_free,
-            used,
-            quota: None,
-        })
+        Ok(SpaceInfo { total, free, largest_free, used, quota: None })
     }
 }
 
@@ -174,11 +141,5 @@ fn stat_of(entry: &Entry) -> StatInfo {
         user: entry.owner.clone(),
         group: entry.group.clone(),
     };
-    StatInfo {
-        id: entry.id.0,
-        size: entry.size,
-        flags,
-        modified_s,
-        owner: Some(owner),
-    }
+    StatInfo { id: entry.id.0, size: entry.size, flags, modified_s, owner: Some(owner) }
 }

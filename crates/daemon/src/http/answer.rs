@@ -38,9 +38,7 @@ impl IntoResponse for Refused {
         let status = status_of(self.0.kind);
         let mut response = (status, Json(self.0)).into_response();
         if status == StatusCode::SERVICE_UNAVAILABLE {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
         }
         response
     }

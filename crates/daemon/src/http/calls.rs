@@ -91,10 +91,7 @@ async fn handle<C: Apply>(
     body: Bytes,
 ) -> Result<Json<C::Reply>, Refused> {
     // A web page of somebody else can make a browser send forms here, but not JSON.
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("");
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     if !kind.starts_with("application/json") {
         return Err(Failure::invalid(format!("call {} came as {kind:?}", C::NAME))
             .hint("send it with content-type: application/json")
@@ -112,15 +109,11 @@ fn principal_for<C: Apply>(door: &HttpDoor, headers: &HeaderMap) -> Result<Princ
     if C::AUDIENCE == Audience::People {
         return Ok(door.principal(headers));
     }
-    let token = headers
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
+    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     match token.and_then(|token| token.strip_prefix("Bearer ")) {
         Some(token) if door.key.is(token) => Ok(Principal::room("room")),
-        _ => Err(
-            Failure::permission(format!("call {} is for the rooms of the facility", C::NAME))
-                .hint("it needs the facility's key as bearer token"),
-        ),
+        _ => Err(Failure::permission(format!("call {} is for the rooms of the facility", C::NAME))
+            .hint("it needs the facility's key as bearer token")),
     }
 }
 
@@ -135,8 +128,6 @@ async fn carry_out<C: Apply>(
         // Whoever waits is told the state of now, so that a stop does not wait for it.
         () = door.token.stopped(), if wait.0 > 0 => door.files.head().call(who, call).await,
     };
-    door.counters
-        .http
-        .answer(reply.as_ref().err().map(|failure| failure.kind));
+    door.counters.http.answer(reply.as_ref().err().map(|failure| failure.kind));
     reply
 }

@@ -30,9 +30,7 @@ const METHODS: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 /// Any request on a path of the namespace.
 pub(super) async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<Body>) -> Response {
     let outcome = dispatch(&door, request).await;
-    door.counters
-        .http
-        .answer(outcome.as_ref().err().map(|failure| failure.kind));
+    door.counters.http.answer(outcome.as_ref().err().map(|failure| failure.kind));
     outcome.unwrap_or_else(|failure| Refused(failure).into_response())
 }
 
@@ -50,11 +48,7 @@ async fn dispatch(door: &Arc<HttpDoor>, request: Request<Body>) -> Result<Respon
         Method::OPTIONS => Ok((StatusCode::NO_CONTENT, [(header::ALLOW, METHODS)]).into_response()),
         ref other => {
             let failure = Failure::unsupported(format!("method {other} is not offered on files"));
-            Ok((
-                StatusCode::METHOD_NOT_ALLOWED,
-                [(header::ALLOW, METHODS)],
-                axum::Json(failure),
-            )
+            Ok((StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, METHODS)], axum::Json(failure))
                 .into_response())
         }
     }
@@ -77,28 +71,14 @@ async fn get(
     }
     if !with_body {
         // Answered without the bytes, so a nearline file is not recalled for it.
-        let sums = info
-            .entry
-            .checksums
-            .ok_or_else(|| Failure::busy(format!("{path} is being written")))?;
+        let sums = info.entry.checksums.ok_or_else(|| Failure::busy(format!("{path} is being written")))?;
         let tag = EntityTag::of(info.entry.id, info.entry.modified, &sums);
         let mut response = StatusCode::OK.into_response();
-        describe(
-            response.headers_mut(),
-            &tag,
-            info.entry.modified.seconds(),
-            sums,
-            headers,
-        );
-        response
-            .headers_mut()
-            .insert(header::CONTENT_LENGTH, info.entry.size.into());
+        describe(response.headers_mut(), &tag, info.entry.modified.seconds(), sums, headers);
+        response.headers_mut().insert(header::CONTENT_LENGTH, info.entry.size.into());
         return Ok(response);
     }
-    let file = door
-        .files
-        .open_read(who, path, Arc::clone(&door.counters.http))
-        .await?;
+    let file = door.files.open_read(who, path, Arc::clone(&door.counters.http)).await?;
     Ok(send(file, headers))
 }
 
@@ -114,10 +94,7 @@ fn describe(out: &mut HeaderMap, tag: &EntityTag, modified_s: i64, sums: base::C
     put(header::ETAG, tag.as_str());
     put(header::LAST_MODIFIED, &http_date(modified_s));
     if let Some(want) = text(asked, "want-digest") {
-        put(
-            header::HeaderName::from_static("digest"),
-            &digest_field(&sums, &wanted_digests(want)),
-        );
+        put(header::HeaderName::from_static("digest"), &digest_field(&sums, &wanted_digests(want)));
     }
 }
 
@@ -126,11 +103,7 @@ fn send(file: ReadFile, asked: &HeaderMap) -> Response {
     let sums = file.grant.checksums;
     let tag = EntityTag::of(file.grant.file, modified, &sums);
     if text(asked, "if-none-match").is_some_and(|field| !tag.is_none_match(field)) {
-        return (
-            StatusCode::NOT_MODIFIED,
-            [(header::ETAG, tag.as_str().to_owned())],
-        )
-            .into_response();
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag.as_str().to_owned())]).into_response();
     }
     let range = text(asked, "range")
         .filter(|_| text(asked, "if-range").is_none_or(|field| tag.is_if_range(field, modified)));
@@ -145,20 +118,11 @@ fn send(file: ReadFile, asked: &HeaderMap) -> Response {
         }
         Ranges::One(range) => {
             let field = (header::CONTENT_RANGE, content_range(range, size));
-            (
-                StatusCode::PARTIAL_CONTENT,
-                vec![Piece::Range(range)],
-                Some(field),
-                range.length(),
-            )
+            (StatusCode::PARTIAL_CONTENT, vec![Piece::Range(range)], Some(field), range.length())
         }
         Ranges::Many(ranges) => {
             let boundary = format!("backplane-{}-{}", sums.adler32, sums.crc32c);
-            let frame = Multipart {
-                boundary: &boundary,
-                content_type: CONTENT_TYPE,
-                size,
-            };
+            let frame = Multipart { boundary: &boundary, content_type: CONTENT_TYPE, size };
             let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
             for range in &ranges {
                 pieces.push(Piece::Text(frame.part_head(*range)));
@@ -166,17 +130,10 @@ fn send(file: ReadFile, asked: &HeaderMap) -> Response {
             }
             pieces.push(Piece::Text(frame.tail()));
             let field = (header::CONTENT_TYPE, frame.content_type());
-            (
-                StatusCode::PARTIAL_CONTENT,
-                pieces,
-                Some(field),
-                frame.length(&ranges),
-            )
+            (StatusCode::PARTIAL_CONTENT, pieces, Some(field), frame.length(&ranges))
         }
     };
-    let pieces = pieces
-        .into_iter()
-        .filter(|piece| !matches!(piece, Piece::Range(range) if range.is_empty()));
+    let pieces = pieces.into_iter().filter(|piece| !matches!(piece, Piece::Range(range) if range.is_empty()));
     let mut response = (status, body(file, pieces.collect())).into_response();
     let headers = response.headers_mut();
     describe(headers, &tag, modified.seconds(), sums, asked);
@@ -201,23 +158,9 @@ async fn directory(
     }
     let (mut lines, mut after) = (String::new(), String::new());
     loop {
-        let page = door
-            .files
-            .head()
-            .call(
-                who,
-                List {
-                    path: path.clone(),
-                    after: after.clone(),
-                },
-            )
-            .await?;
+        let page = door.files.head().call(who, List { path: path.clone(), after: after.clone() }).await?;
         for entry in &page.entries {
-            let slash = if entry.kind == NodeKind::Directory {
-                "/"
-            } else {
-                ""
-            };
+            let slash = if entry.kind == NodeKind::Directory { "/" } else { "" };
             lines.push_str(&format!("{}{slash}\n", entry.name));
         }
         match page.entries.last() {
@@ -254,28 +197,14 @@ async fn put(
     let open = OpenWrite {
         path: path.clone(),
         mode: 0o644,
-        disposition: if is_new_only {
-            Disposition::CreateNew
-        } else {
-            Disposition::Replace
-        },
+        disposition: if is_new_only { Disposition::CreateNew } else { Disposition::Replace },
         parents: true,
         expected_bytes: length.unwrap_or(0),
     };
-    let file = Arc::new(
-        door.files
-            .open_write(who, open, Arc::clone(&door.counters.http))
-            .await?,
-    );
+    let file = Arc::new(door.files.open_write(who, open, Arc::clone(&door.counters.http)).await?);
     receive(&file, request.into_body(), path, length).await?;
-    let info = file
-        .commit(|info| digests.map_or(Ok(()), |digests| digests.check(&info.checksums)))
-        .await?;
-    let status = if existed {
-        StatusCode::NO_CONTENT
-    } else {
-        StatusCode::CREATED
-    };
+    let info = file.commit(|info| digests.map_or(Ok(()), |digests| digests.check(&info.checksums))).await?;
+    let status = if existed { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
     let sums = digest_field(&info.checksums, &wanted_digests("adler32"));
     Ok((status, [("digest", sums)]).into_response())
 }
@@ -294,9 +223,9 @@ async fn receive(file: &Arc<WriteFile>, body: Body, path: &FilePath, length: Opt
     }
     offset = write(file, offset, pending).await?;
     match length {
-        Some(length) if length != offset => Err(Failure::invalid(format!(
-            "upload of {path} ended after {offset} of {length} bytes"
-        ))),
+        Some(length) if length != offset => {
+            Err(Failure::invalid(format!("upload of {path} ended after {offset} of {length} bytes")))
+        }
         _ => Ok(()),
     }
 }

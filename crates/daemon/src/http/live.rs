@@ -35,11 +35,7 @@ pub(super) async fn metrics(State(door): State<Arc<HttpDoor>>) -> Result<Respons
 pub(super) async fn console(State(door): State<Arc<HttpDoor>>) -> Result<Response, Refused> {
     let (status, bill) = snapshot(&door).await?;
     let page = Html(console::page(&status, &bill).into_string());
-    Ok((
-        [(header::CONTENT_SECURITY_POLICY, console::CONTENT_SECURITY_POLICY)],
-        page,
-    )
-        .into_response())
+    Ok(([(header::CONTENT_SECURITY_POLICY, console::CONTENT_SECURITY_POLICY)], page).into_response())
 }
 
 /// `GET /console/events`: the page's content whenever something changed.
@@ -48,26 +44,20 @@ pub(super) async fn events(
     headers: HeaderMap,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
     let _ = headers;
-    let changes: Vec<_> = Topic::ALL
-        .into_iter()
-        .map(|topic| door.files.head().watch(topic))
-        .collect();
-    let frames = stream::unfold(
-        (door, changes, true),
-        |(door, mut changes, is_first)| async move {
-            if !is_first {
-                tokio::time::sleep(REDRAW).await;
-                let quiet = Duration::from_millis(console::EVENT_INTERVAL_MAX.0.unsigned_abs());
-                tokio::select! {
-                    () = door.token.stopped() => return None,
-                    _ = tokio::time::timeout(quiet, any_change(&mut changes)) => {}
-                }
+    let changes: Vec<_> = Topic::ALL.into_iter().map(|topic| door.files.head().watch(topic)).collect();
+    let frames = stream::unfold((door, changes, true), |(door, mut changes, is_first)| async move {
+        if !is_first {
+            tokio::time::sleep(REDRAW).await;
+            let quiet = Duration::from_millis(console::EVENT_INTERVAL_MAX.0.unsigned_abs());
+            tokio::select! {
+                () = door.token.stopped() => return None,
+                _ = tokio::time::timeout(quiet, any_change(&mut changes)) => {}
             }
-            let (status, bill) = snapshot(&door).await.ok()?;
-            let event = Event::default().data(console::event_data(&status, &bill));
-            Some((Ok(event), (door, changes, false)))
-        },
-    );
+        }
+        let (status, bill) = snapshot(&door).await.ok()?;
+        let event = Event::default().data(console::event_data(&status, &bill));
+        Some((Ok(event), (door, changes, false)))
+    });
     Sse::new(frames)
 }
 

@@ -38,39 +38,21 @@ pub struct HttpDoor {
 impl HttpDoor {
     /// A door to `files`; `owner` is the facility's.
     pub fn new(files: Arc<Files>, key: Key, owner: &str, counters: Arc<DoorCounters>, token: Token) -> Self {
-        Self {
-            files,
-            key,
-            owner: owner.to_owned(),
-            counters,
-            token,
-        }
+        Self { files, key, owner: owner.to_owned(), counters, token }
     }
 
     /// On whose behalf a request is made. Loopback is trusted, as on the XRootD door; tokens replace this.
     fn principal(&self, headers: &axum::http::HeaderMap) -> Principal {
-        let named = headers
-            .get(wire::control::USER_HEADER)
-            .and_then(|value| value.to_str().ok());
-        let name = named
-            .filter(|name| !name.is_empty())
-            .unwrap_or(&self.owner)
-            .to_owned();
-        Principal {
-            is_operator: name == self.owner,
-            name,
-        }
+        let named = headers.get(wire::control::USER_HEADER).and_then(|value| value.to_str().ok());
+        let name = named.filter(|name| !name.is_empty()).unwrap_or(&self.owner).to_owned();
+        Principal { is_operator: name == self.owner, name }
     }
 }
 
 /// Serves the door under `shutdown` until that stops.
 pub fn serve(door: Arc<HttpDoor>, listener: Listener, shutdown: &Shutdown) -> Result<()> {
     let token = shutdown.token();
-    let listener = Bounded {
-        address: listener.address()?,
-        listener,
-        token: token.clone(),
-    };
+    let listener = Bounded { address: listener.address()?, listener, token: token.clone() };
     let routes = routes(door);
     shutdown.spawn("http door", async move {
         let server =
@@ -114,13 +96,7 @@ impl axum::serve::Listener for Bounded {
             Some(connection) => {
                 // Small answers leave at once; a failure only costs latency.
                 let _ = connection.socket.set_nodelay(true);
-                (
-                    Placed {
-                        socket: connection.socket,
-                        _place: connection.place,
-                    },
-                    connection.peer,
-                )
+                (Placed { socket: connection.socket, _place: connection.place }, connection.peer)
             }
             // Time to stop: the server drops this future.
             None => std::future::pending().await,

@@ -29,19 +29,9 @@ fn segments(
             Piece::Range(range) => {
                 let end = range.end.min(range.offset + XRD_READ_SEGMENT_BYTES as u64);
                 if end < range.end {
-                    pieces.push_front(Piece::Range(ByteRange {
-                        offset: end,
-                        end: range.end,
-                    }));
+                    pieces.push_front(Piece::Range(ByteRange { offset: end, end: range.end }));
                 }
-                read(
-                    &file,
-                    ByteRange {
-                        offset: range.offset,
-                        end,
-                    },
-                )
-                .await
+                read(&file, ByteRange { offset: range.offset, end }).await
             }
         };
         let is_failed = bytes.is_err();

@@ -6,8 +6,6 @@ use wire::control::{Bill, GetBill};
 
 impl Apply for GetBill {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Bill> {
-        Ok(Bill {
-            lines: core.store.bill(context.now)?,
-        })
+        Ok(Bill { lines: core.store.bill(context.now)? })
     }
 }

@@ -33,9 +33,7 @@ impl Apply for Submit {
         }
         let inputs = inputs(core, context, &self.spec)?;
         check_outputs(core, context, &self.spec)?;
-        let job = core
-            .store
-            .insert_job(&context.who.name, &self.spec, context.now)?;
+        let job = core.store.insert_job(&context.who.name, &self.spec, context.now)?;
         for (index, node) in inputs.iter().enumerate() {
             core.store.put_job_file(job, JobFileRole::Input, index, node.id)?;
             // Pinned before it is online: nothing can evict it between its recall and the job's start.
@@ -67,32 +65,17 @@ fn check(spec: &JobSpec) -> Result<()> {
     if spec.command.first().is_none_or(String::is_empty) {
         return Err(Failure::invalid("job has no command").hint("`bp submit … -- PROGRAM ARGUMENT…`"));
     }
-    if spec
-        .command
-        .iter()
-        .chain(spec.environment.values())
-        .any(|text| text.contains('\0'))
-    {
+    if spec.command.iter().chain(spec.environment.values()).any(|text| text.contains('\0')) {
         return Err(Failure::invalid("command and environment may not contain NUL"));
     }
-    if let Some(name) = spec
-        .environment
-        .keys()
-        .find(|name| name.is_empty() || name.contains(['=', '\0']))
-    {
-        return Err(Failure::invalid(format!(
-            "{name:?} is not a name for an environment variable"
-        )));
+    if let Some(name) = spec.environment.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return Err(Failure::invalid(format!("{name:?} is not a name for an environment variable")));
     }
     if spec.resources.cpus == 0 || spec.resources.wall.0 <= 0 {
-        return Err(Failure::invalid(
-            "a job needs at least one CPU slot and a wall limit above zero",
-        ));
+        return Err(Failure::invalid("a job needs at least one CPU slot and a wall limit above zero"));
     }
     if spec.inputs.len() + spec.outputs.len() > JOB_FILES_MAX {
-        return Err(Failure::invalid(format!(
-            "job names more than {JOB_FILES_MAX} files"
-        )));
+        return Err(Failure::invalid(format!("job names more than {JOB_FILES_MAX} files")));
     }
     let mut names = HashSet::new();
     let inputs = spec.inputs.iter().map(|input| &input.name);
@@ -101,10 +84,8 @@ fn check(spec: &JobSpec) -> Result<()> {
             return Err(Failure::invalid(format!("{name:?} is not a plain file name")));
         }
         if !names.insert(name) {
-            return Err(
-                Failure::invalid(format!("two files of the job are called {name:?}"))
-                    .hint("give one another name: PATH:NAME"),
-            );
+            return Err(Failure::invalid(format!("two files of the job are called {name:?}"))
+                .hint("give one another name: PATH:NAME"));
         }
     }
     Ok(())
@@ -113,9 +94,7 @@ fn check(spec: &JobSpec) -> Result<()> {
 fn check_workers(core: &Core, spec: &JobSpec) -> Result<()> {
     let workers = core.store.workers()?;
     let wish = spec.resources;
-    let fits = workers
-        .iter()
-        .any(|worker| wish.cpus <= worker.cpus && wish.memory_bytes <= worker.memory);
+    let fits = workers.iter().any(|worker| wish.cpus <= worker.cpus && wish.memory_bytes <= worker.memory);
     if workers.is_empty() || fits {
         return Ok(());
     }
@@ -141,10 +120,7 @@ fn inputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<Vec<Node>> {
                     .hint("submit again when its writer has closed it"));
             }
             FileState::Lost => {
-                return Err(Failure::corrupt(format!(
-                    "input {} has neither replica nor copy",
-                    input.path
-                )));
+                return Err(Failure::corrupt(format!("input {} has neither replica nor copy", input.path)));
             }
             _ => nodes.push(node),
         }
@@ -184,16 +160,12 @@ fn check_outputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<()> {
 }
 
 pub(super) fn known(core: &Core, id: JobId) -> Result<JobRow> {
-    core.store
-        .job(id)?
-        .ok_or_else(|| Failure::not_found(format!("job {id} does not exist")))
+    core.store.job(id)?.ok_or_else(|| Failure::not_found(format!("job {id} does not exist")))
 }
 
 fn infos(core: &Core, rows: Vec<JobRow>, context: &Context) -> Result<Vec<JobInfo>> {
     let slots = slots_text(core)?;
-    rows.into_iter()
-        .map(|row| Ok(row.info(reason(core, &row, &slots, context.now)?)))
-        .collect()
+    rows.into_iter().map(|row| Ok(row.info(reason(core, &row, &slots, context.now)?))).collect()
 }
 
 fn named(core: &Core, ids: &[JobId], context: &Context) -> Result<Vec<JobInfo>> {
@@ -206,9 +178,7 @@ impl Apply for Jobs {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<JobList> {
         if !self.ids.is_empty() {
-            return Ok(JobList {
-                jobs: named(core, &self.ids, context)?,
-            });
+            return Ok(JobList { jobs: named(core, &self.ids, context)? });
         }
         let rows = if self.active_only {
             let mut rows = core.store.active_jobs()?;
@@ -218,9 +188,7 @@ impl Apply for Jobs {
         } else {
             core.store.newest_jobs(LIST_MAX)?
         };
-        Ok(JobList {
-            jobs: infos(core, rows, context)?,
-        })
+        Ok(JobList { jobs: infos(core, rows, context)? })
     }
 }
 
@@ -228,9 +196,7 @@ impl Apply for AwaitJobs {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<AwaitedJobs> {
-        Ok(AwaitedJobs {
-            jobs: named(core, &self.ids, context)?,
-        })
+        Ok(AwaitedJobs { jobs: named(core, &self.ids, context)? })
     }
 }
 

@@ -20,10 +20,7 @@ pub(crate) fn pin_holder(job: JobId) -> String {
 
 /// A file came online: jobs that were held only for it may run.
 pub(crate) fn file_online(core: &mut Core, file: FileId) -> Result<()> {
-    for id in core
-        .store
-        .jobs_with_file(file, JobFileRole::Input, JobState::Held)?
-    {
+    for id in core.store.jobs_with_file(file, JobFileRole::Input, JobState::Held)? {
         if core.store.job_files_missing(id, JobFileRole::Input)? == 0
             && let Some(mut job) = core.store.job(id)?
         {
@@ -37,10 +34,7 @@ pub(crate) fn file_online(core: &mut Core, file: FileId) -> Result<()> {
 
 /// A file is on tape: jobs that waited only for it are done.
 pub(crate) fn file_archived(core: &mut Core, context: &Context, file: FileId) -> Result<()> {
-    for id in core
-        .store
-        .jobs_with_file(file, JobFileRole::Output, JobState::Archiving)?
-    {
+    for id in core.store.jobs_with_file(file, JobFileRole::Output, JobState::Archiving)? {
         if core.store.job_files_missing(id, JobFileRole::Output)? == 0
             && let Some(job) = core.store.job(id)?
         {
@@ -52,10 +46,7 @@ pub(crate) fn file_archived(core: &mut Core, context: &Context, file: FileId) ->
 
 /// A file was removed: jobs that waited for it to be on tape wait in vain.
 pub(crate) fn file_removed(core: &mut Core, context: &Context, file: FileId, path: &FilePath) -> Result<()> {
-    for id in core
-        .store
-        .jobs_with_file(file, JobFileRole::Output, JobState::Archiving)?
-    {
+    for id in core.store.jobs_with_file(file, JobFileRole::Output, JobState::Archiving)? {
         if let Some(job) = core.store.job(id)? {
             let why = format!("output {path} was removed before it was on tape");
             finish(core, context, job, JobState::Failed, Some(why))?;
@@ -86,27 +77,14 @@ fn finish(
 /// Why a job is where it is; what was stored when it ended, computed while it lives.
 pub(crate) fn reason(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> Result<Option<String>> {
     Ok(match job.state {
-        JobState::Held => Some(waiting_files(
-            core,
-            job,
-            JobFileRole::Input,
-            "inputs are not online",
-            now,
-        )?),
-        JobState::Queued => Some(format!(
-            "waits for {} of the CPU slots; {slots}",
-            job.spec.resources.cpus
-        )),
+        JobState::Held => Some(waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?),
+        JobState::Queued => Some(format!("waits for {} of the CPU slots; {slots}", job.spec.resources.cpus)),
         JobState::Running if job.is_cancelled => Some("is being ended".to_owned()),
         JobState::Running if !job.has_begun => Some("inputs are being copied to the worker".to_owned()),
         JobState::Running => None,
-        JobState::Archiving => Some(waiting_files(
-            core,
-            job,
-            JobFileRole::Output,
-            "outputs are not on tape",
-            now,
-        )?),
+        JobState::Archiving => {
+            Some(waiting_files(core, job, JobFileRole::Output, "outputs are not on tape", now)?)
+        }
         JobState::Done | JobState::Failed | JobState::Cancelled => job.reason.clone(),
     })
 }
@@ -120,11 +98,7 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
         let Some(node) = core.store.node(file)? else {
             continue;
         };
-        let is_there = if role == JobFileRole::Input {
-            node.is_online
-        } else {
-            node.is_archived
-        };
+        let is_there = if role == JobFileRole::Input { node.is_online } else { node.is_archived };
         if !is_there {
             let why = tape::waits(core, file, now)?.unwrap_or_else(|| "nobody has asked for it".to_owned());
             text.push_str(&format!("; {} {why}", path_of(core, file)?));
@@ -138,19 +112,8 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
 pub(crate) fn slots_text(core: &Core) -> Result<String> {
     let workers = core.store.workers()?;
     let active = core.store.active_jobs()?;
-    let total: u32 = workers
-        .iter()
-        .filter(|w| core.live.workers.contains(&w.name))
-        .map(|w| w.cpus)
-        .sum();
-    let used: u32 = active
-        .iter()
-        .filter(|job| job.state == JobState::Running)
-        .map(|job| job.spec.resources.cpus)
-        .sum();
-    Ok(if total == 0 {
-        "no worker is running".to_owned()
-    } else {
-        format!("{used} of {total} busy")
-    })
+    let total: u32 = workers.iter().filter(|w| core.live.workers.contains(&w.name)).map(|w| w.cpus).sum();
+    let used: u32 =
+        active.iter().filter(|job| job.state == JobState::Running).map(|job| job.spec.resources.cpus).sum();
+    Ok(if total == 0 { "no worker is running".to_owned() } else { format!("{used} of {total} busy") })
 }

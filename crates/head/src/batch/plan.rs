@@ -45,12 +45,7 @@ pub(crate) fn dispatch(
     let mut chosen = Vec::new();
     while !queue.is_empty() {
         let next = (0..queue.len())
-            .min_by_key(|&index| {
-                (
-                    busy.get(&queue[index].owner).copied().unwrap_or(0),
-                    queue[index].id,
-                )
-            })
+            .min_by_key(|&index| (busy.get(&queue[index].owner).copied().unwrap_or(0), queue[index].id))
             .expect("the queue is not empty");
         if !slots.has_room(&queue[next]) {
             break;
@@ -70,21 +65,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn job(id: u64, owner: &str, cpus: u32) -> Candidate {
-        Candidate {
-            id: JobId(id),
-            owner: owner.into(),
-            cpus,
-            memory: 0,
-        }
+        Candidate { id: JobId(id), owner: owner.into(), cpus, memory: 0 }
     }
 
     fn slots(cpus: u32, cpus_free: u32) -> Slots {
-        Slots {
-            cpus,
-            cpus_free,
-            memory: 0,
-            memory_free: 0,
-        }
+        Slots { cpus, cpus_free, memory: 0, memory_free: 0 }
     }
 
     #[test]

@@ -64,11 +64,7 @@ fn is_current(core: &Core, run: JobRun, worker: &str) -> Result<bool> {
 fn forgotten(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
     if job.has_begun {
         job.exit = Some(JobExit::Lost);
-        let why = format!(
-            "run {} was lost by worker {}",
-            job.attempt,
-            job.worker.as_deref().unwrap_or("?")
-        );
+        let why = format!("run {} was lost by worker {}", job.attempt, job.worker.as_deref().unwrap_or("?"));
         return finish(core, context, job, JobState::Failed, Some(why));
     }
     job.state = JobState::Queued;
@@ -84,11 +80,9 @@ impl Apply for NextJob {
     fn apply(self, core: &mut Core, context: &Context) -> Result<JobOrders> {
         let workers = core.store.workers()?;
         let worker = workers.into_iter().find(|row| row.name == self.worker);
-        let worker = worker
-            .filter(|row| core.live.workers.contains(&row.name))
-            .ok_or_else(|| {
-                Failure::unavailable(format!("worker {} is not registered", self.worker)).hint("register it")
-            })?;
+        let worker = worker.filter(|row| core.live.workers.contains(&row.name)).ok_or_else(|| {
+            Failure::unavailable(format!("worker {} is not registered", self.worker)).hint("register it")
+        })?;
         start_jobs(core, context, &worker)?;
         let mut orders = JobOrders::default();
         for job in running_on(core, &self.worker)? {
@@ -98,13 +92,7 @@ impl Apply for NextJob {
                 orders.kill.extend((!self.killing.contains(&run)).then_some(run));
             } else if job.is_cancelled {
                 // The order never reached the worker.
-                finish(
-                    core,
-                    context,
-                    job,
-                    JobState::Cancelled,
-                    Some("cancelled before it ran".to_owned()),
-                )?;
+                finish(core, context, job, JobState::Cancelled, Some("cancelled before it ran".to_owned()))?;
             } else if !is_held {
                 match order(core, context, &job) {
                     Ok(order) => orders.start.push(order),
@@ -169,12 +157,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         let lost = || Failure::corrupt(format!("input {path} is not online any more"));
         let node = core.store.node(file)?.ok_or_else(lost)?;
         let replica = core.store.online_replica(file)?.ok_or_else(lost)?;
-        let cap = CapFor {
-            access: Access::Read,
-            object: replica.object,
-            file: &node,
-            path: &path,
-        };
+        let cap = CapFor { access: Access::Read, object: replica.object, file: &node, path: &path };
         inputs.push(InputSource {
             url: core.object_url(cap, context.now),
             size: node.size,
@@ -182,13 +165,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         });
     }
     let outputs = core.config.root.clone();
-    Ok(JobOrder {
-        run: job.run(),
-        owner: job.owner.clone(),
-        spec: job.spec.clone(),
-        inputs,
-        outputs,
-    })
+    Ok(JobOrder { run: job.run(), owner: job.owner.clone(), spec: job.spec.clone(), inputs, outputs })
 }
 
 impl Apply for JobStarted {
@@ -225,13 +202,7 @@ impl Apply for JobEnded {
         match self.exit {
             JobExit::Code(0) => succeeded(core, context, job)?,
             JobExit::Cancelled => {
-                finish(
-                    core,
-                    context,
-                    job,
-                    JobState::Cancelled,
-                    Some("cancelled while it ran".to_owned()),
-                )?;
+                finish(core, context, job, JobState::Cancelled, Some("cancelled while it ran".to_owned()))?;
             }
             exit => finish(core, context, job, JobState::Failed, Some(explain_exit(&exit)))?,
         }
@@ -241,14 +212,8 @@ impl Apply for JobEnded {
 
 /// The process ended well and its outputs are stored: done, or archived first.
 fn succeeded(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
-    let operator = Principal {
-        name: job.owner.clone(),
-        is_operator: true,
-    };
-    let on_behalf = Context {
-        who: operator,
-        now: context.now,
-    };
+    let operator = Principal { name: job.owner.clone(), is_operator: true };
+    let on_behalf = Context { who: operator, now: context.now };
     for (index, output) in job.spec.outputs.iter().enumerate() {
         let node = match resolve_file(core, &on_behalf.who, &output.path) {
             Ok(node) => node,
@@ -257,8 +222,7 @@ fn succeeded(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> 
                 return finish(core, context, job, JobState::Failed, Some(why));
             }
         };
-        core.store
-            .put_job_file(job.id, JobFileRole::Output, index, node.id)?;
+        core.store.put_job_file(job.id, JobFileRole::Output, index, node.id)?;
         if job.spec.archive && !node.is_archived {
             tape::request_archive(core, &on_behalf, &node)?;
         }

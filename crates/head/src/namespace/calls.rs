@@ -30,11 +30,7 @@ impl Apply for Stat {
         let copies = core.store.copies(node.id)?;
         info.copies = copies
             .into_iter()
-            .map(|copy| CopyInfo {
-                vid: copy.vid,
-                fseq: copy.fseq,
-                block: copy.block,
-            })
+            .map(|copy| CopyInfo { vid: copy.vid, fseq: copy.fseq, block: copy.block })
             .collect();
         info.pins = core.store.pins(node.id, context.now)?;
         info.waits = tape::waits(core, node.id, context.now)?;
@@ -46,18 +42,12 @@ impl Apply for List {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Listing> {
         let node = resolve(core, &context.who, &self.path)?;
         if !node.is_directory() {
-            return Err(Failure::new(
-                ErrorKind::NotDirectory,
-                format!("{} is not a directory", self.path),
-            ));
+            return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", self.path)));
         }
         require(&context.who, &node, Right::Read, &self.path)?;
         let nodes = core.store.children(node.id, &self.after, LIST_ENTRIES_MAX)?;
         let entries: Vec<Entry> = nodes.iter().map(crate::store::Node::entry).collect();
-        Ok(Listing {
-            is_partial: entries.len() == LIST_ENTRIES_MAX,
-            entries,
-        })
+        Ok(Listing { is_partial: entries.len() == LIST_ENTRIES_MAX, entries })
     }
 }
 
@@ -71,10 +61,8 @@ impl Apply for Remove {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let node = resolve(core, &context.who, &self.path)?;
         if node.is_directory() {
-            return Err(
-                Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", self.path))
-                    .hint("`bp rmdir` removes an empty one"),
-            );
+            return Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", self.path))
+                .hint("`bp rmdir` removes an empty one"));
         }
         remove_file(core, context, &self.path, &node).map(|()| Done {})
     }
@@ -84,18 +72,12 @@ impl Apply for RemoveDirectory {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let node = resolve(core, &context.who, &self.path)?;
         if !node.is_directory() {
-            return Err(Failure::new(
-                ErrorKind::NotDirectory,
-                format!("{} is not a directory", self.path),
-            ));
+            return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", self.path)));
         }
         let parent = resolve_parent(core, &context.who, &self.path)?;
         require(&context.who, &parent, Right::Write, &self.path)?;
         if core.store.has_children(node.id)? {
-            return Err(Failure::new(
-                ErrorKind::NotEmpty,
-                format!("directory {} is not empty", self.path),
-            ));
+            return Err(Failure::new(ErrorKind::NotEmpty, format!("directory {} is not empty", self.path)));
         }
         core.store.delete_node(node.id)?;
         core.touch(Topic::Files);
@@ -122,16 +104,10 @@ impl Apply for Rename {
                 (false, false) => remove_file(core, context, &to, &target)?,
                 (true, true) if !core.store.has_children(target.id)? => core.store.delete_node(target.id)?,
                 (true, true) => {
-                    return Err(Failure::new(
-                        ErrorKind::NotEmpty,
-                        format!("directory {to} is not empty"),
-                    ));
+                    return Err(Failure::new(ErrorKind::NotEmpty, format!("directory {to} is not empty")));
                 }
                 (false, true) => {
-                    return Err(Failure::new(
-                        ErrorKind::IsDirectory,
-                        format!("{to} is a directory"),
-                    ));
+                    return Err(Failure::new(ErrorKind::IsDirectory, format!("{to} is a directory")));
                 }
                 (true, false) => {
                     return Err(Failure::new(ErrorKind::NotDirectory, format!("{to} is a file")));

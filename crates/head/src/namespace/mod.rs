@@ -26,10 +26,7 @@ pub(crate) fn resolve(core: &Core, who: &Principal, path: &FilePath) -> Result<N
 
 /// As [`resolve`], but a missing last component is `None`.
 pub(crate) fn find(core: &Core, who: &Principal, path: &FilePath) -> Result<Option<Node>> {
-    let mut node = core
-        .store
-        .node(ROOT)?
-        .ok_or_else(|| Failure::corrupt("the root directory is missing"))?;
+    let mut node = core.store.node(ROOT)?.ok_or_else(|| Failure::corrupt("the root directory is missing"))?;
     let mut names = path.names().peekable();
     while let Some(name) = names.next() {
         if !node.is_directory() {
@@ -52,29 +49,21 @@ pub(crate) fn find(core: &Core, who: &Principal, path: &FilePath) -> Result<Opti
 pub(crate) fn resolve_file(core: &Core, who: &Principal, path: &FilePath) -> Result<Node> {
     let node = resolve(core, who, path)?;
     if node.is_directory() {
-        return Err(Failure::new(
-            ErrorKind::IsDirectory,
-            format!("{path} is a directory"),
-        ));
+        return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
     }
     Ok(node)
 }
 
 /// Finds the directory in which `path` is an entry.
 pub(crate) fn resolve_parent(core: &Core, who: &Principal, path: &FilePath) -> Result<Node> {
-    let parent = path
-        .parent()
-        .ok_or_else(|| Failure::invalid("the root directory has no parent"))?;
+    let parent = path.parent().ok_or_else(|| Failure::invalid("the root directory has no parent"))?;
     let node = resolve(core, who, &parent).map_err(|failure| match failure.kind {
         ErrorKind::NotFound => Failure::not_found(format!("directory {parent} does not exist"))
             .hint(format!("`bp mkdir -p {parent}` makes it")),
         _ => failure,
     })?;
     if !node.is_directory() {
-        return Err(Failure::new(
-            ErrorKind::NotDirectory,
-            format!("{parent} is not a directory"),
-        ));
+        return Err(Failure::new(ErrorKind::NotDirectory, format!("{parent} is not a directory")));
     }
     Ok(node)
 }
@@ -128,9 +117,7 @@ pub(crate) fn insert(
     };
     let id = core.store.insert_node(&new)?;
     core.touch(Topic::Files);
-    core.store
-        .node(id)?
-        .ok_or_else(|| Failure::internal(format!("{path} vanished while it was made")))
+    core.store.node(id)?.ok_or_else(|| Failure::internal(format!("{path} vanished while it was made")))
 }
 
 /// Makes a directory and, with `parents`, those above it; then an existing one is fine.
@@ -151,10 +138,9 @@ pub(crate) fn make_directory(
     require(&context.who, &parent, Right::Search, path)?;
     match core.store.child(parent.id, path.name())? {
         Some(node) if parents && node.is_directory() => Ok(node),
-        Some(node) if parents => Err(Failure::new(
-            ErrorKind::NotDirectory,
-            format!("{path} is a {}", kind_word(&node)),
-        )),
+        Some(node) if parents => {
+            Err(Failure::new(ErrorKind::NotDirectory, format!("{path} is a {}", kind_word(&node))))
+        }
         Some(node) => Err(Failure::exists(format!("{path} exists, a {}", kind_word(&node)))),
         None => insert(core, context, &parent, path, NodeKind::Directory, mode),
     }
@@ -170,12 +156,8 @@ pub(crate) fn remove_file(core: &mut Core, context: &Context, path: &FilePath, n
     require(&context.who, &parent, Right::Write, path)?;
     let pins = core.store.pins(node.id, context.now)?;
     if let Some(job) = pins.iter().find(|holder| holder.starts_with("job ")) {
-        return Err(
-            Failure::busy(format!("{path} is an input of {job}")).hint(format!(
-                "wait for it, or `bp cancel {}`",
-                job.trim_start_matches("job ")
-            )),
-        );
+        return Err(Failure::busy(format!("{path} is an input of {job}"))
+            .hint(format!("wait for it, or `bp cancel {}`", job.trim_start_matches("job "))));
     }
     drop_content(core, node.id, None, context.now)?;
     for request in core.store.requests_of_file(node.id)? {
@@ -192,14 +174,9 @@ pub(crate) fn path_of(core: &Core, id: FileId) -> Result<FilePath> {
     let mut names = Vec::new();
     let mut id = id;
     while id != ROOT {
-        let node = core
-            .store
-            .node(id)?
-            .ok_or_else(|| Failure::not_found(format!("file {id} is gone")))?;
+        let node = core.store.node(id)?.ok_or_else(|| Failure::not_found(format!("file {id} is gone")))?;
         if names.len() > base::limits::PATH_DEPTH_MAX {
-            return Err(Failure::corrupt(format!(
-                "directories above file {id} form a ring"
-            )));
+            return Err(Failure::corrupt(format!("directories above file {id} form a ring")));
         }
         id = node.parent;
         names.push(node.name);

@@ -16,13 +16,9 @@ use wire::control::{
 
 impl Apply for RegisterPartition {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        core.store
-            .put_partition(&self.pool, &self.partition, self.total_bytes, self.free_bytes)?;
+        core.store.put_partition(&self.pool, &self.partition, self.total_bytes, self.free_bytes)?;
         // A disk server that starts has no writer: what was being written was never acknowledged.
-        for replica in core
-            .store
-            .unsettled(&self.partition, ReplicaState::Writing, usize::MAX >> 1)?
-        {
+        for replica in core.store.unsettled(&self.partition, ReplicaState::Writing, usize::MAX >> 1)? {
             abandon(core, &replica, context)?;
         }
         core.live.partitions.insert(self.partition);
@@ -33,8 +29,7 @@ impl Apply for RegisterPartition {
 
 impl Apply for ReportSpace {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
-        core.store
-            .set_space(&self.partition, self.total_bytes, self.free_bytes)?;
+        core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
         Ok(Done {})
     }
 }
@@ -43,12 +38,8 @@ impl Apply for NextRemovals {
     const TOPIC: Topic = Topic::Removals;
 
     fn apply(self, core: &mut Core, _: &Context) -> Result<Removals> {
-        let rows = core
-            .store
-            .unsettled(&self.partition, ReplicaState::Removing, LIST_ENTRIES_MAX)?;
-        Ok(Removals {
-            objects: rows.into_iter().map(|row| row.object).collect(),
-        })
+        let rows = core.store.unsettled(&self.partition, ReplicaState::Removing, LIST_ENTRIES_MAX)?;
+        Ok(Removals { objects: rows.into_iter().map(|row| row.object).collect() })
     }
 }
 
@@ -85,15 +76,12 @@ impl Apply for OpenRead {
             return read_object(&node, &replica).map(ReadGrant::Online);
         }
         match node.state() {
-            FileState::Writing => Err(Failure::busy(format!(
-                "{} is being written for the first time",
-                self.path
-            ))
-            .hint("open it again when its writer has closed it")),
-            FileState::Lost => Err(
-                Failure::corrupt(format!("{} has neither replica nor copy", self.path))
-                    .hint("restore it from where it came"),
-            ),
+            FileState::Writing => {
+                Err(Failure::busy(format!("{} is being written for the first time", self.path))
+                    .hint("open it again when its writer has closed it"))
+            }
+            FileState::Lost => Err(Failure::corrupt(format!("{} has neither replica nor copy", self.path))
+                .hint("restore it from where it came")),
             _ => {
                 tape::request_recall(core, context, &node)?;
                 let waits = tape::waits(core, node.id, context.now)?.unwrap_or_default();
@@ -126,19 +114,9 @@ impl Apply for OpenWrite {
             }
         };
         let bytes = self.expected_bytes.max(base.as_ref().map_or(0, |base| base.size));
-        let wish = Reserve {
-            file: node.id,
-            owner: &context.who.name,
-            bytes,
-            state: ReplicaState::Writing,
-        };
+        let wish = Reserve { file: node.id, owner: &context.who.name, bytes, state: ReplicaState::Writing };
         let replica = reserve(core, &wish, context.now)?;
-        Ok(WriteGrant {
-            file: node.id,
-            object: replica.object,
-            partition: replica.partition,
-            base,
-        })
+        Ok(WriteGrant { file: node.id, object: replica.object, partition: replica.partition, base })
     }
 }
 
@@ -156,10 +134,7 @@ fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<N
         return Ok(None);
     };
     if node.is_directory() {
-        return Err(Failure::new(
-            ErrorKind::IsDirectory,
-            format!("{path} is a directory"),
-        ));
+        return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
     }
     if open.disposition == Disposition::CreateNew {
         return Err(
@@ -167,12 +142,7 @@ fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<N
         );
     }
     require(&context.who, &node, Right::Write, path)?;
-    if core
-        .store
-        .replicas_of(node.id)?
-        .iter()
-        .any(|replica| replica.state == ReplicaState::Writing)
-    {
+    if core.store.replicas_of(node.id)?.iter().any(|replica| replica.state == ReplicaState::Writing) {
         return Err(Failure::busy(format!("{path} is being written by somebody else"))
             .hint("try again when that writer has closed it"));
     }
@@ -184,35 +154,22 @@ fn base_object(core: &mut Core, context: &Context, node: &Node, path: &FilePath)
     if let Some(replica) = core.store.online_replica(node.id)? {
         return read_object(node, &replica);
     }
-    Err(
-        Failure::busy(format!("{path} is {}, not on disk", node.state().as_str()))
-            .hint(format!("`bp stage --wait {path}`, then change it"))
-            .during(format!("update for {}", context.who.name)),
-    )
+    Err(Failure::busy(format!("{path} is {}, not on disk", node.state().as_str()))
+        .hint(format!("`bp stage --wait {path}`, then change it"))
+        .during(format!("update for {}", context.who.name)))
 }
 
 impl Apply for CommitWrite {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let replica = core
-            .store
-            .replica(self.object)?
-            .filter(|row| row.state == ReplicaState::Writing);
+        let replica = core.store.replica(self.object)?.filter(|row| row.state == ReplicaState::Writing);
         let replica = replica.ok_or_else(|| {
             Failure::not_found(format!("object {} is not being written", self.object))
                 .hint("its file was removed, or the write was given up after a restart; write it again")
         })?;
         drop_content(core, replica.file, Some(replica.object), context.now)?;
-        core.store
-            .set_replica_online(replica.object, self.size, context.now)?;
-        core.store
-            .set_content(replica.file, self.size, self.checksums, context.now)?;
-        core.store.charge(
-            &replica.owner,
-            &Charge {
-                bytes_in: self.size,
-                ..Charge::default()
-            },
-        )?;
+        core.store.set_replica_online(replica.object, self.size, context.now)?;
+        core.store.set_content(replica.file, self.size, self.checksums, context.now)?;
+        core.store.charge(&replica.owner, &Charge { bytes_in: self.size, ..Charge::default() })?;
         core.touch(Topic::Files);
         batch::file_online(core, replica.file)?;
         Ok(Done {})
@@ -245,11 +202,7 @@ fn abandon(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> 
 
 impl Apply for ReportTraffic {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
-        let charge = Charge {
-            bytes_in: self.in_bytes,
-            bytes_out: self.out_bytes,
-            ..Charge::default()
-        };
+        let charge = Charge { bytes_in: self.in_bytes, bytes_out: self.out_bytes, ..Charge::default() };
         core.store.charge(&self.owner, &charge)?;
         Ok(Done {})
     }
@@ -257,26 +210,11 @@ impl Apply for ReportTraffic {
 
 impl Apply for Evict {
     fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
-        let files = self
-            .paths
-            .into_iter()
-            .map(|path| match evict(core, context, &path) {
-                Ok(state) => PathOutcome {
-                    path,
-                    state: Some(state),
-                    waits: None,
-                    failure: None,
-                },
-                Err(failure) => PathOutcome {
-                    path,
-                    state: None,
-                    waits: None,
-                    failure: Some(failure),
-                },
-            });
-        Ok(PathOutcomes {
-            files: files.collect(),
-        })
+        let files = self.paths.into_iter().map(|path| match evict(core, context, &path) {
+            Ok(state) => PathOutcome { path, state: Some(state), waits: None, failure: None },
+            Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
+        });
+        Ok(PathOutcomes { files: files.collect() })
     }
 }
 
@@ -287,10 +225,8 @@ fn evict(core: &mut Core, context: &Context, path: &FilePath) -> Result<FileStat
         FileState::Nearline => return Ok(FileState::Nearline),
         FileState::Both => {}
         state => {
-            return Err(
-                Failure::busy(format!("{path} has no tape copy (it is {})", state.as_str()))
-                    .hint(format!("`bp archive --wait {path}` makes one")),
-            );
+            return Err(Failure::busy(format!("{path} has no tape copy (it is {})", state.as_str()))
+                .hint(format!("`bp archive --wait {path}` makes one")));
         }
     }
     if let Some(holder) = core.store.pins(node.id, context.now)?.first() {

@@ -15,14 +15,12 @@ use wire::control::RequestKind;
 /// Partitions that can take objects now.
 pub(crate) fn partitions(core: &Core) -> Result<Vec<PartitionView>> {
     let rows = core.store.partition_space()?;
-    let views = rows
-        .into_iter()
-        .map(|(name, pool, free, reserved)| PartitionView {
-            is_available: core.live.partitions.contains(&name),
-            free_bytes: free.saturating_sub(reserved),
-            name,
-            pool,
-        });
+    let views = rows.into_iter().map(|(name, pool, free, reserved)| PartitionView {
+        is_available: core.live.partitions.contains(&name),
+        free_bytes: free.saturating_sub(reserved),
+        name,
+        pool,
+    });
     Ok(views.collect())
 }
 
@@ -62,10 +60,7 @@ const VICTIMS_MAX: usize = 1000;
 ///
 /// The room exists once the disk server has deleted them; until then the write may still meet a full disk.
 fn make_room(core: &mut Core, views: &[PartitionView], bytes: u64, now: Timestamp) -> Result<Option<String>> {
-    for view in views
-        .iter()
-        .filter(|view| view.is_available && view.pool == core.config.pool)
-    {
+    for view in views.iter().filter(|view| view.is_available && view.pool == core.config.pool) {
         let candidates = core.store.evictable(&view.name, now, VICTIMS_MAX)?;
         let missing = bytes.saturating_sub(view.free_bytes);
         if let Some(victims) = place::victims(&candidates, missing) {
@@ -82,10 +77,7 @@ fn make_room(core: &mut Core, views: &[PartitionView], bytes: u64, now: Timestam
 pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Result<()> {
     if replica.state == ReplicaState::Online {
         let held = (now - replica.created).0.max(0) as f64;
-        let charge = Charge {
-            disk_byte_ms: replica.size as f64 * held,
-            ..Charge::default()
-        };
+        let charge = Charge { disk_byte_ms: replica.size as f64 * held, ..Charge::default() };
         core.store.charge(&replica.owner, &charge)?;
     }
     core.store.set_replica_removing(replica.object)?;

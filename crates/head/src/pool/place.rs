@@ -28,10 +28,8 @@ pub(crate) fn choose<'a>(views: &'a [PartitionView], pool: &str, bytes: u64) -> 
         return Ok(best);
     }
     let (need, free) = (human_bytes(bytes), human_bytes(best.free_bytes));
-    Err(Failure::no_space(format!(
-        "pool {pool} has {free} free on one partition; {need} are needed"
-    ))
-    .hint("archive and evict files, or give the pool another partition"))
+    Err(Failure::no_space(format!("pool {pool} has {free} free on one partition; {need} are needed"))
+        .hint("archive and evict files, or give the pool another partition"))
 }
 
 /// The first candidates whose sizes add up to more than `missing` bytes; `None` if all of them are not enough.

@@ -52,10 +52,7 @@ pub(crate) struct JobRow {
 
 impl JobRow {
     pub(crate) fn run(&self) -> JobRun {
-        JobRun {
-            job: self.id,
-            attempt: self.attempt,
-        }
+        JobRun { job: self.id, attempt: self.attempt }
     }
 
     pub(crate) fn info(&self, reason: Option<String>) -> JobInfo {
@@ -104,29 +101,20 @@ impl Store {
         self.run(
             "INSERT INTO worker (name, cpus, memory, not_enforced) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4",
-            (
-                &worker.name,
-                worker.cpus,
-                worker.memory,
-                json(&worker.not_enforced),
-            ),
+            (&worker.name, worker.cpus, worker.memory, json(&worker.not_enforced)),
         )?;
         Ok(())
     }
 
     pub(crate) fn workers(&self) -> StoreResult<Vec<WorkerRow>> {
-        self.all(
-            "SELECT name, cpus, memory, not_enforced FROM worker ORDER BY name",
-            (),
-            |row| {
-                Ok(WorkerRow {
-                    name: row.get(0)?,
-                    cpus: row.get(1)?,
-                    memory: row.get(2)?,
-                    not_enforced: document(row, 3)?,
-                })
-            },
-        )
+        self.all("SELECT name, cpus, memory, not_enforced FROM worker ORDER BY name", (), |row| {
+            Ok(WorkerRow {
+                name: row.get(0)?,
+                cpus: row.get(1)?,
+                memory: row.get(2)?,
+                not_enforced: document(row, 3)?,
+            })
+        })
     }
 
     pub(crate) fn insert_job(&self, owner: &str, spec: &JobSpec, now: Timestamp) -> StoreResult<JobId> {
@@ -157,11 +145,7 @@ impl Store {
 
     /// The newest jobs, newest first.
     pub(crate) fn newest_jobs(&self, limit: usize) -> StoreResult<Vec<JobRow>> {
-        self.all(
-            &format!("SELECT {JOB} ORDER BY id DESC LIMIT ?1"),
-            (limit as i64,),
-            job,
-        )
+        self.all(&format!("SELECT {JOB} ORDER BY id DESC LIMIT ?1"), (limit as i64,), job)
     }
 
     /// Writes every column of a job that changes during its life.
@@ -196,10 +180,7 @@ impl Store {
 
     pub(crate) fn job_text(&self, id: JobId) -> StoreResult<Option<JobText>> {
         self.maybe("SELECT stdout, stderr FROM job WHERE id = ?1", (id.0,), |row| {
-            Ok(JobText {
-                stdout: row.get(0)?,
-                stderr: row.get(1)?,
-            })
+            Ok(JobText { stdout: row.get(0)?, stderr: row.get(1)? })
         })
     }
 

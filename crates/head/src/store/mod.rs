@@ -53,10 +53,9 @@ impl From<StoreError> for Failure {
         use rusqlite::ErrorCode as Code;
         let (kind, hint) = match &error {
             StoreError::Sqlite(cause) => match cause.sqlite_error_code() {
-                Some(Code::DiskFull) => (
-                    ErrorKind::NoSpace,
-                    "free space on the disk that holds the catalogue",
-                ),
+                Some(Code::DiskFull) => {
+                    (ErrorKind::NoSpace, "free space on the disk that holds the catalogue")
+                }
                 Some(Code::DatabaseCorrupt | Code::NotADatabase) => {
                     (ErrorKind::Corrupt, "restore the catalogue from its backup")
                 }
@@ -107,13 +106,7 @@ impl Store {
         store.begin()?;
         store.run(
             "INSERT INTO facility VALUES (1, ?1, ?2, ?3, ?4, ?5)",
-            (
-                &facility.id,
-                &facility.name,
-                &facility.owner,
-                facility.created.0,
-                facility.incarnation,
-            ),
+            (&facility.id, &facility.name, &facility.owner, facility.created.0, facility.incarnation),
         )?;
         store.run(
             "INSERT INTO node (id, parent, name, kind, owner, grp, mode, modified)
@@ -146,27 +139,17 @@ impl Store {
     fn migrate(&mut self) -> StoreResult<()> {
         let found: usize = self.db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
         if found > MIGRATIONS.len() {
-            return Err(StoreError::Newer {
-                found,
-                known: MIGRATIONS.len(),
-            });
+            return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
         }
         for (number, sql) in MIGRATIONS.iter().enumerate().skip(found) {
-            self.db.execute_batch(&format!(
-                "BEGIN; {sql}; PRAGMA user_version = {}; COMMIT;",
-                number + 1
-            ))?;
+            self.db.execute_batch(&format!("BEGIN; {sql}; PRAGMA user_version = {}; COMMIT;", number + 1))?;
         }
         Ok(())
     }
 
     /// Starts a group of changes.
     pub fn begin(&mut self) -> StoreResult<()> {
-        Ok(self
-            .db
-            .prepare_cached("BEGIN IMMEDIATE")?
-            .execute(())
-            .map(|_| ())?)
+        Ok(self.db.prepare_cached("BEGIN IMMEDIATE")?.execute(()).map(|_| ())?)
     }
 
     /// Makes the group durable.
@@ -184,11 +167,7 @@ impl Store {
 
     /// Starts one call inside the group, so that a refused call leaves nothing behind.
     pub fn begin_call(&mut self) -> StoreResult<()> {
-        Ok(self
-            .db
-            .prepare_cached("SAVEPOINT call")?
-            .execute(())
-            .map(|_| ())?)
+        Ok(self.db.prepare_cached("SAVEPOINT call")?.execute(()).map(|_| ())?)
     }
 
     /// Ends the call: keeps its changes or drops them.
@@ -206,19 +185,15 @@ impl Store {
 
     /// The facility's row.
     pub fn facility(&self) -> StoreResult<FacilityRow> {
-        self.one(
-            "SELECT id, name, owner, created, incarnation FROM facility",
-            (),
-            |row| {
-                Ok(FacilityRow {
-                    id: row.get(0)?,
-                    name: row.get(1)?,
-                    owner: row.get(2)?,
-                    created: Timestamp(row.get(3)?),
-                    incarnation: row.get(4)?,
-                })
-            },
-        )
+        self.one("SELECT id, name, owner, created, incarnation FROM facility", (), |row| {
+            Ok(FacilityRow {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                owner: row.get(2)?,
+                created: Timestamp(row.get(3)?),
+                incarnation: row.get(4)?,
+            })
+        })
     }
 
     /// Counts a start of the head.
@@ -323,10 +298,7 @@ mod tests {
         assert!(Store::open(&file).is_err());
         assert!(!file.exists(), "opening never makes a catalogue");
         drop(Store::create(&file, &facility()).unwrap());
-        assert_eq!(
-            Store::create(&file, &facility()).err().unwrap().kind,
-            ErrorKind::Exists
-        );
+        assert_eq!(Store::create(&file, &facility()).err().unwrap().kind, ErrorKind::Exists);
         assert_eq!(Store::open(&file).unwrap().facility().unwrap(), facility());
     }
 

@@ -86,10 +86,9 @@ fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
         mode: row.get(6)?,
         size: row.get(7)?,
         modified: Timestamp(row.get(8)?),
-        checksums: adler32.zip(crc32c).map(|(adler32, crc32c)| Checksums {
-            adler32: Adler32(adler32),
-            crc32c: Crc32c(crc32c),
-        }),
+        checksums: adler32
+            .zip(crc32c)
+            .map(|(adler32, crc32c)| Checksums { adler32: Adler32(adler32), crc32c: Crc32c(crc32c) }),
         is_online: row.get(11)?,
         is_archived: row.get(12)?,
     })
@@ -97,11 +96,7 @@ fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
 
 impl Store {
     pub(crate) fn node(&self, id: FileId) -> StoreResult<Option<Node>> {
-        self.maybe(
-            concat!("SELECT ", node_columns!(), " FROM node n WHERE n.id = ?1"),
-            (id.0,),
-            node,
-        )
+        self.maybe(concat!("SELECT ", node_columns!(), " FROM node n WHERE n.id = ?1"), (id.0,), node)
     }
 
     pub(crate) fn child(&self, parent: FileId, name: &str) -> StoreResult<Option<Node>> {
@@ -124,19 +119,13 @@ impl Store {
     }
 
     pub(crate) fn has_children(&self, parent: FileId) -> StoreResult<bool> {
-        self.one(
-            "SELECT EXISTS (SELECT 1 FROM node WHERE parent = ?1 AND id <> 1)",
-            (parent.0,),
-            |row| row.get(0),
-        )
+        self.one("SELECT EXISTS (SELECT 1 FROM node WHERE parent = ?1 AND id <> 1)", (parent.0,), |row| {
+            row.get(0)
+        })
     }
 
     pub(crate) fn insert_node(&self, new: &NewNode<'_>) -> StoreResult<FileId> {
-        let kind = if new.kind == NodeKind::Directory {
-            "directory"
-        } else {
-            "file"
-        };
+        let kind = if new.kind == NodeKind::Directory { "directory" } else { "file" };
         let id = self.insert(
             "INSERT INTO node (parent, name, kind, owner, grp, mode, modified) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)",
             (new.parent.0, new.name, kind, new.owner, new.mode, new.now.0),
@@ -164,10 +153,7 @@ impl Store {
     }
 
     pub(crate) fn move_node(&self, id: FileId, parent: FileId, name: &str) -> StoreResult<()> {
-        self.run(
-            "UPDATE node SET parent = ?2, name = ?3 WHERE id = ?1",
-            (id.0, parent.0, name),
-        )?;
+        self.run("UPDATE node SET parent = ?2, name = ?3 WHERE id = ?1", (id.0, parent.0, name))?;
         Ok(())
     }
 

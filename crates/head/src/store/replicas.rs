@@ -112,9 +112,7 @@ impl Store {
     }
 
     pub(crate) fn partition_pool(&self, name: &str) -> StoreResult<Option<String>> {
-        self.maybe("SELECT pool FROM partition WHERE name = ?1", (name,), |row| {
-            row.get(0)
-        })
+        self.maybe("SELECT pool FROM partition WHERE name = ?1", (name,), |row| row.get(0))
     }
 
     /// What placement needs: name, pool, free bytes and bytes promised to objects that are being written.
@@ -123,33 +121,20 @@ impl Store {
             (SELECT coalesce(sum(size), 0) FROM replica r
              WHERE r.partition = p.name AND r.state <> 'online' AND r.state IN ('writing', 'recalling'))
             FROM partition p ORDER BY name";
-        self.all(SQL, (), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-        })
+        self.all(SQL, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
     }
 
     pub(crate) fn insert_replica(&self, new: &Replica) -> StoreResult<ObjectId> {
         let id = self.insert(
             "INSERT INTO replica (file, partition, state, owner, size, created, used)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
-            (
-                new.file.0,
-                &new.partition,
-                new.state.as_str(),
-                &new.owner,
-                new.size,
-                new.created.0,
-            ),
+            (new.file.0, &new.partition, new.state.as_str(), &new.owner, new.size, new.created.0),
         )?;
         Ok(ObjectId(id))
     }
 
     pub(crate) fn replica(&self, object: ObjectId) -> StoreResult<Option<Replica>> {
-        self.maybe(
-            &format!("SELECT {COLUMNS} FROM replica WHERE object = ?1"),
-            (object.0,),
-            replica,
-        )
+        self.maybe(&format!("SELECT {COLUMNS} FROM replica WHERE object = ?1"), (object.0,), replica)
     }
 
     pub(crate) fn replicas_of(&self, file: FileId) -> StoreResult<Vec<Replica>> {
@@ -192,10 +177,7 @@ impl Store {
     }
 
     pub(crate) fn set_replica_removing(&self, object: ObjectId) -> StoreResult<()> {
-        self.run(
-            "UPDATE replica SET state = 'removing' WHERE object = ?1",
-            (object.0,),
-        )?;
+        self.run("UPDATE replica SET state = 'removing' WHERE object = ?1", (object.0,))?;
         Ok(())
     }
 
@@ -253,10 +235,7 @@ impl Store {
 
     /// Notes a use, at most once a minute: a read must not cost a commit.
     pub(crate) fn touch_replica(&self, object: ObjectId, now: Timestamp) -> StoreResult<()> {
-        self.run(
-            "UPDATE replica SET used = ?2 WHERE object = ?1 AND used < ?2 - 60000",
-            (object.0, now.0),
-        )?;
+        self.run("UPDATE replica SET used = ?2 WHERE object = ?1 AND used < ?2 - 60000", (object.0, now.0))?;
         Ok(())
     }
 }

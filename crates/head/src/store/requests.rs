@@ -88,11 +88,9 @@ impl Store {
              VALUES (?1, ?2, 'queued', ?3, ?4, ?4) ON CONFLICT (kind, file) DO NOTHING",
             (kind.as_str(), file.0, owner, now.0),
         )?;
-        self.one(
-            "SELECT id FROM request WHERE kind = ?1 AND file = ?2",
-            (kind.as_str(), file.0),
-            |row| row.get(0).map(RequestId),
-        )
+        self.one("SELECT id FROM request WHERE kind = ?1 AND file = ?2", (kind.as_str(), file.0), |row| {
+            row.get(0).map(RequestId)
+        })
     }
 
     pub(crate) fn request(&self, id: RequestId) -> StoreResult<Option<RequestRow>> {
@@ -109,20 +107,12 @@ impl Store {
     }
 
     pub(crate) fn requests_of_session(&self, session: SessionId) -> StoreResult<Vec<RequestRow>> {
-        self.all(
-            &format!("SELECT {REQUEST} WHERE q.session = ?1 ORDER BY q.id"),
-            (session.0,),
-            request,
-        )
+        self.all(&format!("SELECT {REQUEST} WHERE q.session = ?1 ORDER BY q.id"), (session.0,), request)
     }
 
     /// The whole queue, oldest first.
     pub(crate) fn requests(&self, limit: usize) -> StoreResult<Vec<RequestRow>> {
-        self.all(
-            &format!("SELECT {REQUEST} ORDER BY q.created, q.id LIMIT ?1"),
-            (limit as i64,),
-            request,
-        )
+        self.all(&format!("SELECT {REQUEST} ORDER BY q.created, q.id LIMIT ?1"), (limit as i64,), request)
     }
 
     /// For every queued recall the copy to read: volume, sequence number, block. Volumes that may be read come first.
@@ -132,9 +122,7 @@ impl Store {
             "SELECT q.id, c.vid, c.fseq, c.block, min((v.state = 'suspect') * 1000000000 + c.id)
              FROM request q JOIN copy c ON c.file = q.file JOIN volume v ON v.vid = c.vid
              WHERE q.kind = 'recall' AND q.state = 'queued' GROUP BY q.id";
-        self.all(SQL, (), |row| {
-            Ok((RequestId(row.get(0)?), vid(row, 1)?, row.get(2)?, row.get(3)?))
-        })
+        self.all(SQL, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?, row.get(2)?, row.get(3)?)))
     }
 
     pub(crate) fn requests_len(&self) -> StoreResult<u64> {
@@ -156,11 +144,7 @@ impl Store {
 
     /// Puts a row back in the queue, or among the failed.
     pub(crate) fn set_request_waiting(&self, row: &RequestRow) -> StoreResult<()> {
-        let state = if row.state == RequestState::Failed {
-            "failed"
-        } else {
-            "queued"
-        };
+        let state = if row.state == RequestState::Failed { "failed" } else { "queued" };
         self.run(
             "UPDATE request SET state = ?2, attempts = ?3, not_before = ?4, reason = ?5, session = NULL, object = NULL
              WHERE id = ?1",
@@ -177,13 +161,7 @@ impl Store {
     pub(crate) fn insert_session(&self, new: &SessionRow) -> StoreResult<SessionId> {
         let id = self.insert(
             "INSERT INTO tape_session (drive, vid, kind, owners, started) VALUES (?1, ?2, ?3, ?4, ?5)",
-            (
-                &new.drive,
-                new.vid.as_str(),
-                &new.kind,
-                json(&new.owners),
-                new.started.0,
-            ),
+            (&new.drive, new.vid.as_str(), &new.kind, json(&new.owners), new.started.0),
         )?;
         Ok(SessionId(id))
     }
@@ -194,11 +172,7 @@ impl Store {
     }
 
     pub(crate) fn sessions(&self) -> StoreResult<Vec<SessionRow>> {
-        self.all(
-            "SELECT id, drive, vid, kind, owners, started FROM tape_session ORDER BY id",
-            (),
-            session,
-        )
+        self.all("SELECT id, drive, vid, kind, owners, started FROM tape_session ORDER BY id", (), session)
     }
 
     pub(crate) fn delete_session(&self, id: SessionId) -> StoreResult<()> {

@@ -46,11 +46,7 @@ fn volume(row: &Row<'_>) -> rusqlite::Result<VolumeRow> {
         reason: row.get(3)?,
         capacity: row.get(4)?,
         used: row.get(5)?,
-        append: AppendPoint {
-            fseq: row.get(6)?,
-            block: row.get(7)?,
-            may_have_leftover: row.get(8)?,
-        },
+        append: AppendPoint { fseq: row.get(6)?, block: row.get(7)?, may_have_leftover: row.get(8)? },
         loads: row.get(9)?,
         files: row.get(10)?,
         live_bytes: row.get(11)?,
@@ -82,17 +78,9 @@ impl Store {
     }
 
     pub(crate) fn drives(&self) -> StoreResult<Vec<DriveRow>> {
-        self.all(
-            "SELECT name, library, trouble FROM drive ORDER BY name",
-            (),
-            |row| {
-                Ok(DriveRow {
-                    name: row.get(0)?,
-                    library: row.get(1)?,
-                    trouble: row.get(2)?,
-                })
-            },
-        )
+        self.all("SELECT name, library, trouble FROM drive ORDER BY name", (), |row| {
+            Ok(DriveRow { name: row.get(0)?, library: row.get(1)?, trouble: row.get(2)? })
+        })
     }
 
     /// Takes a drive out of use, or puts it back. False if there is no such drive.
@@ -111,11 +99,7 @@ impl Store {
     }
 
     pub(crate) fn volume(&self, vid: &Vid) -> StoreResult<Option<VolumeRow>> {
-        self.maybe(
-            &format!("SELECT {VOLUME} WHERE v.vid = ?1"),
-            (vid.as_str(),),
-            volume,
-        )
+        self.maybe(&format!("SELECT {VOLUME} WHERE v.vid = ?1"), (vid.as_str(),), volume)
     }
 
     pub(crate) fn volumes(&self) -> StoreResult<Vec<VolumeRow>> {
@@ -145,32 +129,19 @@ impl Store {
     }
 
     pub(crate) fn set_leftover(&self, vid: &Vid, leftover: bool) -> StoreResult<()> {
-        self.run(
-            "UPDATE volume SET leftover = ?2 WHERE vid = ?1",
-            (vid.as_str(), leftover),
-        )?;
+        self.run("UPDATE volume SET leftover = ?2 WHERE vid = ?1", (vid.as_str(), leftover))?;
         Ok(())
     }
 
     pub(crate) fn count_loads(&self, vid: &Vid, loads: u32) -> StoreResult<()> {
-        self.run(
-            "UPDATE volume SET loads = loads + ?2 WHERE vid = ?1",
-            (vid.as_str(), loads),
-        )?;
+        self.run("UPDATE volume SET loads = loads + ?2 WHERE vid = ?1", (vid.as_str(), loads))?;
         Ok(())
     }
 
     pub(crate) fn insert_copy(&self, copy: &CopyRow, now: Timestamp) -> StoreResult<()> {
         self.run(
             "INSERT INTO copy (file, vid, fseq, block, size, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            (
-                copy.file.0,
-                copy.vid.as_str(),
-                copy.fseq,
-                copy.block,
-                copy.size,
-                now.0,
-            ),
+            (copy.file.0, copy.vid.as_str(), copy.fseq, copy.block, copy.size, now.0),
         )?;
         Ok(())
     }

@@ -20,22 +20,10 @@ fn each(
     mut one: impl FnMut(&FilePath) -> Result<(FileState, Option<String>)>,
 ) -> PathOutcomes {
     let files = paths.into_iter().map(|path| match one(&path) {
-        Ok((state, waits)) => PathOutcome {
-            path,
-            state: Some(state),
-            waits,
-            failure: None,
-        },
-        Err(failure) => PathOutcome {
-            path,
-            state: None,
-            waits: None,
-            failure: Some(failure),
-        },
+        Ok((state, waits)) => PathOutcome { path, state: Some(state), waits, failure: None },
+        Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
     });
-    PathOutcomes {
-        files: files.collect(),
-    }
+    PathOutcomes { files: files.collect() }
 }
 
 impl Apply for Archive {
@@ -50,10 +38,8 @@ impl Apply for Archive {
                 }
                 // Archived when it is complete: the request waits for the commit.
                 FileState::Writing => {
-                    return Err(
-                        Failure::busy(format!("{path} is being written for the first time"))
-                            .hint("archive it when its writer has closed it"),
-                    );
+                    return Err(Failure::busy(format!("{path} is being written for the first time"))
+                        .hint("archive it when its writer has closed it"));
                 }
                 _ => request_archive(core, context, &node)?,
             }
@@ -81,8 +67,7 @@ fn stage(
         return Err(Failure::corrupt(format!("{path} has neither replica nor copy")));
     }
     if let Some(until) = pin {
-        core.store
-            .put_pin(node.id, &format!("user {}", context.who.name), Some(until))?;
+        core.store.put_pin(node.id, &format!("user {}", context.who.name), Some(until))?;
     }
     if node.state() == FileState::Nearline {
         request_recall(core, context, &node)?;
@@ -127,15 +112,12 @@ impl Apply for SetVolumeState {
         let volume = core.store.volume(&self.vid)?;
         let volume = volume.ok_or_else(|| Failure::not_found(format!("volume {} is not known", self.vid)))?;
         if self.state == VolumeState::Blank && volume.files > 0 {
-            return Err(
-                Failure::busy(format!("volume {} holds {} files", self.vid, volume.files)).hint(
-                    "remove or copy them first: a blank volume is labelled and written from its beginning",
-                ),
-            );
+            return Err(Failure::busy(format!("volume {} holds {} files", self.vid, volume.files)).hint(
+                "remove or copy them first: a blank volume is labelled and written from its beginning",
+            ));
         }
         let reason = (self.state == VolumeState::Suspect).then(|| format!("set by {}", context.who.name));
-        core.store
-            .set_volume_state(&self.vid, self.state, reason.as_deref())?;
+        core.store.set_volume_state(&self.vid, self.state, reason.as_deref())?;
         core.touch(Topic::Tape);
         Ok(Done {})
     }
@@ -160,10 +142,7 @@ impl Apply for RetryRequest {
             Failure::not_found(format!("tape request {} is not in the queue", self.request))
         })?;
         if row.state == RequestState::Active {
-            return Err(Failure::busy(format!(
-                "tape request {} is being done",
-                self.request
-            )));
+            return Err(Failure::busy(format!("tape request {} is being done", self.request)));
         }
         row.state = RequestState::Queued;
         row.attempts = 0;

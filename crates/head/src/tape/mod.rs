@@ -32,8 +32,7 @@ pub(crate) fn request_archive(core: &mut Core, context: &Context, node: &Node) -
 
 fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -> Result<()> {
     if core.store.request_of(kind, node.id)?.is_none() {
-        core.store
-            .put_request(kind, node.id, &context.who.name, context.now)?;
+        core.store.put_request(kind, node.id, &context.who.name, context.now)?;
         core.touch(Topic::Tape);
         core.touch(Topic::Jobs);
     }
@@ -86,15 +85,8 @@ pub(crate) fn refuse_hopeless(core: &Core, node: &Node, path: &FilePath) -> Resu
 
 fn hopeless(row: &RequestRow, path: &FilePath) -> Failure {
     let why = row.reason.as_deref().unwrap_or("for a reason that is lost");
-    Failure::unavailable(format!(
-        "{} of {path} failed {} times: {why}",
-        row.kind.as_str(),
-        row.attempts
-    ))
-    .hint(format!(
-        "when the cause is mended: `bp admin request retry {}`",
-        row.id
-    ))
+    Failure::unavailable(format!("{} of {path} failed {} times: {why}", row.kind.as_str(), row.attempts))
+        .hint(format!("when the cause is mended: `bp admin request retry {}`", row.id))
 }
 
 /// What the planner looks at.
@@ -102,16 +94,8 @@ pub(crate) fn view(core: &Core) -> Result<View> {
     let sessions = core.store.sessions()?;
     let session_of = |drive: &str| sessions.iter().find(|session| session.drive == drive);
     let drives = core.store.drives()?.into_iter().map(|row| DriveView {
-        loaded: core
-            .live
-            .drives
-            .get(&row.name)
-            .and_then(|live| live.loaded.clone()),
-        leaving: core
-            .live
-            .drives
-            .get(&row.name)
-            .and_then(|live| live.leaving.clone()),
+        loaded: core.live.drives.get(&row.name).and_then(|live| live.loaded.clone()),
+        leaving: core.live.drives.get(&row.name).and_then(|live| live.leaving.clone()),
         busy_with: session_of(&row.name).map(|session| session.vid.clone()),
         is_writing: session_of(&row.name).is_some_and(|session| session.kind != "recall"),
         // A drive whose tape server has not registered since the head started cannot be given work.
@@ -131,9 +115,8 @@ pub(crate) fn view(core: &Core) -> Result<View> {
         };
         (row.vid, view)
     });
-    let free = pool::partitions(core)?
-        .into_iter()
-        .filter(|view| view.is_available && view.pool == core.config.pool);
+    let free =
+        pool::partitions(core)?.into_iter().filter(|view| view.is_available && view.pool == core.config.pool);
     Ok(View {
         drives: drives.collect(),
         volumes: volumes.collect(),

@@ -106,17 +106,9 @@ pub(crate) fn next_session(view: &View, drive: &str, now: Timestamp) -> Option<P
         let is_starving = now - candidate.oldest > STARVING;
         let is_loaded = drive.loaded.as_ref() == Some(&candidate.plan.vid);
         let is_recall = matches!(candidate.plan.work, PlannedWork::Recall(_));
-        (
-            !is_starving,
-            !is_starving && !is_loaded,
-            !is_starving && !is_recall,
-            candidate.oldest,
-        )
+        (!is_starving, !is_starving && !is_loaded, !is_starving && !is_recall, candidate.oldest)
     };
-    candidates
-        .into_iter()
-        .min_by_key(urgency)
-        .map(|candidate| candidate.plan)
+    candidates.into_iter().min_by_key(urgency).map(|candidate| candidate.plan)
 }
 
 /// Whether a drive can have a volume now.
@@ -134,24 +126,14 @@ fn holder<'a>(view: &'a View, vid: &Vid) -> Option<&'a DriveView> {
 /// One candidate for each volume that has something to recall, in the order of the tape.
 fn recalls(view: &View, drive: &DriveView, now: Timestamp) -> Vec<Candidate> {
     let mut by_volume: BTreeMap<&Vid, Vec<&Work>> = BTreeMap::new();
-    for work in view
-        .queue
-        .iter()
-        .filter(|work| work.kind == RequestKind::Recall && work.not_before <= now)
-    {
+    for work in view.queue.iter().filter(|work| work.kind == RequestKind::Recall && work.not_before <= now) {
         let Some(target) = &work.target else { continue };
-        let volume = view
-            .volumes
-            .get(&target.vid)
-            .filter(|volume| volume.state != VolumeState::Suspect);
+        let volume = view.volumes.get(&target.vid).filter(|volume| volume.state != VolumeState::Suspect);
         if volume.is_some_and(|volume| is_reachable(view, drive, volume)) {
             by_volume.entry(&target.vid).or_default().push(work);
         }
     }
-    by_volume
-        .into_iter()
-        .filter_map(|(vid, work)| recall_of(view, vid, work))
-        .collect()
+    by_volume.into_iter().filter_map(|(vid, work)| recall_of(view, vid, work)).collect()
 }
 
 fn recall_of(view: &View, vid: &Vid, mut work: Vec<&Work>) -> Option<Candidate> {
@@ -166,13 +148,7 @@ fn recall_of(view: &View, vid: &Vid, mut work: Vec<&Work>) -> Option<Candidate> 
     let oldest = work.iter().map(|work| work.created).min()?;
     work.sort_by_key(|work| work.target.as_ref().map(|target| target.block));
     let files = work.iter().map(|work| work.id).collect();
-    Some(Candidate {
-        plan: Plan {
-            vid: vid.clone(),
-            work: PlannedWork::Recall(files),
-        },
-        oldest,
-    })
+    Some(Candidate { plan: Plan { vid: vid.clone(), work: PlannedWork::Recall(files) }, oldest })
 }
 
 /// What a file takes on tape: its data, six labels, four marks and the chunk headers of virtual cartridges.
@@ -192,14 +168,8 @@ fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> 
     }
     let volume = target_volume(view, drive, tape_bytes(first.size))?;
     if volume.state == VolumeState::Blank {
-        let plan = Plan {
-            vid: volume.vid.clone(),
-            work: PlannedWork::Label,
-        };
-        return Some(Candidate {
-            plan,
-            oldest: first.created,
-        });
+        let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Label };
+        return Some(Candidate { plan, oldest: first.created });
     }
     let (mut room, mut flush) = (volume.free_bytes, TAPE_FLUSH_BYTES);
     let mut files = Vec::new();
@@ -212,14 +182,8 @@ fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> 
         flush = flush.saturating_sub(bytes);
         files.push(work.id);
     }
-    let plan = Plan {
-        vid: volume.vid.clone(),
-        work: PlannedWork::Archive(files),
-    };
-    Some(Candidate {
-        plan,
-        oldest: first.created,
-    })
+    let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Archive(files) };
+    Some(Candidate { plan, oldest: first.created })
 }
 
 /// The volume to append to: the loaded one, else the fullest with room, else a blank one.
@@ -231,12 +195,7 @@ fn target_volume<'a>(view: &'a View, drive: &DriveView, bytes: u64) -> Option<&'
     };
     view.volumes.values().filter(usable).min_by_key(|volume| {
         let is_loaded = drive.loaded.as_ref() == Some(&volume.vid);
-        (
-            volume.state == VolumeState::Blank,
-            !is_loaded,
-            u64::MAX - volume.used_bytes,
-            volume.vid.clone(),
-        )
+        (volume.state == VolumeState::Blank, !is_loaded, u64::MAX - volume.used_bytes, volume.vid.clone())
     })
 }
 
@@ -248,12 +207,10 @@ pub(crate) fn explain(view: &View, work: &Work, now: Timestamp) -> String {
         return format!("try {} in {wait}: {reason}", work.attempts + 1);
     }
     if !view.drives.iter().any(|drive| drive.trouble.is_none()) {
-        let troubles = view.drives.iter().filter_map(|drive| {
-            drive
-                .trouble
-                .as_ref()
-                .map(|trouble| format!("{}: {trouble}", drive.name))
-        });
+        let troubles = view
+            .drives
+            .iter()
+            .filter_map(|drive| drive.trouble.as_ref().map(|trouble| format!("{}: {trouble}", drive.name)));
         return match troubles.collect::<Vec<_>>().join("; ") {
             none if none.is_empty() => "no tape server has registered a drive".to_owned(),
             troubles => format!("no drive in use: {troubles}"),
@@ -270,12 +227,8 @@ fn explain_recall(view: &View, work: &Work) -> String {
         return "has no tape copy".to_owned();
     };
     let vid = &target.vid;
-    let ahead = view
-        .queue
-        .iter()
-        .filter(|other| other.target.as_ref().is_some_and(|t| t.vid == *vid))
-        .count()
-        - 1;
+    let ahead =
+        view.queue.iter().filter(|other| other.target.as_ref().is_some_and(|t| t.vid == *vid)).count() - 1;
     match view.volumes.get(vid) {
         None => format!("volume {vid} is not in any library"),
         Some(volume) if volume.state == VolumeState::Suspect => {
@@ -290,10 +243,9 @@ fn explain_recall(view: &View, work: &Work) -> String {
                 format!("volume {vid} is in use in drive {}; read next", drive.name)
             }
             Some(drive) => format!("volume {vid} is loaded in drive {}", drive.name),
-            None if ahead > 0 => format!(
-                "waits for volume {vid}, with {ahead} other files; {}",
-                drives_word(view)
-            ),
+            None if ahead > 0 => {
+                format!("waits for volume {vid}, with {ahead} other files; {}", drives_word(view))
+            }
             None => format!("waits for volume {vid}; {}", drives_word(view)),
         },
     }
@@ -305,10 +257,7 @@ fn explain_archive(view: &View, work: &Work) -> String {
         matches!(volume.state, VolumeState::Appendable | VolumeState::Blank) && volume.free_bytes >= bytes
     };
     if !view.volumes.values().any(has_room) {
-        return format!(
-            "no volume has room for {}; add a blank cartridge",
-            human_bytes(bytes)
-        );
+        return format!("no volume has room for {}; add a blank cartridge", human_bytes(bytes));
     }
     match view.drives.iter().find(|drive| drive.is_writing) {
         Some(drive) => format!("drive {} is writing; this is next", drive.name),

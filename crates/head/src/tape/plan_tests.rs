@@ -28,16 +28,7 @@ fn drive(name: &str, loaded: Option<u32>) -> DriveView {
 
 fn volume(n: u32, state: VolumeState) -> (Vid, VolumeView) {
     let (used_bytes, free_bytes) = (u64::from(n) * GB, 100 * GB);
-    (
-        vid(n),
-        VolumeView {
-            vid: vid(n),
-            library: "lib".into(),
-            state,
-            used_bytes,
-            free_bytes,
-        },
-    )
+    (vid(n), VolumeView { vid: vid(n), library: "lib".into(), state, used_bytes, free_bytes })
 }
 
 fn archive(id: u64, size: u64) -> Work {
@@ -54,16 +45,8 @@ fn archive(id: u64, size: u64) -> Work {
 }
 
 fn recall(id: u64, volume: u32, block: u64) -> Work {
-    let target = Some(Target {
-        vid: vid(volume),
-        fseq: 1,
-        block,
-    });
-    Work {
-        kind: RequestKind::Recall,
-        target,
-        ..archive(id, GB)
-    }
+    let target = Some(Target { vid: vid(volume), fseq: 1, block });
+    Work { kind: RequestKind::Recall, target, ..archive(id, GB) }
 }
 
 fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
@@ -72,12 +55,7 @@ fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
         volume(2, VolumeState::Appendable),
         volume(3, VolumeState::Blank),
     ];
-    View {
-        drives,
-        volumes: volumes.into(),
-        queue,
-        free_disk_bytes: 100 * GB,
-    }
+    View { drives, volumes: volumes.into(), queue, free_disk_bytes: 100 * GB }
 }
 
 fn files(plan: Option<Plan>) -> (String, Vec<u64>) {
@@ -90,22 +68,13 @@ fn files(plan: Option<Plan>) -> (String, Vec<u64>) {
 
 #[test]
 fn one_load_serves_everything_on_the_volume_in_the_order_of_the_tape() {
-    let view = view(
-        vec![drive("a", None)],
-        vec![recall(1, 1, 90), recall(2, 2, 5), recall(3, 1, 10)],
-    );
-    assert_eq!(
-        files(next_session(&view, "a", NOW)),
-        ("V00001".into(), vec![3, 1])
-    );
+    let view = view(vec![drive("a", None)], vec![recall(1, 1, 90), recall(2, 2, 5), recall(3, 1, 10)]);
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00001".into(), vec![3, 1]));
 }
 
 #[test]
 fn a_volume_in_another_drive_is_left_there() {
-    let view = view(
-        vec![drive("a", None), drive("b", Some(1))],
-        vec![recall(1, 1, 90)],
-    );
+    let view = view(vec![drive("a", None), drive("b", Some(1))], vec![recall(1, 1, 90)]);
     assert_eq!(next_session(&view, "a", NOW), None);
     assert!(next_session(&view, "b", NOW).is_some());
 }
@@ -131,18 +100,11 @@ fn files_go_to_the_fullest_volume_with_room_and_a_blank_one_is_labelled_first() 
 
 #[test]
 fn a_second_drive_writes_only_when_enough_waits() {
-    let writing = DriveView {
-        busy_with: Some(vid(1)),
-        is_writing: true,
-        ..drive("a", Some(1))
-    };
+    let writing = DriveView { busy_with: Some(vid(1)), is_writing: true, ..drive("a", Some(1)) };
     let few = view(vec![writing.clone(), drive("b", None)], vec![archive(1, GB)]);
     assert_eq!(next_session(&few, "b", NOW), None);
     assert!(explain(&few, &few.queue[0], NOW).contains("drive a is writing"));
-    let many = view(
-        vec![writing, drive("b", None)],
-        (0..500).map(|id| archive(id, 1)).collect(),
-    );
+    let many = view(vec![writing, drive("b", None)], (0..500).map(|id| archive(id, 1)).collect());
     assert!(next_session(&many, "b", NOW).is_some());
 }
 
@@ -158,10 +120,8 @@ fn nothing_is_recalled_that_has_no_room_on_disk() {
 
 #[test]
 fn every_reason_names_what_is_waited_for() {
-    let mut view = view(
-        vec![drive("a", None)],
-        vec![recall(1, 1, 1), recall(2, 9, 2), archive(3, 1000 * GB)],
-    );
+    let mut view =
+        view(vec![drive("a", None)], vec![recall(1, 1, 1), recall(2, 9, 2), archive(3, 1000 * GB)]);
     assert!(explain(&view, &view.queue[0], NOW).contains("V00001"));
     assert!(explain(&view, &view.queue[1], NOW).contains("not in any library"));
     assert!(explain(&view, &view.queue[2], NOW).contains("blank cartridge"));

@@ -30,27 +30,16 @@ impl Apply for RegisterLibrary {
         for DriveContent { drive, loaded } in &self.drives {
             core.store.put_drive(&self.library, drive)?;
             // Told at once for all: a volume in one drive must not be ordered into another.
-            core.live.drives.insert(
-                drive.clone(),
-                DriveLive {
-                    loaded: loaded.clone(),
-                    ..DriveLive::default()
-                },
-            );
+            core.live
+                .drives
+                .insert(drive.clone(), DriveLive { loaded: loaded.clone(), ..DriveLive::default() });
         }
         for cartridge in &self.cartridges {
-            core.store
-                .put_volume(&self.library, &cartridge.vid, cartridge.capacity_bytes)?;
+            core.store.put_volume(&self.library, &cartridge.vid, cartridge.capacity_bytes)?;
         }
         for session in core.store.sessions()? {
             if self.drives.iter().any(|content| content.drive == session.drive) {
-                close(
-                    core,
-                    context,
-                    &session,
-                    "the tape server was restarted",
-                    Millis(0),
-                )?;
+                close(core, context, &session, "the tape server was restarted", Millis(0))?;
             }
         }
         core.touch(Topic::Tape);
@@ -77,10 +66,7 @@ impl Apply for NextTapeSession {
             }
         }
         let plan = next_session(&view(core)?, &self.drive, context.now);
-        let session = plan
-            .map(|plan| open(core, context, &self.drive, plan))
-            .transpose()?
-            .flatten();
+        let session = plan.map(|plan| open(core, context, &self.drive, plan)).transpose()?.flatten();
         Ok(TapeOrders { session })
     }
 }
@@ -102,26 +88,19 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
         started: context.now,
     };
     row.id = core.store.insert_session(&row)?;
-    core.live
-        .drives
-        .entry(row.drive.clone())
-        .or_default()
-        .order(&row.vid);
+    core.live.drives.entry(row.drive.clone()).or_default().order(&row.vid);
     let work = match plan.work {
         PlannedWork::Label => TapeWork::Label,
         PlannedWork::Archive(_) => {
             let volume = core.store.volume(&plan.vid)?;
-            let append = volume
-                .ok_or_else(|| Failure::internal(format!("volume {} vanished", plan.vid)))?
-                .append;
+            let append =
+                volume.ok_or_else(|| Failure::internal(format!("volume {} vanished", plan.vid)))?.append;
             let files = archive_files(core, context, row.id, &requests)?;
             // From here on blocks may lie behind the end that the catalogue knows.
             core.store.set_leftover(&plan.vid, true)?;
             TapeWork::Archive { append, files }
         }
-        PlannedWork::Recall(_) => TapeWork::Recall {
-            files: recall_files(core, context, &row, &requests)?,
-        },
+        PlannedWork::Recall(_) => TapeWork::Recall { files: recall_files(core, context, &row, &requests)? },
     };
     let is_empty = match &work {
         TapeWork::Label => false,
@@ -134,11 +113,7 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
     }
     info!(session = %row.id, %drive, vid = %plan.vid, kind, files = requests.len(), "tape session begins");
     core.touch(Topic::Tape);
-    Ok(Some(TapeSession {
-        id: row.id,
-        vid: plan.vid,
-        work,
-    }))
+    Ok(Some(TapeSession { id: row.id, vid: plan.vid, work }))
 }
 
 /// Who shares the load. A blank volume is labelled for whoever waits longest to be archived.
@@ -171,25 +146,12 @@ fn archive_files(
             core.store.delete_request(request.id)?;
             continue;
         };
-        core.store
-            .set_request_active(*id, session, Some(replica.object))?;
+        core.store.set_request_active(*id, session, Some(replica.object))?;
         let path = path_of(core, node.id)?;
-        let cap = CapFor {
-            access: Access::Read,
-            object: replica.object,
-            file: &node,
-            path: &path,
-        };
+        let cap = CapFor { access: Access::Read, object: replica.object, file: &node, path: &path };
         let source = core.object_url(cap, context.now);
         let checksums = sums(&node)?;
-        files.push(ArchiveFile {
-            request: *id,
-            file: node.id,
-            path,
-            size: node.size,
-            checksums,
-            source,
-        });
+        files.push(ArchiveFile { request: *id, file: node.id, path, size: node.size, checksums, source });
     }
     Ok(files)
 }
@@ -218,15 +180,9 @@ fn recall_files(
         let Ok(replica) = reserve(core, &wish, context.now) else {
             break;
         };
-        core.store
-            .set_request_active(*id, session.id, Some(replica.object))?;
+        core.store.set_request_active(*id, session.id, Some(replica.object))?;
         let path = path_of(core, node.id)?;
-        let cap = CapFor {
-            access: Access::Write,
-            object: replica.object,
-            file: &node,
-            path: &path,
-        };
+        let cap = CapFor { access: Access::Write, object: replica.object, file: &node, path: &path };
         let sink = core.object_url(cap, context.now);
         files.push(RecallFile {
             request: *id,
@@ -250,8 +206,7 @@ fn request_and_node(core: &Core, id: RequestId) -> Result<Option<(RequestRow, No
 }
 
 fn sums(node: &Node) -> Result<base::Checksums> {
-    node.checksums
-        .ok_or_else(|| Failure::internal(format!("file {} has no checksums", node.id)))
+    node.checksums.ok_or_else(|| Failure::internal(format!("file {} has no checksums", node.id)))
 }
 
 impl Apply for TapeProgress {
@@ -273,9 +228,8 @@ impl Apply for FilesArchived {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let session = core.session(self.session)?;
         let volume = core.store.volume(&session.vid)?;
-        let mut append = volume
-            .ok_or_else(|| Failure::internal(format!("volume {} vanished", session.vid)))?
-            .append;
+        let mut append =
+            volume.ok_or_else(|| Failure::internal(format!("volume {} vanished", session.vid)))?.append;
         for copy in self.copies {
             if copy.fseq < append.fseq {
                 // Reported before; the answer was lost.
@@ -302,8 +256,7 @@ impl Apply for FilesArchived {
                 archived(core, context, &request, &row)?;
             }
         }
-        core.store
-            .set_append_point(&session.vid, append.fseq, append.block, self.used_bytes)?;
+        core.store.set_append_point(&session.vid, append.fseq, append.block, self.used_bytes)?;
         core.touch(Topic::Tape);
         Ok(Done {})
     }
@@ -311,10 +264,7 @@ impl Apply for FilesArchived {
 
 /// A copy is on tape. If the file was changed meanwhile it is a copy of old content, and the request stays.
 fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &CopyRow) -> Result<()> {
-    let current = core
-        .store
-        .online_replica(copy.file)?
-        .map(|replica| replica.object);
+    let current = core.store.online_replica(copy.file)?.map(|replica| replica.object);
     if current != request.object {
         let mut row = request.clone();
         row.state = RequestState::Queued;
@@ -323,13 +273,7 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
     }
     core.store.insert_copy(copy, context.now)?;
     core.store.delete_request(request.id)?;
-    core.store.charge(
-        &request.owner,
-        &Charge {
-            tape_written: copy.size,
-            ..Charge::default()
-        },
-    )?;
+    core.store.charge(&request.owner, &Charge { tape_written: copy.size, ..Charge::default() })?;
     core.touch(Topic::Files);
     batch::file_archived(core, context, copy.file)
 }
@@ -343,20 +287,11 @@ impl Apply for FileRecalled {
         };
         let object = request.object.filter(|_| request.session == Some(session.id));
         let object = object.ok_or_else(|| {
-            Failure::invalid(format!(
-                "tape request {} does not belong to session {}",
-                request.id, session.id
-            ))
+            Failure::invalid(format!("tape request {} does not belong to session {}", request.id, session.id))
         })?;
         core.store.set_replica_online(object, node.size, context.now)?;
         core.store.delete_request(request.id)?;
-        core.store.charge(
-            &request.owner,
-            &Charge {
-                tape_read: node.size,
-                ..Charge::default()
-            },
-        )?;
+        core.store.charge(&request.owner, &Charge { tape_read: node.size, ..Charge::default() })?;
         core.touch(Topic::Files);
         batch::file_online(core, node.id)?;
         Ok(Done {})
@@ -366,17 +301,13 @@ impl Apply for FileRecalled {
 impl Apply for RequestFailed {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let session = core.session(self.session)?;
-        let row = core
-            .store
-            .request(self.request)?
-            .filter(|row| row.session == Some(session.id));
+        let row = core.store.request(self.request)?.filter(|row| row.session == Some(session.id));
         if let Some(row) = row {
             warn!(request = %row.id, vid = %session.vid, drive = %session.drive, cause = %self.failure, "tape request failed");
             failed(core, context, row, self.blame, &self.failure)?;
         }
         if self.blame == Blame::Volume && self.failure.kind == ErrorKind::NoSpace {
-            core.store
-                .set_volume_state(&session.vid, VolumeState::Full, None)?;
+            core.store.set_volume_state(&session.vid, VolumeState::Full, None)?;
         }
         core.touch(Topic::Tape);
         Ok(Done {})
@@ -397,17 +328,9 @@ fn failed(
     if counts {
         row.attempts += 1;
     }
-    row.state = if row.attempts >= TAPE_ATTEMPTS_MAX {
-        RequestState::Failed
-    } else {
-        RequestState::Queued
-    };
+    row.state = if row.attempts >= TAPE_ATTEMPTS_MAX { RequestState::Failed } else { RequestState::Queued };
     let doublings = row.attempts.saturating_sub(1).min(10);
-    row.not_before = if counts {
-        context.now + Millis(BACK_OFF.0 << doublings)
-    } else {
-        context.now
-    };
+    row.not_before = if counts { context.now + Millis(BACK_OFF.0 << doublings) } else { context.now };
     row.reason = Some(failure.to_string());
     core.store.set_request_waiting(&row)?;
     core.touch(Topic::Files);
@@ -435,13 +358,7 @@ impl Apply for EndTapeSession {
         core.store.count_loads(&session.vid, self.loads)?;
         let part = f64::from(self.loads) / session.owners.len().max(1) as f64;
         for owner in &session.owners {
-            core.store.charge(
-                owner,
-                &Charge {
-                    tape_loads: part,
-                    ..Charge::default()
-                },
-            )?;
+            core.store.charge(owner, &Charge { tape_loads: part, ..Charge::default() })?;
         }
         // Known before the drive asks again: meanwhile another drive would be sent for the volume in vain.
         if (self.trouble.is_none() || self.loads > 0)
@@ -469,8 +386,7 @@ impl Apply for EndTapeSession {
 fn end_well(core: &mut Core, session: &SessionRow) -> Result<()> {
     match session.kind.as_str() {
         "label" => {
-            core.store
-                .set_volume_state(&session.vid, VolumeState::Appendable, None)?;
+            core.store.set_volume_state(&session.vid, VolumeState::Appendable, None)?;
         }
         "archive" => core.store.set_leftover(&session.vid, false)?,
         _ => {}
@@ -482,16 +398,13 @@ fn end_well(core: &mut Core, session: &SessionRow) -> Result<()> {
 fn take_out_of_use(core: &mut Core, session: &SessionRow, blame: Blame, failure: &Failure) -> Result<()> {
     match blame {
         Blame::Volume if failure.kind == ErrorKind::NoSpace => {
-            core.store
-                .set_volume_state(&session.vid, VolumeState::Full, None)?;
+            core.store.set_volume_state(&session.vid, VolumeState::Full, None)?;
         }
         Blame::Volume => {
-            core.store
-                .set_volume_state(&session.vid, VolumeState::Suspect, Some(&failure.what))?;
+            core.store.set_volume_state(&session.vid, VolumeState::Suspect, Some(&failure.what))?;
         }
         Blame::Drive => {
-            core.store
-                .set_drive_trouble(&session.drive, Some(&failure.what))?;
+            core.store.set_drive_trouble(&session.drive, Some(&failure.what))?;
         }
         Blame::File | Blame::System => {}
     }

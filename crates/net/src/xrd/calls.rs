@@ -55,10 +55,7 @@ pub(super) async fn close<S: Service>(
 ) {
     let work = async {
         if handle.has_failed() {
-            return Answer::failure(&Failure::new(
-                ErrorKind::Io,
-                format!("{}: a write failed", handle.path),
-            ));
+            return Answer::failure(&Failure::new(ErrorKind::Io, format!("{}: a write failed", handle.path)));
         }
         match Arc::clone(&handle.file).close().await {
             Ok(()) => Answer::Ok(Vec::new()),
@@ -133,12 +130,7 @@ impl<S: Service> Context<S> {
             Request::Statx(targets) => {
                 let mut flags = Vec::with_capacity(targets.len());
                 for target in targets {
-                    flags.push(
-                        service
-                            .stat(session, &path(&target)?, &target.opaque)
-                            .await?
-                            .flags_byte(),
-                    );
+                    flags.push(service.stat(session, &path(&target)?, &target.opaque).await?.flags_byte());
                 }
                 Ok(flags)
             }
@@ -146,30 +138,20 @@ impl<S: Service> Context<S> {
                 let Subject::Path(target) = request.subject else {
                     return Err(no_path("truncate"));
                 };
-                service
-                    .truncate(session, &path(&target)?, request.size)
-                    .await
-                    .map(done)
+                service.truncate(session, &path(&target)?, request.size).await.map(done)
             }
             Request::Mkdir(request) => {
                 let mode = u32::from(request.mode) & 0o777;
-                service
-                    .mkdir(session, &path(&request.target)?, mode, request.make_path)
-                    .await
-                    .map(done)
+                service.mkdir(session, &path(&request.target)?, mode, request.make_path).await.map(done)
             }
             Request::Rm(target) => service.remove(session, &path(&target)?).await.map(done),
             Request::Rmdir(target) => service.rmdir(session, &path(&target)?).await.map(done),
-            Request::Mv(request) => service
-                .rename(session, &path(&request.from)?, &path(&request.to)?)
-                .await
-                .map(done),
+            Request::Mv(request) => {
+                service.rename(session, &path(&request.from)?, &path(&request.to)?).await.map(done)
+            }
             Request::Chmod(request) => {
                 let mode = u32::from(request.mode) & 0o777;
-                service
-                    .chmod(session, &path(&request.target)?, mode)
-                    .await
-                    .map(done)
+                service.chmod(session, &path(&request.target)?, mode).await.map(done)
             }
             Request::Locate(request) => self.locate(&request.target).await,
             Request::Prepare(request) => self.prepare(request).await,
@@ -193,11 +175,7 @@ impl<S: Service> Context<S> {
             Ok(Opened::Elsewhere(redirect)) => return Answer::Redirect(redirect),
             Err(failure) => return Answer::failure(&failure),
         };
-        let stat = if wants_stat {
-            stat_of(Arc::clone(&file)).await.map(Some)
-        } else {
-            Ok(None)
-        };
+        let stat = if wants_stat { stat_of(Arc::clone(&file)).await.map(Some) } else { Ok(None) };
         match stat {
             Ok(stat) => {
                 let handle = pending.insert(Handle::new(file, path, is_writable));
@@ -210,11 +188,7 @@ impl<S: Service> Context<S> {
     async fn locate(&self, target: &Target) -> Result<Vec<u8>> {
         // `*path` asks for every server that has it, `*` for every server.
         let text = target.path.strip_prefix('*').unwrap_or(&target.path);
-        let path: FilePath = if text.is_empty() {
-            FilePath::root()
-        } else {
-            text.parse()?
-        };
+        let path: FilePath = if text.is_empty() { FilePath::root() } else { text.parse()? };
         let locations = self.service.locate(&self.session, &path, &self.local).await?;
         if locations.is_empty() {
             return Err(Failure::not_found(format!("{path} is nowhere")));
@@ -230,20 +204,13 @@ impl<S: Service> Context<S> {
         } else if request.is_evict {
             PrepareAction::Evict
         } else if request.options.contains(PrepareOptions::STAGE) {
-            PrepareAction::Stage {
-                priority: request.priority.min(3),
-            }
+            PrepareAction::Stage { priority: request.priority.min(3) }
         } else {
             PrepareAction::Touch
         };
-        let paths = lines
-            .map(|line| path(&Target::from_text(line)))
-            .collect::<Result<Vec<_>>>()?;
+        let paths = lines.map(|line| path(&Target::from_text(line))).collect::<Result<Vec<_>>>()?;
         let request = PrepareRequest { action, paths };
-        self.service
-            .prepare(&self.session, request)
-            .await
-            .map(String::into_bytes)
+        self.service.prepare(&self.session, request).await.map(String::into_bytes)
     }
 
     async fn fattr(&self, request: Fattr) -> Result<Vec<u8>> {
@@ -256,10 +223,9 @@ impl<S: Service> Context<S> {
         };
         let (service, session) = (&self.service, &self.session);
         match request.action {
-            FattrAction::List { with_values } => Ok(encode_fattr_list(
-                &service.attributes(session, &path).await?,
-                with_values,
-            )),
+            FattrAction::List { with_values } => {
+                Ok(encode_fattr_list(&service.attributes(session, &path).await?, with_values))
+            }
             FattrAction::Get(names) => {
                 let all = service.attributes(session, &path).await?;
                 let find = |name: &String| all.iter().find(|pair| pair.0 == *name).map(|pair| pair.1.clone());
@@ -270,10 +236,7 @@ impl<S: Service> Context<S> {
                 Ok(encode_fattr_results(&results, true))
             }
             FattrAction::Set { is_new, pairs } => {
-                let changes = pairs
-                    .into_iter()
-                    .map(|(name, value)| (name, Some(value)))
-                    .collect();
+                let changes = pairs.into_iter().map(|(name, value)| (name, Some(value))).collect();
                 self.set_attributes(&path, changes, is_new).await
             }
             FattrAction::Remove(names) => {
@@ -291,9 +254,7 @@ impl<S: Service> Context<S> {
     ) -> Result<Vec<u8>> {
         let mut results = Vec::with_capacity(changes.len());
         for (name, value) in changes {
-            let change = self
-                .service
-                .set_attribute(&self.session, path, &name, value.as_deref(), is_new);
+            let change = self.service.set_attribute(&self.session, path, &name, value.as_deref(), is_new);
             let result = match change.await {
                 Ok(()) => Ok(Vec::new()),
                 Err(failure) if failure.kind == ErrorKind::Unsupported => return Err(failure),
@@ -306,16 +267,12 @@ impl<S: Service> Context<S> {
 
     /// Lists: part by part, or all at once if the first part took so long that it was announced.
     async fn list(&self, stream: StreamId, request: Dirlist) -> Result<(), Gone> {
-        let with_stat = request
-            .options
-            .intersects(DirlistOptions::STAT | DirlistOptions::CHECKSUM);
+        let with_stat = request.options.intersects(DirlistOptions::STAT | DirlistOptions::CHECKSUM);
         let path = match path(&request.target) {
             Ok(path) => path,
             Err(failure) => return self.outbox.send(stream, &Answer::failure(&failure)).await,
         };
-        let (first, is_late) = self
-            .soon_or_later(stream, self.page(&path, None, with_stat))
-            .await?;
+        let (first, is_late) = self.soon_or_later(stream, self.page(&path, None, with_stat)).await?;
         let mut writer = ListingWriter::new(with_stat);
         let (mut page, mut late_body) = (first, Vec::new());
         loop {
@@ -329,8 +286,7 @@ impl<S: Service> Context<S> {
             let part = writer.part(&entries, next.is_none());
             let answer = if is_late {
                 late_body.extend(part);
-                next.is_none()
-                    .then(|| finished(stream, Answer::Ok(std::mem::take(&mut late_body)), true))
+                next.is_none().then(|| finished(stream, Answer::Ok(std::mem::take(&mut late_body)), true))
             } else if next.is_none() {
                 Some(Answer::Ok(part))
             } else {
@@ -357,14 +313,7 @@ impl<S: Service> Context<S> {
 
 /// The answer itself, or the announced answer.
 fn finished(stream: StreamId, answer: Answer, is_late: bool) -> Answer {
-    if is_late {
-        Answer::Later {
-            stream,
-            answer: Box::new(answer),
-        }
-    } else {
-        answer
-    }
+    if is_late { Answer::Later { stream, answer: Box::new(answer) } } else { answer }
 }
 
 fn no_path(what: &str) -> Failure {
@@ -376,10 +325,7 @@ struct PendingOpen<'a, F: OpenFile>(Option<&'a Handles<F>>);
 
 impl<F: OpenFile> PendingOpen<'_, F> {
     fn insert(mut self, handle: Handle<F>) -> wire::xrd::FileHandle {
-        let handles = self
-            .0
-            .take()
-            .expect("an open under way is inserted once, by value");
+        let handles = self.0.take().expect("an open under way is inserted once, by value");
         handles.insert(handle)
     }
 }
@@ -413,11 +359,7 @@ fn open_request(path: FilePath, request: &Open) -> OpenRequest {
     OpenRequest {
         path,
         opaque,
-        access: if flags.intersects(for_writing) {
-            Access::Update
-        } else {
-            Access::Read
-        },
+        access: if flags.intersects(for_writing) { Access::Update } else { Access::Read },
         disposition,
         make_path: flags.contains(OpenFlags::MAKE_PATH),
         is_persist_on_close: flags.contains(OpenFlags::PERSIST_ON_CLOSE),

@@ -24,36 +24,15 @@ pub(super) struct Step<F> {
 #[derive(Debug)]
 pub(super) enum Work<F> {
     /// Reads a segment; unless it is the last or comes to the end of the file, more follow.
-    Read {
-        offset: u64,
-        length: usize,
-        is_last: bool,
-    },
+    Read { offset: u64, length: usize, is_last: bool },
     /// The same with page checksums.
-    Pgread {
-        offset: u64,
-        length: usize,
-        is_last: bool,
-    },
+    Pgread { offset: u64, length: usize, is_last: bool },
     /// Reads some ranges of a vector.
-    Readv {
-        elements: Vec<(Arc<Handle<F>>, VectorElement)>,
-        is_last: bool,
-    },
+    Readv { elements: Vec<(Arc<Handle<F>>, VectorElement)>, is_last: bool },
     /// Writes a segment.
-    Write {
-        offset: u64,
-        data: Buffer,
-        progress: Arc<WriteProgress>,
-        finish: Finish,
-    },
+    Write { offset: u64, data: Buffer, progress: Arc<WriteProgress>, finish: Finish },
     /// Writes a segment of pages with checksums.
-    Pgwrite {
-        offset: u64,
-        data: Buffer,
-        progress: Arc<WriteProgress>,
-        finish: Finish,
-    },
+    Pgwrite { offset: u64, data: Buffer, progress: Arc<WriteProgress>, finish: Finish },
     /// Attributes.
     Stat,
     /// Sets the size.
@@ -113,36 +92,21 @@ impl<F: OpenFile> Step<F> {
         let start = out.len();
         let stream = self.stream;
         let outcome = match self.work {
-            Work::Read {
-                offset,
-                length,
-                is_last,
-            } => self.handle.read(out, stream, (offset, length), is_last),
-            Work::Pgread {
-                offset,
-                length,
-                is_last,
-            } => self.handle.pgread(out, stream, (offset, length), is_last),
+            Work::Read { offset, length, is_last } => {
+                self.handle.read(out, stream, (offset, length), is_last)
+            }
+            Work::Pgread { offset, length, is_last } => {
+                self.handle.pgread(out, stream, (offset, length), is_last)
+            }
             Work::Readv { elements, is_last } => readv(out, stream, &elements, is_last),
-            Work::Write {
-                offset,
-                data,
-                progress,
-                finish,
-            } => {
+            Work::Write { offset, data, progress, finish } => {
                 progress.unless_failed(&self.handle, || self.handle.file.write_at(offset, data.get()));
                 recycle(data);
                 return self.handle.finish(out, stream, &progress, finish);
             }
-            Work::Pgwrite {
-                offset,
-                mut data,
-                progress,
-                finish,
-            } => {
-                progress.unless_failed(&self.handle, || {
-                    self.handle.pgwrite(offset, data.get_mut(), &progress)
-                });
+            Work::Pgwrite { offset, mut data, progress, finish } => {
+                progress
+                    .unless_failed(&self.handle, || self.handle.pgwrite(offset, data.get_mut(), &progress));
                 recycle(data);
                 return self.handle.finish(out, stream, &progress, finish);
             }
@@ -152,15 +116,10 @@ impl<F: OpenFile> Step<F> {
                 true
             }),
             Work::Truncate(size) => self.handle.file.truncate(size).map(|()| empty(out, stream)),
-            Work::Sync => self
-                .handle
-                .file
-                .sync()
-                .map(|()| empty(out, stream))
-                .inspect_err(|_| {
-                    // After a failed flush nobody knows which bytes are safe.
-                    self.handle.has_failed.store(true, Ordering::Release);
-                }),
+            Work::Sync => self.handle.file.sync().map(|()| empty(out, stream)).inspect_err(|_| {
+                // After a failed flush nobody knows which bytes are safe.
+                self.handle.has_failed.store(true, Ordering::Release);
+            }),
         };
         outcome.unwrap_or_else(|failure| {
             out.cut(start);
@@ -172,23 +131,13 @@ impl<F: OpenFile> Step<F> {
 }
 
 fn empty(out: &mut Buffer, stream: StreamId) -> bool {
-    out.extend(
-        &AnswerHeader {
-            stream,
-            code: AnswerCode::Ok,
-            length: 0,
-        }
-        .encode(),
-    );
+    out.extend(&AnswerHeader { stream, code: AnswerCode::Ok, length: 0 }.encode());
     true
 }
 
 /// Bytes that the answer to some elements takes.
 pub(super) fn vector_bytes<F>(elements: &[(Arc<Handle<F>>, VectorElement)]) -> usize {
-    elements
-        .iter()
-        .map(|(_, element)| VECTOR_ELEMENT_BYTES + element.length as usize)
-        .sum()
+    elements.iter().map(|(_, element)| VECTOR_ELEMENT_BYTES + element.length as usize).sum()
 }
 
 /// Reads until `buffer` is full or the file ends.
@@ -210,16 +159,8 @@ impl<F: OpenFile> Handle<F> {
         let room = out.grow(ANSWER_HEADER_BYTES + length);
         let count = read_full(&*self.file, offset, &mut room[ANSWER_HEADER_BYTES..])?;
         let is_final = is_last || count < length;
-        let code = if is_final {
-            AnswerCode::Ok
-        } else {
-            AnswerCode::OkSoFar
-        };
-        let header = AnswerHeader {
-            stream,
-            code,
-            length: count as u32,
-        };
+        let code = if is_final { AnswerCode::Ok } else { AnswerCode::OkSoFar };
+        let header = AnswerHeader { stream, code, length: count as u32 };
         room[..ANSWER_HEADER_BYTES].copy_from_slice(&header.encode());
         out.cut(start + ANSWER_HEADER_BYTES + count);
         Ok(is_final)
@@ -239,18 +180,9 @@ impl<F: OpenFile> Handle<F> {
         }
         encode_in_place(offset, count, &mut room[STATUS_BYTES..STATUS_BYTES + encoded]);
         let is_final = is_last || count < length;
-        let kind = if is_final {
-            StatusKind::Final
-        } else {
-            StatusKind::Partial
-        };
-        let status = Status {
-            stream,
-            request: RequestCode::Pgread,
-            kind,
-            data_bytes: encoded as u32,
-            offset,
-        };
+        let kind = if is_final { StatusKind::Final } else { StatusKind::Partial };
+        let status =
+            Status { stream, request: RequestCode::Pgread, kind, data_bytes: encoded as u32, offset };
         room[..STATUS_BYTES].copy_from_slice(&status.encode());
         out.cut(start + STATUS_BYTES + encoded);
         Ok(is_final)
@@ -279,10 +211,7 @@ impl<F: OpenFile> Handle<F> {
         // Every one is remembered, even when there are too many.
         let refused = bad.iter().filter(|page| !self.add_bad_page(**page)).count();
         if refused > 0 || list.len() > BAD_PAGES_PER_WRITE_MAX {
-            return Err(Failure::corrupt(format!(
-                "{}: too many pages with wrong checksums",
-                self.path
-            )));
+            return Err(Failure::corrupt(format!("{}: too many pages with wrong checksums", self.path)));
         }
         Ok(())
     }
@@ -299,13 +228,7 @@ impl<F: OpenFile> Handle<F> {
                 let bad = progress.bad.lock().unwrap_or_else(PoisonError::into_inner);
                 let list = encode_bad_pages(&bad).unwrap_or_default();
                 let (request, kind) = (RequestCode::Pgwrite, StatusKind::Final);
-                let status = Status {
-                    stream,
-                    request,
-                    kind,
-                    data_bytes: list.len() as u32,
-                    offset,
-                };
+                let status = Status { stream, request, kind, data_bytes: list.len() as u32, offset };
                 [status.encode().as_slice(), &list].concat()
             }
             (None, _) => Answer::Ok(Vec::new()).encode(stream),
@@ -352,11 +275,7 @@ fn readv<F: OpenFile>(
             return Err(past_end(handle, element));
         }
     }
-    let code = if is_last {
-        AnswerCode::Ok
-    } else {
-        AnswerCode::OkSoFar
-    };
+    let code = if is_last { AnswerCode::Ok } else { AnswerCode::OkSoFar };
     let length = (out.len() - start - ANSWER_HEADER_BYTES) as u32;
     let header = AnswerHeader { stream, code, length };
     out.get_mut()[start..start + ANSWER_HEADER_BYTES].copy_from_slice(&header.encode());
@@ -365,10 +284,7 @@ fn readv<F: OpenFile>(
 
 pub(super) fn past_end<F>(handle: &Handle<F>, element: &VectorElement) -> Failure {
     let end = element.offset.saturating_add(u64::from(element.length));
-    Failure::invalid(format!(
-        "{}: vector read to {end} is past the end of the file",
-        handle.path
-    ))
+    Failure::invalid(format!("{}: vector read to {end} is past the end of the file", handle.path))
 }
 
 /// Cuts a vector into groups whose answers fit a segment; an element is never cut.
@@ -393,8 +309,5 @@ pub(super) fn vector_groups<F>(
 
 /// Refusal of a data request on a file that is open for reading only.
 pub(super) fn read_only<F>(handle: &Handle<F>) -> Answer {
-    Answer::error(
-        ErrorCode::InvalidRequest,
-        format!("{} is open for reading only", handle.path),
-    )
+    Answer::error(ErrorCode::InvalidRequest, format!("{} is open for reading only", handle.path))
 }

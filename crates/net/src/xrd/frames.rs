@@ -28,11 +28,7 @@ pub(super) async fn next_request(
     }
     let max = body_max(&header);
     if length > max {
-        let too_long = Malformed::TooLong {
-            what: "request body",
-            count: length as u64,
-            max: max as u64,
-        };
+        let too_long = Malformed::TooLong { what: "request body", count: length as u64, max: max as u64 };
         if length > XRD_WRITE_BYTES_MAX {
             return refuse_and_end(outbox, &header, too_long).await;
         }

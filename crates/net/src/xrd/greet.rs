@@ -75,11 +75,7 @@ impl<S: Service> Greeter<S> {
             tracing::error!(%error, "no random bytes for a session id");
             return Err(End::Gone);
         }
-        let body = LoginAnswer {
-            session: id,
-            security: String::new(),
-        }
-        .encode();
+        let body = LoginAnswer { session: id, security: String::new() }.encode();
         self.outbox.send(stream, &Answer::Ok(body)).await?;
         let context = Context {
             service: Arc::clone(&self.service),
@@ -101,9 +97,7 @@ impl<S: Service> Greeter<S> {
 pub(super) fn before_login(role: ServerFlags, request: &Request) -> Answer {
     match request {
         Request::Protocol(_) => {
-            let flags = role
-                .with(ServerFlags::PAGE_IO)
-                .with(ServerFlags::PERSIST_ON_CLOSE);
+            let flags = role.with(ServerFlags::PAGE_IO).with(ServerFlags::PERSIST_ON_CLOSE);
             Answer::Ok(ProtocolAnswer::new(flags).encode())
         }
         Request::Ping => Answer::Ok(Vec::new()),

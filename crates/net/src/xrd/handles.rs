@@ -25,13 +25,7 @@ pub(super) struct Handle<F> {
 
 impl<F: OpenFile> Handle<F> {
     pub(super) fn new(file: Arc<F>, path: FilePath, is_writable: bool) -> Self {
-        Self {
-            file,
-            path,
-            is_writable,
-            has_failed: AtomicBool::new(false),
-            bad_pages: Mutex::default(),
-        }
+        Self { file, path, is_writable, has_failed: AtomicBool::new(false), bad_pages: Mutex::default() }
     }
 
     /// Size of the file now.
@@ -62,10 +56,7 @@ impl<F: OpenFile> Handle<F> {
     pub(super) fn refuse_close(&self) -> Option<Answer> {
         let count = self.bad_pages().len();
         (count > 0).then(|| {
-            let message = format!(
-                "{}: {count} pages with wrong checksums were not corrected",
-                self.path
-            );
+            let message = format!("{}: {count} pages with wrong checksums were not corrected", self.path);
             Answer::error(ErrorCode::ChecksumError, message)
         })
     }
@@ -90,11 +81,7 @@ pub(super) struct Handles<F>(Mutex<Slots<F>>);
 
 impl<F: OpenFile> Handles<F> {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Slots {
-            entries: Vec::new(),
-            free: Vec::new(),
-            pending: 0,
-        }))
+        Self(Mutex::new(Slots { entries: Vec::new(), free: Vec::new(), pending: 0 }))
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots<F>> {
@@ -105,10 +92,8 @@ impl<F: OpenFile> Handles<F> {
     pub(super) fn reserve(&self) -> Result<()> {
         let mut slots = self.slots();
         if slots.entries.len() - slots.free.len() + slots.pending >= SESSION_OPEN_FILES_MAX {
-            return Err(
-                Failure::busy(format!("this session has {SESSION_OPEN_FILES_MAX} files open"))
-                    .hint("close files that are not needed any more"),
-            );
+            return Err(Failure::busy(format!("this session has {SESSION_OPEN_FILES_MAX} files open"))
+                .hint("close files that are not needed any more"));
         }
         slots.pending += 1;
         Ok(())
@@ -142,10 +127,7 @@ impl<F: OpenFile> Handles<F> {
 
     pub(super) fn remove(&self, handle: FileHandle) -> Result<Arc<Handle<F>>, Answer> {
         let mut slots = self.slots();
-        let entry = slots
-            .entries
-            .get_mut(handle.number() as usize)
-            .and_then(Option::take);
+        let entry = slots.entries.get_mut(handle.number() as usize).and_then(Option::take);
         let entry = entry.ok_or_else(|| not_open(handle))?;
         slots.free.push(handle.number());
         Ok(entry)
@@ -153,8 +135,5 @@ impl<F: OpenFile> Handles<F> {
 }
 
 fn not_open(handle: FileHandle) -> Answer {
-    Answer::error(
-        ErrorCode::FileNotOpen,
-        format!("handle {} names no open file", handle.number()),
-    )
+    Answer::error(ErrorCode::FileNotOpen, format!("handle {} names no open file", handle.number()))
 }

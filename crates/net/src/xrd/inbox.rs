@@ -21,13 +21,7 @@ pub(super) struct Inbox {
 
 impl Inbox {
     pub(super) fn new(socket: Arc<TcpStream>, counters: Arc<Counters>) -> Self {
-        Self {
-            socket,
-            counters,
-            buffer: vec![0; INBOX_BYTES],
-            start: 0,
-            end: 0,
-        }
+        Self { socket, counters, buffer: vec![0; INBOX_BYTES], start: 0, end: 0 }
     }
 
     /// What was received and not consumed.
@@ -75,9 +69,7 @@ impl Inbox {
     }
 
     fn count(&self, bytes: usize) {
-        self.counters
-            .received_bytes_total
-            .fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counters.received_bytes_total.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Gives memory of long requests back; nothing may be ready.
@@ -106,9 +98,7 @@ async fn receive(socket: &TcpStream, buffer: &mut [u8], deadline: Duration) -> i
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => return Ok(count),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                timeout(deadline, socket.readable())
-                    .await
-                    .map_err(|_| io::ErrorKind::TimedOut)??;
+                timeout(deadline, socket.readable()).await.map_err(|_| io::ErrorKind::TimedOut)??;
             }
             Err(error) => return Err(error),
         }

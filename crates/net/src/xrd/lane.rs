@@ -24,13 +24,7 @@ pub(super) struct Lane<F> {
 
 impl<F: OpenFile> Lane<F> {
     pub(super) fn new(outbox: Arc<Outbox>, guard: Arc<Guard>) -> Self {
-        Self {
-            outbox,
-            guard,
-            batch: Vec::new(),
-            batch_cost: 0,
-            running: None,
-        }
+        Self { outbox, guard, batch: Vec::new(), batch_cost: 0, running: None }
     }
 
     /// Adds a step; runs what was collected before if the batch becomes too large.
@@ -52,17 +46,12 @@ impl<F: OpenFile> Lane<F> {
         self.wait().await?;
         let steps = std::mem::take(&mut self.batch);
         self.batch_cost = 0;
-        let credit = self
-            .outbox
-            .reserve(steps.iter().map(Step::answer_bytes).sum())
-            .await?;
+        let credit = self.outbox.reserve(steps.iter().map(Step::answer_bytes).sum()).await?;
         let (outbox, guard) = (Arc::clone(&self.outbox), Arc::clone(&self.guard));
         self.running = Some(spawn_blocking(move || {
             let mut out = outbox.buffer();
             let recycle = |data| outbox.recycle(data);
-            let is_complete = steps
-                .into_iter()
-                .fold(true, |_, step| step.run(&mut out, recycle));
+            let is_complete = steps.into_iter().fold(true, |_, step| step.run(&mut out, recycle));
             outbox.push(out, credit);
             drop(guard);
             is_complete

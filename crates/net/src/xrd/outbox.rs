@@ -65,10 +65,7 @@ impl Buffer {
 
 impl From<Vec<u8>> for Buffer {
     fn from(bytes: Vec<u8>) -> Self {
-        Self {
-            used: bytes.len(),
-            bytes,
-        }
+        Self { used: bytes.len(), bytes }
     }
 }
 
@@ -107,13 +104,7 @@ pub(super) struct Outbox {
 impl Outbox {
     pub(super) fn new(socket: Arc<TcpStream>, counters: Arc<Counters>) -> Self {
         let room = Arc::new(Semaphore::new(OUTBOX_BYTES_MAX));
-        Self {
-            socket,
-            state: Mutex::default(),
-            wake: Notify::new(),
-            counters,
-            room,
-        }
+        Self { socket, state: Mutex::default(), wake: Notify::new(), counters, room }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -124,11 +115,7 @@ impl Outbox {
     /// Waits for room. What is longer than the outbox waits for all of it.
     pub(super) async fn reserve(&self, bytes: usize) -> Result<Credit, Gone> {
         let count = bytes.clamp(1, OUTBOX_BYTES_MAX) as u32;
-        Arc::clone(&self.room)
-            .acquire_many_owned(count)
-            .await
-            .map(Credit)
-            .map_err(|_| Gone)
+        Arc::clone(&self.room).acquire_many_owned(count).await.map(Credit).map_err(|_| Gone)
     }
 
     /// A buffer that was used before, or a new one.
@@ -148,9 +135,7 @@ impl Outbox {
 
     /// Sends or queues. Never blocks; `credit` was reserved for these bytes.
     pub(super) fn push(&self, buffer: Buffer, credit: Credit) {
-        self.counters
-            .sent_bytes_total
-            .fetch_add(buffer.used as u64, Ordering::Relaxed);
+        self.counters.sent_bytes_total.fetch_add(buffer.used as u64, Ordering::Relaxed);
         let mut state = self.state();
         let mut sent = 0;
         if state.queue.is_empty() && !state.is_sending && buffer.used <= DIRECT_BYTES_MAX {
@@ -161,11 +146,7 @@ impl Outbox {
             keep(&mut state, buffer);
             return;
         }
-        state.queue.push_back(Item {
-            buffer,
-            sent,
-            _credit: credit,
-        });
+        state.queue.push_back(Item { buffer, sent, _credit: credit });
         drop(state);
         self.wake.notify_one();
     }

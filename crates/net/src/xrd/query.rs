@@ -21,11 +21,7 @@ pub(super) async fn answer<S: Service>(context: &Context<S>, query: Query) -> Re
         QueryCode::ChecksumCancel => Ok(Vec::new()),
         QueryCode::Space => {
             let target = Target::from_text(&text(&query)?);
-            let path = if target.path.is_empty() {
-                FilePath::root()
-            } else {
-                target.path.parse()?
-            };
+            let path = if target.path.is_empty() { FilePath::root() } else { target.path.parse()? };
             let group = target.opaque.get("oss.cgroup").unwrap_or("public").to_owned();
             let space = service.space(session, &path).await?;
             Ok(format!("{}\0", space.to_query_text(&group)).into_bytes())
@@ -35,12 +31,8 @@ pub(super) async fn answer<S: Service>(context: &Context<S>, query: Query) -> Re
         QueryCode::Prepare => {
             let text = text(&query)?;
             let mut lines = text.lines().filter(|line| !line.is_empty());
-            let id = lines
-                .next()
-                .ok_or_else(|| Failure::invalid("prepare request id is missing"))?;
-            let paths = lines
-                .map(|line| Target::from_text(line).path.parse())
-                .collect::<Result<Vec<_>>>()?;
+            let id = lines.next().ok_or_else(|| Failure::invalid("prepare request id is missing"))?;
+            let paths = lines.map(|line| Target::from_text(line).path.parse()).collect::<Result<Vec<_>>>()?;
             Ok(service.prepare_status(session, id, &paths).await?.into_bytes())
         }
         QueryCode::Opaque => service.opaque_query(session, &query.args).await,
@@ -48,10 +40,9 @@ pub(super) async fn answer<S: Service>(context: &Context<S>, query: Query) -> Re
         | QueryCode::FileInfo
         | QueryCode::FilesystemInfo
         | QueryCode::OpaquePath
-        | QueryCode::OpaqueFile => Err(Failure::unsupported(format!(
-            "query {:?} is not offered here",
-            query.code
-        ))),
+        | QueryCode::OpaqueFile => {
+            Err(Failure::unsupported(format!("query {:?} is not offered here", query.code)))
+        }
     }
 }
 
@@ -70,11 +61,7 @@ fn config_value(config: &ServerConfig, key: &str) -> String {
         // Connections that a session may have besides its first.
         "bind_max" => "0".to_owned(),
         "chksum" => {
-            let numbered = config
-                .checksums
-                .iter()
-                .enumerate()
-                .map(|(index, name)| format!("{index}:{name}"));
+            let numbered = config.checksums.iter().enumerate().map(|(index, name)| format!("{index}:{name}"));
             numbered.collect::<Vec<_>>().join(",")
         }
         "pio_max" => "1".to_owned(),
@@ -90,45 +77,23 @@ fn config_value(config: &ServerConfig, key: &str) -> String {
 async fn checksum<S: Service>(context: &Context<S>, target: &Target) -> Result<Vec<u8>> {
     let path: FilePath = target.path.parse()?;
     let offered = &context.service.config().checksums;
-    let wanted = target
-        .opaque
-        .get("cks.type")
-        .or(offered.first().map(String::as_str))
-        .unwrap_or_default();
-    let kind = offered
-        .iter()
-        .find(|name| name.eq_ignore_ascii_case(wanted))
-        .ok_or_else(|| {
-            let offered = if offered.is_empty() {
-                "none".to_owned()
-            } else {
-                offered.join(", ")
-            };
-            Failure::unsupported(format!("checksum type {wanted:?} is not offered here"))
-                .hint(format!("offered: {offered}"))
-        })?;
+    let wanted = target.opaque.get("cks.type").or(offered.first().map(String::as_str)).unwrap_or_default();
+    let kind = offered.iter().find(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
+        let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+        Failure::unsupported(format!("checksum type {wanted:?} is not offered here"))
+            .hint(format!("offered: {offered}"))
+    })?;
     let value = context.service.checksum(&context.session, &path, kind).await?;
     Ok(format!("{kind} {value}\0").into_bytes())
 }
 
 /// Attributes of a file in the form of the storage system of the field.
 async fn xattr<S: Service>(context: &Context<S>, target: &Target) -> Result<Vec<u8>> {
-    let stat = context
-        .service
-        .stat(&context.session, &target.path.parse()?, &target.opaque)
-        .await?;
+    let stat = context.service.stat(&context.session, &target.path.parse()?, &target.opaque).await?;
     let kind = if stat.is_directory() { 'd' } else { 'f' };
-    let mode = if stat.flags.contains(StatFlags::WRITABLE) {
-        'w'
-    } else {
-        'r'
-    };
-    let times = stat
-        .owner
-        .as_ref()
-        .map_or((stat.modified_s, stat.modified_s), |o| {
-            (o.changed_s, o.accessed_s)
-        });
+    let mode = if stat.flags.contains(StatFlags::WRITABLE) { 'w' } else { 'r' };
+    let times =
+        stat.owner.as_ref().map_or((stat.modified_s, stat.modified_s), |o| (o.changed_s, o.accessed_s));
     Ok(format!(
         "oss.cgroup=public&oss.type={kind}&oss.used={}&oss.mt={}&oss.ct={}&oss.at={}&oss.u=*&oss.g=*&oss.fs={mode}\0",
         stat.size, stat.modified_s, times.0, times.1
@@ -162,10 +127,7 @@ mod tests {
 
     #[test]
     fn known_keys_have_values_and_others_are_echoed() {
-        let mut server = ServerConfig {
-            sitename: "T2_XX".into(),
-            ..ServerConfig::default()
-        };
+        let mut server = ServerConfig { sitename: "T2_XX".into(), ..ServerConfig::default() };
         server.answers.insert("tpc".into(), "1".into());
         assert_eq!(
             config(&server, "readv_iov_max tpc no_such_key sitename"),

@@ -265,19 +265,11 @@ pub trait Service: Send + Sync + 'static {
         path: &FilePath,
         local: &str,
     ) -> impl Future<Output = Result<Vec<Location>>> + Send {
-        let (address, is_server) = (
-            local.to_owned(),
-            !self.config().flags.contains(ServerFlags::MANAGER),
-        );
+        let (address, is_server) = (local.to_owned(), !self.config().flags.contains(ServerFlags::MANAGER));
         async move {
             let stat = self.stat(session, path, &Opaque::default()).await?;
             let is_writable = stat.flags.contains(StatFlags::WRITABLE);
-            Ok(vec![Location {
-                is_server,
-                is_online: stat.is_online(),
-                is_writable,
-                address,
-            }])
+            Ok(vec![Location { is_server, is_online: stat.is_online(), is_writable, address }])
         }
     }
 
@@ -347,8 +339,5 @@ pub trait Service: Send + Sync + 'static {
 }
 
 fn unsupported(what: &str, path: &FilePath) -> Failure {
-    Failure::new(
-        ErrorKind::Unsupported,
-        format!("{path}: {what} is not offered here"),
-    )
+    Failure::new(ErrorKind::Unsupported, format!("{path}: {what} is not offered here"))
 }

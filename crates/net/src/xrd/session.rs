@@ -162,17 +162,11 @@ impl<S: Service> Session<S> {
             self.wait_idle().await?;
         }
         let (header, request) = next_request(&mut self.inbox, &self.context.outbox).await?;
-        self.context
-            .counters
-            .requests_total
-            .fetch_add(1, Ordering::Relaxed);
+        self.context.counters.requests_total.fetch_add(1, Ordering::Relaxed);
         match request {
             Ok(request) => self.dispatch(header.stream, request).await,
             Err(answer) => {
-                self.context
-                    .counters
-                    .malformed_total
-                    .fetch_add(1, Ordering::Relaxed);
+                self.context.counters.malformed_total.fetch_add(1, Ordering::Relaxed);
                 self.refuse_data(&header, answer).await
             }
         }
@@ -224,8 +218,7 @@ impl<S: Service> Session<S> {
             Request::Sync(handle) => self.step(stream, handle, true, Work::Sync).await,
             Request::Truncate(request) => match request.subject {
                 Subject::Handle(handle) => {
-                    self.step(stream, handle, true, Work::Truncate(request.size))
-                        .await
+                    self.step(stream, handle, true, Work::Truncate(request.size)).await
                 }
                 Subject::Path(_) => self.call(stream, Request::Truncate(request)).await,
             },
@@ -241,18 +234,11 @@ impl<S: Service> Session<S> {
                 self.answer(stream, before_login(flags, &request)).await
             }
             Request::Login(_) => {
-                self.answer(
-                    stream,
-                    Answer::error(ErrorCode::InvalidRequest, "already logged in"),
-                )
-                .await
+                self.answer(stream, Answer::error(ErrorCode::InvalidRequest, "already logged in")).await
             }
             Request::Auth(_) => {
-                self.answer(
-                    stream,
-                    Answer::error(ErrorCode::Unsupported, "no authentication was asked for"),
-                )
-                .await
+                self.answer(stream, Answer::error(ErrorCode::Unsupported, "no authentication was asked for"))
+                    .await
             }
             Request::Endsess(id) => {
                 let answer = if id == self.id || self.registry.end(&id) {
@@ -276,30 +262,17 @@ impl<S: Service> Session<S> {
             let patience = self.context.service.config().announce_after;
             if timeout(patience, self.calls.join_next()).await.is_err() {
                 let message = format!("this session has {CALLS_MAX} requests under way");
-                return self
-                    .answer(
-                        stream,
-                        Answer::Wait {
-                            seconds: COME_AGAIN_S,
-                            message,
-                        },
-                    )
-                    .await;
+                return self.answer(stream, Answer::Wait { seconds: COME_AGAIN_S, message }).await;
             }
         }
-        self.calls
-            .spawn(calls::call(Arc::clone(&self.context), stream, request));
+        self.calls.spawn(calls::call(Arc::clone(&self.context), stream, request));
         Ok(())
     }
 
     /// Closes after everything that was asked before; the commit runs beside what follows.
     async fn close(&mut self, stream: StreamId, handle: FileHandle) -> Result<(), End> {
         self.lane.drain().await?;
-        let refused = self
-            .context
-            .handles
-            .get(handle)
-            .map(|handle| handle.refuse_close());
+        let refused = self.context.handles.get(handle).map(|handle| handle.refuse_close());
         let taken = match refused {
             Ok(Some(answer)) => Err(answer),
             Ok(None) => self.context.handles.remove(handle),

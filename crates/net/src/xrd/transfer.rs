@@ -20,11 +20,7 @@ impl<S: Service> Session<S> {
     /// The open file of a data request.
     fn handle(&self, handle: FileHandle, for_writing: bool) -> Result<Arc<Handle<S::File>>, Answer> {
         let handle = self.context.handles.get(handle)?;
-        if for_writing && !handle.is_writable {
-            Err(read_only(&handle))
-        } else {
-            Ok(handle)
-        }
+        if for_writing && !handle.is_writable { Err(read_only(&handle)) } else { Ok(handle) }
     }
 
     /// Adds a step without data of its own.
@@ -55,11 +51,7 @@ impl<S: Service> Session<S> {
         if range.1 as usize > XRD_READ_BYTES_MAX {
             return refuse("read is longer than 1 GiB");
         }
-        if range
-            .0
-            .checked_add(u64::from(range.1))
-            .is_none_or(|end| end > i64::MAX as u64)
-        {
+        if range.0.checked_add(u64::from(range.1)).is_none_or(|end| end > i64::MAX as u64) {
             return refuse("read ends beyond the largest offset");
         }
         self.handle(handle, false)
@@ -68,13 +60,8 @@ impl<S: Service> Session<S> {
     pub(super) async fn read(&mut self, stream: StreamId, read: Read) -> Result<(), End> {
         match self.readable(read.handle, (read.offset, read.length), read.path_id) {
             Ok(handle) => {
-                let work = |offset, length, is_last| Work::Read {
-                    offset,
-                    length,
-                    is_last,
-                };
-                self.read_segments(stream, handle, (read.offset, read.length as usize), work)
-                    .await
+                let work = |offset, length, is_last| Work::Read { offset, length, is_last };
+                self.read_segments(stream, handle, (read.offset, read.length as usize), work).await
             }
             Err(answer) => self.answer(stream, answer).await,
         }
@@ -84,20 +71,11 @@ impl<S: Service> Session<S> {
         let handle = self.readable(read.handle, (read.offset, read.length), read.path_id);
         match handle {
             Ok(_) if read.length == 0 => {
-                self.answer(
-                    stream,
-                    Answer::error(ErrorCode::ArgInvalid, "page read of no bytes"),
-                )
-                .await
+                self.answer(stream, Answer::error(ErrorCode::ArgInvalid, "page read of no bytes")).await
             }
             Ok(handle) => {
-                let work = |offset, length, is_last| Work::Pgread {
-                    offset,
-                    length,
-                    is_last,
-                };
-                self.read_segments(stream, handle, (read.offset, read.length as usize), work)
-                    .await
+                let work = |offset, length, is_last| Work::Pgread { offset, length, is_last };
+                self.read_segments(stream, handle, (read.offset, read.length as usize), work).await
             }
             Err(answer) => self.answer(stream, answer).await,
         }
@@ -117,11 +95,7 @@ impl<S: Service> Session<S> {
             let segment = XRD_READ_SEGMENT_BYTES - (offset % PAGE_BYTES as u64) as usize;
             let length = left.min(segment);
             left -= length;
-            let step = Step {
-                stream,
-                handle: Arc::clone(&handle),
-                work: work(offset, length, left == 0),
-            };
+            let step = Step { stream, handle: Arc::clone(&handle), work: work(offset, length, left == 0) };
             self.lane.add(step).await?;
             if left == 0 {
                 return Ok(());
@@ -154,13 +128,7 @@ impl<S: Service> Session<S> {
                 break;
             };
             let is_last = groups.peek().is_none();
-            self.lane
-                .add(Step {
-                    stream,
-                    handle,
-                    work: Work::Readv { elements, is_last },
-                })
-                .await?;
+            self.lane.add(Step { stream, handle, work: Work::Readv { elements, is_last } }).await?;
             // A failed group ends the request.
             if !is_last && self.lane.drain().await? {
                 break;
@@ -172,49 +140,30 @@ impl<S: Service> Session<S> {
     pub(super) async fn write(&mut self, stream: StreamId, write: Write) -> Result<(), End> {
         let target = self.writable(write.handle, write.offset, write.length);
         let (progress, length) = (Arc::new(progress_of(&target)), write.length as usize);
-        self.write_segments(stream, target, (write.offset, length), &progress, Finish::Write)
-            .await
+        self.write_segments(stream, target, (write.offset, length), &progress, Finish::Write).await
     }
 
     pub(super) async fn writev(&mut self, stream: StreamId, request: Writev) -> Result<(), End> {
-        let finish = if request.is_sync {
-            Finish::Sync
-        } else {
-            Finish::Write
-        };
+        let finish = if request.is_sync { Finish::Sync } else { Finish::Write };
         let count = request.elements.len();
         // One target decides for all: the data of every element follow, whether they are wanted or not.
-        let targets = request
-            .elements
-            .iter()
-            .map(|e| self.writable(e.handle, e.offset, e.length));
+        let targets = request.elements.iter().map(|e| self.writable(e.handle, e.offset, e.length));
         let targets: Vec<_> = targets.collect();
         let refused = targets.iter().find_map(|target| target.as_ref().err().cloned());
-        let progress = Arc::new(
-            refused
-                .clone()
-                .map_or_else(WriteProgress::default, WriteProgress::failed),
-        );
+        let progress = Arc::new(refused.clone().map_or_else(WriteProgress::default, WriteProgress::failed));
         for (index, (element, target)) in request.elements.iter().zip(targets).enumerate() {
             let target = refused.clone().map_or(target, Err);
             let finish = if index + 1 == count { finish } else { Finish::No };
             let range = (element.offset, element.length as usize);
-            self.write_segments(stream, target, range, &progress, finish)
-                .await?;
+            self.write_segments(stream, target, range, &progress, finish).await?;
         }
         Ok(())
     }
 
     /// The open file of a write, if its range makes sense.
     fn writable(&self, handle: FileHandle, offset: u64, length: u32) -> Result<Arc<Handle<S::File>>, Answer> {
-        if offset
-            .checked_add(u64::from(length))
-            .is_none_or(|end| end > i64::MAX as u64)
-        {
-            return Err(Answer::error(
-                ErrorCode::ArgInvalid,
-                "write ends beyond the largest offset",
-            ));
+        if offset.checked_add(u64::from(length)).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(Answer::error(ErrorCode::ArgInvalid, "write ends beyond the largest offset"));
         }
         self.handle(handle, true)
     }
@@ -233,11 +182,7 @@ impl<S: Service> Session<S> {
             Ok(handle) => handle,
             Err(answer) => {
                 self.inbox.skip(left, RECEIVE_PROGRESS).await?;
-                return if finish == Finish::No {
-                    Ok(())
-                } else {
-                    self.answer(stream, answer).await
-                };
+                return if finish == Finish::No { Ok(()) } else { self.answer(stream, answer).await };
             }
         };
         loop {
@@ -245,19 +190,8 @@ impl<S: Service> Session<S> {
             let data = self.receive_data(length).await?;
             left -= length;
             let finish = if left == 0 { finish } else { Finish::No };
-            let work = Work::Write {
-                offset,
-                data,
-                progress: Arc::clone(progress),
-                finish,
-            };
-            self.lane
-                .add(Step {
-                    stream,
-                    handle: Arc::clone(&handle),
-                    work,
-                })
-                .await?;
+            let work = Work::Write { offset, data, progress: Arc::clone(progress), finish };
+            self.lane.add(Step { stream, handle: Arc::clone(&handle), work }).await?;
             if left == 0 {
                 return Ok(());
             }
@@ -273,10 +207,7 @@ impl<S: Service> Session<S> {
         let is_one_page = encoded <= PAGE_BYTES - (start % PAGE_BYTES as u64) as usize + PAGE_CRC_BYTES;
         let shape = shape.and_then(|length| {
             if write.is_retry && !is_one_page {
-                return Err(Answer::error(
-                    ErrorCode::ArgInvalid,
-                    "a corrected page must come alone",
-                ));
+                return Err(Answer::error(ErrorCode::ArgInvalid, "a corrected page must come alone"));
             }
             Ok(length)
         });
@@ -295,24 +226,9 @@ impl<S: Service> Session<S> {
             let length = left.min(encoded_bytes(offset, bytes));
             let data = self.receive_data(length).await?;
             left -= length;
-            let finish = if left == 0 {
-                Finish::Pgwrite(start)
-            } else {
-                Finish::No
-            };
-            let work = Work::Pgwrite {
-                offset,
-                data,
-                progress: Arc::clone(&progress),
-                finish,
-            };
-            self.lane
-                .add(Step {
-                    stream,
-                    handle: Arc::clone(&handle),
-                    work,
-                })
-                .await?;
+            let finish = if left == 0 { Finish::Pgwrite(start) } else { Finish::No };
+            let work = Work::Pgwrite { offset, data, progress: Arc::clone(&progress), finish };
+            self.lane.add(Step { stream, handle: Arc::clone(&handle), work }).await?;
             if left == 0 {
                 return Ok(());
             }
@@ -334,9 +250,5 @@ impl<S: Service> Session<S> {
 
 /// The state of a write whose target may have been refused.
 fn progress_of<F>(target: &Result<Arc<Handle<F>>, Answer>) -> WriteProgress {
-    target
-        .as_ref()
-        .err()
-        .cloned()
-        .map_or_else(WriteProgress::default, WriteProgress::failed)
+    target.as_ref().err().cloned().map_or_else(WriteProgress::default, WriteProgress::failed)
 }

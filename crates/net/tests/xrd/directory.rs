@@ -42,11 +42,8 @@ pub(crate) struct DirService {
 impl DirService {
     /// Serves what is in `root`; answers are announced if they take longer than `announce_after`.
     pub(crate) fn new(root: &Path, announce_after: Duration) -> Arc<Self> {
-        let config = ServerConfig {
-            version: "v5.2.0-test".into(),
-            announce_after,
-            ..ServerConfig::default()
-        };
+        let config =
+            ServerConfig { version: "v5.2.0-test".into(), announce_after, ..ServerConfig::default() };
         Arc::new(Self {
             root: root.to_owned(),
             config,
@@ -62,11 +59,7 @@ impl DirService {
     #[cfg(test)]
     pub(crate) fn redirect(&self, port: u16, capability: &str) {
         let opaque = format!("cap={capability}");
-        *self.elsewhere.lock().unwrap() = Some(Redirect {
-            host: "127.0.0.1".into(),
-            port,
-            opaque,
-        });
+        *self.elsewhere.lock().unwrap() = Some(Redirect { host: "127.0.0.1".into(), port, opaque });
     }
 
     /// The capability that came with the last open.
@@ -90,21 +83,14 @@ impl DirService {
         let fail = |e: &std::io::Error| Failure::io(format!("open {}", request.path), e);
         let is_directory = place.is_dir();
         if is_directory {
-            return Err(Failure::new(
-                ErrorKind::IsDirectory,
-                format!("{} is a directory", request.path),
-            ));
+            return Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", request.path)));
         }
         if request.access == Access::Read {
             let file = File::open(&place).map_err(|e| fail(&e))?;
             return Ok(DirFile { file, pending: None });
         }
         if request.disposition == Disposition::Existing {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(&place)
-                .map_err(|e| fail(&e))?;
+            let file = OpenOptions::new().read(true).write(true).open(&place).map_err(|e| fail(&e))?;
             return Ok(DirFile { file, pending: None });
         }
         if request.disposition == Disposition::CreateNew && place.exists() {
@@ -123,14 +109,7 @@ impl DirService {
             .mode(mode)
             .open(&pending)
             .map_err(|e| fail(&e))?;
-        Ok(DirFile {
-            file,
-            pending: Some(Pending {
-                from: pending,
-                to: place,
-                is_done: Mutex::new(false),
-            }),
-        })
+        Ok(DirFile { file, pending: Some(Pending { from: pending, to: place, is_done: Mutex::new(false) }) })
     }
 }
 
@@ -162,29 +141,20 @@ impl OpenFile for DirFile {
     }
 
     fn stat(&self) -> Result<StatInfo> {
-        self.file
-            .metadata()
-            .map(|metadata| info(&metadata))
-            .map_err(|e| Failure::io("stat", &e))
+        self.file.metadata().map(|metadata| info(&metadata)).map_err(|e| Failure::io("stat", &e))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.file
-            .read_at(buffer, offset)
-            .map_err(|e| Failure::io("read", &e))
+        self.file.read_at(buffer, offset).map_err(|e| Failure::io("read", &e))
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let is_full = self
-            .pending
-            .as_ref()
-            .is_some_and(|pending| pending.to.to_string_lossy().contains("full"));
+        let is_full =
+            self.pending.as_ref().is_some_and(|pending| pending.to.to_string_lossy().contains("full"));
         if is_full && offset + data.len() as u64 > 1 << 20 {
             return Err(Failure::no_space("disk is full").hint("delete something"));
         }
-        self.file
-            .write_all_at(data, offset)
-            .map_err(|e| Failure::io("write", &e))
+        self.file.write_all_at(data, offset).map_err(|e| Failure::io("write", &e))
     }
 
     fn truncate(&self, size: u64) -> Result<()> {
@@ -246,11 +216,7 @@ impl Service for DirService {
         }
         *self.capability.lock().unwrap() = request.opaque.get("cap").map(str::to_owned);
         if request.path.name().contains("tape") {
-            let recalled = self
-                .recalls
-                .acquire()
-                .await
-                .map_err(|_| Failure::unavailable("no tape"))?;
+            let recalled = self.recalls.acquire().await.map_err(|_| Failure::unavailable("no tape"))?;
             recalled.forget();
         }
         self.open_file(&request).map(|file| Opened::Here(Arc::new(file)))
@@ -258,9 +224,7 @@ impl Service for DirService {
 
     async fn stat(&self, _: &Peer, path: &FilePath, _: &Opaque) -> Result<StatInfo> {
         let metadata = fs::metadata(self.place(path));
-        metadata
-            .map(|metadata| info(&metadata))
-            .map_err(|e| Failure::io(format!("stat {path}"), &e))
+        metadata.map(|metadata| info(&metadata)).map_err(|e| Failure::io(format!("stat {path}"), &e))
     }
 
     async fn list(
@@ -271,20 +235,13 @@ impl Service for DirService {
         with_stat: bool,
     ) -> Result<ListPage> {
         let entries = fs::read_dir(self.place(path)).map_err(|e| Failure::io(format!("list {path}"), &e))?;
-        let mut names: Vec<_> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
+        let mut names: Vec<_> =
+            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
-        let names = names
-            .into_iter()
-            .filter(|name| from.as_ref().is_none_or(|from| name > from));
+        let names = names.into_iter().filter(|name| from.as_ref().is_none_or(|from| name > from));
         let page = names.take(1000).map(|name| {
             let metadata = fs::metadata(self.place(path).join(&name)).ok();
-            ListEntry {
-                name,
-                stat: metadata.filter(|_| with_stat).map(|metadata| info(&metadata)),
-            }
+            ListEntry { name, stat: metadata.filter(|_| with_stat).map(|metadata| info(&metadata)) }
         });
         let entries: Vec<_> = page.collect();
         let next = (entries.len() == 1000).then(|| entries[999].name.clone());
@@ -293,10 +250,7 @@ impl Service for DirService {
 
     async fn mkdir(&self, _: &Peer, path: &FilePath, mode: u32, make_path: bool) -> Result<()> {
         let mode = if mode == 0 { 0o755 } else { mode };
-        let made = fs::DirBuilder::new()
-            .mode(mode)
-            .recursive(make_path)
-            .create(self.place(path));
+        let made = fs::DirBuilder::new().mode(mode).recursive(make_path).create(self.place(path));
         made.map_err(|e| Failure::io(format!("mkdir {path}"), &e))
     }
 
@@ -314,8 +268,7 @@ impl Service for DirService {
 
     async fn truncate(&self, _: &Peer, path: &FilePath, size: u64) -> Result<()> {
         let file = OpenOptions::new().write(true).open(self.place(path));
-        file.and_then(|file| file.set_len(size))
-            .map_err(|e| Failure::io(format!("truncate {path}"), &e))
+        file.and_then(|file| file.set_len(size)).map_err(|e| Failure::io(format!("truncate {path}"), &e))
     }
 
     async fn chmod(&self, _: &Peer, path: &FilePath, mode: u32) -> Result<()> {
@@ -328,20 +281,14 @@ impl Service for DirService {
             File::open(self.place(path)).map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
         let (mut adler, mut crc, mut piece) = (Adler32::EMPTY, Crc32c::EMPTY, vec![0; 1 << 20]);
         loop {
-            let count = file
-                .read(&mut piece)
-                .map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
+            let count = file.read(&mut piece).map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
             if count == 0 {
                 break;
             }
             adler = adler.extend(&piece[..count]);
             crc = crc.extend(&piece[..count]);
         }
-        Ok(if kind == "adler32" {
-            adler.to_string()
-        } else {
-            crc.to_string()
-        })
+        Ok(if kind == "adler32" { adler.to_string() } else { crc.to_string() })
     }
 
     async fn prepare(&self, _: &Peer, request: PrepareRequest) -> Result<String> {
@@ -353,18 +300,8 @@ impl Service for DirService {
     }
 
     async fn space(&self, _: &Peer, _: &FilePath) -> Result<SpaceInfo> {
-        let free = ByteRange {
-            offset: 0,
-            end: 10 << 30,
-        }
-        .length();
-        Ok(SpaceInfo {
-            total: 2 * free,
-            free,
-            largest_free: free,
-            used: free,
-            quota: None,
-        })
+        let free = ByteRange { offset: 0, end: 10 << 30 }.length();
+        Ok(SpaceInfo { total: 2 * free, free, largest_free: free, used: free, quota: None })
     }
 
     async fn attributes(&self, _: &Peer, path: &FilePath) -> Result<Vec<(String, Vec<u8>)>> {

@@ -30,31 +30,16 @@ impl Door {
 
     fn announcing_after(announce_after: Duration) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let shutdown = Shutdown::new();
         let service = DirService::new(root.path(), announce_after);
         let (address, counters) = runtime.block_on(async {
-            let listener = Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX)
-                .await
-                .unwrap();
+            let listener = Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX).await.unwrap();
             let address = listener.address().unwrap();
-            (
-                address,
-                net::xrd::serve(Arc::clone(&service), listener, &shutdown),
-            )
+            (address, net::xrd::serve(Arc::clone(&service), listener, &shutdown))
         });
-        Self {
-            address,
-            counters,
-            service,
-            root,
-            shutdown,
-            runtime,
-        }
+        Self { address, counters, service, root, shutdown, runtime }
     }
 
     /// Where the served files are.
@@ -64,20 +49,13 @@ impl Door {
 
     /// Names of the served directory that are left over from writes that were never committed.
     pub(crate) fn pending(&self) -> usize {
-        let names = std::fs::read_dir(self.root.path())
-            .unwrap()
-            .flatten()
-            .map(|entry| entry.file_name());
-        names
-            .filter(|name| name.to_string_lossy().starts_with(".pending"))
-            .count()
+        let names = std::fs::read_dir(self.root.path()).unwrap().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(".pending")).count()
     }
 
     /// Stops and waits for every task: afterwards no session holds a file.
     pub(crate) fn stop(&self) {
-        self.runtime
-            .block_on(self.shutdown.stop(Duration::from_secs(60)))
-            .unwrap();
+        self.runtime.block_on(self.shutdown.stop(Duration::from_secs(60))).unwrap();
     }
 }
 

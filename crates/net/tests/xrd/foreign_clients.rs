@@ -12,13 +12,8 @@ const MIB: usize = 1 << 20;
 
 /// Whether the clients are here; says so if not.
 fn has_clients() -> bool {
-    let found = |name: &str| {
-        Command::new(name)
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-    };
+    let found =
+        |name: &str| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let is_here = ["xrdcp", "xrdfs"].iter().all(|name| found(name).is_ok());
     if !is_here {
         eprintln!("skipped: xrdcp and xrdfs are not installed");
@@ -30,10 +25,7 @@ fn run(program: &str, args: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(program);
     command.args(args).envs(environment.iter().copied());
     // One lost answer fails the test within seconds rather than half an hour.
-    command
-        .env("XRD_REQUESTTIMEOUT", "60")
-        .env("XRD_STREAMTIMEOUT", "60")
-        .env("XRD_CONNECTIONRETRY", "1");
+    command.env("XRD_REQUESTTIMEOUT", "60").env("XRD_STREAMTIMEOUT", "60").env("XRD_CONNECTIONRETRY", "1");
     command.output().unwrap()
 }
 
@@ -66,24 +58,10 @@ fn put_and_get(environment: &[(&str, &str)], more: &[&str]) {
         let (here, back) = (local.path().join(&name), local.path().join("back"));
         fs::write(&here, &bytes).unwrap();
         let place = url(&door, &name);
-        succeed(
-            "xrdcp",
-            &[more, &["-f", "-s", text(&here), &place]].concat(),
-            environment,
-        );
-        assert!(
-            fs::read(door.path(&name)).unwrap() == bytes,
-            "{size} bytes differ after the upload"
-        );
-        succeed(
-            "xrdcp",
-            &[more, &["-f", "-s", &place, text(&back)]].concat(),
-            environment,
-        );
-        assert!(
-            fs::read(&back).unwrap() == bytes,
-            "{size} bytes differ after the download"
-        );
+        succeed("xrdcp", &[more, &["-f", "-s", text(&here), &place]].concat(), environment);
+        assert!(fs::read(door.path(&name)).unwrap() == bytes, "{size} bytes differ after the upload");
+        succeed("xrdcp", &[more, &["-f", "-s", &place, text(&back)]].concat(), environment);
+        assert!(fs::read(&back).unwrap() == bytes, "{size} bytes differ after the download");
     }
 }
 
@@ -131,10 +109,7 @@ fn names_are_listed_made_moved_and_removed() {
     xrdfs(&["truncate", "/a/b c/e", "100"]);
     assert_eq!(fs::metadata(door.path("a/b c/e")).unwrap().len(), 100);
     let sum = base::Adler32::of(&sample(1234)[..100]);
-    assert_eq!(
-        xrdfs(&["query", "checksum", "/a/b c/e"]).trim(),
-        format!("adler32 {sum}")
-    );
+    assert_eq!(xrdfs(&["query", "checksum", "/a/b c/e"]).trim(), format!("adler32 {sum}"));
     assert!(refused(&["query", "checksum", "/a/b c/e?cks.type=nosuch"]).contains("offered: adler32, crc32c"));
     assert_eq!(xrdfs(&["query", "config", "readv_iov_max"]).trim(), "1024");
     assert!(refused(&["rmdir", "/a/b c"]).contains("3018"));
@@ -156,11 +131,7 @@ fn a_long_directory_is_listed_in_parts() {
     let door = Door::open();
     fs::create_dir(door.path("many")).unwrap();
     for index in 0..2500 {
-        fs::write(
-            door.path(&format!("many/a-rather-long-name-{index:06}.root")),
-            b"",
-        )
-        .unwrap();
+        fs::write(door.path(&format!("many/a-rather-long-name-{index:06}.root")), b"").unwrap();
     }
     let server = format!("root://{}", door.address);
     for options in [&["ls"][..], &["ls", "-l"]] {
@@ -226,11 +197,7 @@ fn opens_are_sent_to_another_server_with_a_capability() {
         return;
     }
     let (head, disk, local) = (Door::open(), Door::open(), tempfile::tempdir().unwrap());
-    let (here, back, bytes) = (
-        local.path().join("f"),
-        local.path().join("back"),
-        sample(2 * MIB + 1),
-    );
+    let (here, back, bytes) = (local.path().join("f"), local.path().join("back"), sample(2 * MIB + 1));
     fs::write(&here, &bytes).unwrap();
     head.service.redirect(disk.address.port(), "c0ffee");
     succeed("xrdcp", &["-f", "-s", text(&here), &url(&head, "f")], &[]);

@@ -15,11 +15,7 @@ fn path(text: &str) -> FilePath {
     text.parse().unwrap()
 }
 
-const REPLACE: CreateOptions = CreateOptions {
-    replace: true,
-    make_path: true,
-    mode: 0o640,
-};
+const REPLACE: CreateOptions = CreateOptions { replace: true, make_path: true, mode: 0o640 };
 
 #[test]
 fn what_is_written_is_read_back() {
@@ -45,9 +41,7 @@ fn what_is_written_is_read_back() {
         file.close().unwrap();
         assert!(back == bytes, "{size} bytes differ");
         let mode = std::os::unix::fs::PermissionsExt::mode(
-            &fs::metadata(door.path(&format!("d/f{size}")))
-                .unwrap()
-                .permissions(),
+            &fs::metadata(door.path(&format!("d/f{size}"))).unwrap().permissions(),
         );
         assert_eq!(mode & 0o777, 0o640);
     }
@@ -64,14 +58,8 @@ fn reads_end_where_the_file_ends() {
     let count = file.read_at(offset as u64, &mut buffer).unwrap();
     assert!(buffer[..count] == bytes[offset..]);
     assert_eq!(file.read_at(bytes.len() as u64 + 1000, &mut buffer).unwrap(), 0);
-    let range = ByteRange {
-        offset: 10,
-        end: bytes.len() as u64 + 1,
-    };
-    assert_eq!(
-        file.copy_range(range, &mut |_| Ok(())).unwrap_err().kind,
-        ErrorKind::Corrupt
-    );
+    let range = ByteRange { offset: 10, end: bytes.len() as u64 + 1 };
+    assert_eq!(file.copy_range(range, &mut |_| Ok(())).unwrap_err().kind, ErrorKind::Corrupt);
     // The handle is still good.
     assert_eq!(file.read_at(0, &mut buffer[..4]).unwrap(), 4);
 }
@@ -82,29 +70,16 @@ fn vector_reads_return_every_range_and_refuse_what_is_past_the_end() {
     let bytes = sample(5 * MIB);
     fs::write(door.path("f"), &bytes).unwrap();
     let mut file = File::open_read(&url(&door, "f"), &options).unwrap();
-    let range = |offset: usize, length: usize| ByteRange {
-        offset: offset as u64,
-        end: (offset + length) as u64,
-    };
-    let mut ranges = vec![
-        range(0, 1),
-        range(5 * MIB - 1, 1),
-        range(100, 2 * MIB - 16),
-        range(50, 100),
-        range(7, 0),
-    ];
+    let range =
+        |offset: usize, length: usize| ByteRange { offset: offset as u64, end: (offset + length) as u64 };
+    let mut ranges =
+        vec![range(0, 1), range(5 * MIB - 1, 1), range(100, 2 * MIB - 16), range(50, 100), range(7, 0)];
     ranges.extend((0..1000).map(|index| range(index * 4999, 4096)));
     let pieces = file.read_vector(&ranges).unwrap();
     for (range, piece) in ranges.iter().zip(&pieces) {
-        assert!(
-            piece == &bytes[range.offset as usize..range.end as usize],
-            "{range:?} differs"
-        );
+        assert!(piece == &bytes[range.offset as usize..range.end as usize], "{range:?} differs");
     }
-    assert_eq!(
-        file.read_vector(&[range(5 * MIB - 1, 2)]).unwrap_err().kind,
-        ErrorKind::Invalid
-    );
+    assert_eq!(file.read_vector(&[range(5 * MIB - 1, 2)]).unwrap_err().kind, ErrorKind::Invalid);
     assert_eq!(file.read_vector(&[range(3, 2)]).unwrap(), [bytes[3..5].to_vec()]);
 }
 
@@ -124,19 +99,11 @@ fn names_of(door: &Door) {
     names.mkdir(&path("/a/b"), 0o755, true).unwrap();
     fs::write(door.path("a/f"), b"Wikipedia").unwrap();
     let listing = names.list(&path("/a")).unwrap();
-    let found: Vec<_> = listing
-        .iter()
-        .map(|entry| (entry.name.as_str(), entry.stat.as_ref().unwrap().size))
-        .collect();
+    let found: Vec<_> =
+        listing.iter().map(|entry| (entry.name.as_str(), entry.stat.as_ref().unwrap().size)).collect();
     assert!(found.contains(&("f", 9)), "{found:?}");
-    assert_eq!(
-        names.checksum(&path("/a/f"), None).unwrap(),
-        ("adler32".into(), "11e60398".into())
-    );
-    assert_eq!(
-        names.checksum(&path("/a/f"), Some("md5")).unwrap_err().kind,
-        ErrorKind::Unsupported
-    );
+    assert_eq!(names.checksum(&path("/a/f"), None).unwrap(), ("adler32".into(), "11e60398".into()));
+    assert_eq!(names.checksum(&path("/a/f"), Some("md5")).unwrap_err().kind, ErrorKind::Unsupported);
     assert_eq!(kind(names.mkdir(&path("/a/b"), 0o755, false)), ErrorKind::Exists);
     assert_eq!(kind(names.rmdir(&path("/a"))), ErrorKind::NotEmpty);
     assert_eq!(kind(names.remove(&path("/none"))), ErrorKind::NotFound);
@@ -212,18 +179,9 @@ fn opens_refuse_what_they_must() {
     fs::write(door.path("f"), b"old").unwrap();
     fs::create_dir(door.path("d")).unwrap();
     let kind = |outcome: base::Result<File>| outcome.unwrap_err().kind;
-    assert_eq!(
-        kind(File::open_read(&url(&door, "none"), &options)),
-        ErrorKind::NotFound
-    );
-    assert_eq!(
-        kind(File::open_read(&url(&door, "d"), &options)),
-        ErrorKind::IsDirectory
-    );
-    assert_eq!(
-        kind(File::create(&url(&door, "f"), &options, CreateOptions::default())),
-        ErrorKind::Exists
-    );
+    assert_eq!(kind(File::open_read(&url(&door, "none"), &options)), ErrorKind::NotFound);
+    assert_eq!(kind(File::open_read(&url(&door, "d"), &options)), ErrorKind::IsDirectory);
+    assert_eq!(kind(File::create(&url(&door, "f"), &options, CreateOptions::default())), ErrorKind::Exists);
     let mut file = File::open_read(&url(&door, "f"), &options).unwrap();
     assert_eq!(file.write_at(0, b"new").unwrap_err().kind, ErrorKind::Invalid);
     assert_eq!(fs::read(door.path("f")).unwrap(), b"old");
@@ -233,17 +191,11 @@ fn opens_refuse_what_they_must() {
 fn a_file_whose_write_failed_cannot_be_closed() {
     let door = Door::open();
     // One write at a time, so that the connection is still good after the failed one.
-    let options = Options {
-        window_bytes: 1,
-        ..Options::default()
-    };
+    let options = Options { window_bytes: 1, ..Options::default() };
     let mut file = File::create(&url(&door, "full"), &options, CreateOptions::default()).unwrap();
     file.write_at(0, &sample(MIB)).unwrap();
     let failure = file.write_at(MIB as u64, b"x").unwrap_err();
-    assert_eq!(
-        (failure.kind, failure.hint.as_deref()),
-        (ErrorKind::NoSpace, Some("delete something"))
-    );
+    assert_eq!((failure.kind, failure.hint.as_deref()), (ErrorKind::NoSpace, Some("delete something")));
     assert!(file.close().is_err());
     door.stop();
     assert!(door.pending() == 0 && !door.path("full").exists());

@@ -27,15 +27,8 @@ impl Raw {
 
     fn login(door: &Door) -> Self {
         let mut raw = Self::connect(door);
-        let protocol = Protocol {
-            client_version: 0x520,
-            flags: 0,
-            expect: 3,
-        };
-        let login = Login {
-            capability: 133,
-            ..Login::default()
-        };
+        let protocol = Protocol { client_version: 0x520, flags: 0, expect: 3 };
+        let login = Login { capability: 133, ..Login::default() };
         // All in one segment: every answer must come, in order.
         let hello = [
             HANDSHAKE.to_vec(),
@@ -46,12 +39,7 @@ impl Raw {
         let (header, body) = raw.receive();
         assert_eq!((header.stream, body.len()), (StreamId::of(0), 8));
         let (_, body) = raw.receive();
-        assert!(
-            ProtocolAnswer::parse(&body)
-                .unwrap()
-                .flags
-                .contains(ServerFlags::PAGE_IO)
-        );
+        assert!(ProtocolAnswer::parse(&body).unwrap().flags.contains(ServerFlags::PAGE_IO));
         assert_eq!(raw.receive().1.len(), 16);
         raw
     }
@@ -87,13 +75,9 @@ impl Raw {
 
     fn open(&mut self, name: &str, flags: OpenFlags) -> FileHandle {
         let (template, target) = (FileHandle::default(), Target::new(name));
-        let Answer::Ok(body) = self.call(&Request::Open(Open {
-            mode: 0o644,
-            flags,
-            flags2: 0,
-            template,
-            target,
-        })) else {
+        let Answer::Ok(body) =
+            self.call(&Request::Open(Open { mode: 0o644, flags, flags2: 0, template, target }))
+        else {
             panic!("{name} was not opened")
         };
         OpenAnswer::parse(&body).unwrap().handle
@@ -102,22 +86,14 @@ impl Raw {
     /// A status and the data that follow it.
     fn receive_status(&mut self) -> (Status, Vec<u8>) {
         let (header, body) = self.receive();
-        let Answer::Status(status) = Answer::parse(&header, &body).unwrap() else {
-            panic!("no status")
-        };
+        let Answer::Status(status) = Answer::parse(&header, &body).unwrap() else { panic!("no status") };
         let mut data = vec![0; status.data_bytes as usize];
         self.0.read_exact(&mut data).unwrap();
         (status, data)
     }
 
     fn pgwrite(&mut self, handle: FileHandle, offset: u64, encoded: &[u8], is_retry: bool) -> Vec<Page> {
-        let write = Pgwrite {
-            handle,
-            offset,
-            path_id: 0,
-            is_retry,
-            length: encoded.len() as u32,
-        };
+        let write = Pgwrite { handle, offset, path_id: 0, is_retry, length: encoded.len() as u32 };
         self.send(&[Request::Pgwrite(write).encode(StreamId::of(9)), encoded.to_vec()].concat());
         let (status, list) = self.receive_status();
         assert_eq!((status.kind, status.offset), (StatusKind::Final, offset));
@@ -150,17 +126,8 @@ fn a_page_with_a_wrong_checksum_keeps_the_file_from_closing_until_it_is_correcte
     let at = (4096 - 100) + 4 + 4 + 17;
     encoded[at] ^= 1;
     let bad = raw.pgwrite(handle, start, &encoded, false);
-    assert_eq!(
-        bad,
-        [Page {
-            offset: 4096,
-            length: 4096
-        }]
-    );
-    assert_eq!(
-        code_of(&raw.call(&Request::Close(handle))),
-        ErrorCode::ChecksumError.code()
-    );
+    assert_eq!(bad, [Page { offset: 4096, length: 4096 }]);
+    assert_eq!(code_of(&raw.call(&Request::Close(handle))), ErrorCode::ChecksumError.code());
     let from = 4096 - start as usize;
     let page = encode_pages(4096, &bytes[from..from + 4096]);
     assert_eq!(raw.pgwrite(handle, 4096, &page, true), []);
@@ -175,21 +142,10 @@ fn page_reads_carry_checksums_from_any_offset() {
     fs::write(door.path("f"), &bytes).unwrap();
     let mut raw = Raw::login(&door);
     let handle = raw.open("/f", OpenFlags::READ);
-    for (offset, length) in [
-        (0, 1),
-        (4095, 2),
-        (100, 10_000),
-        (5, 2_900_000),
-        (2_999_000, 1_000_000),
-        (3_000_000, 9),
-    ] {
-        let read = Pgread {
-            handle,
-            offset,
-            length,
-            path_id: 0,
-            is_retry: false,
-        };
+    for (offset, length) in
+        [(0, 1), (4095, 2), (100, 10_000), (5, 2_900_000), (2_999_000, 1_000_000), (3_000_000, 9)]
+    {
+        let read = Pgread { handle, offset, length, path_id: 0, is_retry: false };
         raw.send(&Request::Pgread(read).encode(StreamId::of(9)));
         let mut back = Vec::new();
         loop {
@@ -205,10 +161,7 @@ fn page_reads_carry_checksums_from_any_offset() {
             }
         }
         let end = bytes.len().min(offset as usize + length as usize);
-        assert!(
-            back == bytes[offset as usize..end],
-            "{length} bytes at {offset} differ"
-        );
+        assert!(back == bytes[offset as usize..end], "{length} bytes at {offset} differ");
     }
 }
 
@@ -220,22 +173,14 @@ fn fifty_requests_in_one_segment_are_all_answered() {
     let mut raw = Raw::login(&door);
     let handle = raw.open("/f", OpenFlags::READ);
     let requests = (0..50u16).map(|index| {
-        let read = ReadRequest {
-            handle,
-            offset: u64::from(index) * 20_000,
-            length: 1000,
-            path_id: 0,
-        };
+        let read = ReadRequest { handle, offset: u64::from(index) * 20_000, length: 1000, path_id: 0 };
         Request::Read(read).encode(StreamId::of(100 + index))
     });
     raw.send(&requests.collect::<Vec<_>>().concat());
     for index in 0..50 {
         let (header, body) = raw.receive();
         // Data requests are answered in order.
-        assert_eq!(
-            (header.stream, header.code),
-            (StreamId::of(100 + index), AnswerCode::Ok)
-        );
+        assert_eq!((header.stream, header.code), (StreamId::of(100 + index), AnswerCode::Ok));
         assert!(body == bytes[usize::from(index) * 20_000..][..1000]);
     }
 }
@@ -246,34 +191,21 @@ fn a_recall_does_not_hold_up_other_requests() {
     fs::write(door.path("tape"), b"x").unwrap();
     let mut raw = Raw::login(&door);
     let (flags, template) = (OpenFlags::READ, FileHandle::default());
-    let open = Open {
-        mode: 0,
-        flags,
-        flags2: 0,
-        template,
-        target: Target::new("/tape"),
-    };
+    let open = Open { mode: 0, flags, flags2: 0, template, target: Target::new("/tape") };
     raw.send(&Request::Open(open).encode(StreamId::of(7)));
     raw.send(&Request::Ping.encode(StreamId::of(8)));
     let first = [raw.receive().0, raw.receive().0];
     let has = |stream, code| {
-        first
-            .iter()
-            .any(|header| (header.stream, header.code) == (StreamId::of(stream), code))
+        first.iter().any(|header| (header.stream, header.code) == (StreamId::of(stream), code))
     };
-    assert!(
-        has(7, AnswerCode::WaitResp) && has(8, AnswerCode::Ok),
-        "{first:?}"
-    );
+    assert!(has(7, AnswerCode::WaitResp) && has(8, AnswerCode::Ok), "{first:?}");
     door.service.recall();
     let (header, body) = raw.receive();
     let Answer::Later { stream, answer } = Answer::parse(&header, &body).unwrap() else {
         panic!("not later")
     };
     assert_eq!(stream, StreamId::of(7));
-    let Answer::Ok(body) = *answer else {
-        panic!("not opened: {answer:?}")
-    };
+    let Answer::Ok(body) = *answer else { panic!("not opened: {answer:?}") };
     let handle = OpenAnswer::parse(&body).unwrap().handle;
     assert_eq!(raw.call(&Request::Close(handle)), Answer::Ok(Vec::new()));
 }
@@ -284,26 +216,12 @@ fn after_a_failed_write_the_close_fails_and_nothing_is_kept() {
     let mut raw = Raw::login(&door);
     let handle = raw.open("/full", CREATE);
     let data = sample(3 << 20);
-    let write = wire::xrd::Write {
-        handle,
-        offset: 0,
-        path_id: 0,
-        length: data.len() as u32,
-    };
+    let write = wire::xrd::Write { handle, offset: 0, path_id: 0, length: data.len() as u32 };
     raw.send(&[Request::Write(write).encode(StreamId::of(9)), data].concat());
     let (header, body) = raw.receive();
-    assert_eq!(
-        code_of(&Answer::parse(&header, &body).unwrap()),
-        ErrorCode::NoSpace.code()
-    );
-    assert_eq!(
-        code_of(&raw.call(&Request::Close(handle))),
-        ErrorCode::IoError.code()
-    );
-    assert_eq!(
-        code_of(&raw.call(&Request::Sync(handle))),
-        ErrorCode::FileNotOpen.code()
-    );
+    assert_eq!(code_of(&Answer::parse(&header, &body).unwrap()), ErrorCode::NoSpace.code());
+    assert_eq!(code_of(&raw.call(&Request::Close(handle))), ErrorCode::IoError.code());
+    assert_eq!(code_of(&raw.call(&Request::Sync(handle))), ErrorCode::FileNotOpen.code());
     door.stop();
     assert!(door.pending() == 0 && !door.path("full").exists());
 }
@@ -316,13 +234,8 @@ fn a_peer_that_takes_no_answers_is_not_answered_without_bound() {
     let mut raw = Raw::login(&door);
     let handle = raw.open("/f", OpenFlags::READ);
     let read = |index| {
-        Request::Read(ReadRequest {
-            handle,
-            offset: 0,
-            length: 1 << 20,
-            path_id: 0,
-        })
-        .encode(StreamId::of(index))
+        Request::Read(ReadRequest { handle, offset: 0, length: 1 << 20, path_id: 0 })
+            .encode(StreamId::of(index))
     };
     raw.send(&(0..200).flat_map(read).collect::<Vec<_>>());
     // Another session is served while this one waits to be read.
@@ -339,29 +252,14 @@ fn vector_writes_reach_the_file() {
     let door = Door::open();
     let mut raw = Raw::login(&door);
     let handle = raw.open("/f", CREATE);
-    let element = |offset, length| VectorElement {
-        handle,
-        offset,
-        length,
-    };
+    let element = |offset, length| VectorElement { handle, offset, length };
     let write = |elements, data: &[u8]| {
-        [
-            Request::Writev(Writev {
-                is_sync: true,
-                elements,
-            })
-            .encode(StreamId::of(9)),
-            data.to_vec(),
-        ]
-        .concat()
+        [Request::Writev(Writev { is_sync: true, elements }).encode(StreamId::of(9)), data.to_vec()].concat()
     };
     raw.send(&write(vec![element(0, 3), element(5, 2)], b"abcde"));
     assert_eq!(raw.receive().0.code, AnswerCode::Ok);
     // A refused one is answered once and its data are thrown away.
-    let wrong = VectorElement {
-        handle: FileHandle::of(77),
-        ..element(0, 3)
-    };
+    let wrong = VectorElement { handle: FileHandle::of(77), ..element(0, 3) };
     raw.send(&write(vec![wrong, element(5, 2)], b"zzzzz"));
     assert_eq!(raw.receive().0.code, AnswerCode::Error);
     assert_eq!(raw.call(&Request::Close(handle)), Answer::Ok(Vec::new()));
@@ -373,50 +271,21 @@ fn what_is_malformed_is_refused_and_the_session_goes_on() {
     let door = Door::open();
     let mut raw = Raw::login(&door);
     let send = |raw: &mut Raw, code: u16, params: [u8; 16], body: &[u8]| {
-        let header = RequestHeader {
-            stream: StreamId::of(9),
-            code,
-            params,
-            length: body.len() as i32,
-        };
+        let header = RequestHeader { stream: StreamId::of(9), code, params, length: body.len() as i32 };
         raw.send(&[&header.encode()[..], body].concat());
         let (header, body) = raw.receive();
         code_of(&Answer::parse(&header, &body).unwrap())
     };
-    assert_eq!(
-        send(&mut raw, 3999, [0; 16], b"x"),
-        ErrorCode::InvalidRequest.code()
-    );
+    assert_eq!(send(&mut raw, 3999, [0; 16], b"x"), ErrorCode::InvalidRequest.code());
     assert_eq!(send(&mut raw, 3010, [0; 16], b""), ErrorCode::ArgMissing.code());
-    assert_eq!(
-        send(&mut raw, 3010, [0; 16], b"/a\0b"),
-        ErrorCode::ArgInvalid.code()
-    );
-    assert_eq!(
-        send(&mut raw, 3013, [0x7f; 16], b""),
-        ErrorCode::ArgInvalid.code()
-    );
+    assert_eq!(send(&mut raw, 3010, [0; 16], b"/a\0b"), ErrorCode::ArgInvalid.code());
+    assert_eq!(send(&mut raw, 3013, [0x7f; 16], b""), ErrorCode::ArgInvalid.code());
     assert_eq!(send(&mut raw, 3013, [0; 16], b""), ErrorCode::FileNotOpen.code());
-    assert_eq!(
-        send(&mut raw, 3019, [0; 16], &[1; 5000]),
-        ErrorCode::FileNotOpen.code()
-    );
-    assert_eq!(
-        send(&mut raw, 3026, [0; 16], &[1; 3]),
-        ErrorCode::ArgInvalid.code()
-    );
-    assert_eq!(
-        send(&mut raw, 3025, [0; 16], &[0; 17]),
-        ErrorCode::ArgInvalid.code()
-    );
-    assert_eq!(
-        send(&mut raw, 3017, [0; 16], &vec![b'a'; 100_000]),
-        ErrorCode::ArgTooLong.code()
-    );
-    assert_eq!(
-        send(&mut raw, 3008, [0; 16], b"/a/../b"),
-        ErrorCode::ArgInvalid.code()
-    );
+    assert_eq!(send(&mut raw, 3019, [0; 16], &[1; 5000]), ErrorCode::FileNotOpen.code());
+    assert_eq!(send(&mut raw, 3026, [0; 16], &[1; 3]), ErrorCode::ArgInvalid.code());
+    assert_eq!(send(&mut raw, 3025, [0; 16], &[0; 17]), ErrorCode::ArgInvalid.code());
+    assert_eq!(send(&mut raw, 3017, [0; 16], &vec![b'a'; 100_000]), ErrorCode::ArgTooLong.code());
+    assert_eq!(send(&mut raw, 3008, [0; 16], b"/a/../b"), ErrorCode::ArgInvalid.code());
     assert_eq!(raw.call(&Request::Ping), Answer::Ok(Vec::new()));
     assert!(door.counters.malformed_total.load(Ordering::Relaxed) >= 5);
 }
@@ -426,12 +295,7 @@ fn lost_framing_and_strangers_end_only_their_own_connection() {
     let door = Door::open();
     for length in [-1, i32::MAX] {
         let mut raw = Raw::login(&door);
-        let header = RequestHeader {
-            stream: StreamId::of(9),
-            code: 3010,
-            params: [0; 16],
-            length,
-        };
+        let header = RequestHeader { stream: StreamId::of(9), code: 3010, params: [0; 16], length };
         raw.send(&header.encode());
         assert_eq!(raw.receive().0.code, AnswerCode::Error);
         assert!(raw.is_closed());
@@ -444,15 +308,8 @@ fn lost_framing_and_strangers_end_only_their_own_connection() {
     let mut before_login = Raw::connect(&door);
     before_login.send(&HANDSHAKE);
     before_login.receive();
-    let mkdir = Mkdir {
-        make_path: false,
-        mode: 0o755,
-        target: Target::new("/x"),
-    };
-    assert_eq!(
-        code_of(&before_login.call(&Request::Mkdir(mkdir))),
-        ErrorCode::InvalidRequest.code()
-    );
+    let mkdir = Mkdir { make_path: false, mode: 0o755, target: Target::new("/x") };
+    assert_eq!(code_of(&before_login.call(&Request::Mkdir(mkdir))), ErrorCode::InvalidRequest.code());
     assert!(!door.path("x").exists());
     assert_eq!(Raw::login(&door).call(&Request::Ping), Answer::Ok(Vec::new()));
 }
@@ -461,23 +318,14 @@ fn lost_framing_and_strangers_end_only_their_own_connection() {
 fn another_session_of_the_client_can_end_one() {
     let door = Door::open();
     let mut raw = Raw::connect(&door);
-    raw.send(
-        &[
-            HANDSHAKE.to_vec(),
-            Request::Login(Login::default()).encode(StreamId::of(1)),
-        ]
-        .concat(),
-    );
+    raw.send(&[HANDSHAKE.to_vec(), Request::Login(Login::default()).encode(StreamId::of(1))].concat());
     raw.receive();
     let (_, id) = raw.receive();
     let id: [u8; 16] = id.try_into().unwrap();
     let mut other = Raw::login(&door);
     assert_eq!(other.call(&Request::Endsess(id)), Answer::Ok(Vec::new()));
     assert!(raw.is_closed());
-    assert_eq!(
-        code_of(&other.call(&Request::Endsess([7; 16]))),
-        ErrorCode::NotFound.code()
-    );
+    assert_eq!(code_of(&other.call(&Request::Endsess([7; 16]))), ErrorCode::NotFound.code());
 }
 
 #[test]
@@ -493,15 +341,7 @@ fn random_requests_end_no_session_but_their_own() {
             // Small numbers hit handles, options and lengths that exist.
             params.fill_with(|| if rng.chance(1, 2) { 0 } else { rng.next_u64() as u8 });
             let (stream, code) = (StreamId::of(stream), 2999 + rng.below(36) as u16);
-            bytes.extend(
-                RequestHeader {
-                    stream,
-                    code,
-                    params,
-                    length: noise.len() as i32,
-                }
-                .encode(),
-            );
+            bytes.extend(RequestHeader { stream, code, params, length: noise.len() as i32 }.encode());
             bytes.extend(noise);
         }
         // The server may close while we still send.

@@ -12,10 +12,7 @@ fn file(name: &str, rows: usize, seed: u64, declaration: &str) -> Arc<dyn Source
     let x = (0..rows).map(|_| Some(rng.below(1000) as f32 / 100.0)).collect();
     let w = (0..rows).map(|_| Some(rng.below(1000) as f64 / 333.0)).collect();
     let n = (0..rows).map(|row| Some(row as i32)).collect();
-    let layout = Layout {
-        rows_per_group: 700,
-        ..Layout::default()
-    };
+    let layout = Layout { rows_per_group: 700, ..Layout::default() };
     let columns = [
         ("x", "required float", Data::F32(x)),
         ("w", "required double", Data::F64(w)),
@@ -41,22 +38,13 @@ fn plan(chain: &Chain) -> Plan {
     plan.filter("x > 1").unwrap();
     for weight in [None, Some("w".to_owned())] {
         let axes = vec![("x".to_owned(), Axis::regular(20, 0.0, 10.0).unwrap())];
-        plan.histogram(HistogramSpec {
-            axes,
-            cut: Some("n % 3 != 0".to_owned()),
-            weight,
-        })
-        .unwrap();
+        plan.histogram(HistogramSpec { axes, cut: Some("n % 3 != 0".to_owned()), weight }).unwrap();
     }
     plan
 }
 
 fn run(chain: &Chain, plan: Plan, threads: usize, cache: &ColumnCache) -> Result<Outcome> {
-    chain.run(
-        plan,
-        &RunOptions { threads, cache },
-        |_| ControlFlow::Continue(()),
-    )
+    chain.run(plan, &RunOptions { threads, cache }, |_| ControlFlow::Continue(()))
 }
 
 #[test]
@@ -66,14 +54,9 @@ fn the_answer_does_not_depend_on_threads_or_cache() {
     let first = run(&chain, plan(&chain), 1, &cache).unwrap();
     for threads in [1, 2, 5] {
         assert_eq!(run(&chain, plan(&chain), threads, &cache).unwrap(), first);
-        assert_eq!(
-            run(&chain, plan(&chain), threads, &ColumnCache::new(0)).unwrap(),
-            first
-        );
+        assert_eq!(run(&chain, plan(&chain), threads, &ColumnCache::new(0)).unwrap(), first);
     }
-    let Bins::Counts(counts) = &first.histograms[0].bins else {
-        panic!("counts")
-    };
+    let Bins::Counts(counts) = &first.histograms[0].bins else { panic!("counts") };
     assert!(counts.iter().sum::<u64>() > 1000);
     // Three columns of nine row groups, decoded once.
     assert_eq!(cache.use_now().misses, 3 * 10);
@@ -87,14 +70,8 @@ fn arrays_come_in_the_order_of_the_chain() {
     plan.array("n + 0.5").unwrap();
     plan.filter("n % 100 == 99").unwrap();
     let out = run(&chain, plan, 3, &ColumnCache::new(0)).unwrap();
-    let expected: Vec<i32> = [3000, 50, 2111]
-        .into_iter()
-        .flat_map(|rows| (99..rows).step_by(100))
-        .collect();
-    assert_eq!(
-        out.arrays[1],
-        Array::F64(expected.iter().map(|n| f64::from(*n) + 0.5).collect())
-    );
+    let expected: Vec<i32> = [3000, 50, 2111].into_iter().flat_map(|rows| (99..rows).step_by(100)).collect();
+    assert_eq!(out.arrays[1], Array::F64(expected.iter().map(|n| f64::from(*n) + 0.5).collect()));
     assert_eq!(out.arrays[0], Array::I32(expected));
 }
 
@@ -104,43 +81,20 @@ fn progress_counts_every_entry_once() {
     let mut last = None;
     let cache = ColumnCache::new(0);
     chain
-        .run(
-            plan(&chain),
-            &RunOptions {
-                threads: 2,
-                cache: &cache,
-            },
-            |now| {
-                last = Some(now);
-                ControlFlow::Continue(())
-            },
-        )
-        .unwrap();
-    assert_eq!(
-        last,
-        Some(Progress {
-            done: 5161,
-            total: 5161
+        .run(plan(&chain), &RunOptions { threads: 2, cache: &cache }, |now| {
+            last = Some(now);
+            ControlFlow::Continue(())
         })
-    );
-    let broken = chain.run(
-        plan(&chain),
-        &RunOptions {
-            threads: 2,
-            cache: &cache,
-        },
-        |_| ControlFlow::Break(()),
-    );
+        .unwrap();
+    assert_eq!(last, Some(Progress { done: 5161, total: 5161 }));
+    let broken =
+        chain.run(plan(&chain), &RunOptions { threads: 2, cache: &cache }, |_| ControlFlow::Break(()));
     assert_eq!(broken.unwrap_err().what, "cancelled");
 }
 
 #[test]
 fn files_that_disagree_are_named() {
-    let open = |second| {
-        Chain::open(vec![file("a", 10, 1, "required int32"), second])
-            .unwrap_err()
-            .what
-    };
+    let open = |second| Chain::open(vec![file("a", 10, 1, "required int32"), second]).unwrap_err().what;
     let only_x = [("x", "required float", Data::F32(vec![Some(1.0)]))];
     assert_eq!(
         open(source("b", write(&only_x, &Layout::default()))),
@@ -161,10 +115,7 @@ fn files_that_disagree_are_named() {
         ("n", "required int32", Data::I32(vec![Some(1)])),
         ("z", "required int32", Data::I32(vec![Some(1)])),
     ];
-    assert_eq!(
-        open(source("b", write(&extra, &Layout::default()))),
-        "b: column \"z\" is not in a"
-    );
+    assert_eq!(open(source("b", write(&extra, &Layout::default()))), "b: column \"z\" is not in a");
     assert!(Chain::open(vec![]).is_err());
 }
 
@@ -185,9 +136,7 @@ fn an_integer_that_may_be_missing_is_a_float_in_the_whole_chain() {
     plan.array("n").unwrap();
     plan.array("isnan(n)").unwrap();
     let out = run(&chain, plan, 2, &ColumnCache::new(0)).unwrap();
-    let Array::F64(n) = &out.arrays[0] else {
-        panic!("n")
-    };
+    let Array::F64(n) = &out.arrays[0] else { panic!("n") };
     assert_eq!(n[..4], [0.0, 1.0, 2.0, 1.0]);
     assert_eq!(out.arrays[1], Array::Bool(vec![0, 0, 0, 0, 1]));
 }
@@ -195,11 +144,8 @@ fn an_integer_that_may_be_missing_is_a_float_in_the_whole_chain() {
 #[test]
 fn a_damaged_file_is_named_and_stops_the_pass() {
     let source_bytes = |name: &str| {
-        let columns = [(
-            "x",
-            "required float",
-            Data::F32((0..5000u16).map(|i| Some(f32::from(i))).collect()),
-        )];
+        let columns =
+            [("x", "required float", Data::F32((0..5000u16).map(|i| Some(f32::from(i))).collect()))];
         (name.to_owned(), write(&columns, &Layout::default()))
     };
     let (name, mut bytes) = source_bytes("bad.parquet");
@@ -210,12 +156,7 @@ fn a_damaged_file_is_named_and_stops_the_pass() {
     plan.array("x").unwrap();
     let failure = run(&chain, plan, 2, &ColumnCache::new(0)).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Corrupt);
-    assert!(
-        failure
-            .what
-            .starts_with("bad.parquet: row group 0, column \"x\": "),
-        "{failure}"
-    );
+    assert!(failure.what.starts_with("bad.parquet: row group 0, column \"x\": "), "{failure}");
 }
 
 proptest! {

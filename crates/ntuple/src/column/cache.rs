@@ -50,16 +50,8 @@ impl ColumnCache {
     /// A cache of at most `capacity_bytes`; 0 keeps nothing.
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
-        let use_now = CacheUse {
-            capacity_bytes,
-            ..CacheUse::default()
-        };
-        Self {
-            inner: Mutex::new(Inner {
-                use_now,
-                ..Inner::default()
-            }),
-        }
+        let use_now = CacheUse { capacity_bytes, ..CacheUse::default() };
+        Self { inner: Mutex::new(Inner { use_now, ..Inner::default() }) }
     }
 
     /// The cache of this process: 2 GiB, or a quarter of the memory if that is less.
@@ -134,14 +126,7 @@ impl Inner {
         self.shrink_to(self.use_now.capacity_bytes - bytes);
         self.uses += 1;
         self.by_use.insert(self.uses, key.clone());
-        self.entries.insert(
-            key,
-            Entry {
-                array: Arc::clone(array),
-                bytes,
-                last_use: self.uses,
-            },
-        );
+        self.entries.insert(key, Entry { array: Arc::clone(array), bytes, last_use: self.uses });
         self.use_now.held_bytes += bytes;
     }
 
@@ -185,21 +170,9 @@ mod tests {
             cache.get(&file, 0, column, || floats(100)).unwrap();
         }
         // 0 and 1 filled 800 bytes; 0 was used again, so 2 pushed out 1.
-        assert_eq!(
-            cache.use_now(),
-            CacheUse {
-                capacity_bytes: 1000,
-                held_bytes: 800,
-                hits: 1,
-                misses: 3
-            }
-        );
+        assert_eq!(cache.use_now(), CacheUse { capacity_bytes: 1000, held_bytes: 800, hits: 1, misses: 3 });
         cache.get(&file, 0, 0, || panic!("0 is here")).unwrap();
-        assert!(
-            cache
-                .get(&file, 0, 1, || Err(base::Failure::internal("decoded again")))
-                .is_err()
-        );
+        assert!(cache.get(&file, 0, 1, || Err(base::Failure::internal("decoded again"))).is_err());
     }
 
     #[test]

@@ -69,10 +69,7 @@ pub struct ParquetFile {
 
 impl std::fmt::Debug for ParquetFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ParquetFile")
-            .field("name", &self.name())
-            .field("entries", &self.entries())
-            .finish()
+        f.debug_struct("ParquetFile").field("name", &self.name()).field("entries", &self.entries()).finish()
     }
 }
 
@@ -103,25 +100,15 @@ impl ParquetFile {
         let name = source.name().to_owned();
         check_footer_length(&*source)?;
         let window = SourceReader(Arc::clone(&source));
-        let metadata = guarded(&name, "footer", || {
-            ParquetMetaDataReader::new().parse_and_finish(&window)
-        })?;
+        let metadata = guarded(&name, "footer", || ParquetMetaDataReader::new().parse_and_finish(&window))?;
         let (columns, refused) = guarded(&name, "schema", || Ok(survey(&metadata)))?;
         for group in metadata.row_groups() {
             if !usize::try_from(group.num_rows()).is_ok_and(|rows| rows <= ROW_GROUP_ROWS_MAX) {
-                return Err(
-                    Failure::unsupported(format!("{name}: row group of {} rows", group.num_rows()))
-                        .hint(format!("write row groups of at most {ROW_GROUP_ROWS_MAX} rows")),
-                );
+                return Err(Failure::unsupported(format!("{name}: row group of {} rows", group.num_rows()))
+                    .hint(format!("write row groups of at most {ROW_GROUP_ROWS_MAX} rows")));
             }
         }
-        Ok(Self {
-            identity: source.identity().into(),
-            source,
-            metadata,
-            columns,
-            refused,
-        })
+        Ok(Self { identity: source.identity().into(), source, metadata, columns, refused })
     }
 
     /// What error messages call the file.
@@ -159,16 +146,9 @@ impl ParquetFile {
     pub fn schema(&self) -> Schema {
         let columns = self.columns.iter().map(|column| Column {
             name: column.name.clone(),
-            ty: if column.may_be_null {
-                Type::Float
-            } else {
-                column.storage.ty()
-            },
+            ty: if column.may_be_null { Type::Float } else { column.storage.ty() },
         });
-        Schema {
-            columns: columns.collect(),
-            refused: self.refused.clone(),
-        }
+        Schema { columns: columns.collect(), refused: self.refused.clone() }
     }
 
     /// Type of a column if no value were missing.
@@ -183,9 +163,7 @@ impl ParquetFile {
         let rows = self.rows(row_group);
         let chunk = self.metadata.row_group(row_group).column(about.leaf);
         let (start, length) = guarded(self.name(), &what, || Ok(chunk.byte_range()))?;
-        let inside = start
-            .checked_add(length)
-            .is_some_and(|end| end <= self.source.len());
+        let inside = start.checked_add(length).is_some_and(|end| end <= self.source.len());
         if !inside || length > CHUNK_BYTES_MAX {
             return Err(Failure::corrupt(format!(
                 "{}: {what}: {length} bytes at {start} are not in the file",
@@ -194,10 +172,7 @@ impl ParquetFile {
         }
         let mut bytes = vec![0; length as usize];
         self.source.read_at(start, &mut bytes)?;
-        let window = Window {
-            start,
-            bytes: bytes.into(),
-        };
+        let window = Window { start, bytes: bytes.into() };
         let array = guarded(self.name(), &what, || decode(window, chunk, about.storage, rows))?;
         if array.len() != rows {
             return Err(Failure::corrupt(format!(
@@ -241,23 +216,12 @@ fn check_footer_length(source: &dyn Source) -> Result<()> {
 fn survey(metadata: &ParquetMetaData) -> (Vec<FileColumn>, Vec<(String, String)>) {
     let mut columns = Vec::new();
     let mut refused = Vec::new();
-    for (leaf, descriptor) in metadata
-        .file_metadata()
-        .schema_descr()
-        .columns()
-        .iter()
-        .enumerate()
-    {
+    for (leaf, descriptor) in metadata.file_metadata().schema_descr().columns().iter().enumerate() {
         let name = descriptor.path().string();
         match storage(descriptor) {
             Ok(storage) => {
                 let may_be_null = storage.ty() != Type::Float && may_be_null(metadata, leaf, descriptor);
-                columns.push(FileColumn {
-                    name,
-                    leaf,
-                    storage,
-                    may_be_null,
-                });
+                columns.push(FileColumn { name, leaf, storage, may_be_null });
             }
             Err(why) => refused.push((name, why.to_owned())),
         }
@@ -276,10 +240,7 @@ fn storage(descriptor: &ColumnDescriptor) -> Result<Storage, &'static str> {
     }
     let is_unsigned = match descriptor.logical_type_ref() {
         Some(LogicalType::Integer(integer)) => !integer.is_signed,
-        _ => matches!(
-            descriptor.converted_type(),
-            ConvertedType::UINT_32 | ConvertedType::UINT_64
-        ),
+        _ => matches!(descriptor.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64),
     };
     match descriptor.physical_type() {
         Physical::FLOAT => Ok(Storage::F32),
@@ -297,15 +258,9 @@ fn may_be_null(metadata: &ParquetMetaData, leaf: usize, descriptor: &ColumnDescr
         return false;
     }
     let has_none = |chunk: &ColumnChunkMetaData| {
-        chunk
-            .statistics()
-            .and_then(parquet::file::statistics::Statistics::null_count_opt)
-            == Some(0)
+        chunk.statistics().and_then(parquet::file::statistics::Statistics::null_count_opt) == Some(0)
     };
-    !metadata
-        .row_groups()
-        .iter()
-        .all(|group| has_none(group.column(leaf)))
+    !metadata.row_groups().iter().all(|group| has_none(group.column(leaf)))
 }
 
 fn decode(
@@ -337,11 +292,9 @@ fn decode(
             let unsigned = |value: i32| i64::from(value.cast_unsigned());
             match (storage, present) {
                 (Storage::U32, None) => Array::I64(values.into_iter().map(unsigned).collect()),
-                (Storage::U32, Some(present)) => Array::F64(spread(
-                    &present,
-                    values.into_iter().map(|v| unsigned(v) as f64),
-                    f64::NAN,
-                )),
+                (Storage::U32, Some(present)) => {
+                    Array::F64(spread(&present, values.into_iter().map(|v| unsigned(v) as f64), f64::NAN))
+                }
                 (_, None) => Array::I32(values),
                 (_, Some(present)) => {
                     Array::F64(spread(&present, values.into_iter().map(f64::from), f64::NAN))
@@ -362,11 +315,9 @@ fn decode(
             let (values, present) = values(reader, rows, optional)?;
             match present {
                 None => Array::Bool(values.into_iter().map(u8::from).collect()),
-                Some(present) => Array::F64(spread(
-                    &present,
-                    values.into_iter().map(|v| f64::from(u8::from(v))),
-                    f64::NAN,
-                )),
+                Some(present) => {
+                    Array::F64(spread(&present, values.into_iter().map(|v| f64::from(u8::from(v))), f64::NAN))
+                }
             }
         }
         _ => return Err(ParquetError::NYI("column is not numeric".to_owned())),
@@ -408,16 +359,7 @@ fn values<T: DataType>(
 
 /// Puts the values where a row has one, and `missing` elsewhere.
 fn spread<T: Copy>(present: &[i16], mut values: impl Iterator<Item = T>, missing: T) -> Vec<T> {
-    present
-        .iter()
-        .map(|level| {
-            if *level > 0 {
-                values.next().unwrap_or(missing)
-            } else {
-                missing
-            }
-        })
-        .collect()
+    present.iter().map(|level| if *level > 0 { values.next().unwrap_or(missing) } else { missing }).collect()
 }
 
 /// A whole file as the library wants it; used for the footer.
@@ -438,18 +380,11 @@ impl ChunkReader for SourceReader {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        if start
-            .checked_add(length as u64)
-            .is_none_or(|end| end > self.0.len())
-        {
-            return Err(ParquetError::EOF(format!(
-                "{length} bytes at {start} are not in the file"
-            )));
+        if start.checked_add(length as u64).is_none_or(|end| end > self.0.len()) {
+            return Err(ParquetError::EOF(format!("{length} bytes at {start} are not in the file")));
         }
         let mut bytes = vec![0; length];
-        self.0
-            .read_at(start, &mut bytes)
-            .map_err(|failure| ParquetError::External(Box::new(failure)))?;
+        self.0.read_at(start, &mut bytes).map_err(|failure| ParquetError::External(Box::new(failure)))?;
         Ok(bytes.into())
     }
 }
@@ -462,9 +397,7 @@ struct Window {
 
 impl Window {
     fn from(&self, start: u64) -> Result<Bytes, ParquetError> {
-        let at = start
-            .checked_sub(self.start)
-            .and_then(|at| usize::try_from(at).ok());
+        let at = start.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         match at.filter(|at| *at <= self.bytes.len()) {
             Some(at) => Ok(self.bytes.slice(at..)),
             None => Err(ParquetError::EOF(format!("{start} is not in the column chunk"))),
@@ -488,9 +421,7 @@ impl ChunkReader for Window {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let rest = self.from(start)?;
         if length > rest.len() {
-            return Err(ParquetError::EOF(format!(
-                "{length} bytes at {start} are not in the column chunk"
-            )));
+            return Err(ParquetError::EOF(format!("{length} bytes at {start} are not in the column chunk")));
         }
         Ok(rest.slice(..length))
     }
@@ -529,24 +460,11 @@ mod tests {
                 (
                     "b",
                     "optional double",
-                    Data::F64(
-                        floats
-                            .iter()
-                            .map(|x| (*x as i32 % 3 != 0).then_some(f64::from(*x)))
-                            .collect(),
-                    ),
+                    Data::F64(floats.iter().map(|x| (*x as i32 % 3 != 0).then_some(f64::from(*x))).collect()),
                 ),
                 ("c", "optional int64", Data::I64(some(&longs))),
-                (
-                    "d",
-                    "optional int32",
-                    Data::I32((0..2500).map(|i| (i != 1700).then_some(i)).collect()),
-                ),
-                (
-                    "e",
-                    "required boolean",
-                    Data::Bool((0..2500).map(|i| Some(i % 2 == 1)).collect()),
-                ),
+                ("d", "optional int32", Data::I32((0..2500).map(|i| (i != 1700).then_some(i)).collect())),
+                ("e", "required boolean", Data::Bool((0..2500).map(|i| Some(i % 2 == 1)).collect())),
                 ("f", "required binary", Data::Text(vec![Some("x"); 2500])),
             ],
             layout,
@@ -558,11 +476,7 @@ mod tests {
         [Compression::UNCOMPRESSED, Compression::SNAPPY, zstd]
             .into_iter()
             .flat_map(|compression| [(compression, false), (compression, true)])
-            .map(|(compression, is_version_2)| Layout {
-                compression,
-                is_version_2,
-                ..Layout::default()
-            })
+            .map(|(compression, is_version_2)| Layout { compression, is_version_2, ..Layout::default() })
             .collect()
     }
 
@@ -572,48 +486,26 @@ mod tests {
             let file = ParquetFile::open(source("f.parquet", sample(&layout))).unwrap();
             assert_eq!((file.entries(), file.row_groups(), file.rows(2)), (2500, 3, 500));
             let types: Vec<Type> = file.schema().columns.iter().map(|column| column.ty).collect();
-            assert_eq!(
-                types,
-                [Type::Float, Type::Float, Type::Int, Type::Float, Type::Bool]
-            );
-            assert_eq!(
-                file.schema().refused,
-                [("f".to_owned(), "is text or bytes, not numbers".to_owned())]
-            );
-            assert_eq!(
-                file.read(2, 0).unwrap(),
-                Array::F32((2000..2500u16).map(f32::from).collect())
-            );
-            let Array::F64(b) = file.read(1, 1).unwrap() else {
-                panic!("b")
-            };
+            assert_eq!(types, [Type::Float, Type::Float, Type::Int, Type::Float, Type::Bool]);
+            assert_eq!(file.schema().refused, [("f".to_owned(), "is text or bytes, not numbers".to_owned())]);
+            assert_eq!(file.read(2, 0).unwrap(), Array::F32((2000..2500u16).map(f32::from).collect()));
+            let Array::F64(b) = file.read(1, 1).unwrap() else { panic!("b") };
             assert!((0..1000).all(|i| if (1000 + i) % 3 == 0 {
                 b[i].is_nan()
             } else {
                 b[i] == (1000 + i) as f64
             }));
-            assert_eq!(
-                file.read(0, 2).unwrap(),
-                Array::I64((0..1000).map(|i| i << 33).collect())
-            );
+            assert_eq!(file.read(0, 2).unwrap(), Array::I64((0..1000).map(|i| i << 33).collect()));
             assert_eq!(file.read(0, 3).unwrap(), Array::I32((0..1000).collect()));
-            let Array::F64(d) = file.read(1, 3).unwrap() else {
-                panic!("d")
-            };
+            let Array::F64(d) = file.read(1, 3).unwrap() else { panic!("d") };
             assert!(d[700].is_nan() && d[699] == 1699.0 && d[701] == 1701.0);
-            assert_eq!(
-                file.read(0, 4).unwrap(),
-                Array::Bool((0..1000).map(|i| (i % 2) as u8).collect())
-            );
+            assert_eq!(file.read(0, 4).unwrap(), Array::Bool((0..1000).map(|i| (i % 2) as u8).collect()));
         }
     }
 
     #[test]
     fn without_statistics_integers_may_be_missing() {
-        let layout = Layout {
-            has_statistics: false,
-            ..Layout::default()
-        };
+        let layout = Layout { has_statistics: false, ..Layout::default() };
         let file = ParquetFile::open(source("f.parquet", sample(&layout))).unwrap();
         assert_eq!(file.schema().columns[2].ty, Type::Float);
         assert_eq!(file.stored_type(2), Type::Int);
@@ -649,11 +541,7 @@ mod tests {
         }
         let mut cut = sample(&Layout::default());
         cut.drain(4..5000);
-        assert!(
-            ParquetFile::open(source("h", cut))
-                .and_then(|file| file.read(2, 0))
-                .is_err()
-        );
+        assert!(ParquetFile::open(source("h", cut)).and_then(|file| file.read(2, 0)).is_err());
     }
 
     proptest! {

@@ -44,21 +44,13 @@ impl FileSource {
         let file = File::open(path).map_err(|cause| failed(&cause))?;
         let about = file.metadata().map_err(|cause| failed(&cause))?;
         if about.is_dir() {
-            return Err(Failure::new(
-                base::ErrorKind::IsDirectory,
-                format!("open {name}: is a directory"),
-            )
-            .hint(format!("name its files, as in {name}/*.parquet")));
+            return Err(Failure::new(base::ErrorKind::IsDirectory, format!("open {name}: is a directory"))
+                .hint(format!("name its files, as in {name}/*.parquet")));
         }
         let mut identity = format!("file:{}:{}:{}", about.dev(), about.ino(), about.len());
         // Writing to a String cannot fail.
         let _ = write!(identity, ":{}.{:09}", about.mtime(), about.mtime_nsec());
-        Ok(Self {
-            file,
-            name,
-            identity,
-            length: about.len(),
-        })
+        Ok(Self { file, name, identity, length: about.len() })
     }
 }
 
@@ -92,10 +84,7 @@ pub struct MemorySource {
 impl MemorySource {
     /// `bytes` under a name that must be unique to this content.
     pub fn new(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
-        Self {
-            name: name.into(),
-            bytes: bytes.into(),
-        }
+        Self { name: name.into(), bytes: bytes.into() }
     }
 }
 
@@ -106,15 +95,9 @@ impl Source for MemorySource {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let wanted = start
-            .checked_add(buffer.len())
-            .and_then(|end| self.bytes.get(start..end));
+        let wanted = start.checked_add(buffer.len()).and_then(|end| self.bytes.get(start..end));
         let Some(bytes) = wanted else {
-            return Err(Failure::corrupt(format!(
-                "{}: ends before {offset} + {}",
-                self.name,
-                buffer.len()
-            )));
+            return Err(Failure::corrupt(format!("{}: ends before {offset} + {}", self.name, buffer.len())));
         };
         buffer.copy_from_slice(bytes);
         Ok(())
@@ -146,14 +129,8 @@ mod tests {
         assert!(source.read_at(8, &mut bytes).is_err());
         std::fs::write(&path, b"01234567890").unwrap();
         assert_ne!(FileSource::open(&path).unwrap().identity(), source.identity());
-        assert_eq!(
-            FileSource::open(directory.path()).unwrap_err().kind,
-            ErrorKind::IsDirectory
-        );
-        assert_eq!(
-            FileSource::open(&directory.path().join("g")).unwrap_err().kind,
-            ErrorKind::NotFound
-        );
+        assert_eq!(FileSource::open(directory.path()).unwrap_err().kind, ErrorKind::IsDirectory);
+        assert_eq!(FileSource::open(&directory.path().join("g")).unwrap_err().kind, ErrorKind::NotFound);
     }
 
     #[test]

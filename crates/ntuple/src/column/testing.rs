@@ -41,16 +41,10 @@ impl Default for Layout {
 
 /// Writes columns; a declaration is such as `"required float"` or `"optional int32"`.
 pub(crate) fn write(columns: &[(&str, &str, Data)], layout: &Layout) -> Vec<u8> {
-    let fields: String = columns
-        .iter()
-        .map(|(name, declaration, _)| format!("{declaration} {name}; "))
-        .collect();
+    let fields: String =
+        columns.iter().map(|(name, declaration, _)| format!("{declaration} {name}; ")).collect();
     let schema = Arc::new(parse_message_type(&format!("message m {{ {fields} }}")).unwrap());
-    let statistics = if layout.has_statistics {
-        EnabledStatistics::Chunk
-    } else {
-        EnabledStatistics::None
-    };
+    let statistics = if layout.has_statistics { EnabledStatistics::Chunk } else { EnabledStatistics::None };
     let version = if layout.is_version_2 {
         parquet::file::properties::WriterVersion::PARQUET_2_0
     } else {
@@ -111,9 +105,7 @@ fn put<T: DataType, V: Copy>(
 ) {
     let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
     let present: Vec<T::T> = values.iter().flatten().map(|value| convert(*value)).collect();
-    writer
-        .write_batch(&present, optional.then_some(&levels), None)
-        .unwrap();
+    writer.write_batch(&present, optional.then_some(&levels), None).unwrap();
 }
 
 /// A source named `name` that holds `bytes`.

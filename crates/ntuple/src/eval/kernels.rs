@@ -32,10 +32,7 @@ pub(super) fn map<T: Copy, U: Copy>(out: &mut [U], a: In<'_, T>, f: impl Fn(T) -
 pub(super) fn zip<T: Copy, U: Copy>(out: &mut [U], a: In<'_, T>, b: In<'_, T>, f: impl Fn(T, T) -> U) {
     match (a, b) {
         (In::Slice(a), In::Slice(b)) => {
-            out.iter_mut()
-                .zip(a)
-                .zip(b)
-                .for_each(|((out, a), b)| *out = f(*a, *b));
+            out.iter_mut().zip(a).zip(b).for_each(|((out, a), b)| *out = f(*a, *b));
         }
         (In::Slice(a), In::Const(b)) => out.iter_mut().zip(a).for_each(|(out, a)| *out = f(*a, b)),
         (In::Const(a), In::Slice(b)) => out.iter_mut().zip(b).for_each(|(out, b)| *out = f(a, *b)),
@@ -53,21 +50,13 @@ pub(super) fn select<T: Copy>(out: &mut [T], condition: &[u8], yes: In<'_, T>, n
             }
         }
         (In::Slice(a), In::Const(b)) => {
-            out.iter_mut()
-                .zip(condition)
-                .zip(a)
-                .for_each(|((out, c), a)| *out = pick(*c, *a, b));
+            out.iter_mut().zip(condition).zip(a).for_each(|((out, c), a)| *out = pick(*c, *a, b));
         }
         (In::Const(a), In::Slice(b)) => {
-            out.iter_mut()
-                .zip(condition)
-                .zip(b)
-                .for_each(|((out, c), b)| *out = pick(*c, a, *b));
+            out.iter_mut().zip(condition).zip(b).for_each(|((out, c), b)| *out = pick(*c, a, *b));
         }
         (In::Const(a), In::Const(b)) => {
-            out.iter_mut()
-                .zip(condition)
-                .for_each(|(out, c)| *out = pick(*c, a, b));
+            out.iter_mut().zip(condition).for_each(|(out, c)| *out = pick(*c, a, b));
         }
     }
 }
@@ -76,21 +65,14 @@ pub(super) fn select<T: Copy>(out: &mut [T], condition: &[u8], yes: In<'_, T>, n
 #[inline(always)]
 pub(super) fn load<T: Copy, U: Copy>(out: &mut [U], values: &[T], rows: Rows<'_>, f: impl Fn(T) -> U) {
     match rows.picked {
-        None => out
-            .iter_mut()
-            .zip(&values[rows.start..])
-            .for_each(|(out, value)| *out = f(*value)),
+        None => out.iter_mut().zip(&values[rows.start..]).for_each(|(out, value)| *out = f(*value)),
         Some(picked) => {
             let values = &values[rows.start..];
             if let Some(whole) = values.first_chunk::<CHUNK_ROWS>() {
                 // Offsets lie within the chunk; the remainder tells the compiler, which then checks no bound.
-                out.iter_mut()
-                    .zip(picked)
-                    .for_each(|(out, row)| *out = f(whole[*row as usize % CHUNK_ROWS]));
+                out.iter_mut().zip(picked).for_each(|(out, row)| *out = f(whole[*row as usize % CHUNK_ROWS]));
             } else {
-                out.iter_mut()
-                    .zip(picked)
-                    .for_each(|(out, row)| *out = f(values[*row as usize]));
+                out.iter_mut().zip(picked).for_each(|(out, row)| *out = f(values[*row as usize]));
             }
         }
     }

@@ -64,13 +64,7 @@ impl Compiled {
         let own_cut = |fill: &Fill| if shared.is_some() { None } else { fill.cut };
         let mut roots = Vec::new();
         for fill in &plan.fills {
-            roots.extend(
-                fill.values
-                    .iter()
-                    .copied()
-                    .chain(own_cut(fill))
-                    .chain(fill.weight),
-            );
+            roots.extend(fill.values.iter().copied().chain(own_cut(fill)).chain(fill.weight));
         }
         roots.extend(&plan.arrays);
         let (body, values) = compile(&plan.graph, &roots);
@@ -86,23 +80,13 @@ impl Compiled {
                 size: fill.empty.size(),
             });
         }
-        let arrays = plan
-            .arrays
-            .iter()
-            .map(|id| (next(), plan.graph.ty(*id)))
-            .collect();
-        let filter = filter
-            .filter(|id| !matches!(plan.graph.node(*id).op, Op::Const(Scalar::Bool(true))))
-            .map(|id| {
+        let arrays = plan.arrays.iter().map(|id| (next(), plan.graph.ty(*id))).collect();
+        let filter =
+            filter.filter(|id| !matches!(plan.graph.node(*id).op, Op::Const(Scalar::Bool(true)))).map(|id| {
                 let (program, values) = compile(&plan.graph, &[id]);
                 (program, values[0])
             });
-        Self {
-            filter,
-            body,
-            fills,
-            arrays,
-        }
+        Self { filter, body, fills, arrays }
     }
 
     /// `arrays`, or empty ones of the right type if there was no row group at all.
@@ -122,11 +106,7 @@ impl Compiled {
 /// Bins of one histogram while it is filled; the last one takes the entries that were cut.
 #[derive(Debug)]
 enum Counters {
-    Counts {
-        counters: Vec<u32>,
-        stride: usize,
-        total: Vec<u64>,
-    },
+    Counts { counters: Vec<u32>, stride: usize, total: Vec<u64> },
     Weights(Vec<[f64; 2]>),
 }
 
@@ -165,19 +145,13 @@ impl<'a> Worker<'a> {
             let copies = if fill.size <= COPIED_BINS_MAX { COPIES } else { 1 };
             match fill.weight {
                 Some(_) => Counters::Weights(vec![[0.0; 2]; stride]),
-                None => Counters::Counts {
-                    counters: vec![0; stride * copies],
-                    stride,
-                    total: vec![0; fill.size],
-                },
+                None => {
+                    Counters::Counts { counters: vec![0; stride * copies], stride, total: vec![0; fill.size] }
+                }
             }
         });
         Self {
-            filter: compiled
-                .filter
-                .as_ref()
-                .map(|(program, _)| Registers::new(program))
-                .unwrap_or_default(),
+            filter: compiled.filter.as_ref().map(|(program, _)| Registers::new(program)).unwrap_or_default(),
             body: Registers::new(&compiled.body),
             counters: counters.collect(),
             scratch: Scratch {
@@ -194,28 +168,14 @@ impl<'a> Worker<'a> {
 
     /// Computes one row group of `rows` rows. `is_cancelled` is looked at between chunks; then the result is useless.
     pub(crate) fn row_group(&mut self, arrays: &Arrays, rows: usize, is_cancelled: &AtomicBool) -> Partial {
-        let mut out = self
-            .compiled
-            .arrays
-            .iter()
-            .map(|(value, ty)| empty_array(*value, *ty, arrays))
-            .collect();
-        dispatch(RowGroup {
-            worker: self,
-            arrays,
-            rows,
-            out: &mut out,
-            is_cancelled,
-        });
+        let mut out =
+            self.compiled.arrays.iter().map(|(value, ty)| empty_array(*value, *ty, arrays)).collect();
+        dispatch(RowGroup { worker: self, arrays, rows, out: &mut out, is_cancelled });
         let mut weights = Vec::new();
         for (counters, fill) in self.counters.iter_mut().zip(&self.compiled.fills) {
             match counters {
                 // Counters of 32 bits cannot overflow within a row group, whose rows are bound.
-                Counters::Counts {
-                    counters,
-                    stride,
-                    total,
-                } => flush(counters, *stride, total),
+                Counters::Counts { counters, stride, total } => flush(counters, *stride, total),
                 Counters::Weights(sums) => {
                     let mut sums = std::mem::replace(sums, vec![[0.0; 2]; fill.size + 1]);
                     sums.truncate(fill.size);
@@ -239,31 +199,24 @@ impl<'a> Worker<'a> {
 impl Partial {
     /// Adds what one row group gave; called in the order of the row groups, so that sums never depend on threads.
     pub(crate) fn add_to(self, histograms: &mut [Histogram], arrays: &mut Vec<Array>) {
-        let weighted = histograms
-            .iter_mut()
-            .filter_map(|histogram| match &mut histogram.bins {
-                Bins::Weights(bins) => Some(bins),
-                Bins::Counts(_) => None,
-            });
+        let weighted = histograms.iter_mut().filter_map(|histogram| match &mut histogram.bins {
+            Bins::Weights(bins) => Some(bins),
+            Bins::Counts(_) => None,
+        });
         for (bins, sums) in weighted.zip(self.weights) {
             bins.iter_mut().zip(sums).for_each(|(bin, more)| add(bin, more));
         }
         if arrays.is_empty() {
             *arrays = self.arrays;
         } else {
-            arrays
-                .iter_mut()
-                .zip(self.arrays)
-                .for_each(|(all, more)| all.append(more));
+            arrays.iter_mut().zip(self.arrays).for_each(|(all, more)| all.append(more));
         }
     }
 }
 
 fn flush(counters: &mut [u32], stride: usize, total: &mut [u64]) {
     for copy in counters.chunks_exact_mut(stride) {
-        copy.iter()
-            .zip(&mut *total)
-            .for_each(|(count, total)| *total += u64::from(*count));
+        copy.iter().zip(&mut *total).for_each(|(count, total)| *total += u64::from(*count));
         copy.fill(0);
     }
 }
@@ -307,11 +260,7 @@ impl Kernel for RowGroup<'_, '_> {
 #[inline(always)]
 fn chunk(worker: &mut Worker<'_>, arrays: &Arrays, start: usize, count: usize, out: &mut [Array]) {
     let compiled = worker.compiled;
-    let all = Rows {
-        start,
-        count,
-        picked: None,
-    };
+    let all = Rows { start, count, picked: None };
     let mut mask = std::mem::take(&mut worker.scratch.mask);
     let mut picked = std::mem::take(&mut worker.scratch.picked);
     let mut passed = count;
@@ -324,11 +273,7 @@ fn chunk(worker: &mut Worker<'_>, arrays: &Arrays, start: usize, count: usize, o
     let is_packed = passed < count && (passed * 2 < count || !out.is_empty());
     let rows = if is_packed {
         pick(&mut picked, &mask[..count]);
-        Rows {
-            start,
-            count: passed,
-            picked: Some(&picked[..passed]),
-        }
+        Rows { start, count: passed, picked: Some(&picked[..passed]) }
     } else {
         all
     };
@@ -361,36 +306,19 @@ fn write_mask(out: &mut [u8], value: Value, registers: &Registers, arrays: &Arra
 #[inline(always)]
 fn fill_all(worker: &mut Worker<'_>, arrays: &Arrays, rows: Rows<'_>, keep: Option<&[u8]>) {
     let compiled = worker.compiled;
-    let Scratch {
-        cut: own,
-        indices,
-        bins,
-        floats,
-        ..
-    } = &mut worker.scratch;
+    let Scratch { cut: own, indices, bins, floats, .. } = &mut worker.scratch;
     let n = rows.count;
     for (fill, counters) in compiled.fills.iter().zip(&mut worker.counters) {
         let indices = &mut indices[..n];
         for (number, (axis, value)) in fill.axes.iter().zip(&fill.values).enumerate() {
             if number == 0 {
-                sort_value(
-                    indices,
-                    axis,
-                    *value,
-                    &worker.body,
-                    arrays,
-                    rows,
-                    &mut floats[..n],
-                );
+                sort_value(indices, axis, *value, &worker.body, arrays, rows, &mut floats[..n]);
                 continue;
             }
             let bins = &mut bins[..n];
             sort_value(bins, axis, *value, &worker.body, arrays, rows, &mut floats[..n]);
             let extent = axis.extent() as u32;
-            indices
-                .iter_mut()
-                .zip(bins)
-                .for_each(|(index, bin)| *index = *index * extent + *bin);
+            indices.iter_mut().zip(bins).for_each(|(index, bin)| *index = *index * extent + *bin);
         }
         let trash = fill.size as u32;
         if let Some(keep) = keep {

@@ -165,11 +165,7 @@ impl Test {
             Side::LessEqual | Side::Greater if f64::from(near) > constant => near.next_down(),
             _ => near,
         };
-        Self {
-            relation,
-            constant,
-            nearest,
-        }
+        Self { relation, constant, nearest }
     }
 }
 
@@ -230,10 +226,7 @@ pub(super) fn compile(graph: &Graph, roots: &[Id]) -> (Program, Vec<Value>) {
     for index in (0..needed.len()).rev() {
         if needed[index] {
             let id = Id(index as u32);
-            compiler
-                .arguments(id)
-                .into_iter()
-                .for_each(|argument| compiler.need(argument, &mut needed));
+            compiler.arguments(id).into_iter().for_each(|argument| compiler.need(argument, &mut needed));
         }
     }
     for index in (0..needed.len()).filter(|index| needed[*index]) {
@@ -241,11 +234,8 @@ pub(super) fn compile(graph: &Graph, roots: &[Id]) -> (Program, Vec<Value>) {
     }
     let values = roots.iter().map(|root| compiler.value(*root)).collect();
     let mut program = compiler.program;
-    (program.floats, program.ints, program.masks) = (
-        compiler.floats.count.into(),
-        compiler.ints.count.into(),
-        compiler.masks.count.into(),
-    );
+    (program.floats, program.ints, program.masks) =
+        (compiler.floats.count.into(), compiler.ints.count.into(), compiler.masks.count.into());
     (program, values)
 }
 
@@ -354,19 +344,10 @@ impl Compiler<'_> {
 
     fn instruction(&self, id: Id, out: u16) -> Instruction {
         if let Some((column, is_abs, test)) = self.fused_compare(id) {
-            return Instruction::CompareColumn {
-                out,
-                column,
-                is_abs,
-                test,
-            };
+            return Instruction::CompareColumn { out, column, is_abs, test };
         }
         if let Some((a, b)) = self.sum_of_squares(id) {
-            return Instruction::SumSquares {
-                out,
-                a: self.float(a),
-                b: self.float(b),
-            };
+            return Instruction::SumSquares { out, a: self.float(a), b: self.float(b) };
         }
         let node = self.graph.node(id);
         match node.op {
@@ -376,69 +357,33 @@ impl Compiler<'_> {
                 Type::Bool => Instruction::LoadMask { out, column },
             },
             Op::Unary(op, a) => self.unary(op, out, a),
-            Op::Binary(Binary::And, a, b) if node.ty == Type::Bool => Instruction::And {
-                out,
-                a: self.mask(a),
-                b: self.mask(b),
-            },
-            Op::Binary(_, a, b) if node.ty == Type::Bool => Instruction::Or {
-                out,
-                a: self.mask(a),
-                b: self.mask(b),
-            },
-            Op::Binary(op, a, b) if node.ty == Type::Int => Instruction::IntBinary {
-                op,
-                out,
-                a: self.int(a),
-                b: self.int(b),
-            },
-            Op::Binary(op, a, b) => Instruction::FloatBinary {
-                op,
-                out,
-                a: self.float(a),
-                b: self.float(b),
-            },
+            Op::Binary(Binary::And, a, b) if node.ty == Type::Bool => {
+                Instruction::And { out, a: self.mask(a), b: self.mask(b) }
+            }
+            Op::Binary(_, a, b) if node.ty == Type::Bool => {
+                Instruction::Or { out, a: self.mask(a), b: self.mask(b) }
+            }
+            Op::Binary(op, a, b) if node.ty == Type::Int => {
+                Instruction::IntBinary { op, out, a: self.int(a), b: self.int(b) }
+            }
+            Op::Binary(op, a, b) => Instruction::FloatBinary { op, out, a: self.float(a), b: self.float(b) },
             Op::Compare(op, a, b) => match self.graph.ty(a) {
-                Type::Float => Instruction::CompareFloat {
-                    op,
-                    out,
-                    a: self.float(a),
-                    b: self.float(b),
-                },
-                Type::Int => Instruction::CompareInt {
-                    op,
-                    out,
-                    a: self.int(a),
-                    b: self.int(b),
-                },
-                Type::Bool => Instruction::CompareMask {
-                    op,
-                    out,
-                    a: self.mask(a),
-                    b: self.mask(b),
-                },
+                Type::Float => Instruction::CompareFloat { op, out, a: self.float(a), b: self.float(b) },
+                Type::Int => Instruction::CompareInt { op, out, a: self.int(a), b: self.int(b) },
+                Type::Bool => Instruction::CompareMask { op, out, a: self.mask(a), b: self.mask(b) },
             },
             Op::Select(c, yes, no) => {
                 let condition = self.register(c);
                 match node.ty {
-                    Type::Float => Instruction::SelectFloat {
-                        out,
-                        condition,
-                        yes: self.float(yes),
-                        no: self.float(no),
-                    },
-                    Type::Int => Instruction::SelectInt {
-                        out,
-                        condition,
-                        yes: self.int(yes),
-                        no: self.int(no),
-                    },
-                    Type::Bool => Instruction::SelectMask {
-                        out,
-                        condition,
-                        yes: self.mask(yes),
-                        no: self.mask(no),
-                    },
+                    Type::Float => {
+                        Instruction::SelectFloat { out, condition, yes: self.float(yes), no: self.float(no) }
+                    }
+                    Type::Int => {
+                        Instruction::SelectInt { out, condition, yes: self.int(yes), no: self.int(no) }
+                    }
+                    Type::Bool => {
+                        Instruction::SelectMask { out, condition, yes: self.mask(yes), no: self.mask(no) }
+                    }
                 }
             }
             Op::Const(_) => unreachable!("constants need no instruction"),
@@ -453,28 +398,14 @@ impl Compiler<'_> {
             (Unary::ToFloat, _, _) => Instruction::MaskToFloat { out, a: self.mask(a) },
             (Unary::ToInt, _, _) => Instruction::MaskToInt { out, a: self.mask(a) },
             (Unary::Not, _, _) => Instruction::Not { out, a: self.mask(a) },
-            (Unary::IsNan, _, _) => Instruction::IsNan {
-                out,
-                a: self.float(a),
-            },
-            (op, Type::Int, _) => Instruction::IntUnary {
-                op,
-                out,
-                a: self.int(a),
-            },
-            (op, _, _) => Instruction::FloatUnary {
-                op,
-                out,
-                a: self.float(a),
-            },
+            (Unary::IsNan, _, _) => Instruction::IsNan { out, a: self.float(a) },
+            (op, Type::Int, _) => Instruction::IntUnary { op, out, a: self.int(a) },
+            (op, _, _) => Instruction::FloatUnary { op, out, a: self.float(a) },
         }
     }
 
     fn register(&self, id: Id) -> u16 {
-        *self
-            .registers
-            .get(&id)
-            .expect("arguments have smaller numbers and were emitted before")
+        *self.registers.get(&id).expect("arguments have smaller numbers and were emitted before")
     }
 
     fn float(&self, id: Id) -> Arg<f64> {

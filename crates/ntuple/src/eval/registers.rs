@@ -48,9 +48,7 @@ macro_rules! access {
 /// The column of index `column`, which the plan reads.
 #[inline(always)]
 pub(super) fn array(arrays: &Arrays, column: usize) -> &Array {
-    arrays[column]
-        .as_ref()
-        .expect("every column that the plan reads was decoded")
+    arrays[column].as_ref().expect("every column that the plan reads was decoded")
 }
 
 impl Registers {
@@ -85,56 +83,30 @@ impl Registers {
         let n = rows.count;
         match instruction {
             Instruction::LoadFloat { out, column } => {
-                write!(self.floats[out], n, |out| load_float(
-                    out,
-                    array(arrays, column),
-                    rows
-                ));
+                write!(self.floats[out], n, |out| load_float(out, array(arrays, column), rows));
             }
             Instruction::LoadInt { out, column } => {
-                write!(self.ints[out], n, |out| load_int(
-                    out,
-                    array(arrays, column),
-                    rows
-                ));
+                write!(self.ints[out], n, |out| load_int(out, array(arrays, column), rows));
             }
             Instruction::LoadMask { out, column } => {
-                write!(self.masks[out], n, |out| load_mask(
-                    out,
-                    array(arrays, column),
-                    rows
-                ));
+                write!(self.masks[out], n, |out| load_mask(out, array(arrays, column), rows));
             }
             Instruction::FloatUnary { op, out, a } => {
                 write!(self.floats[out], n, |out| unary(op, out, self.float(a, n)));
             }
             Instruction::FloatBinary { op, out, a, b } => {
-                write!(self.floats[out], n, |out| binary(
-                    op,
-                    out,
-                    self.float(a, n),
-                    self.float(b, n)
-                ));
+                write!(self.floats[out], n, |out| binary(op, out, self.float(a, n), self.float(b, n)));
             }
             Instruction::SumSquares { out, a, b } => {
-                write!(self.floats[out], n, |out| zip(
-                    out,
-                    self.float(a, n),
-                    self.float(b, n),
-                    |a, b| a * a + b * b
-                ));
+                write!(self.floats[out], n, |out| zip(out, self.float(a, n), self.float(b, n), |a, b| a * a
+                    + b * b));
             }
             Instruction::IntUnary { op, out, a } => write!(self.ints[out], n, |out| match op {
                 Unary::Neg => map(out, self.int(a, n), i64::wrapping_neg),
                 _ => map(out, self.int(a, n), i64::wrapping_abs),
             }),
             Instruction::IntBinary { op, out, a, b } => {
-                write!(self.ints[out], n, |out| integer(
-                    op,
-                    out,
-                    self.int(a, n),
-                    self.int(b, n)
-                ));
+                write!(self.ints[out], n, |out| integer(op, out, self.int(a, n), self.int(b, n)));
             }
             Instruction::IntToFloat { out, a } => {
                 write!(self.floats[out], n, |out| map(out, self.int(a, n), |a| a as f64));
@@ -146,11 +118,7 @@ impl Registers {
                 write!(self.floats[out], n, |out| map(out, self.mask(a, n), f64::from));
             }
             Instruction::IsNan { out, a } => {
-                write!(self.masks[out], n, |out| map(
-                    out,
-                    self.float(a, n),
-                    |a| u8::from(a.is_nan())
-                ));
+                write!(self.masks[out], n, |out| map(out, self.float(a, n), |a| u8::from(a.is_nan())));
             }
             Instruction::Not { out, a } => {
                 write!(self.masks[out], n, |out| map(out, self.mask(a, n), |a| a ^ 1));
@@ -166,77 +134,27 @@ impl Registers {
                 });
             }
             Instruction::CompareFloat { op, out, a, b } => {
-                write!(self.masks[out], n, |out| relate(
-                    op,
-                    out,
-                    self.float(a, n),
-                    self.float(b, n)
-                ));
+                write!(self.masks[out], n, |out| relate(op, out, self.float(a, n), self.float(b, n)));
             }
             Instruction::CompareInt { op, out, a, b } => {
-                write!(self.masks[out], n, |out| relate(
-                    op,
-                    out,
-                    self.int(a, n),
-                    self.int(b, n)
-                ));
+                write!(self.masks[out], n, |out| relate(op, out, self.int(a, n), self.int(b, n)));
             }
             Instruction::CompareMask { op, out, a, b } => {
-                write!(self.masks[out], n, |out| relate(
-                    op,
-                    out,
-                    self.mask(a, n),
-                    self.mask(b, n)
-                ));
+                write!(self.masks[out], n, |out| relate(op, out, self.mask(a, n), self.mask(b, n)));
             }
-            Instruction::CompareColumn {
-                out,
-                column,
-                is_abs,
-                test,
-            } => {
+            Instruction::CompareColumn { out, column, is_abs, test } => {
                 write!(self.masks[out], n, |out| {
                     test_column(out, array(arrays, column), rows, is_abs, test);
                 });
             }
-            Instruction::SelectFloat {
-                out,
-                condition,
-                yes,
-                no,
-            } => write!(self.floats[out], n, |out| {
-                select(
-                    out,
-                    &self.masks[condition as usize][..n],
-                    self.float(yes, n),
-                    self.float(no, n),
-                );
+            Instruction::SelectFloat { out, condition, yes, no } => write!(self.floats[out], n, |out| {
+                select(out, &self.masks[condition as usize][..n], self.float(yes, n), self.float(no, n));
             }),
-            Instruction::SelectInt {
-                out,
-                condition,
-                yes,
-                no,
-            } => write!(self.ints[out], n, |out| {
-                select(
-                    out,
-                    &self.masks[condition as usize][..n],
-                    self.int(yes, n),
-                    self.int(no, n),
-                );
+            Instruction::SelectInt { out, condition, yes, no } => write!(self.ints[out], n, |out| {
+                select(out, &self.masks[condition as usize][..n], self.int(yes, n), self.int(no, n));
             }),
-            Instruction::SelectMask {
-                out,
-                condition,
-                yes,
-                no,
-            } => write!(self.masks[out], n, |out| {
-                select(
-                    out,
-                    &self.masks[condition as usize][..n],
-                    self.mask(yes, n),
-                    self.mask(no, n),
-                );
+            Instruction::SelectMask { out, condition, yes, no } => write!(self.masks[out], n, |out| {
+                select(out, &self.masks[condition as usize][..n], self.mask(yes, n), self.mask(no, n));
             }),
         }
     }

@@ -17,14 +17,10 @@ pub(super) fn sort<T: ToFloat>(out: &mut [u32], axis: &Axis, values: &[T]) {
         }
         Axis::Integer { low, bins } => {
             let (low, bins) = (*low as f64, *bins as f64);
-            out.iter_mut()
-                .zip(values)
-                .for_each(|(out, x)| *out = integer_bin(x.to_float(), low, bins));
+            out.iter_mut().zip(values).for_each(|(out, x)| *out = integer_bin(x.to_float(), low, bins));
         }
         axis @ Axis::Variable { .. } => {
-            out.iter_mut()
-                .zip(values)
-                .for_each(|(out, x)| *out = axis.index(x.to_float()) as u32);
+            out.iter_mut().zip(values).for_each(|(out, x)| *out = axis.index(x.to_float()) as u32);
         }
     }
 }

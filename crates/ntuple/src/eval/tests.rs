@@ -19,30 +19,14 @@ fn schema() -> Schema {
         ("b", Type::Bool),
     ];
     Schema {
-        columns: columns
-            .map(|(name, ty)| Column {
-                name: name.to_owned(),
-                ty,
-            })
-            .into(),
+        columns: columns.map(|(name, ty)| Column { name: name.to_owned(), ty }).into(),
         refused: Vec::new(),
     }
 }
 
 fn columns(rows: usize, seed: u64) -> Vec<Option<Arc<Array>>> {
     let mut rng = Rng::new(seed);
-    let special = [
-        0.0,
-        -0.0,
-        1.0,
-        -1.0,
-        2.4,
-        f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        1e30,
-        60.0,
-    ];
+    let special = [0.0, -0.0, 1.0, -1.0, 2.4, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, 60.0];
     let mut floats = |_| match rng.below(8) {
         0 => special[rng.below(10) as usize],
         _ => rng.below(2_000_001) as f64 / 1e5 - 10.0,
@@ -51,26 +35,11 @@ fn columns(rows: usize, seed: u64) -> Vec<Option<Arc<Array>>> {
     let y: Vec<f64> = (0..rows).map(&mut floats).collect();
     let m: Vec<i32> = (0..rows).map(|_| rng.below(7) as i32 - 3).collect();
     let i: Vec<i32> = (0..rows).map(|_| rng.below(7) as i32 - 3).collect();
-    let n = (0..rows)
-        .map(|_| {
-            if rng.chance(1, 9) {
-                i64::MIN
-            } else {
-                rng.below(100) as i64 - 50
-            }
-        })
-        .collect();
+    let n = (0..rows).map(|_| if rng.chance(1, 9) { i64::MIN } else { rng.below(100) as i64 - 50 }).collect();
     let b: Vec<u8> = (0..rows).map(|_| rng.below(2) as u8).collect();
-    [
-        Array::F32(x),
-        Array::F64(y),
-        Array::I32(i),
-        Array::I64(n),
-        Array::I32(m),
-        Array::Bool(b),
-    ]
-    .map(|array| Some(Arc::new(array)))
-    .into()
+    [Array::F32(x), Array::F64(y), Array::I32(i), Array::I64(n), Array::I32(m), Array::Bool(b)]
+        .map(|array| Some(Arc::new(array)))
+        .into()
 }
 
 /// Expressions with a number, and with a truth value, as their result.
@@ -89,14 +58,7 @@ fn expressions() -> (BoxedStrategy<String>, BoxedStrategy<String>) {
         Just("pi")
     ]
     .prop_map(str::to_owned);
-    let relation = prop_oneof![
-        Just("<"),
-        Just("<="),
-        Just(">"),
-        Just(">="),
-        Just("=="),
-        Just("!=")
-    ];
+    let relation = prop_oneof![Just("<"), Just("<="), Just(">"), Just(">="), Just("=="), Just("!=")];
     let truth = prop_oneof![
         Just("b".to_owned()),
         (number.clone(), relation.clone(), number.clone()).prop_map(|(a, r, b)| format!("{a} {r} {b}")),
@@ -114,13 +76,7 @@ fn expressions() -> (BoxedStrategy<String>, BoxedStrategy<String>) {
             Just("atan"),
             Just("exp")
         ];
-        let two = prop_oneof![
-            Just("min"),
-            Just("max"),
-            Just("hypot"),
-            Just("atan2"),
-            Just("pow")
-        ];
+        let two = prop_oneof![Just("min"), Just("max"), Just("hypot"), Just("atan2"), Just("pow")];
         let cut = prop_oneof![
             Just("b"),
             Just("x < 1"),
@@ -136,14 +92,7 @@ fn expressions() -> (BoxedStrategy<String>, BoxedStrategy<String>) {
         ]
     });
     let truth = truth.prop_recursive(3, 12, 2, |inner| {
-        let infix = prop_oneof![
-            Just("and"),
-            Just("or"),
-            Just("&&"),
-            Just("|"),
-            Just("=="),
-            Just("!=")
-        ];
+        let infix = prop_oneof![Just("and"), Just("or"), Just("&&"), Just("|"), Just("=="), Just("!=")];
         prop_oneof![
             (inner.clone(), infix, inner.clone()).prop_map(|(a, op, b)| format!("(({a}) {op} ({b}))")),
             inner.clone().prop_map(|a| format!("(not ({a}))")),

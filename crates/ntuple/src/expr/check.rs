@@ -49,12 +49,7 @@ impl Scope {
         if let Some(why) = self.refused.get(name) {
             return Err(Failure::unsupported(format!("column {name:?} at {at} {why}")));
         }
-        Err(unknown(
-            "column",
-            name,
-            at,
-            self.columns.iter().map(String::as_str),
-        ))
+        Err(unknown("column", name, at, self.columns.iter().map(String::as_str)))
     }
 }
 
@@ -63,12 +58,7 @@ const NAMES_SHOWN: usize = 12;
 
 fn unknown<'a>(what: &str, name: &str, at: usize, known: impl Iterator<Item = &'a str>) -> Failure {
     let known: Vec<&str> = known.collect();
-    let mut listed = known
-        .iter()
-        .take(NAMES_SHOWN)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(", ");
+    let mut listed = known.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
     if known.len() > NAMES_SHOWN {
         listed += &format!(" and {} more", known.len() - NAMES_SHOWN);
     }
@@ -82,10 +72,7 @@ fn unknown<'a>(what: &str, name: &str, at: usize, known: impl Iterator<Item = &'
 /// The known name with the fewest letters changed, if a third of the letters at most.
 pub(crate) fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let letters = name.chars().count();
-    let best = known
-        .iter()
-        .map(|candidate| (distance(name, candidate), *candidate))
-        .min()?;
+    let best = known.iter().map(|candidate| (distance(name, candidate), *candidate)).min()?;
     (best.0 <= 1.max(letters / 3)).then_some(best.1)
 }
 
@@ -152,10 +139,7 @@ const OTHER_FUNCTIONS: [(&str, usize, usize); 7] = [
 
 /// Names of the functions that expressions may call.
 pub(crate) fn function_names() -> impl Iterator<Item = &'static str> {
-    FLOAT_FUNCTIONS
-        .iter()
-        .map(|(name, _)| *name)
-        .chain(OTHER_FUNCTIONS.iter().map(|(name, _, _)| *name))
+    FLOAT_FUNCTIONS.iter().map(|(name, _)| *name).chain(OTHER_FUNCTIONS.iter().map(|(name, _, _)| *name))
 }
 
 impl Checker<'_> {
@@ -180,12 +164,10 @@ impl Checker<'_> {
         let id = self.value(expr)?;
         match self.graph.ty(id) {
             Type::Bool => Ok(id),
-            ty => Err(Failure::invalid(format!(
-                "`{operator}` needs bool, found {} at {}",
-                ty.name(),
-                expr.at
-            ))
-            .hint("compare numbers, as in x != 0, and put comparisons in parentheses beside & and |")),
+            ty => {
+                Err(Failure::invalid(format!("`{operator}` needs bool, found {} at {}", ty.name(), expr.at))
+                    .hint("compare numbers, as in x != 0, and put comparisons in parentheses beside & and |"))
+            }
         }
     }
 
@@ -196,11 +178,7 @@ impl Checker<'_> {
     }
 
     fn as_number(&mut self, id: Id) -> Id {
-        if self.graph.ty(id) == Type::Bool {
-            self.graph.unary(Unary::ToInt, id)
-        } else {
-            id
-        }
+        if self.graph.ty(id) == Type::Bool { self.graph.unary(Unary::ToInt, id) } else { id }
     }
 
     fn float(&mut self, expr: &Expr) -> Result<Id> {
@@ -214,11 +192,7 @@ impl Checker<'_> {
             return (a, b);
         }
         let (a, b) = (self.as_number(a), self.as_number(b));
-        if self.graph.ty(a) == self.graph.ty(b) {
-            (a, b)
-        } else {
-            (self.graph.float(a), self.graph.float(b))
-        }
+        if self.graph.ty(a) == self.graph.ty(b) { (a, b) } else { (self.graph.float(a), self.graph.float(b)) }
     }
 
     fn prefix(&mut self, op: Prefix, a: &Expr) -> Result<Id> {
@@ -227,20 +201,14 @@ impl Checker<'_> {
             return Ok(self.graph.unary(Unary::Not, a));
         }
         let a = self.number(a)?;
-        Ok(if op == Prefix::Minus {
-            self.graph.unary(Unary::Neg, a)
-        } else {
-            a
-        })
+        Ok(if op == Prefix::Minus { self.graph.unary(Unary::Neg, a) } else { a })
     }
 
     fn infix(&mut self, op: Infix, a: &Expr, b: &Expr) -> Result<Id> {
         let op = match op {
             Infix::And | Infix::Or => {
                 let (a, b) = (self.truth(a, op.symbol())?, self.truth(b, op.symbol())?);
-                return Ok(self
-                    .graph
-                    .binary(if op == Infix::And { Binary::And } else { Binary::Or }, a, b));
+                return Ok(self.graph.binary(if op == Infix::And { Binary::And } else { Binary::Or }, a, b));
             }
             Infix::Divide => {
                 let (a, b) = (self.float(a)?, self.float(b)?);
@@ -303,11 +271,7 @@ impl Checker<'_> {
         if let Some((_, op)) = FLOAT_FUNCTIONS.iter().find(|(known, _)| *known == name) {
             expect_arguments(name, arguments.len(), 1, 1, at)?;
             let a = self.float(&arguments[0])?;
-            return Ok(if *op == Unary::ToFloat {
-                a
-            } else {
-                self.graph.unary(*op, a)
-            });
+            return Ok(if *op == Unary::ToFloat { a } else { self.graph.unary(*op, a) });
         }
         let Some((_, least, most)) = OTHER_FUNCTIONS.iter().find(|(known, _, _)| *known == name) else {
             return Err(unknown("function", name, at, function_names()));
@@ -329,15 +293,7 @@ impl Checker<'_> {
             "max" => self.fold(Binary::Max, arguments),
             _ => {
                 let (a, b) = (self.float(&arguments[0])?, self.float(&arguments[1])?);
-                Ok(self.graph.binary(
-                    if name == "atan2" {
-                        Binary::Atan2
-                    } else {
-                        Binary::Hypot
-                    },
-                    a,
-                    b,
-                ))
+                Ok(self.graph.binary(if name == "atan2" { Binary::Atan2 } else { Binary::Hypot }, a, b))
             }
         }
     }
@@ -357,14 +313,8 @@ fn expect_arguments(name: &str, found: usize, least: usize, most: usize, at: usi
     if (least..=most).contains(&found) {
         return Ok(());
     }
-    let wanted = if least == most {
-        format!("{least}")
-    } else {
-        format!("{least} to {most}")
-    };
-    Err(Failure::invalid(format!(
-        "{name} at {at} takes {wanted} arguments, found {found}"
-    )))
+    let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
+    Err(Failure::invalid(format!("{name} at {at} takes {wanted} arguments, found {found}")))
 }
 
 #[cfg(test)]
@@ -375,14 +325,10 @@ mod tests {
     fn checked(text: &str) -> Result<(Type, usize)> {
         let mut graph = Graph::default();
         let mut scope = Scope::default();
-        for (index, (name, ty)) in [
-            ("pt", Type::Float),
-            ("eta", Type::Float),
-            ("n", Type::Int),
-            ("good", Type::Bool),
-        ]
-        .into_iter()
-        .enumerate()
+        for (index, (name, ty)) in
+            [("pt", Type::Float), ("eta", Type::Float), ("n", Type::Int), ("good", Type::Bool)]
+                .into_iter()
+                .enumerate()
         {
             scope.add_column(name, graph.column(index, ty));
         }
@@ -414,26 +360,13 @@ mod tests {
     #[test]
     fn errors_name_the_thing_and_the_place() {
         let failure = checked("1+ptt").unwrap_err();
-        assert_eq!(
-            failure.what,
-            "unknown column \"ptt\" at 3; columns are pt, eta, n, good"
-        );
+        assert_eq!(failure.what, "unknown column \"ptt\" at 3; columns are pt, eta, n, good");
         assert_eq!(failure.hint.unwrap(), "did you mean \"pt\"?");
         let failure = checked("sqr(pt)").unwrap_err();
-        assert!(
-            failure
-                .what
-                .starts_with("unknown function \"sqr\" at 1; functions are sqrt, exp")
-        );
+        assert!(failure.what.starts_with("unknown function \"sqr\" at 1; functions are sqrt, exp"));
         assert_eq!(failure.hint.unwrap(), "did you mean \"sqrt\"?");
-        assert_eq!(
-            checked("pt and good").unwrap_err().what,
-            "`and` needs bool, found float at 1"
-        );
-        assert_eq!(
-            checked("atan2(pt)").unwrap_err().what,
-            "atan2 at 1 takes 2 arguments, found 1"
-        );
+        assert_eq!(checked("pt and good").unwrap_err().what, "`and` needs bool, found float at 1");
+        assert_eq!(checked("atan2(pt)").unwrap_err().what, "atan2 at 1 takes 2 arguments, found 1");
         assert!(checked("zzzzzz").unwrap_err().hint.is_none());
     }
 

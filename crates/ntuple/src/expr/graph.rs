@@ -221,21 +221,13 @@ impl Graph {
         match self.node(condition).op {
             Op::Const(Scalar::Bool(true)) => yes,
             Op::Const(_) => no,
-            _ => self.intern(
-                Key::Select(condition, yes, no),
-                Op::Select(condition, yes, no),
-                self.ty(yes),
-            ),
+            _ => self.intern(Key::Select(condition, yes, no), Op::Select(condition, yes, no), self.ty(yes)),
         }
     }
 
     /// `a` as a float.
     pub(crate) fn float(&mut self, a: Id) -> Id {
-        if self.ty(a) == Type::Float {
-            a
-        } else {
-            self.unary(Unary::ToFloat, a)
-        }
+        if self.ty(a) == Type::Float { a } else { self.unary(Unary::ToFloat, a) }
     }
 
     /// Refuses plans beyond the bound; checked after each expression, whose own size is bound.
@@ -243,10 +235,8 @@ impl Graph {
         if self.nodes.len() <= NODES_MAX {
             return Ok(());
         }
-        Err(
-            Failure::invalid(format!("plan has more than {NODES_MAX} distinct values"))
-                .hint("fill the histograms in several passes"),
-        )
+        Err(Failure::invalid(format!("plan has more than {NODES_MAX} distinct values"))
+            .hint("fill the histograms in several passes"))
     }
 
     fn intern(&mut self, key: Key, op: Op, ty: Type) -> Id {
@@ -358,11 +348,7 @@ pub(crate) fn int_binary(op: Binary, a: i64, b: i64) -> i64 {
 #[inline(always)]
 fn float_modulo(a: f64, b: f64) -> f64 {
     let rest = a % b;
-    if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
-        rest + b
-    } else {
-        rest
-    }
+    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
 }
 
 /// Remainder with the sign of `b`; 0 if `b` is 0, as NumPy.
@@ -372,11 +358,7 @@ fn int_modulo(a: i64, b: i64) -> i64 {
         return 0;
     }
     let rest = a.wrapping_rem(b);
-    if rest != 0 && (rest < 0) != (b < 0) {
-        rest + b
-    } else {
-        rest
-    }
+    if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
 }
 
 /// Whether `a` stands in the relation `op` to `b`.

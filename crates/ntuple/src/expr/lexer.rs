@@ -58,10 +58,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Placed>> {
         )));
     }
     let chars: Vec<char> = text.chars().collect();
-    let mut lexer = Lexer {
-        chars: &chars,
-        next: 0,
-    };
+    let mut lexer = Lexer { chars: &chars, next: 0 };
     let mut out = Vec::new();
     loop {
         while lexer.peek(0).is_some_and(char::is_whitespace) {
@@ -99,9 +96,7 @@ impl Lexer<'_> {
             return self.number(at);
         }
         if first.is_alphabetic() || first == '_' {
-            return Ok(word(
-                self.take_while(|c| c.is_alphanumeric() || c == '_' || c == '.'),
-            ));
+            return Ok(word(self.take_while(|c| c.is_alphanumeric() || c == '_' || c == '.')));
         }
         if first == '`' {
             return self.quoted(at);
@@ -120,9 +115,7 @@ impl Lexer<'_> {
             }
         }
         if self.peek(0).is_some_and(|c| c.is_alphanumeric() || c == '_') {
-            return Err(Failure::invalid(format!(
-                "number {text:?} at {at} runs into a name"
-            )));
+            return Err(Failure::invalid(format!("number {text:?} at {at} runs into a name")));
         }
         // Whole numbers beyond 64 bits are still numbers.
         if let Ok(value) = text.parse::<i64>() {
@@ -138,9 +131,7 @@ impl Lexer<'_> {
         self.next += 1;
         let name = self.take_while(|c| c != '`');
         if self.peek(0).is_none() || name.is_empty() {
-            return Err(Failure::invalid(format!(
-                "name in backticks at {at} is empty or has no end"
-            )));
+            return Err(Failure::invalid(format!("name in backticks at {at} is empty or has no end")));
         }
         self.next += 1;
         Ok(Token::Name(name))

@@ -211,9 +211,8 @@ pub fn fuzz_expr(data: &[u8]) {
     }
     let mut graph = Graph::default();
     let mut scope = Scope::default();
-    for (index, (name, ty)) in [("x", Type::Float), ("n", Type::Int), ("b", Type::Bool)]
-        .into_iter()
-        .enumerate()
+    for (index, (name, ty)) in
+        [("x", Type::Float), ("n", Type::Int), ("b", Type::Bool)].into_iter().enumerate()
     {
         scope.add_column(name, graph.column(index, ty));
     }
@@ -247,20 +246,14 @@ mod tests {
                 Just(Infix::And),
                 Just(Infix::Or),
             ];
-            let relation = prop_oneof![
-                Just(Relation::Less),
-                Just(Relation::Equal),
-                Just(Relation::GreaterEqual)
-            ];
+            let relation =
+                prop_oneof![Just(Relation::Less), Just(Relation::Equal), Just(Relation::GreaterEqual)];
             prop_oneof![
                 (prefix, boxed.clone()).prop_map(|(op, a)| Node::Prefix(op, a)),
                 (infix, boxed.clone(), boxed.clone()).prop_map(|(op, a, b)| Node::Infix(op, a, b)),
                 (boxed, prop::collection::vec((relation, inner.clone()), 1..3))
                     .prop_map(|(a, rest)| Node::Compare(a, rest)),
-                (
-                    prop_oneof![Just("sqrt"), Just("min"), Just("where")],
-                    prop::collection::vec(inner, 0..4)
-                )
+                (prop_oneof![Just("sqrt"), Just("min"), Just("where")], prop::collection::vec(inner, 0..4))
                     .prop_map(|(name, arguments)| Node::Call(name.to_owned(), arguments)),
             ]
             .prop_map(|node| Expr { node, at: 1 })

@@ -10,12 +10,7 @@ pub fn parse(text: &str) -> Result<Expr> {
     if tokens.len() == 1 {
         return Err(Failure::invalid("expression is empty"));
     }
-    let mut parser = Parser {
-        tokens,
-        next: 0,
-        depth: 0,
-        operators: 0,
-    };
+    let mut parser = Parser { tokens, next: 0, depth: 0, operators: 0 };
     let expr = parser.choice()?;
     match parser.peek() {
         Token::End => Ok(expr),
@@ -86,11 +81,7 @@ impl Parser {
             return Ok(());
         }
         let found = self.peek().describe();
-        Err(Failure::invalid(format!(
-            "expected {}, found {found} at {}",
-            wanted.describe(),
-            self.at()
-        )))
+        Err(Failure::invalid(format!("expected {}, found {found} at {}", wanted.describe(), self.at())))
     }
 
     /// Counts the nesting around `parse`.
@@ -120,10 +111,7 @@ impl Parser {
             let yes = parser.choice()?;
             parser.expect(&Token::Colon)?;
             let no = parser.choice()?;
-            Ok(Expr {
-                node: Node::Call("where".to_owned(), vec![condition, yes, no]),
-                at,
-            })
+            Ok(Expr { node: Node::Call("where".to_owned(), vec![condition, yes, no]), at })
         })
     }
 
@@ -148,10 +136,7 @@ impl Parser {
             } else {
                 self.nested(|parser| parser.climb(strength + 1))?
             };
-            left = Expr {
-                node: Node::Infix(op, Box::new(left), Box::new(right)),
-                at,
-            };
+            left = Expr { node: Node::Infix(op, Box::new(left), Box::new(right)), at };
         }
     }
 
@@ -175,10 +160,7 @@ impl Parser {
             self.advance();
             rest.push((relation, self.nested(|parser| parser.climb(COMPARE + 1))?));
         }
-        Ok(Expr {
-            node: Node::Compare(Box::new(first), rest),
-            at,
-        })
+        Ok(Expr { node: Node::Compare(Box::new(first), rest), at })
     }
 
     fn prefix(&mut self) -> Result<Expr> {
@@ -192,10 +174,7 @@ impl Parser {
         };
         self.advance();
         let operand = self.nested(|parser| parser.climb(strength))?;
-        Ok(Expr {
-            node: Node::Prefix(op, Box::new(operand)),
-            at,
-        })
+        Ok(Expr { node: Node::Prefix(op, Box::new(operand)), at })
     }
 
     fn operand(&mut self) -> Result<Expr> {

@@ -18,11 +18,7 @@ pub struct Resources {
 
 impl Default for Resources {
     fn default() -> Self {
-        Self {
-            cpus: 1,
-            memory_bytes: 0,
-            wall: Millis::from_seconds(24 * 3600),
-        }
+        Self { cpus: 1, memory_bytes: 0, wall: Millis::from_seconds(24 * 3600) }
     }
 }
 

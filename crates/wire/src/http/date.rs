@@ -1,9 +1,8 @@
 //! Dates of HTTP: IMF-fixdate (RFC 9110 §5.6.7), and the calendar under them.
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_SECONDS: i64 = 86_400;
 /// 0000-01-01 and the end of 9999: all that four digits of year can say.
 const SECONDS: std::ops::Range<i64> = -62_167_219_200..253_402_300_800;
@@ -38,11 +37,7 @@ impl Civil {
         let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
-        let month = if month_from_march < 10 {
-            month_from_march + 3
-        } else {
-            month_from_march - 9
-        };
+        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
         let time = seconds.rem_euclid(DAY_SECONDS);
         Self {
             year: era * 400 + year_of_era + i64::from(month <= 2),
@@ -71,14 +66,7 @@ impl Civil {
 #[must_use]
 pub fn http_date(seconds: i64) -> String {
     let seconds = seconds.clamp(SECONDS.start, SECONDS.end - 1);
-    let Civil {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        second,
-    } = Civil::of(seconds);
+    let Civil { year, month, day, hour, minute, second } = Civil::of(seconds);
     let weekday = DAYS[seconds.div_euclid(DAY_SECONDS).rem_euclid(7) as usize];
     let month = MONTHS[month as usize - 1];
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
@@ -94,9 +82,7 @@ pub fn parse_http_date(text: &str) -> Option<i64> {
     }
     let digits = |from: usize, to: usize| {
         let part = &bytes[from..to];
-        let value = part
-            .iter()
-            .fold(0, |value, byte| value * 10 + i64::from(byte.wrapping_sub(b'0')));
+        let value = part.iter().fold(0, |value, byte| value * 10 + i64::from(byte.wrapping_sub(b'0')));
         part.iter().all(u8::is_ascii_digit).then_some(value)
     };
     let month = MONTHS.iter().position(|month| *month == &text[8..11])? as i64 + 1;

@@ -33,9 +33,7 @@ impl DigestAlgorithm {
         if name.eq_ignore_ascii_case("adler") {
             return Some(Self::Adler32);
         }
-        Self::ALL
-            .into_iter()
-            .find(|algorithm| name.eq_ignore_ascii_case(algorithm.as_str()))
+        Self::ALL.into_iter().find(|algorithm| name.eq_ignore_ascii_case(algorithm.as_str()))
     }
 }
 
@@ -70,9 +68,7 @@ fn weight(parameters: &str) -> u32 {
         let (name, value) = one.split_once('=')?;
         name.trim().eq_ignore_ascii_case("q").then_some(value.trim())
     });
-    let value = value
-        .and_then(|text| text.parse::<f32>().ok())
-        .filter(|q| (0.0..=1.0).contains(q));
+    let value = value.and_then(|text| text.parse::<f32>().ok()).filter(|q| (0.0..=1.0).contains(q));
     value.map_or(1000, |q| (q * 1000.0) as u32)
 }
 
@@ -111,10 +107,7 @@ impl Digests {
                 DigestAlgorithm::Crc32c => digests.crc32c.replace(Crc32c(value)).map(|sum| sum.0),
             };
             if before.is_some_and(|before| before != value) {
-                return Err(Failure::invalid(format!(
-                    "digest {} is given twice",
-                    algorithm.as_str()
-                )));
+                return Err(Failure::invalid(format!("digest {} is given twice", algorithm.as_str())));
             }
         }
         Ok(digests)
@@ -123,10 +116,8 @@ impl Digests {
     /// Compares with the sums of what arrived.
     pub fn check(&self, arrived: &Checksums) -> Result<()> {
         let wrong = |name: &str, claimed: String, found: String| {
-            Err(
-                Failure::corrupt(format!("{name} of what arrived is {found}, not {claimed}"))
-                    .hint("send it again; nothing was stored"),
-            )
+            Err(Failure::corrupt(format!("{name} of what arrived is {found}, not {claimed}"))
+                .hint("send it again; nothing was stored"))
         };
         if let Some(claimed) = self.adler32.filter(|sum| *sum != arrived.adler32) {
             return wrong("adler32", claimed.to_string(), arrived.adler32.to_string());
@@ -151,10 +142,8 @@ const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// Base64 (RFC 4648 §4) of four bytes: six characters and two of padding.
 fn encode_base64(bytes: [u8; 4]) -> String {
     let bits = u64::from(u32::from_be_bytes(bytes)) << 4;
-    let mut text: String = (0..6)
-        .rev()
-        .map(|place| char::from(BASE64[(bits >> (6 * place) & 63) as usize]))
-        .collect();
+    let mut text: String =
+        (0..6).rev().map(|place| char::from(BASE64[(bits >> (6 * place) & 63) as usize])).collect();
     text.push_str("==");
     text
 }
@@ -166,28 +155,17 @@ fn decode_base64(text: [u8; 6]) -> Option<[u8; 4]> {
         let value = BASE64.iter().position(|known| *known == byte)?;
         bits = bits << 6 | value as u64;
     }
-    bits.is_multiple_of(16)
-        .then(|| ((bits >> 4) as u32).to_be_bytes())
+    bits.is_multiple_of(16).then(|| ((bits >> 4) as u32).to_be_bytes())
 }
 
 /// Fuzz body: fields never panic, and what is understood survives being written.
 pub fn fuzz_digest(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     assert!(wanted_digests(&text).len() <= DigestAlgorithm::ALL.len());
-    if let Ok(Digests {
-        adler32: Some(adler32),
-        crc32c: Some(crc32c),
-    }) = Digests::parse(&text)
-    {
+    if let Ok(Digests { adler32: Some(adler32), crc32c: Some(crc32c) }) = Digests::parse(&text) {
         let sums = Checksums { adler32, crc32c };
         let again = Digests::parse(&digest_field(&sums, &DigestAlgorithm::ALL));
-        assert_eq!(
-            again,
-            Ok(Digests {
-                adler32: Some(adler32),
-                crc32c: Some(crc32c)
-            })
-        );
+        assert_eq!(again, Ok(Digests { adler32: Some(adler32), crc32c: Some(crc32c) }));
     }
 }
 
@@ -199,32 +177,16 @@ mod tests {
     #[test]
     fn known_answers() {
         let sums = Checksums::of(b"123456789");
-        assert_eq!(
-            digest_field(&sums, &DigestAlgorithm::ALL),
-            "adler32=091e01de,crc32c=4waSgw=="
-        );
+        assert_eq!(digest_field(&sums, &DigestAlgorithm::ALL), "adler32=091e01de,crc32c=4waSgw==");
         assert_eq!(digest_field(&sums, &[]), "");
         let digests = Digests::parse("ADLER32=91e01de, sha-256=abc=, crc32c=e3069283").unwrap();
         digests.check(&sums).unwrap();
-        assert!(
-            Digests::parse("adler32=2")
-                .unwrap()
-                .check(&sums)
-                .unwrap_err()
-                .what
-                .contains("not 00000002")
-        );
+        assert!(Digests::parse("adler32=2").unwrap().check(&sums).unwrap_err().what.contains("not 00000002"));
     }
 
     #[test]
     fn damaged_digests_are_refused() {
-        for bad in [
-            "adler32",
-            "adler32=",
-            "adler32=xyz",
-            "adler32=123456789",
-            "crc32c=4waS!w==",
-        ] {
+        for bad in ["adler32", "adler32=", "adler32=xyz", "adler32=123456789", "crc32c=4waS!w=="] {
             assert!(Digests::parse(bad).is_err(), "{bad}");
         }
         assert!(Digests::parse("adler32=1,adler32=2").is_err());

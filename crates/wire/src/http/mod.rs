@@ -17,8 +17,5 @@ pub use tag::EntityTag;
 
 /// The elements of a comma-separated field value, trimmed, without the empty ones (RFC 9110 §5.6.1).
 fn elements(value: &str) -> impl Iterator<Item = &str> {
-    value
-        .split(',')
-        .map(|element| element.trim_matches([' ', '\t']))
-        .filter(|element| !element.is_empty())
+    value.split(',').map(|element| element.trim_matches([' ', '\t'])).filter(|element| !element.is_empty())
 }

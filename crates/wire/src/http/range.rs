@@ -66,16 +66,9 @@ fn unsatisfied(specs: &str, size: u64) -> Ranges {
     let mut has_suffix = false;
     for spec in elements(specs) {
         is_empty = false;
-        has_suffix |= spec
-            .strip_prefix('-')
-            .and_then(number)
-            .is_some_and(|length| length > 0);
+        has_suffix |= spec.strip_prefix('-').and_then(number).is_some_and(|length| length > 0);
     }
-    if is_empty || size == 0 && has_suffix {
-        Ranges::Whole
-    } else {
-        Ranges::Unsatisfiable
-    }
+    if is_empty || size == 0 && has_suffix { Ranges::Whole } else { Ranges::Unsatisfiable }
 }
 
 /// One range clipped to the file, empty if it is unsatisfiable; none if it is malformed.
@@ -83,23 +76,14 @@ fn parse_spec(spec: &str, size: u64) -> Option<ByteRange> {
     let (first, last) = spec.split_once('-')?;
     let range = match (first.is_empty(), last.is_empty()) {
         (true, true) => return None,
-        (true, false) => ByteRange {
-            offset: size.saturating_sub(number(last)?),
-            end: size,
-        },
-        (false, true) => ByteRange {
-            offset: number(first)?,
-            end: size,
-        },
+        (true, false) => ByteRange { offset: size.saturating_sub(number(last)?), end: size },
+        (false, true) => ByteRange { offset: number(first)?, end: size },
         (false, false) => {
             let (first, last) = (number(first)?, number(last)?);
             if last < first {
                 return None;
             }
-            ByteRange {
-                offset: first,
-                end: last.saturating_add(1),
-            }
+            ByteRange { offset: first, end: last.saturating_add(1) }
         }
     };
     Some(range.clip(size))
@@ -164,9 +148,7 @@ impl Multipart<'_> {
     /// `Content-Length` of the whole answer.
     #[must_use]
     pub fn length(&self, ranges: &[ByteRange]) -> u64 {
-        let parts = ranges
-            .iter()
-            .map(|range| self.part_head(*range).len() as u64 + range.length());
+        let parts = ranges.iter().map(|range| self.part_head(*range).len() as u64 + range.length());
         parts.sum::<u64>() + self.tail().len() as u64
     }
 }
@@ -184,13 +166,7 @@ pub fn fuzz_ranges(data: &[u8]) {
     };
     assert!(ranges.len() <= READV_ELEMENTS_MAX);
     assert!(ranges.iter().all(|range| !range.is_empty() && range.end <= size));
-    assert!(
-        ranges
-            .iter()
-            .map(|range| u128::from(range.length()))
-            .sum::<u128>()
-            <= u128::from(size) * 2
-    );
+    assert!(ranges.iter().map(|range| u128::from(range.length())).sum::<u128>() <= u128::from(size) * 2);
 }
 
 #[cfg(test)]
@@ -211,15 +187,9 @@ mod tests {
         assert_eq!(parse("bytes=0-499", 10_000), Ranges::One(range(0, 500)));
         assert_eq!(parse("bytes=-500", 10_000), Ranges::One(range(9500, 10_000)));
         assert_eq!(parse("bytes=9500-", 10_000), Ranges::One(range(9500, 10_000)));
-        assert_eq!(
-            parse("bytes=0-0,-1", 10_000),
-            Ranges::Many(vec![range(0, 1), range(9999, 10_000)])
-        );
+        assert_eq!(parse("bytes=0-0,-1", 10_000), Ranges::Many(vec![range(0, 1), range(9999, 10_000)]));
         let many = vec![range(0, 1000), range(4500, 5500), range(9000, 10_000)];
-        assert_eq!(
-            parse("bytes= 0-999, 4500-5499, -1000", 10_000),
-            Ranges::Many(many)
-        );
+        assert_eq!(parse("bytes= 0-999, 4500-5499, -1000", 10_000), Ranges::Many(many));
         assert_eq!(content_range(range(42, 1234), 1234), "bytes 42-1233/1234");
         assert_eq!(unsatisfied_range(1234), "bytes */1234");
     }
@@ -250,10 +220,7 @@ mod tests {
     fn ranges_beyond_the_end() {
         assert_eq!(parse("bytes=90-2000", 100), Ranges::One(range(90, 100)));
         assert_eq!(parse("bytes=-2000", 100), Ranges::One(range(0, 100)));
-        assert_eq!(
-            parse("bytes=0-99999999999999999999999999", 100),
-            Ranges::One(range(0, 100))
-        );
+        assert_eq!(parse("bytes=0-99999999999999999999999999", 100), Ranges::One(range(0, 100)));
         assert_eq!(parse("bytes=100-", 100), Ranges::Unsatisfiable);
         assert_eq!(parse("bytes=-0", 100), Ranges::Unsatisfiable);
         assert_eq!(parse("bytes=100-,0-1", 100), Ranges::One(range(0, 2)));
@@ -271,11 +238,7 @@ mod tests {
 
     #[test]
     fn the_frame_has_the_length_it_says() {
-        let frame = Multipart {
-            boundary: "b0",
-            content_type: "application/octet-stream",
-            size: 10,
-        };
+        let frame = Multipart { boundary: "b0", content_type: "application/octet-stream", size: 10 };
         let ranges = [range(0, 2), range(8, 10)];
         let mut body = Vec::new();
         for part in ranges {

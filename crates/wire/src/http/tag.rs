@@ -14,10 +14,7 @@ impl EntityTag {
     /// A rewrite in the same millisecond still differs by its sums; a recall from tape keeps the tag.
     #[must_use]
     pub fn of(file: FileId, modified: Timestamp, sums: &Checksums) -> Self {
-        Self(format!(
-            "\"{:x}-{:x}-{}{}\"",
-            file.0, modified.0, sums.adler32, sums.crc32c
-        ))
+        Self(format!("\"{:x}-{:x}-{}{}\"", file.0, modified.0, sums.adler32, sums.crc32c))
     }
 
     /// The tag with its quotes, as it stands in `ETag`.

@@ -25,10 +25,7 @@ impl LabelDate {
         let days = days.clamp(first.days_since_epoch(), last.days_since_epoch());
         let year = year_of(days);
         let day = days - days_before_year(year) + 1;
-        Self {
-            year: year as u16,
-            day: day as u16,
-        }
+        Self { year: year as u16, day: day as u16 }
     }
 
     /// The day (UTC) that contains `now`.
@@ -43,9 +40,7 @@ impl LabelDate {
         if (1900..=2999).contains(&year) && (1..=365 + u16::from(is_leap)).contains(&day) {
             return Ok(Self { year, day });
         }
-        Err(Failure::invalid(format!(
-            "day {day} of year {year} is not a day from 1900 to 2999"
-        )))
+        Err(Failure::invalid(format!("day {day} of year {year} is not a day from 1900 to 2999")))
     }
 
     /// Days since 1970-01-01; negative before it.
@@ -58,11 +53,7 @@ impl LabelDate {
     #[must_use]
     pub fn encode(self) -> String {
         let (century, year) = (self.year / 100, self.year % 100);
-        let century = if century == 19 {
-            ' '
-        } else {
-            char::from(b'0' + (century - 20) as u8)
-        };
+        let century = if century == 19 { ' ' } else { char::from(b'0' + (century - 20) as u8) };
         format!("{century}{year:02}{:03}", self.day)
     }
 
@@ -80,11 +71,8 @@ impl LabelDate {
             b'0'..=b'9' => 20 + u16::from(century - b'0'),
             _ => return None,
         };
-        let number = |digits: &[u8]| {
-            digits
-                .iter()
-                .fold(0, |value, digit| value * 10 + u16::from(digit - b'0'))
-        };
+        let number =
+            |digits: &[u8]| digits.iter().fold(0, |value, digit| value * 10 + u16::from(digit - b'0'));
         Self::new(century * 100 + number(&digits[..2]), number(&digits[2..])).ok()
     }
 }

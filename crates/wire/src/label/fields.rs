@@ -57,9 +57,7 @@ impl<const N: usize> Text<N> {
         if is_legal {
             return Ok(Self(text.to_owned()));
         }
-        Err(Failure::invalid(format!(
-            "{text:?} is not up to {N} printable ASCII characters"
-        )))
+        Err(Failure::invalid(format!("{text:?} is not up to {N} printable ASCII characters")))
     }
 
     /// Makes `text` fit: upper case, the first `N` characters, `_` for what is not printable ASCII.
@@ -68,11 +66,7 @@ impl<const N: usize> Text<N> {
     #[must_use]
     pub fn fitted(text: &str) -> Self {
         let legal = |c: char| {
-            if c == ' ' || c.is_ascii_graphic() {
-                c.to_ascii_uppercase()
-            } else {
-                '_'
-            }
+            if c == ' ' || c.is_ascii_graphic() { c.to_ascii_uppercase() } else { '_' }
         };
         let cut: String = text.trim().chars().take(N).map(legal).collect();
         Self(cut.trim_end().to_owned())
@@ -110,11 +104,7 @@ pub(super) struct FieldWriter {
 
 impl FieldWriter {
     pub(super) fn new(name: &str) -> Self {
-        Self {
-            label: [b' '; LABEL_BYTES],
-            at: 0,
-        }
-        .text(name, 4)
+        Self { label: [b' '; LABEL_BYTES], at: 0 }.text(name, 4)
     }
 
     /// Left-justified, padded with spaces.
@@ -159,10 +149,7 @@ impl<'a> FieldReader<'a> {
         let (head, rest) = block.split_at(4);
         match names.iter().find(|name| name.as_bytes() == head) {
             Some(name) => Ok((Self { name, rest }, name)),
-            None => Err(LabelError::Kind {
-                expected,
-                found: shown(head),
-            }),
+            None => Err(LabelError::Kind { expected, found: shown(head) }),
         }
     }
 
@@ -173,12 +160,7 @@ impl<'a> FieldReader<'a> {
     }
 
     pub(super) fn refuse(&self, field: &'static str, found: &[u8], expected: &'static str) -> LabelError {
-        LabelError::Field {
-            label: self.name,
-            field,
-            found: shown(found),
-            expected,
-        }
+        LabelError::Field { label: self.name, field, found: shown(found), expected }
     }
 
     /// A field of any content.
@@ -189,28 +171,18 @@ impl<'a> FieldReader<'a> {
     /// A field that is always `expected`, which also gives the width.
     pub(super) fn constant(&mut self, field: &'static str, expected: &'static str) -> Result<(), LabelError> {
         let found = self.take(expected.len());
-        if found == expected.as_bytes() {
-            Ok(())
-        } else {
-            Err(self.refuse(field, found, expected))
-        }
+        if found == expected.as_bytes() { Ok(()) } else { Err(self.refuse(field, found, expected)) }
     }
 
     pub(super) fn spaces(&mut self, field: &'static str, width: usize) -> Result<(), LabelError> {
         let found = self.take(width);
-        if found.iter().all(|byte| *byte == b' ') {
-            Ok(())
-        } else {
-            Err(self.refuse(field, found, "spaces"))
-        }
+        if found.iter().all(|byte| *byte == b' ') { Ok(()) } else { Err(self.refuse(field, found, "spaces")) }
     }
 
     /// The field as ASCII, padding and all.
     pub(super) fn raw(&mut self, field: &'static str, width: usize) -> Result<&'a str, LabelError> {
         let found = self.take(width);
-        let text = std::str::from_utf8(found)
-            .ok()
-            .filter(|text| text.bytes().all(is_printable));
+        let text = std::str::from_utf8(found).ok().filter(|text| text.bytes().all(is_printable));
         text.ok_or_else(|| self.refuse(field, found, "printable ASCII"))
     }
 
@@ -235,14 +207,5 @@ impl<'a> FieldReader<'a> {
 
 /// Bytes for people: ASCII as it is, anything else as `?`.
 fn shown(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .map(|byte| {
-            if is_printable(*byte) {
-                char::from(*byte)
-            } else {
-                '?'
-            }
-        })
-        .collect()
+    bytes.iter().map(|byte| if is_printable(*byte) { char::from(*byte) } else { '?' }).collect()
 }

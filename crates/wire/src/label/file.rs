@@ -96,11 +96,7 @@ impl FileLabels {
             model: writer.model.clone(),
             serial: writer.serial.clone(),
         };
-        [
-            hdr1.encode(),
-            Hdr2::new(side, self.block_bytes, false).encode(),
-            uhl1.encode(),
-        ]
+        [hdr1.encode(), Hdr2::new(side, self.block_bytes, false).encode(), uhl1.encode()]
     }
 
     /// Checks label `index` (0 to 2) of one side against what this file's must say.
@@ -119,23 +115,13 @@ impl FileLabels {
         let label = if side == Side::Header { "HDR1" } else { "EOF1" };
         same(label, "side", format!("{:?}", found.side), format!("{side:?}"))?;
         same(label, "VSN", found.vsn.to_string(), self.vid.to_string())?;
-        same(
-            label,
-            "file sequence",
-            found.sequence,
-            self.fseq % SEQUENCE_MODULUS,
-        )?;
+        same(label, "file sequence", found.sequence, self.fseq % SEQUENCE_MODULUS)?;
         let id = match found.file {
             LabelName::Prelabel => "PRELABEL".to_owned(),
             LabelName::File(id) => id.to_string(),
         };
         same(label, "file id", id, self.file_id.to_string())?;
-        same(
-            label,
-            "block count",
-            u64::from(found.blocks),
-            blocks % BLOCKS_MODULUS,
-        )
+        same(label, "block count", u64::from(found.blocks), blocks % BLOCKS_MODULUS)
     }
 
     fn check_hdr2(&self, side: Side, block: &[u8]) -> Result<(), Mismatch> {
@@ -165,10 +151,5 @@ fn same<T: PartialEq + ToString>(
     if found == expected {
         return Ok(());
     }
-    Err(Mismatch::Field {
-        label,
-        field,
-        found: found.to_string(),
-        expected: expected.to_string(),
-    })
+    Err(Mismatch::Field { label, field, found: found.to_string(), expected: expected.to_string() })
 }

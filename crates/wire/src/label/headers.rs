@@ -102,11 +102,7 @@ impl Hdr1 {
     /// Takes a block apart that should be HDR1 or EOF1.
     pub fn decode(block: &[u8]) -> Result<Self, LabelError> {
         let (mut fields, name) = FieldReader::new(block, &["HDR1", "EOF1"], "HDR1 or EOF1")?;
-        let side = if name == "HDR1" {
-            Side::Header
-        } else {
-            Side::Trailer
-        };
+        let side = if name == "HDR1" { Side::Header } else { Side::Trailer };
         let id = fields.raw("file id", 17)?;
         let file = LabelName::decode(id)
             .ok_or_else(|| fields.refuse("file id", id.as_bytes(), "an upper-case hexadecimal number"))?;
@@ -124,16 +120,7 @@ impl Hdr1 {
         }
         let system = fields.text("system code")?;
         fields.spaces("reserved", 7)?;
-        Ok(Self {
-            side,
-            file,
-            vsn,
-            sequence,
-            created,
-            expires,
-            blocks,
-            system,
-        })
+        Ok(Self { side, file, vsn, sequence, created, expires, blocks, system })
     }
 }
 
@@ -157,16 +144,8 @@ impl Hdr2 {
     /// The label for blocks of `block_bytes` bytes.
     #[must_use]
     pub fn new(side: Side, block_bytes: u32, is_compressed: bool) -> Self {
-        let block_bytes = if block_bytes < BLOCK_BYTES_SHOWN_END {
-            block_bytes
-        } else {
-            0
-        };
-        Self {
-            side,
-            block_bytes,
-            is_compressed,
-        }
+        let block_bytes = if block_bytes < BLOCK_BYTES_SHOWN_END { block_bytes } else { 0 };
+        Self { side, block_bytes, is_compressed }
     }
 
     /// The 80 bytes on the medium.
@@ -188,11 +167,7 @@ impl Hdr2 {
     /// Takes a block apart that should be HDR2 or EOF2.
     pub fn decode(block: &[u8]) -> Result<Self, LabelError> {
         let (mut fields, name) = FieldReader::new(block, &["HDR2", "EOF2"], "HDR2 or EOF2")?;
-        let side = if name == "HDR2" {
-            Side::Header
-        } else {
-            Side::Trailer
-        };
+        let side = if name == "HDR2" { Side::Header } else { Side::Trailer };
         fields.constant("record format", "F")?;
         let block_bytes = fields.number("block length", 5)?;
         let record_bytes = fields.number("record length", 5)?;
@@ -211,11 +186,7 @@ impl Hdr2 {
         fields.spaces("reserved", 14)?;
         fields.constant("aul", "00")?;
         fields.spaces("reserved", 28)?;
-        Ok(Self {
-            side,
-            block_bytes,
-            is_compressed,
-        })
+        Ok(Self { side, block_bytes, is_compressed })
     }
 }
 
@@ -261,11 +232,7 @@ impl Uhl1 {
     /// Takes a block apart that should be UHL1 or UTL1.
     pub fn decode(block: &[u8]) -> Result<Self, LabelError> {
         let (mut fields, name) = FieldReader::new(block, &["UHL1", "UTL1"], "UHL1 or UTL1")?;
-        let side = if name == "UHL1" {
-            Side::Header
-        } else {
-            Side::Trailer
-        };
+        let side = if name == "UHL1" { Side::Header } else { Side::Trailer };
         Ok(Self {
             side,
             fseq: fields.number("file sequence", 10)?,

@@ -37,11 +37,7 @@ fn drawn(label: &Label, widths: &[usize]) -> String {
 
 #[test]
 fn vol1_looks_as_drawn() {
-    let label = Vol1 {
-        vsn: vid(),
-        owner: text("BACKPLANE"),
-        protection: BlockProtection::Off,
-    };
+    let label = Vol1 { vsn: vid(), owner: text("BACKPLANE"), protection: BlockProtection::Off };
     let expected = format!("VOL1|BP0001| |{0:13}|{0:13}|BACKPLANE     |{0:26}|00|3|", "");
     assert_eq!(drawn(&label.encode(), &[4, 6, 1, 13, 13, 14, 26, 2, 1]), expected);
     assert_eq!(Vol1::decode(&label.encode()), Ok(label));
@@ -49,12 +45,7 @@ fn vol1_looks_as_drawn() {
 
 #[test]
 fn file_labels_look_as_drawn() {
-    let labels = FileLabels {
-        vid: vid(),
-        fseq: 12_345,
-        file_id: FileId(0xabc_def0),
-        block_bytes: 262_144,
-    };
+    let labels = FileLabels { vid: vid(), fseq: 12_345, file_id: FileId(0xabc_def0), block_bytes: 262_144 };
     let today = LabelDate::new(2026, 325).unwrap();
     let [hdr1, hdr2, uhl1] = labels.headers(today, &writer());
     let widths = [4, 17, 6, 4, 4, 4, 2, 6, 6, 1, 6, 13, 7];
@@ -96,42 +87,19 @@ fn dates_of_all_centuries() {
 
 #[test]
 fn a_label_of_another_file_is_noticed() {
-    let labels = FileLabels {
-        vid: vid(),
-        fseq: 2,
-        file_id: FileId(77),
-        block_bytes: 32_768,
-    };
+    let labels = FileLabels { vid: vid(), fseq: 2, file_id: FileId(77), block_bytes: 32_768 };
     let today = LabelDate::new(2026, 1).unwrap();
     let others = [
-        FileLabels {
-            vid: "BP0002".parse().unwrap(),
-            ..labels.clone()
-        },
-        FileLabels {
-            fseq: 10_002,
-            ..labels.clone()
-        },
-        FileLabels {
-            file_id: FileId(78),
-            ..labels.clone()
-        },
-        FileLabels {
-            block_bytes: 262_144,
-            ..labels.clone()
-        },
+        FileLabels { vid: "BP0002".parse().unwrap(), ..labels.clone() },
+        FileLabels { fseq: 10_002, ..labels.clone() },
+        FileLabels { file_id: FileId(78), ..labels.clone() },
+        FileLabels { block_bytes: 262_144, ..labels.clone() },
     ];
     let passes = |labels: &FileLabels, written: &[Label; 3], side, blocks| {
-        written
-            .iter()
-            .enumerate()
-            .all(|(i, label)| labels.check(side, i, label, blocks).is_ok())
+        written.iter().enumerate().all(|(i, label)| labels.check(side, i, label, blocks).is_ok())
     };
     for other in &others {
-        assert!(
-            !passes(&labels, &other.headers(today, &writer()), Side::Header, 0),
-            "{other:?}"
-        );
+        assert!(!passes(&labels, &other.headers(today, &writer()), Side::Header, 0), "{other:?}");
     }
     let trailers = labels.trailers(3, today, &writer());
     assert!(passes(&labels, &trailers, Side::Trailer, 3));
@@ -143,18 +111,10 @@ fn a_label_of_another_file_is_noticed() {
 
 #[test]
 fn errors_name_label_and_field() {
-    let mut label = Vol1 {
-        vsn: vid(),
-        owner: text("X"),
-        protection: BlockProtection::Crc32c,
-    }
-    .encode();
+    let mut label = Vol1 { vsn: vid(), owner: text("X"), protection: BlockProtection::Crc32c }.encode();
     label[30] = 0xff;
     let error = Vol1::decode(&label).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "label VOL1: field implementation holds \"      ?      \", which is not spaces"
-    );
+    assert_eq!(error, "label VOL1: field implementation holds \"      ?      \", which is not spaces");
     assert_eq!(Vol1::decode(&label[..79]), Err(LabelError::Length { length: 79 }));
     let error = Hdr1::decode(&label).unwrap_err().to_string();
     assert_eq!(error, "\"VOL1\" stands where label HDR1 or EOF1 is expected");
@@ -162,10 +122,7 @@ fn errors_name_label_and_field() {
 
 #[test]
 fn texts_are_made_to_fit() {
-    assert_eq!(
-        Text::<10>::fitted("  tape-server-07.example ").as_str(),
-        "TAPE-SERVE"
-    );
+    assert_eq!(Text::<10>::fitted("  tape-server-07.example ").as_str(), "TAPE-SERVE");
     assert_eq!(Text::<4>::fitted("grün").as_str(), "GR_N");
     assert_eq!(Text::<3>::fitted("ab cd").as_str(), "AB");
     assert!(Text::<3>::new("abcd").is_err());
@@ -174,18 +131,9 @@ fn texts_are_made_to_fit() {
 
 /// One of each label, with these numbers in it.
 fn labels(fseq: u32, id: u64, blocks: u64, block_bytes: u32, days: i64) -> Vec<Label> {
-    let labels = FileLabels {
-        vid: vid(),
-        fseq,
-        file_id: FileId(id),
-        block_bytes,
-    };
+    let labels = FileLabels { vid: vid(), fseq, file_id: FileId(id), block_bytes };
     let date = LabelDate::from_days_since_epoch(days);
-    let vol1 = Vol1 {
-        vsn: vid(),
-        owner: text("BACKPLANE"),
-        protection: BlockProtection::Off,
-    };
+    let vol1 = Vol1 { vsn: vid(), owner: text("BACKPLANE"), protection: BlockProtection::Off };
     let mut all = vec![vol1.encode()];
     all.extend(labels.headers(date, &writer()));
     all.extend(labels.trailers(blocks, date, &writer()));

@@ -60,10 +60,6 @@ impl Vol1 {
             other => return Err(fields.refuse("LBP method", other.as_bytes(), "two spaces, 00, 01 or 02")),
         };
         fields.constant("label standard", "3")?;
-        Ok(Self {
-            vsn,
-            owner,
-            protection,
-        })
+        Ok(Self { vsn, owner, protection })
     }
 }

@@ -25,10 +25,7 @@ pub struct Redirect {
 
 impl std::fmt::Debug for Redirect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Redirect")
-            .field("host", &self.host)
-            .field("port", &self.port)
-            .finish_non_exhaustive()
+        f.debug_struct("Redirect").field("host", &self.host).field("port", &self.port).finish_non_exhaustive()
     }
 }
 
@@ -107,11 +104,7 @@ impl Status {
     pub fn encode(&self) -> [u8; STATUS_BYTES] {
         let mut bytes = [0; STATUS_BYTES];
         let length = (STATUS_BYTES - ANSWER_HEADER_BYTES) as u32;
-        let header = AnswerHeader {
-            stream: self.stream,
-            code: AnswerCode::Status,
-            length,
-        };
+        let header = AnswerHeader { stream: self.stream, code: AnswerCode::Status, length };
         bytes[..8].copy_from_slice(&header.encode());
         bytes[12..14].copy_from_slice(&self.stream.0);
         bytes[14] = (self.request.code() - RequestCode::Auth.code()) as u8;
@@ -130,10 +123,7 @@ impl Status {
     /// Parses the body that follows the header, checksum first.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         if body.len() != STATUS_BYTES - ANSWER_HEADER_BYTES {
-            return Err(Malformed::Length {
-                what: "status",
-                bytes: body.len() as u64,
-            });
+            return Err(Malformed::Length { what: "status", bytes: body.len() as u64 });
         }
         if Crc32c::of(&body[4..]).0 != u32_at(body, 0) {
             return Err(Malformed::Checksum("status"));
@@ -145,26 +135,14 @@ impl Status {
             1 => StatusKind::Partial,
             2 => StatusKind::Progress,
             other => {
-                return Err(Malformed::UnknownCode {
-                    what: "status kind",
-                    value: u32::from(other),
-                });
+                return Err(Malformed::UnknownCode { what: "status kind", value: u32::from(other) });
             }
         };
         let data_bytes = u32_at(body, 12);
         if data_bytes > i32::MAX as u32 {
-            return Err(Malformed::Negative {
-                what: "status data",
-                value: i64::from(data_bytes as i32),
-            });
+            return Err(Malformed::Negative { what: "status data", value: i64::from(data_bytes as i32) });
         }
-        Ok(Self {
-            stream: StreamId([body[4], body[5]]),
-            request,
-            kind,
-            data_bytes,
-            offset: u64_at(body, 16),
-        })
+        Ok(Self { stream: StreamId([body[4], body[5]]), request, kind, data_bytes, offset: u64_at(body, 16) })
     }
 }
 
@@ -176,19 +154,13 @@ impl Answer {
             Some(hint) => format!("{}; hint: {hint}", failure.what),
             None => failure.what.clone(),
         };
-        Self::Error {
-            code: ErrorCode::of(failure.kind).code(),
-            message,
-        }
+        Self::Error { code: ErrorCode::of(failure.kind).code(), message }
     }
 
     /// An error with a code of its own.
     #[must_use]
     pub fn error(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self::Error {
-            code: code.code(),
-            message: message.into(),
-        }
+        Self::Error { code: code.code(), message: message.into() }
     }
 
     /// What the caller of a refused request gets; `None` if this is not an error.
@@ -220,16 +192,8 @@ impl Answer {
             }
             Self::Redirect(Redirect { host, port, opaque }) => {
                 bytes.extend(u32::from(*port).to_be_bytes());
-                let opaque = if opaque.is_empty() {
-                    String::new()
-                } else {
-                    format!("?{opaque}")
-                };
-                put(
-                    &mut bytes,
-                    format!("{host}{opaque}").as_bytes(),
-                    AnswerCode::Redirect,
-                )
+                let opaque = if opaque.is_empty() { String::new() } else { format!("?{opaque}") };
+                put(&mut bytes, format!("{host}{opaque}").as_bytes(), AnswerCode::Redirect)
             }
             Self::Wait { seconds, message } => {
                 bytes.extend(seconds.to_be_bytes());
@@ -253,11 +217,7 @@ impl Answer {
             }
         };
         let length = (bytes.len() - ANSWER_HEADER_BYTES) as u32;
-        let header = AnswerHeader {
-            stream: header_stream,
-            code,
-            length,
-        };
+        let header = AnswerHeader { stream: header_stream, code, length };
         bytes[..ANSWER_HEADER_BYTES].copy_from_slice(&header.encode());
         bytes
     }
@@ -268,18 +228,14 @@ impl Answer {
             AnswerCode::Ok => Self::Ok(body.to_vec()),
             AnswerCode::OkSoFar => Self::OkSoFar(body.to_vec()),
             AnswerCode::AuthMore => Self::AuthMore(body.to_vec()),
-            AnswerCode::Error => Self::Error {
-                code: first(body, "error code")?,
-                message: message(&body[4..]),
-            },
+            AnswerCode::Error => {
+                Self::Error { code: first(body, "error code")?, message: message(&body[4..]) }
+            }
             AnswerCode::Redirect => Self::Redirect(Redirect::parse(body)?),
-            AnswerCode::Wait => Self::Wait {
-                seconds: first(body, "wait time")?,
-                message: message(&body[4..]),
-            },
-            AnswerCode::WaitResp => Self::WaitResp {
-                seconds: first(body, "wait time")?,
-            },
+            AnswerCode::Wait => {
+                Self::Wait { seconds: first(body, "wait time")?, message: message(&body[4..]) }
+            }
+            AnswerCode::WaitResp => Self::WaitResp { seconds: first(body, "wait time")? },
             AnswerCode::Status => Self::Status(Status::parse(body)?),
             AnswerCode::Attn => Self::parse_attn(body)?,
         })
@@ -292,27 +248,15 @@ impl Answer {
             Some(AttnCode::Response) => {
                 let inner = body.get(8..).unwrap_or(&[]);
                 let Some((header, rest)) = inner.split_first_chunk() else {
-                    return Err(Malformed::Length {
-                        what: "later answer",
-                        bytes: body.len() as u64,
-                    });
+                    return Err(Malformed::Length { what: "later answer", bytes: body.len() as u64 });
                 };
                 let header = AnswerHeader::parse(header)?;
                 if header.code == AnswerCode::Attn || rest.len() != header.length as usize {
-                    return Err(Malformed::Length {
-                        what: "later answer",
-                        bytes: rest.len() as u64,
-                    });
+                    return Err(Malformed::Length { what: "later answer", bytes: rest.len() as u64 });
                 }
-                Ok(Self::Later {
-                    stream: header.stream,
-                    answer: Box::new(Self::parse(&header, rest)?),
-                })
+                Ok(Self::Later { stream: header.stream, answer: Box::new(Self::parse(&header, rest)?) })
             }
-            None => Err(Malformed::UnknownCode {
-                what: "attention code",
-                value: code,
-            }),
+            None => Err(Malformed::UnknownCode { what: "attention code", value: code }),
         }
     }
 }
@@ -320,25 +264,16 @@ impl Answer {
 impl Redirect {
     fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let port = first(body, "redirect port")?;
-        let port = u16::try_from(port).map_err(|_| Malformed::UnknownCode {
-            what: "redirect port",
-            value: port,
-        })?;
+        let port =
+            u16::try_from(port).map_err(|_| Malformed::UnknownCode { what: "redirect port", value: port })?;
         let target = text(&body[4..], "redirect host")?;
         // `host?opaque?token`: both go to the new URL's opaque part.
         let (host, opaque) = target.split_once('?').unwrap_or((target, ""));
         if host.is_empty() || target.len() > MESSAGE_BYTES_MAX {
-            return Err(Malformed::Length {
-                what: "redirect host",
-                bytes: target.len() as u64,
-            });
+            return Err(Malformed::Length { what: "redirect host", bytes: target.len() as u64 });
         }
         let opaque = opaque.replace('?', "&").trim_start_matches('&').to_owned();
-        Ok(Self {
-            host: host.to_owned(),
-            port,
-            opaque,
-        })
+        Ok(Self { host: host.to_owned(), port, opaque })
     }
 }
 
@@ -349,28 +284,18 @@ fn put(bytes: &mut Vec<u8>, body: &[u8], code: AnswerCode) -> AnswerCode {
 
 /// At most [`MESSAGE_BYTES_MAX`] bytes of a message, cut between characters.
 fn shortened(message: &str) -> &str {
-    let end = (0..=message.len().min(MESSAGE_BYTES_MAX))
-        .rev()
-        .find(|at| message.is_char_boundary(*at));
+    let end = (0..=message.len().min(MESSAGE_BYTES_MAX)).rev().find(|at| message.is_char_boundary(*at));
     &message[..end.unwrap_or(0)]
 }
 
 /// The number that a body begins with.
 fn first(body: &[u8], what: &'static str) -> Result<u32, Malformed> {
-    if body.len() < 4 {
-        Err(Malformed::Missing(what))
-    } else {
-        Ok(u32_at(body, 0))
-    }
+    if body.len() < 4 { Err(Malformed::Missing(what)) } else { Ok(u32_at(body, 0)) }
 }
 
 /// A message for people up to its NUL; what is not UTF-8 is replaced.
 fn message(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|b| *b == 0)
-        .unwrap_or(bytes.len())
-        .min(MESSAGE_BYTES_MAX);
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len()).min(MESSAGE_BYTES_MAX);
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
@@ -387,10 +312,7 @@ impl ProtocolAnswer {
     /// Our version with `flags`.
     #[must_use]
     pub fn new(flags: ServerFlags) -> Self {
-        Self {
-            version: PROTOCOL_VERSION,
-            flags,
-        }
+        Self { version: PROTOCOL_VERSION, flags }
     }
 
     /// The 8 bytes of the body.
@@ -402,15 +324,9 @@ impl ProtocolAnswer {
     /// Parses a body; what follows the flags is ignored.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         if body.len() < 8 {
-            return Err(Malformed::Length {
-                what: "protocol answer",
-                bytes: body.len() as u64,
-            });
+            return Err(Malformed::Length { what: "protocol answer", bytes: body.len() as u64 });
         }
-        Ok(Self {
-            version: u32_at(body, 0),
-            flags: ServerFlags(u32_at(body, 4)),
-        })
+        Ok(Self { version: u32_at(body, 0), flags: ServerFlags(u32_at(body, 4)) })
     }
 }
 
@@ -433,15 +349,9 @@ impl LoginAnswer {
     /// Parses a body.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let Some((session, security)) = body.split_first_chunk() else {
-            return Err(Malformed::Length {
-                what: "login answer",
-                bytes: body.len() as u64,
-            });
+            return Err(Malformed::Length { what: "login answer", bytes: body.len() as u64 });
         };
-        Ok(Self {
-            session: *session,
-            security: text(security, "security")?.to_owned(),
-        })
+        Ok(Self { session: *session, security: text(security, "security")?.to_owned() })
     }
 }
 
@@ -470,19 +380,13 @@ impl OpenAnswer {
     /// Parses a body.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let Some((handle, rest)) = body.split_first_chunk() else {
-            return Err(Malformed::Length {
-                what: "open answer",
-                bytes: body.len() as u64,
-            });
+            return Err(Malformed::Length { what: "open answer", bytes: body.len() as u64 });
         };
         let stat = match rest.get(8..) {
             Some(stat) if !stat.is_empty() => Some(StatInfo::parse(text(stat, "stat")?)?),
             _ => None,
         };
-        Ok(Self {
-            handle: FileHandle(*handle),
-            stat,
-        })
+        Ok(Self { handle: FileHandle(*handle), stat })
     }
 }
 

@@ -285,24 +285,14 @@ impl ErrorCode {
     #[must_use]
     pub fn of(kind: ErrorKind) -> Self {
         // The protocol has one code for "exists" and "not empty"; real servers answer rmdir of a full directory so.
-        let kind = if kind == ErrorKind::NotEmpty {
-            ErrorKind::Exists
-        } else {
-            kind
-        };
-        KINDS
-            .iter()
-            .find(|row| row.1 == kind)
-            .map_or(Self::ServerError, |row| row.0)
+        let kind = if kind == ErrorKind::NotEmpty { ErrorKind::Exists } else { kind };
+        KINDS.iter().find(|row| row.1 == kind).map_or(Self::ServerError, |row| row.0)
     }
 
     /// What a caller can do about an error with this code.
     #[must_use]
     pub fn kind(self) -> ErrorKind {
-        KINDS
-            .iter()
-            .find(|row| row.0 == self)
-            .map_or(ErrorKind::Internal, |row| row.1)
+        KINDS.iter().find(|row| row.0 == self).map_or(ErrorKind::Internal, |row| row.1)
     }
 }
 

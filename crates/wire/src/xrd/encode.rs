@@ -12,12 +12,7 @@ impl Request {
             Self::Write(Write { length, .. }) | Self::Pgwrite(Pgwrite { length, .. }) => *length as i32,
             _ => body.len() as i32,
         };
-        let header = RequestHeader {
-            stream,
-            code: self.code().code(),
-            params,
-            length,
-        };
+        let header = RequestHeader { stream, code: self.code().code(), params, length };
         let mut bytes = header.encode().to_vec();
         bytes.extend(body);
         bytes
@@ -151,19 +146,11 @@ impl Request {
 
 impl Subject {
     fn handle(&self) -> FileHandle {
-        if let Self::Handle(handle) = self {
-            *handle
-        } else {
-            FileHandle::default()
-        }
+        if let Self::Handle(handle) = self { *handle } else { FileHandle::default() }
     }
 
     fn body(&self) -> Vec<u8> {
-        if let Self::Path(target) = self {
-            target.to_text().into_bytes()
-        } else {
-            Vec::new()
-        }
+        if let Self::Path(target) = self { target.to_text().into_bytes() } else { Vec::new() }
     }
 }
 
@@ -191,10 +178,7 @@ impl Fattr {
         };
         match &self.action {
             FattrAction::Remove(names) | FattrAction::Get(names) => {
-                (p[4], p[5]) = (
-                    u8::from(matches!(self.action, FattrAction::Get(_))),
-                    names.len() as u8,
-                );
+                (p[4], p[5]) = (u8::from(matches!(self.action, FattrAction::Get(_))), names.len() as u8);
                 for text in names {
                     name(&mut body, text);
                 }

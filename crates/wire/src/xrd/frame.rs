@@ -161,10 +161,8 @@ impl RequestHeader {
 
     /// Length of the body; a negative one means that the framing is lost.
     pub fn body_bytes(&self) -> Result<usize, Malformed> {
-        usize::try_from(self.length).map_err(|_| Malformed::Negative {
-            what: "body length",
-            value: i64::from(self.length),
-        })
+        usize::try_from(self.length)
+            .map_err(|_| Malformed::Negative { what: "body length", value: i64::from(self.length) })
     }
 }
 
@@ -183,22 +181,13 @@ impl AnswerHeader {
     /// Parses the header of an answer.
     pub fn parse(bytes: &[u8; ANSWER_HEADER_BYTES]) -> Result<Self, Malformed> {
         let code = u16_at(bytes, 2);
-        let code = AnswerCode::from_code(code).ok_or(Malformed::UnknownCode {
-            what: "answer code",
-            value: u32::from(code),
-        })?;
+        let code = AnswerCode::from_code(code)
+            .ok_or(Malformed::UnknownCode { what: "answer code", value: u32::from(code) })?;
         let length = u32_at(bytes, 4);
         if length > i32::MAX as u32 {
-            return Err(Malformed::Negative {
-                what: "answer length",
-                value: i64::from(length as i32),
-            });
+            return Err(Malformed::Negative { what: "answer length", value: i64::from(length as i32) });
         }
-        Ok(Self {
-            stream: StreamId([bytes[0], bytes[1]]),
-            code,
-            length,
-        })
+        Ok(Self { stream: StreamId([bytes[0], bytes[1]]), code, length })
     }
 
     /// The bytes of the header.

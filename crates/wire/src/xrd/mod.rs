@@ -49,14 +49,6 @@ pub fn fuzz_response(data: &[u8]) {
     {
         let _ = (answer.to_failure(), answer.encode(header.stream));
     }
-    let _ = (
-        ProtocolAnswer::parse(body),
-        LoginAnswer::parse(body),
-        OpenAnswer::parse(body),
-    );
-    let _ = (
-        parse_listing(body),
-        Location::parse_all(body),
-        parse_bad_pages(body),
-    );
+    let _ = (ProtocolAnswer::parse(body), LoginAnswer::parse(body), OpenAnswer::parse(body));
+    let _ = (parse_listing(body), Location::parse_all(body), parse_bad_pages(body));
 }

@@ -36,10 +36,7 @@ pub fn pages(offset: u64, length: usize) -> impl Iterator<Item = Page> {
     std::iter::from_fn(move || {
         (at < length).then(|| {
             let offset = offset.saturating_add(at as u64);
-            let page = Page {
-                offset,
-                length: page_room(offset).min(length - at),
-            };
+            let page = Page { offset, length: page_room(offset).min(length - at) };
             at += page.length;
             page
         })
@@ -54,11 +51,7 @@ fn page_room(offset: u64) -> usize {
 /// How many pages `offset..offset + length` touches.
 #[must_use]
 pub fn page_count(offset: u64, length: usize) -> usize {
-    if length == 0 {
-        0
-    } else {
-        ((offset % PAGE_BYTES as u64) as usize + length).div_ceil(PAGE_BYTES)
-    }
+    if length == 0 { 0 } else { ((offset % PAGE_BYTES as u64) as usize + length).div_ceil(PAGE_BYTES) }
 }
 
 /// Bytes on the wire of `length` bytes from `offset`.
@@ -69,17 +62,10 @@ pub fn encoded_bytes(offset: u64, length: usize) -> usize {
 
 /// Bytes of data in `encoded` bytes on the wire that start at `offset`.
 pub fn decoded_bytes(offset: u64, encoded: usize) -> Result<usize, Malformed> {
-    let bad = Malformed::Length {
-        what: "last page",
-        bytes: encoded as u64,
-    };
+    let bad = Malformed::Length { what: "last page", bytes: encoded as u64 };
     let first = page_room(offset) + PAGE_CRC_BYTES;
     if encoded <= first {
-        return if encoded > PAGE_CRC_BYTES {
-            Ok(encoded - PAGE_CRC_BYTES)
-        } else {
-            Err(bad)
-        };
+        return if encoded > PAGE_CRC_BYTES { Ok(encoded - PAGE_CRC_BYTES) } else { Err(bad) };
     }
     let unit = PAGE_BYTES + PAGE_CRC_BYTES;
     let rest = encoded - first;
@@ -95,11 +81,7 @@ pub fn decoded_bytes(offset: u64, encoded: usize) -> Result<usize, Malformed> {
 /// `buffer` has the data of `offset..offset + length` in its last `length` bytes and room for the checksums in front:
 /// it is exactly [`encoded_bytes`] long.
 pub fn encode_in_place(offset: u64, length: usize, buffer: &mut [u8]) {
-    assert_eq!(
-        buffer.len(),
-        encoded_bytes(offset, length),
-        "buffer must fit data and checksums"
-    );
+    assert_eq!(buffer.len(), encoded_bytes(offset, length), "buffer must fit data and checksums");
     let mut from = buffer.len() - length;
     let mut to = 0;
     for page in pages(offset, length) {
@@ -160,10 +142,7 @@ pub fn parse_bad_pages(list: &[u8]) -> Result<Vec<Page>, Malformed> {
         return Ok(Vec::new());
     }
     if list.len() < 16 || !list.len().is_multiple_of(8) {
-        return Err(Malformed::Length {
-            what: "list of bad pages",
-            bytes: list.len() as u64,
-        });
+        return Err(Malformed::Length { what: "list of bad pages", bytes: list.len() as u64 });
     }
     if Crc32c::of(&list[PAGE_CRC_BYTES..]).0 != u32_at(list, 0) {
         return Err(Malformed::Checksum("list of bad pages"));
@@ -176,10 +155,7 @@ pub fn parse_bad_pages(list: &[u8]) -> Result<Vec<Page>, Malformed> {
             _ if index + 1 == count => usize::from(ends[1]),
             _ => PAGE_BYTES,
         };
-        Page {
-            offset: super::frame::u64_at(list, 8 + 8 * index),
-            length,
-        }
+        Page { offset: super::frame::u64_at(list, 8 + 8 * index), length }
     };
     Ok((0..count).map(page).collect())
 }

@@ -12,9 +12,7 @@ impl Request {
     /// Parses the arguments. `body` is the whole body, or empty for a [`RequestHeader::is_data_body`].
     pub fn parse(header: &RequestHeader, body: &[u8]) -> Result<Self, Malformed> {
         let p = &header.params;
-        let code = header
-            .request_code()
-            .ok_or(Malformed::UnknownRequest(header.code))?;
+        let code = header.request_code().ok_or(Malformed::UnknownRequest(header.code))?;
         match code {
             RequestCode::Read
             | RequestCode::Readv
@@ -38,11 +36,9 @@ impl Request {
     /// The requests that are about the session or the server.
     fn parse_session(code: RequestCode, p: &[u8; 16], body: &[u8]) -> Result<Self, Malformed> {
         Ok(match code {
-            RequestCode::Protocol => Self::Protocol(Protocol {
-                client_version: u32_at(p, 0),
-                flags: p[4],
-                expect: p[5],
-            }),
+            RequestCode::Protocol => {
+                Self::Protocol(Protocol { client_version: u32_at(p, 0), flags: p[4], expect: p[5] })
+            }
             RequestCode::Login => Self::Login(Login {
                 pid: u32_at(p, 0) as i32,
                 username: String::from_utf8_lossy(p[4..12].split(|b| *b == 0).next().unwrap_or(&[]))
@@ -52,10 +48,9 @@ impl Request {
                 capability: p[14],
                 token: text(body, "login token")?.to_owned(),
             }),
-            RequestCode::Auth => Self::Auth(Auth {
-                kind: [p[12], p[13], p[14], p[15]],
-                credentials: body.to_vec(),
-            }),
+            RequestCode::Auth => {
+                Self::Auth(Auth { kind: [p[12], p[13], p[14], p[15]], credentials: body.to_vec() })
+            }
             RequestCode::Query => Self::Query(Query {
                 code: query_code(u16_at(p, 0))?,
                 handle: handle(p, 4),
@@ -87,24 +82,19 @@ impl Request {
             }),
             RequestCode::Close => Self::Close(handle(p, 0)),
             RequestCode::Sync => Self::Sync(handle(p, 0)),
-            RequestCode::Truncate => Self::Truncate(Truncate {
-                subject: Subject::parse(handle(p, 0), body)?,
-                size: offset(p, 4)?,
-            }),
+            RequestCode::Truncate => {
+                Self::Truncate(Truncate { subject: Subject::parse(handle(p, 0), body)?, size: offset(p, 4)? })
+            }
             RequestCode::Stat => Self::Stat(Stat {
                 subject: Subject::parse(handle(p, 12), body)?,
                 is_filesystem: p[0] & 1 != 0,
             }),
-            RequestCode::Statx => Self::Statx(
-                lines(body, "statx paths")?
-                    .iter()
-                    .map(|line| Target::from_text(line))
-                    .collect(),
-            ),
-            RequestCode::Dirlist => Self::Dirlist(Dirlist {
-                options: DirlistOptions(p[15]),
-                target: Target::parse(body)?,
-            }),
+            RequestCode::Statx => {
+                Self::Statx(lines(body, "statx paths")?.iter().map(|line| Target::from_text(line)).collect())
+            }
+            RequestCode::Dirlist => {
+                Self::Dirlist(Dirlist { options: DirlistOptions(p[15]), target: Target::parse(body)? })
+            }
             RequestCode::Mkdir => Self::Mkdir(Mkdir {
                 make_path: p[0] & 1 != 0,
                 mode: u16_at(p, 14),
@@ -113,14 +103,10 @@ impl Request {
             RequestCode::Rm => Self::Rm(Target::parse(body)?),
             RequestCode::Rmdir => Self::Rmdir(Target::parse(body)?),
             RequestCode::Mv => Self::Mv(Mv::parse(usize::from(u16_at(p, 14)), body)?),
-            RequestCode::Chmod => Self::Chmod(Chmod {
-                mode: u16_at(p, 14),
-                target: Target::parse(body)?,
-            }),
-            RequestCode::Locate => Self::Locate(Locate {
-                options: OpenFlags(u16_at(p, 0)),
-                target: Target::parse(body)?,
-            }),
+            RequestCode::Chmod => Self::Chmod(Chmod { mode: u16_at(p, 14), target: Target::parse(body)? }),
+            RequestCode::Locate => {
+                Self::Locate(Locate { options: OpenFlags(u16_at(p, 0)), target: Target::parse(body)? })
+            }
             RequestCode::Fattr => Self::Fattr(Fattr::parse(p, body)?),
             other => return Err(Malformed::UnknownRequest(other.code())),
         })
@@ -157,25 +143,15 @@ impl Request {
                 is_retry: p[13] & 1 != 0,
                 length: header.body_bytes()? as u32,
             }),
-            RequestCode::Readv => Self::Readv(Readv {
-                elements: elements(body)?,
-                path_id: p[15],
-            }),
-            _ => Self::Writev(Writev {
-                is_sync: p[0] & 1 != 0,
-                elements: elements(body)?,
-            }),
+            RequestCode::Readv => Self::Readv(Readv { elements: elements(body)?, path_id: p[15] }),
+            _ => Self::Writev(Writev { is_sync: p[0] & 1 != 0, elements: elements(body)? }),
         })
     }
 }
 
 impl Subject {
     fn parse(handle: FileHandle, body: &[u8]) -> Result<Self, Malformed> {
-        if body.is_empty() {
-            Ok(Self::Handle(handle))
-        } else {
-            Target::parse(body).map(Self::Path)
-        }
+        if body.is_empty() { Ok(Self::Handle(handle)) } else { Target::parse(body).map(Self::Path) }
     }
 }
 
@@ -183,17 +159,10 @@ impl VectorElement {
     /// Parses the 16 bytes of an element.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() != VECTOR_ELEMENT_BYTES {
-            return Err(Malformed::Length {
-                what: "vector element",
-                bytes: bytes.len() as u64,
-            });
+            return Err(Malformed::Length { what: "vector element", bytes: bytes.len() as u64 });
         }
         let length = length(bytes, 4, "vector element length")?;
-        Ok(Self {
-            handle: handle(bytes, 0),
-            length,
-            offset: offset(bytes, 8)?,
-        })
+        Ok(Self { handle: handle(bytes, 0), length, offset: offset(bytes, 8)? })
     }
 }
 
@@ -201,11 +170,7 @@ impl Mv {
     /// Old and new name are separated by a space; the length of the old one may be given (0: it has no space).
     fn parse(from_bytes: usize, body: &[u8]) -> Result<Self, Malformed> {
         let body = text(body, "mv paths")?;
-        let split = if from_bytes == 0 {
-            body.find(' ')
-        } else {
-            Some(from_bytes)
-        };
+        let split = if from_bytes == 0 { body.find(' ') } else { Some(from_bytes) };
         let at = split
             .filter(|at| body.as_bytes().get(*at) == Some(&b' '))
             .ok_or(Malformed::Missing("new name"))?;
@@ -233,18 +198,10 @@ impl Fattr {
         let action = match p[4] {
             0 => FattrAction::Remove(names),
             1 => FattrAction::Get(names),
-            2 => FattrAction::List {
-                with_values: p[6] & 0x10 != 0,
-            },
-            3 => FattrAction::Set {
-                is_new: p[6] & 1 != 0,
-                pairs: fattr_values(names, values)?,
-            },
+            2 => FattrAction::List { with_values: p[6] & 0x10 != 0 },
+            3 => FattrAction::Set { is_new: p[6] & 1 != 0, pairs: fattr_values(names, values)? },
             other => {
-                return Err(Malformed::UnknownCode {
-                    what: "attribute action",
-                    value: u32::from(other),
-                });
+                return Err(Malformed::UnknownCode { what: "attribute action", value: u32::from(other) });
             }
         };
         Ok(Self { subject, action })
@@ -256,10 +213,7 @@ fn fattr_names(count: usize, mut rest: &[u8]) -> Result<(Vec<String>, &[u8]), Ma
     let mut names = Vec::with_capacity(count);
     for _ in 0..count {
         let after = rest.get(2..).ok_or(Malformed::Missing("attribute name"))?;
-        let end = after
-            .iter()
-            .position(|b| *b == 0)
-            .ok_or(Malformed::Missing("end of attribute name"))?;
+        let end = after.iter().position(|b| *b == 0).ok_or(Malformed::Missing("end of attribute name"))?;
         if end == 0 {
             return Err(Malformed::Missing("attribute name"));
         }
@@ -277,9 +231,7 @@ fn fattr_values(names: Vec<String>, mut rest: &[u8]) -> Result<Vec<(String, Vec<
             return Err(Malformed::Missing("attribute value"));
         }
         let bytes = length(rest, 0, "attribute value length")? as usize;
-        let value = rest
-            .get(4..4 + bytes)
-            .ok_or(Malformed::Missing("attribute value"))?;
+        let value = rest.get(4..4 + bytes).ok_or(Malformed::Missing("attribute value"))?;
         pairs.push((name, value.to_vec()));
         rest = &rest[4 + bytes..];
     }
@@ -293,42 +245,28 @@ fn handle(bytes: &[u8], at: usize) -> FileHandle {
 /// A length in four bytes that must not be negative.
 fn length(bytes: &[u8], at: usize, what: &'static str) -> Result<u32, Malformed> {
     let value = u32_at(bytes, at) as i32;
-    u32::try_from(value).map_err(|_| Malformed::Negative {
-        what,
-        value: i64::from(value),
-    })
+    u32::try_from(value).map_err(|_| Malformed::Negative { what, value: i64::from(value) })
 }
 
 /// An offset in eight bytes that must not be negative.
 fn offset(bytes: &[u8], at: usize) -> Result<u64, Malformed> {
     let value = u64_at(bytes, at) as i64;
-    u64::try_from(value).map_err(|_| Malformed::Negative {
-        what: "offset",
-        value,
-    })
+    u64::try_from(value).map_err(|_| Malformed::Negative { what: "offset", value })
 }
 
 fn query_code(code: u16) -> Result<QueryCode, Malformed> {
-    QueryCode::from_code(code).ok_or(Malformed::UnknownCode {
-        what: "query code",
-        value: u32::from(code),
-    })
+    QueryCode::from_code(code).ok_or(Malformed::UnknownCode { what: "query code", value: u32::from(code) })
 }
 
 /// Non-empty lines.
 fn lines(body: &[u8], what: &'static str) -> Result<Vec<String>, Malformed> {
-    let lines: Vec<_> = text(body, what)?
-        .lines()
-        .filter(|line| !line.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let lines: Vec<_> =
+        text(body, what)?.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     match lines.len() {
         0 => Err(Malformed::Missing(what)),
-        count if count > PATHS_MAX => Err(Malformed::TooLong {
-            what,
-            count: count as u64,
-            max: PATHS_MAX as u64,
-        }),
+        count if count > PATHS_MAX => {
+            Err(Malformed::TooLong { what, count: count as u64, max: PATHS_MAX as u64 })
+        }
         _ => Ok(lines),
     }
 }
@@ -336,10 +274,7 @@ fn lines(body: &[u8], what: &'static str) -> Result<Vec<String>, Malformed> {
 /// The elements of a vector request, each within the announced limits.
 fn elements(body: &[u8]) -> Result<Vec<VectorElement>, Malformed> {
     if body.is_empty() || !body.len().is_multiple_of(VECTOR_ELEMENT_BYTES) {
-        return Err(Malformed::Length {
-            what: "vector",
-            bytes: body.len() as u64,
-        });
+        return Err(Malformed::Length { what: "vector", bytes: body.len() as u64 });
     }
     let count = body.len() / VECTOR_ELEMENT_BYTES;
     if count > READV_ELEMENTS_MAX {
@@ -349,14 +284,9 @@ fn elements(body: &[u8]) -> Result<Vec<VectorElement>, Malformed> {
             max: READV_ELEMENTS_MAX as u64,
         });
     }
-    let elements = body
-        .chunks_exact(VECTOR_ELEMENT_BYTES)
-        .map(VectorElement::parse)
-        .collect::<Result<Vec<_>, _>>()?;
-    match elements
-        .iter()
-        .find(|element| element.length as usize > READV_ELEMENT_BYTES_MAX)
-    {
+    let elements =
+        body.chunks_exact(VECTOR_ELEMENT_BYTES).map(VectorElement::parse).collect::<Result<Vec<_>, _>>()?;
+    match elements.iter().find(|element| element.length as usize > READV_ELEMENT_BYTES_MAX) {
         Some(element) => Err(Malformed::TooLong {
             what: "vector element",
             count: u64::from(element.length),

@@ -69,9 +69,7 @@ pub struct Auth {
 
 impl std::fmt::Debug for Auth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Auth")
-            .field("kind", &self.kind)
-            .finish_non_exhaustive()
+        f.debug_struct("Auth").field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
@@ -305,10 +303,7 @@ pub enum FattrAction {
 
 /// A request with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    missing_docs,
-    reason = "each variant has the doc of its struct or of its request code"
-)]
+#[expect(missing_docs, reason = "each variant has the doc of its struct or of its request code")]
 pub enum Request {
     Protocol(Protocol),
     Login(Login),
@@ -351,10 +346,7 @@ impl RequestHeader {
     /// Whether the body is file data, which is not handed to [`Request::parse`] but streamed.
     #[must_use]
     pub fn is_data_body(&self) -> bool {
-        matches!(
-            self.request_code(),
-            Some(RequestCode::Write | RequestCode::Pgwrite)
-        )
+        matches!(self.request_code(), Some(RequestCode::Write | RequestCode::Pgwrite))
     }
 }
 

@@ -36,33 +36,17 @@ pub struct StatOwner {
 impl fmt::Display for StatInfo {
     /// `id size flags mtime`, and with an owner `ctime atime mode user group`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {} {} {}",
-            self.id, self.size, self.flags.0, self.modified_s
-        )?;
+        write!(f, "{} {} {} {}", self.id, self.size, self.flags.0, self.modified_s)?;
         let Some(owner) = &self.owner else { return Ok(()) };
         let (user, group) = (word(&owner.user), word(&owner.group));
-        write!(
-            f,
-            " {} {} {:04o} {user} {group}",
-            owner.changed_s, owner.accessed_s, owner.mode
-        )
+        write!(f, " {} {} {:04o} {user} {group}", owner.changed_s, owner.accessed_s, owner.mode)
     }
 }
 
 /// A name that cannot break the line it stands in.
 fn word(name: &str) -> String {
-    let name: String = name
-        .chars()
-        .map(|c| {
-            if c.is_whitespace() || c.is_control() {
-                '_'
-            } else {
-                c
-            }
-        })
-        .collect();
+    let name: String =
+        name.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect();
     if name.is_empty() { "-".to_owned() } else { name }
 }
 
@@ -86,10 +70,7 @@ impl StatInfo {
         };
         Ok(Self {
             // Servers print the id signed.
-            id: id
-                .parse()
-                .or_else(|_| id.parse::<i64>().map(|id| id as u64))
-                .map_err(|_| bad())?,
+            id: id.parse().or_else(|_| id.parse::<i64>().map(|id| id as u64)).map_err(|_| bad())?,
             size: size.parse().map_err(|_| bad())?,
             flags: StatFlags(flags.parse().map_err(|_| bad())?),
             modified_s: modified.parse().map_err(|_| bad())?,
@@ -136,10 +117,7 @@ impl ListingWriter {
     /// Starts a listing.
     #[must_use]
     pub fn new(with_stat: bool) -> Self {
-        Self {
-            with_stat,
-            is_first: true,
-        }
+        Self { with_stat, is_first: true }
     }
 
     /// The body of the next part. Each but the last ends with a line feed, the last with NUL instead.
@@ -153,10 +131,7 @@ impl ListingWriter {
             text.push_str(&entry.name);
             text.push('\n');
             if self.with_stat {
-                let unknown = StatInfo {
-                    flags: StatFlags::OTHER,
-                    ..StatInfo::default()
-                };
+                let unknown = StatInfo { flags: StatFlags::OTHER, ..StatInfo::default() };
                 // Writing to a String cannot fail.
                 let _ = writeln!(text, "{}", entry.stat.as_ref().unwrap_or(&unknown));
             }
@@ -174,12 +149,7 @@ pub fn parse_listing(body: &[u8]) -> Result<Vec<ListEntry>, Malformed> {
     let listing = text(body, "listing")?;
     let Some(rest) = listing.strip_prefix(".\n0 0 0 0") else {
         let names = listing.lines().filter(|name| !name.is_empty());
-        return Ok(names
-            .map(|name| ListEntry {
-                name: name.to_owned(),
-                stat: None,
-            })
-            .collect());
+        return Ok(names.map(|name| ListEntry { name: name.to_owned(), stat: None }).collect());
     };
     let lines: Vec<_> = rest.lines().filter(|line| !line.is_empty()).collect();
     if !lines.len().is_multiple_of(2) {
@@ -187,12 +157,7 @@ pub fn parse_listing(body: &[u8]) -> Result<Vec<ListEntry>, Malformed> {
     }
     lines
         .chunks_exact(2)
-        .map(|pair| {
-            Ok(ListEntry {
-                name: pair[0].to_owned(),
-                stat: Some(StatInfo::parse(pair[1])?),
-            })
-        })
+        .map(|pair| Ok(ListEntry { name: pair[0].to_owned(), stat: Some(StatInfo::parse(pair[1])?) }))
         .collect()
 }
 
@@ -217,22 +182,14 @@ impl fmt::Display for Location {
             (false, true) => 'M',
             (false, false) => 'm',
         };
-        write!(
-            f,
-            "{kind}{}{}",
-            if self.is_writable { 'w' } else { 'r' },
-            self.address
-        )
+        write!(f, "{kind}{}{}", if self.is_writable { 'w' } else { 'r' }, self.address)
     }
 }
 
 impl Location {
     /// Parses the answer to a locate: locations between spaces.
     pub fn parse_all(body: &[u8]) -> Result<Vec<Self>, Malformed> {
-        text(body, "locations")?
-            .split_ascii_whitespace()
-            .map(Self::parse)
-            .collect()
+        text(body, "locations")?.split_ascii_whitespace().map(Self::parse).collect()
     }
 
     fn parse(text: &str) -> Result<Self, Malformed> {
@@ -249,12 +206,7 @@ impl Location {
             Some('r') => false,
             _ => return Err(Malformed::NotText("location")),
         };
-        Ok(Self {
-            is_server,
-            is_online,
-            is_writable,
-            address: chars.as_str().to_owned(),
-        })
+        Ok(Self { is_server, is_online, is_writable, address: chars.as_str().to_owned() })
     }
 }
 
@@ -287,10 +239,7 @@ impl SpaceInfo {
     /// Answer to a stat of the file system: for writing and for staging each nodes, free MiB, percent used.
     #[must_use]
     pub fn to_filesystem_text(&self) -> String {
-        let percent = (u128::from(self.used) * 100)
-            .checked_div(u128::from(self.total))
-            .unwrap_or(0)
-            .min(100);
+        let percent = (u128::from(self.used) * 100).checked_div(u128::from(self.total)).unwrap_or(0).min(100);
         format!("1 {} {percent} 0 0 0", self.free >> 20)
     }
 }
@@ -300,45 +249,22 @@ mod tests {
     use super::*;
 
     fn stat(size: u64) -> StatInfo {
-        let owner = StatOwner {
-            changed_s: 2,
-            accessed_s: 3,
-            mode: 0o640,
-            user: "a b".into(),
-            group: String::new(),
-        };
-        StatInfo {
-            id: 7,
-            size,
-            flags: StatFlags(48),
-            modified_s: 1,
-            owner: Some(owner),
-        }
+        let owner =
+            StatOwner { changed_s: 2, accessed_s: 3, mode: 0o640, user: "a b".into(), group: String::new() };
+        StatInfo { id: 7, size, flags: StatFlags(48), modified_s: 1, owner: Some(owner) }
     }
 
     #[test]
     fn size_stands_before_flags() {
         assert_eq!(stat(9).to_string(), "7 9 48 1 2 3 0640 a_b -");
-        assert_eq!(
-            StatInfo::parse("7 9 48 1").unwrap(),
-            StatInfo {
-                owner: None,
-                ..stat(9)
-            }
-        );
-        assert_eq!(
-            StatInfo::parse("-1 9 48 1\0").map(|stat| stat.id),
-            Err(Malformed::NotText("stat"))
-        );
+        assert_eq!(StatInfo::parse("7 9 48 1").unwrap(), StatInfo { owner: None, ..stat(9) });
+        assert_eq!(StatInfo::parse("-1 9 48 1\0").map(|stat| stat.id), Err(Malformed::NotText("stat")));
         assert_eq!(StatInfo::parse("-1 9 48 1").unwrap().id, u64::MAX);
     }
 
     #[test]
     fn listings_in_parts_are_one_listing() {
-        let entry = |name: &str| ListEntry {
-            name: name.into(),
-            stat: StatInfo::parse("1 2 3 4").ok(),
-        };
+        let entry = |name: &str| ListEntry { name: name.into(), stat: StatInfo::parse("1 2 3 4").ok() };
         let entries = [entry("a"), entry("b c"), entry("d")];
         let mut writer = ListingWriter::new(true);
         let mut body = writer.part(&entries[..2], false);
@@ -348,10 +274,7 @@ mod tests {
         let mut plain = ListingWriter::new(false);
         assert_eq!(plain.part(&entries, true), b"a\nb c\nd\0");
         assert!(ListingWriter::new(false).part(&[], true).is_empty());
-        assert_eq!(
-            parse_listing(&ListingWriter::new(true).part(&[], true)).unwrap(),
-            []
-        );
+        assert_eq!(parse_listing(&ListingWriter::new(true).part(&[], true)).unwrap(), []);
     }
 
     #[test]
@@ -364,13 +287,8 @@ mod tests {
         };
         assert_eq!(here.to_string(), "Sw[::127.0.0.1]:1094");
         assert_eq!(Location::parse_all(b"Sw[::127.0.0.1]:1094 \0").unwrap(), [here]);
-        let space = SpaceInfo {
-            total: 200 << 20,
-            free: 50 << 20,
-            largest_free: 1,
-            used: 150 << 20,
-            quota: None,
-        };
+        let space =
+            SpaceInfo { total: 200 << 20, free: 50 << 20, largest_free: 1, used: 150 << 20, quota: None };
         assert_eq!(space.to_filesystem_text(), "1 50 75 0 0 0");
         assert!(space.to_query_text("public").ends_with("&oss.quota=-1"));
     }

@@ -16,25 +16,14 @@ impl Opaque {
     /// Splits `a=b&c=d`; empty parts are skipped, a key without `=` has an empty value.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let parts = text
-            .split('&')
-            .filter(|part| !part.is_empty())
-            .take(OPAQUE_PAIRS_MAX);
-        Self(
-            parts
-                .map(|part| part.split_once('=').unwrap_or((part, "")))
-                .map(owned)
-                .collect(),
-        )
+        let parts = text.split('&').filter(|part| !part.is_empty()).take(OPAQUE_PAIRS_MAX);
+        Self(parts.map(|part| part.split_once('=').unwrap_or((part, ""))).map(owned).collect())
     }
 
     /// The first value of `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|pair| pair.0 == key)
-            .map(|pair| pair.1.as_str())
+        self.0.iter().find(|pair| pair.0 == key).map(|pair| pair.1.as_str())
     }
 
     /// Adds a pair.
@@ -58,11 +47,7 @@ impl Opaque {
     /// The text `a=b&c=d`. It may hold secrets: send it, never log it.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let parts: Vec<_> = self
-            .0
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
+        let parts: Vec<_> = self.0.iter().map(|(key, value)| format!("{key}={value}")).collect();
         parts.join("&")
     }
 }
@@ -89,30 +74,20 @@ pub struct Target {
 impl Target {
     /// A path without opaque part.
     pub fn new(path: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            opaque: Opaque::default(),
-        }
+        Self { path: path.into(), opaque: Opaque::default() }
     }
 
     /// Parses a path argument: at most one trailing NUL, no other, UTF-8.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let target = Self::from_text(text(bytes, "path")?);
-        if target.path.is_empty() {
-            Err(Malformed::Missing("path"))
-        } else {
-            Ok(target)
-        }
+        if target.path.is_empty() { Err(Malformed::Missing("path")) } else { Ok(target) }
     }
 
     /// Splits the text at the first `?`.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         let (path, opaque) = text.split_once('?').unwrap_or((text, ""));
-        Self {
-            path: path.to_owned(),
-            opaque: Opaque::parse(opaque),
-        }
+        Self { path: path.to_owned(), opaque: Opaque::parse(opaque) }
     }
 
     /// The text `path?opaque`. It may hold secrets: send it, never log it.

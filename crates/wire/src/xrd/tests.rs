@@ -7,9 +7,7 @@ fn target() -> impl Strategy<Value = Target> {
     let pair = ("[a-z.]{1,8}", "[a-zA-Z0-9/:=.-]{0,12}");
     ("/[a-zA-Z0-9_./ü-]{0,40}", vec(pair, 0..4)).prop_map(|(path, pairs)| Target {
         path,
-        opaque: pairs
-            .into_iter()
-            .fold(Opaque::default(), |opaque, (key, value)| opaque.with(key, value)),
+        opaque: pairs.into_iter().fold(Opaque::default(), |opaque, (key, value)| opaque.with(key, value)),
     })
 }
 
@@ -18,10 +16,7 @@ fn handle() -> impl Strategy<Value = FileHandle> {
 }
 
 fn subject() -> impl Strategy<Value = Subject> {
-    prop_oneof![
-        target().prop_map(Subject::Path),
-        handle().prop_map(Subject::Handle)
-    ]
+    prop_oneof![target().prop_map(Subject::Path), handle().prop_map(Subject::Handle)]
 }
 
 fn offset() -> impl Strategy<Value = u64> {
@@ -34,14 +29,7 @@ fn length() -> impl Strategy<Value = u32> {
 
 fn elements() -> impl Strategy<Value = Vec<VectorElement>> {
     let element = (handle(), 0u32..1 << 20, offset());
-    vec(
-        element.prop_map(|(handle, length, offset)| VectorElement {
-            handle,
-            length,
-            offset,
-        }),
-        1..20,
-    )
+    vec(element.prop_map(|(handle, length, offset)| VectorElement { handle, length, offset }), 1..20)
 }
 
 fn line() -> impl Strategy<Value = String> {
@@ -51,40 +39,19 @@ fn line() -> impl Strategy<Value = String> {
 fn session_request() -> BoxedStrategy<Request> {
     let login = (any::<i32>(), "[a-z]{0,8}", any::<[u8; 3]>(), "[a-z&=?.]{0,20}").prop_map(
         |(pid, username, a, token)| {
-            Request::Login(Login {
-                pid,
-                username,
-                ability2: a[0],
-                ability: a[1],
-                capability: a[2],
-                token,
-            })
+            Request::Login(Login { pid, username, ability2: a[0], ability: a[1], capability: a[2], token })
         },
     );
     let protocol = any::<(u32, u8, u8)>().prop_map(|(client_version, flags, expect)| {
-        Request::Protocol(Protocol {
-            client_version,
-            flags,
-            expect,
-        })
+        Request::Protocol(Protocol { client_version, flags, expect })
     });
     let auth = (any::<[u8; 4]>(), vec(any::<u8>(), 0..40))
         .prop_map(|(kind, credentials)| Request::Auth(Auth { kind, credentials }));
-    let query = (
-        prop::sample::select(QueryCode::ALL),
-        handle(),
-        vec(any::<u8>(), 0..40),
-    )
+    let query = (prop::sample::select(QueryCode::ALL), handle(), vec(any::<u8>(), 0..40))
         .prop_map(|(code, handle, args)| Request::Query(Query { code, handle, args }));
     let prepare = (any::<(u8, bool, u8, u16)>(), vec(line(), 1..5)).prop_map(
         |((options, is_evict, priority, port), lines)| {
-            Request::Prepare(Prepare {
-                options: PrepareOptions(options),
-                is_evict,
-                priority,
-                port,
-                lines,
-            })
+            Request::Prepare(Prepare { options: PrepareOptions(options), is_evict, priority, port, lines })
         },
     );
     let name = || "[a-z.]{1,12}";
@@ -117,44 +84,21 @@ fn session_request() -> BoxedStrategy<Request> {
 fn name_request() -> BoxedStrategy<Request> {
     let open = (any::<(u16, u16, u16)>(), handle(), target()).prop_map(
         |((mode, flags, flags2), template, target)| {
-            Request::Open(Open {
-                mode,
-                flags: OpenFlags(flags),
-                flags2,
-                template,
-                target,
-            })
+            Request::Open(Open { mode, flags: OpenFlags(flags), flags2, template, target })
         },
     );
     let truncate =
         (subject(), offset()).prop_map(|(subject, size)| Request::Truncate(Truncate { subject, size }));
-    let stat = (subject(), any::<bool>()).prop_map(|(subject, is_filesystem)| {
-        Request::Stat(Stat {
-            subject,
-            is_filesystem,
-        })
-    });
-    let dirlist = (any::<u8>(), target()).prop_map(|(options, target)| {
-        Request::Dirlist(Dirlist {
-            options: DirlistOptions(options),
-            target,
-        })
-    });
-    let mkdir = (any::<(bool, u16)>(), target()).prop_map(|((make_path, mode), target)| {
-        Request::Mkdir(Mkdir {
-            make_path,
-            mode,
-            target,
-        })
-    });
+    let stat = (subject(), any::<bool>())
+        .prop_map(|(subject, is_filesystem)| Request::Stat(Stat { subject, is_filesystem }));
+    let dirlist = (any::<u8>(), target())
+        .prop_map(|(options, target)| Request::Dirlist(Dirlist { options: DirlistOptions(options), target }));
+    let mkdir = (any::<(bool, u16)>(), target())
+        .prop_map(|((make_path, mode), target)| Request::Mkdir(Mkdir { make_path, mode, target }));
     let mv = (target(), target()).prop_map(|(from, to)| Request::Mv(Mv { from, to }));
     let chmod = (any::<u16>(), target()).prop_map(|(mode, target)| Request::Chmod(Chmod { mode, target }));
-    let locate = (any::<u16>(), target()).prop_map(|(options, target)| {
-        Request::Locate(Locate {
-            options: OpenFlags(options),
-            target,
-        })
-    });
+    let locate = (any::<u16>(), target())
+        .prop_map(|(options, target)| Request::Locate(Locate { options: OpenFlags(options), target }));
     Union::new([
         open.boxed(),
         truncate.boxed(),
@@ -181,13 +125,7 @@ fn data_request() -> BoxedStrategy<Request> {
             path_id
         })),
         (range(), any::<bool>()).prop_map(|((handle, offset, length, path_id), is_retry)| {
-            Request::Pgread(Pgread {
-                handle,
-                offset,
-                length,
-                path_id,
-                is_retry,
-            })
+            Request::Pgread(Pgread { handle, offset, length, path_id, is_retry })
         }),
         range().prop_map(|(handle, offset, length, path_id)| Request::Write(Write {
             handle,
@@ -196,13 +134,7 @@ fn data_request() -> BoxedStrategy<Request> {
             length
         })),
         (range(), any::<bool>()).prop_map(|((handle, offset, length, path_id), is_retry)| {
-            Request::Pgwrite(Pgwrite {
-                handle,
-                offset,
-                path_id,
-                is_retry,
-                length,
-            })
+            Request::Pgwrite(Pgwrite { handle, offset, path_id, is_retry, length })
         }),
         (elements(), any::<u8>()).prop_map(|(elements, path_id)| Request::Readv(Readv { elements, path_id })),
         (elements(), any::<bool>())
@@ -332,40 +264,19 @@ proptest! {
 
 #[test]
 fn a_read_is_these_bytes() {
-    let read = Read {
-        handle: FileHandle::of(2),
-        offset: 0x0102_0304_0506,
-        length: 0x1000,
-        path_id: 0,
-    };
+    let read = Read { handle: FileHandle::of(2), offset: 0x0102_0304_0506, length: 0x1000, path_id: 0 };
     let bytes = Request::Read(read).encode(StreamId::of(5));
-    let expected = [
-        0, 5, 0x0b, 0xc5, 0, 0, 0, 2, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0x10, 0, 0, 0, 0, 0,
-    ];
+    let expected = [0, 5, 0x0b, 0xc5, 0, 0, 0, 2, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0x10, 0, 0, 0, 0, 0];
     assert_eq!(bytes, expected);
 }
 
 #[test]
 fn names_with_spaces_are_split_by_the_length_given() {
-    let mv = Request::Mv(Mv {
-        from: Target::new("/a b"),
-        to: Target::new("/c d"),
-    });
+    let mv = Request::Mv(Mv { from: Target::new("/a b"), to: Target::new("/c d") });
     assert_eq!(parse_request(&mv.encode(StreamId::of(1))).unwrap().1, mv);
-    let mut header = RequestHeader {
-        stream: StreamId::of(1),
-        code: 3009,
-        params: [0; 16],
-        length: 5,
-    };
+    let mut header = RequestHeader { stream: StreamId::of(1), code: 3009, params: [0; 16], length: 5 };
     let old = Request::parse(&header, b"/a /b").unwrap();
-    assert_eq!(
-        old,
-        Request::Mv(Mv {
-            from: Target::new("/a"),
-            to: Target::new("/b")
-        })
-    );
+    assert_eq!(old, Request::Mv(Mv { from: Target::new("/a"), to: Target::new("/b") }));
     header.params[15] = 1;
     assert!(Request::parse(&header, b"/a /b").is_err());
     header.params[15] = 200;
@@ -374,41 +285,17 @@ fn names_with_spaces_are_split_by_the_length_given() {
 
 #[test]
 fn negative_and_excessive_arguments_are_refused() {
-    let mut header = RequestHeader {
-        stream: StreamId::of(1),
-        code: 3013,
-        params: [0; 16],
-        length: 0,
-    };
+    let mut header = RequestHeader { stream: StreamId::of(1), code: 3013, params: [0; 16], length: 0 };
     header.params[4] = 0x80;
-    assert_eq!(
-        Request::parse(&header, &[]).unwrap_err().code(),
-        ErrorCode::ArgInvalid
-    );
+    assert_eq!(Request::parse(&header, &[]).unwrap_err().code(), ErrorCode::ArgInvalid);
     header.params = [0; 16];
     header.params[12] = 0xff;
-    assert_eq!(
-        Request::parse(&header, &[]).unwrap_err().code(),
-        ErrorCode::ArgInvalid
-    );
-    let vector = RequestHeader {
-        code: 3025,
-        params: [0; 16],
-        ..header
-    };
-    assert_eq!(
-        Request::parse(&vector, &[0; 16 * 1025]).unwrap_err().code(),
-        ErrorCode::ArgTooLong
-    );
-    assert_eq!(
-        Request::parse(&vector, &[0; 17]).unwrap_err().code(),
-        ErrorCode::ArgInvalid
-    );
+    assert_eq!(Request::parse(&header, &[]).unwrap_err().code(), ErrorCode::ArgInvalid);
+    let vector = RequestHeader { code: 3025, params: [0; 16], ..header };
+    assert_eq!(Request::parse(&vector, &[0; 16 * 1025]).unwrap_err().code(), ErrorCode::ArgTooLong);
+    assert_eq!(Request::parse(&vector, &[0; 17]).unwrap_err().code(), ErrorCode::ArgInvalid);
     let unknown = RequestHeader { code: 3999, ..header };
-    assert_eq!(
-        Request::parse(&unknown, &[]),
-        Err(Malformed::UnknownRequest(3999))
-    );
+    assert_eq!(Request::parse(&unknown, &[]), Err(Malformed::UnknownRequest(3999)));
     assert!(RequestHeader { length: -1, ..header }.body_bytes().is_err());
 }
 
@@ -421,14 +308,9 @@ fn failures_keep_their_kind_and_hint() {
 #[test]
 fn redirects_carry_opaque_and_token() {
     let body = [&1095u32.to_be_bytes()[..], b"disk1?cap=x?token"].concat();
-    let header = AnswerHeader {
-        stream: StreamId::of(1),
-        code: AnswerCode::Redirect,
-        length: body.len() as u32,
-    };
-    let Ok(Answer::Redirect(redirect)) = Answer::parse(&header, &body) else {
-        panic!("no redirect")
-    };
+    let header =
+        AnswerHeader { stream: StreamId::of(1), code: AnswerCode::Redirect, length: body.len() as u32 };
+    let Ok(Answer::Redirect(redirect)) = Answer::parse(&header, &body) else { panic!("no redirect") };
     assert_eq!(
         (redirect.host.as_str(), redirect.port, redirect.opaque.as_str()),
         ("disk1", 1095, "cap=x&token")
