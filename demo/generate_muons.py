@@ -27,7 +27,7 @@ MUON = 13
 
 
 def generator(run: int) -> pythia8mc.Pythia:
-    """A generator whose events depend on nothing but the run number."""
+    """Make a generator whose events depend on nothing but the run number."""
     pythia = pythia8mc.Pythia("", False)
     for setting in [*SETTINGS, f"Random:seed = {run}"]:
         if not pythia.readString(setting):
@@ -38,13 +38,13 @@ def generator(run: int) -> pythia8mc.Pythia:
 
 
 def muons(event: pythia8mc.Event) -> list[pythia8mc.Particle]:
-    """The final muons of an event, hardest first."""
+    """Find the final muons of an event, hardest first."""
     found = [p for p in event if p.isFinal() and abs(p.id()) == MUON]
     return sorted(found, key=lambda p: -p.pT())
 
 
 def generate(run: int, events: int) -> pa.Table:
-    """Events as a table with flat columns."""
+    """Make events, as a table with flat columns."""
     pythia = generator(run)
     rows: dict[str, list[float]] = {name: [] for name in schema().names}
     while len(rows["event"]) < events:
@@ -64,7 +64,7 @@ def generate(run: int, events: int) -> pa.Table:
 
 
 def schema() -> pa.Schema:
-    """Columns of the n-tuple; momenta in GeV, angles in radians, charges in units of the electron's."""
+    """List the columns of the n-tuple; momenta in GeV, angles in radians, charges in units of the electron's."""
     columns = [("run", pa.int32()), ("event", pa.int32())]
     for place in (1, 2):
         columns += [(f"{name}{place}", pa.float32()) for name in ("pt", "eta", "phi")]

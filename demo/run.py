@@ -7,6 +7,7 @@ looks at them from Python. Everything is real: the programs, the tape labels, th
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import backplane
+from zpeak import BINS, CUT, MASS, RANGE, draw, fit_peak
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -85,7 +87,7 @@ class Watcher(threading.Thread):
 
 
 def describe_drive(drive: dict[str, Any]) -> str:
-    """One drive in words."""
+    """Describe a drive in words."""
     volume = drive["vid"] or "empty"
     if drive["trouble"]:
         return f"out of use: {drive['trouble']}"
@@ -96,7 +98,7 @@ def describe_drive(drive: dict[str, Any]) -> str:
 
 
 def describe_job(job: dict[str, Any]) -> str:
-    """One job in words."""
+    """Describe a job in words."""
     reason = job.get("reason")
     return f"{job['state']}: {reason}" if reason else str(job["state"])
 
@@ -170,8 +172,6 @@ def select(facility: backplane.Facility, paths: list[str]) -> None:
 
 def analyse(facility: backplane.Facility, picture: Path) -> float:
     """Fill the mass over the chain, fit the peak, draw it. Returns the mass in GeV."""
-    from zpeak import BINS, CUT, MASS, RANGE, draw, fit_peak
-
     chain = facility.ntuple(f"{DATA}/run*.parquet").define("mass", MASS)
     for turn in ("from the disk server", "from the column cache"):
         began = time.monotonic()
@@ -215,18 +215,12 @@ def main() -> None:
     if options.stop:
         bp("down", str(place))
     else:
-        print(f"console  {backplane_http(place)}/console")
+        endpoints = json.loads((place / "endpoints.json").read_text())
+        print(f"console  {endpoints['http']}/console")
         print(f"explore  export BP_FACILITY={place}; bp status")
         print(f"stop     bp down {place}")
     if abs(mass - 91.19) > TOLERANCE_GEV:
         sys.exit(f"the fitted mass {mass:.2f} GeV is not within {TOLERANCE_GEV} GeV of 91.19")
-
-
-def backplane_http(place: Path) -> str:
-    """The HTTP endpoint of a facility."""
-    import json
-
-    return str(json.loads((place / "endpoints.json").read_text())["http"])
 
 
 if __name__ == "__main__":

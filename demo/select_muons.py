@@ -16,7 +16,7 @@ ETA_MAX = 2.4
 
 
 def is_good(table: pa.Table) -> pa.ChunkedArray:
-    """Both muons inside the detector, with opposite charges."""
+    """Tell whether both muons are inside the detector, with opposite charges."""
     keep = pc.equal(pc.add(table["q1"], table["q2"]), 0)
     for place in (1, 2):
         keep = pc.and_(keep, pc.greater(table[f"pt{place}"], PT_MIN))

@@ -12,7 +12,7 @@ from hist import Hist
 from scipy.optimize import curve_fit
 
 mpl.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402 (the backend must be chosen first)
+import matplotlib.pyplot as plt
 
 Array = npt.NDArray[np.float64]
 

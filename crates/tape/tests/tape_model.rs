@@ -120,7 +120,12 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let vid: Vid = "BP0001".parse().unwrap();
         let mut library = VirtualLibrary::create(dir.path().join("lib"), 1, 1, &[vid]).unwrap().with_options(
-            DriveOptions { capacity_bytes: CAPACITY, early_warning_bytes: WARNING, buffer_bytes },
+            DriveOptions {
+                capacity_bytes: CAPACITY,
+                early_warning_bytes: WARNING,
+                buffer_bytes,
+                ..DriveOptions::default()
+            },
         );
         let elements = library.inventory().unwrap();
         let address = |kind| elements.iter().find(|element| element.kind == kind).unwrap().address;

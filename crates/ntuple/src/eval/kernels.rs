@@ -87,7 +87,7 @@ macro_rules! to_float {
     ($($ty:ty),*) => {$(
         impl ToFloat for $ty {
             #[inline(always)]
-            #[allow(clippy::cast_lossless)]
+            #[allow(clippy::cast_lossless, reason = "one conversion for types that fit and types that do not")]
             fn to_float(self) -> f64 { self as f64 }
         }
     )*};

@@ -20,121 +20,58 @@ pub(super) enum Value {
     Column(usize),
 }
 
+/// A register, and what is computed into it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Instruction {
-    LoadFloat {
-        out: u16,
-        column: usize,
-    },
-    LoadInt {
-        out: u16,
-        column: usize,
-    },
-    LoadMask {
-        out: u16,
-        column: usize,
-    },
-    FloatUnary {
-        op: Unary,
-        out: u16,
-        a: Arg<f64>,
-    },
-    FloatBinary {
-        op: Binary,
-        out: u16,
-        a: Arg<f64>,
-        b: Arg<f64>,
-    },
+    Float(u16, FloatFrom),
+    Int(u16, IntFrom),
+    Mask(u16, MaskFrom),
+}
+
+/// What a register of floats is computed from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FloatFrom {
+    Column(usize),
+    Int(Arg<i64>),
+    Mask(Arg<u8>),
+    Unary(Unary, Arg<f64>),
+    Binary(Binary, Arg<f64>, Arg<f64>),
     /// `a*a + b*b`, the start of every radius.
-    SumSquares {
-        out: u16,
-        a: Arg<f64>,
-        b: Arg<f64>,
-    },
-    IntUnary {
-        op: Unary,
-        out: u16,
-        a: Arg<i64>,
-    },
-    IntBinary {
-        op: Binary,
-        out: u16,
-        a: Arg<i64>,
-        b: Arg<i64>,
-    },
-    IntToFloat {
-        out: u16,
-        a: Arg<i64>,
-    },
-    MaskToInt {
-        out: u16,
-        a: Arg<u8>,
-    },
-    MaskToFloat {
-        out: u16,
-        a: Arg<u8>,
-    },
-    IsNan {
-        out: u16,
-        a: Arg<f64>,
-    },
-    Not {
-        out: u16,
-        a: Arg<u8>,
-    },
-    And {
-        out: u16,
-        a: Arg<u8>,
-        b: Arg<u8>,
-    },
-    Or {
-        out: u16,
-        a: Arg<u8>,
-        b: Arg<u8>,
-    },
-    CompareFloat {
-        op: Cmp,
-        out: u16,
-        a: Arg<f64>,
-        b: Arg<f64>,
-    },
-    CompareInt {
-        op: Cmp,
-        out: u16,
-        a: Arg<i64>,
-        b: Arg<i64>,
-    },
-    CompareMask {
-        op: Cmp,
-        out: u16,
-        a: Arg<u8>,
-        b: Arg<u8>,
-    },
+    SumSquares(Arg<f64>, Arg<f64>),
+    /// The register of the condition, then the value where it holds and where not.
+    Select(u16, Arg<f64>, Arg<f64>),
+}
+
+/// What a register of integers is computed from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum IntFrom {
+    Column(usize),
+    Mask(Arg<u8>),
+    Unary(Unary, Arg<i64>),
+    Binary(Binary, Arg<i64>, Arg<i64>),
+    /// The register of the condition, then the value where it holds and where not.
+    Select(u16, Arg<i64>, Arg<i64>),
+}
+
+/// What a register of truth values is computed from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum MaskFrom {
+    Column(usize),
+    Not(Arg<u8>),
+    And(Arg<u8>, Arg<u8>),
+    Or(Arg<u8>, Arg<u8>),
+    IsNan(Arg<f64>),
+    CompareFloats(Cmp, Arg<f64>, Arg<f64>),
+    CompareInts(Cmp, Arg<i64>, Arg<i64>),
+    CompareMasks(Cmp, Arg<u8>, Arg<u8>),
     /// A column, or its absolute value, against a constant: no load, no widening.
     CompareColumn {
-        out: u16,
         column: usize,
         is_abs: bool,
         test: Test,
     },
-    SelectFloat {
-        out: u16,
-        condition: u16,
-        yes: Arg<f64>,
-        no: Arg<f64>,
-    },
-    SelectInt {
-        out: u16,
-        condition: u16,
-        yes: Arg<i64>,
-        no: Arg<i64>,
-    },
-    SelectMask {
-        out: u16,
-        condition: u16,
-        yes: Arg<u8>,
-        no: Arg<u8>,
-    },
+    /// The register of the condition, then the value where it holds and where not.
+    Select(u16, Arg<u8>, Arg<u8>),
 }
 
 /// A comparison of a value with a constant on its right.
@@ -193,6 +130,9 @@ impl Bank {
         })
     }
 }
+
+/// Constants stand in the instructions that use them, and only masks come from comparisons.
+const NOT_COMPUTED: &str = "no instruction computes this type from this operation";
 
 struct Compiler<'a> {
     graph: &'a Graph,
@@ -310,12 +250,20 @@ impl Compiler<'_> {
             return;
         }
         // The result may not overwrite an argument while it is read, so arguments are freed afterwards.
-        let out = match node.ty {
-            Type::Float => self.floats.take(),
-            Type::Int => self.ints.take(),
-            Type::Bool => self.masks.take(),
+        let (out, instruction) = match node.ty {
+            Type::Float => {
+                let out = self.floats.take();
+                (out, Instruction::Float(out, self.float_from(id)))
+            }
+            Type::Int => {
+                let out = self.ints.take();
+                (out, Instruction::Int(out, self.int_from(id)))
+            }
+            Type::Bool => {
+                let out = self.masks.take();
+                (out, Instruction::Mask(out, self.mask_from(id)))
+            }
         };
-        let instruction = self.instruction(id, out);
         self.program.instructions.push(instruction);
         self.registers.insert(id, out);
         for argument in self.arguments(id) {
@@ -342,65 +290,55 @@ impl Compiler<'_> {
         bank.free.push(*register);
     }
 
-    fn instruction(&self, id: Id, out: u16) -> Instruction {
-        if let Some((column, is_abs, test)) = self.fused_compare(id) {
-            return Instruction::CompareColumn { out, column, is_abs, test };
-        }
+    fn float_from(&self, id: Id) -> FloatFrom {
         if let Some((a, b)) = self.sum_of_squares(id) {
-            return Instruction::SumSquares { out, a: self.float(a), b: self.float(b) };
+            return FloatFrom::SumSquares(self.float(a), self.float(b));
         }
-        let node = self.graph.node(id);
-        match node.op {
-            Op::Column(column) => match node.ty {
-                Type::Float => Instruction::LoadFloat { out, column },
-                Type::Int => Instruction::LoadInt { out, column },
-                Type::Bool => Instruction::LoadMask { out, column },
-            },
-            Op::Unary(op, a) => self.unary(op, out, a),
-            Op::Binary(Binary::And, a, b) if node.ty == Type::Bool => {
-                Instruction::And { out, a: self.mask(a), b: self.mask(b) }
-            }
-            Op::Binary(_, a, b) if node.ty == Type::Bool => {
-                Instruction::Or { out, a: self.mask(a), b: self.mask(b) }
-            }
-            Op::Binary(op, a, b) if node.ty == Type::Int => {
-                Instruction::IntBinary { op, out, a: self.int(a), b: self.int(b) }
-            }
-            Op::Binary(op, a, b) => Instruction::FloatBinary { op, out, a: self.float(a), b: self.float(b) },
-            Op::Compare(op, a, b) => match self.graph.ty(a) {
-                Type::Float => Instruction::CompareFloat { op, out, a: self.float(a), b: self.float(b) },
-                Type::Int => Instruction::CompareInt { op, out, a: self.int(a), b: self.int(b) },
-                Type::Bool => Instruction::CompareMask { op, out, a: self.mask(a), b: self.mask(b) },
-            },
-            Op::Select(c, yes, no) => {
-                let condition = self.register(c);
-                match node.ty {
-                    Type::Float => {
-                        Instruction::SelectFloat { out, condition, yes: self.float(yes), no: self.float(no) }
-                    }
-                    Type::Int => {
-                        Instruction::SelectInt { out, condition, yes: self.int(yes), no: self.int(no) }
-                    }
-                    Type::Bool => {
-                        Instruction::SelectMask { out, condition, yes: self.mask(yes), no: self.mask(no) }
-                    }
+        match self.graph.node(id).op {
+            Op::Column(column) => FloatFrom::Column(column),
+            Op::Unary(Unary::ToFloat, a) => {
+                let argument = self.graph.node(a);
+                match (argument.op, argument.ty) {
+                    (Op::Column(column), _) => FloatFrom::Column(column),
+                    (_, Type::Int) => FloatFrom::Int(self.int(a)),
+                    _ => FloatFrom::Mask(self.mask(a)),
                 }
             }
-            Op::Const(_) => unreachable!("constants need no instruction"),
+            Op::Unary(op, a) => FloatFrom::Unary(op, self.float(a)),
+            Op::Binary(op, a, b) => FloatFrom::Binary(op, self.float(a), self.float(b)),
+            Op::Select(c, yes, no) => FloatFrom::Select(self.register(c), self.float(yes), self.float(no)),
+            Op::Compare(..) | Op::Const(_) => unreachable!("{NOT_COMPUTED}"),
         }
     }
 
-    fn unary(&self, op: Unary, out: u16, a: Id) -> Instruction {
-        let argument = self.graph.node(a);
-        match (op, argument.ty, argument.op) {
-            (Unary::ToFloat, _, Op::Column(column)) => Instruction::LoadFloat { out, column },
-            (Unary::ToFloat, Type::Int, _) => Instruction::IntToFloat { out, a: self.int(a) },
-            (Unary::ToFloat, _, _) => Instruction::MaskToFloat { out, a: self.mask(a) },
-            (Unary::ToInt, _, _) => Instruction::MaskToInt { out, a: self.mask(a) },
-            (Unary::Not, _, _) => Instruction::Not { out, a: self.mask(a) },
-            (Unary::IsNan, _, _) => Instruction::IsNan { out, a: self.float(a) },
-            (op, Type::Int, _) => Instruction::IntUnary { op, out, a: self.int(a) },
-            (op, _, _) => Instruction::FloatUnary { op, out, a: self.float(a) },
+    fn int_from(&self, id: Id) -> IntFrom {
+        match self.graph.node(id).op {
+            Op::Column(column) => IntFrom::Column(column),
+            Op::Unary(Unary::ToInt, a) => IntFrom::Mask(self.mask(a)),
+            Op::Unary(op, a) => IntFrom::Unary(op, self.int(a)),
+            Op::Binary(op, a, b) => IntFrom::Binary(op, self.int(a), self.int(b)),
+            Op::Select(c, yes, no) => IntFrom::Select(self.register(c), self.int(yes), self.int(no)),
+            Op::Compare(..) | Op::Const(_) => unreachable!("{NOT_COMPUTED}"),
+        }
+    }
+
+    fn mask_from(&self, id: Id) -> MaskFrom {
+        if let Some((column, is_abs, test)) = self.fused_compare(id) {
+            return MaskFrom::CompareColumn { column, is_abs, test };
+        }
+        match self.graph.node(id).op {
+            Op::Column(column) => MaskFrom::Column(column),
+            Op::Unary(Unary::IsNan, a) => MaskFrom::IsNan(self.float(a)),
+            Op::Unary(_, a) => MaskFrom::Not(self.mask(a)),
+            Op::Binary(Binary::And, a, b) => MaskFrom::And(self.mask(a), self.mask(b)),
+            Op::Binary(_, a, b) => MaskFrom::Or(self.mask(a), self.mask(b)),
+            Op::Compare(op, a, b) => match self.graph.ty(a) {
+                Type::Float => MaskFrom::CompareFloats(op, self.float(a), self.float(b)),
+                Type::Int => MaskFrom::CompareInts(op, self.int(a), self.int(b)),
+                Type::Bool => MaskFrom::CompareMasks(op, self.mask(a), self.mask(b)),
+            },
+            Op::Select(c, yes, no) => MaskFrom::Select(self.register(c), self.mask(yes), self.mask(no)),
+            Op::Const(_) => unreachable!("{NOT_COMPUTED}"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::CHUNK_ROWS;
 use super::kernels::{In, Rows, ToFloat, compare_column, load, load_float, map, select, zip};
-use super::program::{Arg, Instruction, Program, Side, Test};
+use super::program::{Arg, FloatFrom, Instruction, IntFrom, MaskFrom, Program, Side, Test};
 use crate::column::{Array, with_values};
 use crate::expr::{Binary, Cmp, Unary, float_binary, float_unary, holds, int_binary};
 use std::sync::Arc;
@@ -80,83 +80,76 @@ impl Registers {
 
     #[inline(always)]
     fn step(&mut self, instruction: Instruction, arrays: &Arrays, rows: Rows<'_>) {
-        let n = rows.count;
         match instruction {
-            Instruction::LoadFloat { out, column } => {
-                write!(self.floats[out], n, |out| load_float(out, array(arrays, column), rows));
+            Instruction::Float(out, from) => {
+                write!(self.floats[out], rows.count, |out| self.compute_floats(out, from, arrays, rows));
             }
-            Instruction::LoadInt { out, column } => {
-                write!(self.ints[out], n, |out| load_int(out, array(arrays, column), rows));
+            Instruction::Int(out, from) => {
+                write!(self.ints[out], rows.count, |out| self.compute_ints(out, from, arrays, rows));
             }
-            Instruction::LoadMask { out, column } => {
-                write!(self.masks[out], n, |out| load_mask(out, array(arrays, column), rows));
+            Instruction::Mask(out, from) => {
+                write!(self.masks[out], rows.count, |out| self.compute_masks(out, from, arrays, rows));
             }
-            Instruction::FloatUnary { op, out, a } => {
-                write!(self.floats[out], n, |out| unary(op, out, self.float(a, n)));
-            }
-            Instruction::FloatBinary { op, out, a, b } => {
-                write!(self.floats[out], n, |out| binary(op, out, self.float(a, n), self.float(b, n)));
-            }
-            Instruction::SumSquares { out, a, b } => {
-                write!(self.floats[out], n, |out| zip(out, self.float(a, n), self.float(b, n), |a, b| a * a
-                    + b * b));
-            }
-            Instruction::IntUnary { op, out, a } => write!(self.ints[out], n, |out| match op {
-                Unary::Neg => map(out, self.int(a, n), i64::wrapping_neg),
-                _ => map(out, self.int(a, n), i64::wrapping_abs),
-            }),
-            Instruction::IntBinary { op, out, a, b } => {
-                write!(self.ints[out], n, |out| integer(op, out, self.int(a, n), self.int(b, n)));
-            }
-            Instruction::IntToFloat { out, a } => {
-                write!(self.floats[out], n, |out| map(out, self.int(a, n), |a| a as f64));
-            }
-            Instruction::MaskToInt { out, a } => {
-                write!(self.ints[out], n, |out| map(out, self.mask(a, n), i64::from));
-            }
-            Instruction::MaskToFloat { out, a } => {
-                write!(self.floats[out], n, |out| map(out, self.mask(a, n), f64::from));
-            }
-            Instruction::IsNan { out, a } => {
-                write!(self.masks[out], n, |out| map(out, self.float(a, n), |a| u8::from(a.is_nan())));
-            }
-            Instruction::Not { out, a } => {
-                write!(self.masks[out], n, |out| map(out, self.mask(a, n), |a| a ^ 1));
-            }
-            Instruction::And { out, a, b } => {
-                write!(self.masks[out], n, |out| {
-                    zip(out, self.mask(a, n), self.mask(b, n), |a, b| a & b);
-                });
-            }
-            Instruction::Or { out, a, b } => {
-                write!(self.masks[out], n, |out| {
-                    zip(out, self.mask(a, n), self.mask(b, n), |a, b| a | b);
-                });
-            }
-            Instruction::CompareFloat { op, out, a, b } => {
-                write!(self.masks[out], n, |out| relate(op, out, self.float(a, n), self.float(b, n)));
-            }
-            Instruction::CompareInt { op, out, a, b } => {
-                write!(self.masks[out], n, |out| relate(op, out, self.int(a, n), self.int(b, n)));
-            }
-            Instruction::CompareMask { op, out, a, b } => {
-                write!(self.masks[out], n, |out| relate(op, out, self.mask(a, n), self.mask(b, n)));
-            }
-            Instruction::CompareColumn { out, column, is_abs, test } => {
-                write!(self.masks[out], n, |out| {
-                    test_column(out, array(arrays, column), rows, is_abs, test);
-                });
-            }
-            Instruction::SelectFloat { out, condition, yes, no } => write!(self.floats[out], n, |out| {
-                select(out, &self.masks[condition as usize][..n], self.float(yes, n), self.float(no, n));
-            }),
-            Instruction::SelectInt { out, condition, yes, no } => write!(self.ints[out], n, |out| {
-                select(out, &self.masks[condition as usize][..n], self.int(yes, n), self.int(no, n));
-            }),
-            Instruction::SelectMask { out, condition, yes, no } => write!(self.masks[out], n, |out| {
-                select(out, &self.masks[condition as usize][..n], self.mask(yes, n), self.mask(no, n));
-            }),
         }
+    }
+
+    #[inline(always)]
+    fn compute_floats(&self, out: &mut [f64], from: FloatFrom, arrays: &Arrays, rows: Rows<'_>) {
+        let n = rows.count;
+        match from {
+            FloatFrom::Column(column) => load_float(out, array(arrays, column), rows),
+            FloatFrom::Int(a) => map(out, self.int(a, n), |a| a as f64),
+            FloatFrom::Mask(a) => map(out, self.mask(a, n), f64::from),
+            FloatFrom::Unary(op, a) => unary(op, out, self.float(a, n)),
+            FloatFrom::Binary(op, a, b) => binary(op, out, self.float(a, n), self.float(b, n)),
+            FloatFrom::SumSquares(a, b) => {
+                zip(out, self.float(a, n), self.float(b, n), |a, b| a * a + b * b);
+            }
+            FloatFrom::Select(condition, yes, no) => {
+                select(out, self.condition(condition, n), self.float(yes, n), self.float(no, n));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn compute_ints(&self, out: &mut [i64], from: IntFrom, arrays: &Arrays, rows: Rows<'_>) {
+        let n = rows.count;
+        match from {
+            IntFrom::Column(column) => load_int(out, array(arrays, column), rows),
+            IntFrom::Mask(a) => map(out, self.mask(a, n), i64::from),
+            IntFrom::Unary(Unary::Neg, a) => map(out, self.int(a, n), i64::wrapping_neg),
+            IntFrom::Unary(_, a) => map(out, self.int(a, n), i64::wrapping_abs),
+            IntFrom::Binary(op, a, b) => integer(op, out, self.int(a, n), self.int(b, n)),
+            IntFrom::Select(condition, yes, no) => {
+                select(out, self.condition(condition, n), self.int(yes, n), self.int(no, n));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn compute_masks(&self, out: &mut [u8], from: MaskFrom, arrays: &Arrays, rows: Rows<'_>) {
+        let n = rows.count;
+        match from {
+            MaskFrom::Column(column) => load_mask(out, array(arrays, column), rows),
+            MaskFrom::Not(a) => map(out, self.mask(a, n), |a| a ^ 1),
+            MaskFrom::And(a, b) => zip(out, self.mask(a, n), self.mask(b, n), |a, b| a & b),
+            MaskFrom::Or(a, b) => zip(out, self.mask(a, n), self.mask(b, n), |a, b| a | b),
+            MaskFrom::IsNan(a) => map(out, self.float(a, n), |a| u8::from(a.is_nan())),
+            MaskFrom::CompareFloats(op, a, b) => relate(op, out, self.float(a, n), self.float(b, n)),
+            MaskFrom::CompareInts(op, a, b) => relate(op, out, self.int(a, n), self.int(b, n)),
+            MaskFrom::CompareMasks(op, a, b) => relate(op, out, self.mask(a, n), self.mask(b, n)),
+            MaskFrom::CompareColumn { column, is_abs, test } => {
+                test_column(out, array(arrays, column), rows, is_abs, test);
+            }
+            MaskFrom::Select(condition, yes, no) => {
+                select(out, self.condition(condition, n), self.mask(yes, n), self.mask(no, n));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn condition(&self, register: u16, count: usize) -> &[u8] {
+        &self.masks[register as usize][..count]
     }
 }
 
