@@ -100,7 +100,11 @@ impl Chain {
     ///
     /// Gives for each histogram the bytes of its bins (64-bit counts, or pairs of doubles), and for each array its
     /// NumPy type and bytes. `progress(done, total)` is called several times a second.
-    #[allow(clippy::too_many_arguments, clippy::type_complexity)]
+    #[allow(
+        clippy::too_many_arguments,
+        clippy::type_complexity,
+        reason = "the signature is what Python calls"
+    )]
     #[pyo3(signature = (definitions, filters, histograms, arrays, threads, progress))]
     fn run<'py>(
         &self,

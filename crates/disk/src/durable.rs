@@ -23,7 +23,6 @@ fn step(name: &str) -> io::Result<()> {
 
 #[cfg(not(test))]
 #[inline]
-#[allow(clippy::missing_const_for_fn)]
 fn step(_name: &str) -> io::Result<()> {
     Ok(())
 }
