@@ -1,0 +1,148 @@
+//! Words that may not stand in the code, or only in some places.
+
+use crate::{Exception, except, hold, source::Source, tree::sources};
+use std::collections::BTreeSet;
+
+const UNSAFE_FILES: [Exception; 1] = [Exception {
+    path: "crates/ntuple/src/simd.rs",
+    why: "kernels compiled for wide registers are called after the processor was asked",
+}];
+
+const PRINTING_FILES: [Exception; 3] = [
+    Exception { path: "crates/cli/src/output.rs", why: "the one place that writes to the terminal" },
+    Exception { path: "crates/cli/src/transfer.rs", why: "`bp cat` sends the bytes of a file, not text" },
+    Exception { path: "crates/daemon/src/main.rs", why: "`bpd config` writes a configuration to keep" },
+];
+
+const SLEEPING_TESTS: [Exception; 1] = [Exception {
+    path: "crates/batch/tests/support/mod.rs",
+    why: "the tests look at other processes, which announce nothing; the wait has a deadline",
+}];
+
+/// Places of words in all sources for which `counts` holds.
+fn places(words: &[&str], counts: impl Fn(&Source, usize) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources() {
+        for word in words {
+            let places = source.places_of(word).filter(|at| counts(&source, *at));
+            found.extend(places.map(|at| format!("{}: {word}", source.place(at))));
+        }
+    }
+    found
+}
+
+fn outside_tests(source: &Source, at: usize) -> bool {
+    !source.is_test_at(at)
+}
+
+#[test]
+fn nothing_unwraps() {
+    hold(
+        "No `unwrap` outside tests: `expect` says why it cannot fail.",
+        places(&[".unwrap()", ".unwrap_err()"], outside_tests),
+    );
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    let words = ["todo!", "unimplemented!", "dbg!"];
+    hold("Nothing unfinished is committed, not in tests either.", places(&words, |_, _| true));
+}
+
+#[test]
+fn one_file_prints() {
+    let words = ["println!", "eprintln!", "print!", "eprint!", "io::stdout()"];
+    let found = except(places(&words, outside_tests), &PRINTING_FILES);
+    hold("Only the output module of the tool prints; everybody else logs or answers.", found);
+}
+
+#[test]
+fn unsafe_stands_in_few_files() {
+    let found = except(places(&["unsafe"], |_, _| true), &UNSAFE_FILES);
+    hold("Unsafe code stands only in files that say why.", found);
+}
+
+#[test]
+fn tests_do_not_sleep() {
+    let words = ["thread::sleep", "time::sleep", "sleep(Duration"];
+    let found = places(&words, Source::is_test_at);
+    hold("Tests wait for events, they do not sleep.", except(found, &SLEEPING_TESTS));
+}
+
+#[test]
+fn sql_stands_in_the_store() {
+    let verbs = ["SELECT ", "INSERT ", "UPDATE ", "DELETE FROM ", "CREATE TABLE ", "PRAGMA "];
+    let mut found = Vec::new();
+    for source in sources() {
+        if source.path.starts_with("crates/head/src/store/") || source.package == "tidy" {
+            continue;
+        }
+        let is_sql = |text: &str| verbs.iter().any(|verb| text.trim_start().starts_with(verb));
+        let literals = source.literals.iter().filter(|literal| is_sql(&literal.text));
+        found.extend(literals.map(|literal| source.place(literal.quote)));
+    }
+    hold("SQL stands only in crates/head/src/store.", found);
+}
+
+#[test]
+fn html_stands_in_the_console() {
+    let outside = |source: &Source, _| !source.path.starts_with("crates/daemon/src/console/");
+    hold("HTML stands only in crates/daemon/src/console.", places(&["html!", "maud::"], outside));
+}
+
+#[test]
+fn expectations_say_why() {
+    const WORDS_MIN: usize = 3;
+    let mut found = Vec::new();
+    for source in sources() {
+        for at in source.places_of(".expect(").collect::<Vec<_>>() {
+            let argument = at + ".expect(".len();
+            let blanks = source.code[argument..].bytes().take_while(u8::is_ascii_whitespace).count();
+            let literal = source.literals.iter().find(|literal| literal.quote == argument + blanks);
+            let words = literal.map(|literal| literal.text.split_whitespace().count());
+            if words.is_some_and(|words| words < WORDS_MIN) {
+                found.push(source.place(at));
+            }
+        }
+    }
+    hold("Every `expect` says in three words or more why it cannot fail.", found);
+}
+
+#[test]
+fn allowances_give_a_reason() {
+    let mut found = Vec::new();
+    for source in sources() {
+        for start in ["#[allow(", "#![allow(", "#[expect(", "#![expect("] {
+            for (at, _) in source.code.match_indices(start) {
+                let end = source.code[at..].find(")]").map_or(source.code.len(), |len| at + len);
+                let line = source.line(at);
+                let above = line.checked_sub(2).and_then(|above| source.text.lines().nth(above));
+                let is_commented = above.is_some_and(|above| {
+                    above.trim_start().starts_with("//") && !above.trim_start().starts_with("///")
+                });
+                if !source.code[at..end].contains("reason = ") && !is_commented {
+                    found.push(source.place(at));
+                }
+            }
+        }
+    }
+    hold("Who allows what a lint warns of gives the reason, in the attribute or in a comment above.", found);
+}
+
+#[test]
+fn every_fuzz_body_is_run() {
+    let sources = sources();
+    let mut bodies = BTreeSet::new();
+    for source in &sources {
+        for (at, _) in source.code.match_indices("pub fn fuzz_") {
+            let name = &source.code[at + "pub fn ".len()..];
+            let len = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+            bodies.insert((name[..len].to_owned(), source.place(at)));
+        }
+    }
+    assert!(!bodies.is_empty(), "the parsers have fuzz bodies");
+    let is_run =
+        |name: &str| sources.iter().any(|source| source.places_of(name).any(|at| source.is_test_at(at)));
+    let idle = bodies.iter().filter(|(name, _)| !is_run(name));
+    hold("Every fuzz body is run by a test.", idle.map(|(name, place)| format!("{place}: {name}")).collect());
+}
