@@ -317,7 +317,12 @@ fn appending_at_a_wrong_place_is_refused() {
 
 #[test]
 fn the_end_of_the_medium_warns_and_then_is_hard() {
-    let options = DriveOptions { capacity_bytes: 60_000, early_warning_bytes: 20_000, buffer_bytes: 1 };
+    let options = DriveOptions {
+        capacity_bytes: 60_000,
+        early_warning_bytes: 20_000,
+        buffer_bytes: 1,
+        ..DriveOptions::default()
+    };
     let mut bench = Bench::new(options);
     label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap();
     let (_, point) = bench.fill(1024, &[20_000]);

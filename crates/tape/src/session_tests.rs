@@ -227,7 +227,12 @@ fn damage_on_tape_makes_no_file_and_blames_the_volume() {
 
 #[test]
 fn a_full_volume_is_told_and_nothing_is_lost() {
-    let options = DriveOptions { capacity_bytes: 50_000, early_warning_bytes: 12_000, buffer_bytes: 1 };
+    let options = DriveOptions {
+        capacity_bytes: 50_000,
+        early_warning_bytes: 12_000,
+        buffer_bytes: 1,
+        ..DriveOptions::default()
+    };
     let mut world = World::with_options(options);
     let files = world.files(1, &[20_000, 17_500, 100]);
     world.archive(&files);

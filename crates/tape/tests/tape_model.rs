@@ -200,7 +200,7 @@ fn apply(world: &mut World, model: &mut Model, op: Op, number: u8) {
             model.at = (model.at + 1).min(model.objects.len());
         }
         Op::Space(kind, count) => {
-            assert_eq!(world.drive().space(kind, count).unwrap(), model.space(kind, count))
+            assert_eq!(world.drive().space(kind, count).unwrap(), model.space(kind, count));
         }
         Op::Locate(block) => {
             let is_there = block as usize <= model.objects.len();
