@@ -70,7 +70,9 @@ def run(
         )
     except subprocess.TimeoutExpired as late:
         raise CommandFailedError(f"{' '.join(words)} is not done after {deadline} s") from late
-    outcome = Outcome(words, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    outcome = Outcome(
+        words, done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    )
     if check and outcome.code != 0:
         raise CommandFailedError(str(outcome))
     return outcome

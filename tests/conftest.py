@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from clients import make_bytes, need, write_file
-from facility import Facility
+from facility import OWNER, Facility
 
 SMALL = {"volume_size": "64MiB", "volumes": 4, "slots": 6, "drives": 2, "cpus": 2}
 """A facility that is made and started in a tenth of a second, and whose tapes fill up quickly."""
@@ -20,8 +21,8 @@ def make_facility(tmp_path: Path) -> Iterator[MakeFacility]:
     """Make facilities with options of `bp create`; not started. They are stopped and their logs read at the end."""
     made: list[Facility] = []
 
-    def make(**options: str | int) -> Facility:
-        facility = Facility(tmp_path / f"facility{len(made)}")
+    def make(owner: str = OWNER, **options: str | int) -> Facility:
+        facility = Facility(tmp_path / f"facility{len(made)}", owner)
         made.append(facility)
         facility.create(**{**SMALL, **options})
         return facility

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+
 from clients import DEADLINE, Outcome, fails, run
 
 Json = dict[str, Any]
 
-OWNER = {"USER": pwd.getpwuid(os.getuid()).pw_name}
+OWNER = pwd.getpwuid(os.getuid()).pw_name
 """XRootD clients log in with the name that goes with the user id, whatever the environment says."""
 
 PORTS = range(20000, 32768)
@@ -73,12 +74,15 @@ class Facility:
     ----------
     directory
         Where it is.
+    owner
+        Who makes and runs it.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, owner: str = OWNER) -> None:
         self.directory = directory
         self.bin = binaries()
         self.expected_log: list[re.Pattern[str]] = []
+        self.owner = owner
         self.pid = 0
         self.root = ""
         self.http = ""
@@ -89,7 +93,7 @@ class Facility:
     def create(self, **options: str | int) -> None:
         """Make it; options are those of `bp create`."""
         words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        run(self.bin / "bp", "create", self.directory, *words, env=OWNER)
+        run(self.bin / "bp", "create", self.directory, *words, env={"USER": self.owner})
 
     def configure(self, key: str, value: str) -> None:
         """Change one key of facility.toml; it must be there."""
@@ -107,7 +111,7 @@ class Facility:
         """Start the daemon and wait until it answers."""
         root, http = self._ports
         ports = (f"--root-port={root}", f"--http-port={http}")
-        run(self.bin / "bp", "up", self.directory, "--detach", *ports, *options, env=OWNER)
+        run(self.bin / "bp", "up", self.directory, "--detach", *ports, *options, env={"USER": self.owner})
         self.read_endpoints()
 
     def read_endpoints(self) -> None:
@@ -298,8 +302,13 @@ class Facility:
         """List warnings, errors and panics that nobody expected."""
         if not self.log.exists():
             return []
-        lines = self.log.read_text(errors="replace").splitlines()
-        odd = [line for line in lines if _LOG_TROUBLE.search(line)]
+        odd, is_stopping = [], False
+        for line in self.log.read_text(errors="replace").splitlines():
+            is_stopping = (is_stopping or ": draining" in line) and "facility is up" not in line
+            # A room that was just about to ask finds the door closed: a race of every stop.
+            is_late = is_stopping and "cannot reach the facility" in line
+            if _LOG_TROUBLE.search(line) and not is_late:
+                odd.append(line)
         return [line for line in odd if not any(pattern.search(line) for pattern in self.expected_log)]
 
     def clean_up(self) -> None:
