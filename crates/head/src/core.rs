@@ -4,7 +4,7 @@ use crate::{
     apply::{Apply, Context, Topic},
     store::{FacilityRow, Store},
 };
-use base::{Failure, Millis, ObjectId, RequestId, Result, SessionId, Timestamp, Vid};
+use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, SessionId, Timestamp, Vid};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -63,6 +63,8 @@ pub(crate) struct Live {
     pub(crate) partitions: BTreeSet<String>,
     /// Workers that have registered since the head started.
     pub(crate) workers: BTreeSet<String>,
+    /// Files whose last write was cut off, and when.
+    pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
 }
 
 /// The head.

@@ -7,7 +7,7 @@ use crate::{
     store::{Charge, Node, Replica, ReplicaState},
     tape,
 };
-use base::{ErrorKind, Failure, FilePath, Result, limits::LIST_ENTRIES_MAX};
+use base::{ErrorKind, Failure, FilePath, Millis, Result, limits::LIST_ENTRIES_MAX};
 use wire::control::{
     AbandonWrite, CommitWrite, Disposition, Done, Evict, FileState, NextRemovals, NodeKind, ObjectsRemoved,
     OpenRead, OpenWrite, PathOutcome, PathOutcomes, ReadGrant, ReadObject, RegisterPartition, Removals,
@@ -146,7 +146,27 @@ fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<N
         return Err(Failure::busy(format!("{path} is being written by somebody else"))
             .hint("try again when that writer has closed it"));
     }
+    if open.disposition == Disposition::Update {
+        refuse_resumption(core, context, &node, path)?;
+    }
     Ok(Some(node))
+}
+
+/// How long a client may try to go on with a write that was cut off: XRootD clients do for half an hour.
+const RESUMPTION: Millis = Millis::from_seconds(3600);
+
+/// Refuses to change a file whose last write was cut off a short while ago.
+///
+/// Clients of the field open such a file again, for update, and send only what they miss: on their servers the partial
+/// file is still there. Ours begins with the old content, so the outcome would be a mixture that nobody notices.
+fn refuse_resumption(core: &Core, context: &Context, node: &Node, path: &FilePath) -> Result<()> {
+    match core.live.cut_off.get(&node.id) {
+        Some(when) if context.now - *when < RESUMPTION => {
+            Err(Failure::busy(format!("the last write of {path} was cut off: it cannot be resumed"))
+                .hint("write the whole file again; in an hour it can be changed in place"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What an update begins with. A nearline file is recalled first: the caller is told to try again.
@@ -190,12 +210,17 @@ impl Apply for AbandonWrite {
 /// Gives up a write; a file that never had content goes with it.
 fn abandon(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> {
     retire(core, replica, context.now)?;
-    if let Some(node) = core.store.node(replica.file)?
-        && node.checksums.is_none()
-    {
-        drop_content(core, node.id, None, context.now)?;
-        core.store.delete_pins(node.id)?;
-        core.store.delete_node(node.id)?;
+    match core.store.node(replica.file)? {
+        Some(node) if node.checksums.is_none() => {
+            drop_content(core, node.id, None, context.now)?;
+            core.store.delete_pins(node.id)?;
+            core.store.delete_node(node.id)?;
+        }
+        Some(node) => {
+            core.live.cut_off.retain(|_, when| context.now - *when < RESUMPTION);
+            core.live.cut_off.insert(node.id, context.now);
+        }
+        None => {}
     }
     Ok(())
 }
