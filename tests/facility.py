@@ -305,8 +305,8 @@ class Facility:
         odd, is_stopping = [], False
         for line in self.log.read_text(errors="replace").splitlines():
             is_stopping = (is_stopping or ": draining" in line) and "facility is up" not in line
-            # A room that was just about to ask finds the door closed: a race of every stop.
-            is_late = is_stopping and "cannot reach the facility" in line
+            # A room that was just about to ask finds the door closed; a drive ends its session.
+            is_late = is_stopping and re.search("cannot reach the facility|the tape server is stopping", line)
             if _LOG_TROUBLE.search(line) and not is_late:
                 odd.append(line)
         return [line for line in odd if not any(pattern.search(line) for pattern in self.expected_log)]

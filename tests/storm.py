@@ -226,9 +226,12 @@ class Storm:
         self.record.note(path, f"put of {adler32(data)} with {len(data)} bytes begins")
         put = self._run("xrdcp", "-s", "-f", file, self.facility.url(path))
         self.record.note(path, f"put of {adler32(data)} ended {put.code} {put.text.strip()}")
-        if put.code == 0:
+        # xrdcp ends with 0 if its connection broke between the last write and the close: it cannot send the close, says
+        # so on standard error, and takes the file for closed. Nobody acknowledged that file.
+        is_acknowledged = put.code == 0 and "Unable to send the message kXR_close" not in put.err
+        if is_acknowledged:
             self.record.end(path, adler32(data))
-        return put.code == 0
+        return is_acknowledged
 
     def _move(self, rng: random.Random, local: Path) -> bool:
         """Archive, evict or stage a few files. What is refused for its state is no trouble."""

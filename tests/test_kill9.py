@@ -20,6 +20,8 @@ EXPECTED = (
     r"batch::.*(cannot be reached|tried again)",
     # A run that has just ended is given up by the head at the same time.
     r"the shepherd cannot be told to end .*No such file",
+    # A file that is replaced or removed while it is written to tape.
+    r"tape request failed .*object \d+ is not on disk1",
     # The kill met a drive in the middle of an append.
     r"the data end where the image is damaged .*torn",
 )

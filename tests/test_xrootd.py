@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import cutter
 import frames
 from clients import (
     XRD_ENVIRONMENT,
@@ -405,6 +406,29 @@ def test_a_killed_client_leaves_the_old_file(xrootd: Facility, tmp_path: Path, s
     xrootd.wait_until("the upload is forgotten", lambda: len(xrootd.objects_on_disk()) == 1)
     get(xrootd, "/file", tmp_path / "back")
     assert is_same(sample, tmp_path / "back")
+
+
+@pytest.mark.parametrize("size", [50_000, 30_000_000])
+@pytest.mark.parametrize("code", [frames.OPEN, frames.PGWRITE, frames.CLOSE], ids=["open", "write", "close"])
+@pytest.mark.parametrize("old_size", [None, 40_000_000], ids=["new", "over"])
+def test_a_copy_whose_connection_broke(
+    xrootd: Facility, tmp_path: Path, old_size: int | None, code: int, size: int
+) -> None:
+    # The client opens the file again for update, and sends only what it misses.
+    new, old = write_file(tmp_path / "new", size, 1), None
+    if old_size:
+        old = write_file(tmp_path / "old", old_size, 2)
+        xrootd.put(old, "/file")
+    with cutter.Cutter(xrootd.root, code) as wire:
+        env = {"XRD_CONNECTIONWINDOW": "1", "XRD_REQUESTTIMEOUT": "3", "XRD_STREAMERRORWINDOW": "1"}
+        done = run("xrdcp", "-s", "-f", new, f"{wire.root}//file", check=False, env=env)
+        assert wire.has_cut
+    if done.code == 0:
+        assert xrootd.stat("/file")["checksums"]["adler32"] == adler32_of(new), "xrdcp was told that all is well"
+    elif old:
+        assert xrootd.stat("/file")["checksums"]["adler32"] == adler32_of(old)
+    else:
+        xrootd.wait_until("nothing is left of it", lambda: run_stat(xrootd, "/file") != 0)
 
 
 # What nobody should send
