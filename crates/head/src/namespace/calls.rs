@@ -2,7 +2,10 @@
 
 use super::{Right, make_directory, remove_file, require, resolve, resolve_parent};
 use crate::{Apply, Context, Core, Topic, tape};
-use base::{ErrorKind, Failure, Result, limits::LIST_ENTRIES_MAX};
+use base::{
+    ErrorKind, Failure, FileId, FilePath, Result,
+    limits::{LIST_ENTRIES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX},
+};
 use wire::control::{
     CopyInfo, Done, Entry, FileInfo, List, Listing, Mkdir, Remove, RemoveDirectory, Rename, SetMode, Stat,
 };
@@ -99,6 +102,9 @@ impl Apply for Rename {
         require(&context.who, &old_parent, Right::Write, &from)?;
         let parent = resolve_parent(core, &context.who, &to)?;
         require(&context.who, &parent, Right::Write, &to)?;
+        if node.is_directory() {
+            check_paths_below(core, node.id, &from, &to)?;
+        }
         if let Some(target) = core.store.child(parent.id, to.name())? {
             match (node.is_directory(), target.is_directory()) {
                 (false, false) => remove_file(core, context, &to, &target)?,
@@ -120,6 +126,21 @@ impl Apply for Rename {
         core.touch(Topic::Files);
         Ok(Done {})
     }
+}
+
+/// Refuses a move that gives anything below a directory a path that nobody could name any more.
+fn check_paths_below(core: &Core, directory: FileId, from: &FilePath, to: &FilePath) -> Result<()> {
+    let (bytes, depth) = (to.as_str().len(), to.names().count());
+    if bytes <= from.as_str().len() && depth <= from.names().count() {
+        return Ok(());
+    }
+    let (bytes_below, depth_below) = core.store.longest_path_below(directory)?;
+    if bytes + bytes_below > PATH_BYTES_MAX || depth + depth_below > PATH_DEPTH_MAX {
+        let what =
+            format!("paths below {to} would be longer than {PATH_BYTES_MAX} bytes or {PATH_DEPTH_MAX} names");
+        return Err(Failure::invalid(what).hint("use a shorter name"));
+    }
+    Ok(())
 }
 
 impl Apply for SetMode {

@@ -124,6 +124,15 @@ impl Store {
         })
     }
 
+    /// Bytes and names of the longest paths below a directory, counted from it.
+    pub(crate) fn longest_path_below(&self, id: FileId) -> StoreResult<(usize, usize)> {
+        const SQL: &str = "WITH RECURSIVE below (id, bytes, names) AS (SELECT ?1, 0, 0 UNION ALL
+            SELECT n.id, b.bytes + 1 + octet_length(n.name), b.names + 1
+            FROM below b JOIN node n ON n.parent = b.id AND n.id <> 1)
+            SELECT max(bytes), max(names) FROM below";
+        self.one(SQL, (id.0,), |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
     pub(crate) fn insert_node(&self, new: &NewNode<'_>) -> StoreResult<FileId> {
         let kind = if new.kind == NodeKind::Directory { "directory" } else { "file" };
         let id = self.insert(

@@ -116,6 +116,14 @@ impl Apply for SetVolumeState {
                 "remove or copy them first: a blank volume is labelled and written from its beginning",
             ));
         }
+        if self.state == VolumeState::Blank {
+            if core.store.sessions()?.iter().any(|session| session.vid == self.vid) {
+                return Err(Failure::busy(format!("volume {} is in use", self.vid)).hint("try again later"));
+            }
+            // Nothing is behind the label that will be written.
+            core.store.set_append_point(&self.vid, 1, 1, 0)?;
+            core.store.set_leftover(&self.vid, false)?;
+        }
         let reason = (self.state == VolumeState::Suspect).then(|| format!("set by {}", context.who.name));
         core.store.set_volume_state(&self.vid, self.state, reason.as_deref())?;
         core.touch(Topic::Tape);
