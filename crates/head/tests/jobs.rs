@@ -1,0 +1,403 @@
+//! Rules of jobs: their states, what runs where, what happens when a run is lost or cancelled.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod support;
+
+use base::{ErrorKind, JobId, Millis};
+use sim::{Mishap, World};
+use support::*;
+use wire::control::{
+    AwaitJobs, Call, CancelJob, FileState, GetBill, JobExit, JobLog, JobRun, JobSpec, JobStarted, JobState,
+    RegisterWorker, Submit,
+};
+
+fn spec(cpus: u32) -> JobSpec {
+    let resources = wire::control::Resources { cpus, ..Default::default() };
+    JobSpec {
+        name: "job".into(),
+        command: vec!["true".into()],
+        resources,
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        archive: false,
+        environment: std::collections::BTreeMap::new(),
+    }
+}
+
+fn submit_as(world: &mut World, owner: &str, cpus: u32) -> JobId {
+    world.call(user(owner), Submit { spec: spec(cpus) }).unwrap().job
+}
+
+/// A job that waits for a nearline input, and whose output is to be archived.
+fn held_job(world: &mut World) -> JobId {
+    put_nearline(world, "/in", 10);
+    world.submit(&[path("/in")], &path("/out")).unwrap()
+}
+
+fn queued_job(world: &mut World) -> JobId {
+    put(world, "/in", 10);
+    world.submit(&[path("/in")], &path("/out")).unwrap()
+}
+
+/// The worker starts the only job that can run.
+fn start(world: &mut World) -> JobRun {
+    let runs = started(world);
+    assert_eq!(runs.len(), 1);
+    world.room(JobStarted { run: runs[0] }).unwrap();
+    runs[0]
+}
+
+fn cancel(world: &mut World, job: JobId) -> base::Result<wire::control::Done> {
+    world.user(CancelJob { job })
+}
+
+/// The worker registers after a restart and knows `runs`.
+fn register(world: &mut World, runs: &[JobRun]) -> Vec<JobRun> {
+    let register = RegisterWorker {
+        worker: WORKER.into(),
+        cpus: 2,
+        memory_bytes: 1 << 30,
+        not_enforced: Vec::new(),
+        runs: runs.to_vec(),
+    };
+    world.room(register).unwrap().drop
+}
+
+#[test]
+fn a_job_is_held_queued_running_archiving_done() {
+    let mut world = world();
+    let id = held_job(&mut world);
+    let held = job(&mut world, id);
+    assert_eq!(held.state, JobState::Held);
+    assert!(held.reason.unwrap().contains("1 of 1 inputs are not online; /in"));
+    assert_eq!(started(&mut world), []);
+    run_drive(&mut world);
+    assert_eq!(job(&mut world, id).state, JobState::Queued);
+    let run = start(&mut world);
+    assert_eq!((run.job, run.attempt, job(&mut world, id).state), (id, 1, JobState::Running));
+    put(&mut world, "/out", 20);
+    end_run(&mut world, run, JobExit::Code(0));
+    let archiving = job(&mut world, id);
+    assert_eq!(archiving.state, JobState::Archiving);
+    assert!(archiving.reason.unwrap().contains("1 of 1 outputs are not on tape; /out"));
+    run_drive(&mut world);
+    let done = job(&mut world, id);
+    assert_eq!((done.state, done.reason, done.exit), (JobState::Done, None, Some(JobExit::Code(0))));
+    assert_eq!(state(&mut world, "/out"), FileState::Both);
+}
+
+#[test]
+fn a_job_waits_for_all_its_inputs() {
+    let mut world = world();
+    put_nearline(&mut world, "/a", 10);
+    put_nearline(&mut world, "/b", 10);
+    let id = world.submit(&[path("/a"), path("/b")], &path("/out")).unwrap();
+    let session = next_session(&mut world).unwrap();
+    let requests = request_ids(&session);
+    for (request, expected) in requests.into_iter().zip([JobState::Held, JobState::Queued]) {
+        let recalled = wire::control::FileRecalled { session: session.id, request };
+        world.room(recalled).unwrap();
+        assert_eq!(job(&mut world, id).state, expected);
+    }
+}
+
+#[test]
+fn a_job_with_a_missing_input_fails_at_once() {
+    let mut world = world();
+    let refused = world.submit(&[path("/missing")], &path("/out"));
+    assert_eq!(refusal(refused), ErrorKind::NotFound);
+    assert_eq!(world.jobs_active(), 0);
+}
+
+#[test]
+fn a_job_that_makes_no_sense_is_refused() {
+    let mut world = world();
+    let mut refused = |change: &dyn Fn(&mut JobSpec)| {
+        let mut spec = spec(1);
+        change(&mut spec);
+        assert_eq!(refusal(world.user(Submit { spec })), ErrorKind::Invalid);
+    };
+    refused(&|spec| spec.command.clear());
+    refused(&|spec| spec.command.push("a\0b".into()));
+    refused(&|spec| drop(spec.environment.insert("A=B".into(), String::new())));
+    refused(&|spec| spec.resources.cpus = 0);
+    refused(&|spec| spec.resources.wall = Millis(0));
+    refused(&|spec| spec.resources.cpus = 3);
+    refused(&|spec| spec.resources.memory_bytes = 2 << 30);
+    for name in ["", ".", "..", "a/b", "a\nb"] {
+        refused(&|spec| {
+            spec.outputs.push(wire::control::JobOutput { name: name.into(), path: path("/out") });
+        });
+    }
+    refused(&|spec| {
+        for at in ["/a", "/b"] {
+            spec.outputs.push(wire::control::JobOutput { name: "same".into(), path: path(at) });
+        }
+    });
+}
+
+#[test]
+fn a_job_needs_the_right_to_read_its_inputs() {
+    let mut world = world();
+    put(&mut world, "/in", 10);
+    world.user(wire::control::SetMode { path: path("/in"), mode: 0o600 }).unwrap();
+    let mut spec = spec(1);
+    spec.inputs.push(wire::control::JobInput { path: path("/in"), name: "in".into() });
+    assert_eq!(refusal(world.call(user("eve"), Submit { spec })), ErrorKind::Permission);
+}
+
+#[test]
+fn an_order_that_was_lost_on_the_way_is_given_again() {
+    let mut world = world();
+    queued_job(&mut world);
+    let first = started(&mut world);
+    assert_eq!(started(&mut world), first);
+    assert_eq!(orders(&mut world, &first).start, [], "not once the worker holds it");
+}
+
+#[test]
+fn a_run_that_a_restarted_worker_never_began_is_begun_again() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    started(&mut world);
+    register(&mut world, &[]);
+    assert_eq!(job(&mut world, id).state, JobState::Queued);
+    assert_eq!(started(&mut world), [JobRun { job: id, attempt: 2 }]);
+}
+
+#[test]
+fn a_run_that_had_begun_and_is_lost_is_never_begun_again_unasked() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    start(&mut world);
+    register(&mut world, &[]);
+    let lost = job(&mut world, id);
+    assert_eq!((lost.state, lost.exit), (JobState::Failed, Some(JobExit::Lost)));
+    assert!(lost.reason.unwrap().contains("lost by worker worker1"));
+    assert_eq!(started(&mut world), []);
+}
+
+#[test]
+fn a_run_that_the_worker_still_holds_goes_on_and_an_old_one_is_dropped() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    let run = start(&mut world);
+    let old = JobRun { job: id, attempt: run.attempt - 1 };
+    assert_eq!(register(&mut world, &[old, run]), [old]);
+    assert_eq!(job(&mut world, id).state, JobState::Running);
+}
+
+#[test]
+fn a_run_survives_a_crash_of_the_head() {
+    let mut world = world();
+    put(&mut world, "/in", 10);
+    let id = world.submit(&[path("/in")], &path("/out")).unwrap();
+    world.work_on_jobs(false);
+    assert_eq!(job(&mut world, id).state, JobState::Running);
+    world.crash();
+    assert_eq!(job(&mut world, id).state, JobState::Running);
+}
+
+#[test]
+fn a_held_job_is_cancelled_at_once_and_lets_its_inputs_go() {
+    let mut world = world();
+    let id = held_job(&mut world);
+    cancel(&mut world, id).unwrap();
+    assert_eq!(job(&mut world, id).state, JobState::Cancelled);
+    assert_eq!(stat(&mut world, "/in").unwrap().pins, Vec::<String>::new());
+}
+
+#[test]
+fn a_queued_job_is_cancelled_at_once() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    cancel(&mut world, id).unwrap();
+    assert_eq!(job(&mut world, id).state, JobState::Cancelled);
+    assert_eq!(started(&mut world), []);
+}
+
+#[test]
+fn a_running_job_is_killed_then_cancelled() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    let run = start(&mut world);
+    cancel(&mut world, id).unwrap();
+    let running = job(&mut world, id);
+    assert_eq!((running.state, running.reason.as_deref()), (JobState::Running, Some("is being ended")));
+    assert_eq!(orders(&mut world, &[run]).kill, [run]);
+    end_run(&mut world, run, JobExit::Cancelled);
+    assert_eq!(job(&mut world, id).state, JobState::Cancelled);
+}
+
+#[test]
+fn a_job_that_is_cancelled_before_its_order_arrives_never_runs() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    started(&mut world);
+    cancel(&mut world, id).unwrap();
+    assert_eq!(started(&mut world), []);
+    assert_eq!(job(&mut world, id).state, JobState::Cancelled);
+}
+
+#[test]
+fn a_job_that_is_cancelled_before_its_worker_restarts_never_runs() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    started(&mut world);
+    cancel(&mut world, id).unwrap();
+    register(&mut world, &[]);
+    assert_eq!(started(&mut world), []);
+    assert_eq!(job(&mut world, id).state, JobState::Cancelled);
+}
+
+#[test]
+fn an_archiving_job_is_cancelled_at_once() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    let run = start(&mut world);
+    put(&mut world, "/out", 20);
+    end_run(&mut world, run, JobExit::Code(0));
+    cancel(&mut world, id).unwrap();
+    run_drive(&mut world);
+    assert_eq!(job(&mut world, id).state, JobState::Cancelled);
+}
+
+#[test]
+fn a_job_that_is_over_is_not_cancelled_and_only_its_owner_cancels_it_before() {
+    let mut world = world();
+    let id = submit_as(&mut world, "bob", 1);
+    let cancel = CancelJob { job: id };
+    assert_eq!(refusal(world.call(user("eve"), cancel.clone())), ErrorKind::Permission);
+    assert_eq!(refusal(world.call(user("eve"), JobLog { job: id })), ErrorKind::Permission);
+    world.call(user("bob"), cancel.clone()).unwrap();
+    assert_eq!(refusal(world.call(user("bob"), cancel)), ErrorKind::Invalid);
+}
+
+#[test]
+fn an_end_that_is_reported_twice_counts_once() {
+    let mut world = world();
+    submit_as(&mut world, "bob", 2);
+    let run = start(&mut world);
+    end_run(&mut world, run, JobExit::Code(0));
+    end_run(&mut world, run, JobExit::Code(1));
+    assert_eq!(job(&mut world, run.job).state, JobState::Done);
+    let lines = world.user(GetBill {}).unwrap().lines;
+    let bob = lines.iter().find(|line| line.owner == "bob").unwrap();
+    assert_eq!((bob.jobs, bob.cpu, bob.slot_wall), (1, Millis(3000), Millis(10_000)));
+}
+
+#[test]
+fn a_job_fails_with_the_reason_of_its_end() {
+    let failure = base::Failure::no_space("pool main is full");
+    for (exit, why) in [
+        (JobExit::Code(3), "exit code 3"),
+        (JobExit::Signal(9), "ended by signal 9"),
+        (JobExit::WallLimit, "ran into its wall limit"),
+        (JobExit::NotStarted(failure.clone()), "could not be started: pool main is full"),
+        (JobExit::OutputFailed(failure), "output was not stored: pool main is full"),
+    ] {
+        let mut world = world();
+        let id = submit_as(&mut world, "bob", 1);
+        let run = start(&mut world);
+        end_run(&mut world, run, exit);
+        let job = job(&mut world, id);
+        assert_eq!((job.state, job.reason.as_deref()), (JobState::Failed, Some(why)));
+    }
+}
+
+#[test]
+fn a_job_whose_output_is_not_there_fails() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    let run = start(&mut world);
+    end_run(&mut world, run, JobExit::Code(0));
+    let job = job(&mut world, id);
+    assert_eq!(job.state, JobState::Failed);
+    assert!(job.reason.unwrap().contains("output /out is not there"));
+}
+
+#[test]
+fn a_job_whose_output_is_removed_before_it_is_on_tape_fails() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    let run = start(&mut world);
+    put(&mut world, "/out", 20);
+    end_run(&mut world, run, JobExit::Code(0));
+    world.user(wire::control::Remove { path: path("/out") }).unwrap();
+    assert_eq!(job(&mut world, id).state, JobState::Failed);
+}
+
+#[test]
+fn owners_take_turns_and_slots_are_never_overcommitted() {
+    let mut world = world();
+    let ada: Vec<_> = (0..3).map(|_| submit_as(&mut world, "ada", 1)).collect();
+    let bob = submit_as(&mut world, "bob", 1);
+    let runs = started(&mut world);
+    assert_eq!(runs.iter().map(|run| run.job).collect::<Vec<_>>(), [ada[0], bob]);
+    assert_eq!(orders(&mut world, &runs).start, []);
+    end_run(&mut world, runs[1], JobExit::Code(0));
+    let next = orders(&mut world, &runs[..1]).start;
+    assert_eq!(next.iter().map(|order| order.run.job).collect::<Vec<_>>(), [ada[1]]);
+    let waits = job(&mut world, ada[2]).reason.unwrap();
+    assert_eq!(waits, "waits for 1 of the CPU slots; 2 of 2 busy");
+}
+
+#[test]
+fn a_wide_job_is_not_starved_by_narrow_ones() {
+    let mut world = world();
+    let narrow = submit_as(&mut world, "ada", 1);
+    let wide = submit_as(&mut world, "ada", 2);
+    submit_as(&mut world, "ada", 1);
+    let runs = started(&mut world);
+    assert_eq!(runs.iter().map(|run| run.job).collect::<Vec<_>>(), [narrow]);
+    assert_eq!(orders(&mut world, &runs).start, [], "the free slot is kept for the wide one");
+    end_run(&mut world, runs[0], JobExit::Code(0));
+    assert_eq!(started(&mut world), [JobRun { job: wide, attempt: 1 }]);
+}
+
+#[test]
+fn inputs_are_let_go_when_the_process_is_over() {
+    let mut world = world();
+    let id = queued_job(&mut world);
+    let pins = stat(&mut world, "/in").unwrap().pins;
+    assert_eq!(pins, [format!("job {id}")]);
+    let run = start(&mut world);
+    put(&mut world, "/out", 20);
+    end_run(&mut world, run, JobExit::Code(0));
+    assert_eq!(job(&mut world, id).state, JobState::Archiving);
+    assert_eq!(stat(&mut world, "/in").unwrap().pins, Vec::<String>::new());
+}
+
+#[test]
+fn a_worker_that_has_not_registered_gets_no_work() {
+    let mut world = world();
+    let ask = wire::control::NextJob { worker: "stranger".into(), runs: Vec::new(), killing: Vec::new() };
+    assert_eq!(refusal(world.room(ask)), ErrorKind::Unavailable);
+}
+
+#[test]
+fn waiting_ends_when_all_named_jobs_are_over() {
+    let mut world = world();
+    let ids: Vec<_> = (0..2).map(|_| submit_as(&mut world, "ada", 1)).collect();
+    for run in started(&mut world) {
+        let reply = world.user(AwaitJobs { ids: ids.clone() }).unwrap();
+        assert!(AwaitJobs::is_pending(&reply));
+        end_run(&mut world, run, JobExit::Code(0));
+    }
+    let reply = world.user(AwaitJobs { ids }).unwrap();
+    assert!(!AwaitJobs::is_pending(&reply));
+    assert_eq!(refusal(world.user(AwaitJobs { ids: vec![JobId(99)] })), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_held_job_says_when_its_recall_failed_for_good() {
+    let mut world = world();
+    let id = held_job(&mut world);
+    for _ in 0..base::limits::TAPE_ATTEMPTS_MAX {
+        world.drive(DRIVE, Mishap::FileFails);
+        world.advance(Millis::from_seconds(3600));
+    }
+    let reason = job(&mut world, id).reason.unwrap();
+    assert!(reason.contains("recall failed 3 times"), "{reason}");
+}

@@ -1,0 +1,251 @@
+//! Rules of names: permissions, reserved names, renames, removals, exclusive creation.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod support;
+
+use base::ErrorKind;
+use sim::World;
+use support::*;
+use wire::control::{Disposition, List, Mkdir, OpenRead, Remove, RemoveDirectory, Rename, SetMode, Stat};
+
+/// A directory of bob's, and a file of his in it.
+fn with_bobs_home(directory_mode: u32, file_mode: u32) -> World {
+    let mut world = world();
+    let bob = as_owner("bob");
+    world.call(bob.clone(), Mkdir { path: path("/bob"), mode: directory_mode, parents: false }).unwrap();
+    let mut open = open_write("/bob/f", Disposition::CreateNew, 100);
+    open.mode = file_mode;
+    let grant = world.call(bob, open).unwrap();
+    let content = sim::Content::numbered(100, 1);
+    let commit = wire::control::CommitWrite { object: grant.object, size: 100, checksums: content.sums };
+    world.room(commit).unwrap();
+    world
+}
+
+fn mkdir(at: &str) -> Mkdir {
+    Mkdir { path: path(at), mode: 0o755, parents: false }
+}
+
+fn rename(from: &str, to: &str) -> Rename {
+    Rename { from: path(from), to: path(to) }
+}
+
+fn remove(at: &str) -> Remove {
+    Remove { path: path(at) }
+}
+
+#[test]
+fn reading_needs_the_read_bit() {
+    let mut world = with_bobs_home(0o755, 0o600);
+    let read = OpenRead { path: path("/bob/f") };
+    assert_eq!(refusal(world.call(user("eve"), read.clone())), ErrorKind::Permission);
+    world.call(user("bob"), read.clone()).unwrap();
+    world.call(user("bob"), SetMode { path: path("/bob/f"), mode: 0o604 }).unwrap();
+    world.call(user("eve"), read).unwrap();
+}
+
+#[test]
+fn the_owners_bits_bind_the_owner_even_if_others_may_more() {
+    let mut world = with_bobs_home(0o755, 0o044);
+    let read = OpenRead { path: path("/bob/f") };
+    assert_eq!(refusal(world.call(user("bob"), read.clone())), ErrorKind::Permission);
+    world.call(user("eve"), read).unwrap();
+}
+
+#[test]
+fn writing_needs_the_write_bit() {
+    let mut world = with_bobs_home(0o755, 0o644);
+    let open = open_write("/bob/f", Disposition::Replace, 100);
+    assert_eq!(refusal(world.call(user("eve"), open.clone())), ErrorKind::Permission);
+    world.call(user("bob"), open).unwrap();
+}
+
+#[test]
+fn listing_needs_the_read_bit_and_reaching_the_search_bit() {
+    let mut world = with_bobs_home(0o711, 0o644);
+    let list = List { path: path("/bob"), after: String::new() };
+    let stat = Stat { path: path("/bob/f") };
+    assert_eq!(refusal(world.call(user("eve"), list.clone())), ErrorKind::Permission);
+    world.call(user("eve"), stat.clone()).unwrap();
+    world.call(user("bob"), SetMode { path: path("/bob"), mode: 0o744 }).unwrap();
+    assert_eq!(world.call(user("eve"), list).unwrap().entries.len(), 1);
+    assert_eq!(refusal(world.call(user("eve"), stat)), ErrorKind::Permission);
+}
+
+#[test]
+fn making_removing_and_renaming_need_the_directorys_write_bit() {
+    let mut world = with_bobs_home(0o755, 0o666);
+    let eve = user("eve");
+    assert_eq!(refusal(world.call(eve.clone(), mkdir("/bob/d"))), ErrorKind::Permission);
+    assert_eq!(refusal(world.call(eve.clone(), remove("/bob/f"))), ErrorKind::Permission);
+    assert_eq!(refusal(world.call(eve.clone(), rename("/bob/f", "/bob/g"))), ErrorKind::Permission);
+    let open = open_write("/bob/g", Disposition::CreateNew, 1);
+    assert_eq!(refusal(world.call(eve, open)), ErrorKind::Permission);
+    world.call(user("bob"), rename("/bob/f", "/bob/g")).unwrap();
+    world.call(user("bob"), remove("/bob/g")).unwrap();
+}
+
+#[test]
+fn only_the_owner_changes_the_mode() {
+    let mut world = with_bobs_home(0o777, 0o666);
+    let mode = SetMode { path: path("/bob/f"), mode: 0o777 };
+    assert_eq!(refusal(world.call(user("eve"), mode)), ErrorKind::Permission);
+}
+
+#[test]
+fn permissions_do_not_bind_the_operator() {
+    let mut world = with_bobs_home(0o700, 0o600);
+    world.user(OpenRead { path: path("/bob/f") }).unwrap();
+    world.user(remove("/bob/f")).unwrap();
+}
+
+#[test]
+fn names_of_the_http_door_are_reserved_below_the_root_only() {
+    let mut world = world();
+    put(&mut world, "/d/f", 1);
+    for name in ["/api", "/console", "/metrics", "/.well-known"] {
+        assert_eq!(refusal(world.user(mkdir(name))), ErrorKind::Invalid, "{name}");
+        assert_eq!(refusal(world.user(rename("/d", name))), ErrorKind::Invalid, "{name}");
+        let open = open_write(name, Disposition::CreateNew, 1);
+        assert_eq!(refusal(world.user(open)), ErrorKind::Invalid, "{name}");
+    }
+    world.user(mkdir("/d/api")).unwrap();
+}
+
+#[test]
+fn a_rename_over_a_file_replaces_it() {
+    let mut world = world();
+    let content = put(&mut world, "/a", 10);
+    put_archived(&mut world, "/b", 20);
+    world.user(rename("/a", "/b")).unwrap();
+    let info = stat(&mut world, "/b").unwrap();
+    assert_eq!((info.entry.size, info.entry.checksums), (10, Some(content.sums)));
+    assert!(info.copies.is_empty(), "the copy was of the file that is gone");
+    assert_eq!(refusal(stat(&mut world, "/a")), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_rename_to_itself_changes_nothing() {
+    let mut world = world();
+    put(&mut world, "/a", 10);
+    let before = stat(&mut world, "/a").unwrap();
+    world.user(rename("/a", "/a")).unwrap();
+    assert_eq!(stat(&mut world, "/a").unwrap(), before);
+}
+
+#[test]
+fn a_directory_replaces_an_empty_directory_only() {
+    let mut world = world();
+    put(&mut world, "/full/f", 1);
+    world.user(mkdir("/empty")).unwrap();
+    assert_eq!(refusal(world.user(rename("/empty", "/full"))), ErrorKind::NotEmpty);
+    world.user(rename("/full", "/empty")).unwrap();
+    stat(&mut world, "/empty/f").unwrap();
+}
+
+#[test]
+fn a_file_never_replaces_a_directory_nor_a_directory_a_file() {
+    let mut world = world();
+    put(&mut world, "/f", 1);
+    world.user(mkdir("/d")).unwrap();
+    assert_eq!(refusal(world.user(rename("/f", "/d"))), ErrorKind::IsDirectory);
+    assert_eq!(refusal(world.user(rename("/d", "/f"))), ErrorKind::NotDirectory);
+}
+
+#[test]
+fn a_directory_cannot_move_into_itself() {
+    let mut world = world();
+    put(&mut world, "/d/e/f", 1);
+    assert_eq!(refusal(world.user(rename("/d", "/d/e/d"))), ErrorKind::Invalid);
+    assert_eq!(refusal(world.user(rename("/", "/d/x"))), ErrorKind::Invalid);
+    stat(&mut world, "/d/e/f").unwrap();
+}
+
+#[test]
+fn a_rename_never_makes_a_path_too_long_to_be_named() {
+    let mut world = world();
+    let name = "n".repeat(200);
+    let deep = format!("/d{}", format!("/{name}").repeat(18));
+    put(&mut world, &format!("{deep}/f"), 1);
+    ask_archive(&mut world, &format!("{deep}/f")).unwrap();
+    let long = format!("/{name}{}", format!("/{name}").repeat(3));
+    world.user(Mkdir { path: path(&long), mode: 0o755, parents: true }).unwrap();
+    assert_eq!(refusal(world.user(rename("/d", &format!("{long}/d")))), ErrorKind::Invalid);
+    run_drive(&mut world);
+    stat(&mut world, &format!("{deep}/f")).unwrap();
+}
+
+#[test]
+fn a_rename_never_makes_a_path_too_deep_to_be_named() {
+    let mut world = world();
+    let (one, other) = ("/a".repeat(100), "/b".repeat(100));
+    put(&mut world, &format!("{one}/f"), 1);
+    world.user(Mkdir { path: path(&other), mode: 0o755, parents: true }).unwrap();
+    assert_eq!(refusal(world.user(rename("/a", &format!("{other}/a")))), ErrorKind::Invalid);
+}
+
+#[test]
+fn an_input_of_a_job_cannot_be_removed() {
+    let mut world = world();
+    put(&mut world, "/in", 1);
+    put(&mut world, "/other", 1);
+    let job = world.submit(&[path("/in")], &path("/out")).unwrap();
+    assert_eq!(refusal(world.user(remove("/in"))), ErrorKind::Busy);
+    assert_eq!(refusal(world.user(rename("/other", "/in"))), ErrorKind::Busy);
+    world.user(wire::control::CancelJob { job }).unwrap();
+    world.user(remove("/in")).unwrap();
+}
+
+#[test]
+fn a_pin_of_a_user_does_not_keep_a_file_from_removal() {
+    let mut world = world();
+    put(&mut world, "/f", 1);
+    stage(&mut world, "/f", Some(base::Millis::from_seconds(60))).unwrap();
+    world.user(remove("/f")).unwrap();
+}
+
+#[test]
+fn a_removed_file_leaves_the_tape_queue() {
+    let mut world = world();
+    put(&mut world, "/f", 1);
+    ask_archive(&mut world, "/f").unwrap();
+    world.user(remove("/f")).unwrap();
+    assert_eq!(requests(&mut world), []);
+}
+
+#[test]
+fn only_an_empty_directory_is_removed() {
+    let mut world = world();
+    put(&mut world, "/d/f", 1);
+    let rmdir = |at: &str| RemoveDirectory { path: path(at) };
+    assert_eq!(refusal(world.user(rmdir("/d"))), ErrorKind::NotEmpty);
+    assert_eq!(refusal(world.user(rmdir("/d/f"))), ErrorKind::NotDirectory);
+    assert_eq!(refusal(world.user(remove("/d"))), ErrorKind::IsDirectory);
+    assert_eq!(refusal(world.user(rmdir("/"))), ErrorKind::Invalid);
+    world.user(remove("/d/f")).unwrap();
+    world.user(rmdir("/d")).unwrap();
+}
+
+#[test]
+fn an_exclusive_create_needs_a_free_name() {
+    let mut world = world();
+    put(&mut world, "/f", 1);
+    let open = open_write("/f", Disposition::CreateNew, 1);
+    assert_eq!(refusal(world.user(open)), ErrorKind::Exists);
+    let begun = open_write("/g", Disposition::CreateNew, 1);
+    world.user(begun.clone()).unwrap();
+    assert_eq!(refusal(world.user(begun)), ErrorKind::Exists, "a file that is being written has the name");
+}
+
+#[test]
+fn a_refused_call_changes_nothing() {
+    let mut world = world();
+    let open = open_write("/new/directory/f", Disposition::CreateNew, u64::MAX >> 2);
+    assert_eq!(refusal(world.user(open)), ErrorKind::NoSpace);
+    assert_eq!(refusal(stat(&mut world, "/new")), ErrorKind::NotFound, "parents were made on the way");
+    put(&mut world, "/f", 1);
+    let mkdir = Mkdir { path: path("/g/f/d"), mode: 0o755, parents: true };
+    world.user(rename("/f", "/g")).unwrap();
+    assert_eq!(refusal(world.user(mkdir)), ErrorKind::NotDirectory);
+}

@@ -1,0 +1,422 @@
+//! Rules of the tape queue: one row for each file and direction, failures, volumes, the bill of loads.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod support;
+
+use base::{ErrorKind, Failure, Millis, limits::TAPE_ATTEMPTS_MAX};
+use sim::{Content, Mishap, World};
+use support::*;
+use wire::control::{
+    Archive, ArchivedCopy, Await, Blame, CommitWrite, EnableDrive, EndTapeSession, FileRecalled, FileState,
+    FilesArchived, GetBill, GetStatus, RequestFailed, RequestKind, RequestState, RetryRequest,
+    SetVolumeState, TapeSession, TapeWork, VolumeState, Want,
+};
+
+/// The append point and the requests of a session that writes.
+fn reported(session: &TapeSession) -> FilesArchived {
+    let TapeWork::Archive { append, files } = &session.work else { panic!("the session writes") };
+    let copy = |(index, file): (usize, &wire::control::ArchiveFile)| ArchivedCopy {
+        request: file.request,
+        fseq: append.fseq + index as u32,
+        block: append.block + 10 * index as u64,
+        end_block: append.block + 10 * (index as u64 + 1),
+    };
+    let copies = files.iter().enumerate().map(copy).collect();
+    FilesArchived { session: session.id, copies, used_bytes: 1000 }
+}
+
+fn set_volume(world: &mut World, vid: &str, state: VolumeState) {
+    world.user(SetVolumeState { vid: vid.parse().unwrap(), state }).unwrap();
+}
+
+fn end_with(world: &mut World, session: &TapeSession, blame: Blame, failure: Failure) {
+    let end = EndTapeSession { session: session.id, loads: 1, trouble: Some((blame, failure)) };
+    world.room(end).unwrap();
+}
+
+/// Fails the first request of the next session until it may not be tried again.
+fn fail_for_good(world: &mut World) {
+    for attempt in 1..=TAPE_ATTEMPTS_MAX {
+        assert_eq!(request(world).state, RequestState::Queued);
+        assert!(world.drive(DRIVE, Mishap::FileFails));
+        assert_eq!(request(world).attempts, attempt);
+        world.advance(Millis::from_seconds(3600));
+    }
+}
+
+#[test]
+fn staging_twice_makes_one_row_for_two_askers() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    for name in ["ada", "bob"] {
+        let stage = wire::control::Stage { paths: vec![path("/f")], pin: None };
+        let outcome = world.call(user(name), stage).unwrap();
+        assert!(outcome.files[0].waits.is_some(), "both are told what they wait for");
+    }
+    let row = request(&mut world);
+    assert_eq!((row.kind, row.owner.as_str()), (RequestKind::Recall, "ada"));
+}
+
+#[test]
+fn archiving_twice_makes_one_row_and_one_copy() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    ask_archive(&mut world, "/f").unwrap();
+    ask_archive(&mut world, "/f").unwrap();
+    request(&mut world);
+    run_drive(&mut world);
+    assert_eq!(ask_archive(&mut world, "/f").unwrap(), FileState::Both);
+    assert_eq!(requests(&mut world), []);
+    assert_eq!(stat(&mut world, "/f").unwrap().copies.len(), 1);
+}
+
+#[test]
+fn staging_what_is_online_asks_for_nothing() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    assert_eq!(stage(&mut world, "/f", None).unwrap(), FileState::Online);
+    assert_eq!(requests(&mut world), []);
+}
+
+#[test]
+fn one_bad_path_does_not_stop_the_others() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    let archive = Archive { paths: vec![path("/missing"), path("/f")] };
+    let files = world.user(archive).unwrap().files;
+    assert_eq!(files[0].failure.as_ref().unwrap().kind, ErrorKind::NotFound);
+    assert_eq!(files[1].state, Some(FileState::Online));
+    request(&mut world);
+}
+
+#[test]
+fn archiving_needs_the_right_to_write_and_staging_to_read() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    let archive = world.call(user("eve"), Archive { paths: vec![path("/f")] }).unwrap();
+    assert_eq!(archive.files[0].failure.as_ref().unwrap().kind, ErrorKind::Permission);
+    let stage = wire::control::Stage { paths: vec![path("/f")], pin: None };
+    assert_eq!(world.call(user("eve"), stage).unwrap().files[0].failure, None);
+}
+
+#[test]
+fn a_request_that_fails_is_tried_again_later_each_time() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    ask_archive(&mut world, "/f").unwrap();
+    world.drive(DRIVE, Mishap::None);
+    world.drive(DRIVE, Mishap::FileFails);
+    assert!(!world.drive(DRIVE, Mishap::None), "not at once");
+    world.advance(Millis::from_seconds(5));
+    assert!(world.drive(DRIVE, Mishap::FileFails));
+    world.advance(Millis::from_seconds(5));
+    assert!(!world.drive(DRIVE, Mishap::None), "twice as late the second time");
+    world.advance(Millis::from_seconds(5));
+    assert!(world.drive(DRIVE, Mishap::None));
+    assert_eq!(state(&mut world, "/f"), FileState::Both);
+}
+
+#[test]
+fn a_request_that_failed_too_often_says_why_and_waits_for_a_person() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    stage(&mut world, "/f", None).unwrap();
+    fail_for_good(&mut world);
+    let row = request(&mut world);
+    assert_eq!(row.state, RequestState::Failed);
+    assert!(row.reason.contains("failed 3 times: read error that goes away"), "{}", row.reason);
+    assert!(!world.drive(DRIVE, Mishap::None));
+    let waiting = Await { paths: vec![path("/f")], want: Want::Online };
+    let outcome = world.user(waiting).unwrap();
+    let failure = outcome.files[0].failure.as_ref().expect("nobody waits for what cannot come");
+    assert!(failure.hint.as_ref().unwrap().contains("retry"));
+    let read = wire::control::OpenRead { path: path("/f") };
+    assert_eq!(refusal(world.user(read)), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_failed_request_can_be_retried() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    stage(&mut world, "/f", None).unwrap();
+    fail_for_good(&mut world);
+    let retry = RetryRequest { request: request(&mut world).id };
+    world.user(retry).unwrap();
+    assert_eq!(request(&mut world).attempts, 0);
+    run_drive(&mut world);
+    assert_eq!(state(&mut world, "/f"), FileState::Both);
+}
+
+#[test]
+fn what_is_being_done_cannot_be_retried() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    ask_archive(&mut world, "/f").unwrap();
+    let session = archive_session(&mut world);
+    let retry = RetryRequest { request: request_ids(&session)[0] };
+    assert_eq!(refusal(world.user(retry)), ErrorKind::Busy);
+}
+
+#[test]
+fn an_archive_of_a_file_that_was_overwritten_meanwhile_is_repeated() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    ask_archive(&mut world, "/f").unwrap();
+    let session = archive_session(&mut world);
+    let new = Content::numbered(20, 2);
+    let grant = begin_write(&mut world, "/f", 20);
+    world.room(CommitWrite { object: grant.object, size: 20, checksums: new.sums }).unwrap();
+    world.room(reported(&session)).unwrap();
+    end_session(&mut world, &session, 1);
+    assert_eq!(state(&mut world, "/f"), FileState::Online);
+    let again = next_session(&mut world).expect("the new content is to be written");
+    let TapeWork::Archive { append, files } = &again.work else { panic!("the session writes") };
+    assert_eq!((append.fseq, files[0].checksums), (2, new.sums), "behind the copy of the old content");
+    world.room(reported(&again)).unwrap();
+    assert_eq!(state(&mut world, "/f"), FileState::Both);
+    assert_eq!(stat(&mut world, "/f").unwrap().copies[0].fseq, 2);
+}
+
+#[test]
+fn a_copy_of_a_file_that_was_removed_meanwhile_is_passed_over() {
+    let mut world = world();
+    for name in ["/f", "/g"] {
+        put(&mut world, name, 10);
+        ask_archive(&mut world, name).unwrap();
+    }
+    let session = archive_session(&mut world);
+    world.user(wire::control::Remove { path: path("/f") }).unwrap();
+    world.room(reported(&session)).unwrap();
+    assert_eq!(stat(&mut world, "/g").unwrap().copies[0].fseq, 2);
+}
+
+#[test]
+fn a_report_that_comes_twice_counts_once() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    ask_archive(&mut world, "/f").unwrap();
+    let session = archive_session(&mut world);
+    world.room(reported(&session)).unwrap();
+    world.room(reported(&session)).unwrap();
+    assert_eq!(stat(&mut world, "/f").unwrap().copies.len(), 1);
+    assert_eq!(volume(&mut world, "SIM001").files, 1);
+}
+
+#[test]
+fn a_copy_that_does_not_follow_the_known_end_is_refused() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    ask_archive(&mut world, "/f").unwrap();
+    let session = archive_session(&mut world);
+    for (fseq, block) in [(2, 1), (1, 2)] {
+        let mut report = reported(&session);
+        (report.copies[0].fseq, report.copies[0].block) = (fseq, block);
+        report.copies[0].end_block = block + 10;
+        assert_eq!(refusal(world.room(report)), ErrorKind::Corrupt);
+    }
+    assert_eq!(state(&mut world, "/f"), FileState::Online);
+}
+
+#[test]
+fn a_report_to_a_session_that_is_over_is_refused() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    stage(&mut world, "/f", None).unwrap();
+    let session = next_session(&mut world).unwrap();
+    let request = request_ids(&session)[0];
+    world.crash();
+    let report = FileRecalled { session: session.id, request };
+    assert_eq!(refusal(world.room(report)), ErrorKind::NotFound);
+    assert_eq!(state(&mut world, "/f"), FileState::Nearline);
+}
+
+#[test]
+fn a_session_whose_orders_were_lost_is_given_again() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    stage(&mut world, "/f", None).unwrap();
+    let lost = next_session(&mut world).unwrap();
+    let again = next_session(&mut world).expect("the drive asks, so it does nothing");
+    assert_ne!(again.id, lost.id);
+    assert_eq!(request_ids(&again), request_ids(&lost));
+    assert_eq!(request(&mut world).attempts, 0);
+}
+
+#[test]
+fn a_suspect_volume_is_neither_read_nor_written() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    stage(&mut world, "/f", None).unwrap();
+    set_volume(&mut world, "SIM001", VolumeState::Suspect);
+    assert!(!world.drive(DRIVE, Mishap::None));
+    assert!(request(&mut world).reason.contains("suspect"));
+    put(&mut world, "/g", 10);
+    ask_archive(&mut world, "/g").unwrap();
+    run_drive(&mut world);
+    assert_eq!(stat(&mut world, "/g").unwrap().copies[0].vid.as_str(), "SIM002");
+    set_volume(&mut world, "SIM001", VolumeState::Appendable);
+    run_drive(&mut world);
+    assert_eq!(state(&mut world, "/f"), FileState::Both);
+}
+
+#[test]
+fn a_volume_that_ends_a_session_becomes_suspect() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    stage(&mut world, "/f", None).unwrap();
+    let session = next_session(&mut world).unwrap();
+    end_with(&mut world, &session, Blame::Volume, Failure::corrupt("label says SIM009"));
+    let info = volume(&mut world, "SIM001");
+    assert_eq!((info.state, info.reason.as_deref()), (VolumeState::Suspect, Some("label says SIM009")));
+    assert_eq!(request(&mut world).attempts, 0, "the file is not at fault");
+}
+
+#[test]
+fn a_drive_that_ends_a_session_is_out_of_use_until_a_person_says_otherwise() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    stage(&mut world, "/f", None).unwrap();
+    let session = next_session(&mut world).unwrap();
+    end_with(&mut world, &session, Blame::Drive, Failure::unavailable("drive needs cleaning"));
+    world.advance(Millis::from_seconds(3600));
+    assert_eq!(next_session(&mut world), None);
+    let drives = world.user(GetStatus {}).unwrap().drives;
+    assert_eq!(drives[0].trouble.as_deref(), Some("drive needs cleaning"));
+    let enable = EnableDrive { drive: DRIVE.into() };
+    assert_eq!(refusal(world.call(user("eve"), enable.clone())), ErrorKind::Permission);
+    world.user(enable).unwrap();
+    next_session(&mut world).expect("the drive is used again");
+}
+
+#[test]
+fn when_a_volume_is_full_the_next_one_is_taken_and_nobody_is_at_fault() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    ask_archive(&mut world, "/f").unwrap();
+    let session = archive_session(&mut world);
+    let request_id = request_ids(&session)[0];
+    let failure = Failure::no_space("end of volume");
+    let failed = RequestFailed { session: session.id, request: request_id, blame: Blame::Volume, failure };
+    world.room(failed).unwrap();
+    end_session(&mut world, &session, 1);
+    assert_eq!(volume(&mut world, "SIM001").state, VolumeState::Full);
+    assert_eq!(request(&mut world).attempts, 0);
+    let next = archive_session(&mut world);
+    assert_eq!((next.vid.as_str(), request_ids(&next)), ("SIM002", vec![request_id]));
+}
+
+#[test]
+fn a_full_volume_is_still_read() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    set_volume(&mut world, "SIM001", VolumeState::Full);
+    stage(&mut world, "/f", None).unwrap();
+    run_drive(&mut world);
+    assert_eq!(state(&mut world, "/f"), FileState::Both);
+}
+
+#[test]
+fn files_that_no_volume_can_hold_say_so() {
+    let mut world = world();
+    put(&mut world, "/f", 700_000);
+    ask_archive(&mut world, "/f").unwrap();
+    assert!(!world.drive(DRIVE, Mishap::None));
+    let reason = request(&mut world).reason;
+    assert!(reason.contains("no volume has room"), "{reason}");
+}
+
+#[test]
+fn a_volume_with_files_is_not_made_blank() {
+    let mut world = world();
+    put_archived(&mut world, "/f", 10);
+    let blank = SetVolumeState { vid: "SIM001".parse().unwrap(), state: VolumeState::Blank };
+    assert_eq!(refusal(world.user(blank.clone())), ErrorKind::Busy);
+    world.user(wire::control::Remove { path: path("/f") }).unwrap();
+    assert_eq!(refusal(world.call(user("eve"), blank.clone())), ErrorKind::Permission);
+    world.user(blank).unwrap();
+    put(&mut world, "/g", 10);
+    ask_archive(&mut world, "/g").unwrap();
+    let label = next_session(&mut world).unwrap();
+    assert_eq!(label.work, TapeWork::Label);
+    end_session(&mut world, &label, 1);
+    let TapeWork::Archive { append, .. } = next_session(&mut world).unwrap().work else {
+        panic!("the file is to be written");
+    };
+    assert_eq!((append.fseq, append.block), (1, 1), "a blank volume is written from its beginning");
+}
+
+#[test]
+fn a_volume_in_use_is_not_made_blank() {
+    let mut world = world();
+    put(&mut world, "/f", 10);
+    ask_archive(&mut world, "/f").unwrap();
+    let session = archive_session(&mut world);
+    let blank = SetVolumeState { vid: session.vid, state: VolumeState::Blank };
+    assert_eq!(refusal(world.user(blank)), ErrorKind::Busy);
+}
+
+#[test]
+fn recalls_are_read_in_the_order_of_the_tape() {
+    let mut world = world();
+    for name in ["/a", "/b", "/c"] {
+        put_nearline(&mut world, name, 10);
+    }
+    for name in ["/c", "/a", "/b"] {
+        stage(&mut world, name, None).unwrap();
+    }
+    let TapeWork::Recall { files } = next_session(&mut world).unwrap().work else {
+        panic!("the session reads");
+    };
+    let order: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(order, ["/a", "/b", "/c"]);
+}
+
+#[test]
+fn waiting_for_what_nobody_asked_for_is_refused() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    let waiting = Await { paths: vec![path("/f")], want: Want::Online };
+    let outcome = world.user(waiting).unwrap();
+    assert_eq!(outcome.files[0].failure.as_ref().unwrap().kind, ErrorKind::Invalid);
+}
+
+fn bill(world: &mut World, owner: &str) -> wire::control::BillLine {
+    let lines = world.user(GetBill {}).unwrap().lines;
+    lines.into_iter().find(|line| line.owner == owner).unwrap_or_default()
+}
+
+#[test]
+fn a_load_that_served_two_is_split_and_the_parts_add_up() {
+    let mut world = world();
+    for (name, owner) in [("/f", "bob"), ("/g", "eve"), ("/h", "eve")] {
+        put(&mut world, name, 10);
+        world.call(as_owner(owner), Archive { paths: vec![path(name)] }).unwrap();
+    }
+    let label = next_session(&mut world).unwrap();
+    end_session(&mut world, &label, 1);
+    let session = next_session(&mut world).unwrap();
+    world.room(reported(&session)).unwrap();
+    end_session(&mut world, &session, 3);
+    let (bob, eve) = (bill(&mut world, "bob"), bill(&mut world, "eve"));
+    assert_eq!((bob.tape_loads, eve.tape_loads), (1.0 + 1.5, 1.5), "the label was for who asked first");
+    assert_eq!(volume(&mut world, "SIM001").loads, 4);
+    assert_eq!((bob.tape_written_bytes, eve.tape_written_bytes), (10, 20));
+}
+
+#[test]
+fn bytes_are_billed_to_who_moved_them_and_space_to_who_holds_it() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 100_000);
+    let stage = wire::control::Stage { paths: vec![path("/f")], pin: None };
+    world.call(user("bob"), stage).unwrap();
+    run_drive(&mut world);
+    world.advance(Millis::from_seconds(3600));
+    let traffic = wire::control::ReportTraffic { owner: "bob".into(), in_bytes: 0, out_bytes: 7 };
+    world.room(traffic).unwrap();
+    let (ada, bob) = (bill(&mut world, "ada"), bill(&mut world, "bob"));
+    assert_eq!((ada.in_bytes, ada.tape_written_bytes, ada.tape_read_bytes), (100_000, 100_000, 0));
+    assert_eq!((bob.in_bytes, bob.out_bytes, bob.tape_read_bytes), (0, 7, 100_000));
+    assert!((bob.disk_gb_hours - 0.0001).abs() < 1e-12, "{}", bob.disk_gb_hours);
+    assert!(ada.disk_gb_hours.abs() < 1e-12, "ada's replica was gone at once");
+}
