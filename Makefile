@@ -3,9 +3,6 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 STEP := scripts/step
-PYTHON_SOURCES := $(shell find python/src python/core python/pyproject.toml python/Cargo.toml -type f \
-	-not -name '*.so' -not -path '*__pycache__*' 2>/dev/null)
-
 .PHONY: help
 help: ## Shows this list.
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,14 +20,10 @@ need-test:
 
 .PHONY: build
 build: need ## Builds the release binaries in target/release and the Python package in .venv.
-	@$(STEP) "bp, bpd and the Python package, compiled" \
+	@$(STEP) "bp, bpd and the Python module, compiled" env PYO3_BUILD_EXTENSION_MODULE=1 \
 		cargo build --release --locked --package cli --package daemon --package backplane-python
-	@$(STEP) "virtual environment" scripts/venv build
-	@$(STEP) "Python package, installed in .venv" $(MAKE) --no-print-directory .venv/.backplane
-
-.venv/.backplane: $(PYTHON_SOURCES) target/release/lib_core.so
-	@cd python && VIRTUAL_ENV=$(CURDIR)/.venv ../.venv/bin/maturin develop --quiet --release --locked
-	@touch $@
+	@$(STEP) "virtual environment" scripts/venv package
+	@scripts/link-package
 
 # ---- use
 
@@ -67,7 +60,7 @@ lint: need ## Formats checked, lints and types as errors, licences.
 	@$(STEP) "rustfmt" cargo fmt --all --check
 	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked --quiet
-	@$(STEP) "lint packages" scripts/venv build test demo blackbox
+	@$(STEP) "lint packages" scripts/venv test demo blackbox
 	@$(STEP) "ruff" .venv/bin/ruff check --quiet python tests demo
 	@$(STEP) "ruff format" .venv/bin/ruff format --quiet --check python tests demo
 	@$(STEP) "mypy" bash -c 'cd python && ../.venv/bin/mypy --no-error-summary'

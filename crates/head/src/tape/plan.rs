@@ -167,6 +167,9 @@ fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> 
         return None;
     }
     let volume = target_volume(view, drive, tape_bytes(first.size))?;
+    if !is_starving && drive.loaded.as_ref() != Some(&volume.vid) && is_better_elsewhere(view, drive, first) {
+        return None;
+    }
     if volume.state == VolumeState::Blank {
         let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Label };
         return Some(Candidate { plan, oldest: first.created });
@@ -184,6 +187,18 @@ fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> 
     }
     let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Archive(files) };
     Some(Candidate { plan, oldest: first.created })
+}
+
+/// Whether another idle drive has a volume in it that can take the file without a load.
+fn is_better_elsewhere(view: &View, drive: &DriveView, first: &Work) -> bool {
+    let has_room = |vid: &Vid| {
+        let volume = view.volumes.get(vid).filter(|volume| volume.state == VolumeState::Appendable);
+        volume.is_some_and(|volume| volume.free_bytes >= tape_bytes(first.size))
+    };
+    view.drives.iter().any(|other| {
+        let is_idle = other.name != drive.name && other.busy_with.is_none() && other.trouble.is_none();
+        is_idle && other.library == drive.library && other.loaded.as_ref().is_some_and(has_room)
+    })
 }
 
 /// The volume to append to: the loaded one, else the fullest with room, else a blank one.

@@ -109,6 +109,13 @@ fn a_second_drive_writes_only_when_enough_waits() {
 }
 
 #[test]
+fn an_idle_drive_with_a_volume_that_has_room_writes_rather_than_one_that_must_load() {
+    let view = view(vec![drive("a", None), drive("b", Some(1))], vec![archive(1, GB)]);
+    assert_eq!(next_session(&view, "a", NOW), None);
+    assert_eq!(files(next_session(&view, "b", NOW)), ("V00001".into(), vec![1]));
+}
+
+#[test]
 fn nothing_is_recalled_that_has_no_room_on_disk() {
     let mut view = view(vec![drive("a", None)], vec![recall(1, 1, 1), recall(2, 1, 2)]);
     view.free_disk_bytes = GB;
