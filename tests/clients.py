@@ -11,6 +11,7 @@ import zlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,7 @@ def has_bindings(python: str) -> bool:
         return False
 
 
-def pythons_with_bindings() -> list[pytest.param]:
+def pythons_with_bindings() -> list[Any]:
     """Name the interpreters whose bindings are tried: Debian's, and the wheel beside this test."""
     return [pytest.param(SYSTEM_PYTHON, id="debian"), pytest.param(sys.executable, id="wheel")]
 

@@ -10,7 +10,7 @@ import pytest
 from clients import make_bytes, need, write_file
 from facility import OWNER, Facility
 
-SMALL = {"volume_size": "64MiB", "volumes": 4, "slots": 6, "drives": 2, "cpus": 2}
+SMALL: dict[str, str | int] = {"volume_size": "64MiB", "volumes": 4, "slots": 6, "drives": 2, "cpus": 2}
 """A facility that is made and started in a tenth of a second, and whose tapes fill up quickly."""
 
 MakeFacility = Callable[..., Facility]

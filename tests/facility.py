@@ -152,7 +152,8 @@ class Facility:
 
     def bp_json(self, *words: str | Path) -> Json:
         """Run `bp --json` and read its first value."""
-        return json.loads(self.bp("--json", *words).out.splitlines()[0])
+        value: Json = json.loads(self.bp("--json", *words).out.splitlines()[0])
+        return value
 
     def connect(self, deadline: float = DEADLINE) -> http.client.HTTPConnection:
         """Open a connection to the HTTP door."""
@@ -168,7 +169,7 @@ class Facility:
         try:
             connection.request("POST", target, json.dumps(arguments), headers)
             answer = connection.getresponse()
-            body = json.loads(answer.read() or b"{}")
+            body: Json = json.loads(answer.read() or b"{}")
         finally:
             connection.close()
         if answer.status != 200:
@@ -185,19 +186,22 @@ class Facility:
 
     def state(self, path: str) -> str:
         """Tell where the bytes of a file are."""
-        return self.stat(path)["state"]
+        return str(self.stat(path)["state"])
 
     def volume(self, vid: str) -> Json:
         """Describe a volume."""
-        return next(volume for volume in self.status()["volumes"] if volume["vid"] == vid)
+        volumes: list[Json] = self.status()["volumes"]
+        return next(volume for volume in volumes if volume["vid"] == vid)
 
     def job(self, job: int) -> Json:
         """Describe a job."""
-        return self.call("jobs", ids=[job])["jobs"][0]
+        (info,) = self.call("jobs", ids=[job])["jobs"]
+        assert isinstance(info, dict)
+        return info
 
     def wait_job(self, job: int, deadline: float = DEADLINE) -> Json:
         """Wait until a job is over."""
-        info = self.call("await_jobs", wait=deadline, ids=[job])["jobs"][0]
+        info: Json = self.call("await_jobs", wait=deadline, ids=[job])["jobs"][0]
         assert info["state"] in ("done", "failed", "cancelled"), f"not over after {deadline} s: {info}"
         return info
 
@@ -283,7 +287,7 @@ class Facility:
 
         def is_clean() -> bool:
             partitions = [partition for pool in self.status()["pools"] for partition in pool["partitions"]]
-            return sum(partition["replicas"] for partition in partitions) == len(self.objects_on_disk())
+            return len(self.objects_on_disk()) == sum(int(partition["replicas"]) for partition in partitions)
 
         self.wait_until("only catalogued objects lie on disk", is_clean, deadline)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import MakeFacility
-from facility import Facility, kill_and_wait
+from facility import Facility, Json, kill_and_wait
 
 SHELL = ("/bin/sh", "-c")
 
@@ -55,7 +55,7 @@ def wait_begun(facility: Facility, job: int) -> None:
     )
 
 
-def ended(facility: Facility, *words: str | Path) -> dict[str, object]:
+def ended(facility: Facility, *words: str | Path) -> Json:
     """Submit a job and wait for its end."""
     return facility.wait_job(facility.submit(*words))
 

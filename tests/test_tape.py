@@ -9,7 +9,7 @@ import pytest
 
 from clients import need, run, write_file
 from conftest import MakeFacility
-from facility import Facility
+from facility import Facility, Json
 
 TROUBLE = r"tape (request failed|session ended early)"
 """What the daemon rightly logs when a volume is not what it should be."""
@@ -29,9 +29,10 @@ def wait_trouble(facility: Facility, vid: str) -> str:
     return str(facility.volume(vid)["reason"])
 
 
-def request_of(facility: Facility, path: str) -> dict[str, object]:
+def request_of(facility: Facility, path: str) -> Json:
     """Show the queue row of a file."""
-    (row,) = (row for row in facility.status()["requests"] if row["path"] == path)
+    rows: list[Json] = facility.status()["requests"]
+    (row,) = (row for row in rows if row["path"] == path)
     return row
 
 

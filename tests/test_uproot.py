@@ -58,7 +58,8 @@ def root_file(tmp_path: Path) -> Path:
 
 def read(url: str | Path, step: str) -> dict[str, int]:
     """Read in a process of its own: the client library keeps threads that outlive a test."""
-    return json.loads(run(sys.executable, "-W", "error", "-c", READER, url, step).out)
+    sums: dict[str, int] = json.loads(run(sys.executable, "-W", "error", "-c", READER, url, step).out)
+    return sums
 
 
 @pytest.mark.parametrize("step", ["whole", "chunks"])
