@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use wire::xrd::{
-    ANSWER_HEADER_BYTES, Answer, AnswerCode, AnswerHeader, HANDSHAKE, Login, LoginAnswer, Opaque,
+    ANSWER_HEADER_BYTES, Answer, AnswerCode, AnswerHeader, HANDSHAKE, LOGIN_USER, Login, LoginAnswer, Opaque,
     PROTOCOL_VERSION, Protocol, ProtocolAnswer, Redirect, Request, ServerFlags, StreamId,
 };
 
@@ -31,7 +31,7 @@ pub struct Options {
     pub wait_max: Duration,
     /// How many servers in a row may send us on.
     pub redirects_max: u32,
-    /// User name to claim; the first 8 bytes count.
+    /// User name to claim; servers of others see its first 8 bytes.
     pub username: String,
     /// Bytes of one read or write request.
     pub chunk_bytes: usize,
@@ -97,6 +97,14 @@ pub struct Connection {
     is_broken: bool,
 }
 
+/// The opaque part of a login, with the whole name of the user. A name that cannot stand there is sent cut only.
+fn whole_name(username: &str) -> String {
+    if username.contains(|c: char| c == '&' || c.is_control()) {
+        return String::new();
+    }
+    format!("?{LOGIN_USER}={username}")
+}
+
 impl Connection {
     /// Connects to the server of `url` and logs in.
     pub fn connect(url: &XrdUrl, options: &Options) -> Result<Self> {
@@ -143,6 +151,7 @@ impl Connection {
             username: username.to_owned(),
             // Bits: understands asynchronous answers (128); version 5 of the client.
             capability: 128 | 5,
+            token: whole_name(username),
             ..Login::default()
         };
         let Reply::Done(body) = self.call(&Request::Login(login))? else {

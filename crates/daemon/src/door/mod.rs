@@ -2,6 +2,8 @@
 
 mod file;
 mod names;
+#[cfg(test)]
+mod tests;
 
 pub use file::DoorFile;
 
@@ -9,17 +11,17 @@ use crate::{
     files::{CapFile, Files},
     metrics::DoorCounters,
 };
-use base::{FilePath, Result};
+use base::{FilePath, Result, limits::NAME_BYTES_MAX};
 use head::Principal;
 use net::xrd::{
     Access, Disposition, ListPage, Location, Opaque, OpenRequest, Opened, Peer, PrepareRequest, ServerConfig,
     Service, SpaceInfo, StatInfo,
 };
 use std::sync::Arc;
-use wire::{cap, control};
-
-/// Bytes that a login has for the name of the user; longer names arrive cut.
-const LOGIN_NAME_BYTES: usize = 8;
+use wire::{
+    cap, control,
+    xrd::{LOGIN_NAME_BYTES, LOGIN_USER},
+};
 
 /// The door.
 pub struct RootDoor {
@@ -73,6 +75,13 @@ impl RootDoor {
     }
 }
 
+/// The name of the user as our own clients send it.
+fn whole_name(peer: &Peer) -> Option<&str> {
+    let is_name =
+        |name: &&str| !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control);
+    peer.opaque.get(LOGIN_USER).filter(is_name)
+}
+
 impl Service for RootDoor {
     type Session = Principal;
     type File = DoorFile;
@@ -83,10 +92,15 @@ impl Service for RootDoor {
 
     async fn login(&self, peer: Peer) -> Result<Principal> {
         // Loopback is trusted: whoever can reach it could also read the facility's files. Tokens replace this.
-        let is_owner = peer.username == self.owner
-            || peer.username.len() == LOGIN_NAME_BYTES && self.owner.starts_with(&peer.username);
-        let name = if is_owner { self.owner.clone() } else { peer.username };
-        Ok(Principal { is_operator: is_owner, name })
+        let name = match whole_name(&peer) {
+            Some(name) => name.to_owned(),
+            // Other people's clients send eight bytes: enough to know the owner by.
+            None if peer.username.len() == LOGIN_NAME_BYTES && self.owner.starts_with(&peer.username) => {
+                self.owner.clone()
+            }
+            None => peer.username,
+        };
+        Ok(Principal { is_operator: name == self.owner, name })
     }
 
     async fn open(&self, session: &Principal, request: OpenRequest) -> Result<Opened<DoorFile>> {

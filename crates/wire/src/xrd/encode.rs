@@ -27,8 +27,7 @@ impl Request {
             }
             Self::Login(request) => {
                 p[..4].copy_from_slice(&request.pid.to_be_bytes());
-                let name = request.username.as_bytes();
-                let name = &name[..name.len().min(8)];
+                let name = cut(&request.username, LOGIN_NAME_BYTES).as_bytes();
                 p[4..4 + name.len()].copy_from_slice(name);
                 (p[12], p[13], p[14]) = (request.ability2, request.ability, request.capability);
                 return request.token.clone().into_bytes();
@@ -197,6 +196,13 @@ impl Fattr {
         }
         body
     }
+}
+
+/// The first characters of `text` that fit into `bytes_max` bytes.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    let fits = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=text.len().min(bytes_max)).rev().find(fits).unwrap_or(0);
+    &text[..end]
 }
 
 fn put_range(p: &mut [u8; 16], handle: FileHandle, offset: u64, length: u32) {

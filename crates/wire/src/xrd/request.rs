@@ -32,12 +32,18 @@ pub struct Protocol {
     pub expect: u8,
 }
 
+/// Bytes that a login has for the name of the user; longer names arrive cut.
+pub const LOGIN_NAME_BYTES: usize = 8;
+
+/// Key in the opaque part of a login by which our own clients send the whole name of the user.
+pub const LOGIN_USER: &str = "bp.user";
+
 /// Starts the session (§4.2).
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Login {
     /// The client's process id.
     pub pid: i32,
-    /// The user's name, up to 8 bytes, as the client claims it.
+    /// The user's name as the client claims it; the first [`LOGIN_NAME_BYTES`] are sent.
     pub username: String,
     /// Second byte of abilities.
     pub ability2: u8,

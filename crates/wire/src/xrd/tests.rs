@@ -317,3 +317,18 @@ fn redirects_carry_opaque_and_token() {
     );
     assert!(!format!("{redirect:?}").contains("cap"));
 }
+
+#[test]
+fn a_long_name_is_cut_between_characters() {
+    for (name, sent) in
+        [("maria_goeppert", "maria_go"), ("schrödinger", "schrödi"), ("schröde\u{308}r", "schröde")]
+    {
+        let bytes =
+            Request::Login(Login { username: name.into(), ..Login::default() }).encode(StreamId::default());
+        let header = RequestHeader::parse(bytes.first_chunk().unwrap());
+        let Request::Login(login) = Request::parse(&header, &[]).unwrap() else {
+            panic!("a login stays a login");
+        };
+        assert_eq!(login.username, sent);
+    }
+}

@@ -1,0 +1,137 @@
+//! Our own client at the real doors: what one door says of a user is what the other says.
+
+use super::RootDoor;
+use crate::{
+    config::Config,
+    facility::{self, Possession},
+    files::Files,
+    http::{self, HttpDoor},
+    janitor,
+    metrics::DoorCounters,
+};
+use base::{ErrorKind, FilePath, Millis, Timestamp, limits::CONNECTIONS_MAX};
+use client::{
+    Control,
+    xrd::{CreateOptions, File, FileSystem, Options, XrdUrl},
+};
+use head::{Clock, Head};
+use net::{listener::Listener, shutdown::Shutdown};
+use std::{io::Write, sync::Arc};
+use tokio::runtime::Runtime;
+use wire::control::{Mkdir, SetMode, Stat};
+
+const OWNER: &str = "operator_of_the_facility";
+const USER: &str = "maria_goeppert_mayer";
+/// Begins with the same eight bytes.
+const OTHER: &str = "maria_go";
+
+/// Both doors of a facility with a disk and no other rooms.
+struct Doors {
+    root: XrdUrl,
+    http: String,
+    shutdown: Shutdown,
+    _runtime: Runtime,
+    _directory: tempfile::TempDir,
+}
+
+impl Doors {
+    fn open() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().join("facility");
+        facility::create(&home, &Config::default(), OWNER, Timestamp(1)).unwrap();
+        let possession = Possession::take(&home).unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let shutdown = Shutdown::new();
+        let (root, http) = runtime.block_on(serve(&possession, &shutdown));
+        Self {
+            root: format!("root://{root}//").parse().unwrap(),
+            http: format!("http://{http}"),
+            shutdown,
+            _runtime: runtime,
+            _directory: directory,
+        }
+    }
+
+    fn names(&self, user: &str) -> FileSystem {
+        FileSystem::new(&self.root, &options(user))
+    }
+
+    fn control(&self, user: &str) -> Control {
+        Control::new(&self.http, user)
+    }
+
+    fn owner_of(&self, path: &FilePath) -> String {
+        self.control(OWNER).call(&Stat { path: path.clone() }).unwrap().entry.owner
+    }
+}
+
+impl Drop for Doors {
+    fn drop(&mut self) {
+        self.shutdown.tell();
+    }
+}
+
+async fn serve(possession: &Possession, shutdown: &Shutdown) -> (std::net::SocketAddr, std::net::SocketAddr) {
+    let listen = async || Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX).await.unwrap();
+    let (root, http) = (listen().await, listen().await);
+    let addresses = (root.address().unwrap(), http.address().unwrap());
+    let clock: Clock = Arc::new(|| Timestamp(1_700_000_000_000));
+    let core = possession.open_head(&format!("root://{}", addresses.0), clock()).unwrap();
+    let id = core.facility().id.clone();
+    let (head, _thread) = Head::start(core, Arc::clone(&clock)).unwrap();
+    let partition = Arc::new(possession.open_partition(&id).unwrap());
+    janitor::register(&head, &possession.config.disk.pool, &partition).await.unwrap();
+    let counters = Arc::new(DoorCounters::default());
+    let keys = possession.key.caps();
+    let files = Arc::new(Files::new(head, vec![partition], keys, clock, Millis(0), shutdown.child()));
+    let door = RootDoor::new(Arc::clone(&files), "test", OWNER, Arc::clone(&counters));
+    net::xrd::serve(Arc::new(door), root, shutdown);
+    let door = HttpDoor::new(files, possession.key.clone(), OWNER, counters, shutdown.token());
+    http::serve(Arc::new(door), http, shutdown).unwrap();
+    addresses
+}
+
+fn options(user: &str) -> Options {
+    Options { username: user.to_owned(), ..Options::default() }
+}
+
+fn path(text: &str) -> FilePath {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_long_name_is_the_same_at_both_doors() {
+    let doors = Doors::open();
+    let everybody = SetMode { path: FilePath::root(), mode: 0o777 };
+    doors.control(OWNER).call(&everybody).unwrap();
+    doors.control(USER).call(&Mkdir { path: path("/http"), mode: 0o700, parents: false }).unwrap();
+    doors.names(USER).mkdir(&path("/http/root"), 0o700, false).unwrap();
+    let url = doors.root.with_path(path("/http/root/f"));
+    let mut file = File::create(&url, &options(USER), CreateOptions::default()).unwrap();
+    let mut writer = file.writer();
+    writer.write_all(b"bytes").unwrap();
+    writer.finish().unwrap();
+    file.close().unwrap();
+    for made in ["/http", "/http/root", "/http/root/f"] {
+        assert_eq!(doors.owner_of(&path(made)), USER, "{made}");
+    }
+}
+
+#[test]
+fn names_that_begin_alike_are_not_mixed_up() {
+    let doors = Doors::open();
+    doors.control(OWNER).call(&SetMode { path: FilePath::root(), mode: 0o777 }).unwrap();
+    doors.names(USER).mkdir(&path("/d"), 0o700, false).unwrap();
+    let refused = doors.names(OTHER).mkdir(&path("/d/e"), 0o700, false);
+    assert_eq!(refused.unwrap_err().kind, ErrorKind::Permission);
+    assert_eq!(doors.names(&OWNER[..9]).list(&path("/d")).unwrap_err().kind, ErrorKind::Permission);
+}
+
+#[test]
+fn the_owner_with_a_long_name_may_do_everything_at_both_doors() {
+    let doors = Doors::open();
+    doors.names(OWNER).mkdir(&path("/d"), 0o000, false).unwrap();
+    doors.names(OWNER).mkdir(&path("/d/e"), 0o755, false).unwrap();
+    assert_eq!(doors.owner_of(&path("/d/e")), OWNER);
+}
