@@ -3,11 +3,14 @@
 use crate::{
     apply::{Apply, Context, Topic},
     store::{FacilityRow, Store},
+    tape,
 };
 use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, SessionId, Timestamp, Vid};
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::Arc,
 };
 use wire::{
     cap::{Access, Cap, CapKey},
@@ -74,6 +77,8 @@ pub struct Core {
     pub(crate) config: HeadConfig,
     pub(crate) facility: FacilityRow,
     pub(crate) started: Timestamp,
+    /// What the call under way has read of the tape queue, and after how many changes.
+    pub(crate) explainer: RefCell<Option<(u64, Arc<tape::Explainer>)>>,
     touched: [bool; Topic::ALL.len()],
 }
 
@@ -90,7 +95,15 @@ impl Core {
         store.next_incarnation()?;
         store.commit()?;
         let facility = store.facility()?;
-        Ok(Self { store, live: Live::default(), config, facility, started: now, touched: Default::default() })
+        Ok(Self {
+            store,
+            live: Live::default(),
+            config,
+            facility,
+            started: now,
+            explainer: RefCell::default(),
+            touched: Default::default(),
+        })
     }
 
     /// The facility's row.
@@ -108,6 +121,7 @@ impl Core {
 
     /// Carries out a call inside an open group; a refused one leaves nothing behind.
     pub(crate) fn apply<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
+        self.explainer.take();
         self.store.begin_call()?;
         let reply = call.apply(self, context);
         self.store.end_call(reply.is_ok())?;

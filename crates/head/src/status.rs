@@ -125,7 +125,6 @@ fn volume(core: &Core, row: VolumeRow, sessions: &[SessionRow]) -> VolumeInfo {
 }
 
 fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
-    let view = tape::view(core)?;
     let mut infos = Vec::new();
     for row in core.store.requests(REQUESTS_MAX)? {
         let session = row.session.map(|id| core.store.session(id)).transpose()?.flatten();
@@ -143,7 +142,7 @@ fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
             size: row.size,
             vid: target,
             state: row.state,
-            reason: tape::reason(core, &view, &row, context.now)?,
+            reason: tape::reason(core, &row, context.now)?,
             owner: row.owner,
             attempts: row.attempts,
             created: row.created,

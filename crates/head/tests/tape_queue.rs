@@ -373,6 +373,61 @@ fn recalls_are_read_in_the_order_of_the_tape() {
 }
 
 #[test]
+fn a_recall_makes_room_by_evicting_the_least_recently_used() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 200_000);
+    for name in ["/a", "/b", "/c"] {
+        put_archived(&mut world, name, 290_000);
+        world.advance(Millis::from_seconds(1));
+    }
+    world.clean(false);
+    stage(&mut world, "/f", None).unwrap();
+    run_drive(&mut world);
+    let states = ["/f", "/a", "/b", "/c"].map(|name| state(&mut world, name));
+    assert_eq!(states, [FileState::Both, FileState::Nearline, FileState::Both, FileState::Both]);
+}
+
+#[test]
+fn a_recall_waits_while_everything_on_disk_is_pinned() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 200_000);
+    for name in ["/a", "/b", "/c"] {
+        put_archived(&mut world, name, 290_000);
+        stage(&mut world, name, Some(Millis::from_seconds(600))).unwrap();
+    }
+    world.clean(false);
+    stage(&mut world, "/f", None).unwrap();
+    assert!(!world.drive(DRIVE, Mishap::None));
+    assert!(request(&mut world).reason.contains("no room on disk"));
+    world.advance(Millis::from_seconds(601));
+    run_drive(&mut world);
+    assert_eq!(state(&mut world, "/f"), FileState::Both);
+}
+
+#[test]
+fn every_file_of_a_call_is_told_what_it_waits_for() {
+    let mut world = world();
+    let all: Vec<_> = (0..50).map(|n| path(&format!("/f{n}"))).collect();
+    for name in &all {
+        put(&mut world, name.as_str(), 10);
+    }
+    let told = |files: Vec<wire::control::PathOutcome>, why: &str| {
+        assert_eq!(files.len(), 50);
+        assert!(files.iter().all(|file| file.waits.as_deref() == Some(why)), "{:?}", files[0].waits);
+    };
+    told(
+        world.user(Archive { paths: all.clone() }).unwrap().files,
+        "waits to be written; 2 of 2 drives free",
+    );
+    run_drive(&mut world);
+    world.user(wire::control::Evict { paths: all.clone() }).unwrap();
+    let stage = wire::control::Stage { paths: all.clone(), pin: None };
+    told(world.user(stage).unwrap().files, "volume SIM001 is loaded in drive drv0");
+    let waiting = Await { paths: all, want: Want::Online };
+    told(world.user(waiting).unwrap().files, "volume SIM001 is loaded in drive drv0");
+}
+
+#[test]
 fn waiting_for_what_nobody_asked_for_is_refused() {
     let mut world = world();
     put_nearline(&mut world, "/f", 10);

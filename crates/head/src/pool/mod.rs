@@ -24,6 +24,22 @@ pub(crate) fn partitions(core: &Core) -> Result<Vec<PartitionView>> {
     Ok(views.collect())
 }
 
+/// Room that one partition can give: what is free or, if that is less than `wanted`, what eviction would free too.
+pub(crate) fn obtainable_bytes(core: &Core, wanted: u64, now: Timestamp) -> Result<u64> {
+    let mut views = partitions(core)?;
+    views.retain(|view| view.is_available && view.pool == core.config.pool);
+    let mut most = views.iter().map(|view| view.free_bytes).max().unwrap_or(0);
+    if wanted < most {
+        return Ok(most);
+    }
+    for view in views {
+        let victims = core.store.evictable(&view.name, now, VICTIMS_MAX)?;
+        let evictable: u64 = victims.iter().map(|victim| victim.size).sum();
+        most = most.max(view.free_bytes + evictable);
+    }
+    Ok(most)
+}
+
 /// Reserves an object for a file.
 pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<Replica> {
     let views = partitions(core)?;

@@ -1,9 +1,10 @@
 //! The calls of people on the tape queue.
 
-use super::{hopeless, request_archive, request_recall, waits};
+use super::{hopeless, reason, request_archive, request_recall};
 use crate::{
     Apply, Context, Core, Topic,
     namespace::{Right, require, resolve_file},
+    store::RequestRow,
 };
 use base::{Failure, FilePath, Millis, Result, Timestamp};
 use wire::control::{
@@ -14,53 +15,57 @@ use wire::control::{
 /// Longest pin that a user can ask for.
 const PIN_MAX: Millis = Millis::from_seconds(90 * 24 * 3600);
 
+/// What became of one path: its state, and the row of the queue that it waits for.
+type Outcome = Result<(FileState, Option<RequestRow>)>;
+
 /// Does one thing to many paths; a path that is refused does not stop the others.
 fn each(
+    core: &mut Core,
+    context: &Context,
     paths: Vec<FilePath>,
-    mut one: impl FnMut(&FilePath) -> Result<(FileState, Option<String>)>,
-) -> PathOutcomes {
-    let files = paths.into_iter().map(|path| match one(&path) {
-        Ok((state, waits)) => PathOutcome { path, state: Some(state), waits, failure: None },
-        Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
-    });
-    PathOutcomes { files: files.collect() }
+    mut one: impl FnMut(&mut Core, &FilePath) -> Outcome,
+) -> Result<PathOutcomes> {
+    let outcomes: Vec<_> = paths.iter().map(|path| one(core, path)).collect();
+    // Explained when all is asked for: the queue is read once, and every reason counts the others.
+    let mut files = Vec::with_capacity(paths.len());
+    for (path, outcome) in paths.into_iter().zip(outcomes) {
+        files.push(match outcome {
+            Ok((state, row)) => {
+                let waits = row.map(|row| reason(core, &row, context.now)).transpose()?;
+                PathOutcome { path, state: Some(state), waits, failure: None }
+            }
+            Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
+        });
+    }
+    Ok(PathOutcomes { files })
 }
 
 impl Apply for Archive {
     fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
-        Ok(each(self.paths, |path| {
-            let node = resolve_file(core, &context.who, path)?;
-            require(&context.who, &node, Right::Write, path)?;
-            match node.state() {
-                state if state.is_archived() => return Ok((state, None)),
-                FileState::Lost => {
-                    return Err(Failure::corrupt(format!("{path} has neither replica nor copy")));
-                }
-                // Archived when it is complete: the request waits for the commit.
-                FileState::Writing => {
-                    return Err(Failure::busy(format!("{path} is being written for the first time"))
-                        .hint("archive it when its writer has closed it"));
-                }
-                _ => request_archive(core, context, &node)?,
-            }
-            Ok((node.state(), waits(core, node.id, context.now)?))
-        }))
+        each(core, context, self.paths, |core, path| archive(core, context, path))
+    }
+}
+
+fn archive(core: &mut Core, context: &Context, path: &FilePath) -> Outcome {
+    let node = resolve_file(core, &context.who, path)?;
+    require(&context.who, &node, Right::Write, path)?;
+    match node.state() {
+        state if state.is_archived() => Ok((state, None)),
+        FileState::Lost => Err(Failure::corrupt(format!("{path} has neither replica nor copy"))),
+        FileState::Writing => Err(Failure::busy(format!("{path} is being written for the first time"))
+            .hint("archive it when its writer has closed it")),
+        state => Ok((state, Some(request_archive(core, context, &node)?))),
     }
 }
 
 impl Apply for Stage {
     fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
         let pin = self.pin.map(|pin| context.now + pin.clamp(Millis(0), PIN_MAX));
-        Ok(each(self.paths, |path| stage(core, context, path, pin)))
+        each(core, context, self.paths, |core, path| stage(core, context, path, pin))
     }
 }
 
-fn stage(
-    core: &mut Core,
-    context: &Context,
-    path: &FilePath,
-    pin: Option<Timestamp>,
-) -> Result<(FileState, Option<String>)> {
+fn stage(core: &mut Core, context: &Context, path: &FilePath, pin: Option<Timestamp>) -> Outcome {
     let node = resolve_file(core, &context.who, path)?;
     require(&context.who, &node, Right::Read, path)?;
     if node.state() == FileState::Lost {
@@ -69,25 +74,18 @@ fn stage(
     if let Some(until) = pin {
         core.store.put_pin(node.id, &format!("user {}", context.who.name), Some(until))?;
     }
-    if node.state() == FileState::Nearline {
-        request_recall(core, context, &node)?;
-        return Ok((node.state(), waits(core, node.id, context.now)?));
-    }
-    Ok((node.state(), None))
+    let is_nearline = node.state() == FileState::Nearline;
+    let row = is_nearline.then(|| request_recall(core, context, &node)).transpose()?;
+    Ok((node.state(), row))
 }
 
 impl Apply for Await {
     fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
-        Ok(each(self.paths, |path| outcome(core, context, path, self.want)))
+        each(core, context, self.paths, |core, path| outcome(core, context, path, self.want))
     }
 }
 
-fn outcome(
-    core: &Core,
-    context: &Context,
-    path: &FilePath,
-    want: Want,
-) -> Result<(FileState, Option<String>)> {
+fn outcome(core: &Core, context: &Context, path: &FilePath, want: Want) -> Outcome {
     let node = resolve_file(core, &context.who, path)?;
     let (is_there, kind, verb) = match want {
         Want::Online => (node.is_online, RequestKind::Recall, "stage"),
@@ -98,7 +96,7 @@ fn outcome(
     }
     match core.store.request_of(kind, node.id)? {
         Some(row) if row.state == RequestState::Failed => Err(hopeless(&row, path)),
-        Some(_) => Ok((node.state(), waits(core, node.id, context.now)?)),
+        Some(row) => Ok((node.state(), Some(row))),
         None => Err(Failure::invalid(format!("nobody asked to {verb} {path}"))
             .hint(format!("`bp {verb} {path}` asks for it"))),
     }

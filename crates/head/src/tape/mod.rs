@@ -6,7 +6,7 @@ mod plan;
 mod plan_tests;
 mod room;
 
-pub(crate) use plan::{View, explain};
+pub(crate) use plan::{Explainer, View};
 
 use crate::{
     Context, Core, Topic, pool,
@@ -14,29 +14,31 @@ use crate::{
 };
 use base::{Failure, FileId, FilePath, Result, Timestamp};
 use plan::{DriveView, Target, VolumeView, Work};
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 use wire::control::{RequestKind, RequestState};
 
 /// Longest queue that one planning pass looks at; the rest waits its turn, oldest first.
 const QUEUE_VIEW_MAX: usize = 20_000;
 
 /// Asks for a disk replica of a nearline file; joins the request that is there already.
-pub(crate) fn request_recall(core: &mut Core, context: &Context, node: &Node) -> Result<()> {
+pub(crate) fn request_recall(core: &mut Core, context: &Context, node: &Node) -> Result<RequestRow> {
     request(core, RequestKind::Recall, context, node)
 }
 
 /// Asks for a tape copy; joins the request that is there already.
-pub(crate) fn request_archive(core: &mut Core, context: &Context, node: &Node) -> Result<()> {
+pub(crate) fn request_archive(core: &mut Core, context: &Context, node: &Node) -> Result<RequestRow> {
     request(core, RequestKind::Archive, context, node)
 }
 
-fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -> Result<()> {
-    if core.store.request_of(kind, node.id)?.is_none() {
-        core.store.put_request(kind, node.id, &context.who.name, context.now)?;
-        core.touch(Topic::Tape);
-        core.touch(Topic::Jobs);
+fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -> Result<RequestRow> {
+    if let Some(row) = core.store.request_of(kind, node.id)? {
+        return Ok(row);
     }
-    Ok(())
+    core.store.put_request(kind, node.id, &context.who.name, context.now)?;
+    core.touch(Topic::Tape);
+    core.touch(Topic::Jobs);
+    let row = core.store.request_of(kind, node.id)?;
+    row.ok_or_else(|| Failure::internal(format!("request for file {} vanished while it was made", node.id)))
 }
 
 /// What a file waits for in the tape queue, if it is there.
@@ -44,12 +46,22 @@ pub(crate) fn waits(core: &Core, file: FileId, now: Timestamp) -> Result<Option<
     let Some(row) = core.store.requests_of_file(file)?.into_iter().next() else {
         return Ok(None);
     };
-    let view = view(core)?;
-    reason(core, &view, &row, now).map(Some)
+    reason(core, &row, now).map(Some)
+}
+
+/// The queue, read once for each call: explaining a thousand files must not read it a thousand times.
+fn explainer(core: &Core, now: Timestamp) -> Result<Arc<Explainer>> {
+    let changes = core.store.changes();
+    if let Some((_, known)) = core.explainer.borrow().as_ref().filter(|(then, _)| *then == changes) {
+        return Ok(Arc::clone(known));
+    }
+    let new = Arc::new(Explainer::new(view(core, now)?));
+    core.explainer.replace(Some((changes, Arc::clone(&new))));
+    Ok(new)
 }
 
 /// The reason shown for one row of the queue.
-pub(crate) fn reason(core: &Core, view: &View, row: &RequestRow, now: Timestamp) -> Result<String> {
+pub(crate) fn reason(core: &Core, row: &RequestRow, now: Timestamp) -> Result<String> {
     let verb = match row.kind {
         RequestKind::Archive => "written to",
         RequestKind::Recall => "read from",
@@ -68,10 +80,10 @@ pub(crate) fn reason(core: &Core, view: &View, row: &RequestRow, now: Timestamp)
             }
             None => format!("is about to be {verb} tape"),
         },
-        _ => match view.queue.iter().find(|work| work.id == row.id) {
-            Some(work) => explain(view, work, now),
-            None => format!("behind {QUEUE_VIEW_MAX} older requests"),
-        },
+        _ => {
+            let why = explainer(core, now)?.explain(row.id, now);
+            why.unwrap_or_else(|| format!("behind {QUEUE_VIEW_MAX} older requests"))
+        }
     })
 }
 
@@ -90,7 +102,7 @@ fn hopeless(row: &RequestRow, path: &FilePath) -> Failure {
 }
 
 /// What the planner looks at.
-pub(crate) fn view(core: &Core) -> Result<View> {
+fn view(core: &Core, now: Timestamp) -> Result<View> {
     let sessions = core.store.sessions()?;
     let session_of = |drive: &str| sessions.iter().find(|session| session.drive == drive);
     let drives = core.store.drives()?.into_iter().map(|row| DriveView {
@@ -115,14 +127,10 @@ pub(crate) fn view(core: &Core) -> Result<View> {
         };
         (row.vid, view)
     });
-    let free =
-        pool::partitions(core)?.into_iter().filter(|view| view.is_available && view.pool == core.config.pool);
-    Ok(View {
-        drives: drives.collect(),
-        volumes: volumes.collect(),
-        queue: queue(core)?,
-        free_disk_bytes: free.map(|view| view.free_bytes).max().unwrap_or(0),
-    })
+    let queue = queue(core)?;
+    let recalls = queue.iter().filter(|work| work.kind == RequestKind::Recall);
+    let free_disk_bytes = pool::obtainable_bytes(core, recalls.map(|work| work.size).sum(), now)?;
+    Ok(View { drives: drives.collect(), volumes: volumes.collect(), queue, free_disk_bytes })
 }
 
 fn queue(core: &Core) -> Result<Vec<Work>> {

@@ -5,7 +5,7 @@ use base::{
     limits::{TAPE_FLUSH_BYTES, TAPE_SESSION_FILES_MAX},
     units::{human_bytes, human_span},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use wire::control::{RequestKind, VolumeState};
 
 /// Files, or bytes, that must wait before a further drive is put to writing: a load costs minutes and wears the volume.
@@ -67,7 +67,7 @@ pub(crate) struct View {
     pub(crate) volumes: BTreeMap<Vid, VolumeView>,
     /// Queued requests, oldest first.
     pub(crate) queue: Vec<Work>,
-    /// Room for recalled files.
+    /// Room for recalled files, free or to be had by evicting others.
     pub(crate) free_disk_bytes: u64,
 }
 
@@ -214,8 +214,34 @@ fn target_volume<'a>(view: &'a View, drive: &DriveView, bytes: u64) -> Option<&'
     })
 }
 
-/// Why a queued request is not being done at this moment.
-pub(crate) fn explain(view: &View, work: &Work, now: Timestamp) -> String {
+/// A view, and the tables that make it quick to explain every request of a long queue.
+pub(crate) struct Explainer {
+    view: View,
+    places: HashMap<RequestId, usize>,
+    /// Recalls that wait for each volume.
+    waiting: HashMap<Vid, usize>,
+}
+
+impl Explainer {
+    pub(crate) fn new(view: View) -> Self {
+        let places = view.queue.iter().enumerate().map(|(place, work)| (work.id, place)).collect();
+        let mut waiting = HashMap::new();
+        for target in view.queue.iter().filter_map(|work| work.target.as_ref()) {
+            *waiting.entry(target.vid.clone()).or_default() += 1;
+        }
+        Self { view, places, waiting }
+    }
+
+    /// Why a queued request is not being done at this moment; `None` if the view does not reach that far.
+    pub(crate) fn explain(&self, request: RequestId, now: Timestamp) -> Option<String> {
+        let work = &self.view.queue[*self.places.get(&request)?];
+        let others = |target: &Target| self.waiting.get(&target.vid).map_or(0, |all| all - 1);
+        Some(explain(&self.view, work, work.target.as_ref().map_or(0, others), now))
+    }
+}
+
+/// `others` recalls wait for the same volume.
+fn explain(view: &View, work: &Work, others: usize, now: Timestamp) -> String {
     if work.not_before > now {
         let wait = human_span(work.not_before - now);
         let reason = work.reason.as_deref().unwrap_or("failed");
@@ -232,18 +258,16 @@ pub(crate) fn explain(view: &View, work: &Work, now: Timestamp) -> String {
         };
     }
     match work.kind {
-        RequestKind::Recall => explain_recall(view, work),
+        RequestKind::Recall => explain_recall(view, work, others),
         RequestKind::Archive => explain_archive(view, work),
     }
 }
 
-fn explain_recall(view: &View, work: &Work) -> String {
+fn explain_recall(view: &View, work: &Work, others: usize) -> String {
     let Some(target) = &work.target else {
         return "has no tape copy".to_owned();
     };
     let vid = &target.vid;
-    let ahead =
-        view.queue.iter().filter(|other| other.target.as_ref().is_some_and(|t| t.vid == *vid)).count() - 1;
     match view.volumes.get(vid) {
         None => format!("volume {vid} is not in any library"),
         Some(volume) if volume.state == VolumeState::Suspect => {
@@ -258,8 +282,8 @@ fn explain_recall(view: &View, work: &Work) -> String {
                 format!("volume {vid} is in use in drive {}; read next", drive.name)
             }
             Some(drive) => format!("volume {vid} is loaded in drive {}", drive.name),
-            None if ahead > 0 => {
-                format!("waits for volume {vid}, with {ahead} other files; {}", drives_word(view))
+            None if others > 0 => {
+                format!("waits for volume {vid}, with {others} other files; {}", drives_word(view))
             }
             None => format!("waits for volume {vid}; {}", drives_word(view)),
         },

@@ -1,7 +1,7 @@
 //! The planner, by example and by property.
 
 use super::plan::{
-    DriveView, Plan, PlannedWork, Target, View, VolumeView, Work, explain, next_session, tape_bytes,
+    DriveView, Explainer, Plan, PlannedWork, Target, View, VolumeView, Work, next_session, tape_bytes,
 };
 use base::{RequestId, Timestamp, Vid};
 use proptest::prelude::*;
@@ -56,6 +56,10 @@ fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
         volume(3, VolumeState::Blank),
     ];
     View { drives, volumes: volumes.into(), queue, free_disk_bytes: 100 * GB }
+}
+
+fn explain(view: &View, work: &Work, now: Timestamp) -> String {
+    Explainer::new(view.clone()).explain(work.id, now).unwrap()
 }
 
 fn files(plan: Option<Plan>) -> (String, Vec<u64>) {

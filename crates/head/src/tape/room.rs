@@ -65,7 +65,7 @@ impl Apply for NextTapeSession {
                 close(core, context, &session, "the drive lost its orders", Millis(0))?;
             }
         }
-        let plan = next_session(&view(core)?, &self.drive, context.now);
+        let plan = next_session(&view(core, context.now)?, &self.drive, context.now);
         let session = plan.map(|plan| open(core, context, &self.drive, plan)).transpose()?.flatten();
         Ok(TapeOrders { session })
     }
