@@ -6,9 +6,9 @@ use disk::{ObjectReader, ObjectWriter, Partition};
 use head::{Clock, Head, Principal};
 use net::shutdown::Shutdown;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -24,6 +24,33 @@ use wire::{
 /// Times an open is repeated because its object was removed between the head's answer and the disk's.
 const STALE_OPENS_MAX: usize = 5;
 
+/// Objects that are remembered as [`Withdrawn`]: more than are promised at a time.
+const WITHDRAWN_MAX: usize = 1 << 16;
+
+/// Objects that were removed before anything was written: whoever was promised one must not make it any more.
+#[derive(Default)]
+pub struct Withdrawn(Mutex<[HashSet<ObjectId>; 2]>);
+
+impl Withdrawn {
+    /// Remembers an object, and forgets the oldest if there are too many.
+    pub fn add(&self, object: ObjectId) {
+        let [new, old] = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if new.len() >= WITHDRAWN_MAX {
+            *old = std::mem::take(new);
+        }
+        new.insert(object);
+    }
+
+    /// Refuses an object that nobody waits for; asked once its writer keeps the janitor away.
+    fn refuse(&self, object: ObjectId) -> Result<()> {
+        let sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sets.iter().any(|set| set.contains(&object)) {
+            return Err(Failure::not_found(format!("object {object} was removed before it was written")));
+        }
+        Ok(())
+    }
+}
+
 /// Opens files for all doors.
 pub struct Files {
     head: Head,
@@ -31,6 +58,7 @@ pub struct Files {
     key: CapKey,
     clock: Clock,
     recall_wait: Millis,
+    withdrawn: Arc<Withdrawn>,
     /// Follow-up work of files that were dropped in the middle.
     tasks: Shutdown,
 }
@@ -47,12 +75,17 @@ impl Files {
     ) -> Self {
         let named = |partition: Arc<Partition>| (partition.identity().partition.clone(), partition);
         let partitions = partitions.into_iter().map(named).collect();
-        Self { head, partitions, key, clock, recall_wait, tasks }
+        Self { head, partitions, key, clock, recall_wait, withdrawn: Arc::default(), tasks }
     }
 
     /// The head.
     pub fn head(&self) -> &Head {
         &self.head
+    }
+
+    /// Objects that must not be made any more; the janitor adds to them.
+    pub fn withdrawn(&self) -> Arc<Withdrawn> {
+        Arc::clone(&self.withdrawn)
     }
 
     fn partition(&self, name: &str) -> Result<Arc<Partition>> {
@@ -121,11 +154,13 @@ impl Files {
         let partition = self.partition(&grant.partition)?;
         let WriteGrant { object, base, file, .. } = grant;
         let base = base.map(|base| base.object);
+        let withdrawn = Arc::clone(&self.withdrawn);
         let writer = blocking(move || {
             let writer = match base {
                 Some(base) => partition.create_object_from(object, base)?,
                 None => partition.create_object(object)?,
             };
+            withdrawn.refuse(object)?;
             if expected_bytes > 0 {
                 writer.preallocate(expected_bytes)?;
             }
@@ -159,8 +194,10 @@ impl Files {
                 Ok(CapFile::Read(reader, door))
             }
             Access::Write => {
+                let withdrawn = Arc::clone(&self.withdrawn);
                 let writer = blocking(move || {
                     let writer = partition.create_object(object)?;
+                    withdrawn.refuse(object)?;
                     writer.preallocate(cap.size)?;
                     Ok(writer)
                 })

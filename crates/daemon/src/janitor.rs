@@ -1,6 +1,6 @@
 //! The disk server's chores: deletes objects that nothing refers to and reports the room that is left.
 
-use crate::files::blocking;
+use crate::files::{Withdrawn, blocking};
 use base::{Millis, ObjectId, Result};
 use disk::Partition;
 use head::{Head, Principal};
@@ -27,11 +27,11 @@ pub async fn register(head: &Head, pool: &str, partition: &Partition) -> Result<
 }
 
 /// Does the chores of one partition until it is time to stop.
-pub async fn keep(head: Head, partition: Arc<Partition>, token: Token) {
+pub async fn keep(head: Head, partition: Arc<Partition>, withdrawn: Arc<Withdrawn>, token: Token) {
     while !token.is_stopped() {
         let outcome = tokio::select! {
             () = token.stopped() => return,
-            outcome = round(&head, &partition) => outcome,
+            outcome = round(&head, &partition, &withdrawn) => outcome,
         };
         match outcome {
             Ok(true) => {}
@@ -50,12 +50,12 @@ async fn pause(token: &Token) {
 }
 
 /// Waits for objects to delete, deletes them, and reports the room. False if some could not be deleted yet.
-async fn round(head: &Head, partition: &Arc<Partition>) -> Result<bool> {
+async fn round(head: &Head, partition: &Arc<Partition>, withdrawn: &Arc<Withdrawn>) -> Result<bool> {
     let room = Principal::room("disk");
     let name = partition.identity().partition.clone();
     let removals = head.call_waiting(&room, NextRemovals { partition: name.clone() }, REPORT_EVERY).await?;
     let wanted = removals.objects.len();
-    let removed = remove(partition, removals.objects).await?;
+    let removed = remove(partition, withdrawn, removals.objects).await?;
     let is_complete = removed.len() == wanted;
     if !removed.is_empty() {
         head.call(&room, ObjectsRemoved { partition: name.clone(), objects: removed }).await?;
@@ -68,11 +68,19 @@ async fn round(head: &Head, partition: &Arc<Partition>) -> Result<bool> {
 }
 
 /// Deletes what can be deleted; an object that is still being written is tried again later.
-async fn remove(partition: &Arc<Partition>, objects: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
-    let partition = Arc::clone(partition);
+async fn remove(
+    partition: &Arc<Partition>,
+    withdrawn: &Arc<Withdrawn>,
+    objects: Vec<ObjectId>,
+) -> Result<Vec<ObjectId>> {
+    let (partition, withdrawn) = (Arc::clone(partition), Arc::clone(withdrawn));
     blocking(move || {
         let mut removed = Vec::with_capacity(objects.len());
         for object in objects {
+            // First, so that a writer that begins after the removal finds it.
+            if partition.open_object(object).is_err() {
+                withdrawn.add(object);
+            }
             match partition.remove(object) {
                 Ok(()) => removed.push(object),
                 Err(failure) => debug!(%object, %failure, "object not removed yet"),

@@ -118,16 +118,16 @@ async fn start(possession: &Possession) -> Result<Running> {
     janitor::register(&head, &possession.config.disk.pool, &partition).await?;
 
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
-    chores.spawn("janitor", janitor::keep(head.clone(), Arc::clone(&partition), chores.token()));
     let counters = Arc::new(DoorCounters::default());
     let files = Arc::new(Files::new(
         head.clone(),
-        vec![partition],
+        vec![Arc::clone(&partition)],
         possession.key.caps(),
         clock,
         doors.recall_wait.0,
         chores.child(),
     ));
+    chores.spawn("janitor", janitor::keep(head.clone(), partition, files.withdrawn(), chores.token()));
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, &facility.owner, Arc::clone(&counters));
     net::xrd::serve(Arc::new(root_door), root, &shutdown);
     let key: Key = possession.key.clone();
