@@ -68,6 +68,51 @@ def test_an_overwritten_file_is_archived_as_it_is_now(facility: Facility, tmp_pa
     assert facility.read("/file") == (tmp_path / "two").read_bytes()
 
 
+def test_one_file_takes_one_volume(facility: Facility, sample: Path) -> None:
+    facility.put(sample, "/file")
+    facility.bp("archive", "--wait", "/file")
+    facility.down()
+    facility.up()
+    states = [volume["state"] for volume in facility.status()["volumes"]]
+    assert states == ["appendable", "blank", "blank", "blank"]
+    assert [volume["loads"] for volume in facility.status()["volumes"]] == [1, 0, 0, 0]
+
+
+def test_a_file_that_is_replaced_again_and_again_gets_to_tape(facility: Facility, tmp_path: Path) -> None:
+    facility.expect_log(r"tape request failed .*is not on disk1")
+    local = write_file(tmp_path / "local", 300_000, 1)
+    facility.put(local, "/file")
+    facility.bp("archive", "/file")
+    for seed in range(20):
+        write_file(local, 300_000, seed)
+        facility.bp("put", "--replace", local, "/file")
+        facility.bp("archive", "/file")
+    facility.archive_and_evict("/file")
+    assert facility.read("/file") == local.read_bytes()
+
+
+@pytest.mark.parametrize("how", ["remove", "replace"])
+def test_a_file_that_goes_during_its_recall_leaves_nothing(
+    make_facility: MakeFacility, tmp_path: Path, how: str
+) -> None:
+    facility = make_facility(volumes=2, drives=1, volume_size="2MiB")
+    facility.configure("load_time", '"1s"')
+    facility.up()
+    local = write_file(tmp_path / "local", 1_500_000)
+    for path in ("/one", "/two"):
+        facility.put(local, path)
+        facility.archive_and_evict(path)
+    facility.bp("stage", "/one")
+    facility.wait_until("the recall has begun", lambda: request_of(facility, "/one")["state"] == "active")
+    # Its volume is being loaded: the object is promised, and nothing is written yet.
+    if how == "remove":
+        facility.bp("rm", "/one")
+    else:
+        facility.bp("put", "--replace", local, "/one")
+    facility.bp("stage", "--wait", "/two")
+    facility.wait_removals(deadline=10)
+
+
 def test_a_pinned_file_is_not_evicted(facility: Facility, sample: Path) -> None:
     facility.put(sample, "/file")
     facility.bp("archive", "--wait", "/file")
