@@ -16,7 +16,11 @@ use client::{
 };
 use head::{Clock, Head};
 use net::{listener::Listener, shutdown::Shutdown};
-use std::{io::Write, sync::Arc};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    sync::Arc,
+};
 use tokio::runtime::Runtime;
 use wire::control::{Mkdir, SetMode, Stat};
 
@@ -126,6 +130,24 @@ fn names_that_begin_alike_are_not_mixed_up() {
     let refused = doors.names(OTHER).mkdir(&path("/d/e"), 0o700, false);
     assert_eq!(refused.unwrap_err().kind, ErrorKind::Permission);
     assert_eq!(doors.names(&OWNER[..9]).list(&path("/d")).unwrap_err().kind, ErrorKind::Permission);
+}
+
+#[test]
+fn a_name_that_is_not_ascii_is_not_taken_for_the_owner() {
+    let doors = Doors::open();
+    let body = r#"{"path":"/d"}"#;
+    let mut socket = TcpStream::connect(doors.http.trim_start_matches("http://")).unwrap();
+    let head = format!(
+        "POST /api/v1/mkdir HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n{}: schrödinger\r\n\r\n{body}",
+        body.len(),
+        wire::control::USER_HEADER
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    assert!(answer.contains("user schrödinger may not change /d"), "{answer}");
 }
 
 #[test]

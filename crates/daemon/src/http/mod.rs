@@ -43,8 +43,10 @@ impl HttpDoor {
 
     /// On whose behalf a request is made. Loopback is trusted, as on the XRootD door; tokens replace this.
     fn principal(&self, headers: &axum::http::HeaderMap) -> Principal {
-        let named = headers.get(wire::control::USER_HEADER).and_then(|value| value.to_str().ok());
-        let name = named.filter(|name| !name.is_empty()).unwrap_or(&self.owner).to_owned();
+        // Whoever says something, however odd, is not taken for the owner.
+        let named = headers.get(wire::control::USER_HEADER);
+        let named = named.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let name = named.filter(|name| !name.is_empty()).unwrap_or_else(|| self.owner.clone());
         Principal { is_operator: name == self.owner, name }
     }
 }
