@@ -278,7 +278,6 @@ def test_a_job_goes_on_while_the_daemon_is_away(make_facility: MakeFacility, gat
     assert note.read_text() == "begun\n"
 
 
-@pytest.mark.xfail(reason="a run keeps the root:// address of its order, and so stores its outputs where nobody is")
 def test_outputs_are_stored_though_the_doors_have_moved(facility: Facility, gate: Gate) -> None:
     facility.expect_log("copy failed: tried again")
     job = facility.submit("--output", "o:/o", "--", *SHELL, f"read go < {gate.path}; echo result > o")

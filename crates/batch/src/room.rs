@@ -63,6 +63,8 @@ pub(crate) struct Shared {
     stop: Arc<AtomicBool>,
     /// A short lock, never held during I/O.
     runs: Mutex<BTreeMap<JobRun, Arc<Held>>>,
+    /// The data door as the head named it last; a short lock.
+    door: Mutex<Option<String>>,
 }
 
 /// Serves as a worker until `stop` is set. Jobs go on without us; the next call on the same directory takes them up.
@@ -70,7 +72,8 @@ pub(crate) struct Shared {
 /// Fails if the directory is in use or the head refuses us; a head that cannot be reached is waited for.
 pub fn run_worker(config: WorkerConfig, control: Control, stop: Arc<AtomicBool>) -> Result<()> {
     let store = RunStore::open(&config.directory)?;
-    let shared = Arc::new(Shared { config, control, store, stop, runs: Mutex::default() });
+    let shared =
+        Arc::new(Shared { config, control, store, stop, runs: Mutex::default(), door: Mutex::default() });
     let mut room = Room { shared, threads: Vec::new() };
     room.recover()?;
     let served = room.serve();
@@ -120,6 +123,12 @@ impl Shared {
             }
         }
         None
+    }
+
+    /// The data door, `root://host:port`: as the head named it last, otherwise as it stood in the order.
+    pub(crate) fn door(&self, order: &JobOrder) -> String {
+        let door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
+        door.clone().unwrap_or_else(|| order.outputs.clone())
     }
 
     fn runs(&self) -> MutexGuard<'_, BTreeMap<JobRun, Arc<Held>>> {
@@ -193,6 +202,9 @@ impl Room {
                     return Err(failure);
                 }
                 Err(failure) => {
+                    if self.shared.is_stopping() {
+                        break;
+                    }
                     let pause = backoff.next();
                     warn!(%failure, pause_ms = pause.as_millis() as u64, "the head cannot be reached or refuses");
                     is_registered = false;
@@ -216,7 +228,8 @@ impl Room {
         let Some(answer) = self.shared.ask(move |control| control.call(&call)) else {
             return Ok(());
         };
-        let WorkerOrders { drop } = answer?;
+        let WorkerOrders { drop, root } = answer?;
+        *self.shared.door.lock().unwrap_or_else(PoisonError::into_inner) = Some(root);
         info!(worker = config.name, head = self.shared.control.http(), dropped = drop.len(), "registered");
         for run in drop {
             if let Some(held) = self.held(run) {

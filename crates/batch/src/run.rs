@@ -159,7 +159,8 @@ fn fetch_inputs(shared: &Shared, held: &Held) -> Result<Next> {
     for (input, source) in held.order.spec.inputs.iter().zip(&held.order.inputs) {
         let target = scratch.join(&input.name);
         let fetched = patiently(shared, held, since, FETCH_PATIENCE, &mut || {
-            stage::fetch(source, &target, &shared.config.user, &interrupted)
+            let root = shared.door(&held.order);
+            stage::fetch((source, &root), &target, &shared.config.user, &interrupted)
         });
         match fetched {
             Some(Ok(())) => {}
@@ -457,7 +458,7 @@ fn store_all(shared: &Shared, held: &Held) -> Option<Result<()>> {
     for output in &order.spec.outputs {
         let stored = patiently(shared, held, since, STORE_PATIENCE, &mut || {
             let from = (scratch.as_path(), output.name.as_str());
-            stage::store(from, (&order.outputs, &output.path), &order.owner, &interrupted)
+            stage::store(from, (&shared.door(order), &output.path), &order.owner, &interrupted)
         })?;
         if let Err(failure) = stored {
             return Some(Err(failure.during(format_args!("store output {}", output.path))));

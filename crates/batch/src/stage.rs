@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 use tracing::debug;
-use wire::{control::InputSource, xrd::Opaque};
+use wire::control::InputSource;
 
 /// Bytes read from an output at once.
 const READ_BYTES: usize = 1 << 20;
@@ -33,14 +33,17 @@ fn options(user: &str) -> Options {
     Options { username: user.to_owned(), wait_max: WAIT_MAX, ..Options::default() }
 }
 
-/// Copies an input to `target` and compares size and sums with what the head says.
+/// Copies an input through the door at `root` to `target` and compares size and sums with what the head says.
+///
+/// The order names a door too, but that of the time when it was given.
 pub(crate) fn fetch(
-    source: &InputSource,
+    (source, root): (&InputSource, &str),
     target: &Path,
     user: &str,
     interrupted: Interrupted<'_>,
 ) -> Result<()> {
-    let url: XrdUrl = source.url.parse()?;
+    let (door, url) = (root.parse::<XrdUrl>()?, source.url.parse::<XrdUrl>()?);
+    let url = XrdUrl { host: door.host, port: door.port, ..url };
     let write_failed = |cause: &std::io::Error| Failure::io(format!("write {}", target.display()), cause);
     let mut file = OpenOptions::new()
         .write(true)
@@ -82,10 +85,9 @@ pub(crate) fn store(
     let mut file = open_output(scratch, name)?;
     let read_failed = |cause: &std::io::Error| Failure::io(format!("read output {name:?}"), cause);
     let size = file.metadata().map_err(|cause| read_failed(&cause))?.len();
-    let mut url = root.parse::<XrdUrl>()?.with_path(path.clone());
-    url.opaque = Opaque::parse(&format!("oss.asize={size}"));
+    let url = root.parse::<XrdUrl>()?.with_path(path.clone());
     let options = options(user);
-    let create = CreateOptions { replace: true, make_path: true, mode: OUTPUT_MODE };
+    let create = CreateOptions { replace: true, make_path: true, mode: OUTPUT_MODE, size: Some(size) };
     let mut remote = Remote::create(&url, &options, create)?;
     let mut writer = remote.writer();
     let mut buffer = vec![0; READ_BYTES];

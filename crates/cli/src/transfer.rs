@@ -40,7 +40,7 @@ pub(crate) fn upload(context: &mut Context, source: &Path, path: &FilePath, mann
     };
     let began = Instant::now();
     let bar = progress::transfer(&context.output, path.name(), size);
-    let create = CreateOptions { replace: manner.replace, make_path: manner.parents, mode: 0o644 };
+    let create = CreateOptions { replace: manner.replace, make_path: manner.parents, mode: 0o644, size };
     let mut file = File::create(&context.url(path)?, &context.xrd_options(), create).map_err(replace_hint)?;
     let (sum, bytes) = send(&mut *reader, source, &mut file, &bar)?;
     file.close()?;

@@ -200,7 +200,7 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
                 Ok(()) => wait = RETRY_WAIT.0,
                 Err(failure) => {
                     self.registered = None;
-                    if wait == RETRY_WAIT.0 {
+                    if wait == RETRY_WAIT.0 && !self.bay.stop.is_set() {
                         warn!(drive = self.bay.drive.name(), cause = %failure, "drive has no orders");
                     }
                     self.bay.stop.wait(wait);

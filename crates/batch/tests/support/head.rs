@@ -22,6 +22,8 @@ pub(crate) struct State {
     pub(crate) orders: Vec<JobOrder>,
     pub(crate) kills: Vec<JobRun>,
     pub(crate) drops: Vec<JobRun>,
+    /// The data door.
+    pub(crate) root: String,
     pub(crate) registered: Vec<RegisterWorker>,
     pub(crate) started: Vec<JobRun>,
     pub(crate) ended: Vec<JobEnded>,
@@ -139,7 +141,7 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<Vec<u8>> {
     let reply = match name {
         "register_worker" => {
             state.registered.push(parse(body));
-            to_json(&WorkerOrders { drop: state.drops.clone() })
+            to_json(&WorkerOrders { drop: state.drops.clone(), root: state.root.clone() })
         }
         "next_job" => {
             let call: NextJob = parse(body);

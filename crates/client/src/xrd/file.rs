@@ -23,11 +23,13 @@ pub struct CreateOptions {
     pub make_path: bool,
     /// Permission bits.
     pub mode: u16,
+    /// Bytes to come, if known: the server makes room for them, or refuses at once.
+    pub size: Option<u64>,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        Self { replace: false, make_path: true, mode: 0o644 }
+        Self { replace: false, make_path: true, mode: 0o644, size: None }
     }
 }
 
@@ -55,7 +57,11 @@ impl File {
         let flags = OpenFlags::UPDATE
             .with(if create.replace { OpenFlags::DELETE } else { OpenFlags::NEW })
             .with_if(create.make_path, OpenFlags::MAKE_PATH);
-        Self::open(url, options, flags, create.mode)
+        let mut url = url.clone();
+        if let Some(size) = create.size {
+            url.opaque = url.opaque.with("oss.asize", size.to_string());
+        }
+        Self::open(&url, options, flags, create.mode)
     }
 
     /// Opens an existing file for reading and writing.

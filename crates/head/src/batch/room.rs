@@ -44,7 +44,7 @@ impl Apply for RegisterWorker {
             }
         }
         core.touch(Topic::Jobs);
-        Ok(WorkerOrders { drop })
+        Ok(WorkerOrders { drop, root: core.config.root.clone() })
     }
 }
 

@@ -15,7 +15,7 @@ fn path(text: &str) -> FilePath {
     text.parse().unwrap()
 }
 
-const REPLACE: CreateOptions = CreateOptions { replace: true, make_path: true, mode: 0o640 };
+const REPLACE: CreateOptions = CreateOptions { replace: true, make_path: true, mode: 0o640, size: None };
 
 #[test]
 fn what_is_written_is_read_back() {

@@ -270,6 +270,8 @@ pub struct RegisterWorker {
 pub struct WorkerOrders {
     /// Runs that the head gave up: end them and forget them.
     pub drop: Vec<JobRun>,
+    /// The data door now, `root://host:port`; it may have moved since a run was ordered.
+    pub root: String,
 }
 
 /// A worker asks for work.
