@@ -79,7 +79,7 @@ impl Site {
         Room { stop, thread: Some(thread) }
     }
 
-    fn order(&self, script: &str) -> JobOrder {
+    fn order(script: &str) -> JobOrder {
         JobOrder {
             run: RUN,
             owner: "ada".to_owned(),
@@ -146,7 +146,7 @@ fn inputs_come_the_job_runs_outputs_go() {
     let room = site.room();
     let big: Vec<u8> = (0..3_000_000u32).map(|i| (i >> 4) as u8).collect();
     let mut order =
-        site.order("./tool big; echo $BP_JOB_ID.$BP_ATTEMPT $BP_CPUS $BP_FACILITY $COLOUR; echo oops >&2");
+        Site::order("./tool big; echo $BP_JOB_ID.$BP_ATTEMPT $BP_CPUS $BP_FACILITY $COLOUR; echo oops >&2");
     order.spec.environment =
         BTreeMap::from([("COLOUR".to_owned(), "blue".to_owned()), ("BP_JOB_ID".to_owned(), "99".to_owned())]);
     site.input(&mut order, "big", &big);
@@ -177,7 +177,7 @@ fn inputs_come_the_job_runs_outputs_go() {
 fn a_job_goes_on_while_the_daemon_is_down_and_its_exit_code_is_recovered() {
     let site = Site::new();
     let room = site.room();
-    site.submit(site.order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; echo late; exit 42"));
+    site.submit(Site::order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; echo late; exit 42"));
     site.until_in_scratch("ready");
     site.head.until("the start", |state| state.started.first().copied());
     room.stop();
@@ -196,7 +196,7 @@ fn a_job_goes_on_while_the_daemon_is_down_and_its_exit_code_is_recovered() {
 fn a_running_job_is_taken_up_by_the_next_daemon() {
     let site = Site::new();
     let room = site.room();
-    site.submit(site.order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 4"));
+    site.submit(Site::order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 4"));
     site.until_in_scratch("ready");
     room.stop();
     let room = site.room();
@@ -212,7 +212,7 @@ fn a_running_job_is_taken_up_by_the_next_daemon() {
 fn a_run_whose_shepherd_is_killed_is_lost_and_leaves_no_process() {
     let site = Site::new();
     let room = site.room();
-    site.submit(site.order("setsid sh -c 'echo $$ > pid; sleep 1000' & wait"));
+    site.submit(Site::order("setsid sh -c 'echo $$ > pid; sleep 1000' & wait"));
     let pid: i32 = site.until_in_scratch("pid").trim().parse().unwrap();
     support::send(site.shepherd().pid, "KILL");
     assert_eq!(site.head.ended(RUN).exit, JobExit::Lost);
@@ -224,7 +224,7 @@ fn a_run_whose_shepherd_is_killed_is_lost_and_leaves_no_process() {
 fn a_shepherd_killed_while_the_daemon_is_down_is_lost_too() {
     let site = Site::new();
     let room = site.room();
-    site.submit(site.order("echo > ready; exec sleep 1000"));
+    site.submit(Site::order("echo > ready; exec sleep 1000"));
     site.until_in_scratch("ready");
     let shepherd = site.shepherd().pid;
     room.stop();
@@ -239,7 +239,7 @@ fn a_shepherd_killed_while_the_daemon_is_down_is_lost_too() {
 fn a_cancelled_job_is_ended_and_reported_as_cancelled() {
     let site = Site::new();
     let room = site.room();
-    site.submit(site.order("echo $$ > pid; exec sleep 1000"));
+    site.submit(Site::order("echo $$ > pid; exec sleep 1000"));
     let pid: i32 = site.until_in_scratch("pid").trim().parse().unwrap();
     site.head.change(|state| state.kills.push(RUN));
     assert_eq!(site.head.ended(RUN).exit, JobExit::Cancelled);
@@ -255,7 +255,7 @@ fn a_cancelled_job_is_ended_and_reported_as_cancelled() {
 fn a_job_can_be_cancelled_while_its_inputs_are_awaited() {
     let site = Site::new();
     let room = site.room();
-    let mut order = site.order("true");
+    let mut order = Site::order("true");
     site.input(&mut order, "in", b"content");
     site.door.set_away(true);
     site.submit(order);
@@ -269,7 +269,7 @@ fn a_job_can_be_cancelled_while_its_inputs_are_awaited() {
 fn what_the_head_gave_up_is_ended_and_forgotten_without_a_word() {
     let site = Site::new();
     let room = site.room();
-    site.submit(site.order("echo $$ > pid; exec sleep 1000"));
+    site.submit(Site::order("echo $$ > pid; exec sleep 1000"));
     let pid: i32 = site.until_in_scratch("pid").trim().parse().unwrap();
     room.stop();
     site.head.change(|state| state.drops.push(RUN));
@@ -284,7 +284,7 @@ fn what_the_head_gave_up_is_ended_and_forgotten_without_a_word() {
 fn a_report_waits_for_the_head_even_across_restarts() {
     let site = Site::new();
     let room = site.room();
-    site.submit(site.order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 6"));
+    site.submit(Site::order("echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 6"));
     site.until_in_scratch("ready");
     site.head.until("the start", |state| state.started.first().copied());
     site.head.change(|state| state.is_down = true);
@@ -306,7 +306,7 @@ fn a_report_waits_for_the_head_even_across_restarts() {
 fn a_disk_server_that_is_away_for_a_moment_costs_no_job() {
     let site = Site::new();
     let room = site.room();
-    let mut order = site.order("cp in out");
+    let mut order = Site::order("cp in out");
     site.input(&mut order, "in", b"content");
     output(&mut order, "out", "/out/copy");
     site.door.set_away(true);
@@ -322,7 +322,7 @@ fn a_disk_server_that_is_away_for_a_moment_costs_no_job() {
 fn wrong_bytes_never_reach_a_job() {
     let site = Site::new();
     let room = site.room();
-    let mut order = site.order("echo ran");
+    let mut order = Site::order("echo ran");
     site.input(&mut order, "in", b"content");
     site.door.put("/data/in", b"CONTENT");
     site.submit(order);
@@ -339,7 +339,7 @@ fn an_output_that_is_missing_or_refused_fails_the_run_but_a_bad_exit_stores_noth
     let site = Site::new();
     let room = site.room();
     let end_of = |job: u64, script: &str, name: &str, path: &str| -> JobEnded {
-        let mut order = site.order(script);
+        let mut order = Site::order(script);
         order.run.job = JobId(job);
         output(&mut order, name, path);
         let run = order.run;
@@ -364,7 +364,7 @@ fn names_that_leave_the_scratch_directory_are_refused() {
     let room = site.room();
     for (job, name) in ["../evil", "a/b", "..", ".", "", "/etc/passwd"].into_iter().enumerate() {
         for is_input in [true, false] {
-            let mut order = site.order("echo ran");
+            let mut order = Site::order("echo ran");
             order.run.job = JobId(100 + 2 * job as u64 + u64::from(is_input));
             if is_input {
                 site.input(&mut order, "in", b"content");
@@ -386,7 +386,7 @@ fn names_that_leave_the_scratch_directory_are_refused() {
 
 /// The directory of a run as a daemon that died in some phase left it.
 fn leave_behind(site: &Site, store: &RunStore, job: u64, files: &[(&str, &str)]) -> JobRun {
-    let mut order = site.order("echo ran >> runs");
+    let mut order = Site::order("echo ran >> runs");
     order.run.job = JobId(job);
     output(&mut order, "runs", &format!("/out/{job}"));
     let dir = store.accept(&order).unwrap();
@@ -451,7 +451,7 @@ fn a_missing_shepherd_is_reported_not_waited_for() {
     let config = WorkerConfig { shepherd: PathBuf::from("/no/such/shepherd"), ..site.config() };
     let (control, told) = (site.head.control(), Arc::clone(&stop));
     let room = Room { stop, thread: Some(thread::spawn(move || run_worker(config, control, told))) };
-    site.submit(site.order("true"));
+    site.submit(Site::order("true"));
     let exit = site.head.ended(RUN).exit;
     assert!(
         matches!(&exit, JobExit::NotStarted(failure) if failure.what.contains("/no/such/shepherd")),
@@ -476,7 +476,7 @@ fn many_short_jobs_all_come_back() {
     let room = site.room();
     let runs: Vec<JobRun> = (0..40).map(|job| JobRun { job: JobId(1000 + job), attempt: 1 }).collect();
     for (code, run) in runs.iter().enumerate() {
-        let mut order = site.order(&format!("exit {code}"));
+        let mut order = Site::order(&format!("exit {code}"));
         order.run = *run;
         site.submit(order);
     }
