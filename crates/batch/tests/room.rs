@@ -385,7 +385,7 @@ fn names_that_leave_the_scratch_directory_are_refused() {
 }
 
 /// The directory of a run as a daemon that died in some phase left it.
-fn leave_behind(site: &Site, store: &RunStore, job: u64, files: &[(&str, &str)]) -> JobRun {
+fn leave_behind(store: &RunStore, job: u64, files: &[(&str, &str)]) -> JobRun {
     let mut order = Site::order("echo ran >> runs");
     order.run.job = JobId(job);
     output(&mut order, "runs", &format!("/out/{job}"));
@@ -408,14 +408,14 @@ fn every_run_goes_on_where_the_last_daemon_left_it() {
     let site = Site::new();
     let worker = site.config().directory;
     let store = RunStore::open(&worker).unwrap();
-    let ordered = leave_behind(&site, &store, 1, &[("scratch/half-an-input", "x")]);
-    let staged = leave_behind(&site, &store, 2, &[("run.json", STAGED)]);
-    let launched = leave_behind(&site, &store, 3, &[("run.json", STAGED), ("started.json", STARTED)]);
-    let exited = leave_behind(&site, &store, 4, &[("exit.json", EXITED), ("scratch/runs", "before\n")]);
-    let ended = leave_behind(&site, &store, 5, &[("ended.json", ENDED)]);
-    let cancelled = leave_behind(&site, &store, 6, &[("run.json", STAGED), ("cancel", "")]);
-    let damaged = leave_behind(&site, &store, 7, &[("order.json", "{")]);
-    let torn = leave_behind(&site, &store, 8, &[("exit.json", "{")]);
+    let ordered = leave_behind(&store, 1, &[("scratch/half-an-input", "x")]);
+    let staged = leave_behind(&store, 2, &[("run.json", STAGED)]);
+    let launched = leave_behind(&store, 3, &[("run.json", STAGED), ("started.json", STARTED)]);
+    let exited = leave_behind(&store, 4, &[("exit.json", EXITED), ("scratch/runs", "before\n")]);
+    let ended = leave_behind(&store, 5, &[("ended.json", ENDED)]);
+    let cancelled = leave_behind(&store, 6, &[("run.json", STAGED), ("cancel", "")]);
+    let damaged = leave_behind(&store, 7, &[("order.json", "{")]);
+    let torn = leave_behind(&store, 8, &[("exit.json", "{")]);
     fs::create_dir_all(worker.join("runs/9.1/scratch")).unwrap();
     fs::create_dir_all(worker.join("trash/10.1/scratch")).unwrap();
     drop(store);
