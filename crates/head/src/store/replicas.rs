@@ -173,6 +173,12 @@ impl Store {
             "UPDATE replica SET state = 'online', size = ?2, created = ?3, used = ?3 WHERE object = ?1",
             (object.0, size, now.0),
         )?;
+        // It is not promised any more but used; the disk server says so itself only with its next report.
+        self.run(
+            "UPDATE partition SET free = max(free - ?2, 0)
+             WHERE name = (SELECT partition FROM replica WHERE object = ?1)",
+            (object.0, size),
+        )?;
         Ok(())
     }
 
