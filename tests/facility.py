@@ -272,7 +272,13 @@ class Facility:
         """List the objects that lie on the partition, with sizes, whatever state they are in."""
         disk = self.directory / "disk" / "disk1"
         files = [*disk.glob("objects/*/*"), *disk.glob("incoming/*")]
-        return {int(file.name.removesuffix(".json")): file.stat().st_size for file in files if file.suffix != ".json"}
+        sizes = {}
+        for file in files:
+            # The disk server may delete one while we look.
+            with suppress(FileNotFoundError):
+                if file.suffix != ".json":
+                    sizes[int(file.name)] = file.stat().st_size
+        return sizes
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Read the catalogue of a facility that is down: while it is up nobody else may."""
