@@ -1,16 +1,21 @@
-//! Header fields of the HTTP door: ranges, digests, entity tags, dates, and paths in URLs.
+//! Header fields of the HTTP door: ranges, digests, entity tags, conditions, dates, paths in URLs; and WebDAV's XML.
 //!
 //! Everything here is text in, types out, or the reverse. A field that a client got wrong is either ignored, where
 //! RFC 9110 says so, or an `Invalid` failure.
 
+mod base64;
+pub mod condition;
 pub mod date;
+pub mod dav;
 pub mod digest;
 pub mod path;
 pub mod range;
 pub mod tag;
+pub mod tpc;
 
+pub use condition::{Conditions, Validators, Verdict};
 pub use date::{http_date, parse_http_date};
-pub use digest::{DigestAlgorithm, Digests, digest_field, wanted_digests};
+pub use digest::{DigestAlgorithm, Digests, wanted_digests, wanted_repr_digests};
 pub use path::{decode_path, encode_path};
 pub use range::{Multipart, Ranges, content_range, parse_ranges, unsatisfied_range};
 pub use tag::EntityTag;
