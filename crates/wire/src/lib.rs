@@ -8,4 +8,5 @@ pub mod control;
 pub mod http;
 pub mod label;
 pub mod object;
+pub mod token;
 pub mod xrd;
