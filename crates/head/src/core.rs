@@ -10,7 +10,10 @@ use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 use wire::{
     cap::{Access, Cap, CapKey},
@@ -73,6 +76,7 @@ pub(crate) struct Live {
 /// The head.
 pub struct Core {
     pub(crate) store: Store,
+    namespace_version: Arc<AtomicU64>,
     pub(crate) live: Live,
     pub(crate) config: HeadConfig,
     pub(crate) facility: FacilityRow,
@@ -91,12 +95,14 @@ impl Core {
     /// Opens an existing facility. The start is counted; nothing else changes.
     pub fn open(catalogue: &Path, config: HeadConfig, now: Timestamp) -> Result<Self> {
         let mut store = Store::open(catalogue)?;
-        store.begin()?;
+        store.begin();
         store.next_incarnation()?;
         store.commit()?;
         let facility = store.facility()?;
+        let namespace_version = store.namespace_version();
         Ok(Self {
             store,
+            namespace_version,
             live: Live::default(),
             config,
             facility,
@@ -113,16 +119,26 @@ impl Core {
 
     /// Carries out a call alone and makes it durable: for simulation and tools. Daemons use [`crate::Head`].
     pub fn call<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
-        self.store.begin()?;
+        self.store.begin();
         let reply = self.apply(context, call);
         self.store.commit().inspect_err(|_| drop(self.store.rollback()))?;
         reply
     }
 
+    /// The version of the namespace; see [`crate::Head::namespace_version`].
+    pub fn namespace_version(&self) -> u64 {
+        self.namespace_version.load(Ordering::Acquire)
+    }
+
+    /// The same, for readers on other threads.
+    pub(crate) fn shared_namespace_version(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.namespace_version)
+    }
+
     /// Carries out a call inside an open group; a refused one leaves nothing behind.
     pub(crate) fn apply<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
         self.explainer.take();
-        self.store.begin_call()?;
+        self.store.begin_call();
         let reply = call.apply(self, context);
         self.store.end_call(reply.is_ok())?;
         reply

@@ -6,7 +6,11 @@ use base::{
     limits::{HEAD_BATCH_LEN_MAX, HEAD_QUEUE_LEN_MAX},
 };
 use std::{
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -54,6 +58,7 @@ impl<C: Apply> Pending for Ask<C> {
 pub struct Head {
     queue: mpsc::SyncSender<Box<dyn Pending>>,
     changes: Arc<[watch::Sender<u64>; Topic::ALL.len()]>,
+    namespace_version: Arc<AtomicU64>,
 }
 
 impl Head {
@@ -61,7 +66,8 @@ impl Head {
     pub fn start(core: Core, clock: Clock) -> Result<(Self, JoinHandle<()>)> {
         let (queue, calls) = mpsc::sync_channel(HEAD_QUEUE_LEN_MAX);
         let changes = Arc::new(Topic::ALL.map(|_| watch::Sender::new(0)));
-        let head = Self { queue, changes: Arc::clone(&changes) };
+        let namespace_version = core.shared_namespace_version();
+        let head = Self { queue, changes: Arc::clone(&changes), namespace_version };
         let thread = std::thread::Builder::new()
             .name("head".into())
             .spawn(move || run(core, &calls, &clock, &changes))
@@ -100,6 +106,26 @@ impl Head {
         }
     }
 
+    /// The version of the namespace, for doors that keep answers. It begins at 1 and costs one load.
+    ///
+    /// Read it *before* a call and keep the answer under what was read: as long as the version is the same, the answer
+    /// is right. A commit that changes anything of these answers raises it before any caller of that commit is
+    /// answered, so that whoever was told of a change never finds the state before it.
+    ///
+    /// It stands for: [`GetEntry`], [`List`]; of [`Stat`] all but `pins` and `waits`, which change with time and with
+    /// the tape queue; of [`OpenRead`] the grant of an object, and refusals that do not speak of the tape queue: all but
+    /// `Unavailable`. An answer holds for the principal that asked. Whoever opens from a kept grant tells the head of
+    /// the use by [`ReportUse`], or the replica looks idle and is evicted first.
+    ///
+    /// [`GetEntry`]: wire::control::GetEntry
+    /// [`List`]: wire::control::List
+    /// [`Stat`]: wire::control::Stat
+    /// [`OpenRead`]: wire::control::OpenRead
+    /// [`ReportUse`]: wire::control::ReportUse
+    pub fn namespace_version(&self) -> u64 {
+        self.namespace_version.load(Ordering::Acquire)
+    }
+
     /// Counts the commits that touched `topic`.
     pub fn watch(&self, topic: Topic) -> watch::Receiver<u64> {
         self.changes[topic.index()].subscribe()
@@ -134,14 +160,11 @@ fn run(
 }
 
 fn carry_out(core: &mut Core, group: &mut [Box<dyn Pending>], now: Timestamp) -> Result<()> {
-    let outcome = (|| {
-        core.store.begin()?;
-        for ask in group.iter_mut() {
-            ask.apply(core, now);
-        }
-        core.store.commit()
-    })();
-    outcome.map_err(|cause| {
+    core.store.begin();
+    for ask in group.iter_mut() {
+        ask.apply(core, now);
+    }
+    core.store.commit().map_err(|cause| {
         error!(%cause, calls = group.len(), "commit failed; nothing of this group happened");
         if let Err(cause) = core.store.rollback() {
             error!(%cause, "rollback failed");

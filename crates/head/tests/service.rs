@@ -172,6 +172,30 @@ fn a_reply_comes_only_after_the_commit_of_its_group() {
 }
 
 #[test]
+fn the_namespace_has_its_new_version_when_the_first_caller_of_a_group_is_answered() {
+    let facility = Facility::new();
+    let (head, _thread, _) = facility.start();
+    let (blocker, is_reached, go_on) = hold(false);
+    let (last, last_is_reached, last_go_on) = hold(false);
+    let first = send(&head, &facility.owner, blocker);
+    is_reached.recv().unwrap();
+    let reader = send(&head, &facility.owner, Stat { path: path("/") });
+    let made = send(&head, &facility.owner, mkdir("/d"));
+    let last = send(&head, &facility.owner, last);
+    go_on.send(()).unwrap();
+    wait(first).unwrap();
+    last_is_reached.recv().unwrap();
+    let before = head.namespace_version();
+    last_go_on.send(()).unwrap();
+    wait(reader).unwrap();
+    assert_eq!(head.namespace_version(), before + 1, "the reader of the group is answered first");
+    wait(made).unwrap();
+    wait(last).unwrap();
+    wait(head.call(&facility.owner, GetStatus {})).unwrap();
+    assert_eq!(head.clone().namespace_version(), before + 1);
+}
+
+#[test]
 fn a_head_that_dies_in_a_group_has_acknowledged_nothing_of_it() {
     let facility = Facility::new();
     let (head, thread, _) = facility.start();

@@ -20,6 +20,7 @@ const VOLUME_BYTES: u64 = 600_000;
 /// A facility in a box.
 pub struct World {
     core: Option<Core>,
+    starts: u32,
     directory: tempfile::TempDir,
     key: CapKey,
     /// The time.
@@ -54,6 +55,7 @@ impl World {
         Core::create(&directory.path().join("catalogue"), &facility).expect("a new catalogue can be made");
         let mut world = Self {
             core: None,
+            starts: 0,
             directory,
             key: CapKey::new([7; 32]),
             now,
@@ -73,6 +75,7 @@ impl World {
             HeadConfig { key: self.key.clone(), root: "root://sim:1094".into(), pool: "main".into() };
         let core = Core::open(&self.directory.path().join("catalogue"), config, self.now);
         self.core = Some(core.expect("the catalogue survives"));
+        self.starts += 1;
         self.register().expect("rooms can register");
     }
 
@@ -133,6 +136,16 @@ impl World {
     pub fn call<C: Apply>(&mut self, who: Principal, call: C) -> Result<C::Reply> {
         let context = Context { who, now: self.now };
         self.core.as_mut().expect("the head is up between calls").call(&context, call)
+    }
+
+    /// How often the head was started.
+    pub fn starts(&self) -> u32 {
+        self.starts
+    }
+
+    /// The version of the namespace; it begins again after a crash.
+    pub fn namespace_version(&self) -> u64 {
+        self.core.as_ref().expect("the head is up between calls").namespace_version()
     }
 
     /// What a URL from the head allows.

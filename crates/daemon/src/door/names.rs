@@ -22,8 +22,12 @@ impl RootDoor {
         self.files.head().call(who, control::Stat { path: path.clone() }).await
     }
 
+    async fn entry(&self, who: &Principal, path: &FilePath) -> Result<Entry> {
+        self.files.head().call(who, control::GetEntry { path: path.clone() }).await
+    }
+
     pub(super) async fn stat_path(&self, who: &Principal, path: &FilePath) -> Result<StatInfo> {
-        self.info(who, path).await.map(|info| stat_of(&info.entry))
+        self.entry(who, path).await.map(|entry| stat_of(&entry))
     }
 
     pub(super) async fn list_page(
@@ -55,8 +59,8 @@ impl RootDoor {
     }
 
     pub(super) async fn checksum_of(&self, who: &Principal, path: &FilePath, kind: &str) -> Result<String> {
-        let info = self.info(who, path).await?;
-        let sums = info.entry.checksums.ok_or_else(|| match info.entry.kind {
+        let entry = self.entry(who, path).await?;
+        let sums = entry.checksums.ok_or_else(|| match entry.kind {
             NodeKind::Directory => Failure::new(
                 base::ErrorKind::IsDirectory,
                 format!("{path} is a directory: it has no checksum"),

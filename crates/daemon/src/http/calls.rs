@@ -35,6 +35,7 @@ pub(super) fn routes() -> Router<Arc<HttpDoor>> {
 
 fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::Stat>(router);
+    let router = add::<control::GetEntry>(router);
     let router = add::<control::List>(router);
     let router = add::<control::Mkdir>(router);
     let router = add::<control::Remove>(router);

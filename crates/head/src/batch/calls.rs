@@ -11,7 +11,7 @@ use base::{
     ErrorKind, Failure, FilePath, JobId, Result,
     limits::{JOB_FILES_MAX, JOBS_WAITING_MAX, NAME_BYTES_MAX},
 };
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 use wire::control::{
     AwaitJobs, AwaitedJobs, CancelJob, Done, FileState, JobInfo, JobList, JobLog, JobSpec, JobState, JobText,
     Jobs, Submit, Submitted,
@@ -108,7 +108,7 @@ fn check_workers(core: &Core, spec: &JobSpec) -> Result<()> {
 }
 
 /// All inputs, or why the job cannot ever run.
-fn inputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<Vec<Node>> {
+fn inputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<Vec<Arc<Node>>> {
     let mut nodes = Vec::with_capacity(spec.inputs.len());
     for input in &spec.inputs {
         let node =

@@ -7,7 +7,8 @@ use base::{
     limits::{LIST_ENTRIES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX},
 };
 use wire::control::{
-    CopyInfo, Done, Entry, FileInfo, List, Listing, Mkdir, Remove, RemoveDirectory, Rename, SetMode, Stat,
+    CopyInfo, Done, Entry, FileInfo, GetEntry, List, Listing, Mkdir, Remove, RemoveDirectory, Rename,
+    SetMode, Stat,
 };
 
 impl Apply for Stat {
@@ -38,6 +39,12 @@ impl Apply for Stat {
         info.pins = core.store.pins(node.id, context.now)?;
         info.waits = tape::waits(core, node.id, context.now)?;
         Ok(info)
+    }
+}
+
+impl Apply for GetEntry {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Entry> {
+        Ok(resolve(core, &context.who, &self.path)?.entry())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     store::{NewNode, Node},
 };
 use base::{ErrorKind, Failure, FileId, FilePath, Result};
+use std::sync::Arc;
 use wire::control::NodeKind;
 
 pub(crate) const ROOT: FileId = FileId(1);
@@ -20,12 +21,12 @@ fn missing(path: &FilePath) -> Failure {
 }
 
 /// Finds what a path names; every directory on the way must allow search.
-pub(crate) fn resolve(core: &Core, who: &Principal, path: &FilePath) -> Result<Node> {
+pub(crate) fn resolve(core: &Core, who: &Principal, path: &FilePath) -> Result<Arc<Node>> {
     find(core, who, path)?.ok_or_else(|| missing(path))
 }
 
 /// As [`resolve`], but a missing last component is `None`.
-pub(crate) fn find(core: &Core, who: &Principal, path: &FilePath) -> Result<Option<Node>> {
+pub(crate) fn find(core: &Core, who: &Principal, path: &FilePath) -> Result<Option<Arc<Node>>> {
     let mut node = core.store.node(ROOT)?.ok_or_else(|| Failure::corrupt("the root directory is missing"))?;
     let mut names = path.names().peekable();
     while let Some(name) = names.next() {
@@ -46,7 +47,7 @@ pub(crate) fn find(core: &Core, who: &Principal, path: &FilePath) -> Result<Opti
 }
 
 /// Finds a file; a directory is refused.
-pub(crate) fn resolve_file(core: &Core, who: &Principal, path: &FilePath) -> Result<Node> {
+pub(crate) fn resolve_file(core: &Core, who: &Principal, path: &FilePath) -> Result<Arc<Node>> {
     let node = resolve(core, who, path)?;
     if node.is_directory() {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
@@ -55,7 +56,7 @@ pub(crate) fn resolve_file(core: &Core, who: &Principal, path: &FilePath) -> Res
 }
 
 /// Finds the directory in which `path` is an entry.
-pub(crate) fn resolve_parent(core: &Core, who: &Principal, path: &FilePath) -> Result<Node> {
+pub(crate) fn resolve_parent(core: &Core, who: &Principal, path: &FilePath) -> Result<Arc<Node>> {
     let parent = path.parent().ok_or_else(|| Failure::invalid("the root directory has no parent"))?;
     let node = resolve(core, who, &parent).map_err(|failure| match failure.kind {
         ErrorKind::NotFound => Failure::not_found(format!("directory {parent} does not exist"))
@@ -104,7 +105,7 @@ pub(crate) fn insert(
     path: &FilePath,
     kind: NodeKind,
     mode: u32,
-) -> Result<Node> {
+) -> Result<Arc<Node>> {
     require(&context.who, parent, Right::Write, path)?;
     refuse_reserved(path)?;
     let new = NewNode {
@@ -127,7 +128,7 @@ pub(crate) fn make_directory(
     path: &FilePath,
     mode: u32,
     parents: bool,
-) -> Result<Node> {
+) -> Result<Arc<Node>> {
     if parents && let Some(parent) = path.parent() {
         make_directory(core, context, &parent, 0o755, true)?;
     }
@@ -179,7 +180,7 @@ pub(crate) fn path_of(core: &Core, id: FileId) -> Result<FilePath> {
             return Err(Failure::corrupt(format!("directories above file {id} form a ring")));
         }
         id = node.parent;
-        names.push(node.name);
+        names.push(node.name.clone());
     }
     names.reverse();
     format!("/{}", names.join("/")).parse()

@@ -8,10 +8,11 @@ use crate::{
     tape,
 };
 use base::{ErrorKind, Failure, FilePath, Millis, Result, limits::LIST_ENTRIES_MAX};
+use std::sync::Arc;
 use wire::control::{
     AbandonWrite, CommitWrite, Disposition, Done, Evict, FileState, NextRemovals, NodeKind, ObjectsRemoved,
-    OpenRead, OpenWrite, PathOutcome, PathOutcomes, ReadGrant, ReadObject, RegisterPartition, Removals,
-    ReportSpace, ReportTraffic, WriteGrant,
+    OpenRead, OpenWrite, PathOutcome, PathOutcomes, REPORT_USE_LEN_MAX, ReadGrant, ReadObject,
+    RegisterPartition, Removals, ReportSpace, ReportTraffic, ReportUse, WriteGrant,
 };
 
 impl Apply for RegisterPartition {
@@ -72,7 +73,9 @@ impl Apply for OpenRead {
         let node = resolve_file(core, &context.who, &self.path)?;
         require(&context.who, &node, Right::Read, &self.path)?;
         if let Some(replica) = core.store.online_replica(node.id)? {
-            core.store.touch_replica(replica.object, context.now)?;
+            if replica.is_use_due(context.now) {
+                core.store.touch_replica(replica.object, context.now)?;
+            }
             return read_object(&node, &replica).map(ReadGrant::Online);
         }
         match node.state() {
@@ -121,7 +124,7 @@ impl Apply for OpenWrite {
 }
 
 /// The file that is to be written, if it exists and may be.
-fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<Node>> {
+fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<Arc<Node>>> {
     let path = &open.path;
     if path.is_root() {
         return Err(Failure::new(ErrorKind::IsDirectory, "/ is a directory"));
@@ -229,6 +232,25 @@ impl Apply for ReportTraffic {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
         let charge = Charge { bytes_in: self.in_bytes, bytes_out: self.out_bytes, ..Charge::default() };
         core.store.charge(&self.owner, &charge)?;
+        Ok(Done {})
+    }
+}
+
+impl Apply for ReportUse {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let longest = self.traffic.len().max(self.opened.len());
+        if longest > REPORT_USE_LEN_MAX {
+            return Err(Failure::invalid(format!(
+                "a report of {longest} lines is longer than {REPORT_USE_LEN_MAX}"
+            ))
+            .hint("send several"));
+        }
+        for line in self.traffic {
+            line.apply(core, context)?;
+        }
+        for object in self.opened {
+            core.store.touch_replica(object, context.now)?;
+        }
         Ok(Done {})
     }
 }

@@ -55,6 +55,7 @@ pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) ->
         owner: reserve.owner.to_owned(),
         size: reserve.bytes,
         created: now,
+        used: now,
     };
     replica.object = core.store.insert_replica(&replica)?;
     Ok(replica)

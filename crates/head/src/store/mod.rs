@@ -1,10 +1,12 @@
 //! The only SQL of the facility: one SQLite file, write-ahead log, full sync.
 //!
 //! One thread owns the [`Store`]. Callers group their changes between [`Store::begin`] and [`Store::commit`]; what was
-//! not committed was never acknowledged.
+//! not committed was never acknowledged. A group or a call that changes nothing costs no transaction.
 
 mod accounts;
+mod changes;
 mod jobs;
+mod node_cache;
 mod nodes;
 mod replicas;
 mod requests;
@@ -18,8 +20,13 @@ pub(crate) use requests::{RequestRow, SessionRow};
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};
+use changes::Changes;
 use rusqlite::{Connection, OpenFlags, Params, Row};
-use std::path::Path;
+use std::{
+    cell::Cell,
+    path::Path,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 /// Schema changes in order; the database's `user_version` counts those that were applied.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
@@ -46,6 +53,9 @@ pub enum StoreError {
         /// Here.
         known: usize,
     },
+    /// The engine gave the group up by itself, as it does on a full disk.
+    #[error("catalogue: the group of changes was rolled back by the engine")]
+    RolledBack,
 }
 
 impl From<StoreError> for Failure {
@@ -65,6 +75,7 @@ impl From<StoreError> for Failure {
                 _ => (ErrorKind::Io, "look at the disk that holds the catalogue"),
             },
             StoreError::Damaged { .. } => (ErrorKind::Corrupt, "restore the catalogue from its backup"),
+            StoreError::RolledBack => (ErrorKind::Io, "look at the disk that holds the catalogue"),
             StoreError::Newer { .. } => (ErrorKind::Unsupported, "use the newer release"),
         };
         Self::new(kind, error.to_string()).hint(hint)
@@ -89,9 +100,27 @@ pub struct FacilityRow {
     pub incarnation: u64,
 }
 
+/// How deep inside transactions the store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Depth {
+    /// Every statement is its own transaction.
+    Outside,
+    /// In a group of calls: a transaction.
+    Group,
+    /// In a call of the group: a savepoint.
+    Call,
+}
+
 /// The catalogue.
 pub struct Store {
     db: Connection,
+    changes: Changes,
+    /// What the caller began.
+    wanted: Cell<Depth>,
+    /// What the engine was told of it: it is told when the first row is written.
+    entered: Cell<Depth>,
+    /// Where the changes of the call under way begin.
+    call_mark: Cell<usize>,
 }
 
 impl Store {
@@ -101,9 +130,10 @@ impl Store {
             return Err(Failure::exists(format!("catalogue {} exists", file.display())));
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let mut store = Self::connect(file, flags)?;
-        store.migrate()?;
-        store.begin()?;
+        let mut db = connect(file, flags)?;
+        migrate(&mut db)?;
+        let mut store = Self::new(db)?;
+        store.begin();
         store.run(
             "INSERT INTO facility VALUES (1, ?1, ?2, ?3, ?4, ?5)",
             (&facility.id, &facility.name, &facility.owner, facility.created.0, facility.incarnation),
@@ -119,63 +149,95 @@ impl Store {
 
     /// Opens an existing catalogue. Never makes one.
     pub fn open(file: &Path) -> Result<Self, Failure> {
-        let mut store = Self::connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        let mut db = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .map_err(|error| Failure::from(error).during(format!("open {}", file.display())))?;
-        store.migrate()?;
-        Ok(store)
+        migrate(&mut db)?;
+        Ok(Self::new(db)?)
     }
 
-    fn connect(file: &Path, flags: OpenFlags) -> StoreResult<Self> {
-        let db = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-        // FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us.
-        db.execute_batch(
-            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-             PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;",
-        )?;
-        db.set_prepared_statement_cache_capacity(256);
-        Ok(Self { db })
+    fn new(db: Connection) -> StoreResult<Self> {
+        let changes = Changes::watch(&db)?;
+        let outside = || Cell::new(Depth::Outside);
+        Ok(Self { db, changes, wanted: outside(), entered: outside(), call_mark: Cell::new(0) })
     }
 
-    fn migrate(&mut self) -> StoreResult<()> {
-        let found: usize = self.db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
-        if found > MIGRATIONS.len() {
-            return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
-        }
-        for (number, sql) in MIGRATIONS.iter().enumerate().skip(found) {
-            self.db.execute_batch(&format!("BEGIN; {sql}; PRAGMA user_version = {}; COMMIT;", number + 1))?;
-        }
-        Ok(())
+    /// The version of the namespace, raised by [`Self::commit`]; see [`crate::Head::namespace_version`].
+    pub(crate) fn namespace_version(&self) -> Arc<AtomicU64> {
+        self.changes.version()
     }
 
     /// Starts a group of changes.
-    pub fn begin(&mut self) -> StoreResult<()> {
-        Ok(self.db.prepare_cached("BEGIN IMMEDIATE")?.execute(()).map(|_| ())?)
+    pub fn begin(&mut self) {
+        debug_assert_eq!(self.wanted.get(), Depth::Outside);
+        self.wanted.set(Depth::Group);
     }
 
-    /// Makes the group durable.
+    /// Makes the group durable, and says so to those who keep answers about the namespace.
     pub fn commit(&mut self) -> StoreResult<()> {
-        Ok(self.db.prepare_cached("COMMIT")?.execute(()).map(|_| ())?)
+        if self.entered.get() > Depth::Outside {
+            self.db.prepare_cached("COMMIT")?.execute(())?;
+        }
+        self.leave();
+        self.changes.commit();
+        Ok(())
     }
 
     /// Forgets the group. Also right when the engine has rolled back by itself, as it does on a full disk.
     pub fn rollback(&mut self) -> StoreResult<()> {
+        self.leave();
+        self.changes.undo_to(0);
         if !self.db.is_autocommit() {
             self.db.execute_batch("ROLLBACK")?;
         }
         Ok(())
     }
 
+    fn leave(&self) {
+        self.wanted.set(Depth::Outside);
+        self.entered.set(Depth::Outside);
+    }
+
     /// Starts one call inside the group, so that a refused call leaves nothing behind.
-    pub fn begin_call(&mut self) -> StoreResult<()> {
-        Ok(self.db.prepare_cached("SAVEPOINT call")?.execute(()).map(|_| ())?)
+    pub fn begin_call(&mut self) {
+        debug_assert_eq!(self.wanted.get(), Depth::Group);
+        self.wanted.set(Depth::Call);
+        self.call_mark.set(self.changes.mark());
     }
 
     /// Ends the call: keeps its changes or drops them.
     pub fn end_call(&mut self, keep: bool) -> StoreResult<()> {
+        self.wanted.set(Depth::Group);
+        if self.entered.get() < Depth::Call {
+            return Ok(());
+        }
         if !keep {
+            self.changes.undo_to(self.call_mark.get());
             self.db.prepare_cached("ROLLBACK TO call")?.execute(())?;
         }
-        Ok(self.db.prepare_cached("RELEASE call")?.execute(()).map(|_| ())?)
+        self.db.prepare_cached("RELEASE call")?.execute(())?;
+        self.entered.set(Depth::Group);
+        Ok(())
+    }
+
+    /// Enters what the caller began, before the first row is written.
+    fn enter(&self) -> StoreResult<()> {
+        let (wanted, entered) = (self.wanted.get(), self.entered.get());
+        // What is written now would be durable alone, while the rest of the group is reported as failed.
+        if entered > Depth::Outside && self.db.is_autocommit() {
+            return Err(StoreError::RolledBack);
+        }
+        if entered >= wanted {
+            return Ok(());
+        }
+        if entered == Depth::Outside {
+            self.db.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
+            self.entered.set(Depth::Group);
+        }
+        if wanted == Depth::Call {
+            self.db.prepare_cached("SAVEPOINT call")?.execute(())?;
+            self.entered.set(Depth::Call);
+        }
+        Ok(())
     }
 
     /// Rows changed since the store was opened.
@@ -202,7 +264,9 @@ impl Store {
         Ok(self.facility()?.incarnation)
     }
 
+    /// Writes. Every change of the catalogue comes through here.
     fn run(&self, sql: &str, params: impl Params) -> StoreResult<usize> {
+        self.enter()?;
         Ok(self.db.prepare_cached(sql)?.execute(params)?)
     }
 
@@ -243,6 +307,29 @@ impl Store {
         let rows = statement.query_map(params, read)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
+}
+
+fn connect(file: &Path, flags: OpenFlags) -> StoreResult<Connection> {
+    let db = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    // FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us.
+    db.execute_batch(
+        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+         PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;",
+    )?;
+    db.set_prepared_statement_cache_capacity(256);
+    Ok(db)
+}
+
+/// Brings the schema up to date.
+fn migrate(db: &mut Connection) -> StoreResult<()> {
+    let found: usize = db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
+    if found > MIGRATIONS.len() {
+        return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
+    }
+    for (number, sql) in MIGRATIONS.iter().enumerate().skip(found) {
+        db.execute_batch(&format!("BEGIN; {sql}; PRAGMA user_version = {}; COMMIT;", number + 1))?;
+    }
+    Ok(())
 }
 
 /// Reads a stored word into its enum.
@@ -316,9 +403,9 @@ mod tests {
     fn a_refused_call_leaves_nothing_and_the_group_goes_on() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::create(&dir.path().join("c"), &facility()).unwrap();
-        store.begin().unwrap();
+        store.begin();
         for keep in [true, false] {
-            store.begin_call().unwrap();
+            store.begin_call();
             store.next_incarnation().unwrap();
             store.end_call(keep).unwrap();
         }

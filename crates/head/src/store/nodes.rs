@@ -3,6 +3,7 @@
 use super::{Store, StoreResult, word};
 use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
 use rusqlite::Row;
+use std::sync::Arc;
 use wire::control::{Entry, FileCounts, FileState, NodeKind};
 
 /// A file or directory.
@@ -95,17 +96,24 @@ fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
 }
 
 impl Store {
-    pub(crate) fn node(&self, id: FileId) -> StoreResult<Option<Node>> {
-        self.maybe(concat!("SELECT ", node_columns!(), " FROM node n WHERE n.id = ?1"), (id.0,), node)
+    pub(crate) fn node(&self, id: FileId) -> StoreResult<Option<Arc<Node>>> {
+        if let Some(node) = self.changes.node(id) {
+            return Ok(Some(node));
+        }
+        const SQL: &str = concat!("SELECT ", node_columns!(), " FROM node n WHERE n.id = ?1");
+        Ok(self.maybe(SQL, (id.0,), node)?.map(|node| self.changes.remember(node)))
     }
 
-    pub(crate) fn child(&self, parent: FileId, name: &str) -> StoreResult<Option<Node>> {
+    pub(crate) fn child(&self, parent: FileId, name: &str) -> StoreResult<Option<Arc<Node>>> {
+        if let Some(node) = self.changes.child(parent, name) {
+            return Ok(Some(node));
+        }
         const SQL: &str = concat!(
             "SELECT ",
             node_columns!(),
             " FROM node n WHERE n.parent = ?1 AND n.name = ?2 AND n.id <> 1"
         );
-        self.maybe(SQL, (parent.0, name), node)
+        Ok(self.maybe(SQL, (parent.0, name), node)?.map(|node| self.changes.remember(node)))
     }
 
     /// Entries of a directory in name order, after `after`.

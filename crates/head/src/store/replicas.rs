@@ -1,7 +1,7 @@
 //! Rows of partitions, replicas and pins.
 
 use super::{Store, StoreResult, word};
-use base::{FileId, ObjectId, Timestamp};
+use base::{FileId, Millis, ObjectId, Timestamp};
 use rusqlite::Row;
 use serde::Deserialize;
 
@@ -40,6 +40,18 @@ pub(crate) struct Replica {
     pub(crate) owner: String,
     pub(crate) size: u64,
     pub(crate) created: Timestamp,
+    /// Last open, as far as it was noted.
+    pub(crate) used: Timestamp,
+}
+
+/// A use is noted at most this often: a read must not cost a commit.
+const USE_NOTED_EVERY: Millis = Millis::from_seconds(60);
+
+impl Replica {
+    /// Whether an open at `now` is worth noting.
+    pub(crate) fn is_use_due(&self, now: Timestamp) -> bool {
+        self.used + USE_NOTED_EVERY < now
+    }
 }
 
 /// A partition in the catalogue.
@@ -57,7 +69,7 @@ pub(crate) struct PartitionRow {
     pub(crate) pinned: u64,
 }
 
-const COLUMNS: &str = "object, file, partition, state, owner, size, created";
+const COLUMNS: &str = "object, file, partition, state, owner, size, created, used";
 
 fn replica(row: &Row<'_>) -> rusqlite::Result<Replica> {
     Ok(Replica {
@@ -68,6 +80,7 @@ fn replica(row: &Row<'_>) -> rusqlite::Result<Replica> {
         owner: row.get(4)?,
         size: row.get(5)?,
         created: Timestamp(row.get(6)?),
+        used: Timestamp(row.get(7)?),
     })
 }
 
@@ -239,9 +252,12 @@ impl Store {
         self.all(&sql, (partition, now.0, limit as i64), replica)
     }
 
-    /// Notes a use, at most once a minute: a read must not cost a commit.
+    /// Notes a use, unless one was noted a short while ago.
     pub(crate) fn touch_replica(&self, object: ObjectId, now: Timestamp) -> StoreResult<()> {
-        self.run("UPDATE replica SET used = ?2 WHERE object = ?1 AND used < ?2 - 60000", (object.0, now.0))?;
+        self.run(
+            "UPDATE replica SET used = ?2 WHERE object = ?1 AND used < ?2 - ?3",
+            (object.0, now.0, USE_NOTED_EVERY.0),
+        )?;
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     store::{Charge, CopyRow, Node, ReplicaState, RequestRow, SessionRow},
 };
 use base::{ErrorKind, Failure, Millis, RequestId, Result, SessionId, Timestamp, limits::TAPE_ATTEMPTS_MAX};
+use std::sync::Arc;
 use tracing::{info, warn};
 use wire::{
     cap::Access,
@@ -198,7 +199,7 @@ fn recall_files(
     Ok(files)
 }
 
-fn request_and_node(core: &Core, id: RequestId) -> Result<Option<(RequestRow, Node)>> {
+fn request_and_node(core: &Core, id: RequestId) -> Result<Option<(RequestRow, Arc<Node>)>> {
     let Some(request) = core.store.request(id)? else {
         return Ok(None);
     };

@@ -161,6 +161,22 @@ pub struct ReportTraffic {
     pub out_bytes: u64,
 }
 
+/// Most lines of one [`ReportUse`], and most objects: the daemon sends what one second brought.
+pub const REPORT_USE_LEN_MAX: usize = 65_536;
+
+/// Counts the bytes of many users at once, and notes which objects were opened without asking the head.
+///
+/// It costs one commit however much it says. Longer reports than [`REPORT_USE_LEN_MAX`] are refused: send several.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ReportUse {
+    /// One line for each user; several for one are added up.
+    #[serde(default)]
+    pub traffic: Vec<ReportTraffic>,
+    /// Objects that were opened from a kept grant: their replicas are in use and evicted last.
+    #[serde(default)]
+    pub opened: Vec<ObjectId>,
+}
+
 calls! {
     RegisterPartition => Done, "register_partition", Rooms;
     ReportSpace => Done, "report_space", Rooms;
@@ -171,4 +187,5 @@ calls! {
     CommitWrite => Done, "commit_write", Rooms;
     AbandonWrite => Done, "abandon_write", Rooms;
     ReportTraffic => Done, "report_traffic", Rooms;
+    ReportUse => Done, "report_use", Rooms;
 }

@@ -120,6 +120,13 @@ pub struct Stat {
     pub path: FilePath,
 }
 
+/// Describes one path briefly: what it is, not where its replicas and copies are. What doors ask most.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GetEntry {
+    /// File or directory.
+    pub path: FilePath,
+}
+
 /// Lists a directory in name order, a page at a time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct List {
@@ -256,6 +263,7 @@ pub struct Await {
 
 calls! {
     Stat => FileInfo, "stat", People;
+    GetEntry => Entry, "get_entry", People;
     List => Listing, "list", People;
     Mkdir => Entry, "mkdir", People;
     Remove => super::Done, "remove", People;
