@@ -124,6 +124,20 @@ codes! {
         Status = 4007,
     }
 
+    /// What a client says in a protocol request that it will do next.
+    Expect: u8 {
+        /// It does not say.
+        Nothing = 0,
+        /// Make the connection a further stream of a session.
+        Bind = 1,
+        /// Fetch a file as a whole.
+        GetFile = 2,
+        /// Log in.
+        Login = 3,
+        /// Log in for a third-party copy.
+        Copy = 4,
+    }
+
     /// What an unsolicited answer means.
     AttnCode: u32 {
         /// A message for people.
@@ -426,6 +440,18 @@ flags! {
         USE_TCP = 128;
     }
 
+    /// What a client wants to know or can do, in its protocol request.
+    ProtocolFlags: u8 {
+        /// Which requests must be signed.
+        SECURITY = 1;
+        /// The client can use TLS.
+        ABLE_TLS = 2;
+        /// The client wants TLS from here on.
+        WANT_TLS = 4;
+        /// The server's addresses.
+        ADDRESSES = 8;
+    }
+
     /// What a server is and supports, in its protocol answer.
     ServerFlags: u32 {
         /// Serves data.
@@ -438,6 +464,16 @@ flags! {
         PERSIST_ON_CLOSE = 0x0010_0000;
         /// Page reads and writes are supported.
         PAGE_IO = 0x0020_0000;
+        /// Further connections of a session must use TLS.
+        TLS_DATA = 0x0100_0000;
+        /// A login must use TLS.
+        TLS_LOGIN = 0x0400_0000;
+        /// What follows a login must use TLS.
+        TLS_SESSION = 0x0800_0000;
+        /// Third-party copies must use TLS.
+        TLS_COPY = 0x1000_0000;
+        /// TLS begins after this answer.
+        GOTO_TLS = 0x4000_0000;
         /// TLS is offered.
         TLS = 0x8000_0000;
     }

@@ -47,6 +47,7 @@ impl Request {
                 return request.lines.join("\n").into_bytes();
             }
             Self::Endsess(session) | Self::Bind(session) => *p = *session,
+            Self::Sigver(request) => return request.encode_parts(p),
             Self::Set(text) => return text.clone().into_bytes(),
             Self::Ping => {}
             _ => return self.encode_file_parts(p),

@@ -10,10 +10,12 @@ mod frame;
 mod page;
 mod parse;
 mod request;
+mod sigver;
 mod stat;
 mod target;
 #[cfg(test)]
 mod tests;
+pub mod tpc;
 
 pub use answer::*;
 pub use code::*;
@@ -23,6 +25,7 @@ pub use frame::{
 };
 pub use page::*;
 pub use request::*;
+pub use sigver::*;
 pub use stat::*;
 pub use target::*;
 

@@ -2,7 +2,7 @@
 
 use super::{
     DirlistOptions, FATTR_NAMES_MAX, FileHandle, Malformed, OpenFlags, PATHS_MAX, PrepareOptions, QueryCode,
-    RequestCode, RequestHeader, Target, VECTOR_ELEMENT_BYTES,
+    RequestCode, RequestHeader, Sigver, Target, VECTOR_ELEMENT_BYTES,
     frame::{text, u16_at, u32_at, u64_at},
     request::*,
 };
@@ -28,6 +28,7 @@ impl Request {
             | RequestCode::Ping
             | RequestCode::Set
             | RequestCode::Endsess
+            | RequestCode::Sigver
             | RequestCode::Bind => Self::parse_session(code, p, body),
             _ => Self::parse_file(code, p, body),
         }
@@ -66,6 +67,7 @@ impl Request {
             RequestCode::Set => Self::Set(text(body, "set argument")?.to_owned()),
             RequestCode::Endsess => Self::Endsess(*p),
             RequestCode::Bind => Self::Bind(*p),
+            RequestCode::Sigver => Self::Sigver(Sigver::parse(p, body)?),
             _ => Self::Ping,
         })
     }

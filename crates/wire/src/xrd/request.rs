@@ -1,8 +1,8 @@
 //! Requests, each a struct (spec/xrootd.md §4). Both sides use them: servers parse, clients encode.
 
 use super::{
-    DirlistOptions, FileHandle, Malformed, OpenFlags, PrepareOptions, QueryCode, RequestCode, RequestHeader,
-    Target, frame::text,
+    DirlistOptions, Expect, FileHandle, Malformed, OpenFlags, PrepareOptions, ProtocolFlags, QueryCode,
+    RequestCode, RequestHeader, Sigver, Target, frame::text,
 };
 
 /// Bytes of one element of a vector read or write.
@@ -26,10 +26,30 @@ pub enum Subject {
 pub struct Protocol {
     /// The client's protocol version.
     pub client_version: u32,
-    /// What else is wanted: security requirements 1, able to use TLS 2, wants TLS 4, bind interfaces 8.
+    /// What else is wanted, see [`ProtocolFlags`].
     pub flags: u8,
-    /// What the client will do next: 1 bind, 3 login, 4 third-party copy.
+    /// What the client will do next, see [`Expect`].
     pub expect: u8,
+}
+
+impl Protocol {
+    /// Whether the client can go on with TLS.
+    #[must_use]
+    pub fn is_able_tls(&self) -> bool {
+        ProtocolFlags(self.flags).intersects(ProtocolFlags::ABLE_TLS | ProtocolFlags::WANT_TLS)
+    }
+
+    /// Whether it asks for that.
+    #[must_use]
+    pub fn wants_tls(&self) -> bool {
+        ProtocolFlags(self.flags).contains(ProtocolFlags::WANT_TLS)
+    }
+
+    /// What it will do next; what is not known is nothing.
+    #[must_use]
+    pub fn expects(&self) -> Expect {
+        Expect::from_code(self.expect & 0x0f).unwrap_or(Expect::Nothing)
+    }
 }
 
 /// Bytes that a login has for the name of the user; longer names arrive cut.
@@ -340,6 +360,7 @@ pub enum Request {
     Set(String),
     Endsess([u8; 16]),
     Bind([u8; 16]),
+    Sigver(Sigver),
 }
 
 impl RequestHeader {
@@ -390,6 +411,7 @@ impl Request {
             Self::Set(_) => RequestCode::Set,
             Self::Endsess(_) => RequestCode::Endsess,
             Self::Bind(_) => RequestCode::Bind,
+            Self::Sigver(_) => RequestCode::Sigver,
         }
     }
 }

@@ -47,6 +47,11 @@ fn session_request() -> BoxedStrategy<Request> {
     });
     let auth = (any::<[u8; 4]>(), vec(any::<u8>(), 0..40))
         .prop_map(|(kind, credentials)| Request::Auth(Auth { kind, credentials }));
+    let sigver = (any::<(u16, bool, u64, u8)>(), vec(any::<u8>(), 1..SIGNATURE_BYTES_MAX)).prop_map(
+        |((request, covers_data, number, crypto), signature)| {
+            Request::Sigver(Sigver { request, covers_data, number, crypto, signature })
+        },
+    );
     let query = (prop::sample::select(QueryCode::ALL), handle(), vec(any::<u8>(), 0..40))
         .prop_map(|(code, handle, args)| Request::Query(Query { code, handle, args }));
     let prepare = (any::<(u8, bool, u8, u16)>(), vec(line(), 1..5)).prop_map(
@@ -73,6 +78,7 @@ fn session_request() -> BoxedStrategy<Request> {
         protocol.boxed(),
         login.boxed(),
         auth.boxed(),
+        sigver.boxed(),
         query.boxed(),
         prepare.boxed(),
         fattr.boxed(),
