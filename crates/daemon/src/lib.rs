@@ -1,5 +1,6 @@
 //! `bpd`: the roles, the doors, the operator console.
 
+pub mod authority;
 pub mod config;
 pub mod console;
 pub mod door;

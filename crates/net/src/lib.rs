@@ -2,4 +2,5 @@
 
 pub mod listener;
 pub mod shutdown;
+pub mod tls;
 pub mod xrd;

@@ -1,0 +1,294 @@
+//! The facility's own certificate authority, so that TLS works on the first day without anybody's help.
+//!
+//! In `DIR/tls`: `ca.pem` and `ca.key`, the authority; `host.pem` and `host.key`, what the doors show; and
+//! `trust/HASH.0`, the authority once more under the name by which OpenSSL finds it in a directory, so that
+//! `X509_CERT_DIR=DIR/tls/trust` is all that a client of the field needs. A site with certificates of its own names
+//! them in the configuration instead.
+
+mod der;
+
+pub use der::fuzz_certificate;
+
+use base::{Failure, Result, Timestamp};
+use der::Certificate;
+use net::tls::Identity;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, date_time_ymd,
+};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write,
+    net::IpAddr,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+const DAY_S: u64 = 86_400;
+/// The authority outlives the host: clients have copies of it.
+const CA_DAYS: u64 = 20 * 365;
+/// Browsers refuse certificates of more than 398 days.
+const HOST_DAYS: u64 = 397;
+/// What has less time than this is renewed.
+const RENEW_DAYS: u64 = 30;
+/// Clocks of clients may be behind.
+const BACKDATED_S: u64 = 3600;
+
+/// The directory `tls` of a facility.
+#[derive(Debug, Clone)]
+pub struct Authority {
+    directory: PathBuf,
+    facility: String,
+}
+
+/// What a host is called, by name and by address.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostNames {
+    /// Names.
+    pub names: Vec<String>,
+    /// Addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl HostNames {
+    /// This host: loopback, the name that it calls itself, and the address that it listens on.
+    #[must_use]
+    pub fn of_this_host(bind: IpAddr) -> Self {
+        let uname = rustix::system::uname();
+        let own = uname.nodename().to_str().unwrap_or_default().to_ascii_lowercase();
+        let mut names = vec!["localhost".to_owned()];
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        if !own.is_empty() && own.chars().all(is_name) && !names.contains(&own) {
+            names.push(own);
+        }
+        let mut addresses = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)];
+        if !bind.is_unspecified() && !addresses.contains(&bind) {
+            addresses.push(bind);
+        }
+        Self { names, addresses }
+    }
+}
+
+impl Authority {
+    /// The authority of the facility with id `facility`, whose files are in `directory`.
+    #[must_use]
+    pub fn new(directory: &Path, facility: &str) -> Self {
+        Self { directory: directory.to_owned(), facility: facility.to_owned() }
+    }
+
+    /// The certificate that clients trust.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.directory.join("ca.pem")
+    }
+
+    /// A directory with that certificate as OpenSSL wants it.
+    #[must_use]
+    pub fn trust(&self) -> PathBuf {
+        self.directory.join("trust")
+    }
+
+    /// What the doors show.
+    #[must_use]
+    pub fn host(&self) -> Identity {
+        let (certificate, key) = (self.directory.join("host.pem"), self.directory.join("host.key"));
+        Identity { certificate, key, client_ca: None }
+    }
+
+    fn ca_key(&self) -> PathBuf {
+        self.directory.join("ca.key")
+    }
+
+    /// Makes what is missing, and anew what ends soon or does not name the host; tells whether anything was made.
+    pub fn prepare(&self, host: &HostNames, now: Timestamp) -> Result<bool> {
+        fs::create_dir_all(&self.directory).map_err(|cause| failed("make", &self.directory, &cause))?;
+        let is_made = if self.is_ca_good(now) { false } else { self.make_ca(now)? };
+        if !is_made && self.is_host_good(host, now) {
+            return Ok(false);
+        }
+        self.make_host(host, now)?;
+        Ok(true)
+    }
+
+    fn is_ca_good(&self, now: Timestamp) -> bool {
+        let is_lasting = read_certificate(&self.certificate()).is_some_and(|ca| lasts(&ca, now));
+        is_lasting && self.ca_key().exists() && self.trust().join(self.hashed_name()).exists()
+    }
+
+    fn is_host_good(&self, host: &HostNames, now: Timestamp) -> bool {
+        let Identity { certificate, key, .. } = self.host();
+        read_certificate(&certificate).is_some_and(|shown| {
+            lasts(&shown, now)
+                && host.names.iter().all(|name| shown.names(name))
+                && host.addresses.iter().all(|address| shown.has_address(*address))
+        }) && key.exists()
+    }
+
+    fn make_ca(&self, now: Timestamp) -> Result<bool> {
+        let key = match fs::read_to_string(self.ca_key()) {
+            // The key stays: certificates that it signed remain good.
+            Ok(pem) => KeyPair::from_pem(&pem).map_err(|cause| refused(&self.ca_key(), &cause))?,
+            Err(_) => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|cause| unmade(&cause))?,
+        };
+        let certificate = self.ca_params(now).self_signed(&key).map_err(|cause| unmade(&cause))?.pem();
+        replace(&self.ca_key(), key.serialize_pem().as_bytes(), 0o600)?;
+        replace(&self.certificate(), certificate.as_bytes(), 0o644)?;
+        fs::create_dir_all(self.trust()).map_err(|cause| failed("make", &self.trust(), &cause))?;
+        replace(&self.trust().join(self.hashed_name()), certificate.as_bytes(), 0o644)?;
+        Ok(true)
+    }
+
+    fn make_host(&self, host: &HostNames, now: Timestamp) -> Result<()> {
+        let ca_key =
+            fs::read_to_string(self.ca_key()).map_err(|cause| failed("read", &self.ca_key(), &cause))?;
+        let ca_key = KeyPair::from_pem(&ca_key).map_err(|cause| refused(&self.ca_key(), &cause))?;
+        let issuer = Issuer::new(self.ca_params(now), ca_key);
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|cause| unmade(&cause))?;
+        let certificate =
+            host_params(host, now)?.signed_by(&key, &issuer).map_err(|cause| unmade(&cause))?.pem();
+        let files = self.host();
+        // The key first: a server that looks in between keeps the pair that it has.
+        replace(&files.key, key.serialize_pem().as_bytes(), 0o600)?;
+        replace(&files.certificate, certificate.as_bytes(), 0o644)
+    }
+
+    fn common_name(&self) -> String {
+        format!("Backplane facility {}", self.facility)
+    }
+
+    fn ca_params(&self, now: Timestamp) -> CertificateParams {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, self.common_name());
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        set_validity(&mut params, now, CA_DAYS);
+        params
+    }
+
+    /// The name of the authority's certificate in a directory of OpenSSL.
+    fn hashed_name(&self) -> String {
+        format!("{:08x}.0", der::subject_hash(&self.common_name()))
+    }
+}
+
+fn lasts(certificate: &Certificate, now: Timestamp) -> bool {
+    certificate.ends_s > (now.seconds() + (RENEW_DAYS * DAY_S) as i64)
+}
+
+fn host_params(host: &HostNames, now: Timestamp) -> Result<CertificateParams> {
+    let mut params = CertificateParams::default();
+    for name in &host.names {
+        let name = name.as_str().try_into().map_err(|cause| unmade(&cause))?;
+        params.subject_alt_names.push(SanType::DnsName(name));
+    }
+    params.subject_alt_names.extend(host.addresses.iter().map(|address| SanType::IpAddress(*address)));
+    params.distinguished_name = DistinguishedName::new();
+    let name = host.names.last().map_or("localhost", String::as_str);
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    // A daemon is also a client, of the facility that it copies from.
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    set_validity(&mut params, now, HOST_DAYS);
+    Ok(params)
+}
+
+fn set_validity(params: &mut CertificateParams, now: Timestamp, days: u64) {
+    let now_s = now.seconds().max(0).unsigned_abs();
+    let at = |seconds| date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds);
+    params.not_before = at(now_s.saturating_sub(BACKDATED_S));
+    params.not_after = at(now_s + days * DAY_S);
+}
+
+/// The certificate in a file; `None` if it cannot be read, which makes a new one.
+fn read_certificate(file: &Path) -> Option<Certificate> {
+    let pem = fs::read(file).ok()?;
+    Certificate::parse(&der::from_pem(&pem)?)
+}
+
+fn unmade(cause: &dyn std::fmt::Display) -> Failure {
+    Failure::internal(format!("cannot make a certificate: {cause}"))
+}
+
+fn refused(path: &Path, cause: &dyn std::fmt::Display) -> Failure {
+    Failure::corrupt(format!("{} is not a key: {cause}", path.display()))
+        .hint("remove it to get a new authority; clients then need the new ca.pem")
+}
+
+fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure {
+    Failure::io(format!("{what} {}", path.display()), cause)
+}
+
+/// Writes a file as a whole, so that nobody reads half of it, and never with more rights than `mode`.
+fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let new = path.with_extension("new");
+    let write = || {
+        let _ = fs::remove_file(&new);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+    };
+    write().map_err(|cause| failed("write", path, &cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+    const DAY: base::Millis = base::Millis::from_seconds(DAY_S as i64);
+
+    fn after(days: i64) -> Timestamp {
+        NOW + base::Millis(DAY.0 * days)
+    }
+
+    fn hosts(names: &[&str]) -> HostNames {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        HostNames { names, addresses: vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()] }
+    }
+
+    #[test]
+    fn what_is_made_stays_until_it_must_be_renewed() {
+        let directory = tempfile::tempdir().unwrap();
+        let authority = Authority::new(directory.path(), "f00");
+        let host = hosts(&["localhost", "disk01.example.org"]);
+        assert!(authority.prepare(&host, NOW).unwrap());
+        assert!(!authority.prepare(&host, NOW).unwrap());
+        net::tls::server_config(&authority.host()).unwrap();
+        net::tls::roots(&authority.certificate()).unwrap();
+        assert!(!authority.prepare(&host, after(360)).unwrap());
+        let ca = fs::read(authority.certificate()).unwrap();
+        assert!(authority.prepare(&host, after(370)).unwrap(), "less than 30 days are left");
+        assert!(authority.prepare(&hosts(&["localhost", "other"]), after(371)).unwrap(), "another name");
+        assert_eq!(fs::read(authority.certificate()).unwrap(), ca, "clients keep what they trust");
+        assert!(authority.prepare(&host, after(20 * 365)).unwrap());
+        assert_ne!(fs::read(authority.certificate()).unwrap(), ca);
+    }
+
+    #[test]
+    fn keys_are_for_the_owner_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let authority = Authority::new(&directory.path().join("tls"), "f00");
+        authority.prepare(&hosts(&["localhost"]), NOW).unwrap();
+        for file in [authority.ca_key(), authority.host().key] {
+            assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        fs::write(authority.ca_key(), "damaged").unwrap();
+        let failure = authority.prepare(&hosts(&["new"]), NOW).unwrap_err();
+        assert!(failure.what.contains("ca.key"), "{failure}");
+    }
+
+    #[test]
+    fn this_host_has_a_name_and_loopback() {
+        let host = HostNames::of_this_host([192, 0, 2, 7].into());
+        assert!(host.names.contains(&"localhost".to_owned()));
+        assert!(host.addresses.contains(&[192, 0, 2, 7].into()) && host.addresses.len() == 3);
+        assert_eq!(HostNames::of_this_host([0, 0, 0, 0].into()).addresses.len(), 2);
+    }
+}
