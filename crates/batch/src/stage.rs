@@ -52,7 +52,7 @@ pub(crate) fn fetch(
         .mode(INPUT_MODE)
         .open(target)
         .map_err(|cause| write_failed(&cause))?;
-    let mut remote = Remote::open_read(&url, &options(user))?;
+    let remote = Remote::open_read(&url, &options(user))?;
     let (mut size, mut found) = (0u64, Checksums::EMPTY);
     remote.copy_to(&mut |piece| {
         if interrupted() {
@@ -88,7 +88,7 @@ pub(crate) fn store(
     let url = root.parse::<XrdUrl>()?.with_path(path.clone());
     let options = options(user);
     let create = CreateOptions { replace: true, make_path: true, mode: OUTPUT_MODE, size: Some(size) };
-    let mut remote = Remote::create(&url, &options, create)?;
+    let remote = Remote::create(&url, &options, create)?;
     let mut writer = remote.writer();
     let mut buffer = vec![0; READ_BYTES];
     let mut sum = Adler32::EMPTY;

@@ -41,7 +41,7 @@ pub(crate) fn upload(context: &mut Context, source: &Path, path: &FilePath, mann
     let began = Instant::now();
     let bar = progress::transfer(&context.output, path.name(), size);
     let create = CreateOptions { replace: manner.replace, make_path: manner.parents, mode: 0o644, size };
-    let mut file = File::create(&context.url(path)?, &context.xrd_options(), create).map_err(replace_hint)?;
+    let file = File::create(&context.url(path)?, &context.xrd_options(), create).map_err(replace_hint)?;
     let (sum, bytes) = send(&mut *reader, source, &mut file, &bar)?;
     file.close()?;
     bar.finish_and_clear();
@@ -159,7 +159,7 @@ fn receive(
 ) -> Run<FileInfo> {
     let info = online(context, path)?;
     let bar = progress::transfer(&context.output, path.name(), Some(info.entry.size));
-    let mut file = File::open_read(&context.url(path)?, &context.xrd_options())?;
+    let file = File::open_read(&context.url(path)?, &context.xrd_options())?;
     let (mut sum, mut bytes) = (Adler32::EMPTY, 0);
     file.copy_to(&mut |piece| {
         sum = sum.extend(piece);

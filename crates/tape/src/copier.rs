@@ -46,7 +46,7 @@ impl Default for XrdDisk {
 impl Disk for XrdDisk {
     fn read(&self, url: &str, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let url: XrdUrl = url.parse()?;
-        let mut file = File::open_read(&url, &self.options)?;
+        let file = File::open_read(&url, &self.options)?;
         file.copy_to(sink)?;
         file.close()
     }
@@ -55,7 +55,7 @@ impl Disk for XrdDisk {
         let url: XrdUrl = url.parse()?;
         // The object is reserved: whatever an earlier try left under its name is to be replaced.
         let create = CreateOptions { replace: true, make_path: false, ..CreateOptions::default() };
-        let mut file = File::create(&url, &self.options, create)?;
+        let file = File::create(&url, &self.options, create)?;
         let mut writer = file.writer();
         while let Some(piece) = next()? {
             writer.push(&piece)?;

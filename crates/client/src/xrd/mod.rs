@@ -1,14 +1,14 @@
-//! A blocking client of the XRootD protocol: one connection, one thread, many requests in flight.
+//! A client of the XRootD protocol: connections shared by files and threads, many requests in flight.
 //!
 //! Deadlines are driven by progress: every byte that arrives starts a new one, and a server that says "the answer
-//! comes later" moves it.
+//! comes later" moves it. A file that is being read survives broken connections.
 //!
 //! ```no_run
 //! use client::xrd::{File, FileSystem, Options, XrdUrl};
 //! let url: XrdUrl = "root://disk1:1094//data/run1.root".parse()?;
 //! let options = Options::default();
 //! let mut bytes = 0;
-//! let mut file = File::open_read(&url, &options)?;
+//! let file = File::open_read(&url, &options)?;
 //! file.copy_to(&mut |piece| {
 //!     bytes += piece.len();
 //!     Ok(())
@@ -19,14 +19,27 @@
 //! # Ok::<(), base::Failure>(())
 //! ```
 
-mod connection;
+pub mod aio;
+mod connections;
 mod file;
 mod filesystem;
+mod greet;
+mod mux;
+mod names;
+mod options;
+mod process;
+mod retry;
+mod route;
+mod task;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod transport;
+mod trouble;
 mod url;
 
-pub use connection::{Connection, Options, Reply};
-pub use file::{CreateOptions, File, Writer};
+pub use file::{CreateOptions, File, ReadMode, Writer};
 pub use filesystem::FileSystem;
+pub use names::fuzz_names;
+pub use options::{Options, TlsOptions, Token};
 pub use url::{PORT_DEFAULT, XrdUrl};

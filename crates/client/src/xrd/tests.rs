@@ -5,6 +5,7 @@ use base::{ErrorKind, FilePath, Result};
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -13,16 +14,20 @@ use wire::xrd::{
     Redirect, Request, RequestHeader, ServerFlags, StatInfo, StreamId, encode_handshake_answer,
 };
 
-/// A server that answers one connection after the other as `script` says.
+/// A server that answers every connection as `script` says.
 ///
 /// `script` gets the number of the connection and each request after login; an empty answer closes the connection.
-fn serve(script: impl Fn(usize, StreamId, Request) -> Vec<u8> + Send + 'static) -> XrdUrl {
+fn serve(script: impl Fn(usize, StreamId, Request) -> Vec<u8> + Send + Sync + 'static) -> XrdUrl {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("root://{}//f?a=1", listener.local_addr().unwrap()).parse().unwrap();
+    let script = Arc::new(script);
     thread::spawn(move || {
         for (number, socket) in listener.incoming().enumerate() {
-            // The client may leave at any point of its script.
-            let _ = session(&mut socket.unwrap(), &|stream, request| script(number, stream, request));
+            let script = Arc::clone(&script);
+            thread::spawn(move || {
+                // The client may leave at any point of its script.
+                let _ = session(&mut socket.unwrap(), &|stream, request| script(number, stream, request));
+            });
         }
     });
     url
@@ -147,7 +152,7 @@ fn answers_in_any_order_are_read_in_order() {
         _ => Vec::new(),
     });
     let options = Options { chunk_bytes: 10, window_bytes: 40, ..options() };
-    let mut file = File::open_read(&url, &options).unwrap();
+    let file = File::open_read(&url, &options).unwrap();
     let mut all = Vec::new();
     let copied: Result<()> = file.copy_to(&mut |piece| {
         all.extend_from_slice(piece);
@@ -167,7 +172,7 @@ fn a_failed_write_is_reported_at_the_latest_by_finish() {
         _ => Answer::Ok(Vec::new()).encode(stream),
     });
     let options = Options { chunk_bytes: 10, window_bytes: 1000, ..options() };
-    let mut file = File::create(&url, &options, CreateOptions::default()).unwrap();
+    let file = File::create(&url, &options, CreateOptions::default()).unwrap();
     let mut writer = file.writer();
     writer.push(&[1; 45]).unwrap();
     let failure = writer.finish().unwrap_err();
@@ -183,7 +188,7 @@ fn silence_and_nonsense_are_failures_and_a_new_connection_is_made() {
         2 => Answer::Ok(vec![0; 8]).encode(StreamId::of(stream.number() + 1)),
         _ => Answer::Ok(b"1 2 3 4\0".to_vec()).encode(stream),
     });
-    let mut names = FileSystem::new(&url, &options());
+    let names = FileSystem::new(&url, &Options { retry_max: 0, ..options() });
     for _ in 0..3 {
         assert_eq!(names.stat(&path("/f")).unwrap_err().kind, ErrorKind::Unavailable);
     }

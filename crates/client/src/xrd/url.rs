@@ -1,4 +1,4 @@
-//! `root://host:port//path?opaque`.
+//! `root://host:port//path?opaque`, `roots://` with TLS.
 
 use base::{Failure, FilePath};
 use std::{fmt, str::FromStr};
@@ -12,6 +12,8 @@ pub const PORT_DEFAULT: u16 = 1094;
 /// `Display` leaves the opaque part out: it may hold a capability or a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XrdUrl {
+    /// Encrypted from the start: `roots://`.
+    pub is_tls: bool,
     /// The user before `@`, if there is one.
     pub user: Option<String>,
     /// Host name or address; IPv6 without brackets.
@@ -50,8 +52,9 @@ impl FromStr for XrdUrl {
         let (shown, opaque) = text.split_once('?').unwrap_or((text, ""));
         let refuse =
             |why: &str| Failure::invalid(format!("url {shown:?} {why}")).hint("write root://host:port//path");
-        let rest = ["root://", "xroot://"].iter().find_map(|scheme| shown.strip_prefix(scheme));
-        let rest = rest.ok_or_else(|| refuse("does not begin with root://"))?;
+        let schemes = [("root://", false), ("xroot://", false), ("roots://", true), ("xroots://", true)];
+        let rest = schemes.iter().find_map(|(scheme, tls)| Some((shown.strip_prefix(scheme)?, *tls)));
+        let (rest, is_tls) = rest.ok_or_else(|| refuse("does not begin with root:// or roots://"))?;
         let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
         let (user, place) =
             authority.rsplit_once('@').map_or((None, authority), |(u, p)| (Some(u.to_owned()), p));
@@ -59,7 +62,14 @@ impl FromStr for XrdUrl {
         if host.is_empty() || host.contains(char::is_whitespace) {
             return Err(refuse("has no valid host and port"));
         }
-        Ok(Self { user, host: host.to_owned(), port, path: path.parse()?, opaque: Opaque::parse(opaque) })
+        Ok(Self {
+            is_tls,
+            user,
+            host: host.to_owned(),
+            port,
+            path: path.parse()?,
+            opaque: Opaque::parse(opaque),
+        })
     }
 }
 
@@ -78,7 +88,8 @@ fn split_port(place: &str) -> Option<(&str, u16)> {
 
 impl fmt::Display for XrdUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "root://{}/{}", self.authority(), self.path)
+        let scheme = if self.is_tls { "roots" } else { "root" };
+        write!(f, "{scheme}://{}/{}", self.authority(), self.path)
     }
 }
 
@@ -97,6 +108,9 @@ mod tests {
         assert_eq!((six.host.as_str(), six.port), ("::1", PORT_DEFAULT));
         assert_eq!(six.to_string(), "root://[::1]:1094//x");
         assert_eq!("root://h".parse::<XrdUrl>().unwrap().path, FilePath::root());
+        let encrypted: XrdUrl = "roots://h//x".parse().unwrap();
+        assert!(encrypted.is_tls && !six.is_tls);
+        assert_eq!(encrypted.to_string(), "roots://h:1094//x");
     }
 
     #[test]
@@ -106,7 +120,7 @@ mod tests {
         {
             assert!(bad.parse::<XrdUrl>().is_err(), "{bad:?}");
         }
-        let failure = "roots://h//x?authz=s3cret".parse::<XrdUrl>().unwrap_err();
+        let failure = "rootz://h//x?authz=s3cret".parse::<XrdUrl>().unwrap_err();
         assert!(!failure.what.contains("s3cret"));
     }
 }

@@ -1,0 +1,215 @@
+//! What the blocking and the async face of a file have in common.
+
+use super::lane::Lane;
+use crate::xrd::{
+    Options, XrdUrl, connections,
+    mux::Wait,
+    process::{PerProcess, lock},
+    retry::Retry,
+    trouble::Trouble,
+};
+use base::{Crc32c, Failure, Result};
+use std::sync::{Arc, Mutex};
+use wire::xrd::{OpenFlags, Request, StatInfo, Subject, Truncate};
+
+/// An open file.
+#[derive(Debug)]
+pub(in crate::xrd) struct Core {
+    pub(super) url: XrdUrl,
+    pub(super) options: Options,
+    pub(super) flags: OpenFlags,
+    /// As it was when it was opened; opened again it must be the same.
+    stat: StatInfo,
+    server: String,
+    state: PerProcess<State>,
+}
+
+/// What changes, for each process.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// `None`: to be opened again.
+    lane: Mutex<Option<Arc<Lane>>>,
+    /// Why what was written must not be committed.
+    spoiled: Mutex<Option<Failure>>,
+    /// The sum of what was written, as long as that went from the start to the end.
+    pub(super) sent: Mutex<Sent>,
+}
+
+/// The sum of what was written from the start of the file on; `None` once something was written elsewhere.
+#[derive(Debug)]
+pub(super) struct Sent(pub(super) Option<(u64, Crc32c)>);
+
+impl Default for Sent {
+    fn default() -> Self {
+        Self(Some((0, Crc32c::EMPTY)))
+    }
+}
+
+impl Core {
+    pub(in crate::xrd) async fn open(
+        url: &XrdUrl,
+        options: &Options,
+        flags: OpenFlags,
+        mode: u16,
+        wait: Wait,
+    ) -> Result<Arc<Self>> {
+        let lane = Lane::open(url, options, flags, mode, wait).await;
+        let lane = Arc::new(lane.map_err(|trouble| trouble.during(format!("open {url}")))?);
+        let (stat, server) = (lane.stat.clone(), lane.peer().to_owned());
+        let state = State { lane: Mutex::new(Some(lane)), ..State::default() };
+        let (url, options, state) = (url.clone(), options.clone(), PerProcess::new(state));
+        Ok(Arc::new(Self { url, options, flags, stat, server, state }))
+    }
+
+    pub(super) fn state(&self) -> &State {
+        self.state.get(State::default)
+    }
+
+    pub(in crate::xrd) fn size(&self) -> u64 {
+        self.stat.size
+    }
+
+    /// Bytes of one request.
+    pub(in crate::xrd) fn chunk(&self) -> usize {
+        self.options.chunk()
+    }
+
+    pub(in crate::xrd) fn server(&self) -> &str {
+        &self.server
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        !self.flags.contains(OpenFlags::READ)
+    }
+
+    /// Puts operation and file in front of a failure.
+    pub(super) fn failed(&self, operation: &str, trouble: impl Into<Failure>) -> Failure {
+        trouble.into().during(format!("{operation} {}", self.url))
+    }
+
+    /// The file as it is open now; opened again if that is necessary.
+    pub(super) async fn lane(&self, wait: Wait) -> Result<Arc<Lane>, Trouble> {
+        if let Some(lane) = self.usable()? {
+            return Ok(lane);
+        }
+        let lane = Lane::open(&self.url, &self.options, self.flags, 0, wait).await?;
+        self.check_same(&lane)?;
+        let lane = Arc::new(lane);
+        let mut current = lock(&self.state().lane);
+        // Another thread may have been as quick; then there is one too many, which is closed by being dropped.
+        if let Some(other) = current.as_ref().filter(|other| !other.mux().is_broken()) {
+            return Ok(Arc::clone(other));
+        }
+        *current = Some(Arc::clone(&lane));
+        Ok(lane)
+    }
+
+    /// The file as it is open now, if it can be used. What was opened for writing cannot be opened again.
+    fn usable(&self) -> Result<Option<Arc<Lane>>, Trouble> {
+        if self.is_writable() && self.state.is_inherited() {
+            return Err(connections::inherited("the file").into());
+        }
+        let lane = lock(&self.state().lane).clone();
+        match lane {
+            Some(lane) if !lane.mux().is_broken() || self.is_writable() => Ok(Some(lane)),
+            None if self.is_writable() => Err(Failure::invalid("the file is closed").into()),
+            _ => Ok(None),
+        }
+    }
+
+    /// After a trouble: waits, and forgets the connection, so that the file is opened again.
+    pub(super) async fn recover(
+        &self,
+        trouble: Trouble,
+        retry: &mut Retry,
+        wait: Wait,
+    ) -> Result<(), Trouble> {
+        if self.is_writable() && trouble.is_broken() {
+            let failure = Failure::from(trouble);
+            return Err(Failure { hint: None, ..failure }
+                .hint("the server gives up what was written but not closed; write the file again")
+                .into());
+        }
+        retry.again(trouble, wait).await
+    }
+
+    /// Fails if the file that was opened again is another one.
+    fn check_same(&self, lane: &Lane) -> Result<(), Trouble> {
+        let (before, now) = (&self.stat, &lane.stat);
+        // Servers number their files each in its own way.
+        let is_other = lane.peer() == self.server && before.id != now.id;
+        if is_other || before.size != now.size || before.modified_s != now.modified_s {
+            return Err(Failure::corrupt(format!("{} was changed while it was open", self.url))
+                .hint("open it again and read it from the start")
+                .into());
+        }
+        Ok(())
+    }
+
+    pub(in crate::xrd) async fn stat(&self, wait: Wait) -> Result<StatInfo> {
+        let mut retry = Retry::new(&self.options);
+        loop {
+            let outcome = match self.lane(wait).await {
+                Ok(lane) => lane.stat_now(&self.options, wait).await,
+                Err(trouble) => Err(trouble),
+            };
+            match outcome {
+                Ok(stat) => return Ok(stat),
+                Err(trouble) => {
+                    let again = self.recover(trouble, &mut retry, wait).await;
+                    again.map_err(|trouble| self.failed("stat", trouble))?;
+                }
+            }
+        }
+    }
+
+    pub(in crate::xrd) async fn truncate(&self, size: u64, wait: Wait) -> Result<()> {
+        // The sum of what was sent is not that of the file any more.
+        lock(&self.state().sent).0 = None;
+        self.change("truncate", wait, |lane| {
+            Request::Truncate(Truncate { subject: Subject::Handle(lane.handle), size })
+        })
+        .await
+    }
+
+    pub(in crate::xrd) async fn sync(&self, wait: Wait) -> Result<()> {
+        self.change("sync", wait, |lane| Request::Sync(lane.handle)).await
+    }
+
+    async fn change(&self, operation: &str, wait: Wait, make: impl Fn(&Lane) -> Request) -> Result<()> {
+        let lane = self.lane(wait).await.map_err(|trouble| self.failed(operation, trouble))?;
+        let request = make(&lane);
+        let outcome = lane.call(&request, &self.options, wait).await;
+        outcome.map(|_| ()).map_err(|trouble| self.failed(operation, trouble))
+    }
+
+    /// What was written must not be committed.
+    pub(in crate::xrd) fn spoil(&self, failure: &Failure) {
+        lock(&self.state().spoiled).get_or_insert_with(|| failure.clone());
+    }
+
+    /// Closes; a second time is a failure.
+    pub(in crate::xrd) async fn close(&self, wait: Wait) -> Result<()> {
+        let usable = self.usable();
+        let lane = lock(&self.state().lane).take();
+        if !self.is_writable() {
+            // Whether the server liked our goodbye changes nothing; it is sent when the lane is dropped.
+            return Ok(());
+        }
+        usable.map_err(|trouble| self.failed("close", trouble))?;
+        let Some(lane) = lane else {
+            return Err(self.failed("close", Failure::invalid("the file is closed")));
+        };
+        if let Some(failure) = lock(&self.state().spoiled).clone() {
+            return Err(self.failed("close", failure));
+        }
+        let sum = lock(&self.state().sent).0;
+        let expected = sum.filter(|_| lane.has_feature("expect") && self.flags.intersects(Self::NEW_FILE));
+        let expected = expected.map(|(size, crc32c)| format!("bp.expect size={size} crc32c={crc32c}"));
+        let closed = lane.close(expected, &self.options, wait).await;
+        closed.map_err(|trouble| self.failed("close", trouble))
+    }
+
+    /// Flags of an open that begins with an empty file.
+    const NEW_FILE: OpenFlags = OpenFlags::NEW.with(OpenFlags::DELETE);
+}

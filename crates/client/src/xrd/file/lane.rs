@@ -1,0 +1,176 @@
+//! A file as it is open on one connection.
+
+use crate::xrd::{
+    Options, XrdUrl,
+    connections::{Lease, Purpose},
+    mux::{Mux, Outcome, Sink, Wait},
+    route::{Again, Answered, Reply, call, route},
+    trouble::Trouble,
+};
+use base::Failure;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+use wire::xrd::{
+    FileHandle, Open, OpenAnswer, OpenFlags, Query, QueryCode, Request, Stat, StatInfo, Subject, Target,
+};
+
+/// Configuration key by which our own servers tell what they offer beyond the protocol.
+const FEATURES: &str = "bp.features";
+/// Longest answer to a question about the configuration.
+const CONFIG_BYTES_MAX: usize = 64 << 10;
+
+/// A file as it is open on one connection.
+#[derive(Debug)]
+pub(super) struct Lane {
+    lease: Lease,
+    pub(super) handle: FileHandle,
+    pub(super) stat: StatInfo,
+    is_writable: bool,
+    is_closed: AtomicBool,
+}
+
+impl Lane {
+    /// Opens `url`, wherever servers send us.
+    pub(super) async fn open(
+        url: &XrdUrl,
+        options: &Options,
+        flags: OpenFlags,
+        mode: u16,
+        wait: Wait,
+    ) -> Result<Self, Trouble> {
+        let is_writable = !flags.contains(OpenFlags::READ);
+        let purpose = if is_writable { Purpose::Write } else { Purpose::Read };
+        let make = |opaque: &wire::xrd::Opaque| {
+            let target = Target { path: url.path.as_str().to_owned(), opaque: opaque.clone() };
+            let flags = flags.with(OpenFlags::RETURN_STAT);
+            Request::Open(Open { mode, flags, flags2: 0, template: FileHandle::default(), target })
+        };
+        let Answered { lease, body } = route(url, options, purpose, Again::Harmless, &make, wait).await?;
+        let answer = OpenAnswer::parse(&body)?;
+        let (handle, is_closed) = (answer.handle, AtomicBool::new(false));
+        let mut lane = Self { lease, handle, stat: StatInfo::default(), is_writable, is_closed };
+        lane.stat = match answer.stat {
+            Some(stat) => stat,
+            None => lane.stat_now(options, wait).await?,
+        };
+        if is_writable {
+            lane.ask_features(options, wait).await?;
+        }
+        Ok(lane)
+    }
+
+    pub(super) fn mux(&self) -> &Arc<Mux> {
+        self.lease.mux()
+    }
+
+    pub(super) fn peer(&self) -> &str {
+        &self.mux().greeting.peer
+    }
+
+    /// Whether the server offers `feature` beyond the protocol.
+    pub(super) fn has_feature(&self, feature: &str) -> bool {
+        let features = self.mux().features.get();
+        features.is_some_and(|features| features.split_ascii_whitespace().any(|word| word == feature))
+    }
+
+    /// Asks what the server offers beyond the protocol, once for each connection.
+    async fn ask_features(&self, options: &Options, wait: Wait) -> Result<(), Trouble> {
+        if self.mux().features.get().is_some() {
+            return Ok(());
+        }
+        let args = FEATURES.as_bytes().to_vec();
+        let query = Request::Query(Query { code: QueryCode::Config, handle: FileHandle::default(), args });
+        let features = match call(self.mux(), &query, options, wait).await {
+            Ok(Reply::Done(body)) if body.len() <= CONFIG_BYTES_MAX => {
+                String::from_utf8_lossy(&body).into_owned()
+            }
+            // Servers of others need not know what that is.
+            Ok(_) | Err(Trouble::Refused(_)) => String::new(),
+            Err(trouble) => return Err(trouble),
+        };
+        let features = features.trim_end_matches('\0').replace([',', ';'], " ");
+        // Somebody else may have asked at the same time, with the same answer.
+        let _ = self.mux().features.set(features);
+        Ok(())
+    }
+
+    /// Attributes now.
+    pub(super) async fn stat_now(&self, options: &Options, wait: Wait) -> Result<StatInfo, Trouble> {
+        let stat = Stat { subject: Subject::Handle(self.handle), is_filesystem: false };
+        let body = self.call(&Request::Stat(stat), options, wait).await?;
+        let text = String::from_utf8_lossy(&body);
+        Ok(StatInfo::parse(text.trim_end_matches('\0'))?)
+    }
+
+    /// Asks something about the open file.
+    pub(super) async fn call(
+        &self,
+        request: &Request,
+        options: &Options,
+        wait: Wait,
+    ) -> Result<Vec<u8>, Trouble> {
+        match call(self.mux(), request, options, wait).await? {
+            Reply::Done(body) => Ok(body),
+            Reply::Elsewhere(_) => Err(self.moved()),
+        }
+    }
+
+    /// The trouble of an open file that is somewhere else now: it must be opened again.
+    pub(super) fn moved(&self) -> Trouble {
+        Trouble::Broken(Failure::unavailable(format!("server {}: the open file was redirected", self.peer())))
+    }
+
+    /// Closes, and waits for the answer. With `expected` the server is told first what it should have got.
+    pub(super) async fn close(
+        &self,
+        expected: Option<String>,
+        options: &Options,
+        wait: Wait,
+    ) -> Result<(), Trouble> {
+        if let Some(text) = expected {
+            let args = text.into_bytes();
+            let query = Request::Query(Query { code: QueryCode::OpaqueFile, handle: self.handle, args });
+            self.call(&query, options, wait).await?;
+        }
+        // Closing twice is a failure of its own; whatever comes, this is not asked again.
+        self.call(&Request::Close(self.handle), options, wait).await?;
+        self.is_closed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives up what was written: the server drops the file because the connection ends.
+    fn abandon(&self) {
+        self.mux().break_off(Failure::unavailable(format!(
+            "the file being written at {} was given up",
+            self.peer()
+        )));
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let mux = self.lease.mux();
+        if self.is_closed.load(Ordering::Acquire) || !mux.is_ours() || mux.is_broken() {
+            return;
+        }
+        if self.is_writable {
+            self.abandon();
+        } else if let Ok(ticket) =
+            mux.submit(&Request::Close(self.handle), Sink::Gather { max: CONFIG_BYTES_MAX })
+        {
+            // Nobody waits for the answer; whoever receives next throws it away.
+            drop(ticket);
+        }
+    }
+}
+
+/// The failure in an outcome that is no data.
+pub(super) fn refused(lane: &Lane, outcome: Outcome) -> Trouble {
+    match outcome {
+        Outcome::Failed(failure) => failure.during(format!("server {}", lane.peer())).into(),
+        Outcome::Elsewhere(_) => lane.moved(),
+        _ => lane.mux().break_off(lane.mux().nonsense("an answer of an unexpected kind")),
+    }
+}

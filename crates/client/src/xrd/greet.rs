@@ -1,0 +1,256 @@
+//! The start of a session: handshake, protocol, TLS, login, authentication (spec/xrootd.md §1, §4.1, §4.2).
+
+use super::{
+    Options, Token,
+    connections::Key,
+    mux::{Greeting, Mux},
+    transport::Transport,
+    trouble::Trouble,
+    url::authority,
+};
+use base::{ErrorKind, Failure};
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    time::{Duration, Instant},
+};
+use wire::xrd::{
+    ANSWER_HEADER_BYTES, Answer, AnswerCode, AnswerHeader, Auth, HANDSHAKE, LOGIN_USER, Login, LoginAnswer,
+    PROTOCOL_VERSION, Protocol, ProtocolAnswer, Request, ServerFlags, StreamId,
+};
+
+/// Longest answer before the session has begun.
+const ANSWER_BYTES_MAX: u32 = 64 << 10;
+/// Answers before the session has begun: messages may come between.
+const ANSWERS_MAX: usize = 16;
+/// Rounds of one authentication.
+const AUTH_ROUNDS_MAX: usize = 8;
+/// In the protocol request: able to use TLS, and wants it from the start.
+const ABLE_TLS: u8 = 2;
+const WANTS_TLS: u8 = 4;
+/// In the server's flags: it turns to TLS now.
+const GOTO_TLS: ServerFlags = ServerFlags(0x4000_0000);
+/// The protocol of bearer tokens.
+const ZTN: [u8; 4] = *b"ztn\0";
+
+/// Connects, and begins a session.
+pub(super) fn connect(key: &Key, options: &Options) -> Result<Mux, Trouble> {
+    let peer = authority(&key.host, key.port);
+    let transport = Transport::dial(&key.host, key.port, options).map_err(|cause| {
+        Trouble::Broken(
+            Failure::io(format!("connect to {peer}"), &cause)
+                .hint("check host and port, and whether the server is running"),
+        )
+    })?;
+    let mut hello = Hello { transport, peer, key, options, began: Instant::now(), stream: 0 };
+    let greeting = hello.greet()?;
+    Ok(Mux::new(hello.transport, greeting, options))
+}
+
+/// A connection whose session has not begun: one question at a time.
+struct Hello<'a> {
+    transport: Transport,
+    peer: String,
+    key: &'a Key,
+    options: &'a Options,
+    /// When the last byte came.
+    began: Instant,
+    stream: u16,
+}
+
+impl Hello<'_> {
+    fn greet(&mut self) -> Result<Greeting, Trouble> {
+        let asked = Instant::now();
+        let tls = if self.key.is_tls { ABLE_TLS | WANTS_TLS } else { ABLE_TLS };
+        let protocol = Protocol { client_version: PROTOCOL_VERSION, flags: tls, expect: 3 };
+        self.stream = 1;
+        self.send(&[&HANDSHAKE, &Request::Protocol(protocol).encode(StreamId::of(1))])?;
+        if self.answer(StreamId::default())?.len() != 8 {
+            return Err(self.broken("it does not speak this protocol"));
+        }
+        let answer = ProtocolAnswer::parse(&self.answer(StreamId::of(1))?)?;
+        let round_trip = asked.elapsed();
+        if answer.flags.contains(GOTO_TLS) {
+            self.transport.encrypt(&self.key.host, self.options)?;
+        } else if self.key.is_tls {
+            let what = format!("server {} offers no TLS, which roots:// asks for", self.peer);
+            return Err(Failure::unsupported(what).hint("use root:// if encryption is not needed").into());
+        }
+        self.login()?;
+        Ok(Greeting { peer: self.peer.clone(), flags: answer.flags, round_trip })
+    }
+
+    fn login(&mut self) -> Result<(), Trouble> {
+        let login = Login {
+            pid: std::process::id() as i32,
+            username: self.key.username.clone(),
+            // Bits: understands asynchronous answers (128); version 5 of the client.
+            capability: 128 | 5,
+            token: whole_name(&self.key.username),
+            ..Login::default()
+        };
+        let body = self.ask(&Request::Login(login))?;
+        let answer = LoginAnswer::parse(&body)?;
+        if answer.security.is_empty() { Ok(()) } else { self.authenticate(&answer.security) }
+    }
+
+    /// Proves who we are, if the server takes bearer tokens.
+    fn authenticate(&mut self, security: &str) -> Result<(), Trouble> {
+        let offered: Vec<_> = security.split('&').filter_map(|part| part.strip_prefix("P=")).collect();
+        let names: Vec<_> = offered.iter().map(|part| part.split(',').next().unwrap_or_default()).collect();
+        if !names.contains(&"ztn") {
+            let what = format!("server {} wants authentication by {}", self.peer, names.join(" or "));
+            return Err(Failure::unsupported(what).hint("this client has bearer tokens (ztn) only").into());
+        }
+        if !self.transport.is_encrypted() && !self.transport.is_loopback() {
+            let what = format!("server {} wants a token over a connection that is not encrypted", self.peer);
+            return Err(Failure::permission(what).hint("use roots:// instead of root://").into());
+        }
+        let Some(token) = self.key.token.clone().or_else(Token::discover) else {
+            return Err(Failure::permission(format!("server {} wants a token", self.peer))
+                .hint("set BEARER_TOKEN or BEARER_TOKEN_FILE")
+                .into());
+        };
+        let mut credentials = token_message(&token);
+        for _ in 0..AUTH_ROUNDS_MAX {
+            match self.exchange(&Request::Auth(Auth { kind: ZTN, credentials }))? {
+                Answer::Ok(_) => return Ok(()),
+                // The server asks for the token itself.
+                Answer::AuthMore(_) => credentials = token_message(&token),
+                answer => return Err(self.refused(&answer, "authentication")),
+            }
+        }
+        Err(self.broken("its authentication does not end"))
+    }
+
+    /// Asks, and takes the body of the answer.
+    fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Trouble> {
+        match self.exchange(request)? {
+            Answer::Ok(body) => Ok(body),
+            answer => Err(self.refused(&answer, "login")),
+        }
+    }
+
+    fn exchange(&mut self, request: &Request) -> Result<Answer, Trouble> {
+        self.stream += 1;
+        let stream = StreamId::of(self.stream);
+        self.send(&[&request.encode(stream)])?;
+        self.receive(stream)
+    }
+
+    fn answer(&mut self, stream: StreamId) -> Result<Vec<u8>, Trouble> {
+        match self.receive(stream)? {
+            Answer::Ok(body) => Ok(body),
+            answer => Err(self.refused(&answer, "protocol")),
+        }
+    }
+
+    fn receive(&mut self, stream: StreamId) -> Result<Answer, Trouble> {
+        for _ in 0..ANSWERS_MAX {
+            let mut header = [0; ANSWER_HEADER_BYTES];
+            self.fill(&mut header)?;
+            let header = AnswerHeader::parse(&header).map_err(|e| self.broken(e))?;
+            if header.length > ANSWER_BYTES_MAX {
+                return Err(self.broken("its answer is too long"));
+            }
+            let mut body = vec![0; header.length as usize];
+            self.fill(&mut body)?;
+            match Answer::parse(&header, &body).map_err(|e| self.broken(e))? {
+                Answer::Message(_) | Answer::WaitResp { .. } => {}
+                Answer::Later { stream: whose, answer } if whose == stream => return Ok(*answer),
+                answer if header.stream == stream && header.code != AnswerCode::Attn => return Ok(answer),
+                _ => return Err(self.broken("an answer to nothing that was asked")),
+            }
+        }
+        Err(self.broken("it does not answer"))
+    }
+
+    fn refused(&self, answer: &Answer, what: &str) -> Trouble {
+        let server = format!("server {}", self.peer);
+        match answer {
+            Answer::Error { .. } => answer.to_failure().map_or_else(
+                || self.broken(format!("{what} failed")),
+                |failure| Trouble::Refused(failure.during(server)),
+            ),
+            Answer::Wait { .. } => {
+                Trouble::Refused(Failure::busy(format!("{server} is busy")).hint("try again later"))
+            }
+            _ => self.broken(format!("an answer of an unexpected kind to {what}")),
+        }
+    }
+
+    fn send(&mut self, parts: &[&[u8]]) -> Result<(), Trouble> {
+        let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut rest = slices.as_mut_slice();
+        self.began = Instant::now();
+        loop {
+            let outcome =
+                if rest.is_empty() { self.transport.flush().map(|()| 0) } else { self.transport.send(rest) };
+            match outcome {
+                Ok(_) if rest.is_empty() => return Ok(()),
+                Ok(0) => return Err(self.broken("connection closed")),
+                Ok(count) => IoSlice::advance_slices(&mut rest, count),
+                Err(cause) => self.patience(&cause, true)?,
+            }
+        }
+    }
+
+    fn fill(&mut self, mut target: &mut [u8]) -> Result<(), Trouble> {
+        self.began = Instant::now();
+        while !target.is_empty() {
+            match self.transport.receive(&mut [IoSliceMut::new(target)]) {
+                Ok(0) => return Err(self.broken("connection closed")),
+                Ok(count) => {
+                    target = &mut target[count..];
+                    self.began = Instant::now();
+                }
+                Err(cause) => self.patience(&cause, false)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits on, unless that was for too long or `cause` is a failure.
+    fn patience(&self, cause: &io::Error, is_sending: bool) -> Result<(), Trouble> {
+        match cause.kind() {
+            io::ErrorKind::Interrupted => return Ok(()),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {}
+            _ => return Err(Trouble::Broken(Failure::io(format!("greet {}", self.peer), cause))),
+        }
+        let seconds = self.options.progress_timeout.as_secs_f64();
+        if self.began.elapsed() >= self.options.progress_timeout {
+            let what = format!("no answer from {}: no progress for {seconds:.0} s", self.peer);
+            return Err(Trouble::Broken(Failure::timeout(what).hint("is it an XRootD server?")));
+        }
+        if is_sending {
+            // What it is ready for shows when sending is tried again.
+            let _ = self.transport.wait(false, Duration::from_millis(500));
+        }
+        Ok(())
+    }
+
+    fn broken(&self, why: impl std::fmt::Display) -> Trouble {
+        let failure = Failure::new(ErrorKind::Unavailable, format!("server {}: {why}", self.peer));
+        Trouble::Broken(failure.hint("is it an XRootD server, and is the way to it sound?"))
+    }
+}
+
+/// The opaque part of a login, with the whole name of the user. A name that cannot stand there is sent cut only.
+fn whole_name(username: &str) -> String {
+    if username.contains(|c: char| c == '&' || c.is_control()) {
+        return String::new();
+    }
+    format!("?{LOGIN_USER}={username}")
+}
+
+/// Credentials of the token protocol: its name, version 0, what follows (`T`: a token), two unused bytes, the token's
+/// length with its NUL, the token, NUL.
+fn token_message(token: &Token) -> Vec<u8> {
+    let text = token.secret().as_bytes();
+    let length = (text.len() + 1) as u16;
+    let mut message = ZTN.to_vec();
+    message.extend([0, b'T', 0, 0]);
+    message.extend(length.to_be_bytes());
+    message.extend(text);
+    message.push(0);
+    message
+}

@@ -1,0 +1,193 @@
+//! One session with a server, used by many files and threads at once.
+//!
+//! No thread belongs to it. Whoever waits for an answer while nobody receives becomes the *leader*: it takes frames off
+//! the socket, puts data where their requests want them, and wakes those whose answers are whole. When its own answer is
+//! whole it hands the lead to one of the *followers*. Tasks cannot lead; while any of them waits a driver thread does it
+//! for them.
+//!
+//! Locks, in the order in which they may be taken: `sending`, `receiver`, `table`, `outbox`; the last two are held for a few
+//! instructions only.
+
+mod driver;
+mod receive;
+mod send;
+mod table;
+mod ticket;
+
+pub(super) use receive::Piece;
+pub(super) use table::{Chunk, Outcome, Sink};
+pub(super) use ticket::{Ticket, Wait};
+
+use super::{Options, process::lock, transport::Transport, trouble::Trouble};
+use base::Failure;
+use receive::Receiver;
+use std::{
+    fmt,
+    sync::{
+        Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use table::Table;
+use wire::xrd::ServerFlags;
+
+/// Longest that a follower sleeps before it looks again.
+const FOLLOW_TICK: Duration = Duration::from_secs(1);
+
+/// What the server said of itself when the session began.
+#[derive(Debug, Clone)]
+pub(super) struct Greeting {
+    /// `host:port`, for messages.
+    pub(super) peer: String,
+    /// What it is and supports.
+    pub(super) flags: ServerFlags,
+    /// Time from a request to its answer.
+    pub(super) round_trip: Duration,
+}
+
+/// A session with one server.
+pub(super) struct Mux {
+    pid: u32,
+    transport: Transport,
+    pub(super) greeting: Greeting,
+    /// What our own servers offer beyond the protocol; asked once.
+    pub(super) features: OnceLock<String>,
+    progress_timeout: Duration,
+    wait_max: Duration,
+    table: Mutex<Table>,
+    receiver: Mutex<Receiver>,
+    sending: Mutex<()>,
+    outbox: Mutex<Vec<u8>>,
+    /// Files and calls that use it.
+    pub(super) users: AtomicUsize,
+    /// Belongs to one file that is being written.
+    pub(super) is_exclusive: AtomicBool,
+    /// When the last user left.
+    pub(super) idle_since: Mutex<Instant>,
+}
+
+impl fmt::Debug for Mux {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mux").field("peer", &self.greeting.peer).finish_non_exhaustive()
+    }
+}
+
+impl Mux {
+    /// A session that has been greeted.
+    pub(super) fn new(transport: Transport, greeting: Greeting, options: &Options) -> Self {
+        Self {
+            pid: std::process::id(),
+            transport,
+            greeting,
+            features: OnceLock::new(),
+            progress_timeout: options.progress_timeout,
+            wait_max: options.wait_max,
+            table: Mutex::default(),
+            receiver: Mutex::default(),
+            sending: Mutex::default(),
+            outbox: Mutex::default(),
+            users: AtomicUsize::new(0),
+            is_exclusive: AtomicBool::new(false),
+            idle_since: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Whether this process made it: a child that inherited it by a fork must keep its hands off.
+    pub(super) fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// Whether nothing more can be done here.
+    pub(super) fn is_broken(&self) -> bool {
+        lock(&self.table).broken.is_some()
+    }
+
+    /// Whether the server is on this host.
+    pub(super) fn is_loopback(&self) -> bool {
+        self.transport.is_loopback()
+    }
+
+    /// Whether it can be used: nothing was asked, and the server has not closed it.
+    pub(super) fn is_fresh(&self) -> bool {
+        let table = lock(&self.table);
+        table.broken.is_none() && (table.awaited > 0 || table.is_led || !self.transport.is_stale())
+    }
+
+    /// Gives the connection up because of what the peer said or did; whoever waits is told.
+    pub(super) fn break_off(&self, failure: Failure) -> Trouble {
+        let failure = lock(&self.table).break_off(failure);
+        self.transport.shut();
+        Trouble::Broken(failure)
+    }
+
+    /// The failure of a server that does not keep to the protocol.
+    pub(super) fn nonsense(&self, why: impl fmt::Display) -> Failure {
+        Failure::unavailable(format!("server {}: {why}", self.greeting.peer))
+            .hint("is it an XRootD server, and is the way to it sound?")
+    }
+
+    /// Waits until the request is answered; data of `pieces` go straight to their places where that is possible.
+    ///
+    /// The calling thread receives for everybody while nobody else does.
+    pub(super) fn wait(&self, stream: u16, pieces: &mut [Piece<'_>]) {
+        let mut table = lock(&self.table);
+        loop {
+            receive::settle(&mut table, pieces);
+            if table.is_over(stream) {
+                break;
+            }
+            if table.is_led {
+                table.follow(stream);
+                drop(table);
+                thread::park_timeout(FOLLOW_TICK);
+                table = lock(&self.table);
+                table.unfollow(stream);
+                if table.is_lost(stream, Instant::now(), self.progress_timeout) {
+                    let what = format!("{} answers others but not this request", self.greeting.peer);
+                    table.break_off(Failure::timeout(what));
+                    self.transport.shut();
+                }
+            } else {
+                table.is_led = true;
+                drop(table);
+                let led = self.lead(&|table| table.is_over(stream), pieces);
+                table = lock(&self.table);
+                table.is_led = false;
+                if let Err(failure) = led {
+                    table.break_off(failure);
+                    self.transport.shut();
+                }
+            }
+        }
+        table.hand_on();
+    }
+
+    /// Gives back a buffer that was emptied.
+    pub(super) fn recycle(&self, chunk: Chunk) {
+        lock(&self.table).recycle(chunk.buffer);
+    }
+
+    /// A user has come.
+    pub(super) fn enter(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A user has left.
+    pub(super) fn leave(&self) {
+        *lock(&self.idle_since) = Instant::now();
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            lock(&self.table).drop_spares();
+        }
+    }
+}
+
+impl Drop for Mux {
+    fn drop(&mut self) {
+        // In a child the connection goes on to belong to the parent.
+        if self.is_ours() {
+            self.transport.shut();
+        }
+    }
+}

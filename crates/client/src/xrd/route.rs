@@ -1,0 +1,144 @@
+//! Requests and their answers: waiting when a server says so, and asking whoever it sends us to.
+
+use super::{
+    Options, XrdUrl,
+    connections::{self, Key, Lease, Purpose},
+    mux::{Mux, Outcome, Sink, Wait},
+    retry::Retry,
+    task,
+    trouble::Trouble,
+};
+use base::Failure;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use wire::xrd::{Opaque, Redirect, Request};
+
+/// Longest body of an answer that is kept whole: a listing of some hundred thousand names.
+const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// What became of a request.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// It was done; this is the body of the answer.
+    Done(Vec<u8>),
+    /// Another server must be asked.
+    Elsewhere(Redirect),
+}
+
+/// Whether a request may be sent again if it is not known whether it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// Doing it twice is as good as doing it once.
+    Harmless,
+    /// It may have been done.
+    Never,
+}
+
+/// Adds up how long a server made us wait.
+#[derive(Debug)]
+pub(super) struct Waited {
+    until: Instant,
+}
+
+impl Waited {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { until: Instant::now() + options.wait_max }
+    }
+
+    /// Waits for `span` as the server wants, if that is not too long.
+    pub(super) async fn more(&self, span: Duration, peer: &str, wait: Wait) -> Result<(), Trouble> {
+        if Instant::now() + span >= self.until {
+            let failure = Failure::timeout(format!("server {peer} makes us wait too long"));
+            return Err(failure.hint("try again later").into());
+        }
+        Ok(task::pause(span, wait).await?)
+    }
+}
+
+/// Sends a request and waits for its whole answer.
+pub(super) async fn call(
+    mux: &Arc<Mux>,
+    request: &Request,
+    options: &Options,
+    wait: Wait,
+) -> Result<Reply, Trouble> {
+    let waited = Waited::new(options);
+    loop {
+        let ticket = mux.submit(request, Sink::Gather { max: BODY_BYTES_MAX })?;
+        match ticket.answer(wait, &mut []).await? {
+            Outcome::Body(body) => return Ok(Reply::Done(body)),
+            Outcome::Elsewhere(redirect) => return Ok(Reply::Elsewhere(redirect)),
+            Outcome::AgainAfter(span) => waited.more(span, &mux.greeting.peer, wait).await?,
+            Outcome::Failed(failure) => {
+                return Err(failure.during(format!("server {}", mux.greeting.peer)).into());
+            }
+            Outcome::Data(_) => return Err(mux.break_off(mux.nonsense("data instead of an answer"))),
+        }
+    }
+}
+
+/// What one server answered, and the connection to it.
+pub(super) struct Answered {
+    pub(super) lease: Lease,
+    pub(super) body: Vec<u8>,
+}
+
+/// Makes a request from what must be in its opaque part.
+pub(super) type Make<'a> = &'a (dyn Fn(&Opaque) -> Request + Sync);
+
+/// Asks the server of `url`, then whoever it sends us to, until one does it.
+pub(super) async fn route(
+    url: &XrdUrl,
+    options: &Options,
+    purpose: Purpose,
+    again: Again,
+    make: Make<'_>,
+    wait: Wait,
+) -> Result<Answered, Trouble> {
+    let (mut place, mut opaque) = (url.clone(), url.opaque.clone());
+    for hop in 0..=options.redirects_max {
+        let asked = ask(&place, options, purpose, again, &make(&opaque), wait).await;
+        let (lease, reply) = match asked {
+            Err(trouble) if hop > 0 => {
+                return Err(trouble.during(format!("redirected from {}", url.authority())));
+            }
+            asked => asked?,
+        };
+        let redirect = match reply {
+            Reply::Done(body) => return Ok(Answered { lease, body }),
+            Reply::Elsewhere(redirect) => redirect,
+        };
+        let more = Opaque::parse(&redirect.opaque);
+        opaque = more.iter().fold(url.opaque.clone(), |all, (key, value)| all.with(key, value));
+        place.host = redirect.host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        place.port = redirect.port;
+    }
+    let what = format!("more than {} redirects from {}", options.redirects_max, url.authority());
+    Err(Failure::unavailable(what).hint("the servers send clients in a circle; tell their operator").into())
+}
+
+/// Asks one server; again if the connection breaks and that does no harm.
+async fn ask(
+    place: &XrdUrl,
+    options: &Options,
+    purpose: Purpose,
+    again: Again,
+    request: &Request,
+    wait: Wait,
+) -> Result<(Lease, Reply), Trouble> {
+    let key = Key::of(place, options);
+    let mut retry = Retry::few(options);
+    loop {
+        // Nobody waits for a server that is not there.
+        let lease = connections::take(&key, options, purpose, wait).await?;
+        match call(lease.mux(), request, options, wait).await {
+            Ok(reply) => return Ok((lease, reply)),
+            Err(trouble) if again == Again::Never || !trouble.is_broken() => return Err(trouble),
+            // It was closed while it was idle; that says nothing of the server.
+            Err(_) if !lease.is_new => {}
+            Err(trouble) => retry.again(trouble, wait).await?,
+        }
+    }
+}
