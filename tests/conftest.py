@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,32 @@ SMALL: dict[str, str | int] = {"volume_size": "64MiB", "volumes": 4, "slots": 6,
 """A facility that is made and started in a tenth of a second, and whose tapes fill up quickly."""
 
 MakeFacility = Callable[..., Facility]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the conformance suite be run against other people's servers."""
+    group = parser.getgroup("conformance")
+    group.addoption("--conformance-url", metavar="root://HOST:PORT", help="test this server instead of ours")
+    group.addoption("--conformance-http", metavar="http://HOST:PORT", help="second door to the same names")
+    group.addoption("--conformance-trust", metavar="DIR", help="authorities that its TLS certificate is checked with")
+
+
+@contextmanager
+def one_facility(directory: Path, **options: str | int) -> Iterator[Facility]:
+    """Make a facility for several tests; not started. It is stopped and its log read at the end."""
+    facility = Facility(directory)
+    facility.create(**options)
+    yield facility
+    clean_up([facility])
+
+
+def clean_up(facilities: list[Facility]) -> None:
+    """Stop facilities; what nobody expected in their logs is a failure."""
+    for facility in facilities:
+        facility.clean_up()
+    odd = [line for facility in facilities for line in facility.unexpected_log()]
+    if odd:
+        pytest.fail("the daemon logged what nobody expected:\n" + "\n".join(odd), pytrace=False)
 
 
 @pytest.fixture
@@ -28,11 +55,7 @@ def make_facility(tmp_path: Path) -> Iterator[MakeFacility]:
         return facility
 
     yield make
-    for facility in made:
-        facility.clean_up()
-    odd = [line for facility in made for line in facility.unexpected_log()]
-    if odd:
-        pytest.fail("the daemon logged what nobody expected:\n" + "\n".join(odd), pytrace=False)
+    clean_up(made)
 
 
 @pytest.fixture

@@ -12,11 +12,32 @@ from types import TracebackType
 from typing import Self
 
 OK, OKSOFAR, ERROR, WAIT_LATER, STATUS = 0, 4000, 4003, 4006, 4007
-CLOSE, LOGIN, OPEN, PING, READ, READV, PGWRITE, PGREAD, STAT, WRITE = (
-    3003, 3007, 3010, 3011, 3013, 3025, 3026, 3030, 3017, 3019,
+AUTH, CHMOD, CLOSE, DIRLIST, PROTOCOL, LOGIN, MKDIR, MV, OPEN, PING = (
+    3000, 3002, 3003, 3004, 3006, 3007, 3008, 3009, 3010, 3011,
+)  # fmt: skip
+READ, RM, RMDIR, SYNC, STAT, WRITE, STATX, ENDSESS, BIND, READV, PGWRITE, TRUNCATE, PGREAD, WRITEV = (
+    3013, 3014, 3015, 3016, 3017, 3019, 3022, 3023, 3024, 3025, 3026, 3028, 3030, 3031,
 )  # fmt: skip
 READ_ONLY, NEW, UPDATE, FORCE = 0x10, 0x08, 0x20, 0x02
 HANDSHAKE = struct.pack(">5i", 0, 0, 0, 4, 2012)
+PAGE_BYTES = 4096
+
+
+def _crc32c_of_byte(byte: int) -> int:
+    for _ in range(8):
+        byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+_CRC32C = [_crc32c_of_byte(byte) for byte in range(256)]
+
+
+def crc32c(data: bytes) -> int:
+    """Sum bytes as pages are summed (Castagnoli)."""
+    total = 0xFFFFFFFF
+    for byte in data:
+        total = _CRC32C[(total ^ byte) & 0xFF] ^ (total >> 8)
+    return total ^ 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -79,6 +100,35 @@ class Raw:
         stream, status, length = struct.unpack(">HHi", self.receive(8))
         assert 0 <= length <= 64 << 20, f"answer of {length} bytes"
         return Answer(stream, status, self.receive(length))
+
+    def status(self) -> tuple[bool, bytes, bytes]:
+        """Receive one answer of pages: whether it is the last, what it says of them, and the bytes that follow."""
+        answer = self.answer()
+        assert answer.status == STATUS, answer
+        total, stream, _, is_partial, length = struct.unpack(">IHBB4xI", answer.body[:16])
+        assert crc32c(answer.body[4:]) == total, "the sum of the answer itself"
+        assert stream == answer.stream
+        return not is_partial, answer.body[16:], self.receive(length)
+
+    def pages(self) -> bytes:
+        """Receive the answers to a page read, compare the sum of each page; returns the bytes."""
+        found, is_last = b"", False
+        while not is_last:
+            is_last, about, data = self.status()
+            (offset,) = struct.unpack(">q", about[:8])
+            while data:
+                count = PAGE_BYTES - offset % PAGE_BYTES
+                page = data[4 : 4 + count]
+                assert crc32c(page) == struct.unpack(">I", data[:4])[0], f"the sum of the page at {offset}"
+                found += page
+                offset += len(page)
+                data = data[4 + count :]
+        return found
+
+    def bad_pages(self) -> list[int]:
+        """Receive the answer to a page write; returns the offsets of the pages that must be sent again."""
+        _, _, data = self.status()
+        return [offset for (offset,) in struct.iter_unpack(">q", data[8:])]
 
     def refusal(self) -> int | None:
         """Receive what a malformed request is answered with: an error number, or None for a hang-up."""
