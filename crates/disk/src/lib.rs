@@ -18,6 +18,7 @@
 mod copy;
 mod durable;
 pub mod list;
+mod map;
 pub mod partition;
 pub mod reader;
 mod space;

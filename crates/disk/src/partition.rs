@@ -7,7 +7,7 @@ use crate::{
     space::{Account, FULL_HINT, Limits, Space},
     writer::ObjectWriter,
 };
-use base::{ErrorKind, Failure, ObjectId, Result};
+use base::{ErrorKind, Failure, ObjectId, Recent, Result};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -30,6 +30,8 @@ const OBJECTS: &str = "objects";
 const INCOMING: &str = "incoming";
 /// An identity is far smaller; a longer file is not one.
 const IDENTITY_BYTES_MAX: u64 = 64 << 10;
+/// Half of the readers that are kept open: what an analysis of a thousand files goes over again and again.
+const READERS_KEPT: usize = 1024;
 /// Longest name of a partition in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -51,7 +53,11 @@ pub struct Identity {
 #[derive(Debug, Clone)]
 pub struct Partition {
     pub(crate) shared: Arc<Shared>,
+    readers: Arc<Readers>,
 }
+
+/// Readers that were used lately: objects never change, so that all sessions can share them. A short lock.
+type Readers = Mutex<Recent<ObjectId, Arc<ObjectReader>>>;
 
 /// What all users of a partition share.
 #[derive(Debug)]
@@ -137,6 +143,7 @@ impl Partition {
                 writing: Mutex::default(),
                 _lock: lock,
             }),
+            readers: Arc::new(Mutex::new(Recent::new(READERS_KEPT))),
         })
     }
 
@@ -170,16 +177,29 @@ impl Partition {
         ObjectWriter::from_base(&self.shared, object, base)
     }
 
-    /// Opens a committed object.
-    pub fn open_object(&self, object: ObjectId) -> Result<ObjectReader> {
-        ObjectReader::open(&self.shared, object)
+    /// Opens a committed object, or yields it as somebody else has opened it.
+    pub fn open_object(&self, object: ObjectId) -> Result<Arc<ObjectReader>> {
+        if let Some(reader) = self.readers().get(&object) {
+            return Ok(Arc::clone(reader));
+        }
+        let reader = Arc::new(ObjectReader::open(&self.shared, object)?);
+        self.readers().insert(object, Arc::clone(&reader));
+        // One that was removed in this moment must not be found again.
+        if !self.shared.data(object).exists() {
+            self.readers().remove(&object);
+        }
+        Ok(reader)
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Recent<ObjectId, Arc<ObjectReader>>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads a whole object from the medium and compares it with its description.
     ///
     /// [`ErrorKind::Corrupt`] names the object, the expected and the found sums.
     pub fn verify(&self, object: ObjectId) -> Result<ObjectInfo> {
-        let reader = self.open_object(object)?;
+        let reader = ObjectReader::open(&self.shared, object)?;
         reader.verify()?;
         Ok(reader.info().clone())
     }
@@ -191,7 +211,9 @@ impl Partition {
     /// object is being written; open readers keep their bytes.
     pub fn remove(&self, object: ObjectId) -> Result<()> {
         let _claim = self.shared.begin_writing(object)?;
-        self.shared.delete(object).map_err(|cause| {
+        let deleted = self.shared.delete(object);
+        self.readers().remove(&object);
+        deleted.map_err(|cause| {
             Failure::io(format!("remove object {object} from {}", self.shared.name()), &cause)
         })
     }

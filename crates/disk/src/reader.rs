@@ -1,21 +1,31 @@
 //! Reading committed objects.
 
-use crate::partition::Shared;
-use base::{Checksums, Failure, ObjectId, Result};
-use rustix::fs::{Advice, fadvise};
+use crate::{map::Map, partition::Shared};
+use base::{ByteRange, Checksums, Failure, ObjectId, Result};
+use rustix::{
+    fs::{Advice, fadvise},
+    io::{Errno, ReadWriteFlags, preadv, preadv2},
+};
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, IoSliceMut, Read},
+    num::NonZeroU64,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::fs::FileExt,
     },
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 use wire::object::ObjectInfo;
 
 /// Bytes read at once when a whole object is summed: large enough to stream from a disk, small enough for its cache.
 const SUM_BUFFER_BYTES: usize = 1 << 20;
+/// Slices of one read: as many as the kernel takes.
+const SLICES_MAX: usize = 1024;
+/// Ranges this close are read as one: a disk that seeks loses more than it gains.
+const MERGE_GAP_BYTES: u64 = 64 << 10;
+/// Ranges that are looked at to tell whether a vector is in memory.
+const SAMPLES_MAX: usize = 4;
 /// A description is far smaller, even with the longest path; a longer file is not one.
 pub(crate) const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
 
@@ -25,6 +35,8 @@ pub struct ObjectReader {
     shared: Arc<Shared>,
     file: File,
     info: ObjectInfo,
+    /// Made when it is first asked for; `None` if it cannot be made.
+    map: OnceLock<Option<Map>>,
 }
 
 impl ObjectReader {
@@ -39,7 +51,7 @@ impl ObjectReader {
                 info.size
             )));
         }
-        Ok(Self { shared: Arc::clone(shared), file, info })
+        Ok(Self { shared: Arc::clone(shared), file, info, map: OnceLock::new() })
     }
 
     /// Its size in bytes.
@@ -58,6 +70,80 @@ impl ObjectReader {
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         read_full(&self.file, buffer, offset)
             .map_err(|cause| self.shared.failed("read", self.info.object, &cause))
+    }
+
+    /// Fills all of `buffers`, one after the other, from `offset` on; the end of the object before that is a failure.
+    pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<()> {
+        let mut rest = buffers;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let some = rest.len().min(SLICES_MAX);
+            match preadv(&self.file, &mut rest[..some], at) {
+                Ok(0) => {
+                    let end = self.size();
+                    return Err(Failure::corrupt(format!(
+                        "object {} ended at {at} of {end}",
+                        self.info.object
+                    )));
+                }
+                Ok(count) => {
+                    IoSliceMut::advance_slices(&mut rest, count);
+                    at += count as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(cause) => return Err(self.shared.failed("read", self.info.object, &cause.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// The object in memory; `None` if it is empty or cannot be mapped. Only the kernel may touch it, as the source of
+    /// a `write` or `send`: it reports a page that cannot be read, everybody else would be killed.
+    pub fn mapped(&self) -> Option<&[u8]> {
+        if self.info.size == 0 {
+            return None;
+        }
+        let map = self.map.get_or_init(|| {
+            Map::new(&self.file, self.info.size)
+                .inspect_err(|cause| tracing::debug!(object = %self.info.object, %cause, "not mapped"))
+                .ok()
+        });
+        map.as_ref().map(Map::bytes)
+    }
+
+    /// Tells the kernel that `ranges` will be read, merged where they are close, if they are not in memory already.
+    pub fn will_read(&self, ranges: &[ByteRange]) {
+        if self.is_in_memory(ranges) {
+            return;
+        }
+        let mut sorted = ranges.to_vec();
+        sorted.sort_unstable_by_key(|range| range.offset);
+        let mut rest = sorted.into_iter();
+        let Some(mut merged) = rest.next() else { return };
+        for range in rest {
+            if range.offset <= merged.end.saturating_add(MERGE_GAP_BYTES) {
+                merged.end = merged.end.max(range.end);
+                continue;
+            }
+            self.advise(merged);
+            merged = range;
+        }
+        self.advise(merged);
+    }
+
+    fn advise(&self, range: ByteRange) {
+        // Advice only: errors do not matter.
+        let _ = fadvise(&self.file, range.offset, NonZeroU64::new(range.length()), Advice::WillNeed);
+    }
+
+    /// Looks at a few of `ranges`: what is hot is hot as a whole, mostly.
+    fn is_in_memory(&self, ranges: &[ByteRange]) -> bool {
+        let step = ranges.len().div_ceil(SAMPLES_MAX).max(1);
+        ranges.iter().step_by(step).all(|range| {
+            let mut byte = [0];
+            let room = &mut [IoSliceMut::new(&mut byte)];
+            preadv2(&self.file, room, range.offset, ReadWriteFlags::NOWAIT).is_ok()
+        })
     }
 
     /// Reads the object from the medium, not from memory, and compares it with its description.

@@ -56,10 +56,10 @@ enum Sums {
     /// Everything came through `write_at`.
     Stream(StreamSums),
     /// Still the content of another object.
-    Base(Box<ObjectReader>),
+    Base(Arc<ObjectReader>),
     /// Must be read again, and so must the object it began with: otherwise a rotten block of the old
     /// object would be blessed with a new sum.
-    Unknown { base: Option<Box<ObjectReader>> },
+    Unknown { base: Option<Arc<ObjectReader>> },
 }
 
 impl Content {
@@ -120,7 +120,7 @@ impl ObjectWriter {
         })
     }
 
-    pub(crate) fn from_base(shared: &Arc<Shared>, object: ObjectId, base: ObjectReader) -> Result<Self> {
+    pub(crate) fn from_base(shared: &Arc<Shared>, object: ObjectId, base: Arc<ObjectReader>) -> Result<Self> {
         let writer = Self::new(shared, object)?;
         let size = base.size();
         writer.claim(size)?;
@@ -129,7 +129,7 @@ impl ObjectWriter {
         {
             let mut content = writer.content();
             content.end = size;
-            content.sums = Sums::Base(Box::new(base));
+            content.sums = Sums::Base(base);
         }
         Ok(writer)
     }

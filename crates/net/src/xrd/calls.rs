@@ -2,12 +2,14 @@
 
 use super::{
     Access, Disposition, ListPage, OpenFile, OpenRequest, Opened, PrepareAction, PrepareRequest, Service,
+    StatInfo,
     handles::{Handle, Handles},
     limits::{ANSWER_LATER, LATE_LISTING_BYTES_MAX},
     outbox::{Gone, Outbox},
     query,
+    streams::Streams,
 };
-use crate::shutdown::{Guard, Shutdown};
+use crate::shutdown::Shutdown;
 use base::{ErrorKind, Failure, FilePath, Result};
 use std::{future::Future, pin::pin, sync::Arc};
 use tokio::time::timeout;
@@ -23,15 +25,15 @@ pub(super) struct Context<S: Service> {
     pub(super) service: Arc<S>,
     pub(super) session: S::Session,
     pub(super) handles: Handles<S::File>,
-    pub(super) outbox: Arc<Outbox>,
+    pub(super) outbox: Outbox,
+    /// Further connections.
+    pub(super) streams: Arc<Streams<S::File>>,
     /// The address that the client reached, as locations show it.
     pub(super) local: String,
     /// The client understands answers that come later.
     pub(super) takes_later: bool,
     /// Where closes run, which outlive the session.
     pub(super) tasks: Shutdown,
-    /// Held by every call, so that shutdown waits for it even if the session is gone.
-    pub(super) guard: Arc<Guard>,
     pub(super) counters: Arc<super::Counters>,
 }
 
@@ -160,27 +162,36 @@ impl<S: Service> Context<S> {
         }
     }
 
-    async fn open(&self, request: Open) -> Answer {
-        let checked = path(&request.target).and_then(|path| self.handles.reserve().map(|()| path));
-        let path = match checked {
-            Ok(path) => path,
+    async fn open(&self, open: Open) -> Answer {
+        let request = match open_request(&open) {
+            Ok(request) => request,
             Err(failure) => return Answer::failure(&failure),
         };
-        let pending = PendingOpen(Some(&self.handles));
-        let wants_stat = request.flags.contains(OpenFlags::RETURN_STAT);
-        let request = open_request(path.clone(), &request);
-        let is_writable = request.access == Access::Update;
-        let file = match self.service.open(&self.session, request).await {
+        let place = match self.handles.reserve() {
+            Ok(place) => place,
+            Err(failure) => return Answer::failure(&failure),
+        };
+        let opened = self.service.open(&self.session, request.clone()).await;
+        drop(place);
+        self.admit(opened, request, wants_stat(&open))
+    }
+
+    /// Gives an opened file its handle.
+    pub(super) fn admit(
+        &self,
+        opened: Result<Opened<S::File>>,
+        request: OpenRequest,
+        wants_stat: bool,
+    ) -> Answer {
+        let file = match opened {
             Ok(Opened::Here(file)) => file,
             Ok(Opened::Elsewhere(redirect)) => return Answer::Redirect(redirect),
             Err(failure) => return Answer::failure(&failure),
         };
-        let stat = if wants_stat { stat_of(Arc::clone(&file)).await.map(Some) } else { Ok(None) };
-        match stat {
-            Ok(stat) => {
-                let handle = pending.insert(Handle::new(file, path, is_writable));
-                Answer::Ok(OpenAnswer { handle, stat }.encode())
-            }
+        let stat = if wants_stat { file.stat().map(Some) } else { Ok(None) };
+        let handle = Handle::new(file, request.path, request.access == Access::Update);
+        match stat.and_then(|stat| Ok((self.handles.insert(handle)?, stat))) {
+            Ok((handle, stat)) => Answer::Ok(OpenAnswer { handle, stat }.encode()),
             Err(failure) => Answer::failure(&failure),
         }
     }
@@ -320,31 +331,8 @@ fn no_path(what: &str) -> Failure {
     Failure::invalid(format!("{what} names neither a path nor an open file"))
 }
 
-/// An open under way; its place is given back unless it becomes a handle.
-struct PendingOpen<'a, F: OpenFile>(Option<&'a Handles<F>>);
-
-impl<F: OpenFile> PendingOpen<'_, F> {
-    fn insert(mut self, handle: Handle<F>) -> wire::xrd::FileHandle {
-        let handles = self.0.take().expect("an open under way is inserted once, by value");
-        handles.insert(handle)
-    }
-}
-
-impl<F: OpenFile> Drop for PendingOpen<'_, F> {
-    fn drop(&mut self) {
-        if let Some(handles) = self.0 {
-            handles.give_up();
-        }
-    }
-}
-
-async fn stat_of<F: OpenFile>(file: Arc<F>) -> Result<wire::xrd::StatInfo> {
-    let stat = tokio::task::spawn_blocking(move || file.stat()).await;
-    stat.unwrap_or_else(|_| Err(Failure::internal("stat of an open file panicked")))
-}
-
 /// What the flags of an open mean (spec/xrootd.md §4.3).
-fn open_request(path: FilePath, request: &Open) -> OpenRequest {
+pub(super) fn open_request(request: &Open) -> Result<OpenRequest> {
     let flags = request.flags;
     let for_writing =
         OpenFlags::UPDATE | OpenFlags::APPEND | OpenFlags::WRITE_ONLY | OpenFlags::NEW | OpenFlags::DELETE;
@@ -356,13 +344,26 @@ fn open_request(path: FilePath, request: &Open) -> OpenRequest {
         Disposition::Existing
     };
     let opaque: Opaque = request.target.opaque.clone();
-    OpenRequest {
-        path,
+    Ok(OpenRequest {
+        path: path(&request.target)?,
         opaque,
         access: if flags.intersects(for_writing) { Access::Update } else { Access::Read },
         disposition,
         make_path: flags.contains(OpenFlags::MAKE_PATH),
         is_persist_on_close: flags.contains(OpenFlags::PERSIST_ON_CLOSE),
         mode: u32::from(request.mode) & 0o777,
+    })
+}
+
+/// Whether the answer to an open is to say what the file is.
+pub(super) fn wants_stat(request: &Open) -> bool {
+    request.flags.contains(OpenFlags::RETURN_STAT)
+}
+
+/// The answer to a stat.
+pub(super) fn stat_answer(stat: Result<StatInfo>) -> Answer {
+    match stat {
+        Ok(stat) => Answer::Ok(format!("{stat}\0").into_bytes()),
+        Err(failure) => Answer::failure(&failure),
     }
 }

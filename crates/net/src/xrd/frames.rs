@@ -1,44 +1,51 @@
 //! Requests out of received bytes (spec/xrootd.md §3).
 
-use super::{
-    inbox::Inbox,
-    limits::{PATHS_BYTES_MAX, RECEIVE_PROGRESS},
-    outbox::Outbox,
-    session::End,
-};
+use super::limits::PATHS_BYTES_MAX;
 use base::limits::{XRD_REQUEST_BYTES_MAX, XRD_WRITE_BYTES_MAX};
 use wire::xrd::{Answer, Malformed, REQUEST_HEADER_BYTES, Request, RequestCode, RequestHeader};
 
-/// Receives the next request; its body is parsed unless it is data. The inner error is a refusal to send.
-pub(super) async fn next_request(
-    inbox: &mut Inbox,
-    outbox: &Outbox,
-) -> Result<(RequestHeader, Result<Request, Answer>), End> {
-    inbox.fill(REQUEST_HEADER_BYTES, RECEIVE_PROGRESS).await?;
-    let Some(header) = inbox.ready().first_chunk().map(RequestHeader::parse) else {
-        return Err(End::Gone);
+/// What received bytes begin with.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Not a whole request: as many bytes are needed in one piece.
+    Incomplete(usize),
+    /// A request of so many bytes; the data of a write follow it. The inner error is a refusal to send.
+    Request { header: RequestHeader, bytes: usize, request: Result<Request, Answer> },
+    /// A body that is too long to be read: it is thrown away before the refusal is sent.
+    TooLong { header: RequestHeader, body: usize, refusal: Answer },
+    /// The framing is lost: after this last answer nothing more can be understood.
+    Lost { header: RequestHeader, malformed: Malformed },
+}
+
+/// Parses the request at the start of `ready`.
+pub(super) fn next(ready: &[u8]) -> Next {
+    let Some(header) = ready.first_chunk().map(RequestHeader::parse) else {
+        return Next::Incomplete(REQUEST_HEADER_BYTES);
     };
-    inbox.consume(REQUEST_HEADER_BYTES);
-    let length = match header.body_bytes() {
-        Ok(length) => length,
-        Err(malformed) => return refuse_and_end(outbox, &header, malformed).await,
+    let body = match header.body_bytes() {
+        Ok(body) => body,
+        Err(malformed) => return Next::Lost { header, malformed },
     };
     if header.is_data_body() {
-        return Ok((header, Request::parse(&header, &[]).map_err(|e| refusal(&e))));
+        let request = Request::parse(&header, &[]).map_err(|malformed| refusal(&malformed));
+        return Next::Request { header, bytes: REQUEST_HEADER_BYTES, request };
     }
     let max = body_max(&header);
-    if length > max {
-        let too_long = Malformed::TooLong { what: "request body", count: length as u64, max: max as u64 };
-        if length > XRD_WRITE_BYTES_MAX {
-            return refuse_and_end(outbox, &header, too_long).await;
+    if body > max {
+        let malformed = Malformed::TooLong { what: "request body", count: body as u64, max: max as u64 };
+        if body > XRD_WRITE_BYTES_MAX {
+            return Next::Lost { header, malformed };
         }
-        inbox.skip(length, RECEIVE_PROGRESS).await?;
-        return Ok((header, Err(refusal(&too_long))));
+        return Next::TooLong { header, body, refusal: refusal(&malformed) };
     }
-    inbox.fill(length, RECEIVE_PROGRESS).await?;
-    let request = Request::parse(&header, &inbox.ready()[..length]).map_err(|e| refusal(&e));
-    inbox.consume(length);
-    Ok((header, request))
+    let bytes = REQUEST_HEADER_BYTES + body;
+    match ready.get(REQUEST_HEADER_BYTES..bytes) {
+        None => Next::Incomplete(bytes),
+        Some(body) => {
+            let request = Request::parse(&header, body).map_err(|malformed| refusal(&malformed));
+            Next::Request { header, bytes, request }
+        }
+    }
 }
 
 /// Longest body of a request that is no data.
@@ -51,10 +58,4 @@ fn body_max(header: &RequestHeader) -> usize {
 
 pub(super) fn refusal(malformed: &Malformed) -> Answer {
     Answer::error(malformed.code(), malformed.to_string())
-}
-
-/// The framing is lost: one last answer.
-async fn refuse_and_end<T>(outbox: &Outbox, header: &RequestHeader, malformed: Malformed) -> Result<T, End> {
-    outbox.send(header.stream, &refusal(&malformed)).await?;
-    Err(malformed.into())
 }

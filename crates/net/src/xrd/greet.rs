@@ -1,108 +1,122 @@
-//! A connection before login: handshake, protocol, login (spec/xrootd.md §1, §4.1, §4.2).
+//! A connection before login: handshake, protocol, login or bind (spec/xrootd.md §1, §4.1, §4.2, §7).
 
 use super::{
-    Counters, Peer, Registry, Service, calls::Context, frames::next_request, handles::Handles, inbox::Inbox,
-    limits::RECEIVE_PROGRESS, outbox::Outbox, session::End,
+    Peer, Service,
+    calls::Context,
+    handles::Handles,
+    limits::LOGIN_DEADLINE,
+    outbox::Outbox,
+    session::End,
+    streams::Streams,
+    visit::{Phase, Session, Work},
 };
-use crate::shutdown::Shutdown;
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
+use tokio::{runtime::Handle, time::timeout};
 use wire::xrd::{
     Answer, ErrorCode, HANDSHAKE, HANDSHAKE_BYTES, Login, LoginAnswer, Opaque, ProtocolAnswer, Request,
     ServerFlags, StreamId, encode_handshake_answer,
 };
 
-/// A connection before login.
-pub(super) struct Greeter<S> {
-    pub(super) inbox: Inbox,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) service: Arc<S>,
-    pub(super) peer: SocketAddr,
-    pub(super) local: String,
-    pub(super) tasks: Shutdown,
-    pub(super) counters: Arc<Counters>,
-    pub(super) registry: Arc<Registry>,
-}
-
-impl<S: Service> Greeter<S> {
-    /// Handshake and whatever is allowed before login, up to login.
-    pub(super) async fn greet(&mut self) -> Result<(Arc<Context<S>>, [u8; 16]), End> {
-        self.inbox.fill(HANDSHAKE_BYTES, RECEIVE_PROGRESS).await?;
-        if self.inbox.ready()[..HANDSHAKE_BYTES] != HANDSHAKE {
+impl<S: Service> Session<S> {
+    pub(super) fn shake_hands(&mut self) -> Result<Work, End> {
+        let ready = self.inbox.ready();
+        if ready.len() < HANDSHAKE_BYTES {
+            // A stranger is recognised by its first bytes, and need not be waited for.
+            return if HANDSHAKE.starts_with(ready) {
+                Ok(Work::Wants(Some(HANDSHAKE_BYTES)))
+            } else {
+                Err(End::Stranger)
+            };
+        }
+        if ready[..HANDSHAKE_BYTES] != HANDSHAKE {
             return Err(End::Stranger);
         }
         self.inbox.consume(HANDSHAKE_BYTES);
         let is_server = self.service.config().flags.contains(ServerFlags::SERVER);
-        let hello = encode_handshake_answer(is_server).to_vec();
-        let credit = self.outbox.reserve(hello.len()).await?;
-        self.outbox.push(hello.into(), credit);
-        loop {
-            let (header, request) = next_request(&mut self.inbox, &self.outbox).await?;
-            let answer = match request {
-                Ok(Request::Login(login)) => match self.login(header.stream, login).await? {
-                    Some(session) => return Ok(session),
-                    None => continue,
-                },
-                Ok(request) => before_login(self.service.config().flags, &request),
-                Err(answer) => answer,
-            };
-            if header.is_data_body() {
-                return Err(End::Stranger);
+        self.sender.extend(&encode_handshake_answer(is_server));
+        self.phase = Phase::Greeting;
+        Ok(Work::Done)
+    }
+
+    /// Carries out what is allowed before login.
+    pub(super) fn greet(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
+        let answer = match request {
+            Request::Login(login) => self.login(login)?,
+            Request::Protocol(_) => self.protocol(),
+            Request::Ping => Answer::Ok(Vec::new()),
+            Request::Bind(id) => self.bind(&id),
+            Request::Write(_) | Request::Pgwrite(_) | Request::Writev(_) => return Err(End::Stranger),
+            _ => Answer::error(ErrorCode::InvalidRequest, "login comes first"),
+        };
+        self.answer(stream, &answer);
+        Ok(())
+    }
+
+    /// Answers what belongs before the login when it comes after it.
+    pub(super) fn after_login(&self, request: &Request) -> Answer {
+        match request {
+            Request::Protocol(_) => self.protocol(),
+            Request::Login(_) => Answer::error(ErrorCode::InvalidRequest, "already logged in"),
+            Request::Bind(_) => {
+                Answer::error(ErrorCode::InvalidRequest, "a session cannot be bound to another")
             }
-            self.outbox.send(header.stream, &answer).await?;
+            _ => Answer::error(ErrorCode::Unsupported, "no authentication was asked for"),
         }
     }
 
-    async fn login(
-        &mut self,
-        stream: StreamId,
-        login: Login,
-    ) -> Result<Option<(Arc<Context<S>>, [u8; 16])>, End> {
+    fn protocol(&self) -> Answer {
+        let role = self.service.config().flags;
+        let flags = role.with(ServerFlags::PAGE_IO).with(ServerFlags::PERSIST_ON_CLOSE);
+        Answer::Ok(ProtocolAnswer::new(flags).encode())
+    }
+
+    fn login(&mut self, login: Login) -> Result<Answer, End> {
         let peer = Peer {
             address: self.peer,
             username: login.username,
             pid: login.pid,
             opaque: Opaque::parse(login.token.trim_start_matches('?')),
         };
-        let session = match self.service.login(peer).await {
-            Ok(session) => session,
-            Err(failure) => {
-                self.outbox.send(stream, &Answer::failure(&failure)).await?;
-                return Ok(None);
-            }
+        // This thread is made for waiting.
+        let session = Handle::current().block_on(timeout(LOGIN_DEADLINE, self.service.login(peer)));
+        let session = match session {
+            Ok(Ok(session)) => session,
+            Ok(Err(failure)) => return Ok(Answer::failure(&failure)),
+            Err(_) => return Err(End::Io(std::io::ErrorKind::TimedOut.into())),
         };
         let mut id = [0; 16];
         if let Err(error) = getrandom::fill(&mut id) {
             tracing::error!(%error, "no random bytes for a session id");
-            return Err(End::Gone);
+            return Err(End::Io(std::io::ErrorKind::Other.into()));
         }
-        let body = LoginAnswer { session: id, security: String::new() }.encode();
-        self.outbox.send(stream, &Answer::Ok(body)).await?;
-        let context = Context {
+        let streams = Arc::new(Streams::new());
+        self.entry = Some(self.registry.enter(id, Arc::clone(&self.ended), &streams));
+        self.phase = Phase::Open(Arc::new(Context {
             service: Arc::clone(&self.service),
             session,
             handles: Handles::new(),
-            outbox: Arc::clone(&self.outbox),
+            outbox: Outbox::new(),
+            streams,
             local: self.local.clone(),
             // Client version 2 brought answers that come later.
             takes_later: login.capability & 0x3f >= 2,
             tasks: self.tasks.clone(),
-            guard: Arc::new(self.tasks.guard("xrootd session")),
             counters: Arc::clone(&self.counters),
-        };
-        Ok(Some((Arc::new(context), id)))
+        }));
+        Ok(Answer::Ok(LoginAnswer { session: id, security: String::new() }.encode()))
     }
-}
 
-/// Answers to what is allowed before login.
-pub(super) fn before_login(role: ServerFlags, request: &Request) -> Answer {
-    match request {
-        Request::Protocol(_) => {
-            let flags = role.with(ServerFlags::PAGE_IO).with(ServerFlags::PERSIST_ON_CLOSE);
-            Answer::Ok(ProtocolAnswer::new(flags).encode())
+    /// Makes this a further connection of a session. Its id is as good as a password.
+    fn bind(&mut self, id: &[u8; 16]) -> Answer {
+        let Some(streams) = self.registry.streams(id) else {
+            return Answer::error(ErrorCode::NotFound, "no such session");
+        };
+        match streams.add() {
+            Some((number, connection)) => {
+                self.phase = Phase::Bound(connection);
+                Answer::Ok(vec![number])
+            }
+            None => Answer::error(ErrorCode::NoMemory, "the session has too many connections"),
         }
-        Request::Ping => Answer::Ok(Vec::new()),
-        // Clients go on with one connection.
-        Request::Bind(_) => Answer::error(ErrorCode::Unsupported, "parallel streams are not offered here"),
-        _ => Answer::error(ErrorCode::InvalidRequest, "login comes first"),
     }
 }

@@ -28,11 +28,6 @@ impl<F: OpenFile> Handle<F> {
         Self { file, path, is_writable, has_failed: AtomicBool::new(false), bad_pages: Mutex::default() }
     }
 
-    /// Size of the file now.
-    pub(super) fn file_size(&self) -> u64 {
-        self.file.size()
-    }
-
     fn bad_pages(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
         self.bad_pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,6 +70,25 @@ struct Slots<F> {
     pending: usize,
 }
 
+impl<F> Slots<F> {
+    fn check(&self) -> Result<()> {
+        if self.entries.len() - self.free.len() + self.pending >= SESSION_OPEN_FILES_MAX {
+            return Err(Failure::busy(format!("this session has {SESSION_OPEN_FILES_MAX} files open"))
+                .hint("close files that are not needed any more"));
+        }
+        Ok(())
+    }
+}
+
+/// The place of an open that is under way.
+pub(super) struct Place<'a, F: OpenFile>(&'a Handles<F>);
+
+impl<F: OpenFile> Drop for Place<'_, F> {
+    fn drop(&mut self) {
+        self.0.slots().pending -= 1;
+    }
+}
+
 /// The table of open files.
 #[derive(Debug)]
 pub(super) struct Handles<F>(Mutex<Slots<F>>);
@@ -88,33 +102,26 @@ impl<F: OpenFile> Handles<F> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place for an open that begins; it must be ended by [`Self::insert`] or [`Self::give_up`].
-    pub(super) fn reserve(&self) -> Result<()> {
+    /// Takes a place for an open that begins, until the guard is dropped.
+    pub(super) fn reserve(&self) -> Result<Place<'_, F>> {
         let mut slots = self.slots();
-        if slots.entries.len() - slots.free.len() + slots.pending >= SESSION_OPEN_FILES_MAX {
-            return Err(Failure::busy(format!("this session has {SESSION_OPEN_FILES_MAX} files open"))
-                .hint("close files that are not needed any more"));
-        }
+        slots.check()?;
         slots.pending += 1;
-        Ok(())
+        Ok(Place(self))
     }
 
-    pub(super) fn give_up(&self) {
-        self.slots().pending -= 1;
-    }
-
-    pub(super) fn insert(&self, handle: Handle<F>) -> FileHandle {
+    pub(super) fn insert(&self, handle: Handle<F>) -> Result<FileHandle> {
         let mut slots = self.slots();
-        slots.pending -= 1;
+        slots.check()?;
         let handle = Some(Arc::new(handle));
         match slots.free.pop() {
             Some(index) => {
                 slots.entries[index as usize] = handle;
-                FileHandle::of(index)
+                Ok(FileHandle::of(index))
             }
             None => {
                 slots.entries.push(handle);
-                FileHandle::of(slots.entries.len() as u32 - 1)
+                Ok(FileHandle::of(slots.entries.len() as u32 - 1))
             }
         }
     }

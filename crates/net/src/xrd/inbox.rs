@@ -1,17 +1,14 @@
 //! Received bytes: many small requests per receive, large data past the buffer.
 
-use super::{Counters, limits::INBOX_BYTES};
+use super::{Counters, limits::INBOX_BYTES, transport::Transport};
 use std::{
     io,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
 };
-use tokio::{net::TcpStream, time::timeout};
 
 /// The receiving side of a session.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    socket: Arc<TcpStream>,
     counters: Arc<Counters>,
     buffer: Vec<u8>,
     /// Received and not yet consumed: `start..end` of the buffer.
@@ -20,8 +17,8 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(socket: Arc<TcpStream>, counters: Arc<Counters>) -> Self {
-        Self { socket, counters, buffer: vec![0; INBOX_BYTES], start: 0, end: 0 }
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
+        Self { counters, buffer: Vec::new(), start: 0, end: 0 }
     }
 
     /// What was received and not consumed.
@@ -38,69 +35,47 @@ impl Inbox {
         }
     }
 
-    /// Receives until `count` bytes are ready. The caller has bounded `count`.
-    pub(super) async fn fill(&mut self, count: usize, deadline: Duration) -> io::Result<()> {
-        if self.buffer.len() < count {
-            self.buffer.resize(count, 0);
+    /// Receives once, into a buffer that can hold `wanted` bytes in one piece; the caller has bounded `wanted`.
+    /// `false`: nothing has come.
+    pub(super) fn receive(&mut self, transport: &mut Transport, wanted: usize) -> io::Result<bool> {
+        let room = wanted.max(INBOX_BYTES);
+        if self.buffer.len() < room {
+            self.buffer.resize(room, 0);
         }
-        while self.end - self.start < count {
-            if self.buffer.len() - self.start < count {
-                self.buffer.copy_within(self.start..self.end, 0);
-                (self.start, self.end) = (0, self.end - self.start);
-            }
-            let count = receive(&self.socket, &mut self.buffer[self.end..], deadline).await?;
-            self.count(count);
-            self.end += count;
+        if self.buffer.len() - self.start < wanted || self.end == self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
         }
-        Ok(())
+        let Some(count) = transport.receive(&mut self.buffer[self.end..])? else {
+            return Ok(false);
+        };
+        self.count(count);
+        self.end += count;
+        Ok(true)
     }
 
-    /// Fills `data` with what comes next.
-    pub(super) async fn take(&mut self, data: &mut [u8], deadline: Duration) -> io::Result<()> {
-        let mut at = self.ready().len().min(data.len());
-        data[..at].copy_from_slice(&self.ready()[..at]);
-        self.consume(at);
-        while at < data.len() {
-            let count = receive(&self.socket, &mut data[at..], deadline).await?;
-            self.count(count);
-            at += count;
+    /// Moves what comes next into `data`: what is ready, else what the socket has. Yields the bytes moved, `None` if
+    /// nothing has come.
+    pub(super) fn take(&mut self, transport: &mut Transport, data: &mut [u8]) -> io::Result<Option<usize>> {
+        let count = self.ready().len().min(data.len());
+        if count > 0 {
+            data[..count].copy_from_slice(&self.ready()[..count]);
+            self.consume(count);
+            return Ok(Some(count));
         }
-        Ok(())
+        let received = transport.receive(data)?;
+        self.count(received.unwrap_or(0));
+        Ok(received)
     }
 
     fn count(&self, bytes: usize) {
         self.counters.received_bytes_total.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Gives memory of long requests back; nothing may be ready.
+    /// Gives memory back if nothing is ready.
     pub(super) fn shrink(&mut self) {
-        if self.ready().is_empty() && self.buffer.len() > INBOX_BYTES {
-            self.buffer = vec![0; INBOX_BYTES];
-        }
-    }
-
-    /// Throws away the next `count` bytes.
-    pub(super) async fn skip(&mut self, mut count: usize, deadline: Duration) -> io::Result<()> {
-        while count > 0 {
-            self.fill(1, deadline).await?;
-            let some = self.ready().len().min(count);
-            self.consume(some);
-            count -= some;
-        }
-        Ok(())
-    }
-}
-
-/// Receives at least one byte.
-async fn receive(socket: &TcpStream, buffer: &mut [u8], deadline: Duration) -> io::Result<usize> {
-    loop {
-        match socket.try_read(buffer) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => return Ok(count),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                timeout(deadline, socket.readable()).await.map_err(|_| io::ErrorKind::TimedOut)??;
-            }
-            Err(error) => return Err(error),
+        if self.ready().is_empty() {
+            self.buffer = Vec::new();
         }
     }
 }

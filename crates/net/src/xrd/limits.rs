@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// Handshake and login: a peer that has not said who it is by then is gone or hostile.
 pub(super) const LOGIN_DEADLINE: Duration = Duration::from_secs(30);
-/// A request that has begun must go on: the habit of the field for a stuck stream.
+/// A request that has begun must be whole within this, and data of a write must go on: the habit of the field for a
+/// stuck stream. A peer that trickles its requests byte by byte is shed.
 pub(super) const RECEIVE_PROGRESS: Duration = Duration::from_secs(60);
 /// A peer that takes no byte for this long while answers wait: stopped in a debugger at worst.
 pub(super) const SEND_PROGRESS: Duration = Duration::from_secs(120);
@@ -16,22 +17,39 @@ pub(super) const BUFFERS_IDLE: Duration = Duration::from_secs(5);
 pub(super) const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
 /// How long an announced answer may take; announced anew before that is over.
 pub(super) const ANSWER_LATER: Duration = Duration::from_secs(300);
-/// Calls under way in one session: clients pipeline some fifty. More wait a moment, then must come again.
+/// Calls under way in one session: clients pipeline some fifty. More are told to come again.
 pub(super) const CALLS_MAX: usize = 256;
-/// Bytes of answers that wait to be sent in one session.
+/// Bytes of answers of calls that wait to be sent in one session.
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
-/// Answers up to this size are sent by the thread that made them: cheaper than waking the session.
-pub(super) const DIRECT_BYTES_MAX: usize = 64 << 10;
-/// Buffers that a session keeps for its next answers.
-pub(super) const BUFFERS_MAX: usize = 4;
-/// A longer buffer is not kept: a segment with its headers and checksums fits.
-pub(super) const BUFFER_BYTES_MAX: usize = (1 << 20) + (64 << 10);
-/// Room for received requests at the start of a session; it grows to the longest request.
+/// Sessions that are moved at the same time; each has a thread meanwhile, which may wait for a disk. More take turns.
+pub(super) const MOVERS_MAX: usize = 96;
+/// Movers that may wait for their peer instead of giving the thread back: a round trip later the next request is
+/// there, and nobody has to be woken twice. Far fewer than movers, so that the others always find a thread.
+pub(super) const LINGERERS_MAX: usize = 32;
+/// How long they wait: some round trips of a local network.
+pub(super) const LINGER: Duration = Duration::from_millis(2);
+/// Requests of one visit; then other sessions get their turn.
+pub(super) const VISIT_REQUESTS: u32 = 512;
+/// Bytes that one visit may send; then other sessions get their turn.
+pub(super) const VISIT_BYTES: usize = 16 << 20;
+/// Room for received requests; it grows to the longest request.
 pub(super) const INBOX_BYTES: usize = 16 << 10;
+/// Data are read, summed and sent (or received, summed and written) in chunks that stay in the cache of a core.
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
+/// What a session keeps of its arena and buffers while it is idle for a moment.
+pub(super) const ARENA_BYTES_KEPT: usize = CHUNK_BYTES + (16 << 10);
+/// Slices of one send, as many as the kernel takes.
+pub(super) const SLICES_MAX: usize = 1024;
+/// Longest piece of an answer: other answers can go between two.
+pub(super) const FRAME_BYTES: usize = 4 << 20;
+/// Pieces shorter than this are sent from where the file is mapped, longer ones by `sendfile`: measured.
+pub(super) const MAPPED_BYTES_MAX: usize = 64 << 10;
+/// Connections of one session beside the first; clients of the field use up to 15.
+pub(super) const STREAMS_MAX: usize = 15;
+/// Reads that wait for one such connection.
+pub(super) const STREAM_READS_MAX: usize = 256;
 /// Body of a request that names many paths: some thousand of them.
 pub(super) const PATHS_BYTES_MAX: usize = 1 << 20;
-/// Requests handled before other sessions get their turn.
-pub(super) const TURN_REQUESTS: u32 = 64;
 /// When a client with too many calls under way should come again.
 pub(super) const COME_AGAIN_S: u32 = 1;
 /// A listing that was announced is answered in one piece: some hundred thousand names.

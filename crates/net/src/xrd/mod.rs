@@ -1,33 +1,41 @@
 //! The XRootD door: a session loop over any [`Service`] (spec/xrootd.md).
 //!
-//! Data requests of a session run in the order they came, on threads made for blocking calls, many in one visit.
-//! Calls on names and opens run beside them; what takes long is announced and answered later, so that the recall of
-//! one file never holds up another. Every queue, buffer and wait is bounded (`limits.rs`).
+//! A session that has something to do is *visited* by a mover thread, which receives, carries out and answers in the
+//! order of the requests, many in one system call, until it would have to wait; an idle session has no thread. A mover
+//! may wait for a disk: other sessions have other movers. Calls on names and opens run beside the data; what takes
+//! long is announced and answered later, so that the recall of one file never holds up another. Every queue, buffer
+//! and wait is bounded (`limits.rs`).
 
 mod calls;
-mod data;
 mod frames;
 mod greet;
 mod handles;
 mod inbox;
-mod lane;
 mod limits;
 mod outbox;
 mod query;
+mod reading;
+mod sender;
 mod service;
 mod session;
+mod streams;
 mod transfer;
+mod transport;
+mod visit;
+mod writing;
 
 pub use service::*;
 
 use crate::{listener::Listener, shutdown::Shutdown};
+use session::Movers;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
+use streams::Streams;
 use tokio::sync::Notify;
 
 /// What a door has done so far.
@@ -51,7 +59,8 @@ pub struct Counters {
 pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdown) -> Arc<Counters> {
     let counters = Arc::new(Counters::default());
     let (sessions, token) = (shutdown.child(), shutdown.token());
-    let registry = Arc::new(Registry::default());
+    let registry = Arc::new(Registry::new());
+    let movers = Arc::new(Movers::new());
     let counted = Arc::clone(&counters);
     shutdown.spawn("xrootd door", async move {
         while let Some(connection) = listener.accept(&token).await {
@@ -62,6 +71,7 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
                 tasks: sessions.clone(),
                 counters: Arc::clone(&counted),
                 registry: Arc::clone(&registry),
+                movers: Arc::clone(&movers),
             };
             let (place, peer, counters) = (connection.place, connection.peer, Arc::clone(&counted));
             let token = token.clone();
@@ -78,18 +88,29 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
     counters
 }
 
-/// Sessions by id, so that a client that reconnects can end the session it lost.
-#[derive(Debug, Default)]
-struct Registry(Mutex<HashMap<[u8; 16], Arc<Notify>>>);
+/// A session, as its client's other connections find it.
+#[derive(Debug)]
+struct Known<F> {
+    ended: Arc<Notify>,
+    streams: Weak<Streams<F>>,
+}
 
-impl Registry {
-    fn sessions(&self) -> MutexGuard<'_, HashMap<[u8; 16], Arc<Notify>>> {
+/// Sessions by id, so that a client can bind further connections to one, or end one that it lost.
+#[derive(Debug)]
+struct Registry<F>(Mutex<HashMap<[u8; 16], Known<F>>>);
+
+impl<F> Registry<F> {
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<[u8; 16], Known<F>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Enters a session until the guard is dropped.
-    fn enter(self: &Arc<Self>, id: [u8; 16], ended: Arc<Notify>) -> Entered {
-        self.sessions().insert(id, ended);
+    fn enter(self: &Arc<Self>, id: [u8; 16], ended: Arc<Notify>, streams: &Arc<Streams<F>>) -> Entered<F> {
+        self.sessions().insert(id, Known { ended, streams: Arc::downgrade(streams) });
         Entered(Arc::clone(self), id)
     }
 
@@ -97,17 +118,28 @@ impl Registry {
     fn end(&self, id: &[u8; 16]) -> bool {
         let sessions = self.sessions();
         let session = sessions.get(id);
-        if let Some(ended) = session {
-            ended.notify_one();
+        if let Some(known) = session {
+            known.ended.notify_one();
         }
         session.is_some()
+    }
+
+    /// The further connections of the session with this id.
+    fn streams(&self, id: &[u8; 16]) -> Option<Arc<Streams<F>>> {
+        self.sessions().get(id)?.streams.upgrade()
     }
 }
 
 #[derive(Debug)]
-struct Entered(Arc<Registry>, [u8; 16]);
+struct Entered<F>(Arc<Registry<F>>, [u8; 16]);
 
-impl Drop for Entered {
+impl<F> Entered<F> {
+    fn id(&self) -> &[u8; 16] {
+        &self.1
+    }
+}
+
+impl<F> Drop for Entered<F> {
     fn drop(&mut self) {
         self.0.sessions().remove(&self.1);
     }

@@ -1,6 +1,6 @@
 //! Queries: configuration, checksums, space, state of prepares, counters (spec/xrootd.md §4.6).
 
-use super::{ServerConfig, Service, calls::Context};
+use super::{ServerConfig, Service, calls::Context, limits::STREAMS_MAX};
 use base::{
     Failure, FilePath, Result,
     limits::{READV_ELEMENT_BYTES_MAX, READV_ELEMENTS_MAX},
@@ -59,7 +59,7 @@ fn config_value(config: &ServerConfig, key: &str) -> String {
     }
     match key {
         // Connections that a session may have besides its first.
-        "bind_max" => "0".to_owned(),
+        "bind_max" => STREAMS_MAX.to_string(),
         "chksum" => {
             let numbered = config.checksums.iter().enumerate().map(|(index, name)| format!("{index}:{name}"));
             numbered.collect::<Vec<_>>().join(",")

@@ -1,7 +1,10 @@
 //! What the session loop needs from whoever knows files.
 
 use base::{ErrorKind, Failure, FilePath, Result};
-use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, future::Future, io::IoSliceMut, net::SocketAddr, os::fd::BorrowedFd, sync::Arc,
+    time::Duration,
+};
 pub use wire::xrd::{
     ListEntry, Location, Opaque, Redirect, ServerFlags, SpaceInfo, StatFlags, StatInfo, StatOwner,
 };
@@ -23,6 +26,22 @@ pub struct ServerConfig {
     pub answers: BTreeMap<String, String>,
     /// A call that takes longer is announced and answered later.
     pub announce_after: Duration,
+    /// How the bytes of files that do not change leave.
+    pub read_method: ReadMethod,
+}
+
+/// How the bytes of files that do not change leave this process. All give the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReadMethod {
+    /// Small pieces as [`ReadMethod::Mmap`], large ones as [`ReadMethod::Sendfile`]: the quickest that was measured.
+    #[default]
+    Automatic,
+    /// Read into a buffer, then sent.
+    Pread,
+    /// From the page cache, by `sendfile`.
+    Sendfile,
+    /// From the page cache, where the file is mapped; many pieces in one call.
+    Mmap,
 }
 
 impl Default for ServerConfig {
@@ -35,6 +54,7 @@ impl Default for ServerConfig {
             checksums: vec!["adler32".to_owned(), "crc32c".to_owned()],
             answers: BTreeMap::new(),
             announce_after: Duration::from_millis(200),
+            read_method: ReadMethod::Automatic,
         }
     }
 }
@@ -148,6 +168,34 @@ pub trait OpenFile: Send + Sync + 'static {
     /// Fills `buffer` from `offset`; returns fewer bytes only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
 
+    /// Fills all of `buffers`, one after the other, from `offset`. The end of the file before that is a failure.
+    fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let mut at = offset;
+        for buffer in buffers {
+            if self.read_at(at, buffer)? < buffer.len() {
+                return Err(Failure::corrupt(format!("the file ended before {}", at + buffer.len() as u64)));
+            }
+            at += buffer.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The file itself, if its bytes never change: they may then be sent from the page cache.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The whole file in memory, if its bytes never change. Only the kernel touches it: a page that cannot be read
+    /// would end the process.
+    fn mapped(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Told of bytes that left without [`OpenFile::read_at`].
+    fn count_sent(&self, bytes: u64) {
+        let _ = bytes;
+    }
+
     /// Writes all of `data` at `offset`.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
 
@@ -183,6 +231,23 @@ pub trait Service: Send + Sync + 'static {
         session: &Self::Session,
         request: OpenRequest,
     ) -> impl Future<Output = Result<Opened<Self::File>>> + Send;
+
+    /// Opens a file if that can be done at once, on this thread: without waiting for anything but a local disk.
+    fn open_now(&self, session: &Self::Session, request: &OpenRequest) -> Option<Result<Opened<Self::File>>> {
+        let _ = (session, request);
+        None
+    }
+
+    /// Attributes of a path if they are known at once.
+    fn stat_now(
+        &self,
+        session: &Self::Session,
+        path: &FilePath,
+        opaque: &Opaque,
+    ) -> Option<Result<StatInfo>> {
+        let _ = (session, path, opaque);
+        None
+    }
 
     /// Attributes of a path.
     fn stat(

@@ -1,30 +1,30 @@
-//! One session: handshake, login, then requests until the peer leaves (spec/xrootd.md §1 and §7).
+//! The life of a session: visits by mover threads while it is active, without a thread while it is idle.
 
 use super::{
     Counters, Registry, Service,
-    calls::{self, Context},
-    data::Work,
-    frames::next_request,
-    greet::{Greeter, before_login},
     inbox::Inbox,
-    lane::Lane,
     limits::{
-        BUFFERS_IDLE, CALLS_MAX, COME_AGAIN_S, FLUSH_DEADLINE, LOGIN_DEADLINE, RECEIVE_PROGRESS,
-        SESSION_IDLE, TURN_REQUESTS,
+        BUFFERS_IDLE, FLUSH_DEADLINE, LINGERERS_MAX, LOGIN_DEADLINE, MOVERS_MAX, RECEIVE_PROGRESS,
+        SEND_PROGRESS, SESSION_IDLE,
     },
-    outbox::{Gone, Outbox},
+    transport::{Transport, Wish},
+    visit::{Park, Phase, Session},
 };
 use crate::shutdown::{Shutdown, Token};
+use base::Failure;
 use std::{
     io,
     net::SocketAddr,
-    pin::pin,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, atomic::AtomicUsize},
+    time::{Duration, Instant},
 };
-use tokio::{net::TcpStream, sync::Notify, task::JoinSet, time::timeout};
-use wire::xrd::{
-    Answer, ErrorCode, FileHandle, Malformed, REQUEST_HEADER_BYTES, Request, RequestHeader, StreamId, Subject,
+use tokio::{
+    net::TcpStream,
+    sync::{Notify, Semaphore},
+    task::spawn_blocking,
+    time::{timeout, timeout_at},
 };
+use wire::xrd::Malformed;
 
 /// Why a session ended.
 #[derive(Debug, thiserror::Error)]
@@ -38,82 +38,115 @@ pub(super) enum End {
     /// The peer speaks another protocol.
     #[error("no handshake of this protocol")]
     Stranger,
-    /// Nothing can be sent any more.
-    #[error("answers cannot be sent")]
-    Gone,
+    /// Data that were announced could not be read.
+    #[error("cannot go on sending: {0}")]
+    Unreadable(Failure),
     /// The server stops.
     #[error("server stops")]
     Stopped,
-    /// Another session of the client ended this one.
+    /// Another session of the client ended this one, or the one that this connection belongs to is over.
     #[error("ended by the client")]
     Ended,
+    /// A visit panicked: a bug.
+    #[error("a visit ended badly")]
+    Panicked,
 }
 
-impl From<Gone> for End {
-    fn from(Gone: Gone) -> Self {
-        Self::Gone
+/// The threads of a door.
+#[derive(Debug)]
+pub(super) struct Movers {
+    places: Semaphore,
+    pub(super) lingerers: AtomicUsize,
+}
+
+impl Movers {
+    pub(super) fn new() -> Self {
+        Self { places: Semaphore::new(MOVERS_MAX), lingerers: AtomicUsize::new(0) }
+    }
+
+    /// Takes a place among those who wait for their peer, if there is one.
+    pub(super) fn linger(&self) -> Option<Lingering<'_>> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let taken = self.lingerers.fetch_add(1, Relaxed);
+        let lingering = Lingering(self);
+        (taken < LINGERERS_MAX).then_some(lingering)
+    }
+}
+
+/// A place among those who wait.
+pub(super) struct Lingering<'a>(&'a Movers);
+
+impl Drop for Lingering<'_> {
+    fn drop(&mut self) {
+        self.0.lingerers.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
 /// What a session gets from the door.
 #[derive(Debug)]
-pub(super) struct Start<S> {
+pub(super) struct Start<S: Service> {
     pub(super) service: Arc<S>,
     pub(super) socket: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) tasks: Shutdown,
     pub(super) counters: Arc<Counters>,
-    pub(super) registry: Arc<Registry>,
+    pub(super) registry: Arc<Registry<S::File>>,
+    pub(super) movers: Arc<Movers>,
 }
 
 /// Runs a session to its end.
 pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
-    let socket = Arc::new(start.socket);
-    let outbox = Arc::new(Outbox::new(Arc::clone(&socket), Arc::clone(&start.counters)));
-    let local = socket.local_addr().map_or_else(|_| String::new(), shown_address);
-    let ended = Arc::new(Notify::new());
-    let mut greeter = Greeter {
-        inbox: Inbox::new(socket, Arc::clone(&start.counters)),
-        outbox: Arc::clone(&outbox),
+    let (peer, movers) = (start.peer, Arc::clone(&start.movers));
+    let transport = match Transport::new(start.socket) {
+        Ok(transport) => transport,
+        Err(error) => return error.into(),
+    };
+    let local = transport.local_address().map_or_else(|_| String::new(), shown_address);
+    let mut session = Box::new(Session {
+        inbox: Inbox::new(Arc::clone(&start.counters)),
+        sender: super::sender::Sender::new(Arc::clone(&start.counters)),
+        transport,
+        task: None,
+        spare: Vec::new(),
+        phase: Phase::Handshake,
+        calls: tokio::task::JoinSet::new(),
+        waiting_since: Instant::now(),
+        began: Instant::now(),
+        ended: Arc::new(Notify::new()),
+        entry: None,
         service: start.service,
-        peer: start.peer,
+        peer,
         local,
         tasks: start.tasks,
         counters: start.counters,
         registry: start.registry,
-    };
-    let ending = Arc::clone(&ended);
-    let work = async move {
-        let greeting = timeout(LOGIN_DEADLINE, greeter.greet()).await;
-        let (context, id) = match greeting {
-            Ok(Ok(greeting)) => greeting,
-            Ok(Err(end)) => return end,
-            Err(_) => return End::Io(io::ErrorKind::TimedOut.into()),
+        movers: start.movers,
+    });
+    let end = loop {
+        let Ok(place) = movers.places.acquire().await else { return End::Stopped };
+        let visited = spawn_blocking(move || {
+            let parked = session.visit();
+            (session, parked)
+        });
+        let Ok((returned, parked)) = visited.await else { return End::Panicked };
+        drop(place);
+        session = returned;
+        let parked = match parked {
+            Ok(Park::Again) => continue,
+            Ok(parked) => parked,
+            Err(end) => break end,
         };
-        let _entry = greeter.registry.enter(id, ending);
-        let mut session = Session {
-            lane: Lane::new(Arc::clone(&context.outbox), Arc::clone(&context.guard)),
-            inbox: greeter.inbox,
-            context,
-            calls: JoinSet::new(),
-            registry: Arc::clone(&greeter.registry),
-            id,
+        let waited = tokio::select! {
+            waited = session.wait(parked) => waited,
+            () = token.stopped() => Err(End::Stopped),
         };
-        let end = session.serve().await;
-        // What runs on a blocking thread is waited for: no task is left behind.
-        let _ = session.lane.drain().await;
-        end
+        if let Err(end) = waited {
+            break end;
+        }
     };
-    let mut sending = pin!(outbox.run());
-    let end = tokio::select! {
-        end = work => end,
-        outcome = &mut sending => return outcome.map_or_else(End::Io, |()| End::Gone),
-        () = token.stopped() => End::Stopped,
-        () = ended.notified() => End::Ended,
-    };
-    outbox.close();
-    if timeout(FLUSH_DEADLINE, sending).await.is_err() {
-        tracing::debug!(peer = %start.peer, "answers were left when the session ended");
+    session.close();
+    if timeout(FLUSH_DEADLINE, session.drain()).await.is_err() {
+        tracing::debug!(%peer, "answers were left when the session ended");
     }
     end
 }
@@ -126,165 +159,92 @@ fn shown_address(address: SocketAddr) -> String {
     }
 }
 
-/// A connection after login.
-pub(super) struct Session<S: Service> {
-    pub(super) context: Arc<Context<S>>,
-    pub(super) inbox: Inbox,
-    pub(super) lane: Lane<S::File>,
-    calls: JoinSet<()>,
-    registry: Arc<Registry>,
-    id: [u8; 16],
-}
-
 impl<S: Service> Session<S> {
-    async fn serve(&mut self) -> End {
-        let mut turn = 0;
-        loop {
-            if self.inbox.ready().len() < REQUEST_HEADER_BYTES
-                && let Err(gone) = self.lane.flush().await
-            {
-                return gone.into();
-            }
-            if let Err(end) = self.serve_one().await {
-                return end;
-            }
-            self.has_calls();
-            turn += 1;
-            if turn == TURN_REQUESTS {
-                turn = 0;
-                tokio::task::yield_now().await;
-            }
+    /// Waits until a visit is worth its thread.
+    async fn wait(&mut self, parked: Park) -> Result<(), End> {
+        let ended = Arc::clone(&self.ended);
+        tokio::select! {
+            waited = self.wait_for(parked) => waited,
+            () = ended.notified() => Err(End::Ended),
         }
     }
 
-    async fn serve_one(&mut self) -> Result<(), End> {
-        if self.inbox.ready().is_empty() {
-            self.wait_idle().await?;
-        }
-        let (header, request) = next_request(&mut self.inbox, &self.context.outbox).await?;
-        self.context.counters.requests_total.fetch_add(1, Ordering::Relaxed);
-        match request {
-            Ok(request) => self.dispatch(header.stream, request).await,
-            Err(answer) => {
-                self.context.counters.malformed_total.fetch_add(1, Ordering::Relaxed);
-                self.refuse_data(&header, answer).await
+    async fn wait_for(&mut self, parked: Park) -> Result<(), End> {
+        match parked {
+            Park::Again => Ok(()),
+            Park::Write => self.in_time(SEND_PROGRESS, Wish::Write).await,
+            Park::Request | Park::Data if matches!(self.phase, Phase::Handshake | Phase::Greeting) => {
+                let until = (self.began + LOGIN_DEADLINE).into();
+                let ready = timeout_at(until, self.transport.ready(Wish::Read)).await;
+                Ok(ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??)
             }
+            // Since the request began: a peer that trickles it byte by byte does not get more time.
+            Park::Request => {
+                let left = RECEIVE_PROGRESS.saturating_sub(self.waiting_since.elapsed());
+                self.readable_or_woken(left).await
+            }
+            Park::Data => self.readable_or_woken(RECEIVE_PROGRESS).await,
+            Park::Idle => self.wait_idle().await,
         }
     }
 
-    /// Waits for the first byte of a request; gives memory back meanwhile.
+    async fn in_time(&self, patience: Duration, wish: Wish) -> Result<(), End> {
+        let ready = timeout(patience, self.transport.ready(wish)).await;
+        Ok(ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??)
+    }
+
+    /// Waits for bytes of the peer or answers of calls.
+    async fn readable_or_woken(&self, patience: Duration) -> Result<(), End> {
+        tokio::select! {
+            ready = self.in_time(patience, Wish::Read) => ready,
+            () = self.woken() => Ok(()),
+        }
+    }
+
+    async fn woken(&self) {
+        match &self.phase {
+            Phase::Open(context) => context.outbox.woken().await,
+            Phase::Bound(stream) => stream.woken().await,
+            Phase::Handshake | Phase::Greeting => std::future::pending().await,
+        }
+    }
+
+    /// Waits for the next request; gives memory back meanwhile.
     async fn wait_idle(&mut self) -> Result<(), End> {
-        let is_timeout = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
-        match self.inbox.fill(1, BUFFERS_IDLE).await {
-            Err(error) if is_timeout(&error) => {
-                self.context.outbox.shrink();
+        let is_timeout = |end: &End| matches!(end, End::Io(e) if e.kind() == io::ErrorKind::TimedOut);
+        match self.readable_or_woken(BUFFERS_IDLE).await {
+            Err(end) if is_timeout(&end) => {
                 self.inbox.shrink();
+                self.sender.shrink();
+                self.spare = Vec::new();
             }
-            outcome => return Ok(outcome?),
+            outcome => return outcome,
         }
         loop {
-            match self.inbox.fill(1, SESSION_IDLE).await {
+            match self.readable_or_woken(SESSION_IDLE).await {
                 // A session is not idle while it waits for answers: a recall may take hours.
-                Err(error) if is_timeout(&error) && self.has_calls() => {}
-                outcome => return Ok(outcome?),
+                Err(end) if is_timeout(&end) && self.has_calls() => {}
+                // Nor is a further connection of one that is not.
+                Err(end) if is_timeout(&end) && matches!(self.phase, Phase::Bound(_)) => {}
+                outcome => return outcome,
             }
         }
     }
 
-    /// Whether calls are under way.
-    fn has_calls(&mut self) -> bool {
-        while self.calls.try_join_next().is_some() {}
-        !self.calls.is_empty()
-    }
-
-    /// Refuses a request that could not be parsed; data that follow it are thrown away.
-    async fn refuse_data(&mut self, header: &RequestHeader, answer: Answer) -> Result<(), End> {
-        if header.is_data_body() {
-            self.inbox.skip(header.body_bytes()?, RECEIVE_PROGRESS).await?;
-        }
-        Ok(self.context.outbox.send(header.stream, &answer).await?)
-    }
-
-    async fn dispatch(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
-        tracing::trace!(stream = stream.number(), request = ?request.code(), "request");
-        match request {
-            Request::Read(request) => self.read(stream, request).await,
-            Request::Pgread(request) => self.pgread(stream, request).await,
-            Request::Readv(request) => self.readv(stream, request.elements).await,
-            Request::Write(request) => self.write(stream, request).await,
-            Request::Pgwrite(request) => self.pgwrite(stream, request).await,
-            Request::Writev(request) => self.writev(stream, request).await,
-            Request::Close(handle) => self.close(stream, handle).await,
-            Request::Sync(handle) => self.step(stream, handle, true, Work::Sync).await,
-            Request::Truncate(request) => match request.subject {
-                Subject::Handle(handle) => {
-                    self.step(stream, handle, true, Work::Truncate(request.size)).await
-                }
-                Subject::Path(_) => self.call(stream, Request::Truncate(request)).await,
-            },
-            Request::Stat(request) => match request.subject {
-                Subject::Handle(handle) if !request.is_filesystem => {
-                    self.step(stream, handle, false, Work::Stat).await
-                }
-                _ => self.call(stream, Request::Stat(request)).await,
-            },
-            Request::Ping | Request::Set(_) => self.answer(stream, Answer::Ok(Vec::new())).await,
-            Request::Protocol(_) | Request::Bind(_) => {
-                let flags = self.context.service.config().flags;
-                self.answer(stream, before_login(flags, &request)).await
-            }
-            Request::Login(_) => {
-                self.answer(stream, Answer::error(ErrorCode::InvalidRequest, "already logged in")).await
-            }
-            Request::Auth(_) => {
-                self.answer(stream, Answer::error(ErrorCode::Unsupported, "no authentication was asked for"))
-                    .await
-            }
-            Request::Endsess(id) => {
-                let answer = if id == self.id || self.registry.end(&id) {
-                    Answer::Ok(Vec::new())
-                } else {
-                    Answer::error(ErrorCode::NotFound, "no such session")
-                };
-                self.answer(stream, answer).await
-            }
-            request => self.call(stream, request).await,
+    /// Nothing more is received; what is ready is sent.
+    fn close(&mut self) {
+        self.take_letters();
+        self.calls.abort_all();
+        if let Phase::Open(context) = &self.phase {
+            context.outbox.close();
         }
     }
 
-    pub(super) async fn answer(&self, stream: StreamId, answer: Answer) -> Result<(), End> {
-        Ok(self.context.outbox.send(stream, &answer).await?)
-    }
-
-    /// Starts a call beside the others.
-    async fn call(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
-        if self.calls.len() >= CALLS_MAX {
-            let patience = self.context.service.config().announce_after;
-            if timeout(patience, self.calls.join_next()).await.is_err() {
-                let message = format!("this session has {CALLS_MAX} requests under way");
-                return self.answer(stream, Answer::Wait { seconds: COME_AGAIN_S, message }).await;
-            }
+    /// Sends what is left. Bytes of files are not waited for: their request was not finished.
+    async fn drain(&mut self) -> io::Result<()> {
+        while self.task.is_none() && !self.sender.flush(&mut self.transport)? {
+            self.transport.ready(Wish::Write).await?;
         }
-        self.calls.spawn(calls::call(Arc::clone(&self.context), stream, request));
         Ok(())
-    }
-
-    /// Closes after everything that was asked before; the commit runs beside what follows.
-    async fn close(&mut self, stream: StreamId, handle: FileHandle) -> Result<(), End> {
-        self.lane.drain().await?;
-        let refused = self.context.handles.get(handle).map(|handle| handle.refuse_close());
-        let taken = match refused {
-            Ok(Some(answer)) => Err(answer),
-            Ok(None) => self.context.handles.remove(handle),
-            Err(answer) => Err(answer),
-        };
-        match taken {
-            Ok(handle) => {
-                let work = calls::close(Arc::clone(&self.context), stream, handle);
-                self.context.tasks.spawn("xrootd close", work);
-                Ok(())
-            }
-            Err(answer) => self.answer(stream, answer).await,
-        }
     }
 }

@@ -12,7 +12,10 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, Metadata, OpenOptions},
     io::Read,
-    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -146,6 +149,10 @@ impl OpenFile for DirFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.file.read_at(buffer, offset).map_err(|e| Failure::io("read", &e))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.pending.is_none().then(|| self.file.as_fd())
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {

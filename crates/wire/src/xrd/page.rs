@@ -94,6 +94,20 @@ pub fn encode_in_place(offset: u64, length: usize, buffer: &mut [u8]) {
     }
 }
 
+/// Fills in the checksums of pages that lie at their places on the wire.
+///
+/// `buffer` has room for a checksum in front of each page of `offset..offset + length`.
+pub fn sum_pages(offset: u64, length: usize, buffer: &mut [u8]) {
+    assert_eq!(buffer.len(), encoded_bytes(offset, length), "buffer must fit data and checksums");
+    let mut rest = buffer;
+    for page in pages(offset, length) {
+        let (unit, after) = rest.split_at_mut(PAGE_CRC_BYTES + page.length);
+        let (sum, data) = unit.split_at_mut(PAGE_CRC_BYTES);
+        sum.copy_from_slice(&Crc32c::of(data).0.to_be_bytes());
+        rest = after;
+    }
+}
+
 /// The bytes on the wire of `data` that starts at `offset`.
 #[must_use]
 pub fn encode_pages(offset: u64, data: &[u8]) -> Vec<u8> {

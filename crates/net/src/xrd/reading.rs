@@ -1,0 +1,289 @@
+//! Reads under way: each step adds one frame, or one chunk of a frame, to what is sent (spec/xrootd.md §4.4 to §4.6, §6).
+
+use super::{
+    OpenFile, ReadMethod,
+    handles::Handle,
+    limits::{CHUNK_BYTES, FRAME_BYTES, MAPPED_BYTES_MAX},
+    sender::Sender,
+    session::End,
+};
+use base::{Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
+use std::{io::IoSliceMut, iter::Peekable, sync::Arc, vec};
+use wire::xrd::{
+    ANSWER_HEADER_BYTES, Answer, AnswerCode, AnswerHeader, PAGE_BYTES, PAGE_CRC_BYTES, RequestCode,
+    STATUS_BYTES, Status, StatusKind, StreamId, VECTOR_ELEMENT_BYTES, VectorElement, encoded_bytes, pages,
+    sum_pages,
+};
+
+/// What came of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// There is more to do.
+    More,
+    /// Nothing can be done before more bytes have come.
+    Starved,
+    /// The request is answered.
+    Done,
+}
+
+/// How data may leave.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    pub(super) method: ReadMethod,
+    /// The transport takes bytes of files as they are.
+    pub(super) can_send_files: bool,
+}
+
+/// A read under way.
+#[derive(Debug)]
+pub(super) enum ReadTask<F> {
+    /// A range.
+    Plain(Range<F>),
+    /// A range with page checksums, and what is left of the current frame.
+    Pages(Range<F>, Frame),
+    /// Ranges of a vector.
+    Vector { stream: StreamId, elements: Peekable<vec::IntoIter<Element<F>>> },
+}
+
+/// What was announced and is still to come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Frame {
+    left: usize,
+    is_last: bool,
+}
+
+/// An element of a vector and its file.
+pub(super) type Element<F> = (Arc<Handle<F>>, VectorElement);
+
+/// What is left of a range.
+#[derive(Debug)]
+pub(super) struct Range<F> {
+    pub(super) stream: StreamId,
+    pub(super) handle: Arc<Handle<F>>,
+    pub(super) offset: u64,
+    pub(super) left: usize,
+}
+
+impl<F: OpenFile> ReadTask<F> {
+    /// Adds the next part of the answer.
+    pub(super) fn advance(&mut self, out: &mut Sender<F>, manner: Manner) -> Result<Step, End> {
+        match self {
+            Self::Plain(range) => Ok(range.frame(out, manner)),
+            Self::Pages(range, frame) => range.pages(out, frame),
+            Self::Vector { stream, elements } => vector_frame(out, *stream, elements, manner),
+        }
+    }
+
+    /// Whether a frame was begun and not finished.
+    pub(super) fn is_inside_frame(&self) -> bool {
+        matches!(self, Self::Pages(_, frame) if frame.left > 0)
+    }
+}
+
+impl<F: OpenFile> Range<F> {
+    /// Bytes of the range that the file has; may grow while it is written.
+    fn available(&self) -> usize {
+        let rest = self.handle.file.size().saturating_sub(self.offset);
+        self.left.min(usize::try_from(rest).unwrap_or(usize::MAX))
+    }
+
+    /// A frame of a plain read.
+    fn frame(&mut self, out: &mut Sender<F>, manner: Manner) -> Step {
+        let available = self.available();
+        if let Some(way) = way(&*self.handle.file, available, manner) {
+            let count = available.min(FRAME_BYTES);
+            let is_last = count == available;
+            out.extend(&frame_header(self.stream, count, is_last));
+            way.add(out, &self.handle, self.offset, count);
+            return self.ahead(count, is_last);
+        }
+        let count = available.min(CHUNK_BYTES);
+        let room = out.grow(ANSWER_HEADER_BYTES + count);
+        match read_full(&*self.handle.file, self.offset, &mut room[ANSWER_HEADER_BYTES..]) {
+            Ok(read) => {
+                let is_last = read < count || count == available;
+                room[..ANSWER_HEADER_BYTES].copy_from_slice(&frame_header(self.stream, read, is_last));
+                out.cut(count - read);
+                self.ahead(read, is_last)
+            }
+            Err(failure) => {
+                out.cut(ANSWER_HEADER_BYTES + count);
+                refuse(out, self.stream, &self.handle, &failure)
+            }
+        }
+    }
+
+    fn ahead(&mut self, count: usize, is_last: bool) -> Step {
+        self.offset += count as u64;
+        self.left -= count;
+        if is_last { Step::Done } else { Step::More }
+    }
+
+    /// A chunk of a page read. A frame is announced before its data are read, so that each chunk is sent while it is
+    /// in the cache; a failure in the middle ends the session, because the promised bytes will not come.
+    fn pages(&mut self, out: &mut Sender<F>, frame: &mut Frame) -> Result<Step, End> {
+        let in_page = (self.offset % PAGE_BYTES as u64) as usize;
+        let is_start = frame.left == 0;
+        if is_start {
+            let available = self.available();
+            let left = available.min(XRD_READ_SEGMENT_BYTES - in_page);
+            *frame = Frame { left, is_last: left == available };
+            out.extend(&self.status(*frame).encode());
+        }
+        let count = frame.left.min(CHUNK_BYTES - in_page);
+        let bytes = encoded_bytes(self.offset, count);
+        match read_pages(&*self.handle.file, self.offset, count, out.grow(bytes)) {
+            Ok(()) => {
+                frame.left -= count;
+                Ok(self.ahead(count, frame.left == 0 && frame.is_last))
+            }
+            Err(failure) if is_start => {
+                out.cut(STATUS_BYTES + bytes);
+                Ok(refuse(out, self.stream, &self.handle, &failure))
+            }
+            Err(failure) => Err(End::Unreadable(failure)),
+        }
+    }
+
+    fn status(&self, frame: Frame) -> Status {
+        Status {
+            stream: self.stream,
+            request: RequestCode::Pgread,
+            kind: if frame.is_last { StatusKind::Final } else { StatusKind::Partial },
+            data_bytes: encoded_bytes(self.offset, frame.left) as u32,
+            offset: self.offset,
+        }
+    }
+}
+
+/// A way for data to leave without passing through this process.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Mapped,
+    File,
+}
+
+impl Way {
+    fn add<F: OpenFile>(self, out: &mut Sender<F>, handle: &Arc<Handle<F>>, offset: u64, count: usize) {
+        match self {
+            Self::Mapped => out.mapped(handle, offset, count),
+            Self::File => out.file(handle, offset, count),
+        }
+    }
+}
+
+/// The way for `count` bytes of `file`; `None`: they are read.
+fn way<F: OpenFile>(file: &F, count: usize, manner: Manner) -> Option<Way> {
+    let mapped = || file.mapped().map(|_| Way::Mapped);
+    let sent = || file.descriptor().filter(|_| manner.can_send_files).map(|_| Way::File);
+    match manner.method {
+        ReadMethod::Automatic if count < MAPPED_BYTES_MAX => mapped(),
+        ReadMethod::Automatic => sent(),
+        ReadMethod::Pread => None,
+        ReadMethod::Sendfile => sent(),
+        ReadMethod::Mmap => mapped(),
+    }
+}
+
+/// A frame of a vector read: as many elements as fit, an element is never cut. Past the end of a file is an error; the
+/// handle stays good.
+fn vector_frame<F: OpenFile>(
+    out: &mut Sender<F>,
+    stream: StreamId,
+    elements: &mut Peekable<vec::IntoIter<Element<F>>>,
+    manner: Manner,
+) -> Result<Step, End> {
+    let mut group = Vec::new();
+    let mut bytes = 0;
+    while let Some(element) = elements.next_if(|(_, element)| {
+        let more = VECTOR_ELEMENT_BYTES + element.length as usize;
+        bytes == 0 || bytes + more <= FRAME_BYTES
+    }) {
+        bytes += VECTOR_ELEMENT_BYTES + element.1.length as usize;
+        group.push(element);
+    }
+    let is_last = elements.peek().is_none();
+    if let Some((handle, failure)) = check_elements(&group) {
+        return Ok(refuse(out, stream, handle, &failure));
+    }
+    out.extend(&frame_header(stream, bytes, is_last));
+    let mut added = ANSWER_HEADER_BYTES;
+    let mut is_plain = true;
+    for (handle, element) in &group {
+        out.extend(&element.encode());
+        added += VECTOR_ELEMENT_BYTES;
+        let length = element.length as usize;
+        if let Some(way) = way(&*handle.file, length, manner) {
+            way.add(out, handle, element.offset, length);
+            is_plain = false;
+            continue;
+        }
+        added += length;
+        let read = read_full(&*handle.file, element.offset, out.grow(length));
+        if let Err(failure) = read.and_then(|count| whole(handle, element, count)) {
+            if !is_plain {
+                return Err(End::Unreadable(failure));
+            }
+            out.cut(added);
+            return Ok(refuse(out, stream, handle, &failure));
+        }
+    }
+    Ok(if is_last { Step::Done } else { Step::More })
+}
+
+/// The first element that is past the end of its file.
+fn check_elements<F: OpenFile>(group: &[Element<F>]) -> Option<(&Arc<Handle<F>>, Failure)> {
+    let past = |(handle, element): &&Element<F>| {
+        element.offset.saturating_add(u64::from(element.length)) > handle.file.size()
+    };
+    group.iter().find(past).map(|(handle, element)| (handle, past_end(handle, element)))
+}
+
+fn whole<F>(handle: &Handle<F>, element: &VectorElement, count: usize) -> Result<()> {
+    if count == element.length as usize { Ok(()) } else { Err(past_end(handle, element)) }
+}
+
+fn past_end<F>(handle: &Handle<F>, element: &VectorElement) -> Failure {
+    let end = element.offset.saturating_add(u64::from(element.length));
+    Failure::invalid(format!("{}: vector read to {end} is past the end of the file", handle.path))
+}
+
+fn frame_header(stream: StreamId, count: usize, is_last: bool) -> [u8; ANSWER_HEADER_BYTES] {
+    let code = if is_last { AnswerCode::Ok } else { AnswerCode::OkSoFar };
+    AnswerHeader { stream, code, length: count as u32 }.encode()
+}
+
+/// Answers with a failure.
+fn refuse<F: OpenFile>(out: &mut Sender<F>, stream: StreamId, handle: &Handle<F>, failure: &Failure) -> Step {
+    tracing::debug!(path = %handle.path, %failure, "read failed");
+    out.extend(&Answer::failure(failure).encode(stream));
+    Step::Done
+}
+
+/// Reads until `buffer` is full or the file ends.
+fn read_full<F: OpenFile>(file: &F, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    let mut at = 0;
+    while at < buffer.len() {
+        match file.read_at(offset + at as u64, &mut buffer[at..])? {
+            0 => break,
+            count => at += count,
+        }
+    }
+    Ok(at)
+}
+
+/// Reads `count` bytes as pages with checksums into `buffer`, each page straight to its place.
+fn read_pages<F: OpenFile>(file: &F, offset: u64, count: usize, buffer: &mut [u8]) -> Result<()> {
+    let mut rooms = Vec::with_capacity(count / PAGE_BYTES + 2);
+    let mut rest = &mut *buffer;
+    for page in pages(offset, count) {
+        let (_, after) = rest.split_at_mut(PAGE_CRC_BYTES);
+        let (room, after) = after.split_at_mut(page.length);
+        rooms.push(IoSliceMut::new(room));
+        rest = after;
+    }
+    file.read_vectored_at(offset, &mut rooms)?;
+    drop(rooms);
+    sum_pages(offset, count, buffer);
+    Ok(())
+}

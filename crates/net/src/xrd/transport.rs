@@ -1,0 +1,120 @@
+//! The socket of a session, used by one thread at a time and never blocking.
+//!
+//! A mover thread drives it by plain system calls. Only an idle socket is registered with the runtime, so that the
+//! bytes of an active session wake nobody but the thread that waits for them.
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::sendfile,
+    io::Errno,
+    net::{SendAncillaryBuffer, SendFlags, sendmsg},
+};
+use std::{
+    io::{self, ErrorKind, IoSlice, Read},
+    net::TcpStream,
+    os::fd::{AsFd, BorrowedFd},
+    time::Duration,
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// What a socket is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Bytes have come.
+    Read,
+    /// There is room for bytes.
+    Write,
+}
+
+/// A connected socket that does not block.
+#[derive(Debug)]
+pub(super) struct Transport {
+    socket: TcpStream,
+}
+
+/// What came of an attempt: `None` when the socket was not ready.
+pub(super) type Attempt = io::Result<Option<usize>>;
+
+impl Transport {
+    /// Takes the socket away from the runtime.
+    pub(super) fn new(socket: tokio::net::TcpStream) -> io::Result<Self> {
+        Ok(Self { socket: socket.into_std()? })
+    }
+
+    /// The address that the client reached.
+    pub(super) fn local_address(&self) -> io::Result<std::net::SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Receives at least one byte; the end of the stream is an error.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Attempt {
+        loop {
+            match self.socket.read(buffer) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends some of `slices`; `more` says that other bytes follow at once.
+    pub(super) fn send(&mut self, slices: &[IoSlice<'_>], more: bool) -> Attempt {
+        let flags = SendFlags::NOSIGNAL | if more { SendFlags::MORE } else { SendFlags::empty() };
+        loop {
+            match sendmsg(&self.socket, slices, &mut SendAncillaryBuffer::default(), flags) {
+                Ok(count) => return Ok(Some(count)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Whether bytes of files can leave without passing through this process.
+    pub(super) fn can_send_files(&self) -> bool {
+        true
+    }
+
+    /// Sends some of `length` bytes of `file` from `offset`. The end of the file is an error: bytes were promised.
+    pub(super) fn send_file(&mut self, file: BorrowedFd<'_>, offset: u64, length: usize) -> Attempt {
+        let mut at = offset;
+        loop {
+            match sendfile(&self.socket, file, Some(&mut at), length) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => return Ok(Some(count)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sleeps until the socket is ready, at most `patience`; tells whether it is.
+    pub(super) fn linger(&self, wish: Wish, patience: Duration) -> bool {
+        let flags = match wish {
+            Wish::Read => PollFlags::IN,
+            Wish::Write => PollFlags::OUT,
+        };
+        let deadline = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+        // An interrupted sleep is as good as one that was too short.
+        poll(&mut [PollFd::new(&self.socket, flags)], Some(&deadline)).is_ok_and(|count| count > 0)
+    }
+
+    /// Waits without a thread until the socket is ready.
+    pub(super) async fn ready(&self, wish: Wish) -> io::Result<()> {
+        let interest = match wish {
+            Wish::Read => Interest::READABLE,
+            Wish::Write => Interest::WRITABLE,
+        };
+        #[expect(unsafe_code, reason = "the registration borrows the socket, which therefore stays open")]
+        // SAFETY: the descriptor must stay open and the same while it is registered: `self` owns it, is borrowed
+        // until this future is done or dropped, and the registration ends with it.
+        let socket = unsafe { AsyncFd::register_with_interest(self.socket.as_fd(), interest) }?;
+        match wish {
+            Wish::Read => socket.readable().await.map(drop),
+            Wish::Write => socket.writable().await.map(drop),
+        }
+    }
+}

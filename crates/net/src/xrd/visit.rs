@@ -1,0 +1,403 @@
+//! A visit: a mover thread receives, carries out and answers what a session has, until that has to wait.
+
+use super::{
+    Counters, Entered, OpenFile, OpenRequest, Registry, Service,
+    calls::{self, Context},
+    frames::{self, Next},
+    inbox::Inbox,
+    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, LINGER, SLICES_MAX, VISIT_BYTES, VISIT_REQUESTS},
+    reading::{Manner, ReadTask, Step},
+    sender::Sender,
+    session::{End, Movers},
+    streams::Stream,
+    transport::{Transport, Wish},
+    writing::{Form, Part, WriteTask},
+};
+use crate::shutdown::Shutdown;
+use base::{FilePath, Result as BaseResult};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+use tokio::{sync::Notify, task::JoinSet};
+use wire::xrd::{
+    Answer, ErrorCode, FileHandle, Open, REQUEST_HEADER_BYTES, Request, RequestHeader, StreamId, Subject,
+};
+
+/// What a session waits for between visits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Park {
+    /// Its turn.
+    Again,
+    /// Room to send.
+    Write,
+    /// The rest of a request.
+    Request,
+    /// Data of a write.
+    Data,
+    /// The next request.
+    Idle,
+}
+
+/// How far the connection has come.
+pub(super) enum Phase<S: Service> {
+    /// Nothing was said.
+    Handshake,
+    /// Up to login or bind.
+    Greeting,
+    /// A session.
+    Open(Arc<Context<S>>),
+    /// A further connection of a session.
+    Bound(Arc<Stream<S::File>>),
+}
+
+/// A data request under way.
+#[derive(Debug)]
+pub(super) enum Task<F> {
+    Read(ReadTask<F>),
+    Write(WriteTask<F>),
+}
+
+/// A connection and everything that belongs to it.
+pub(super) struct Session<S: Service> {
+    pub(super) transport: Transport,
+    pub(super) inbox: Inbox,
+    pub(super) sender: Sender<S::File>,
+    pub(super) task: Option<Task<S::File>>,
+    /// Memory for the data of the next write.
+    pub(super) spare: Vec<u8>,
+    pub(super) phase: Phase<S>,
+    pub(super) calls: JoinSet<()>,
+    /// When what is waited for began.
+    pub(super) waiting_since: Instant,
+    pub(super) began: Instant,
+    /// Told when another session of the client ends this one.
+    pub(super) ended: Arc<Notify>,
+    pub(super) entry: Option<Entered<S::File>>,
+    pub(super) service: Arc<S>,
+    pub(super) peer: SocketAddr,
+    pub(super) local: String,
+    pub(super) tasks: Shutdown,
+    pub(super) counters: Arc<Counters>,
+    pub(super) registry: Arc<Registry<S::File>>,
+    pub(super) movers: Arc<Movers>,
+}
+
+impl<S: Service> Session<S> {
+    /// Goes on until the session has to wait, or others should have their turn.
+    pub(super) fn visit(&mut self) -> Result<Park, End> {
+        let sent_before = self.counters.sent_bytes_total.load(Ordering::Relaxed);
+        let mut requests = 0;
+        loop {
+            if self.is_heavy() {
+                self.take_letters();
+                if !self.flush()? {
+                    return Ok(Park::Write);
+                }
+            }
+            let wanted = match self.work()? {
+                Work::Done => {
+                    requests += 1;
+                    let sent = self.counters.sent_bytes_total.load(Ordering::Relaxed) - sent_before;
+                    if requests < VISIT_REQUESTS && (sent as usize) < VISIT_BYTES {
+                        continue;
+                    }
+                    self.take_letters();
+                    return Ok(if self.flush()? { Park::Again } else { Park::Write });
+                }
+                Work::Wants(wanted) => wanted,
+            };
+            self.take_letters();
+            if !self.flush()? {
+                return Ok(Park::Write);
+            }
+            if let Some(parked) = self.receive(wanted)? {
+                return Ok(parked);
+            }
+        }
+    }
+
+    /// So much waits to be sent that nothing should be added.
+    fn is_heavy(&self) -> bool {
+        self.sender.pending() >= CHUNK_BYTES || self.sender.pieces() >= SLICES_MAX
+    }
+
+    /// Sends everything, with some patience if the peer is quick; `false` if it has to be waited for.
+    fn flush(&mut self) -> Result<bool, End> {
+        while !self.sender.flush(&mut self.transport)? {
+            let Some(_place) = self.movers.linger() else { return Ok(false) };
+            if !self.transport.linger(Wish::Write, LINGER) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Receives what has come, with some patience; else says what to wait for.
+    fn receive(&mut self, wanted: Option<usize>) -> Result<Option<Park>, End> {
+        // Data of a write go past the inbox.
+        if let Some(wanted) = wanted
+            && self.inbox.receive(&mut self.transport, wanted)?
+        {
+            return Ok(None);
+        }
+        if !self.has_calls()
+            && !matches!(self.phase, Phase::Bound(_))
+            && let Some(_place) = self.movers.linger()
+            && self.transport.linger(Wish::Read, LINGER)
+        {
+            return Ok(None);
+        }
+        let parked = match wanted {
+            None => Park::Data,
+            Some(_) if self.inbox.ready().is_empty() => Park::Idle,
+            Some(_) => Park::Request,
+        };
+        Ok(Some(parked))
+    }
+
+    /// Adds the answers of calls to what is sent.
+    pub(super) fn take_letters(&mut self) {
+        // Not into the middle of a frame.
+        if self.is_inside_frame() {
+            return;
+        }
+        if let Phase::Open(context) = &self.phase {
+            while let Some(letter) = context.outbox.take() {
+                self.sender.extend(&letter.bytes);
+            }
+        }
+    }
+
+    fn is_inside_frame(&self) -> bool {
+        matches!(&self.task, Some(Task::Read(task)) if task.is_inside_frame())
+    }
+
+    /// One step of what is to do.
+    fn work(&mut self) -> Result<Work, End> {
+        if let Some(task) = &mut self.task {
+            let step = match task {
+                Task::Read(task) => {
+                    let method = self.service.config().read_method;
+                    let manner = Manner { method, can_send_files: self.transport.can_send_files() };
+                    task.advance(&mut self.sender, manner)?
+                }
+                Task::Write(task) => task.advance(&mut self.sender, &mut self.inbox, &mut self.transport)?,
+            };
+            match step {
+                Step::Starved => return Ok(Work::Wants(None)),
+                Step::More => {}
+                Step::Done => {
+                    if let Some(Task::Write(task)) = self.task.take() {
+                        self.spare = task.into_buffer();
+                    }
+                }
+            }
+            return Ok(Work::Done);
+        }
+        if let Phase::Bound(stream) = &self.phase {
+            if stream.is_closed() {
+                return Err(End::Ended);
+            }
+            if let Some(read) = stream.take() {
+                self.task = Some(Task::Read(read));
+                return Ok(Work::Done);
+            }
+        }
+        if matches!(self.phase, Phase::Handshake) {
+            return self.shake_hands();
+        }
+        self.next_request()
+    }
+
+    fn next_request(&mut self) -> Result<Work, End> {
+        let was_empty = self.inbox.ready().len() < REQUEST_HEADER_BYTES;
+        match frames::next(self.inbox.ready()) {
+            Next::Incomplete(bytes) => {
+                if was_empty && self.inbox.ready().is_empty() {
+                    self.waiting_since = Instant::now();
+                }
+                return Ok(Work::Wants(Some(bytes)));
+            }
+            Next::Request { header, bytes, request } => {
+                self.inbox.consume(bytes);
+                self.waiting_since = Instant::now();
+                self.counters.requests_total.fetch_add(1, Ordering::Relaxed);
+                match request {
+                    Ok(request) => self.dispatch(header.stream, request)?,
+                    Err(refusal) => {
+                        self.counters.malformed_total.fetch_add(1, Ordering::Relaxed);
+                        self.refuse_data(&header, refusal)?;
+                    }
+                }
+            }
+            Next::TooLong { header, body, refusal } => {
+                self.counters.malformed_total.fetch_add(1, Ordering::Relaxed);
+                self.inbox.consume(REQUEST_HEADER_BYTES);
+                self.throw_away(header.stream, body, refusal);
+            }
+            Next::Lost { header, malformed } => {
+                self.answer(header.stream, &frames::refusal(&malformed));
+                return Err(malformed.into());
+            }
+        }
+        Ok(Work::Done)
+    }
+
+    /// Refuses a request that could not be parsed; data that follow it are thrown away.
+    fn refuse_data(&mut self, header: &RequestHeader, refusal: Answer) -> Result<(), End> {
+        if !matches!(self.phase, Phase::Open(_)) && header.is_data_body() {
+            return Err(End::Stranger);
+        }
+        let body = if header.is_data_body() { header.body_bytes()? } else { 0 };
+        self.throw_away(header.stream, body, refusal);
+        Ok(())
+    }
+
+    /// Receives `bytes` for nothing, then sends `refusal`.
+    pub(super) fn throw_away(&mut self, stream: StreamId, bytes: usize, refusal: Answer) {
+        let parts = [Part { handle: None, offset: 0, left: bytes }].into_iter().filter(|part| part.left > 0);
+        let buffer = std::mem::take(&mut self.spare);
+        let task = WriteTask::new(stream, Form::Plain, parts.collect(), Some(refusal), buffer);
+        self.task = Some(Task::Write(task));
+    }
+
+    fn dispatch(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
+        tracing::trace!(stream = stream.number(), request = ?request.code(), "request");
+        match &self.phase {
+            Phase::Open(context) => {
+                let context = Arc::clone(context);
+                self.carry_out(&context, stream, request);
+                Ok(())
+            }
+            Phase::Bound(_) => Err(End::Stranger),
+            Phase::Handshake | Phase::Greeting => self.greet(stream, request),
+        }
+    }
+
+    fn carry_out(&mut self, context: &Arc<Context<S>>, stream: StreamId, request: Request) {
+        match request {
+            Request::Read(request) => self.read(context, stream, &request),
+            Request::Pgread(request) => self.read_pages(context, stream, &request),
+            Request::Readv(request) => self.read_vector(context, stream, request),
+            Request::Write(request) => self.write(context, stream, &request),
+            Request::Pgwrite(request) => self.write_pages(context, stream, &request),
+            Request::Writev(request) => self.write_vector(context, stream, &request),
+            Request::Close(handle) => self.close_file(context, stream, handle),
+            Request::Sync(handle) => {
+                let done = self.on_file(context, handle, true, |handle| handle.sync().map(|()| Vec::new()));
+                self.answer(stream, &done);
+            }
+            Request::Truncate(ref inner) if let Subject::Handle(handle) = inner.subject => {
+                let size = inner.size;
+                let truncate = |handle: &super::handles::Handle<S::File>| {
+                    handle.file.truncate(size).map(|()| Vec::new())
+                };
+                let done = self.on_file(context, handle, true, truncate);
+                self.answer(stream, &done);
+            }
+            Request::Stat(ref inner) => match &inner.subject {
+                Subject::Handle(handle) if !inner.is_filesystem => {
+                    let stat = |handle: &super::handles::Handle<S::File>| {
+                        Ok(format!("{}\0", handle.file.stat()?).into_bytes())
+                    };
+                    let done = self.on_file(context, *handle, false, stat);
+                    self.answer(stream, &done);
+                }
+                Subject::Path(target) if !inner.is_filesystem => {
+                    let path: BaseResult<FilePath> = target.path.parse();
+                    let now = path
+                        .ok()
+                        .and_then(|path| self.service.stat_now(&context.session, &path, &target.opaque));
+                    match now {
+                        Some(stat) => self.answer(stream, &calls::stat_answer(stat)),
+                        None => self.call(context, stream, request),
+                    }
+                }
+                _ => self.call(context, stream, request),
+            },
+            Request::Open(ref inner) => match self.open_now(context, inner) {
+                Some(answer) => self.answer(stream, &answer),
+                None => self.call(context, stream, request),
+            },
+            Request::Ping | Request::Set(_) => self.answer(stream, &Answer::Ok(Vec::new())),
+            Request::Endsess(id) => {
+                let is_ours = self.entry.as_ref().is_some_and(|entry| *entry.id() == id);
+                let answer = if is_ours || self.registry.end(&id) {
+                    Answer::Ok(Vec::new())
+                } else {
+                    Answer::error(ErrorCode::NotFound, "no such session")
+                };
+                self.answer(stream, &answer);
+            }
+            Request::Protocol(_) | Request::Bind(_) | Request::Login(_) | Request::Auth(_) => {
+                let answer = self.after_login(&request);
+                self.answer(stream, &answer);
+            }
+            request => self.call(context, stream, request),
+        }
+    }
+
+    /// Adds an answer to what is sent.
+    pub(super) fn answer(&mut self, stream: StreamId, answer: &Answer) {
+        self.sender.extend(&answer.encode(stream));
+    }
+
+    /// Whether calls are under way.
+    pub(super) fn has_calls(&mut self) -> bool {
+        while self.calls.try_join_next().is_some() {}
+        !self.calls.is_empty()
+    }
+
+    /// Starts a call beside the others.
+    fn call(&mut self, context: &Arc<Context<S>>, stream: StreamId, request: Request) {
+        if self.calls.len() >= CALLS_MAX {
+            self.has_calls();
+        }
+        if self.calls.len() >= CALLS_MAX {
+            let message = format!("this session has {CALLS_MAX} requests under way");
+            return self.answer(stream, &Answer::Wait { seconds: COME_AGAIN_S, message });
+        }
+        self.calls.spawn(calls::call(Arc::clone(context), stream, request));
+    }
+
+    /// Opens a file if the service can do it at once.
+    fn open_now(&mut self, context: &Context<S>, open: &Open) -> Option<Answer> {
+        let request: OpenRequest = calls::open_request(open).ok()?;
+        let opened = self.service.open_now(&context.session, &request)?;
+        Some(context.admit(opened, request, calls::wants_stat(open)))
+    }
+
+    /// Closes after everything that was asked before; the commit runs beside what follows.
+    fn close_file(&mut self, context: &Arc<Context<S>>, stream: StreamId, handle: FileHandle) {
+        let refused = context.handles.get(handle).map(|handle| handle.refuse_close());
+        let taken = match refused {
+            Ok(Some(answer)) => Err(answer),
+            Ok(None) => context.handles.remove(handle),
+            Err(answer) => Err(answer),
+        };
+        match taken {
+            Ok(handle) if !handle.is_writable => self.answer(stream, &Answer::Ok(Vec::new())),
+            Ok(handle) => {
+                let work = calls::close(Arc::clone(context), stream, handle);
+                // Counted as a call, so that this session waits for the answer and not only for the peer.
+                let task = context.tasks.spawn("xrootd close", work);
+                self.calls.spawn(async move {
+                    // A close that ended badly was logged where it happened.
+                    let _ = task.await;
+                });
+            }
+            Err(answer) => self.answer(stream, &answer),
+        }
+    }
+}
+
+/// What came of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Something was done.
+    Done,
+    /// More must be received first: a request of so many bytes, or data of a write (`None`).
+    Wants(Option<usize>),
+}
