@@ -4,8 +4,9 @@ use crate::{
     context::{Context, Run},
     words::{exact_time, mode},
 };
-use base::{FilePath, units::human_bytes};
-use wire::control::{FileInfo, NodeKind, Stat};
+use base::{ErrorKind, FilePath, units::human_bytes};
+use serde::Serialize;
+use wire::control::{Attribute, FileInfo, GetAttributes, NodeKind, Stat};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -17,9 +18,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let mut is_first = true;
     context.each(args.paths, |context, path| {
-        let info = context.call(&Stat { path })?;
+        let info = context.call(&Stat { path: path.clone() })?;
+        // Whoever may not read a file may see what it is, but not its attributes.
+        let attributes = match context.call(&GetAttributes { path }) {
+            Ok(reply) => reply.attributes,
+            Err(failure) if failure.kind == ErrorKind::Permission => Vec::new(),
+            Err(failure) => return Err(failure.into()),
+        };
         if context.output.is_json() {
-            return context.output.json(&info);
+            return context.output.json(&Document { info: &info, attributes: &attributes });
         }
         if !std::mem::take(&mut is_first) {
             context.output.line("")?;
@@ -27,8 +34,36 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         for (name, value) in lines(&info) {
             context.output.line(format!("{name:<10}{value}"))?;
         }
+        for attribute in &attributes {
+            context.output.line(format!(
+                "{:<10}{} = {}",
+                "attribute",
+                attribute.name,
+                value_text(attribute)
+            ))?;
+        }
         Ok(())
     })
+}
+
+/// What `--json` shows.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    info: &'a FileInfo,
+    attributes: &'a [Attribute],
+}
+
+/// Longest value that is shown as it is.
+const VALUE_CHARS_MAX: usize = 100;
+
+/// The value if it is a short text, otherwise how long it is.
+fn value_text(attribute: &Attribute) -> String {
+    let bytes = attribute.value.as_bytes();
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.len() <= VALUE_CHARS_MAX && !text.contains(char::is_control) => text.to_owned(),
+        _ => format!("({} bytes)", bytes.len()),
+    }
 }
 
 fn lines(info: &FileInfo) -> Vec<(&'static str, String)> {

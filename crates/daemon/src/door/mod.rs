@@ -175,4 +175,19 @@ impl Service for RootDoor {
         let _ = path;
         self.counted(self.space_of_pools(session).await)
     }
+
+    async fn attributes(&self, session: &Principal, path: &FilePath) -> Result<Vec<(String, Vec<u8>)>> {
+        self.counted(self.attributes_of(session, path).await)
+    }
+
+    async fn set_attribute(
+        &self,
+        session: &Principal,
+        path: &FilePath,
+        name: &str,
+        value: Option<&[u8]>,
+        is_new: bool,
+    ) -> Result<()> {
+        self.counted(self.change_attribute(session, path, name, value, is_new).await)
+    }
 }

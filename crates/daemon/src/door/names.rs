@@ -77,6 +77,29 @@ impl RootDoor {
         }
     }
 
+    pub(super) async fn attributes_of(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+    ) -> Result<Vec<(String, Vec<u8>)>> {
+        let attributes = self.files.head().call(who, control::GetAttributes { path: path.clone() }).await?;
+        let pair = |attribute: control::Attribute| (attribute.name.into(), attribute.value.into());
+        Ok(attributes.attributes.into_iter().map(pair).collect())
+    }
+
+    pub(super) async fn change_attribute(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+        name: &str,
+        value: Option<&[u8]>,
+        is_new: bool,
+    ) -> Result<()> {
+        let value = value.map(|bytes| bytes.to_vec().try_into()).transpose()?;
+        let change = control::AttributeChange { name: name.to_owned().try_into()?, value };
+        self.call(who, control::SetAttributes { path: path.clone(), changes: vec![change], is_new }).await
+    }
+
     pub(super) async fn prepare_files(&self, who: &Principal, request: PrepareRequest) -> Result<String> {
         let paths = request.paths;
         let outcomes = match request.action {

@@ -1,6 +1,6 @@
 //! The calls of people on names.
 
-use super::{Right, make_directory, remove_file, require, resolve, resolve_parent};
+use super::{Right, make_directory, remove_file, require, require_owner, resolve, resolve_parent};
 use crate::{Apply, Context, Core, Topic, tape};
 use base::{
     ErrorKind, Failure, FileId, FilePath, Result,
@@ -153,12 +153,7 @@ fn check_paths_below(core: &Core, directory: FileId, from: &FilePath, to: &FileP
 impl Apply for SetMode {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let node = resolve(core, &context.who, &self.path)?;
-        if !context.who.is_operator && context.who.name != node.owner {
-            return Err(Failure::permission(format!(
-                "user {} may not change the mode of {}, which belongs to {}",
-                context.who.name, self.path, node.owner
-            )));
-        }
+        require_owner(&context.who, &node, "mode", &self.path)?;
         core.store.set_mode(node.id, self.mode & 0o7777)?;
         Ok(Done {})
     }

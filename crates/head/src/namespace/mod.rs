@@ -1,5 +1,6 @@
 //! Names: resolving paths, permissions, directories, renames and removals.
 
+mod attributes;
 mod calls;
 mod permission;
 
@@ -81,6 +82,17 @@ pub(crate) fn require(who: &Principal, node: &Node, right: Right, path: &FilePat
         node.name,
         node.mode,
         node.owner
+    )))
+}
+
+/// Refuses everybody but the owner of a node, and of the facility, to change its `what`.
+pub(crate) fn require_owner(who: &Principal, node: &Node, what: &str, path: &FilePath) -> Result<()> {
+    if who.is_operator || who.name == node.owner {
+        return Ok(());
+    }
+    Err(Failure::permission(format!(
+        "user {} may not change the {what} of {path}, which belongs to {}",
+        who.name, node.owner
     )))
 }
 

@@ -4,6 +4,7 @@
 //! not committed was never acknowledged. A group or a call that changes nothing costs no transaction.
 
 mod accounts;
+mod attributes;
 mod changes;
 mod jobs;
 mod node_cache;
@@ -29,7 +30,7 @@ use std::{
 };
 
 /// Schema changes in order; the database's `user_version` counts those that were applied.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
 
 /// What the database refused, or what is wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -397,6 +398,26 @@ mod tests {
         store.db.execute_batch("PRAGMA user_version = 999").unwrap();
         drop(store);
         assert_eq!(Store::open(&file).err().unwrap().kind, ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_catalogue_of_every_older_schema_is_brought_up_to_date() {
+        for known in 1..MIGRATIONS.len() {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("catalogue.sqlite");
+            let old = Connection::open(&file).unwrap();
+            for sql in &MIGRATIONS[..known] {
+                old.execute_batch(sql).unwrap();
+            }
+            old.execute_batch(&format!(
+                "INSERT INTO facility VALUES (1, 'f', 'test', 'ada', 1, 0); PRAGMA user_version = {known}"
+            ))
+            .unwrap();
+            drop(old);
+            let store = Store::open(&file).unwrap();
+            assert_eq!(store.facility().unwrap(), facility());
+            assert_eq!(store.attributes(base::FileId(1)).unwrap(), []);
+        }
     }
 
     #[test]

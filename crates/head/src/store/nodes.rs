@@ -176,7 +176,7 @@ impl Store {
 
     pub(crate) fn delete_node(&self, id: FileId) -> StoreResult<()> {
         self.run("DELETE FROM node WHERE id = ?1", (id.0,))?;
-        Ok(())
+        self.delete_attributes(id)
     }
 
     pub(crate) fn file_counts(&self) -> StoreResult<FileCounts> {

@@ -7,12 +7,14 @@
 //! A call whose reply [is pending](Call::is_pending) may be asked to wait: `?wait=30s` holds the answer back until
 //! something is there or the time is over, then the pending reply is returned.
 
+pub mod attributes;
 pub mod batch;
 pub mod data;
 pub mod files;
 pub mod status;
 pub mod tape;
 
+pub use attributes::*;
 pub use batch::*;
 pub use data::*;
 pub use files::*;
@@ -68,6 +70,12 @@ pub struct Endpoints {
     pub root: String,
     /// HTTP door, `http://127.0.0.1:8094`.
     pub http: String,
+    /// The XRootD door for clients that insist on TLS, `roots://127.0.0.1:1094`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roots: Option<String>,
+    /// HTTP door with TLS, `https://127.0.0.1:8443`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub https: Option<String>,
     /// Process id of the daemon that wrote this.
     pub pid: u32,
     /// The facility's id, made at creation.
@@ -97,6 +105,7 @@ pub fn fuzz_control(data: &[u8]) {
     round::<List>(data);
     round::<SetVolumeState>(data);
     round::<Jobs>(data);
+    round::<SetAttributes>(data);
 }
 
 #[cfg(test)]
@@ -104,7 +113,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const CALLS: [&str; 6] = [
+    const CALLS: [&str; 7] = [
         r#"{"spec":{"name":"j","command":["a"],"resources":{"cpus":1,"memory_bytes":0,"wall":1},
             "inputs":[{"path":"/a","name":"a"}],"outputs":[],"archive":true,"environment":{"K":"v"}}}"#,
         r#"{"paths":["/a","/b"],"pin":5}"#,
@@ -112,6 +121,7 @@ mod tests {
         r#"{"from":"/a","to":"/b"}"#,
         r#"{"vid":"BP0001","state":"suspect"}"#,
         r#"{"path":"/a","parents":true,"mode":493}"#,
+        r#"{"path":"/a","changes":[{"name":"n","value":"00ff"},{"name":"m"}],"is_new":false}"#,
     ];
 
     #[test]
