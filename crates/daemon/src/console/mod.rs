@@ -8,6 +8,7 @@ mod batch;
 mod disk;
 #[cfg(test)]
 pub(crate) mod example;
+pub mod listing;
 mod overview;
 mod tape;
 #[cfg(test)]

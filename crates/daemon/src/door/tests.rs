@@ -92,7 +92,7 @@ async fn serve(possession: &Possession, shutdown: &Shutdown) -> (std::net::Socke
     let door = RootDoor::new(Arc::clone(&files), "test", OWNER, Arc::clone(&counters));
     net::xrd::serve(Arc::new(door), root, shutdown);
     let door = HttpDoor::new(files, possession.key.clone(), OWNER, counters, shutdown.token());
-    http::serve(Arc::new(door), http, shutdown).unwrap();
+    http::serve(Arc::new(door), http, None, shutdown).unwrap();
     addresses
 }
 

@@ -1,0 +1,144 @@
+//! `MOVE`, and `COPY` within this door.
+
+use super::{
+    answer::{Answer, Problem},
+    dav::{href, report},
+    paths::{Visit, is_directory},
+    tpc, tree,
+};
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use base::{ErrorKind, Failure, FilePath};
+use wire::{
+    control::{Disposition, Entry, Remove, Rename},
+    http::dav::{Depth, Place, parse_depth, parse_overwrite, parse_place},
+};
+
+/// What the fields of a `COPY` or `MOVE` say.
+struct Wish {
+    to: FilePath,
+    source: Entry,
+    /// What has the new name now.
+    target: Option<Entry>,
+}
+
+fn destination(visit: &Visit) -> Result<Place, Problem> {
+    let field = visit
+        .field("destination")
+        .ok_or_else(|| Failure::invalid(format!("{} without a Destination field", visit.method)))?;
+    Ok(parse_place(field)?)
+}
+
+/// Checks what can be checked before anything changes.
+async fn wish(visit: &Visit, to: FilePath) -> Result<Wish, Problem> {
+    let from = &visit.path;
+    let is_overwriting = parse_overwrite(visit.field("overwrite"))?;
+    let source = visit.entry(from).await?;
+    visit.require_conditions(Some(&source))?;
+    if from.is_root() || to.is_root() || to == *from {
+        return Err(Failure::permission(format!("{from} cannot become {to}")).into());
+    }
+    if from.is_within(&to) || is_directory(&source) && to.is_within(from) {
+        return Err(Failure::permission(format!("{from} and {to} lie inside each other")).into());
+    }
+    let missing = || {
+        let failure = Failure::not_found(format!("the directory that would hold {to} does not exist"));
+        Problem::with_status(failure.hint("make it with MKCOL"), StatusCode::CONFLICT)
+    };
+    let parent = to.parent().unwrap_or_else(FilePath::root);
+    match visit.find(&parent).await {
+        Ok(Some(entry)) if is_directory(&entry) => {}
+        Ok(_) => return Err(missing()),
+        Err(failure) if failure.kind == ErrorKind::NotDirectory => return Err(missing()),
+        Err(failure) => return Err(failure.into()),
+    }
+    let target = visit.find(&to).await?;
+    if target.is_some() && !is_overwriting {
+        return Err(Problem::precondition(format!("{to} exists, and the request says Overwrite: F")));
+    }
+    Ok(Wish { to, source, target })
+}
+
+/// Removes a directory that is to be replaced, or a file that a directory replaces. A file that a file replaces stays
+/// until the moment it is replaced.
+async fn make_room(visit: &Visit, wish: &Wish) -> Result<Option<Response>, Problem> {
+    match &wish.target {
+        Some(target) if is_directory(target) => match tree::remove(visit, &wish.to).await {
+            Ok(()) => Ok(None),
+            Err(trouble) => report(visit, trouble).map(Some),
+        },
+        Some(_) if is_directory(&wish.source) => {
+            visit.door.files.head().call(&visit.who, Remove { path: wish.to.clone() }).await?;
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn done(wish: &Wish) -> Response {
+    if wish.target.is_some() {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let place = href(&wish.to, is_directory(&wish.source));
+    (StatusCode::CREATED, [(header::LOCATION, place)]).into_response()
+}
+
+/// `MOVE`: within the namespace only.
+pub(super) async fn rename(visit: &Visit) -> Answer {
+    let place = destination(visit)?;
+    if !visit.is_here(&place) {
+        let failure = Failure::unsupported(format!("MOVE to another server, {}", place.authority()));
+        return Err(Problem::with_status(
+            failure.hint("COPY it there, then DELETE it"),
+            StatusCode::BAD_GATEWAY,
+        ));
+    }
+    let wish = wish(visit, place.path()?).await?;
+    if let Some(answer) = make_room(visit, &wish).await? {
+        return Ok(answer);
+    }
+    let call = Rename { from: visit.path.clone(), to: wish.to.clone() };
+    visit.door.files.head().call(&visit.who, call).await?;
+    Ok(done(&wish))
+}
+
+/// `COPY` to a place of this door, or to another server.
+pub(super) async fn copy(visit: Visit) -> Answer {
+    let place = destination(&visit)?;
+    if !visit.is_here(&place) {
+        return tpc::push(visit, place).await;
+    }
+    let from = visit.path.clone();
+    copy_here(&visit, &from, place.path()?).await
+}
+
+/// Copies `visit.path` to `to`.
+async fn copy_here(visit: &Visit, from: &FilePath, to: FilePath) -> Answer {
+    let depth = parse_depth(visit.field("depth"))?;
+    if depth == Depth::One {
+        return Err(Failure::invalid("COPY has depth 0 or infinity, not 1").into());
+    }
+    let wish = wish(visit, to).await?;
+    if !is_directory(&wish.source) && wish.source.checksums.is_none() {
+        return Err(Failure::busy(format!("{from} is being written")).into());
+    }
+    if let Some(answer) = make_room(visit, &wish).await? {
+        return Ok(answer);
+    }
+    if is_directory(&wish.source) {
+        let outcome = tree::copy(visit, from, &wish.to, depth == Depth::Infinity).await;
+        return outcome.map_or_else(|trouble| report(visit, trouble), |()| Ok(done(&wish)));
+    }
+    let is_replacing = wish.target.as_ref().is_some_and(|target| !is_directory(target));
+    let disposition = if is_replacing { Disposition::Replace } else { Disposition::CreateNew };
+    tree::copy_file(visit, from, &wish.to, disposition).await?;
+    Ok(done(&wish))
+}
+
+/// `COPY` whose `Source` is a file of this door.
+pub(super) async fn copy_from_here(mut visit: Visit, from: FilePath) -> Answer {
+    let to = std::mem::replace(&mut visit.path, from.clone());
+    copy_here(&visit, &from, to).await
+}

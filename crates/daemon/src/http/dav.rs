@@ -1,0 +1,178 @@
+//! `PROPFIND`, `PROPPATCH`, `MKCOL` and `DELETE`.
+
+use super::{
+    answer::{Answer, Problem, status_on_path},
+    listing::{Pages, paged},
+    paths::{FILE_TYPE, Visit, is_directory, tag_of},
+    tree::{self, Trouble},
+};
+use axum::{
+    body::{Body, to_bytes},
+    http::{Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use base::{ErrorKind, Failure, FilePath, Result};
+use std::time::Duration;
+use tokio::time::timeout;
+use wire::{
+    control::{Entry, GetStatus, Mkdir, Remove},
+    http::{
+        dav::{
+            DAV_BODY_BYTES_MAX, Depth, LiveProperty, MULTISTATUS_HEAD, MULTISTATUS_TAIL, Propfind, Quota,
+            Resource, XML_TYPE, parse_depth, parse_propfind, parse_proppatch, write_proppatch,
+            write_resource, write_status,
+        },
+        encode_path,
+    },
+};
+
+/// Time in which the XML of a request must have arrived.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The path as it stands in an answer: directories end in a slash.
+pub(super) fn href(path: &FilePath, is_directory: bool) -> String {
+    let mut text = encode_path(path);
+    if is_directory && !path.is_root() {
+        text.push('/');
+    }
+    text
+}
+
+/// An answer of several statuses.
+pub(super) fn multistatus(body: impl Into<Body>) -> Response {
+    (StatusCode::MULTI_STATUS, [(header::CONTENT_TYPE, XML_TYPE)], body.into()).into_response()
+}
+
+async fn xml_body(body: Body) -> Result<Vec<u8>, Problem> {
+    let read = timeout(BODY_DEADLINE, to_bytes(body, DAV_BODY_BYTES_MAX)).await;
+    let read = read.map_err(|_| Failure::timeout("the body of the request does not arrive"))?;
+    read.map(|bytes| bytes.to_vec()).map_err(|cause| {
+        let failure = Failure::invalid(format!("the body of the request cannot be taken: {cause}"));
+        Problem::with_status(failure, StatusCode::PAYLOAD_TOO_LARGE)
+    })
+}
+
+/// What is known of an entry, as `PROPFIND` tells it.
+fn write_entry(out: &mut String, path: &FilePath, entry: &Entry, asked: &Propfind, quota: Option<Quota>) {
+    let (tag, is_collection) = (tag_of(entry), is_directory(entry));
+    let resource = Resource {
+        href: &href(path, is_collection),
+        name: &entry.name,
+        is_collection,
+        size: entry.size,
+        modified: entry.modified,
+        mode: entry.mode,
+        tag: tag.as_ref(),
+        adler32: entry.checksums.map(|sums| sums.adler32),
+        content_type: FILE_TYPE,
+        quota: quota.filter(|_| is_collection),
+    };
+    write_resource(out, &resource, asked);
+}
+
+/// Bytes stored and free in the whole facility: there are no quotas of single directories.
+async fn quota(visit: &Visit, asked: &Propfind) -> Result<Option<Quota>> {
+    if !asked.wants(LiveProperty::QuotaUsed) && !asked.wants(LiveProperty::QuotaAvailable) {
+        return Ok(None);
+    }
+    let status = visit.door.files.head().call(&visit.who, GetStatus {}).await?;
+    let partitions = status.pools.iter().flat_map(|pool| &pool.partitions);
+    let available_bytes =
+        partitions.filter(|partition| partition.is_available).map(|one| one.free_bytes).sum();
+    Ok(Some(Quota { used_bytes: status.files.bytes, available_bytes }))
+}
+
+/// `PROPFIND` of depth 0 or 1.
+pub(super) async fn propfind(visit: Visit, body: Body) -> Answer {
+    let depth = parse_depth(visit.field("depth"))?;
+    let asked = parse_propfind(&xml_body(body).await?)?;
+    if depth == Depth::Infinity {
+        let failure = Failure::permission("PROPFIND of everything below is not offered");
+        return Err(Problem::condition(failure, StatusCode::FORBIDDEN, "propfind-finite-depth"));
+    }
+    let entry = visit.entry(&visit.path).await?;
+    let quota = quota(&visit, &asked).await?;
+    let mut head = MULTISTATUS_HEAD.to_owned();
+    write_entry(&mut head, &visit.path, &entry, &asked, quota);
+    if depth == Depth::Zero || !is_directory(&entry) {
+        return Ok(multistatus(head + MULTISTATUS_TAIL));
+    }
+    let (pages, directory) = (Pages::new(&visit, &visit.path), visit.path);
+    let write = move |entries: &[Entry]| {
+        let mut text = String::new();
+        for entry in entries {
+            // A path that is too long for the namespace cannot be listed by it.
+            if let Ok(path) = directory.join(&entry.name) {
+                write_entry(&mut text, &path, entry, &asked, quota);
+            }
+        }
+        text
+    };
+    Ok(multistatus(paged(pages, head, MULTISTATUS_TAIL.to_owned(), write).await?))
+}
+
+/// `PROPPATCH`: every property is refused, one by one.
+pub(super) async fn proppatch(visit: &Visit, body: Body) -> Answer {
+    let names = parse_proppatch(&xml_body(body).await?)?;
+    let entry = visit.entry(&visit.path).await?;
+    let mut text = MULTISTATUS_HEAD.to_owned();
+    write_proppatch(&mut text, &href(&visit.path, is_directory(&entry)), &names);
+    Ok(multistatus(text + MULTISTATUS_TAIL))
+}
+
+/// `MKCOL`
+pub(super) async fn mkcol(visit: &Visit) -> Answer {
+    let length = visit.field("content-length").unwrap_or("0").trim();
+    if length != "0" || visit.headers.contains_key(header::TRANSFER_ENCODING) {
+        let failure =
+            Failure::unsupported("MKCOL with a body means nothing here").hint("send it without one");
+        return Err(Problem::with_status(failure, StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    if visit.path.is_root() {
+        return Err(Failure::exists("/ exists, a directory").into());
+    }
+    let call = Mkdir { path: visit.path.clone(), mode: 0o755, parents: false };
+    visit.door.files.head().call(&visit.who, call).await?;
+    Ok((StatusCode::CREATED, [(header::LOCATION, href(&visit.path, true))]).into_response())
+}
+
+/// `DELETE` of a file, or of a directory with everything in it.
+pub(super) async fn delete(visit: &Visit) -> Answer {
+    if visit.path.is_root() {
+        return Err(Failure::permission("the root directory cannot be removed").into());
+    }
+    let entry = visit.entry(&visit.path).await?;
+    visit.require_conditions(Some(&entry))?;
+    if !is_directory(&entry) {
+        visit.door.files.head().call(&visit.who, Remove { path: visit.path.clone() }).await?;
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    if parse_depth(visit.field("depth"))? != Depth::Infinity {
+        let failure = Failure::invalid("DELETE of a directory reaches everything below it");
+        return Err(failure.hint("leave the Depth field out").into());
+    }
+    tree::remove(visit, &visit.path)
+        .await
+        .map_or_else(|trouble| report(visit, trouble), |()| Ok(StatusCode::NO_CONTENT.into_response()))
+}
+
+/// Tells which parts of a request on a tree failed; a failure of the thing itself is the answer's own.
+pub(super) fn report(visit: &Visit, trouble: Trouble) -> Answer {
+    let mut parts = trouble.into_parts();
+    if let [(path, _)] = &parts[..]
+        && *path == visit.path
+        && let Some((_, failure)) = parts.pop()
+    {
+        return Err(failure.into());
+    }
+    let mut text = MULTISTATUS_HEAD.to_owned();
+    for (path, failure) in &parts {
+        let status = match failure.kind {
+            ErrorKind::NotEmpty => StatusCode::FAILED_DEPENDENCY,
+            kind => status_on_path(&Method::DELETE, kind),
+        };
+        let line = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or(""));
+        write_status(&mut text, &encode_path(path), &line, &failure.what);
+    }
+    Ok(multistatus(text + MULTISTATUS_TAIL))
+}

@@ -1,0 +1,134 @@
+//! `GET` of a directory: a page for browsers, one name a line for everybody else, page by page from the catalogue.
+
+use super::{answer::Answer, paths::Visit};
+use crate::console;
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse, Redirect},
+};
+use base::{Failure, FilePath, Result};
+use futures_util::{Stream, stream};
+use head::Principal;
+use std::sync::Arc;
+use wire::control::{Entry, List, NodeKind};
+
+/// The query by which a browser gets the listing of the root instead of the console.
+const FILES_QUERY: &str = "files";
+
+/// The entries of a directory, a page at a time, so that a large one is never held as a whole.
+pub(super) struct Pages {
+    door: Arc<super::HttpDoor>,
+    who: Principal,
+    path: FilePath,
+    after: Option<String>,
+}
+
+impl Pages {
+    pub(super) fn new(visit: &Visit, path: &FilePath) -> Self {
+        Self {
+            door: Arc::clone(&visit.door),
+            who: visit.who.clone(),
+            path: path.clone(),
+            after: Some(String::new()),
+        }
+    }
+
+    /// The next entries in name order; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
+        let Some(after) = self.after.take() else { return Ok(None) };
+        let list = List { path: self.path.clone(), after };
+        let page = self.door.files.head().call(&self.who, list).await?;
+        if page.is_partial {
+            self.after = page.entries.last().map(|last| last.name.clone());
+        }
+        Ok(Some(page.entries))
+    }
+}
+
+/// Text made of a directory: what comes first, what is made of each page of entries, what comes last.
+///
+/// The first page is fetched before anything is sent, so that a refusal is still a refusal.
+pub(super) async fn paged(
+    mut pages: Pages,
+    head: String,
+    tail: String,
+    write: impl FnMut(&[Entry]) -> String + Send + 'static,
+) -> Result<Body> {
+    let first = pages.next().await?.unwrap_or_default();
+    Ok(Body::from_stream(texts(pages, first, head, tail, write)))
+}
+
+enum Turn {
+    Page(Vec<Entry>),
+    Next,
+    Over,
+}
+
+fn texts(
+    pages: Pages,
+    first: Vec<Entry>,
+    head: String,
+    tail: String,
+    write: impl FnMut(&[Entry]) -> String + Send + 'static,
+) -> impl Stream<Item = Result<Bytes, Failure>> + Send {
+    /// Entries written at once: a few hundred KiB of XML.
+    const ENTRIES_PER_PIECE: usize = 512;
+    let state = (pages, Turn::Page(first), head, tail, write);
+    stream::unfold(state, |(mut pages, turn, mut text, tail, mut write)| async move {
+        let turn = match turn {
+            Turn::Over => return None,
+            Turn::Page(mut entries) => {
+                let rest = entries.split_off(entries.len().min(ENTRIES_PER_PIECE));
+                text.push_str(&write(&entries));
+                if rest.is_empty() { Turn::Next } else { Turn::Page(rest) }
+            }
+            Turn::Next => match pages.next().await {
+                Ok(Some(entries)) => Turn::Page(entries),
+                Ok(None) => {
+                    text.push_str(&tail);
+                    Turn::Over
+                }
+                // The receiver sees that the end is missing.
+                Err(failure) => return Some((Err(failure), (pages, Turn::Over, text, tail, write))),
+            },
+        };
+        Some((Ok(Bytes::from(std::mem::take(&mut text))), (pages, turn, text, tail, write)))
+    })
+}
+
+/// `GET` and `HEAD` of a directory.
+pub(super) async fn listing(visit: &Visit) -> Answer {
+    let is_page = visit.field("accept").is_some_and(|accept| accept.contains("text/html"));
+    if is_page && visit.path.is_root() && visit.query.as_deref() != Some(FILES_QUERY) {
+        return Ok(Redirect::temporary("/console").into_response());
+    }
+    let media = if is_page { "text/html; charset=utf-8" } else { "text/plain; charset=utf-8" };
+    let pages = Pages::new(visit, &visit.path);
+    let body = if visit.method == Method::HEAD {
+        Body::empty()
+    } else if is_page {
+        let (head, tail) = console::listing::frame(&visit.path);
+        let path = visit.path.clone();
+        paged(pages, head, tail, move |entries| console::listing::rows(&path, entries).into_string()).await?
+    } else {
+        paged(pages, String::new(), String::new(), lines).await?
+    };
+    let mut response = (StatusCode::OK, [(header::CONTENT_TYPE, media)], body).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    if is_page {
+        let policy = HeaderValue::from_static(console::listing::CONTENT_SECURITY_POLICY);
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    Ok(response)
+}
+
+fn lines(entries: &[Entry]) -> String {
+    let mut text = String::new();
+    for entry in entries {
+        text.push_str(&entry.name);
+        text.push_str(if entry.kind == NodeKind::Directory { "/\n" } else { "\n" });
+    }
+    text
+}

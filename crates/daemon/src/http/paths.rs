@@ -1,0 +1,153 @@
+//! Requests on paths of the namespace: who asks what, and which method answers.
+
+use super::{
+    HttpDoor, Peer,
+    answer::{Answer, METHODS, Problem},
+    copy, dav, read, tpc, write,
+};
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, Method, Request, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use base::{ErrorKind, Failure, FilePath, Result};
+use head::Principal;
+use std::sync::Arc;
+use wire::{
+    control::{Entry, NodeKind, Stat},
+    http::{Conditions, EntityTag, Validators, Verdict, dav::Place, decode_path},
+};
+
+/// Media type of every file: what is in it is not for us to say.
+pub(super) const FILE_TYPE: &str = "application/octet-stream";
+
+/// One request on a path, without its body.
+pub(super) struct Visit {
+    pub(super) door: Arc<HttpDoor>,
+    pub(super) who: Principal,
+    pub(super) path: FilePath,
+    /// Whether the path ended in a slash, so that it means a directory.
+    pub(super) is_slashed: bool,
+    pub(super) query: Option<String>,
+    pub(super) method: Method,
+    pub(super) headers: HeaderMap,
+    pub(super) peer: Option<Peer>,
+}
+
+impl Visit {
+    /// The value of a field, if it is there and text.
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Whether a place is a path of this door.
+    pub(super) fn is_here(&self, place: &Place) -> bool {
+        let host = self.field("host").unwrap_or("");
+        place.is_at(host, self.peer.is_some_and(|peer| peer.is_tls))
+    }
+
+    /// Describes a path.
+    pub(super) async fn entry(&self, path: &FilePath) -> Result<Entry> {
+        let call = Stat { path: path.clone() };
+        Ok(self.door.files.head().call(&self.who, call).await?.entry)
+    }
+
+    /// Describes a path; none if nothing has this name.
+    pub(super) async fn find(&self, path: &FilePath) -> Result<Option<Entry>> {
+        match self.entry(path).await {
+            Ok(entry) => Ok(Some(entry)),
+            Err(failure) if failure.kind == ErrorKind::NotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The precondition fields.
+    pub(super) fn conditions(&self) -> Conditions<'_> {
+        Conditions {
+            if_match: self.field("if-match"),
+            if_none_match: self.field("if-none-match"),
+            if_modified_since: self.field("if-modified-since"),
+            if_unmodified_since: self.field("if-unmodified-since"),
+        }
+    }
+
+    /// Refuses a change whose preconditions do not hold for what is there now.
+    pub(super) fn require_conditions(&self, now: Option<&Entry>) -> Result<(), Problem> {
+        let tag = now.and_then(tag_of);
+        let now = now.map(|entry| Validators { tag: tag.as_ref(), modified: entry.modified });
+        match self.conditions().evaluate(now, false) {
+            Verdict::Proceed => Ok(()),
+            Verdict::NotModified | Verdict::Failed => {
+                Err(Problem::precondition(format!("{} is not as the request demands", self.path)))
+            }
+        }
+    }
+}
+
+/// The tag of a file that has content.
+pub(super) fn tag_of(entry: &Entry) -> Option<EntityTag> {
+    entry.checksums.map(|sums| EntityTag::of(entry.id, entry.modified, &sums))
+}
+
+/// Whether an entry is a directory.
+pub(super) fn is_directory(entry: &Entry) -> bool {
+    entry.kind == NodeKind::Directory
+}
+
+/// Any request on a path of the namespace.
+pub(super) async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<Body>) -> Response {
+    let (method, instance) = (request.method().clone(), request.uri().path().to_owned());
+    let counters = Arc::clone(&door.counters);
+    let outcome = dispatch(door, request).await;
+    counters.http.answer(outcome.as_ref().err().map(Problem::kind));
+    outcome.unwrap_or_else(|problem| problem.into_response(&method, &instance))
+}
+
+async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
+    if *request.method() == Method::OPTIONS {
+        return Ok(options());
+    }
+    let (parts, body) = request.into_parts();
+    let target = parts.uri.path();
+    let visit = Visit {
+        who: door.principal(&parts.headers),
+        door,
+        path: decode_path(target)?,
+        is_slashed: target.ends_with('/'),
+        query: parts.uri.query().map(str::to_owned),
+        peer: parts.extensions.get::<Peer>().copied(),
+        method: parts.method,
+        headers: parts.headers,
+    };
+    if visit.headers.contains_key("if") {
+        // No lock and no state token of this server exists, so no list of conditions with one can hold.
+        return Err(Problem::precondition("conditions of the If field are not known here"));
+    }
+    match visit.method.as_str() {
+        "GET" | "HEAD" => read::read(&visit).await,
+        "PUT" => write::put(&visit, body).await,
+        "DELETE" => dav::delete(&visit).await,
+        "PROPFIND" => dav::propfind(visit, body).await,
+        "PROPPATCH" => dav::proppatch(&visit, body).await,
+        "MKCOL" => dav::mkcol(&visit).await,
+        "MOVE" => copy::rename(&visit).await,
+        "COPY" if visit.headers.contains_key("source") => tpc::pull(visit).await,
+        "COPY" => copy::copy(visit).await,
+        other => Err(Problem::with_status(
+            Failure::unsupported(format!("method {other} is not offered on files")),
+            StatusCode::METHOD_NOT_ALLOWED,
+        )),
+    }
+}
+
+/// What is offered, whatever the path. Class 1: there are no locks.
+fn options() -> Response {
+    let fields = [
+        (header::ALLOW.as_str(), METHODS),
+        ("dav", "1"),
+        ("ms-author-via", "DAV"),
+        (header::ACCEPT_RANGES.as_str(), "bytes"),
+    ];
+    (StatusCode::NO_CONTENT, fields).into_response()
+}

@@ -1,0 +1,205 @@
+//! `GET` and `HEAD`.
+
+use super::{
+    answer::{Answer, Problem},
+    listing,
+    paths::{FILE_TYPE, Visit, is_directory, tag_of},
+    segments::{Piece, body},
+    sums,
+};
+use crate::files::ReadFile;
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use base::{ByteRange, ErrorKind, Failure, Timestamp};
+use std::sync::Arc;
+use wire::{
+    control::Entry,
+    http::{
+        DigestAlgorithm, Digests, EntityTag, Multipart, Ranges, Validators, Verdict, content_range,
+        http_date, parse_ranges, unsatisfied_range, wanted_digests, wanted_repr_digests,
+    },
+};
+
+/// `GET` and `HEAD` on a file or directory.
+pub(super) async fn read(visit: &Visit) -> Answer {
+    let is_head = visit.method == Method::HEAD;
+    if is_head || !visit.conditions().is_empty() {
+        // Settled from the catalogue if possible, so that a nearline file is not recalled for it.
+        let entry = visit.entry(&visit.path).await?;
+        if is_directory(&entry) {
+            return listing::listing(visit).await;
+        }
+        let tag = tag_of(&entry).ok_or_else(|| Failure::busy(format!("{} is being written", visit.path)))?;
+        if let Some(settled) = settle(visit, &tag, entry.modified)? {
+            return Ok(settled);
+        }
+        if is_head {
+            return head(visit, &entry, &tag).await;
+        }
+    }
+    match open(visit).await {
+        Ok(file) => send(visit, file).await,
+        Err(failure) if failure.kind == ErrorKind::IsDirectory => listing::listing(visit).await,
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+async fn open(visit: &Visit) -> base::Result<Arc<ReadFile>> {
+    let counter = Arc::clone(&visit.door.counters.http);
+    Ok(Arc::new(visit.door.files.open_read(&visit.who, &visit.path, counter).await?))
+}
+
+/// The answer if the preconditions decide it.
+fn settle(visit: &Visit, tag: &EntityTag, modified: Timestamp) -> Result<Option<Response>, Problem> {
+    match visit.conditions().evaluate(Some(Validators { tag: Some(tag), modified }), true) {
+        Verdict::Proceed => Ok(None),
+        Verdict::NotModified => {
+            let fields = [
+                (header::ETAG, tag.as_str().to_owned()),
+                (header::LAST_MODIFIED, http_date(modified.seconds())),
+            ];
+            Ok(Some((StatusCode::NOT_MODIFIED, fields).into_response()))
+        }
+        Verdict::Failed => {
+            Err(Problem::precondition(format!("{} is not as the request demands", visit.path)))
+        }
+    }
+}
+
+async fn head(visit: &Visit, entry: &Entry, tag: &EntityTag) -> Answer {
+    let wishes = Wishes::of(visit);
+    let is_online = entry.state.is_some_and(wire::control::FileState::is_online);
+    let digests = if wishes.needs_reading() && is_online {
+        sums::digests(&visit.door, &open(visit).await?, &wishes.all).await?
+    } else {
+        // Nothing is recalled from tape to be hashed.
+        entry.checksums.map(Digests::from).unwrap_or_default()
+    };
+    let mut response = StatusCode::OK.into_response();
+    let headers = response.headers_mut();
+    describe(headers, tag, entry.modified);
+    wishes.answer(headers, &digests);
+    headers.insert(header::CONTENT_LENGTH, entry.size.into());
+    Ok(response)
+}
+
+/// The digests that a request asks for, by the field in which they are answered.
+struct Wishes {
+    digest: Vec<DigestAlgorithm>,
+    repr_digest: Vec<DigestAlgorithm>,
+    /// Both, the most wanted first.
+    all: Vec<DigestAlgorithm>,
+}
+
+impl Wishes {
+    fn of(visit: &Visit) -> Self {
+        let digest = visit.field("want-digest").map(wanted_digests).unwrap_or_default();
+        let repr_digest = visit.field("want-repr-digest").map(wanted_repr_digests).unwrap_or_default();
+        let all = digest.iter().chain(&repr_digest).copied().collect();
+        Self { digest, repr_digest, all }
+    }
+
+    fn needs_reading(&self) -> bool {
+        self.all.first().is_some_and(|first| !first.is_catalogued())
+    }
+
+    fn answer(&self, out: &mut HeaderMap, digests: &Digests) {
+        put(out, HeaderName::from_static("digest"), &digests.field(&self.digest));
+        put(out, HeaderName::from_static("repr-digest"), &digests.repr_field(&self.repr_digest));
+    }
+}
+
+/// Adds a field unless it has nothing to say.
+pub(super) fn put(out: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value)
+        && !value.is_empty()
+    {
+        out.insert(name, value);
+    }
+}
+
+/// Fields that every answer about a file carries.
+fn describe(out: &mut HeaderMap, tag: &EntityTag, modified: Timestamp) {
+    out.insert(header::CONTENT_TYPE, HeaderValue::from_static(FILE_TYPE));
+    // What somebody stored must not become a page of this server.
+    out.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    out.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    put(out, header::ETAG, tag.as_str());
+    put(out, header::LAST_MODIFIED, &http_date(modified.seconds()));
+}
+
+/// What is sent of a file, and how it is announced.
+struct Extent {
+    status: StatusCode,
+    pieces: Vec<Piece>,
+    length: u64,
+    /// `Content-Range`, or the `Content-Type` of several ranges.
+    field: Option<(HeaderName, String)>,
+}
+
+async fn send(visit: &Visit, file: Arc<ReadFile>) -> Answer {
+    let (size, modified, sums) = (file.grant.size, file.grant.modified, file.grant.checksums);
+    let tag = EntityTag::of(file.grant.file, modified, &sums);
+    // What was opened may be newer than what the catalogue said before.
+    if let Some(settled) = settle(visit, &tag, modified)? {
+        return Ok(settled);
+    }
+    let range = visit
+        .field("range")
+        .filter(|_| visit.field("if-range").is_none_or(|field| tag.is_if_range(field, modified)));
+    let boundary = format!("backplane-{}-{}", sums.adler32, sums.crc32c);
+    let Some(extent) = extent(range, size, &boundary) else {
+        let failure = Failure::invalid(format!("{} has {size} bytes, none of them in the range", visit.path));
+        return Err(Problem::with_status(failure, StatusCode::RANGE_NOT_SATISFIABLE)
+            .field(header::CONTENT_RANGE, unsatisfied_range(size)));
+    };
+    let wishes = Wishes::of(visit);
+    let digests = sums::digests(&visit.door, &file, &wishes.all).await?;
+    let body =
+        if extent.length == 0 { Body::empty() } else { body(file, extent.pieces, visit.door.budget.join()) };
+    let mut response = (extent.status, body).into_response();
+    let headers = response.headers_mut();
+    describe(headers, &tag, modified);
+    wishes.answer(headers, &digests);
+    headers.insert(header::CONTENT_LENGTH, extent.length.into());
+    if let Some((name, value)) = extent.field {
+        put(headers, name, &value);
+    }
+    Ok(response)
+}
+
+/// What a `Range` field means for a file of `size` bytes; none if no byte is in it.
+fn extent(range: Option<&str>, size: u64, boundary: &str) -> Option<Extent> {
+    let one = |status, range: ByteRange, field| Extent {
+        status,
+        pieces: vec![Piece::Range(range)],
+        length: range.length(),
+        field,
+    };
+    match parse_ranges(range, size) {
+        Ranges::Unsatisfiable => None,
+        Ranges::Whole => Some(one(StatusCode::OK, ByteRange { offset: 0, end: size }, None)),
+        Ranges::One(range) => {
+            let field = (header::CONTENT_RANGE, content_range(range, size));
+            Some(one(StatusCode::PARTIAL_CONTENT, range, Some(field)))
+        }
+        Ranges::Many(ranges) => {
+            let frame = Multipart { boundary, content_type: FILE_TYPE, size };
+            let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
+            for range in &ranges {
+                pieces.push(Piece::Text(frame.part_head(*range)));
+                pieces.push(Piece::Range(*range));
+            }
+            pieces.push(Piece::Text(frame.tail()));
+            Some(Extent {
+                status: StatusCode::PARTIAL_CONTENT,
+                pieces,
+                length: frame.length(&ranges),
+                field: Some((header::CONTENT_TYPE, frame.content_type())),
+            })
+        }
+    }
+}

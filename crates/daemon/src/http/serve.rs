@@ -1,0 +1,202 @@
+//! The accept loop of the door: every connection has deadlines, bounds and a place, with TLS or without.
+
+use super::{HttpDoor, routes};
+use axum::Router;
+use base::{Result, limits::XRD_READ_SEGMENT_BYTES};
+use hyper::{Request, body::Incoming, server::conn::http1, service::Service};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use net::{
+    listener::{Connection, Listener},
+    shutdown::{Shutdown, Token},
+};
+use rustls::ServerConfig;
+use std::{
+    io,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{Instant, Sleep, sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+use tracing::debug;
+
+/// Time for the head of a request, counted from the first moment it could be sent: so also the longest silence between
+/// two requests.
+const HEAD_DEADLINE: Duration = Duration::from_secs(60);
+/// Time for the TLS handshake.
+const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(20);
+/// Time in which a peer must take at least one byte of an answer.
+const WRITE_STALL_MAX: Duration = Duration::from_secs(60);
+/// Head of a request: URLs and tokens of the grid have a few KiB.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Fields of a request.
+const FIELDS_MAX: usize = 200;
+/// What is read from the socket at once, and what is held of an answer that does not leave: small enough for thousands of
+/// connections, large enough that uploads are not dominated by receive calls.
+const BUFFER_BYTES_MAX: usize = XRD_READ_SEGMENT_BYTES / 8;
+
+/// The other end of a connection; every request carries it as an extension.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Whether the connection is encrypted.
+    pub is_tls: bool,
+}
+
+/// Serves the door under `shutdown` until that stops; with `tls` every connection begins with a handshake.
+pub fn serve(
+    door: Arc<HttpDoor>,
+    listener: Listener,
+    tls: Option<Arc<ServerConfig>>,
+    shutdown: &Shutdown,
+) -> Result<()> {
+    // A listener without an address could not accept either.
+    let address = listener.address()?;
+    debug!(%address, is_tls = tls.is_some(), "http door listens");
+    let token = shutdown.token();
+    let tasks = shutdown.clone();
+    let acceptor = tls.map(TlsAcceptor::from);
+    let router = routes(Arc::clone(&door));
+    shutdown.spawn("http door", async move {
+        while let Some(connection) = listener.accept(&token).await {
+            let visit = visit(connection, acceptor.clone(), router.clone(), Arc::clone(&door), token.clone());
+            tasks.spawn("http connection", visit);
+        }
+    });
+    Ok(())
+}
+
+/// One connection from its first byte to its last.
+async fn visit(
+    connection: Connection,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    door: Arc<HttpDoor>,
+    token: Token,
+) {
+    let _counted = door.counters.http.connect();
+    let Connection { socket, peer: address, place: _place } = connection;
+    let peer = Peer { address, is_tls: acceptor.is_some() };
+    let socket = Steady::new(socket);
+    let Some(acceptor) = acceptor else {
+        return converse(socket, peer, router, &token).await;
+    };
+    match timeout(HANDSHAKE_DEADLINE, acceptor.accept(socket)).await {
+        Ok(Ok(socket)) => converse(socket, peer, router, &token).await,
+        Ok(Err(cause)) => debug!(%address, %cause, "TLS handshake failed"),
+        Err(_) => debug!(%address, "TLS handshake took too long"),
+    }
+}
+
+async fn converse<S>(socket: S, peer: Peer, router: Router, token: &Token)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = TowerToHyperService::new(router);
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        service.call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_headers(FIELDS_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut connection = pin!(connection);
+    let outcome = tokio::select! {
+        outcome = connection.as_mut() => outcome,
+        () = token.stopped() => {
+            // What is being answered is answered to its end; then the connection closes.
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(cause) = outcome {
+        debug!(address = %peer.address, %cause, "connection broke off");
+    }
+}
+
+/// A socket whose peer must keep taking what it asked for.
+struct Steady {
+    socket: TcpStream,
+    stall: Pin<Box<Sleep>>,
+    is_stalled: bool,
+}
+
+impl Steady {
+    fn new(socket: TcpStream) -> Self {
+        Self { socket, stall: Box::pin(sleep(WRITE_STALL_MAX)), is_stalled: false }
+    }
+
+    /// Passes on what a write came to; one that makes no progress for too long is an error.
+    fn watch(
+        &mut self,
+        context: &mut Context<'_>,
+        outcome: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if outcome.is_ready() {
+            self.is_stalled = false;
+            return outcome;
+        }
+        if !self.is_stalled {
+            self.is_stalled = true;
+            self.stall.as_mut().reset(Instant::now() + WRITE_STALL_MAX);
+        }
+        ready!(self.stall.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing any more")))
+    }
+}
+
+impl AsyncRead for Steady {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Steady {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.watch(context, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.socket).poll_write_vectored(context, bytes);
+        self.watch(context, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,106 @@
+//! Sending: our file becomes the other server's.
+
+use super::{
+    Progress, Transfer, Verification,
+    pull::no_sum,
+    remote::{Ask, Reply, Upload},
+};
+use crate::{
+    files::ReadFile,
+    http::segments::{Piece, segments},
+};
+use axum::{
+    body::Body,
+    http::{HeaderValue, Method},
+};
+use base::{ByteRange, ErrorKind, Failure, Result};
+use futures_util::StreamExt;
+use std::sync::Arc;
+use wire::http::{DigestAlgorithm, Digests};
+
+/// Opens, which may mean a recall from tape; sends; compares.
+pub(super) async fn run(transfer: &Transfer) -> Result<()> {
+    if !transfer.is_overwriting {
+        refuse_existing(transfer).await?;
+    }
+    let visit = &transfer.visit;
+    let counter = Arc::clone(&visit.door.counters.http);
+    let file = Arc::new(visit.door.files.open_read(&visit.who, &visit.path, counter).await?);
+    let ours = Digests::from(file.grant.checksums);
+    let mut fields = transfer.fields.clone();
+    if let Ok(digest) = HeaderValue::from_str(&ours.field(&[DigestAlgorithm::Adler32])) {
+        fields.insert("digest", digest);
+    }
+    let (size, budget) = (file.grant.size, &visit.door.budget);
+    let make = || upload(&file, budget.join(), &transfer.progress);
+    let ask = Ask {
+        method: Method::PUT,
+        place: &transfer.place,
+        fields: &fields,
+        upload: Some(Upload { make: &make, length: size }),
+        progress: &transfer.progress,
+    };
+    let reply = transfer.remote().ask(&ask).await?;
+    if !reply.status.is_success() {
+        return Err(reply.into_failure("send").await);
+    }
+    if reply.digests().is_comparable(&ours) {
+        return check(&reply, &ours, None);
+    }
+    verify(transfer, &ours, size).await
+}
+
+fn upload(file: &Arc<ReadFile>, share: crate::http::segments::Share, progress: &Arc<Progress>) -> Body {
+    let whole = Piece::Range(ByteRange { offset: 0, end: file.grant.size });
+    let progress = Arc::clone(progress);
+    Body::from_stream(segments(Arc::clone(file), vec![whole], share).inspect(move |segment| {
+        if let Ok(bytes) = segment {
+            progress.add(bytes.len());
+        }
+    }))
+}
+
+/// For `Overwrite: F`: there is no way to ask this and send in one step that all servers know.
+async fn refuse_existing(transfer: &Transfer) -> Result<()> {
+    let reply = transfer.remote().describe(&transfer.place, &transfer.fields, &transfer.progress).await?;
+    if reply.status.is_success() {
+        let what = format!("{} exists, and the request says Overwrite: F", transfer.place.authority());
+        return Err(Failure::exists(format!("the file at {what}")));
+    }
+    Ok(())
+}
+
+/// Compares what the other server has with what we sent.
+async fn verify(transfer: &Transfer, ours: &Digests, size: u64) -> Result<()> {
+    if transfer.verification == Verification::Skipped {
+        return Ok(());
+    }
+    let is_required = transfer.verification == Verification::Required;
+    let described = transfer.remote().describe(&transfer.place, &transfer.fields, &transfer.progress).await;
+    match described {
+        Ok(reply) if reply.status.is_success() => {
+            if is_required && !reply.digests().is_comparable(ours) {
+                return Err(no_sum(&reply.server));
+            }
+            check(&reply, ours, Some(size))
+        }
+        Ok(reply) if is_required => Err(reply.into_failure("ask for the checksum").await),
+        Err(failure) if is_required => Err(failure),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn check(reply: &Reply, ours: &Digests, size: Option<u64>) -> Result<()> {
+    if let (Some(size), Some(length)) = (size, reply.length())
+        && size != length
+    {
+        return Err(Failure::corrupt(format!("{} has {length} of {size} bytes", reply.server)));
+    }
+    ours.check(&reply.digests()).map_err(|failure| {
+        Failure::new(
+            ErrorKind::Corrupt,
+            format!("{} has other bytes than were sent: {failure}", reply.server),
+        )
+        .hint("remove the copy there")
+    })
+}

@@ -1,0 +1,198 @@
+//! `PUT`: stored as it arrives, verified before it counts.
+
+use super::{
+    answer::{Answer, Problem},
+    paths::{Visit, is_directory, tag_of},
+    read::put as put_field,
+    segments::Inflow,
+    sums::Hashing,
+};
+use crate::files::WriteFile;
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderName, StatusCode, header},
+    response::IntoResponse,
+};
+use base::{ErrorKind, Failure, FilePath, Result};
+use futures_util::{Stream, StreamExt};
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout};
+use wire::{
+    control::{Disposition, OpenWrite},
+    http::{Digests, wanted_digests, wanted_repr_digests},
+};
+
+/// Longest silence of a sender.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// A sender must have sent [`PROGRESS_BYTES`] in each of these: one byte a minute is no upload.
+const PROGRESS_SPAN: Duration = Duration::from_secs(180);
+/// See [`PROGRESS_SPAN`].
+const PROGRESS_BYTES: u64 = 64 << 10;
+/// What is read of a body whose request is refused, so that the sender gets to read the answer.
+const DISCARD_BYTES_MAX: usize = 4 << 20;
+/// How long it is read.
+const DISCARD_SPAN: Duration = Duration::from_secs(3);
+
+/// `PUT` of a file.
+pub(super) async fn put(visit: &Visit, body: Body) -> Answer {
+    let is_expecting = visit.headers.contains_key(header::EXPECT);
+    let mut chunks = body.into_data_stream();
+    let outcome = store(visit, &mut chunks).await;
+    if outcome.is_err() && !is_expecting {
+        discard(&mut chunks).await;
+    }
+    outcome
+}
+
+/// Reads on for a while: a connection that is closed on a sender would take the answer with it.
+async fn discard(chunks: &mut (impl Stream<Item = Result<Bytes, axum::Error>> + Unpin)) {
+    let mut left = DISCARD_BYTES_MAX;
+    let reading = async {
+        while let Some(Ok(chunk)) = chunks.next().await {
+            left = left.saturating_sub(chunk.len());
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    // It is only a courtesy: whether it works makes no difference to us.
+    let _ = timeout(DISCARD_SPAN, reading).await;
+}
+
+async fn store(
+    visit: &Visit,
+    chunks: &mut (impl Stream<Item = Result<Bytes, axum::Error>> + Unpin),
+) -> Answer {
+    let path = &visit.path;
+    if visit.headers.contains_key(header::CONTENT_RANGE) {
+        return Err(Failure::invalid("PUT of a part of a file is not offered")
+            .hint("send the whole file")
+            .into());
+    }
+    if visit.is_slashed {
+        return Err(Failure::new(ErrorKind::IsDirectory, format!("{path}/ names a directory"))
+            .hint("files have no slash at the end; MKCOL makes directories")
+            .into());
+    }
+    let claimed = claims(visit)?;
+    let length: Option<u64> = visit.field("content-length").and_then(|length| length.parse().ok());
+    let existing = visit.find(path).await?;
+    if existing.as_ref().is_some_and(is_directory) {
+        return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")).into());
+    }
+    visit.require_conditions(existing.as_ref())?;
+    let is_new_only = visit.field("if-none-match").is_some_and(|field| field.trim() == "*");
+    let open = OpenWrite {
+        path: path.clone(),
+        mode: 0o644,
+        disposition: if is_new_only { Disposition::CreateNew } else { Disposition::Replace },
+        parents: false,
+        expected_bytes: length.unwrap_or(0),
+    };
+    let counter = Arc::clone(&visit.door.counters.http);
+    let opened = visit.door.files.open_write(&visit.who, open, counter).await;
+    let file = Arc::new(opened.map_err(|failure| match failure.kind {
+        ErrorKind::Exists => Problem::precondition(failure.what),
+        _ => failure.into(),
+    })?);
+    let mut inflow = Inflow::new(Arc::clone(&file), Hashing::for_claims(&claimed), visit.door.budget.join());
+    receive(&mut inflow, chunks, path, length).await?;
+    let (_, hashing) = inflow.finish().await?;
+    let arrived = commit(visit, &file, hashing, &claimed).await?;
+    Ok(stored(visit, existing.is_some(), &arrived).await)
+}
+
+/// All that the sender says about the content.
+fn claims(visit: &Visit) -> Result<Digests> {
+    let mut claimed = visit.field("digest").map(Digests::parse).transpose()?.unwrap_or_default();
+    for name in ["repr-digest", "content-digest"] {
+        if let Some(field) = visit.field(name) {
+            claimed.merge(&Digests::parse_repr(field)?)?;
+        }
+    }
+    if let Some(field) = visit.field("content-md5") {
+        claimed.claim_content_md5(field)?;
+    }
+    Ok(claimed)
+}
+
+/// Takes a body to its end, as long as it makes progress.
+async fn receive(
+    inflow: &mut Inflow,
+    chunks: &mut (impl Stream<Item = Result<Bytes, axum::Error>> + Unpin),
+    path: &FilePath,
+    length: Option<u64>,
+) -> Result<()> {
+    // Only the time in which we wait for the sender counts, not the time in which our disk is slow.
+    let (mut waited, mut sent_bytes) = (Duration::ZERO, 0);
+    loop {
+        let began = Instant::now();
+        let patience = SILENCE_MAX.min(PROGRESS_SPAN.saturating_sub(waited));
+        let chunk = timeout(patience, chunks.next())
+            .await
+            .map_err(|_| Failure::timeout(format!("upload of {path} makes no progress")))?;
+        let Some(chunk) = chunk else { break };
+        let chunk = chunk
+            .map_err(|cause| Failure::new(ErrorKind::Io, format!("upload of {path} broke off: {cause}")))?;
+        waited += began.elapsed();
+        sent_bytes += chunk.len() as u64;
+        if sent_bytes >= PROGRESS_BYTES {
+            (waited, sent_bytes) = (Duration::ZERO, 0);
+        }
+        inflow.push(chunk).await?;
+    }
+    let taken = inflow.taken_bytes();
+    match length {
+        Some(length) if length != taken => {
+            Err(Failure::invalid(format!("upload of {path} ended after {taken} of {length} bytes")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Compares with the claims, then makes it the content of the file.
+async fn commit(
+    visit: &Visit,
+    file: &WriteFile,
+    hashing: Hashing,
+    claimed: &Digests,
+) -> Result<Digests, Problem> {
+    let (mut arrived, mut is_wrong) = (Digests::default(), false);
+    let outcome = file
+        .commit(|info| {
+            arrived = hashing.finish(info.checksums);
+            let outcome = claimed.check(&arrived);
+            is_wrong = outcome.is_err();
+            outcome
+        })
+        .await;
+    match outcome {
+        Ok(info) => {
+            visit.door.hashes.remember(info.object, arrived);
+            Ok(arrived)
+        }
+        // The bytes are wrong as they came: that is the sender's affair, not this server's.
+        Err(failure) if is_wrong => Err(Problem::with_status(failure, StatusCode::BAD_REQUEST)),
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+async fn stored(visit: &Visit, existed: bool, arrived: &Digests) -> axum::response::Response {
+    let status = if existed { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+    let mut response = status.into_response();
+    let headers = response.headers_mut();
+    let wanted = wanted_digests(visit.field("want-digest").unwrap_or("adler32"));
+    put_field(headers, HeaderName::from_static("digest"), &arrived.field(&wanted));
+    if let Some(field) = visit.field("want-repr-digest") {
+        let field = arrived.repr_field(&wanted_repr_digests(field));
+        put_field(headers, HeaderName::from_static("repr-digest"), &field);
+    }
+    // The tag is of what this request stored, unless somebody was quicker in storing something else.
+    if let Ok(entry) = visit.entry(&visit.path).await
+        && entry.checksums.map(|sums| Some(sums.crc32c)) == Some(arrived.crc32c)
+        && let Some(tag) = tag_of(&entry)
+    {
+        put_field(headers, header::ETAG, tag.as_str());
+    }
+    response
+}
