@@ -1,6 +1,6 @@
 //! What the blocking and the async face of a file have in common.
 
-use super::lane::Lane;
+use super::{ahead::Ahead, lane::Lane};
 use crate::xrd::{
     Options, XrdUrl, connections,
     mux::Wait,
@@ -33,6 +33,7 @@ pub(super) struct State {
     spoiled: Mutex<Option<Failure>>,
     /// The sum of what was written, as long as that went from the start to the end.
     pub(super) sent: Mutex<Sent>,
+    pub(super) ahead: Mutex<Ahead>,
 }
 
 /// The sum of what was written from the start of the file on; `None` once something was written elsewhere.

@@ -1,16 +1,18 @@
 //! An open file: reads and writes with many requests in flight.
 
 mod ahead;
+mod announced;
 mod copy;
 mod core;
 mod flight;
 mod lane;
+mod pattern;
 mod read;
 mod vector;
 mod write;
 
 pub(super) use self::core::Core;
-pub use ahead::ReadMode;
+pub use pattern::ReadMode;
 pub(super) use write::Upload;
 pub use write::Writer;
 

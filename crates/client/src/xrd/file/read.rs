@@ -25,12 +25,7 @@ struct Fill<'a> {
 }
 
 impl Core {
-    /// Reads from `offset`; fewer bytes than the buffer holds only at the end of the file.
-    pub(in crate::xrd) async fn read_at(&self, offset: u64, buffer: &mut [u8], wait: Wait) -> Result<usize> {
-        self.read_now(offset, buffer, wait).await
-    }
-
-    /// Reads from the server.
+    /// Reads from the server; fewer bytes than the buffer holds only at the end of the file.
     pub(super) async fn read_now(&self, offset: u64, buffer: &mut [u8], wait: Wait) -> Result<usize> {
         let length = buffer.len();
         let read = |trouble: Trouble| self.failed(&format!("read {length} bytes at {offset} of"), trouble);

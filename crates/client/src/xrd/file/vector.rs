@@ -197,11 +197,16 @@ impl Core {
 
 /// Asks for `len` elements from `start` on.
 fn ask(lane: &Arc<Lane>, plan: &Plan, start: usize, len: usize) -> Result<Batch, Trouble> {
-    let elements = elements(lane, &plan.elements[start..start + len]);
+    let ticket = enqueue(lane, &plan.elements[start..start + len])?;
+    Ok(Batch { ticket, start, len })
+}
+
+/// Asks for `ranges`; the request leaves with the next flush.
+pub(super) fn enqueue(lane: &Arc<Lane>, ranges: &[ByteRange]) -> Result<Ticket, Trouble> {
+    let elements = elements(lane, ranges);
     let bytes: usize = elements.iter().map(|element| element.length as usize + VECTOR_ELEMENT_BYTES).sum();
     let request = Request::Readv(Readv { elements, path_id: 0 });
-    let ticket = lane.mux().enqueue(&request, Sink::Data { wanted: bytes })?;
-    Ok(Batch { ticket, start, len })
+    lane.mux().enqueue(&request, Sink::Data { wanted: bytes })
 }
 
 fn elements(lane: &Lane, ranges: &[ByteRange]) -> Vec<VectorElement> {
@@ -214,7 +219,7 @@ fn elements(lane: &Lane, ranges: &[ByteRange]) -> Vec<VectorElement> {
 }
 
 /// Takes an answer apart: every element with its data.
-fn scatter(
+pub(super) fn scatter(
     lane: &Lane,
     ranges: &[ByteRange],
     chunk: &Chunk,

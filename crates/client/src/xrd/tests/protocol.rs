@@ -1,78 +1,10 @@
 //! The client against a scripted server: waits, redirects, late answers, silence and nonsense.
 
-use super::{CreateOptions, File, FileSystem, Options, XrdUrl};
-use base::{ErrorKind, FilePath, Result};
-use std::{
-    io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    sync::Arc,
-    thread,
-    time::Duration,
-};
-use wire::xrd::{
-    Answer, ErrorCode, HANDSHAKE_BYTES, LoginAnswer, OpenAnswer, ProtocolAnswer, REQUEST_HEADER_BYTES,
-    Redirect, Request, RequestHeader, ServerFlags, StatInfo, StreamId, encode_handshake_answer,
-};
-
-/// A server that answers every connection as `script` says.
-///
-/// `script` gets the number of the connection and each request after login; an empty answer closes the connection.
-fn serve(script: impl Fn(usize, StreamId, Request) -> Vec<u8> + Send + Sync + 'static) -> XrdUrl {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("root://{}//f?a=1", listener.local_addr().unwrap()).parse().unwrap();
-    let script = Arc::new(script);
-    thread::spawn(move || {
-        for (number, socket) in listener.incoming().enumerate() {
-            let script = Arc::clone(&script);
-            thread::spawn(move || {
-                // The client may leave at any point of its script.
-                let _ = session(&mut socket.unwrap(), &|stream, request| script(number, stream, request));
-            });
-        }
-    });
-    url
-}
-
-fn session(socket: &mut TcpStream, script: &dyn Fn(StreamId, Request) -> Vec<u8>) -> std::io::Result<()> {
-    let mut hello = [0; HANDSHAKE_BYTES];
-    socket.read_exact(&mut hello)?;
-    socket.write_all(&encode_handshake_answer(true))?;
-    loop {
-        let mut header = [0; REQUEST_HEADER_BYTES];
-        socket.read_exact(&mut header)?;
-        let header = RequestHeader::parse(&header);
-        let mut body = vec![0; header.body_bytes().unwrap()];
-        socket.read_exact(&mut body)?;
-        let body = if header.is_data_body() { &[] } else { body.as_slice() };
-        let answer = match Request::parse(&header, body).unwrap() {
-            Request::Protocol(_) => {
-                Answer::Ok(ProtocolAnswer::new(ServerFlags::SERVER).encode()).encode(header.stream)
-            }
-            Request::Login(_) => {
-                let answer = LoginAnswer { session: [1; 16], security: String::new() };
-                Answer::Ok(answer.encode()).encode(header.stream)
-            }
-            request => script(header.stream, request),
-        };
-        if answer.is_empty() {
-            return Ok(());
-        }
-        socket.write_all(&answer)?;
-    }
-}
-
-fn options() -> Options {
-    Options { progress_timeout: Duration::from_secs(20), ..Options::default() }
-}
-
-fn opened(size: u64) -> Answer {
-    let stat = StatInfo { size, ..StatInfo::default() };
-    Answer::Ok(OpenAnswer { handle: wire::xrd::FileHandle::of(3), stat: Some(stat) }.encode())
-}
-
-fn path(text: &str) -> FilePath {
-    text.parse().unwrap()
-}
+use super::server::{opened, options, path, serve, session};
+use crate::xrd::{CreateOptions, File, FileSystem, Options, XrdUrl};
+use base::{ErrorKind, Result};
+use std::{net::TcpListener, thread, time::Duration};
+use wire::xrd::{Answer, ErrorCode, Redirect, Request, StreamId};
 
 #[test]
 fn a_late_answer_is_matched_among_messages() {
