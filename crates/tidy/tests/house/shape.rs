@@ -13,7 +13,7 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Where Python is.
-const PYTHON: [&str; 4] = ["python", "demo", "tests", "scripts"];
+const PYTHON: [&str; 5] = ["python", "demo", "tests", "scripts", "bench"];
 
 #[test]
 fn rust_files_stay_readable() {
