@@ -1,23 +1,22 @@
 //! Files as the doors see them: the head decides, the disk server does, and this brings both together.
 
-use crate::metrics::DoorCounter;
-use base::{Checksums, ErrorKind, Failure, FileId, FilePath, Millis, ObjectId, Result};
+use crate::{metrics::DoorCounter, uses::Uses};
+use base::{Checksums, ErrorKind, Failure, FileId, FilePath, Millis, ObjectId, Recent, Result};
 use disk::{ObjectReader, ObjectWriter, Partition};
 use head::{Clock, Head, Principal};
 use net::shutdown::Shutdown;
 use std::{
     collections::{BTreeMap, HashSet},
+    io::IoSliceMut,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 use tracing::warn;
 use wire::{
     cap::{Access, Cap, CapKey},
-    control::{
-        AbandonWrite, CommitWrite, OpenRead, OpenWrite, ReadGrant, ReadObject, ReportTraffic, WriteGrant,
-    },
+    control::{AbandonWrite, CommitWrite, OpenRead, OpenWrite, ReadGrant, ReadObject, WriteGrant},
     object::ObjectInfo,
 };
 
@@ -26,6 +25,9 @@ const STALE_OPENS_MAX: usize = 5;
 
 /// Objects that are remembered as [`Withdrawn`]: more than are promised at a time.
 const WITHDRAWN_MAX: usize = 1 << 16;
+
+/// Half of the grants that are kept: the files that a busy hour opens again and again.
+const GRANTS_KEPT: usize = 1 << 14;
 
 /// Objects that were removed before anything was written: whoever was promised one must not make it any more.
 #[derive(Default)]
@@ -59,8 +61,17 @@ pub struct Files {
     clock: Clock,
     recall_wait: Millis,
     withdrawn: Arc<Withdrawn>,
+    /// Grants by user and path, with the version of the namespace at which they were right.
+    grants: Mutex<Recent<String, (u64, Arc<ReadObject>)>>,
+    uses: Arc<Uses>,
     /// Follow-up work of files that were dropped in the middle.
     tasks: Shutdown,
+}
+
+/// What a kept answer is found by. A name cannot hold a NUL.
+pub fn answer_key(who: &Principal, path: &FilePath) -> String {
+    let rank = if who.is_operator { "*" } else { "" };
+    [rank, &who.name, "\0", path.as_str()].concat()
 }
 
 impl Files {
@@ -75,7 +86,9 @@ impl Files {
     ) -> Self {
         let named = |partition: Arc<Partition>| (partition.identity().partition.clone(), partition);
         let partitions = partitions.into_iter().map(named).collect();
-        Self { head, partitions, key, clock, recall_wait, withdrawn: Arc::default(), tasks }
+        let uses = Uses::start(&head, &tasks);
+        let grants = Mutex::new(Recent::new(GRANTS_KEPT));
+        Self { head, partitions, key, clock, recall_wait, withdrawn: Arc::default(), grants, uses, tasks }
     }
 
     /// The head.
@@ -102,42 +115,60 @@ impl Files {
     ) -> Result<ReadFile> {
         let mut last = None;
         for _ in 0..STALE_OPENS_MAX {
+            let version = self.head.namespace_version();
             let call = OpenRead { path: path.clone() };
-            let object = match self.head.call_waiting(who, call, self.recall_wait).await? {
-                ReadGrant::Online(object) => object,
+            let grant = match self.head.call_waiting(who, call, self.recall_wait).await? {
+                ReadGrant::Online(grant) => Arc::new(grant),
                 ReadGrant::Recalling { waits } => {
                     return Err(Failure::timeout(format!("{path} is still nearline: {waits}"))
                         .hint("`bp queue` shows the tape queue; open it again later"));
                 }
             };
-            match self.open_object(who, object, Arc::clone(&door)).await {
+            let (partition, object) = (self.partition(&grant.partition)?, grant.object);
+            match blocking(move || partition.open_object(object)).await {
+                Ok(reader) => {
+                    self.grants().insert(answer_key(who, path), (version, Arc::clone(&grant)));
+                    return Ok(self.read_file(who, grant, reader, door));
+                }
                 Err(failure) if failure.kind == ErrorKind::NotFound => last = Some(failure),
-                outcome => return outcome,
+                Err(failure) => return Err(failure),
             }
         }
         Err(last.unwrap_or_else(|| Failure::internal(format!("{path} cannot be opened"))))
     }
 
-    async fn open_object(
+    /// Opens a file for reading if the head has said lately where it is and nothing has changed since. May wait for the
+    /// disk, for nothing else.
+    pub fn open_read_now(
         &self,
         who: &Principal,
-        grant: ReadObject,
+        path: &FilePath,
+        door: &Arc<DoorCounter>,
+    ) -> Option<ReadFile> {
+        let grant = {
+            let mut grants = self.grants();
+            let (version, grant) = grants.get(answer_key(who, path).as_str())?;
+            (*version == self.head.namespace_version()).then(|| Arc::clone(grant))?
+        };
+        let reader = self.partitions.get(&grant.partition)?.open_object(grant.object).ok()?;
+        self.uses.opened(grant.object);
+        Some(self.read_file(who, grant, reader, Arc::clone(door)))
+    }
+
+    fn grants(&self) -> MutexGuard<'_, Recent<String, (u64, Arc<ReadObject>)>> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_file(
+        &self,
+        who: &Principal,
+        grant: Arc<ReadObject>,
+        reader: Arc<ObjectReader>,
         door: Arc<DoorCounter>,
-    ) -> Result<ReadFile> {
-        let partition = self.partition(&grant.partition)?;
-        let object = grant.object;
-        let reader = blocking(move || partition.open_object(object)).await?;
-        Ok(ReadFile {
-            reader,
-            grant,
-            meter: Meter {
-                head: self.head.clone(),
-                tasks: self.tasks.clone(),
-                owner: who.name.clone(),
-                door,
-                out: AtomicU64::new(0),
-            },
-        })
+    ) -> ReadFile {
+        let meter =
+            Meter { uses: Arc::clone(&self.uses), owner: who.name.clone(), door, out: AtomicU64::new(0) };
+        ReadFile { reader, grant, meter }
     }
 
     /// Opens a file for writing. It becomes the file's content when it is committed, not before.
@@ -237,7 +268,7 @@ impl Files {
 /// What a capability opens.
 pub enum CapFile {
     /// For reading.
-    Read(ObjectReader, Arc<DoorCounter>),
+    Read(Arc<ObjectReader>, Arc<DoorCounter>),
     /// For writing.
     Write(WriteFile),
 }
@@ -251,30 +282,30 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send
 
 /// Counts what is read, and puts it on the owner's bill when the file is closed.
 struct Meter {
-    head: Head,
-    tasks: Shutdown,
+    uses: Arc<Uses>,
     owner: String,
     door: Arc<DoorCounter>,
     out: AtomicU64,
 }
 
+impl Meter {
+    fn add(&self, bytes: u64) {
+        self.out.fetch_add(bytes, Ordering::Relaxed);
+        self.door.add_out(bytes);
+    }
+}
+
 impl Drop for Meter {
     fn drop(&mut self) {
-        let out_bytes = *self.out.get_mut();
-        if out_bytes == 0 || tokio::runtime::Handle::try_current().is_err() {
-            return;
-        }
-        let head = self.head.clone();
-        let report = ReportTraffic { owner: std::mem::take(&mut self.owner), in_bytes: 0, out_bytes };
-        self.tasks.spawn("bill", async move { head.call(&Principal::room("door"), report).await });
+        self.uses.read(&self.owner, *self.out.get_mut());
     }
 }
 
 /// A file open for reading.
 pub struct ReadFile {
-    reader: ObjectReader,
+    reader: Arc<ObjectReader>,
     /// What the head said about it.
-    pub grant: ReadObject,
+    pub grant: Arc<ReadObject>,
     meter: Meter,
 }
 
@@ -282,9 +313,26 @@ impl ReadFile {
     /// Fills `buffer` from `offset`; fewer bytes only at the end of the file. Blocks.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let count = self.reader.read_at(buffer, offset)?;
-        self.meter.out.fetch_add(count as u64, Ordering::Relaxed);
-        self.meter.door.add_out(count as u64);
+        self.meter.add(count as u64);
         Ok(count)
+    }
+
+    /// Fills all of `buffers` from `offset`. Blocks.
+    pub fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        self.reader.read_vectored_at(buffers, offset)?;
+        self.meter.add(bytes as u64);
+        Ok(())
+    }
+
+    /// The object.
+    pub fn reader(&self) -> &ObjectReader {
+        &self.reader
+    }
+
+    /// Counts bytes that left without being read.
+    pub fn count_sent(&self, bytes: u64) {
+        self.meter.add(bytes);
     }
 }
 
@@ -360,6 +408,18 @@ impl WriteFile {
     /// Fills `buffer` from `offset`. Blocks.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.writer.read_at(buffer, offset)
+    }
+
+    /// Fills all of `buffers` from `offset`. Blocks.
+    pub fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let mut at = offset;
+        for buffer in buffers {
+            if self.writer.read_at(buffer, at)? < buffer.len() {
+                return Err(Failure::invalid(format!("{} was cut while it was read", self.path)));
+            }
+            at += buffer.len() as u64;
+        }
+        Ok(())
     }
 
     /// Writes all of `data` at `offset`. Blocks.

@@ -4,17 +4,21 @@ use crate::{
     files::{ReadFile, WriteFile},
     metrics::DoorCounter,
 };
-use base::{Failure, Result};
+use base::{ByteRange, Failure, Result};
 use disk::ObjectReader;
 use net::xrd::{OpenFile, StatFlags, StatInfo};
-use std::sync::Arc;
+use std::{
+    io::IoSliceMut,
+    os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
+};
 
 /// An open file.
 pub enum DoorFile {
     /// A file of the namespace, for reading.
     Read(ReadFile),
     /// An object, for reading, by capability.
-    Object(ObjectReader, Arc<DoorCounter>),
+    Object(Arc<ObjectReader>, Arc<DoorCounter>),
     /// For writing.
     Write(WriteFile),
 }
@@ -55,6 +59,39 @@ impl OpenFile for DoorFile {
         }
     }
 
+    fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        match self {
+            Self::Read(file) => file.read_vectored_at(offset, buffers),
+            Self::Object(reader, counter) => {
+                counter.add_out(buffers.iter().map(|buffer| buffer.len() as u64).sum());
+                reader.read_vectored_at(buffers, offset)
+            }
+            Self::Write(file) => file.read_vectored_at(offset, buffers),
+        }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.reader().map(AsFd::as_fd)
+    }
+
+    fn mapped(&self) -> Option<&[u8]> {
+        self.reader()?.mapped()
+    }
+
+    fn will_read(&self, ranges: &[ByteRange]) {
+        if let Some(reader) = self.reader() {
+            reader.will_read(ranges);
+        }
+    }
+
+    fn count_sent(&self, bytes: u64) {
+        match self {
+            Self::Read(file) => file.count_sent(bytes),
+            Self::Object(_, counter) => counter.add_out(bytes),
+            Self::Write(_) => {}
+        }
+    }
+
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.writable()?.write_at(offset, data)
     }
@@ -79,6 +116,15 @@ impl OpenFile for DoorFile {
 }
 
 impl DoorFile {
+    /// The object, if it is complete and never changes.
+    fn reader(&self) -> Option<&ObjectReader> {
+        match self {
+            Self::Read(file) => Some(file.reader()),
+            Self::Object(reader, _) => Some(reader),
+            Self::Write(_) => None,
+        }
+    }
+
     fn writable(&self) -> Result<&WriteFile> {
         match self {
             Self::Write(file) => Ok(file),

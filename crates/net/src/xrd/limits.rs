@@ -44,6 +44,8 @@ pub(super) const SLICES_MAX: usize = 1024;
 pub(super) const FRAME_BYTES: usize = 4 << 20;
 /// Pieces shorter than this are sent from where the file is mapped, longer ones by `sendfile`: measured.
 pub(super) const MAPPED_BYTES_MAX: usize = 64 << 10;
+/// A vector of fewer elements is read as it comes.
+pub(super) const ANNOUNCED_ELEMENTS_MIN: usize = 8;
 /// Connections of one session beside the first; clients of the field use up to 15.
 pub(super) const STREAMS_MAX: usize = 15;
 /// Reads that wait for one such connection.

@@ -3,11 +3,11 @@
 use super::{
     OpenFile, ReadMethod,
     handles::Handle,
-    limits::{CHUNK_BYTES, FRAME_BYTES, MAPPED_BYTES_MAX},
+    limits::{ANNOUNCED_ELEMENTS_MIN, CHUNK_BYTES, FRAME_BYTES, MAPPED_BYTES_MAX},
     sender::Sender,
     session::End,
 };
-use base::{Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
+use base::{ByteRange, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
 use std::{io::IoSliceMut, iter::Peekable, sync::Arc, vec};
 use wire::xrd::{
     ANSWER_HEADER_BYTES, Answer, AnswerCode, AnswerHeader, PAGE_BYTES, PAGE_CRC_BYTES, RequestCode,
@@ -203,6 +203,7 @@ fn vector_frame<F: OpenFile>(
         group.push(element);
     }
     let is_last = elements.peek().is_none();
+    announce(&group);
     if let Some((handle, failure)) = check_elements(&group) {
         return Ok(refuse(out, stream, handle, &failure));
     }
@@ -229,6 +230,15 @@ fn vector_frame<F: OpenFile>(
         }
     }
     Ok(if is_last { Step::Done } else { Step::More })
+}
+
+/// Tells a file what will be read, if all is of one file and enough to be worth it.
+fn announce<F: OpenFile>(group: &[Element<F>]) {
+    let Some((first, _)) = group.first().filter(|_| group.len() >= ANNOUNCED_ELEMENTS_MIN) else { return };
+    if group.iter().all(|(handle, _)| Arc::ptr_eq(handle, first)) {
+        let range = |(_, element): &Element<F>| ByteRange::at(element.offset, u64::from(element.length));
+        first.file.will_read(&group.iter().filter_map(range).collect::<Vec<_>>());
+    }
 }
 
 /// The first element that is past the end of its file.
