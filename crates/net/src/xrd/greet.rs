@@ -2,6 +2,7 @@
 
 use super::{
     Peer, Service,
+    auth::Claim,
     calls::Context,
     handles::Handles,
     limits::LOGIN_DEADLINE,
@@ -13,8 +14,8 @@ use super::{
 use std::sync::Arc;
 use tokio::{runtime::Handle, time::timeout};
 use wire::xrd::{
-    Answer, ErrorCode, HANDSHAKE, HANDSHAKE_BYTES, Login, LoginAnswer, Opaque, ProtocolAnswer, Request,
-    ServerFlags, StreamId, encode_handshake_answer,
+    Answer, ErrorCode, Expect, HANDSHAKE, HANDSHAKE_BYTES, Login, LoginAnswer, Opaque, Request, ServerFlags,
+    StreamId, encode_handshake_answer,
 };
 
 impl<S: Service> Session<S> {
@@ -41,11 +42,13 @@ impl<S: Service> Session<S> {
     /// Carries out what is allowed before login.
     pub(super) fn greet(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
         let answer = match request {
-            Request::Login(login) => self.login(login)?,
-            Request::Protocol(_) => self.protocol(),
+            Request::Protocol(request) => self.protocol(&request),
             Request::Ping => Answer::Ok(Vec::new()),
-            Request::Bind(id) => self.bind(&id),
+            Request::Auth(auth) => self.prove(auth)?,
+            Request::Login(login) if self.claim.is_none() => self.login(login)?,
+            Request::Bind(id) if self.claim.is_none() => self.bind(&id),
             Request::Write(_) | Request::Pgwrite(_) | Request::Writev(_) => return Err(End::Stranger),
+            _ if self.claim.is_some() => Answer::error(ErrorCode::InvalidRequest, "prove first who you are"),
             _ => Answer::error(ErrorCode::InvalidRequest, "login comes first"),
         };
         self.answer(stream, &answer);
@@ -53,9 +56,9 @@ impl<S: Service> Session<S> {
     }
 
     /// Answers what belongs before the login when it comes after it.
-    pub(super) fn after_login(&self, request: &Request) -> Answer {
+    pub(super) fn after_login(&mut self, request: &Request) -> Answer {
         match request {
-            Request::Protocol(_) => self.protocol(),
+            Request::Protocol(request) => self.protocol(request),
             Request::Login(_) => Answer::error(ErrorCode::InvalidRequest, "already logged in"),
             Request::Bind(_) => {
                 Answer::error(ErrorCode::InvalidRequest, "a session cannot be bound to another")
@@ -64,31 +67,40 @@ impl<S: Service> Session<S> {
         }
     }
 
-    fn protocol(&self) -> Answer {
-        let role = self.service.config().flags;
-        let flags = role.with(ServerFlags::PAGE_IO).with(ServerFlags::PERSIST_ON_CLOSE);
-        Answer::Ok(ProtocolAnswer::new(flags).encode())
-    }
-
     fn login(&mut self, login: Login) -> Result<Answer, End> {
-        let peer = Peer {
-            address: self.peer,
-            username: login.username,
-            pid: login.pid,
-            opaque: Opaque::parse(login.token.trim_start_matches('?')),
-        };
-        // This thread is made for waiting.
-        let session = Handle::current().block_on(timeout(LOGIN_DEADLINE, self.service.login(peer)));
-        let session = match session {
-            Ok(Ok(session)) => session,
-            Ok(Err(failure)) => return Ok(Answer::failure(&failure)),
-            Err(_) => return Err(End::Io(std::io::ErrorKind::TimedOut.into())),
-        };
+        if let Err(refusal) = self.check_tls(Expect::Login) {
+            return Ok(refusal);
+        }
         let mut id = [0; 16];
         if let Err(error) = getrandom::fill(&mut id) {
             tracing::error!(%error, "no random bytes for a session id");
             return Err(End::Io(std::io::ErrorKind::Other.into()));
         }
+        let peer = Peer {
+            address: self.peer,
+            username: login.username,
+            pid: login.pid,
+            opaque: Opaque::parse(login.token.trim_start_matches('?')),
+            is_tls: self.transport.is_tls(),
+        };
+        // Client version 2 brought answers that come later.
+        let takes_later = login.capability & 0x3f >= 2;
+        let security = self.service.security(&peer);
+        if !security.is_empty() {
+            return Ok(self.demand_proof(Claim::new(peer, id, takes_later), security));
+        }
+        // This thread is made for waiting.
+        let session = Handle::current().block_on(timeout(LOGIN_DEADLINE, self.service.login(peer)));
+        match session {
+            Ok(Ok(session)) => self.begin(session, id, takes_later),
+            Ok(Err(failure)) => return Ok(Answer::failure(&failure)),
+            Err(_) => return Err(End::Io(std::io::ErrorKind::TimedOut.into())),
+        }
+        Ok(Answer::Ok(LoginAnswer { session: id, security }.encode()))
+    }
+
+    /// Makes this connection a session.
+    pub(super) fn begin(&mut self, session: S::Session, id: [u8; 16], takes_later: bool) {
         let streams = Arc::new(Streams::new());
         self.entry = Some(self.registry.enter(id, Arc::clone(&self.ended), &streams));
         self.phase = Phase::Open(Arc::new(Context {
@@ -98,16 +110,17 @@ impl<S: Service> Session<S> {
             outbox: Outbox::new(),
             streams,
             local: self.local.clone(),
-            // Client version 2 brought answers that come later.
-            takes_later: login.capability & 0x3f >= 2,
+            takes_later,
             tasks: self.tasks.clone(),
             counters: Arc::clone(&self.counters),
         }));
-        Ok(Answer::Ok(LoginAnswer { session: id, security: String::new() }.encode()))
     }
 
     /// Makes this a further connection of a session. Its id is as good as a password.
     fn bind(&mut self, id: &[u8; 16]) -> Answer {
+        if let Err(refusal) = self.check_tls(Expect::Bind) {
+            return refusal;
+        }
         let Some(streams) = self.registry.streams(id) else {
             return Answer::error(ErrorCode::NotFound, "no such session");
         };

@@ -6,7 +6,9 @@
 //! long is announced and answered later, so that the recall of one file never holds up another. Every queue, buffer
 //! and wait is bounded (`limits.rs`).
 
+mod auth;
 mod calls;
+mod encrypted;
 mod frames;
 mod greet;
 mod handles;
@@ -18,6 +20,7 @@ mod reading;
 mod sender;
 mod service;
 mod session;
+mod signed;
 mod streams;
 mod transfer;
 mod transport;

@@ -1,6 +1,6 @@
 //! What the session loop needs from whoever knows files.
 
-use base::{ErrorKind, Failure, FilePath, Result};
+use base::{ByteRange, ErrorKind, Failure, FilePath, Result};
 use std::{
     collections::BTreeMap, future::Future, io::IoSliceMut, net::SocketAddr, os::fd::BorrowedFd, sync::Arc,
     time::Duration,
@@ -28,6 +28,28 @@ pub struct ServerConfig {
     pub announce_after: Duration,
     /// How the bytes of files that do not change leave.
     pub read_method: ReadMethod,
+    /// TLS, if it is offered.
+    pub tls: Option<TlsOffer>,
+}
+
+/// TLS on the port of the door, begun by a protocol request.
+#[derive(Debug, Clone)]
+pub struct TlsOffer {
+    /// What is shown.
+    pub config: Arc<rustls::ServerConfig>,
+    /// When it is demanded.
+    pub rule: TlsRule,
+}
+
+/// When connections must use TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsRule {
+    /// When the client wants to.
+    Offered,
+    /// From the login on; further connections of a session, which carry only data, may do without.
+    Login,
+    /// Always.
+    Required,
 }
 
 /// How the bytes of files that do not change leave this process. All give the same bytes.
@@ -55,6 +77,7 @@ impl Default for ServerConfig {
             answers: BTreeMap::new(),
             announce_after: Duration::from_millis(200),
             read_method: ReadMethod::Automatic,
+            tls: None,
         }
     }
 }
@@ -70,6 +93,8 @@ pub struct Peer {
     pub pid: i32,
     /// What came with the login: hints and perhaps a token.
     pub opaque: Opaque,
+    /// Whether the connection is encrypted.
+    pub is_tls: bool,
 }
 
 /// What an open may do with the bytes.
@@ -191,6 +216,11 @@ pub trait OpenFile: Send + Sync + 'static {
         None
     }
 
+    /// Told which ranges a vector read will ask for, so that they can be fetched together.
+    fn will_read(&self, ranges: &[ByteRange]) {
+        let _ = ranges;
+    }
+
     /// Told of bytes that left without [`OpenFile::read_at`].
     fn count_sent(&self, bytes: u64) {
         let _ = bytes;
@@ -222,7 +252,24 @@ pub trait Service: Send + Sync + 'static {
     /// What the server says about itself.
     fn config(&self) -> &ServerConfig;
 
-    /// Starts a session.
+    /// Which proofs a login needs, as clients read it (`&P=ztn,…`); empty: none.
+    fn security(&self, peer: &Peer) -> String {
+        let _ = peer;
+        String::new()
+    }
+
+    /// Starts a session whose login needed a proof; `kind` names its protocol. A failure lets the client try another.
+    fn authenticate(
+        &self,
+        peer: Peer,
+        kind: [u8; 4],
+        credentials: &[u8],
+    ) -> impl Future<Output = Result<Self::Session>> + Send {
+        let _ = (peer, kind, credentials);
+        async { Err(Failure::unsupported("no authentication was asked for")) }
+    }
+
+    /// Starts a session whose login needs no proof.
     fn login(&self, peer: Peer) -> impl Future<Output = Result<Self::Session>> + Send;
 
     /// Opens a file; may take minutes if it must be recalled.

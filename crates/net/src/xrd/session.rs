@@ -114,6 +114,9 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         began: Instant::now(),
         ended: Arc::new(Notify::new()),
         entry: None,
+        claim: None,
+        is_upgrading: false,
+        signing: super::signed::Signing::default(),
         service: start.service,
         peer,
         local,
@@ -173,7 +176,9 @@ impl<S: Service> Session<S> {
         match parked {
             Park::Again => Ok(()),
             Park::Write => self.in_time(SEND_PROGRESS, Wish::Write).await,
-            Park::Request | Park::Data if matches!(self.phase, Phase::Handshake | Phase::Greeting) => {
+            Park::Request | Park::Data | Park::Idle
+                if matches!(self.phase, Phase::Handshake | Phase::Greeting) =>
+            {
                 let until = (self.began + LOGIN_DEADLINE).into();
                 let ready = timeout_at(until, self.transport.ready(Wish::Read)).await;
                 Ok(ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??)
@@ -216,6 +221,7 @@ impl<S: Service> Session<S> {
             Err(end) if is_timeout(&end) => {
                 self.inbox.shrink();
                 self.sender.shrink();
+                self.transport.shrink();
                 self.spare = Vec::new();
             }
             outcome => return outcome,

@@ -1,8 +1,9 @@
-//! The socket of a session, used by one thread at a time and never blocking.
+//! The socket of a session, used by one thread at a time and never blocking; plain or with TLS.
 //!
 //! A mover thread drives it by plain system calls. Only an idle socket is registered with the runtime, so that the
 //! bytes of an active session wake nobody but the thread that waits for them.
 
+use super::encrypted::Encrypted;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::sendfile,
@@ -13,6 +14,7 @@ use std::{
     io::{self, ErrorKind, IoSlice, Read},
     net::TcpStream,
     os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
     time::Duration,
 };
 use tokio::io::{Interest, unix::AsyncFd};
@@ -30,6 +32,7 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Transport {
     socket: TcpStream,
+    tls: Option<Box<Encrypted>>,
 }
 
 /// What came of an attempt: `None` when the socket was not ready.
@@ -38,7 +41,25 @@ pub(super) type Attempt = io::Result<Option<usize>>;
 impl Transport {
     /// Takes the socket away from the runtime.
     pub(super) fn new(socket: tokio::net::TcpStream) -> io::Result<Self> {
-        Ok(Self { socket: socket.into_std()? })
+        Ok(Self { socket: socket.into_std()?, tls: None })
+    }
+
+    /// Goes on with TLS. Everything that was to be sent before has left; `early` was received and belongs to TLS.
+    pub(super) fn begin_tls(&mut self, config: Arc<rustls::ServerConfig>, early: &[u8]) -> io::Result<()> {
+        self.tls = Some(Box::new(Encrypted::new(config, early)?));
+        Ok(())
+    }
+
+    /// Whether what is received and sent is encrypted.
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Gives memory back.
+    pub(super) fn shrink(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.shrink();
+        }
     }
 
     /// The address that the client reached.
@@ -48,6 +69,9 @@ impl Transport {
 
     /// Receives at least one byte; the end of the stream is an error.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Attempt {
+        if let Some(tls) = &mut self.tls {
+            return tls.receive(&self.socket, buffer);
+        }
         loop {
             match self.socket.read(buffer) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -61,6 +85,9 @@ impl Transport {
 
     /// Sends some of `slices`; `more` says that other bytes follow at once.
     pub(super) fn send(&mut self, slices: &[IoSlice<'_>], more: bool) -> Attempt {
+        if let Some(tls) = &mut self.tls {
+            return tls.send(&self.socket, slices);
+        }
         let flags = SendFlags::NOSIGNAL | if more { SendFlags::MORE } else { SendFlags::empty() };
         loop {
             match sendmsg(&self.socket, slices, &mut SendAncillaryBuffer::default(), flags) {
@@ -74,11 +101,15 @@ impl Transport {
 
     /// Whether bytes of files can leave without passing through this process.
     pub(super) fn can_send_files(&self) -> bool {
-        true
+        !self.is_tls()
     }
 
     /// Sends some of `length` bytes of `file` from `offset`. The end of the file is an error: bytes were promised.
     pub(super) fn send_file(&mut self, file: BorrowedFd<'_>, offset: u64, length: usize) -> Attempt {
+        // The bytes would leave as they are.
+        if self.is_tls() {
+            return Err(ErrorKind::Unsupported.into());
+        }
         let mut at = offset;
         loop {
             match sendfile(&self.socket, file, Some(&mut at), length) {
@@ -93,6 +124,9 @@ impl Transport {
 
     /// Sleeps until the socket is ready, at most `patience`; tells whether it is.
     pub(super) fn linger(&self, wish: Wish, patience: Duration) -> bool {
+        if wish == Wish::Read && self.has_plain() {
+            return true;
+        }
         let flags = match wish {
             Wish::Read => PollFlags::IN,
             Wish::Write => PollFlags::OUT,
@@ -102,9 +136,19 @@ impl Transport {
         poll(&mut [PollFd::new(&self.socket, flags)], Some(&deadline)).is_ok_and(|count| count > 0)
     }
 
+    /// Whether bytes were received already, and decrypted or about to be.
+    fn has_plain(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.has_plain())
+    }
+
     /// Waits without a thread until the socket is ready.
     pub(super) async fn ready(&self, wish: Wish) -> io::Result<()> {
         let interest = match wish {
+            Wish::Read if self.has_plain() => return Ok(()),
+            // Who waits for the peer must not keep back what the peer waits for.
+            Wish::Read if self.tls.as_ref().is_some_and(|tls| tls.wants_write()) => {
+                Interest::READABLE | Interest::WRITABLE
+            }
             Wish::Read => Interest::READABLE,
             Wish::Write => Interest::WRITABLE,
         };
@@ -112,9 +156,14 @@ impl Transport {
         // SAFETY: the descriptor must stay open and the same while it is registered: `self` owns it, is borrowed
         // until this future is done or dropped, and the registration ends with it.
         let socket = unsafe { AsyncFd::register_with_interest(self.socket.as_fd(), interest) }?;
-        match wish {
-            Wish::Read => socket.readable().await.map(drop),
-            Wish::Write => socket.writable().await.map(drop),
+        socket.ready(interest).await.map(drop)
+    }
+}
+
+impl Drop for Transport {
+    fn drop(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.farewell(&self.socket);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     Counters, Entered, OpenFile, OpenRequest, Registry, Service,
+    auth::Claim,
     calls::{self, Context},
     frames::{self, Next},
     inbox::Inbox,
@@ -9,6 +10,7 @@ use super::{
     reading::{Manner, ReadTask, Step},
     sender::Sender,
     session::{End, Movers},
+    signed::Signing,
     streams::Stream,
     transport::{Transport, Wish},
     writing::{Form, Part, WriteTask},
@@ -75,6 +77,11 @@ pub(super) struct Session<S: Service> {
     /// Told when another session of the client ends this one.
     pub(super) ended: Arc<Notify>,
     pub(super) entry: Option<Entered<S::File>>,
+    /// A login that waits for its proof.
+    pub(super) claim: Option<Claim>,
+    /// TLS begins when what was said has left.
+    pub(super) is_upgrading: bool,
+    pub(super) signing: Signing,
     pub(super) service: Arc<S>,
     pub(super) peer: SocketAddr,
     pub(super) local: String,
@@ -90,6 +97,9 @@ impl<S: Service> Session<S> {
         let sent_before = self.counters.sent_bytes_total.load(Ordering::Relaxed);
         let mut requests = 0;
         loop {
+            if self.is_upgrading && !self.upgrade()? {
+                return Ok(Park::Write);
+            }
             if self.is_heavy() {
                 self.take_letters();
                 if !self.flush()? {
@@ -124,7 +134,7 @@ impl<S: Service> Session<S> {
     }
 
     /// Sends everything, with some patience if the peer is quick; `false` if it has to be waited for.
-    fn flush(&mut self) -> Result<bool, End> {
+    pub(super) fn flush(&mut self) -> Result<bool, End> {
         while !self.sender.flush(&mut self.transport)? {
             let Some(_place) = self.movers.linger() else { return Ok(false) };
             if !self.transport.linger(Wish::Write, LINGER) {
@@ -221,6 +231,11 @@ impl<S: Service> Session<S> {
                 return Ok(Work::Wants(Some(bytes)));
             }
             Next::Request { header, bytes, request } => {
+                let request =
+                    match self.signing.check(&header, &self.inbox.ready()[REQUEST_HEADER_BYTES..bytes]) {
+                        Ok(()) => request,
+                        Err(bad) => Err(Answer::error(ErrorCode::SignatureError, bad.to_string())),
+                    };
                 self.inbox.consume(bytes);
                 self.waiting_since = Instant::now();
                 self.counters.requests_total.fetch_add(1, Ordering::Relaxed);
@@ -265,6 +280,11 @@ impl<S: Service> Session<S> {
 
     fn dispatch(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
         tracing::trace!(stream = stream.number(), request = ?request.code(), "request");
+        if let Request::Sigver(signature) = request {
+            // It has no answer: that of the request which it signs is enough.
+            self.signing.keep(signature);
+            return Ok(());
+        }
         match &self.phase {
             Phase::Open(context) => {
                 let context = Arc::clone(context);
