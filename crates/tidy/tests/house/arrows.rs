@@ -3,7 +3,7 @@
 use crate::{hold, manifest, tree};
 
 /// Arrows of `ARCHITECTURE.md`, in full: a crate and all crates of ours that it may use.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("base", &[]),
     ("wire", &["base"]),
     ("net", &["base", "wire"]),
@@ -17,6 +17,8 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("daemon", &["base", "wire", "net", "client", "head", "disk", "tape", "batch"]),
     ("cli", &["client", "wire", "base"]),
     ("backplane-python", &["client", "wire", "base", "ntuple"]),
+    ("fuzz-bodies", &["batch", "client", "daemon", "disk", "ntuple", "wire"]),
+    ("rfio-load", &["base", "wire"]),
     ("tidy", &[]),
     // Not there yet; a crate that is born must be named here.
     ("fuse", &["base", "wire", "client"]),
@@ -34,7 +36,7 @@ const THIRD_PARTY: [(&str, &[&str]); 5] = [
     ("rusqlite", &["head"]),
     ("tokio", &["net", "head", "daemon"]),
     ("ureq", &["client"]),
-    ("rustix", &["net", "disk", "tape", "batch", "cli", "daemon"]),
+    ("rustix", &["net", "disk", "tape", "batch", "cli", "daemon", "rfio-load"]),
     ("maud", &["daemon"]),
 ];
 

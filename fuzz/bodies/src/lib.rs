@@ -1,0 +1,83 @@
+//! Every fuzz body of the workspace by name, with inputs to begin from.
+//!
+//! `fuzz/libfuzzer` drives them with coverage; the tests here run them on seeds, on mutations of seeds, and on every
+//! input in `fuzz/regressions` that once broke one.
+
+mod seeds;
+
+/// What is fuzzed.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name: directories of corpus, seeds and regressions are called so.
+    pub name: &'static str,
+    /// The body; it must never panic.
+    pub body: fn(&[u8]),
+}
+
+macro_rules! targets {
+    ($($name:literal => $body:path,)*) => {
+        /// All targets, by name.
+        pub const TARGETS: &[Target] = &[$(Target { name: $name, body: $body }),*];
+        #[cfg(test)]
+        const PATHS: &[&str] = &[$(stringify!($body)),*];
+    };
+}
+
+targets! {
+    "attributes" => client::xrd::fuzz_names,
+    "aws" => wire::aws::fuzz_aws,
+    "cap" => wire::cap::fuzz_cap,
+    "certificate" => daemon::authority::fuzz_certificate,
+    "cgroup" => batch::cgroup::fuzz_tables,
+    "condition" => wire::http::condition::fuzz_condition,
+    "control" => wire::control::fuzz_control,
+    "date" => wire::http::date::fuzz_date,
+    "digest" => wire::http::digest::fuzz_digest,
+    "expr" => ntuple::expr::fuzz_expr,
+    "identity" => disk::partition::fuzz_identity,
+    "label" => wire::label::fuzz_label,
+    "name" => disk::list::fuzz_name,
+    "object" => wire::object::fuzz_object,
+    "parquet" => ntuple::column::fuzz_parquet,
+    "path" => wire::http::path::fuzz_path,
+    "place" => wire::http::dav::fuzz_place,
+    "propfind" => wire::http::dav::fuzz_propfind,
+    "ranges" => wire::http::range::fuzz_ranges,
+    "request" => wire::xrd::fuzz_request,
+    "response" => wire::xrd::fuzz_response,
+    "run" => batch::run_dir::fuzz_names,
+    "stat" => batch::fuzz_stat,
+    "tag" => wire::http::tag::fuzz_tag,
+    "token" => wire::token::fuzz_token,
+    "tpc" => wire::xrd::tpc::fuzz_tpc,
+    "ztn" => wire::token::ztn::fuzz_ztn,
+}
+
+/// The target of that name.
+#[must_use]
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+impl Target {
+    /// Inputs to begin from: valid encodings of every kind, and the files of `fuzz/seeds/NAME`.
+    #[must_use]
+    pub fn seeds(&self) -> Vec<Vec<u8>> {
+        let mut seeds = seeds::made(self.name);
+        seeds.extend(files("seeds", self.name).into_iter().map(|(_, data)| data));
+        seeds
+    }
+}
+
+/// The files of `fuzz/KIND/NAME` with their names, in order.
+fn files(kind: &str, name: &str) -> Vec<(String, Vec<u8>)> {
+    let home = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let directory = home.join("..").join(kind).join(name);
+    let mut paths: Vec<_> =
+        std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.iter().filter_map(|path| Some((path.display().to_string(), std::fs::read(path).ok()?))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Inputs to begin from: valid encodings, so that fuzzing starts behind the first checks and not before them.
+
+use wire::{
+    aws,
+    xrd::{ANSWER_HEADER_BYTES, REQUEST_HEADER_BYTES, encode_fattr_list},
+};
+
+/// Seeds of a target that are made here; files lie in `fuzz/seeds`.
+pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "attributes" => attributes(),
+        "aws" => images(),
+        "label" => labels(),
+        "ranges" => RANGES.iter().map(|text| [&10_000_u64.to_le_bytes(), text.as_bytes()].concat()).collect(),
+        "request" => requests(),
+        "response" => responses(),
+        "ztn" => vec![wire::token::ztn::encode("a.b.c"), wire::token::ztn::encode("")],
+        other => texts(other).iter().map(|text| text.as_bytes().to_vec()).collect(),
+    }
+}
+
+const RANGES: [&str; 5] = ["bytes=0-9", "bytes=-5", "bytes=9-", "bytes=0-0,5-9, 20-,-1", "bytes=5-2"];
+
+fn texts(target: &str) -> &'static [&'static str] {
+    match target {
+        "cap" => &["r.7.3.9.091e01de.e3069283.1000.00112233445566778899aabbccddeeff", "w.1.2.3.4.5.6"],
+        "cgroup" => &[
+            "31 25 0:27 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n0::/system.slice/bpd.service/daemon\n",
+            "30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n4:memory:/jobs\n3:cpu,cpuacct:/\n",
+        ],
+        "condition" | "tag" => {
+            &["*", "\"1f-b690b436dc-091e01dee3069283\"", "W/\"a\", \"b\"", "Sun, 06 Nov 1994 08:49:37 GMT"]
+        }
+        "control" => &[
+            r#"{"spec":{"name":"j","queue":"default","command":["/bin/true"],"inputs":[],"outputs":[]}}"#,
+            r#"{"paths":["/a"],"owner":"x"}"#,
+            r#"{"path":"/a/b","parents":true,"mode":493}"#,
+            r#"{"from":"/a","to":"/b"}"#,
+            r#"{"vid":"BP0001","state":"suspect"}"#,
+            r#"{"ids":[1,2],"active_only":true}"#,
+            r#"{"path":"/a","set":{"k":"dg=="},"remove":["l"]}"#,
+        ],
+        "date" => &["Sun, 06 Nov 1994 08:49:37 GMT", "Thu, 01 Jan 1970 00:00:00 GMT"],
+        "digest" => &[
+            "adler32=091e01de,crc32c=e3069283",
+            "md5=JfnnlDI7RTiF9RgfGySV7Q==, sha-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+            "md5=:JfnnlDI7RTiF9RgfGySV7Q==:",
+            "adler32;q=0.5, md5;q=1, *;q=0",
+        ],
+        "expr" => &[
+            "x > 3 && n == 2 || !b",
+            "sqrt(x*x + 2.5e3) - -n % 7",
+            "min(x, max(n, 1)) < abs(x)",
+            "b ? x : n",
+        ],
+        "identity" => {
+            &[r#"{"version":1,"facility":"f-1","partition":"disk1"}"#, "version = 1\nfacility = \"f-1\"\n"]
+        }
+        "name" => &["7", "7.json", "18446744073709551615", "07"],
+        "object" => &[
+            r#"{"version":1,"facility":"f-1","object":7,"file":3,"path":"/data/a b","size":9,"checksums":{"adler32":"091e01de","crc32c":"e3069283"},"written":1700000000000}"#,
+        ],
+        "path" => &["/a%20b/%C3%BC", "//a%2fb", "/50%25/%3F%23", "/"],
+        "place" => &[
+            "http://host.example:81/a/b?c",
+            "https://[::1]:8094/a%20b",
+            "/a/b",
+            "0",
+            "1",
+            "infinity",
+            "T",
+            "F",
+        ],
+        "propfind" => &[
+            r#"<?xml version="1.0"?><D:propfind xmlns:D="DAV:"><D:prop><D:getcontentlength/><x:y xmlns:x="u"/></D:prop></D:propfind>"#,
+            r#"<propfind xmlns="DAV:"><allprop/><include><a/></include></propfind>"#,
+            r#"<propfind xmlns="DAV:"><propname/></propfind>"#,
+            r#"<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><a>b</a></D:prop></D:set><D:remove><D:prop><c/></D:prop></D:remove></D:propertyupdate>"#,
+        ],
+        "run" => &["12.1", "notes.txt", "0.0", "../x"],
+        "stat" => &["42 (a) b) (c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 0 0"],
+        "token" => &[
+            r#"{"iss":"f","sub":"alice","aud":"f","jti":"01","iat":1,"nbf":1,"exp":9,"scope":"storage.read:/ storage.modify:/d"}"#,
+            "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJmIn0.c2ln",
+            "Bearer a.b.c",
+            "storage.create:/x storage.stage:/",
+        ],
+        "tpc" => &[
+            "oss.asize=1234567&tpc.dlgon=0&tpc.key=0a1b2c&tpc.lfn=/data/run 1&tpc.spr=root&tpc.src=ann@disk1:1095&tpc.stage=copy&tpc.str=4&tpc.tpr=root",
+            "tpc.key=0a1b2c&tpc.dst=disk2&tpc.stage=placement&tpc.ttl=60",
+            "tpc.key=0a1b2c&tpc.org=u.1@h&tpc.cks=adler32",
+        ],
+        _ => &[],
+    }
+}
+
+fn attributes() -> Vec<Vec<u8>> {
+    let pairs = [("U.colour".to_owned(), b"green".to_vec()), ("U.x".to_owned(), Vec::new())];
+    let space = b"oss.cgroup=main&oss.space=100&oss.free=50&oss.maxf=50&oss.used=50&oss.quota=-1".to_vec();
+    vec![encode_fattr_list(&pairs, true), encode_fattr_list(&pairs, false), space]
+}
+
+fn images() -> Vec<Vec<u8>> {
+    let mut image = Vec::new();
+    let first = aws::encode_block(&[7; 80], 0, &mut image);
+    let mark = aws::encode_mark(first, &mut image);
+    aws::encode_block(&[9; 300], mark, &mut image);
+    vec![image]
+}
+
+fn labels() -> Vec<Vec<u8>> {
+    let texts = [
+        format!("VOL1BP0001 {0:13}{0:13}BACKPLANE     {0:26}003", ""),
+        "HDR1ABCDEF0          BP0001000123450001000263250263250000000BACKPLANE 0.1       ".to_owned(),
+        format!("HDR2F0000000000 {0:18}  {0:14}00{0:28}", ""),
+        "UHL1000001234500002621440000262144LAB     TAPE01    VIRTUAL AWSTAPE 0000        ".to_owned(),
+    ];
+    texts.map(|text| text.into_bytes()).to_vec()
+}
+
+/// A request with parameters and a body.
+fn request(code: u16, parameters: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; REQUEST_HEADER_BYTES];
+    frame[1] = 7;
+    frame[2..4].copy_from_slice(&code.to_be_bytes());
+    frame[4..4 + parameters.len()].copy_from_slice(parameters);
+    frame[20..24].copy_from_slice(&(body.len() as u32).to_be_bytes());
+    frame.extend(body);
+    frame
+}
+
+fn requests() -> Vec<Vec<u8>> {
+    let vector: Vec<u8> = (0..3_u64)
+        .flat_map(|n| [&[0, 0, 0, 1, 0, 0, 0, 9][..], &(n * 4096).to_be_bytes()].concat())
+        .collect();
+    let pages = [&0xe306_9283_u32.to_be_bytes()[..], b"123456789"].concat();
+    let pairs = [("U.a".to_owned(), b"1".to_vec())];
+    let attributes = [b"/file\0".to_vec(), encode_fattr_list(&pairs, true)].concat();
+    let bodies: [&[u8]; 9] = [
+        b"",
+        b"/a/file?oss.asize=9&tpc.key=1",
+        b"/a/file /b/file",
+        b"/one\n/two",
+        b"version tpc",
+        b"xrd.cc=de&xrd.appname=xrdcp",
+        &vector,
+        &pages,
+        &attributes,
+    ];
+    let mut all = Vec::new();
+    for code in 3000..=3032 {
+        for body in bodies {
+            all.push(request(code, &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 16, 0], body));
+        }
+    }
+    // Set attributes, with their count and options; move, with the length of the first name.
+    all.push(request(3020, &[0, 0, 0, 0, 3, 1, 0], &attributes));
+    all.push(request(3009, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7], b"/a/file /b/file"));
+    all
+}
+
+/// An answer with a body.
+fn response(status: u16, body: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; ANSWER_HEADER_BYTES];
+    frame[2..4].copy_from_slice(&status.to_be_bytes());
+    frame[4..8].copy_from_slice(&(body.len() as u32).to_be_bytes());
+    frame.extend(body);
+    frame
+}
+
+fn responses() -> Vec<Vec<u8>> {
+    let bodies: [&[u8]; 10] = [
+        b"",
+        b"\0\0\x0b\xc3no such file\0",
+        b"\0\0\0\x0aback soon",
+        b"\0\0\x04\x46host.example?cap=1",
+        b"\0\0\x05\x20\0\0\0\x01",
+        b"1 1234567 48 1700000000\0",
+        b".\n0 0 0 0\nfile\n1 9 16 1\ndir\n2 0 19 1\0",
+        b"Sw[::127.0.0.1]:1094 Mr[::1]:1095",
+        b"\0\0\0\0\0\x07\x16\0\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\x10\0",
+        b"\0\0\0\x05adler32 091e01de\0",
+    ];
+    let statuses = [0_u16, 4000, 4001, 4002, 4003, 4004, 4005, 4006, 4007];
+    statuses.iter().flat_map(|status| bodies.iter().map(|body| response(*status, body))).collect()
+}

@@ -1,0 +1,29 @@
+//! One fuzzer for all targets: `BP_FUZZ_TARGET` says which; with `BP_FUZZ_SEEDS` its seeds are written there, no more.
+#![no_main]
+
+use fuzz_bodies::Target;
+use libfuzzer_sys::fuzz_target;
+use std::{env, fs, path::Path, sync::LazyLock};
+
+static TARGET: LazyLock<&Target> = LazyLock::new(|| {
+    let name = env::var("BP_FUZZ_TARGET").expect("BP_FUZZ_TARGET names what is fuzzed");
+    fuzz_bodies::target(&name).expect("BP_FUZZ_TARGET is one of the targets")
+});
+
+fn begin() {
+    if let Ok(directory) = env::var("BP_FUZZ_SEEDS") {
+        for target in fuzz_bodies::TARGETS {
+            let directory = Path::new(&directory).join(target.name);
+            fs::create_dir_all(&directory).expect("the directory of seeds can be made");
+            for (number, seed) in target.seeds().iter().enumerate() {
+                fs::write(directory.join(format!("seed{number:03}")), seed).expect("a seed can be written");
+            }
+        }
+        std::process::exit(0);
+    }
+}
+
+fuzz_target!(
+    init: begin(),
+    |data: &[u8]| { (TARGET.body)(data) }
+);
