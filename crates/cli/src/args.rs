@@ -95,6 +95,8 @@ pub(crate) enum Verb {
     Drives(verbs::drives::Args),
     /// Show who used what
     Bill(verbs::bill::Args),
+    /// Make a token that proves who somebody is
+    Token(verbs::token::Args),
     /// Deal with volumes, drives and requests that need a person
     Admin(verbs::admin::Args),
 

@@ -41,16 +41,25 @@ impl Context {
         }
     }
 
+    /// What names the facility: a directory or an endpoint.
+    pub(crate) fn place(&self) -> Result<&str> {
+        self.place.as_deref().ok_or_else(|| {
+            let variable = client::facility::ENVIRONMENT;
+            Failure::invalid("no facility is named").hint(format!(
+                "add --facility DIR or set {variable}; `bp up DIR --create` makes and starts one"
+            ))
+        })
+    }
+
+    /// On whose behalf.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
     /// The facility; looked for when it is first needed.
     pub(crate) fn facility(&mut self) -> Result<&Facility> {
         if self.facility.is_none() {
-            let place = self.place.as_deref().ok_or_else(|| {
-                let variable = client::facility::ENVIRONMENT;
-                Failure::invalid("no facility is named").hint(format!(
-                    "add --facility DIR or set {variable}; `bp up DIR --create` makes and starts one"
-                ))
-            })?;
-            self.facility = Some(Facility::find(place, &self.user)?);
+            self.facility = Some(Facility::find(self.place()?, &self.user)?);
         }
         Ok(self.facility.as_ref().expect("it was found above"))
     }

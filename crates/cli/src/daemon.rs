@@ -309,6 +309,8 @@ mod tests {
         let endpoints = Endpoints {
             root: String::new(),
             http: String::new(),
+            roots: None,
+            https: None,
             pid: std::process::id(),
             facility: String::new(),
         };

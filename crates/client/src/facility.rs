@@ -37,8 +37,14 @@ impl Facility {
     fn at_endpoint(http: &str, user: &str) -> Result<Self> {
         let control = Control::new(http, user);
         let status = control.call(&GetStatus {})?;
-        let endpoints =
-            Endpoints { root: status.root, http: http.to_owned(), pid: 0, facility: status.facility };
+        let endpoints = Endpoints {
+            root: status.root,
+            http: http.to_owned(),
+            roots: None,
+            https: None,
+            pid: 0,
+            facility: status.facility,
+        };
         Ok(Self { endpoints, control, user: user.to_owned() })
     }
 }

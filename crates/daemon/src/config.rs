@@ -5,7 +5,10 @@ use base::{
     units::{Size, Span},
 };
 use serde::{Deserialize, Serialize};
-use std::{net::IpAddr, path::Path};
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
 /// The file in a facility's directory.
 pub const FILE: &str = "facility.toml";
@@ -16,8 +19,10 @@ pub const FILE: &str = "facility.toml";
 pub struct Config {
     /// Name of the facility, for people.
     pub name: String,
-    /// Where it listens.
+    /// Where it listens, and to whom.
     pub doors: Doors,
+    /// Certificates.
+    pub tls: Tls,
     /// The disk server.
     pub disk: Disk,
     /// The tape server.
@@ -30,14 +35,46 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Doors {
-    /// Address; only loopback is offered until users can prove who they are.
+    /// Address; beyond loopback tokens and TLS are demanded.
     pub bind: IpAddr,
     /// Port of `root://`; 0 for any.
     pub root_port: u16,
     /// Port of `http://`; 0 for any.
     pub http_port: u16,
+    /// Port of `https://`; 0 for any.
+    pub https_port: u16,
+    /// Whether everybody must bring a token; else whoever comes over loopback is who they say.
+    pub require_token: bool,
+    /// Where `root://` uses TLS: `offered`, at `login`, or `required` for data too.
+    pub root_tls: RootTls,
     /// How long an open waits for a recall before it fails.
     pub recall_wait: Span,
+}
+
+/// When connections of `root://` use TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RootTls {
+    /// When the client wants it.
+    Offered,
+    /// From the login on; further connections of a session, which carry only data, may do without.
+    Login,
+    /// On every connection.
+    Required,
+}
+
+/// Certificates, as paths of PEM files. Empty: the facility's own authority makes what is needed, in `DIR/tls`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tls {
+    /// The host's certificate, and those that lead to its authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Authorities of clients: if given, every TLS connection must show a certificate of one of them.
+    pub client_ca: PathBuf,
+    /// Further authorities of servers that files are copied from or to.
+    pub trust: PathBuf,
 }
 
 /// The disk server.
@@ -85,6 +122,7 @@ impl Default for Config {
         Self {
             name: "backplane".to_owned(),
             doors: Doors::default(),
+            tls: Tls::default(),
             disk: Disk::default(),
             tape: Tape::default(),
             batch: Batch::default(),
@@ -98,6 +136,9 @@ impl Default for Doors {
             bind: IpAddr::from([127, 0, 0, 1]),
             root_port: 1094,
             http_port: 8094,
+            https_port: 8443,
+            require_token: false,
+            root_tls: RootTls::Offered,
             recall_wait: Span(Millis::from_seconds(12 * 3600)),
         }
     }
@@ -153,9 +194,17 @@ impl Config {
     /// Refuses values that cannot work together.
     pub fn check(&self) -> Result<()> {
         let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
-        if !self.doors.bind.is_loopback() {
+        let is_guarded = self.doors.require_token && self.doors.root_tls != RootTls::Offered;
+        if !self.doors.bind.is_loopback() && !is_guarded {
             let what = format!("doors.bind = {} is not a loopback address", self.doors.bind);
-            return refuse(what, "users cannot prove who they are yet; use 127.0.0.1 and an SSH tunnel");
+            return refuse(
+                what,
+                "set doors.require_token = true and doors.root_tls = \"login\", or use 127.0.0.1",
+            );
+        }
+        if self.tls.certificate.as_os_str().is_empty() != self.tls.key.as_os_str().is_empty() {
+            let what = "tls.certificate and tls.key belong together".to_owned();
+            return refuse(what, "give both, or none to use the facility's own");
         }
         if self.disk.pool.is_empty()
             || self.disk.pool.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-')
@@ -203,11 +252,20 @@ mod tests {
     }
 
     #[test]
+    fn guarded_doors_may_be_open_to_the_world() {
+        let text = "[doors]\nbind = \"0.0.0.0\"\nrequire_token = true\nroot_tls = \"login\"\n";
+        assert_eq!(Config::parse(text).unwrap().doors.root_tls, RootTls::Login);
+    }
+
+    #[test]
     fn unknown_keys_and_bad_values_are_named() {
         for (text, word) in [
             ("[disk]\nsise = \"1GiB\"\n", "sise"),
             ("[disk]\nsize = \"1 elephant\"\n", "elephant"),
             ("[doors]\nbind = \"0.0.0.0\"\n", "0.0.0.0"),
+            ("[doors]\nbind = \"0.0.0.0\"\nrequire_token = true\n", "0.0.0.0"),
+            ("[doors]\nroot_tls = \"sometimes\"\n", "sometimes"),
+            ("[tls]\nkey = \"/etc/key.pem\"\n", "tls.certificate"),
             ("[tape]\nvolumes = 9\nslots = 3\n", "tape.volumes"),
             ("[tape]\nblock = \"8B\"\n", "tape.block"),
         ] {

@@ -1,9 +1,13 @@
 //! The directory of a facility: making it, and taking possession of it.
 
-use crate::config::{self, Config};
-use base::{ErrorKind, Failure, Result, Timestamp, Vid};
+use crate::{
+    authority::{Authority, HostNames},
+    config::{self, Config},
+};
+use base::{ErrorKind, Failure, Millis, Result, Timestamp, Vid};
 use client::facility::endpoints_file;
 use head::{Core, HeadConfig, store::FacilityRow};
+use net::tls::Identity;
 use rustix::fs::{FlockOperation, flock};
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,7 +15,11 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
-use wire::{cap::CapKey, control::Endpoints};
+use wire::{
+    cap::CapKey,
+    control::Endpoints,
+    token::{Claims, Scopes, TokenKey},
+};
 
 /// Name of the partition that a facility on one host has.
 pub const PARTITION: &str = "disk1";
@@ -60,6 +68,17 @@ impl Layout {
         self.0.join("batch")
     }
 
+    /// Certificates and their keys.
+    #[must_use]
+    pub fn tls(&self) -> PathBuf {
+        self.0.join("tls")
+    }
+
+    /// The facility's id, for whoever needs it while the catalogue is in use.
+    fn id_file(&self) -> PathBuf {
+        self.0.join("id")
+    }
+
     fn key_file(&self) -> PathBuf {
         self.0.join("key")
     }
@@ -80,6 +99,12 @@ impl Key {
     #[must_use]
     pub fn caps(&self) -> CapKey {
         CapKey::new(self.bytes)
+    }
+
+    /// Signs and checks the tokens of users.
+    #[must_use]
+    pub fn tokens(&self) -> TokenKey {
+        TokenKey::derive(&self.bytes)
     }
 
     /// What rooms send as bearer token.
@@ -127,6 +152,8 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
     let id: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     write_new(&layout.key_file(), &random::<32>()?, 0o600)?;
     write_new(&layout.lock_file(), b"", 0o600)?;
+    write_new(&layout.id_file(), id.as_bytes(), 0o644)?;
+    authority(&layout, &id).prepare(&HostNames::of_this_host(config.doors.bind), now)?;
     for path in [layout.partition(), layout.library(), layout.batch()] {
         fs::create_dir_all(&path).map_err(|cause| failed("make", &path, &cause))?;
     }
@@ -169,6 +196,46 @@ fn sync_directory(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(|cause| failed("sync", path, &cause))
 }
 
+fn authority(layout: &Layout, facility: &str) -> Authority {
+    Authority::new(&layout.tls(), facility)
+}
+
+/// Makes a token, for whoever may read the facility's key; the facility need not run.
+pub fn make_token(directory: &Path, wish: TokenWish, now: Timestamp) -> Result<(String, Claims)> {
+    let layout = Layout::new(directory)?;
+    Config::read(layout.root())?;
+    let key = Key::read(&layout)?;
+    let file = layout.id_file();
+    let id = fs::read_to_string(&file).map_err(|cause| {
+        failed("read", &file, &cause).hint("a facility of an older version makes it when it is started")
+    })?;
+    let number = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let claims = Claims {
+        issuer: id.clone(),
+        subject: wish.user,
+        audience: vec![wish.audience.unwrap_or(id)],
+        id: number,
+        issued: now,
+        starts: now,
+        expires: now + wish.lifetime,
+        scopes: wish.scopes,
+    };
+    Ok((key.tokens().sign(&claims), claims))
+}
+
+/// What a token shall be.
+#[derive(Debug, Clone)]
+pub struct TokenWish {
+    /// Whose.
+    pub user: String,
+    /// How long it holds.
+    pub lifetime: Millis,
+    /// What it allows; `None`: all that the user may do.
+    pub scopes: Option<Scopes>,
+    /// For whom it is; `None`: this facility.
+    pub audience: Option<String>,
+}
+
 /// A facility that this process runs; no other process can while this lives.
 pub struct Possession {
     /// Where everything lies.
@@ -199,6 +266,23 @@ impl Possession {
         let config =
             HeadConfig { key: self.key.caps(), root: root.to_owned(), pool: self.config.disk.pool.clone() };
         Core::open(&self.layout.catalogue(), config, now)
+    }
+
+    /// What the doors show, made or renewed if that is needed, and the authority of the facility.
+    pub fn certificates(&self, facility: &str, now: Timestamp) -> Result<(Identity, Authority)> {
+        let id = self.layout.id_file();
+        if !id.exists() {
+            write_new(&id, facility.as_bytes(), 0o644)?;
+        }
+        let (authority, tls) = (authority(&self.layout, facility), &self.config.tls);
+        authority.prepare(&HostNames::of_this_host(self.config.doors.bind), now)?;
+        let given = |path: &Path| (!path.as_os_str().is_empty()).then(|| self.layout.root().join(path));
+        let mut identity = authority.host();
+        if let (Some(certificate), Some(key)) = (given(&tls.certificate), given(&tls.key)) {
+            (identity.certificate, identity.key) = (certificate, key);
+        }
+        identity.client_ca = given(&tls.client_ca);
+        Ok((identity, authority))
     }
 
     /// Opens the partition.

@@ -7,6 +7,8 @@ pub mod door;
 pub mod facility;
 pub mod files;
 pub mod http;
+pub mod identity;
 pub mod janitor;
 pub mod metrics;
 pub mod run;
+mod uses;

@@ -2,12 +2,13 @@
 
 use anyhow::Context;
 use base::{
-    Timestamp,
+    Failure, Millis, Timestamp,
     units::{Size, Span},
 };
 use clap::{Args, Parser, Subcommand};
 use daemon::{config::Config, facility, run};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
+use wire::token::Scopes;
 
 /// The daemon of a Backplane facility. People use `bp`.
 #[derive(Parser)]
@@ -23,6 +24,8 @@ enum Verb {
     Create(Create),
     /// Runs the facility in a directory until it is told to stop.
     Run(Run),
+    /// Makes a token for a user; whoever can read the facility's key can.
+    Token(Token),
     /// Shows every configuration key with its default.
     Config,
     /// Stays with one batch job; started by the worker.
@@ -82,15 +85,43 @@ struct Run {
     /// Port of http://, 0 for any.
     #[arg(long)]
     http_port: Option<u16>,
+    /// Port of https://, 0 for any; any if only --http-port is given.
+    #[arg(long)]
+    https_port: Option<u16>,
     /// Address to listen on.
     #[arg(long)]
     bind: Option<IpAddr>,
 }
 
+#[derive(Args)]
+struct Token {
+    /// The facility.
+    directory: PathBuf,
+    /// Whose token it is; the facility's owner if not given.
+    #[arg(long)]
+    user: Option<String>,
+    /// How long it holds, with a unit.
+    #[arg(long, default_value = "12h")]
+    lifetime: Span,
+    /// What it allows, as storage.read:/data; all that the user may do if not given.
+    #[arg(long, num_args = 1..)]
+    scope: Vec<String>,
+    /// For whom it is; this facility if not given.
+    #[arg(long)]
+    audience: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Longest life of a token: who needs one for longer needs another way.
+const TOKEN_LIFETIME_MAX: Millis = Millis::from_seconds(366 * 86_400);
+
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Create(create) => make(&create),
         Verb::Run(run) => start(&run),
+        Verb::Token(token) => make_token(&token),
         Verb::Config => show_config(),
         Verb::Shepherd { run_dir, stage } => {
             return ExitCode::from(u8::try_from(batch::shepherd_main(&run_dir, stage)).unwrap_or(1));
@@ -148,8 +179,42 @@ fn start(run: &Run) -> anyhow::Result<()> {
     if run.create && !run.directory.join(daemon::config::FILE).exists() {
         facility::create(&run.directory, &Config::default(), &user(), now())?;
     }
-    let doors = run::Doors { bind: run.bind, root_port: run.root_port, http_port: run.http_port };
+    let Run { bind, root_port, http_port, https_port, .. } = *run;
+    let doors = run::Doors { bind, root_port, http_port, https_port };
     run::run(&run.directory, &doors)?;
+    Ok(())
+}
+
+fn make_token(token: &Token) -> anyhow::Result<()> {
+    use std::io::Write;
+    let lifetime = token.lifetime.0;
+    if lifetime <= Millis(0) || lifetime > TOKEN_LIFETIME_MAX {
+        return Err(Failure::invalid(format!("lifetime {} is not within a year", token.lifetime))
+            .hint("12h is usual")
+            .into());
+    }
+    let scopes = match &token.scope[..] {
+        [] => None,
+        words => Some(Scopes::parse(&words.join(" "))?),
+    };
+    if scopes.as_ref().is_some_and(Scopes::is_empty) {
+        return Err(Failure::invalid("none of the scopes is about storage")
+            .hint("use storage.read:/PATH, storage.create:, storage.modify: or storage.stage:")
+            .into());
+    }
+    let user = token.user.clone().unwrap_or_else(user);
+    let wish = facility::TokenWish { user, lifetime, scopes, audience: token.audience.clone() };
+    let (text, claims) = facility::make_token(&token.directory, wish, now())?;
+    let mut stdout = std::io::stdout().lock();
+    if token.json {
+        let value = serde_json::json!({
+            "token": text, "user": claims.subject, "expires": claims.expires,
+            "scope": claims.scopes.map(|scopes| scopes.to_string()),
+        });
+        writeln!(stdout, "{value}")?;
+    } else {
+        writeln!(stdout, "{text}")?;
+    }
     Ok(())
 }
 

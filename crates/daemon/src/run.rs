@@ -1,6 +1,7 @@
 //! Running a facility: every role in one process, wired together, until it is told to stop.
 
 use crate::{
+    authority::HostNames,
     door::RootDoor,
     facility::{Key, Possession},
     files::Files,
@@ -44,6 +45,8 @@ pub struct Doors {
     pub root_port: Option<u16>,
     /// Port of `http://`, 0 for any.
     pub http_port: Option<u16>,
+    /// Port of `https://`, 0 for any; any if only `http_port` is given.
+    pub https_port: Option<u16>,
 }
 
 /// The name of the user who runs this process, from the system's user list.
@@ -65,6 +68,8 @@ pub fn run(directory: &Path, doors: &Doors) -> Result<()> {
     let config = &mut possession.config.doors;
     config.bind = doors.bind.unwrap_or(config.bind);
     config.root_port = doors.root_port.unwrap_or(config.root_port);
+    // Whoever moves the one port has a reason not to use the usual ones.
+    config.https_port = doors.https_port.or(doors.http_port.map(|_| 0)).unwrap_or(config.https_port);
     config.http_port = doors.http_port.unwrap_or(config.http_port);
     possession.config.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -107,11 +112,16 @@ async fn start(possession: &Possession) -> Result<Running> {
     let doors = &possession.config.doors;
     let root = listen(doors.bind, doors.root_port, "root_port").await?;
     let http = listen(doors.bind, doors.http_port, "http_port").await?;
+    let https = listen(doors.bind, doors.https_port, "https_port").await?;
     let (root_url, http_url) = (format!("root://{}", root.address()?), format!("http://{}", http.address()?));
+    let (roots_url, https_url) =
+        (format!("roots://{}", root.address()?), format!("https://{}", https.address()?));
 
     let clock: Clock = Arc::new(|| Timestamp::from_system(std::time::SystemTime::now()));
     let core = possession.open_head(&root_url, clock())?;
     let facility = core.facility().clone();
+    let (identity, authority) = possession.certificates(&facility.id, clock())?;
+    let tls = net::tls::server_config(&identity)?;
     let partition = Arc::new(possession.open_partition(&facility.id)?);
     let library = possession.open_library()?;
     let (head, head_thread) = Head::start(core, Arc::clone(&clock))?;
@@ -123,21 +133,31 @@ async fn start(possession: &Possession) -> Result<Running> {
         head.clone(),
         vec![Arc::clone(&partition)],
         possession.key.caps(),
-        clock,
+        Arc::clone(&clock),
         doors.recall_wait.0,
         chores.child(),
     ));
+    let renewal = authority.keep(HostNames::of_this_host(doors.bind), Arc::clone(&clock), chores.token());
+    chores.spawn("certificates", renewal);
     chores.spawn("janitor", janitor::keep(head.clone(), partition, files.withdrawn(), chores.token()));
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, &facility.owner, Arc::clone(&counters));
     net::xrd::serve(Arc::new(root_door), root, &shutdown);
     let key: Key = possession.key.clone();
     let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token());
-    http::serve(Arc::new(http_door), http, &shutdown)?;
+    let http_door = Arc::new(http_door);
+    http::serve(Arc::clone(&http_door), http, None, &shutdown)?;
+    http::serve(http_door, https, Some(tls), &shutdown)?;
 
     let control = Control::new(&http_url, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
     let rooms = Rooms::start(possession, &library, &control, &facility.owner)?;
-    let endpoints =
-        Endpoints { root: root_url, http: http_url, pid: std::process::id(), facility: facility.id.clone() };
+    let endpoints = Endpoints {
+        root: root_url,
+        http: http_url,
+        roots: Some(roots_url),
+        https: Some(https_url),
+        pid: std::process::id(),
+        facility: facility.id.clone(),
+    };
     possession.announce(&endpoints)?;
     info!(root = endpoints.root, http = endpoints.http, incarnation = facility.incarnation, "facility is up");
     Ok(Running { doors: shutdown, chores, rooms, head, head_thread })

@@ -26,6 +26,7 @@ pub(crate) mod stage;
 pub(crate) mod stat;
 pub(crate) mod status;
 pub(crate) mod submit;
+pub(crate) mod token;
 pub(crate) mod up;
 pub(crate) mod volumes;
 pub(crate) mod wait;
@@ -64,6 +65,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Volumes(args) => volumes::run(args, context),
         Verb::Drives(args) => drives::run(args, context),
         Verb::Bill(args) => bill::run(args, context),
+        Verb::Token(args) => token::run(args, context),
         Verb::Admin(args) => admin::run(args, context),
         Verb::Completion(args) => completion::run(args, context),
         Verb::Man(args) => man::run(args, context),

@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Port of the http:// door; 0 takes a free one
     #[arg(long, value_name = "PORT")]
     http_port: Option<u16>,
+    /// Port of the https:// door; 0 takes a free one [default: as configured, or free with --http-port]
+    #[arg(long, value_name = "PORT")]
+    https_port: Option<u16>,
     /// Address to listen on
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<IpAddr>,
@@ -44,6 +47,7 @@ impl Args {
         let options = [
             ("--root-port", self.root_port.map(|port| port.to_string())),
             ("--http-port", self.http_port.map(|port| port.to_string())),
+            ("--https-port", self.https_port.map(|port| port.to_string())),
             ("--bind", self.bind.map(|address| address.to_string())),
         ];
         let given = options
@@ -64,6 +68,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         } else {
             context.output.line(format!("root  {}", endpoints.root))?;
             context.output.line(format!("http  {}", endpoints.http))?;
+            if let Some(https) = &endpoints.https {
+                context.output.line(format!("https {https}"))?;
+            }
             context.output.line(format!("pid   {}", endpoints.pid))?;
         }
         return Ok(0);

@@ -11,7 +11,8 @@ pub use der::fuzz_certificate;
 
 use base::{Failure, Result, Timestamp};
 use der::Certificate;
-use net::tls::Identity;
+use head::Clock;
+use net::{shutdown::Token, tls::Identity};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, date_time_ymd,
@@ -32,6 +33,8 @@ const CA_DAYS: u64 = 20 * 365;
 const HOST_DAYS: u64 = 397;
 /// What has less time than this is renewed.
 const RENEW_DAYS: u64 = 30;
+/// How often a running daemon looks whether something has to be renewed.
+const LOOK_EVERY: Duration = Duration::from_secs(24 * 3600);
 /// Clocks of clients may be behind.
 const BACKDATED_S: u64 = 3600;
 
@@ -109,6 +112,22 @@ impl Authority {
         }
         self.make_host(host, now)?;
         Ok(true)
+    }
+
+    /// Renews in time while the daemon runs, until it stops. The doors take new files by themselves.
+    pub async fn keep(self, host: HostNames, clock: Clock, token: Token) {
+        loop {
+            tokio::select! {
+                () = token.stopped() => return,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            let (authority, host, now) = (self.clone(), host.clone(), clock());
+            match crate::files::blocking(move || authority.prepare(&host, now)).await {
+                Ok(true) => tracing::info!(directory = %self.directory.display(), "certificates renewed"),
+                Ok(false) => {}
+                Err(failure) => tracing::error!(%failure, "certificates cannot be renewed"),
+            }
+        }
     }
 
     fn is_ca_good(&self, now: Timestamp) -> bool {

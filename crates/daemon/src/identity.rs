@@ -1,0 +1,185 @@
+//! Who asks, and what they may do: the same answer for every door.
+//!
+//! A token says both and is checked here alone, without asking the head. Without one, whoever comes over loopback is
+//! who they say, unless the facility demands tokens.
+
+use base::{Failure, FilePath, Result};
+use head::{Clock, Principal};
+use std::{net::IpAddr, sync::Arc};
+use wire::token::{Claims, Right, Scopes, TokenKey};
+
+/// Somebody whom a door serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Who it is, for the head's own permissions.
+    pub who: Principal,
+    limits: Option<Limits>,
+}
+
+/// What a token adds to the permissions of its user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Limits {
+    /// `None`: no scopes were given, so the user's permissions alone count.
+    scopes: Option<Scopes>,
+    expires: base::Timestamp,
+}
+
+impl Identity {
+    /// Somebody who needs no token.
+    #[must_use]
+    pub fn trusted(who: Principal) -> Self {
+        Self { who, limits: None }
+    }
+
+    /// Whether a token narrows what this user may do.
+    #[must_use]
+    pub fn is_scoped(&self) -> bool {
+        self.limits.as_ref().is_some_and(|limits| limits.scopes.is_some())
+    }
+
+    /// Refuses what the token does not allow, or no longer.
+    pub fn may(&self, right: Right, path: &FilePath, now: base::Timestamp) -> Result<()> {
+        let Some(limits) = &self.limits else { return Ok(()) };
+        if limits.expires <= now {
+            return Err(Failure::permission(format!("token of {:?} has expired", self.who.name))
+                .hint("`bp token create` makes a new one"));
+        }
+        match &limits.scopes {
+            Some(scopes) if !scopes.allow(right, path) => {
+                let what =
+                    format!("token of {:?} does not allow to {} {path}", self.who.name, right.as_str());
+                let hint = if scopes.is_empty() {
+                    "it has no storage scope".to_owned()
+                } else {
+                    format!("it allows {scopes}")
+                };
+                Err(Failure::permission(what).hint(hint))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Decides who somebody is.
+#[derive(Clone)]
+pub struct Gate {
+    key: TokenKey,
+    facility: Arc<str>,
+    owner: Arc<str>,
+    is_token_required: bool,
+    clock: Clock,
+}
+
+impl Gate {
+    /// The gate of the facility with id `facility`, whose owner may do everything.
+    pub fn new(key: TokenKey, facility: &str, owner: &str, is_token_required: bool, clock: Clock) -> Self {
+        Self { key, facility: facility.into(), owner: owner.into(), is_token_required, clock }
+    }
+
+    /// Whether everybody must bring a token.
+    #[must_use]
+    pub fn is_token_required(&self) -> bool {
+        self.is_token_required
+    }
+
+    /// Who may do everything.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// Now.
+    #[must_use]
+    pub fn now(&self) -> base::Timestamp {
+        (self.clock)()
+    }
+
+    /// The bearer of a token.
+    pub fn bearer(&self, token: &str) -> Result<Identity> {
+        let Claims { subject, scopes, expires, .. } = self.key.verify(token, &self.facility, self.now())?;
+        // Scopes bind the owner too: a token that was narrowed is no master key.
+        let is_operator = subject == *self.owner;
+        Ok(Identity {
+            who: Principal { name: subject, is_operator },
+            limits: Some(Limits { scopes, expires }),
+        })
+    }
+
+    /// Whoever says that their name is `name` and proves nothing.
+    pub fn claimed(&self, name: &str, address: IpAddr) -> Result<Identity> {
+        if self.is_token_required || !address.to_canonical().is_loopback() {
+            return Err(Failure::permission("this facility wants to see a token")
+                .hint("`bp token create` makes one; clients find it in BEARER_TOKEN and send it over TLS"));
+        }
+        Ok(Identity::trusted(Principal { is_operator: name == &*self.owner, name: name.to_owned() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Millis, Timestamp};
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+    const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn gate(is_token_required: bool) -> Gate {
+        Gate::new(TokenKey::derive(&[1; 32]), "f00", "root", is_token_required, Arc::new(|| NOW))
+    }
+
+    fn token(subject: &str, scopes: Option<&str>) -> String {
+        let claims = Claims {
+            issuer: "f00".to_owned(),
+            subject: subject.to_owned(),
+            audience: Vec::new(),
+            id: String::new(),
+            issued: NOW,
+            starts: NOW,
+            expires: NOW + Millis(1000),
+            scopes: scopes.map(|scopes| Scopes::parse(scopes).unwrap()),
+        };
+        TokenKey::derive(&[1; 32]).sign(&claims)
+    }
+
+    fn path(text: &str) -> FilePath {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn loopback_is_trusted_unless_tokens_are_demanded() {
+        let root = gate(false).claimed("root", LOOPBACK).unwrap();
+        assert!(root.who.is_operator && root.may(Right::Modify, &path("/"), NOW).is_ok());
+        assert!(!gate(false).claimed("alice", "::1".parse().unwrap()).unwrap().who.is_operator);
+        assert!(gate(false).claimed("root", "192.0.2.1".parse().unwrap()).is_err());
+        assert!(gate(true).claimed("root", LOOPBACK).unwrap_err().hint.is_some());
+        assert!(gate(false).claimed("x", "::ffff:127.0.0.1".parse().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn scopes_bind_everybody_and_only_while_the_token_holds() {
+        let owner = gate(true).bearer(&token("root", Some("storage.read:/data"))).unwrap();
+        assert!(owner.who.is_operator && owner.is_scoped());
+        assert!(owner.may(Right::Read, &path("/data/x"), NOW).is_ok());
+        let refused = owner.may(Right::Modify, &path("/data/x"), NOW).unwrap_err();
+        assert!(refused.what.contains("does not allow to modify /data/x"), "{refused}");
+        assert_eq!(refused.hint.as_deref(), Some("it allows storage.read:/data"));
+        assert!(owner.may(Right::Read, &path("/other"), NOW).is_err());
+        assert!(
+            owner
+                .may(Right::Read, &path("/data/x"), NOW + Millis(1000))
+                .unwrap_err()
+                .what
+                .contains("expired")
+        );
+    }
+
+    #[test]
+    fn a_token_without_scopes_is_its_user() {
+        let alice = gate(true).bearer(&token("alice", None)).unwrap();
+        assert!(!alice.who.is_operator && !alice.is_scoped());
+        assert!(alice.may(Right::Modify, &path("/home/alice"), NOW).is_ok());
+        let nothing = gate(true).bearer(&token("alice", Some("openid"))).unwrap();
+        assert!(nothing.may(Right::Look, &path("/"), NOW).is_err());
+        assert!(gate(true).bearer("a.b.c").is_err());
+    }
+}
