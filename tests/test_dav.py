@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from clients import Outcome, adler32, fails, is_same, make_bytes, need, run, write_file
+from clients import SYSTEM_PYTHON, Outcome, adler32, fails, is_same, make_bytes, need, run, write_file
 from conftest import MakeFacility
 from facility import Facility
 
@@ -60,6 +60,11 @@ def header(facility: Facility, path: str, name: str, *options: str | Path) -> st
     return found[-1] if found else None
 
 
+def gfal(verb: str, *words: str | Path) -> Outcome:
+    """Run a command of gfal2 with the interpreter that it is installed for."""
+    return run(f"gfal-{verb}", *words, env={"GFAL_PYTHONBIN": SYSTEM_PYTHON})
+
+
 def propfind(facility: Facility, path: str, body: str = "", depth: str = "0") -> dict[str, dict[str, str]]:
     """Ask for properties; by href those that are there, as local names."""
     words = ["-X", "PROPFIND", "-H", f"Depth: {depth}", *(["--data-binary", body] if body else [])]
@@ -87,7 +92,9 @@ def test_litmus(door: Facility, tmp_path: Path, suite: str) -> None:
     assert status(door, "/dav", "MKCOL") == 201
     outcome = run("litmus", f"{door.http}/dav/", env={"TESTS": suite}, cwd=tmp_path, deadline=120)
     assert "0 failed" in outcome.text, outcome
-    assert "WARNING" not in outcome.text, outcome
+    # There are no locks, on purpose; and a fragment never reaches whoever answers.
+    known = "server does not claim Class 2 compliance|DELETE removed collection resource with Request-URI incl"
+    assert not re.search(rf"WARNING: (?!{known})", outcome.text), outcome
 
 
 def test_litmus_reads_properties(door: Facility, tmp_path: Path) -> None:
@@ -104,7 +111,7 @@ def test_davix(door: Facility, tmp_path: Path, sample: Path) -> None:
     dav = door.http.replace("http://", "dav://")
     run("davix-mkdir", f"{dav}/d")
     run("davix-put", sample, f"{dav}/d/a%20b")
-    assert "a b" in run("davix-ls", "-l", f"{dav}/d").out
+    assert re.search(r" 1234567 .* a%20b$", run("davix-ls", "-l", f"{dav}/d").out, re.M)
     run("davix-get", f"{dav}/d/a%20b", tmp_path / "back")
     assert is_same(sample, tmp_path / "back")
     run("davix-mv", f"{dav}/d/a%20b", f"{dav}/d/c")
@@ -146,23 +153,23 @@ def test_rclone(door: Facility, tmp_path: Path) -> None:
 def test_gfal(door: Facility, tmp_path: Path, sample: Path, sample_bytes: bytes) -> None:
     need("gfal-ls", "gfal-copy", "gfal-mkdir", "gfal-rm", "gfal-sum", "gfal-stat")
     dav = door.http.replace("http://", "dav://")
-    run("gfal-mkdir", "-p", f"{dav}/g/h")
-    run("gfal-copy", "-K", "ADLER32", f"file://{sample}", f"{dav}/g/h/file")
-    assert run("gfal-ls", f"{dav}/g/h").out.split() == ["file"]
-    long = run("gfal-ls", "-l", f"{dav}/g").out
+    gfal("mkdir", "-p", f"{dav}/g/h")
+    gfal("copy", "-K", "ADLER32", f"file://{sample}", f"{dav}/g/h/file")
+    assert gfal("ls", f"{dav}/g/h").out.split() == ["file"]
+    long = gfal("ls", "-l", f"{dav}/g").out
     assert re.match(r"^d", long), long
-    assert "1234567" in run("gfal-stat", f"{dav}/g/h/file").out
+    assert "1234567" in gfal("stat", f"{dav}/g/h/file").out
     for name, found in (
         ("ADLER32", adler32(sample_bytes)),
         ("MD5", hashlib.md5(sample_bytes, usedforsecurity=False).hexdigest()),
     ):
-        assert found in run("gfal-sum", f"{dav}/g/h/file", name).out
-    run("gfal-copy", f"{dav}/g/h/file", f"file://{tmp_path}/back")
+        assert found in gfal("sum", f"{dav}/g/h/file", name).out
+    gfal("copy", f"{dav}/g/h/file", f"file://{tmp_path}/back")
     assert is_same(sample, tmp_path / "back")
-    run("gfal-rename", f"{dav}/g/h/file", f"{dav}/g/file")
-    run("gfal-rm", f"{dav}/g/file")
-    fails("gfal-stat", f"{dav}/g/file")
-    run("gfal-rm", "-r", f"{dav}/g")
+    gfal("rename", f"{dav}/g/h/file", f"{dav}/g/file")
+    gfal("rm", f"{dav}/g/file")
+    assert status(door, "/g/file", "HEAD") == 404
+    gfal("rm", "-r", f"{dav}/g")
     assert door.bp("ls", "/").out.split() == []
 
 
@@ -174,7 +181,7 @@ def test_gfal_copies_between_two_facilities(
     one, other = pair
     one.put(sample, "/from/file")
     source, target = (facility.http.replace("http://", "dav://") for facility in pair)
-    run("gfal-copy", "-p", "--copy-mode", mode, "-K", "ADLER32", f"{source}/from/file", f"{target}/to/file")
+    gfal("copy", "-p", "--copy-mode", mode, "-K", "ADLER32", f"{source}/from/file", f"{target}/to/file")
     assert other.read("/to/file") == sample_bytes
     assert door_log(other if mode == "pull" else one, f"{mode} done"), "the servers did it"
 
@@ -191,9 +198,9 @@ def test_properties(door: Facility, sample: Path, sample_bytes: bytes) -> None:
     door.put(sample, "/d/a&b")
     assert door.bp("mkdir", "/d/sub").code == 0
     everything = propfind(door, "/d", depth="1")
-    assert list(everything) == ["/d/", "/d/a&b", "/d/sub/"]
+    assert list(everything) == ["/d/", "/d/a%26b", "/d/sub/"]
     assert everything["/d/"]["resourcetype"] == "collection"
-    file = everything["/d/a&b"]
+    file = everything["/d/a%26b"]
     assert (file["displayname"], file["getcontentlength"], file["resourcetype"]) == ("a&b", "1234567", "")
     assert file["getlastmodified"].endswith("GMT")
     assert file["creationdate"].endswith("Z")
@@ -207,7 +214,7 @@ def test_properties(door: Facility, sample: Path, sample_bytes: bytes) -> None:
     assert int(answer["quota-available-bytes"]) > 0
     assert answer["quota-used-bytes"] == "1234567"
     assert answer["mode"] == "0040755"
-    assert propfind(door, "/d/a&b", named)["/d/a&b"]["sumvalue"] == adler32(sample_bytes)
+    assert propfind(door, "/d/a&b", named)["/d/a%26b"]["sumvalue"] == adler32(sample_bytes)
 
 
 def test_a_large_directory(door: Facility) -> None:
@@ -414,7 +421,7 @@ def test_digests_that_are_asked_for(door: Facility, sample: Path, sample_bytes: 
             assert header(door, "/file", "digest", "-H", f"Want-Digest: {want}", *method) == answer, want
     assert header(door, "/file", "repr-digest", "-I", "-H", "Want-Repr-Digest: sha-256=9") == f"sha-256=:{sha}:"
     door.archive_and_evict("/file")
-    assert header(door, "/file", "digest", "-I", "-H", "Want-Digest: sha-256") == f"sha-256={sha}"
+    assert header(door, "/file", "digest", "-I", "-H", "Want-Digest: sha-256") is None
     assert door.state("/file") == "nearline", "nothing is recalled to be hashed"
 
 
@@ -456,8 +463,15 @@ def test_third_party_copies(pair: tuple[Facility, Facility], sample: Path, sampl
 
 def test_a_copy_from_this_very_door(door: Facility, sample: Path, sample_bytes: bytes) -> None:
     door.put(sample, "/file")
-    assert copy(door, "/copy", f"Source: {door.http}/file") == (201, "")
+    code, text = copy(door, "/copy", f"Source: {door.http}/file")
+    assert (code, text.splitlines()[-1]) == (201, "success: Created")
     assert door.read("/copy") == sample_bytes
+    code, text = copy(door, "/file", f"Destination: {door.http}/other", "Credential: none")
+    assert (code, text.splitlines()[-1]) == (201, "success: Created"), "this client waits for markers"
+    assert door.read("/other") == sample_bytes
+    assert copy(door, "/copy", f"Source: {door.http}/file", "Overwrite: F")[0] == 412
+    assert copy(door, "/copy", f"Source: {door.http}/missing")[0] == 404
+    assert copy(door, "/copy", f"Source: {door.http}/copy")[0] == 403
 
 
 def test_an_empty_file_is_copied(pair: tuple[Facility, Facility]) -> None:

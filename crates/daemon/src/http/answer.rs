@@ -82,7 +82,7 @@ pub(super) struct Problem {
     /// A precondition of RFC 4918 §16, told in XML instead of JSON.
     condition: Option<&'static str>,
     /// One more field of the answer.
-    field: Option<(HeaderName, String)>,
+    field: Option<Box<(HeaderName, String)>>,
 }
 
 impl From<Failure> for Problem {
@@ -123,7 +123,7 @@ impl Problem {
 
     /// Adds a field to the answer.
     pub(super) fn field(mut self, name: HeaderName, value: String) -> Self {
-        self.field = Some((name, value));
+        self.field = Some(Box::new((name, value)));
         self
     }
 
@@ -161,7 +161,7 @@ impl Problem {
         if condition.is_none() {
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
         }
-        if let Some((name, value)) = field
+        if let Some((name, value)) = field.map(|field| *field)
             && let Ok(value) = HeaderValue::from_str(&value)
         {
             response.headers_mut().insert(name, value);

@@ -110,12 +110,15 @@ pub(super) async fn copy(visit: Visit) -> Answer {
     if !visit.is_here(&place) {
         return tpc::push(visit, place).await;
     }
-    let from = visit.path.clone();
-    copy_here(&visit, &from, place.path()?).await
+    let to = place.path()?;
+    if tpc::is_third_party(&visit) {
+        return tpc::local(visit, place, to).await;
+    }
+    copy_here(&visit, to).await
 }
 
-/// Copies `visit.path` to `to`.
-async fn copy_here(visit: &Visit, from: &FilePath, to: FilePath) -> Answer {
+async fn copy_here(visit: &Visit, to: FilePath) -> Answer {
+    let from = &visit.path;
     let depth = parse_depth(visit.field("depth"))?;
     if depth == Depth::One {
         return Err(Failure::invalid("COPY has depth 0 or infinity, not 1").into());
@@ -133,12 +136,6 @@ async fn copy_here(visit: &Visit, from: &FilePath, to: FilePath) -> Answer {
     }
     let is_replacing = wish.target.as_ref().is_some_and(|target| !is_directory(target));
     let disposition = if is_replacing { Disposition::Replace } else { Disposition::CreateNew };
-    tree::copy_file(visit, from, &wish.to, disposition).await?;
+    tree::copy_file(visit, from, &wish.to, disposition, |_| {}).await?;
     Ok(done(&wish))
-}
-
-/// `COPY` whose `Source` is a file of this door.
-pub(super) async fn copy_from_here(mut visit: Visit, from: FilePath) -> Answer {
-    let to = std::mem::replace(&mut visit.path, from.clone());
-    copy_here(&visit, &from, to).await
 }

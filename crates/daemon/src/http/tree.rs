@@ -216,7 +216,7 @@ async fn copy_page(
         }
     }
     let copies = files.into_iter().map(|(from, to)| async move {
-        let outcome = copy_file(visit, &from, &to, Disposition::CreateNew).await;
+        let outcome = copy_file(visit, &from, &to, Disposition::CreateNew, |_| {}).await;
         (to, outcome)
     });
     let mut copies = stream::iter(copies).buffer_unordered(COPIES_AT_ONCE);
@@ -228,12 +228,13 @@ async fn copy_page(
     directories
 }
 
-/// Copies one file; its bytes are compared with the sums of the original before the copy counts.
+/// Copies one file; its bytes are compared with the sums of the original before the copy counts. `moved` hears of bytes.
 pub(super) async fn copy_file(
     visit: &Visit,
     from: &FilePath,
     to: &FilePath,
     disposition: Disposition,
+    moved: impl Fn(usize),
 ) -> Result<()> {
     let door = &visit.door;
     let source = door.files.open_read(&visit.who, from, Arc::clone(&door.counters.http)).await?;
@@ -245,7 +246,9 @@ pub(super) async fn copy_file(
     let mut segments = std::pin::pin!(segments);
     let mut inflow = Inflow::new(Arc::clone(&file), Hashing::default(), door.budget.join());
     while let Some(segment) = segments.next().await {
-        inflow.push(segment.map_err(|cause| Failure::io(format!("read {from}"), &cause))?).await?;
+        let segment = segment.map_err(|cause| Failure::io(format!("read {from}"), &cause))?;
+        moved(segment.len());
+        inflow.push(segment).await?;
     }
     inflow.finish().await?;
     file.commit(|info| same(from, (size, sums), (info.size, info.checksums))).await.map(|_| ())

@@ -194,8 +194,8 @@ impl Digests {
 
     /// Compares each claim with what arrived. A claim about a sum that is not in `arrived` is not compared.
     pub fn check(&self, arrived: &Self) -> Result<()> {
-        compare("adler32", self.adler32, arrived.adler32, |sum| sum.to_string())?;
-        compare("crc32c", self.crc32c, arrived.crc32c, |sum| sum.to_string())?;
+        compare("adler32", self.adler32, arrived.adler32, ToString::to_string)?;
+        compare("crc32c", self.crc32c, arrived.crc32c, ToString::to_string)?;
         compare("md5", self.md5, arrived.md5, |hash| hex(hash))?;
         compare("sha-256", self.sha256, arrived.sha256, |hash| hex(hash))
     }

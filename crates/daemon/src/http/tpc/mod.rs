@@ -13,8 +13,8 @@ pub use trust::RemoteTrust;
 
 use super::{
     answer::{Answer, Problem},
-    copy,
     paths::{Visit, is_directory},
+    tree,
 };
 use axum::{
     body::{Body, Bytes},
@@ -36,6 +36,7 @@ use std::{
 };
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::info;
+use wire::control::Disposition;
 use wire::http::{
     dav::{Place, parse_overwrite, parse_place},
     tpc::{MARKER_TYPE, Marker, SUCCESS, failure_line, passed_on},
@@ -99,9 +100,6 @@ impl Transfer {
                 .hint("send `Credential: none` and a token in TransferHeaderAuthorization")
                 .into());
         }
-        if place.host.is_none() {
-            return Err(Failure::invalid("the other end of a third-party copy is named by a URL").into());
-        }
         let verification = match visit.field("requirechecksumverification").map(str::trim) {
             None => Verification::Tried,
             Some(text) if text.eq_ignore_ascii_case("true") => Verification::Required,
@@ -144,17 +142,57 @@ fn fields_for_remote(headers: &HeaderMap) -> HeaderMap {
 pub(super) async fn pull(visit: Visit) -> Answer {
     let place = parse_place(visit.field("source").unwrap_or_default())?;
     if visit.is_here(&place) {
-        let from = place.path()?;
-        return copy::copy_from_here(visit, from).await;
+        let (from, mut visit) = (place.path()?, visit);
+        let to = std::mem::replace(&mut visit.path, from);
+        return local(visit, place, to).await;
     }
     let transfer = Transfer::new(visit, place)?;
-    check_target(&transfer).await?;
+    require_host(&transfer.place)?;
+    check_target(&transfer, &transfer.visit.path).await?;
     Ok(answer("pull", transfer, |transfer| Box::pin(async move { pull::run(&transfer).await })))
 }
 
 /// `COPY` with a `Destination` on another server: the file is sent.
 pub(super) async fn push(visit: Visit, place: Place) -> Answer {
     let transfer = Transfer::new(visit, place)?;
+    require_host(&transfer.place)?;
+    check_source(&transfer).await?;
+    Ok(answer("push", transfer, |transfer| Box::pin(async move { push::run(&transfer).await })))
+}
+
+/// Whether a client speaks of a third-party copy, and so waits for markers, though both ends are here.
+pub(super) fn is_third_party(visit: &Visit) -> bool {
+    ["credential", "requirechecksumverification", "x-number-of-streams"]
+        .iter()
+        .any(|name| visit.headers.contains_key(*name))
+}
+
+/// A third-party copy of `visit.path` to another path of this door: nothing leaves the house.
+pub(super) async fn local(visit: Visit, place: Place, to: FilePath) -> Answer {
+    let transfer = Transfer::new(visit, place)?;
+    check_source(&transfer).await?;
+    if to == transfer.visit.path {
+        return Err(Failure::permission(format!("{to} cannot be copied to itself")).into());
+    }
+    check_target(&transfer, &to).await?;
+    let disposition = if transfer.is_overwriting { Disposition::Replace } else { Disposition::CreateNew };
+    Ok(answer("copy", transfer, move |transfer| {
+        Box::pin(async move {
+            let (visit, progress) = (&transfer.visit, &transfer.progress);
+            tree::copy_file(visit, &visit.path, &to, disposition, |bytes| progress.add(bytes)).await
+        })
+    }))
+}
+
+fn require_host(place: &Place) -> Result<()> {
+    if place.host.is_none() {
+        return Err(Failure::invalid("the other end of a third-party copy is named by a URL"));
+    }
+    Ok(())
+}
+
+/// Refuses at once what cannot be sent later.
+async fn check_source(transfer: &Transfer) -> Result<(), Problem> {
     let (visit, path) = (&transfer.visit, &transfer.visit.path);
     let entry = visit.entry(path).await?;
     visit.require_conditions(Some(&entry))?;
@@ -165,15 +203,17 @@ pub(super) async fn push(visit: Visit, place: Place) -> Answer {
     if entry.checksums.is_none() {
         return Err(Failure::busy(format!("{path} is being written")).into());
     }
-    Ok(answer("push", transfer, |transfer| Box::pin(async move { push::run(&transfer).await })))
+    Ok(())
 }
 
 /// Refuses at once what cannot be stored later.
-async fn check_target(transfer: &Transfer) -> Result<(), Problem> {
-    let (visit, path) = (&transfer.visit, &transfer.visit.path);
+async fn check_target(transfer: &Transfer, path: &FilePath) -> Result<(), Problem> {
+    let visit = &transfer.visit;
     let target = visit.find(path).await;
     let target = target.map_err(|failure| Problem::with_status(failure, StatusCode::CONFLICT))?;
-    visit.require_conditions(target.as_ref())?;
+    if *path == visit.path {
+        visit.require_conditions(target.as_ref())?;
+    }
     if target.as_ref().is_some_and(is_directory) || transfer.visit.is_slashed {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")).into());
     }

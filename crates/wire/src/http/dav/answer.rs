@@ -51,6 +51,13 @@ pub struct Resource<'a> {
 }
 
 impl Resource<'_> {
+    /// As [`Self::value`], for a property that is asked for by its name.
+    fn named_value(&self, live: LiveProperty) -> Option<String> {
+        // Clients of the grid show the length of the entry before if a directory has none.
+        let is_length = live == LiveProperty::ContentLength && self.is_collection;
+        if is_length { Some("0".to_owned()) } else { self.value(live) }
+    }
+
     /// The element's content, as XML; none if this resource has no such property.
     fn value(&self, live: LiveProperty) -> Option<String> {
         let is_file = !self.is_collection;
@@ -118,7 +125,7 @@ fn write_named<'a>(
     names: impl Iterator<Item = &'a PropertyName>,
 ) {
     for name in names {
-        match name.live().and_then(|live| resource.value(live)) {
+        match name.live().and_then(|live| resource.named_value(live)) {
             Some(value) => write_element(found, name.namespace(), name.local(), &value),
             None => write_element(missing, name.namespace(), name.local(), ""),
         }
@@ -230,7 +237,7 @@ mod tests {
     use base::{Checksums, FileId};
     use proptest::prelude::*;
 
-    fn resource<'a>(tag: &'a EntityTag) -> Resource<'a> {
+    fn resource(tag: &EntityTag) -> Resource<'_> {
         Resource {
             href: "/d/a%26b",
             name: "a&b",

@@ -37,6 +37,9 @@ impl Propfind {
     }
 }
 
+/// What may stand directly in a `propfind`, each alone.
+const QUESTIONS: [&str; 3] = ["allprop", "propname", "prop"];
+
 /// One element on the way from the root.
 enum Step {
     Enter(PropertyName),
@@ -64,16 +67,13 @@ pub fn parse_propfind(body: &[u8]) -> Result<Propfind> {
             0 if !name.is_dav("propfind") => {
                 return Err(Failure::invalid("the XML body is no DAV: propfind"));
             }
-            1 if name.namespace() == super::DAV => match name.local() {
-                local @ ("allprop" | "propname" | "prop") => {
-                    let local = ["allprop", "propname", "prop"].into_iter().find(|known| *known == local);
-                    if kind.is_some() {
-                        return Err(Failure::invalid("propfind asks for several things at once"));
-                    }
-                    kind = local;
+            1 if name.namespace() == super::DAV => {
+                if let Some(known) = QUESTIONS.into_iter().find(|known| *known == name.local())
+                    && kind.replace(known).is_some()
+                {
+                    return Err(Failure::invalid("propfind asks for several things at once"));
                 }
-                _ => {}
-            },
+            }
             2 if path[1].is_dav("prop") || path[1].is_dav("include") => keep(&mut names, name.clone())?,
             _ => {}
         }
@@ -198,9 +198,8 @@ fn check_attributes(start: &BytesStart<'_>) -> Result<()> {
 /// Fuzz body: bodies never panic, and every name that is taken can be written back.
 pub fn fuzz_propfind(data: &[u8]) {
     let mut names = parse_proppatch(data).unwrap_or_default();
-    match parse_propfind(data) {
-        Ok(Propfind::All(more) | Propfind::Named(more)) => names.extend(more),
-        _ => {}
+    if let Ok(Propfind::All(more) | Propfind::Named(more)) = parse_propfind(data) {
+        names.extend(more);
     }
     assert!(names.len() <= 2 * PROPERTIES_MAX);
     for name in &names {
