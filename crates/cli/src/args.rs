@@ -68,6 +68,8 @@ pub(crate) enum Verb {
     Get(verbs::get::Args),
     /// Print files
     Cat(verbs::cat::Args),
+    /// Copy files between this host and servers, or from server to server
+    Cp(verbs::cp::Args),
 
     /// Ask for tape copies
     Archive(verbs::archive::Args),

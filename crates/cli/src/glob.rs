@@ -72,7 +72,7 @@ fn expand_one(control: &Control, argument: &FilePath, which: Match) -> Result<Ve
 /// Whether `name` is what `pattern` says: `*` is any run of characters, `?` is one.
 ///
 /// On a mismatch only the last `*` takes one character more, so the work is bounded by the product of the lengths.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

@@ -4,6 +4,7 @@ mod args;
 mod context;
 mod daemon;
 mod glob;
+mod mover;
 mod output;
 mod progress;
 mod table;

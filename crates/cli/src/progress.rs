@@ -12,7 +12,12 @@ const NAME_WIDTH: usize = 24;
 
 /// A bar for a copy of `bytes`, or without an end if that is not known.
 pub(crate) fn transfer(output: &Output, name: &str, bytes: Option<u64>) -> ProgressBar {
-    if !output.is_lively() {
+    bar(output.is_lively(), name, bytes)
+}
+
+/// As [`transfer`], where it is known already whether bars may be drawn.
+pub(crate) fn bar(is_lively: bool, name: &str, bytes: Option<u64>) -> ProgressBar {
+    if !is_lively {
         return ProgressBar::hidden();
     }
     let (bar, template) = match bytes {

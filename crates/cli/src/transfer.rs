@@ -1,33 +1,21 @@
-//! Copies between the facility and this host, verified.
+//! Copies between the facility and this host, with what only the facility knows: recalls, and what it keeps of a file.
 
 use crate::{
     context::{Context, Run, Stop},
+    mover::{Manner, Meter, Mover},
     progress, waiting,
 };
-use base::{Adler32, ErrorKind, Failure, FilePath, Result, units::human_bytes};
-use client::xrd::{CreateOptions, File};
-use indicatif::ProgressBar;
+use base::{ErrorKind, Failure, FilePath, Result, units::human_bytes};
 use std::{
     fs,
     io::{self, Read, Write},
-    path::{Path, PathBuf},
+    path::Path,
     time::Instant,
 };
 use wire::control::{FileInfo, NodeKind, Stage, Stat, Want};
 
-/// Bytes read from a local file at once.
-const BUFFER_BYTES: usize = 1 << 20;
 /// Smallest file whose rate is shown.
 const RATE_BYTES_MIN: u64 = 1 << 20;
-
-/// Whether an existing file may be replaced, and what else a copy needs to know.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
-    /// Replace what is there.
-    pub(crate) replace: bool,
-    /// Make missing directories.
-    pub(crate) parents: bool,
-}
 
 /// Copies `source` (`-` is standard input) to `path`, and compares the checksum that the facility keeps.
 pub(crate) fn upload(context: &mut Context, source: &Path, path: &FilePath, manner: Manner) -> Run<()> {
@@ -39,16 +27,18 @@ pub(crate) fn upload(context: &mut Context, source: &Path, path: &FilePath, mann
         (Box::new(file), Some(size))
     };
     let began = Instant::now();
-    let bar = progress::transfer(&context.output, path.name(), size);
-    let create = CreateOptions { replace: manner.replace, make_path: manner.parents, mode: 0o644, size };
-    let file = File::create(&context.url(path)?, &context.xrd_options(), create).map_err(replace_hint)?;
-    let (sum, bytes) = send(&mut *reader, source, &mut file, &bar)?;
-    file.close()?;
-    bar.finish_and_clear();
+    let meter = Meter::alone(progress::transfer(&context.output, path.name(), size));
+    let (mover, url) = (Mover::new(context.xrd_options()), context.url(path)?);
+    let name = source.display().to_string();
+    let moved = mover.upload(&mut *reader, &name, size, &url, manner, &meter)?;
+    meter.finish();
     let info = context.call(&Stat { path: path.clone() })?;
-    let kept = info.entry.checksums.map(|sums| sums.adler32);
-    if info.entry.size != bytes || kept.is_some_and(|kept| kept != sum) {
-        return Err(mismatch(path, bytes, sum, info.entry.size, kept).into());
+    if info.entry.size != moved.bytes {
+        let what =
+            format!("{path}: {} bytes were sent, but the facility has {}", moved.bytes, info.entry.size);
+        return Err(Failure::corrupt(what)
+            .hint("copy it again; if that fails too, tell the operator")
+            .into());
     }
     report(context, &info, path.as_str(), began)
 }
@@ -63,124 +53,53 @@ fn open_source(source: &Path) -> Result<fs::File> {
     Ok(file)
 }
 
-/// Sends everything; returns its sum and length.
-fn send(reader: &mut dyn Read, source: &Path, file: &mut File, bar: &ProgressBar) -> Result<(Adler32, u64)> {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let mut sum = Adler32::EMPTY;
-    let mut writer = file.writer();
-    loop {
-        let count = match reader.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
-            Err(cause) => return Err(Failure::io(format!("read {}", source.display()), &cause)),
-        };
-        sum = sum.extend(&buffer[..count]);
-        writer.push(&buffer[..count])?;
-        bar.inc(count as u64);
-    }
-    Ok((sum, writer.finish()?))
-}
-
-fn replace_hint(failure: Failure) -> Failure {
-    let is_hintless = failure.kind == ErrorKind::Exists && failure.hint.is_none();
-    if is_hintless { failure.hint("add --replace to replace it") } else { failure }
-}
-
 /// Copies `path` to the local file `target`. It appears under its name only when it is whole and verified.
 pub(crate) fn download(context: &mut Context, path: &FilePath, target: &Path, manner: Manner) -> Run<()> {
-    if !manner.replace && target.symlink_metadata().is_ok() {
-        return Err(replace_hint(Failure::exists(format!("{} exists", target.display()))).into());
-    }
-    let (partial, mut sink) = partial_file(target)?;
+    let info = online(context, path)?;
     let began = Instant::now();
-    let outcome = receive(context, path, &mut |piece| {
-        sink.write_all(piece).map_err(|cause| Failure::io(format!("write {}", partial.display()), &cause))
-    })
-    .and_then(|info| Ok(publish(&partial, target, manner.replace).map(|()| info)?));
-    match outcome {
-        Ok(info) => report(context, &info, &target.display().to_string(), began),
-        Err(stop) => {
-            // It is ours, unfinished, and the failure above says more than a failure to remove it.
-            let _ = fs::remove_file(&partial);
-            Err(stop)
-        }
-    }
-}
-
-/// A new file beside `target`.
-fn partial_file(target: &Path) -> Result<(PathBuf, fs::File)> {
-    let name = target
-        .file_name()
-        .ok_or_else(|| Failure::invalid(format!("{} is no file name", target.display())))?;
-    let mut partial = std::ffi::OsString::from(".");
-    partial.push(name);
-    partial.push(format!(".{}.part", std::process::id()));
-    let partial = target.with_file_name(partial);
-    let file = fs::File::create_new(&partial)
-        .map_err(|cause| Failure::io(format!("make {}", partial.display()), &cause))?;
-    Ok((partial, file))
-}
-
-/// Gives the finished file its name.
-fn publish(partial: &Path, target: &Path, replace: bool) -> Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    let outcome = if replace {
-        fs::rename(partial, target)
-    } else {
-        match renameat_with(CWD, partial, CWD, target, RenameFlags::NOREPLACE) {
-            // A file system without this: somebody who makes the same file in this very moment loses.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => fs::rename(partial, target),
-            outcome => outcome.map_err(io::Error::from),
-        }
-    };
-    outcome.map_err(|cause| replace_hint(Failure::io(format!("name it {}", target.display()), &cause)))
+    let meter = Meter::alone(progress::transfer(&context.output, path.name(), Some(info.entry.size)));
+    let (mover, url) = (Mover::new(context.xrd_options()), context.url(path)?);
+    let outcome = mover.download(&url, target, manner, &meter);
+    meter.finish();
+    checked(context, path, &info, outcome)?;
+    report(context, &info, &target.display().to_string(), began)
 }
 
 /// Prints `path` on standard output.
 pub(crate) fn print(context: &mut Context, path: &FilePath) -> Run<()> {
+    let info = online(context, path)?;
     let stdout = io::stdout();
     let mut is_closed = false;
     context.output.flush()?;
-    let outcome = receive(context, path, &mut |piece| {
+    let meter = Meter::alone(progress::transfer(&context.output, path.name(), Some(info.entry.size)));
+    let (mover, url) = (Mover::new(context.xrd_options()), context.url(path)?);
+    let outcome = mover.stream(&url, &meter, &mut |piece| {
         stdout.lock().write_all(piece).map_err(|cause| {
             is_closed = cause.kind() == io::ErrorKind::BrokenPipe;
             Failure::io("write the output", &cause)
         })
     });
-    if is_closed { Err(Stop::PipeClosed) } else { outcome.map(|_| ()) }
+    meter.finish();
+    if is_closed {
+        return Err(Stop::PipeClosed);
+    }
+    checked(context, path, &info, outcome).map(drop)
 }
 
-/// Hands the file to `sink`, waiting for its recall first, and compares its checksum.
-fn receive(
-    context: &mut Context,
-    path: &FilePath,
-    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
-) -> Run<FileInfo> {
-    let info = online(context, path)?;
-    let bar = progress::transfer(&context.output, path.name(), Some(info.entry.size));
-    let file = File::open_read(&context.url(path)?, &context.xrd_options())?;
-    let (mut sum, mut bytes) = (Adler32::EMPTY, 0);
-    file.copy_to(&mut |piece| {
-        sum = sum.extend(piece);
-        bytes += piece.len() as u64;
-        sink(piece)?;
-        bar.inc(piece.len() as u64);
-        Ok(())
-    })?;
-    file.close()?;
-    bar.finish_and_clear();
-    let kept = info.entry.checksums.map(|sums| sums.adler32);
-    if bytes == info.entry.size && kept.is_none_or(|kept| kept == sum) {
-        return Ok(info);
-    }
+/// Tells a file that changed while it was read from one that is damaged.
+fn checked<T>(context: &mut Context, path: &FilePath, info: &FileInfo, outcome: Result<T>) -> Run<T> {
+    let failure = match outcome {
+        Ok(moved) => return Ok(moved),
+        Err(failure) if failure.kind != ErrorKind::Corrupt => return Err(failure.into()),
+        Err(failure) => failure,
+    };
     let now = context.call(&Stat { path: path.clone() })?;
     if now.entry.checksums != info.entry.checksums || now.entry.modified != info.entry.modified {
         return Err(Failure::busy(format!("{path} was changed while it was read"))
             .hint("read it again")
             .into());
     }
-    Err(mismatch(path, bytes, sum, info.entry.size, kept).into())
+    Err(failure.into())
 }
 
 /// The file's metadata once it is on disk.
@@ -201,14 +120,6 @@ fn online(context: &mut Context, path: &FilePath) -> Run<FileInfo> {
         waiting::files(context, &paths, Want::Online, waiting::PATIENCE_DEFAULT)
     })?;
     Ok(context.call(&Stat { path: path.clone() })?)
-}
-
-fn mismatch(path: &FilePath, bytes: u64, sum: Adler32, size: u64, kept: Option<Adler32>) -> Failure {
-    let kept = kept.map_or_else(|| "unknown".to_owned(), |kept| kept.to_string());
-    Failure::corrupt(format!(
-        "{path}: {bytes} bytes with adler32 {sum} were moved, but the facility has {size} with {kept}"
-    ))
-    .hint("copy it again; if that fails too, tell the operator")
 }
 
 fn report(context: &mut Context, info: &FileInfo, name: &str, began: Instant) -> Run<()> {

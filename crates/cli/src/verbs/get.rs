@@ -3,7 +3,8 @@
 use crate::{
     context::{Context, Run},
     glob::{self, Match},
-    transfer::{self, Manner},
+    mover::Manner,
+    transfer,
 };
 use base::{ErrorKind, Failure, FilePath, Result};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         let what = format!("{} is no directory to put files into", target.display());
         return Err(Failure::new(ErrorKind::NotDirectory, what).into());
     }
-    let manner = Manner { replace: args.replace, parents: false };
+    let manner = Manner { replace: args.replace, make_path: false, resume: false, verify: true };
     context.each(paths, |context, path| {
         let local = if into { target.join(path.name()) } else { target.clone() };
         transfer::download(context, &path, &local, manner)

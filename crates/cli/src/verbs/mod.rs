@@ -7,6 +7,7 @@ pub(crate) mod cancel;
 pub(crate) mod cat;
 pub(crate) mod chmod;
 pub(crate) mod completion;
+pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod down;
 pub(crate) mod drives;
@@ -53,6 +54,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Put(args) => put::run(args, context),
         Verb::Get(args) => get::run(args, context),
         Verb::Cat(args) => cat::run(args, context),
+        Verb::Cp(args) => cp::run(args, context),
         Verb::Archive(args) => archive::run(args, context),
         Verb::Stage(args) => stage::run(args, context),
         Verb::Evict(args) => evict::run(args, context),

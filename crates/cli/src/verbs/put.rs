@@ -3,7 +3,8 @@
 use super::mv::is_directory;
 use crate::{
     context::{Context, Run},
-    transfer::{self, Manner},
+    mover::Manner,
+    transfer,
 };
 use base::{ErrorKind, Failure, FilePath, Result};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         .hint(format!("make it with `bp mkdir -p {path}`, or add --parents and end it with /"))
         .into());
     }
-    let manner = Manner { replace: args.replace, parents: args.parents };
+    let manner = Manner { replace: args.replace, make_path: args.parents, resume: false, verify: true };
     context.each(sources, |context, source| {
         let path = if into { path.join(name(&source)?)? } else { path.clone() };
         transfer::upload(context, &source, &path, manner)

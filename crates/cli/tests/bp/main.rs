@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 29] = [
+const VERBS: [&str; 30] = [
     "create",
     "up",
     "down",
@@ -26,6 +26,7 @@ const VERBS: [&str; 29] = [
     "put",
     "get",
     "cat",
+    "cp",
     "archive",
     "stage",
     "evict",

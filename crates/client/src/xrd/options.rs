@@ -43,7 +43,7 @@ impl Default for Options {
             retry_max: 8,
             username: "bp".to_owned(),
             chunk_bytes: 1 << 20,
-            window_bytes: 8 << 20,
+            window_bytes: 16 << 20,
             streams: 0,
             connections_max: 4,
             page_checksums: false,
@@ -86,6 +86,17 @@ impl Token {
     /// Takes the token's text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into().trim().to_owned())
+    }
+
+    /// No token, also where the usual places have one: for work on behalf of somebody else.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self(String::new())
+    }
+
+    /// Whether there is nothing to send.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The token of this user, from the places that the WLCG agreed on: `BEARER_TOKEN`, the file `BEARER_TOKEN_FILE`,

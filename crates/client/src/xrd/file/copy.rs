@@ -84,10 +84,10 @@ impl Core {
         }
     }
 
-    /// Asks for more once a quarter of the window is empty: requests leave several at a time.
+    /// Asks for more once half of the window is empty: requests leave several at a time.
     async fn top_up(&self, download: &mut Download, wait: Wait) -> Result<(), Trouble> {
         let window = self.options.window_chunks();
-        if download.asked >= download.end || download.flights.len() > window * 3 / 4 {
+        if download.asked >= download.end || download.flights.len() > window / 2 {
             return Ok(());
         }
         let lane = self.lane(wait).await?;

@@ -70,6 +70,19 @@ impl Core {
         self.stat.size
     }
 
+    pub(in crate::xrd) fn opened(&self) -> &StatInfo {
+        &self.stat
+    }
+
+    pub(in crate::xrd) async fn is_checked_on_close(&self, wait: Wait) -> bool {
+        self.is_new() && self.lane(wait).await.is_ok_and(|lane| lane.has_feature("expect"))
+    }
+
+    /// Whether it began empty.
+    fn is_new(&self) -> bool {
+        self.flags.intersects(OpenFlags::NEW.with(OpenFlags::DELETE))
+    }
+
     /// Bytes of one request.
     pub(in crate::xrd) fn chunk(&self) -> usize {
         self.options.chunk()
@@ -205,12 +218,9 @@ impl Core {
             return Err(self.failed("close", failure));
         }
         let sum = lock(&self.state().sent).0;
-        let expected = sum.filter(|_| lane.has_feature("expect") && self.flags.intersects(Self::NEW_FILE));
+        let expected = sum.filter(|_| lane.has_feature("expect") && self.is_new());
         let expected = expected.map(|(size, crc32c)| format!("bp.expect size={size} crc32c={crc32c}"));
         let closed = lane.close(expected, &self.options, wait).await;
         closed.map_err(|trouble| self.failed("close", trouble))
     }
-
-    /// Flags of an open that begins with an empty file.
-    const NEW_FILE: OpenFlags = OpenFlags::NEW.with(OpenFlags::DELETE);
 }

@@ -98,6 +98,18 @@ impl File {
         self.core.server()
     }
 
+    /// Attributes when the file was opened.
+    #[must_use]
+    pub fn opened(&self) -> &StatInfo {
+        self.core.opened()
+    }
+
+    /// Whether the server compares what was sent in order from the start with what it stored, before it commits the file.
+    #[must_use]
+    pub fn is_checked_on_close(&self) -> bool {
+        now(self.core.is_checked_on_close(Wait::Thread))
+    }
+
     /// Attributes now.
     pub fn stat(&self) -> Result<StatInfo> {
         now(self.core.stat(Wait::Thread))

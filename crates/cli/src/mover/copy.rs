@@ -1,0 +1,316 @@
+//! One file from its source to its target.
+
+use super::{
+    bars::Meter,
+    partial::{Partial, Record},
+    place::Place,
+    sums::{Kind, Running, is_same},
+};
+use base::{ByteRange, ErrorKind, Failure, Result};
+use client::xrd::{CreateOptions, File, FileSystem, Options, XrdUrl};
+use std::{
+    collections::HashMap,
+    fs,
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::Path,
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+/// Bytes read from a local file at once.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Times that a file is sent, if the connection breaks: what was sent and not closed is lost.
+const UPLOADS_MAX: u32 = 3;
+/// Pause before a file is sent again, longer each time.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How files are copied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// Replace what is there.
+    pub(crate) replace: bool,
+    /// Make missing directories.
+    pub(crate) make_path: bool,
+    /// Go on with what an earlier try left.
+    pub(crate) resume: bool,
+    /// Compare checksums at the end.
+    pub(crate) verify: bool,
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub(crate) struct Moved {
+    /// Size of the file.
+    pub(crate) bytes: u64,
+    /// How much of it was there before.
+    pub(crate) resumed: u64,
+    /// Kind and value of the checksum that both sides agree on.
+    pub(crate) checksum: Option<String>,
+    /// Whether both sides agree on the content.
+    pub(crate) is_verified: bool,
+}
+
+/// Copies files; may be used by several threads.
+#[derive(Debug)]
+pub(crate) struct Mover {
+    options: Options,
+    /// The checksum to compare, for each server.
+    kinds: Mutex<HashMap<String, Option<Kind>>>,
+}
+
+/// Tells how to replace what is in the way.
+pub(crate) fn replace_hint(failure: Failure) -> Failure {
+    let is_hintless = failure.kind == ErrorKind::Exists && failure.hint.is_none();
+    if is_hintless { failure.hint("add --replace to replace it") } else { failure }
+}
+
+impl Mover {
+    pub(crate) fn new(options: Options) -> Self {
+        Self { options, kinds: Mutex::default() }
+    }
+
+    /// Copies one file.
+    pub(crate) fn copy(
+        &self,
+        source: &Place,
+        target: &Place,
+        manner: Manner,
+        meter: &Meter,
+    ) -> Result<Moved> {
+        match (source, target) {
+            (Place::Remote { url, .. }, Place::Local(path)) => self.download(url, path, manner, meter),
+            (Place::Local(path), Place::Remote { url, .. }) => {
+                again_if_cut(meter, || self.upload_file(path, url, manner, meter))
+            }
+            // Both could do it between themselves, once both are asked whether they can.
+            (Place::Remote { url: from, .. }, Place::Remote { url: to, .. }) => {
+                again_if_cut(meter, || self.relay(from, to, manner, meter))
+            }
+            (Place::Local(_), Place::Local(_)) => {
+                Err(Failure::unsupported(format!("{source} and {target} are both on this host"))
+                    .hint("use cp"))
+            }
+        }
+    }
+
+    /// Fetches a file. It appears under its name only when it is whole and verified.
+    pub(crate) fn download(
+        &self,
+        url: &XrdUrl,
+        target: &Path,
+        manner: Manner,
+        meter: &Meter,
+    ) -> Result<Moved> {
+        if !manner.replace && target.symlink_metadata().is_ok() {
+            return Err(replace_hint(Failure::exists(format!("{} exists", target.display()))));
+        }
+        let file = File::open_read(url, &self.options)?;
+        let kind = if manner.verify { self.kind(url) } else { None };
+        // Only who goes on later needs to know beforehand.
+        let known = if manner.resume { self.checksum(url, kind) } else { None };
+        let opened = file.opened();
+        let (size, modified_s) = (opened.size, opened.modified_s);
+        let record = Record { source: url.to_string(), size, modified_s, checksum: known };
+        let mut partial = Partial::open(target, &record, manner.resume)?;
+        let resumed = partial.bytes;
+        let outcome = self.fetch(&file, url, &mut partial, Running::new(kind), meter);
+        match outcome {
+            Ok((checksum, is_verified)) => {
+                partial.publish(manner.replace)?;
+                Ok(Moved { bytes: size, resumed, checksum, is_verified })
+            }
+            // What is not what the server has is of no use later.
+            Err(failure) if failure.kind == ErrorKind::Corrupt || !manner.resume => {
+                partial.remove();
+                Err(failure)
+            }
+            Err(failure) if failure.hint.is_none() => {
+                Err(failure.hint("copy it again with --resume to go on"))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Hands a file to `sink`, and compares the whole.
+    pub(crate) fn stream(
+        &self,
+        url: &XrdUrl,
+        meter: &Meter,
+        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let file = File::open_read(url, &self.options)?;
+        let mut sum = Running::new(self.kind(url));
+        file.copy_to(&mut |piece| {
+            sum.update(piece);
+            sink(piece)?;
+            meter.add(piece.len() as u64);
+            Ok(())
+        })?;
+        self.compare(url, sum).map(drop)
+    }
+
+    /// Brings what is missing, and compares the whole.
+    fn fetch(
+        &self,
+        file: &File,
+        url: &XrdUrl,
+        partial: &mut Partial,
+        mut sum: Running,
+        meter: &Meter,
+    ) -> Result<(Option<String>, bool)> {
+        let shown = partial.path().display().to_string();
+        let failed = |doing: &str, cause: &io::Error| Failure::io(format!("{doing} {shown}"), cause);
+        if partial.bytes > 0 {
+            partial.file.seek(SeekFrom::Start(0)).map_err(|cause| failed("read", &cause))?;
+            let mut part = (&partial.file).take(partial.bytes);
+            pour(&mut part, &mut |piece| {
+                sum.update(piece);
+                meter.add(piece.len() as u64);
+                Ok(())
+            })
+            .map_err(|cause| failed("read", &cause))??;
+        }
+        let rest = ByteRange { offset: partial.bytes, end: file.size() };
+        file.copy_range(rest, &mut |piece| {
+            sum.update(piece);
+            meter.add(piece.len() as u64);
+            partial.file.write_all(piece).map_err(|cause| failed("write", &cause))
+        })?;
+        self.compare(url, sum)
+    }
+
+    fn upload_file(&self, source: &Path, url: &XrdUrl, manner: Manner, meter: &Meter) -> Result<Moved> {
+        let failed = |cause: &io::Error| Failure::io(source.display(), cause);
+        let mut reader = fs::File::open(source).map_err(|cause| failed(&cause))?;
+        let size = reader.metadata().map_err(|cause| failed(&cause))?.len();
+        self.upload(&mut reader, &source.display().to_string(), Some(size), url, manner, meter)
+    }
+
+    /// Sends what `reader` gives, and compares what the server stored.
+    pub(crate) fn upload(
+        &self,
+        reader: &mut dyn Read,
+        name: &str,
+        size: Option<u64>,
+        url: &XrdUrl,
+        manner: Manner,
+        meter: &Meter,
+    ) -> Result<Moved> {
+        let create =
+            CreateOptions { replace: manner.replace, make_path: manner.make_path, mode: 0o644, size };
+        let file = File::create(url, &self.options, create).map_err(replace_hint)?;
+        let is_checked = file.is_checked_on_close();
+        let kind = if manner.verify && !is_checked { self.kind(url) } else { None };
+        let mut sum = Running::new(kind);
+        let mut writer = file.writer();
+        pour(reader, &mut |piece| {
+            sum.update(piece);
+            writer.push(piece)?;
+            meter.add(piece.len() as u64);
+            Ok(())
+        })
+        .map_err(|cause| Failure::io(format!("read {name}"), &cause))??;
+        let bytes = writer.finish()?;
+        file.close()?;
+        let (checksum, is_verified) = self.compare(url, sum)?;
+        Ok(Moved { bytes, resumed: 0, checksum, is_verified: is_verified || is_checked })
+    }
+
+    /// From server to server, through this host.
+    fn relay(&self, from: &XrdUrl, to: &XrdUrl, manner: Manner, meter: &Meter) -> Result<Moved> {
+        let source = File::open_read(from, &self.options)?;
+        let size = Some(source.size());
+        let create =
+            CreateOptions { replace: manner.replace, make_path: manner.make_path, mode: 0o644, size };
+        let target = File::create(to, &self.options, create).map_err(replace_hint)?;
+        let is_checked = target.is_checked_on_close();
+        let kind = if manner.verify { self.kind(from) } else { None };
+        let mut sum = Running::new(kind);
+        let mut writer = target.writer();
+        source.copy_to(&mut |piece| {
+            sum.update(piece);
+            writer.push(piece)?;
+            meter.add(piece.len() as u64);
+            Ok(())
+        })?;
+        let bytes = writer.finish()?;
+        // What came must be what the source has, before it is committed at the target.
+        let (checksum, is_verified) = self.compare(from, sum)?;
+        target.close()?;
+        let is_stored = is_checked || (manner.verify && kind == self.kind(to) && self.compare(to, sum)?.1);
+        Ok(Moved { bytes, resumed: 0, checksum, is_verified: is_verified && is_stored })
+    }
+
+    /// Compares `sum` with what the server of `url` says. Without a sum that it knows nothing is compared.
+    fn compare(&self, url: &XrdUrl, sum: Running) -> Result<(Option<String>, bool)> {
+        let Some((kind, ours)) = sum.value() else { return Ok((None, false)) };
+        let shown = format!("{}:{ours}", kind.name());
+        match FileSystem::new(url, &self.options).checksum(&url.path, Some(kind.name())) {
+            Ok((_, theirs)) if is_same(&ours, &theirs) => Ok((Some(shown), true)),
+            Ok((_, theirs)) => {
+                let what = format!("{url}: {shown} was moved, but the server has {}:{theirs}", kind.name());
+                Err(Failure::corrupt(what).hint("copy it again; if that fails too, tell the operator"))
+            }
+            Err(failure) if failure.kind == ErrorKind::Unsupported => Ok((Some(shown), false)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The checksum that the server of `url` has, with its kind.
+    fn checksum(&self, url: &XrdUrl, kind: Option<Kind>) -> Option<String> {
+        let (kind, value) =
+            FileSystem::new(url, &self.options).checksum(&url.path, Some(kind?.name())).ok()?;
+        Some(format!("{kind}:{value}"))
+    }
+
+    /// The kind of checksum to compare with the server of `url`; `None` if it has none that we know.
+    fn kind(&self, url: &XrdUrl) -> Option<Kind> {
+        let server = url.authority();
+        let known = || self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kind) = known().get(&server) {
+            return *kind;
+        }
+        let kind = match FileSystem::new(url, &self.options).config("chksum") {
+            Ok(offered) => Kind::choose(&offered),
+            // Asking for the sum itself will tell.
+            Err(_) => Some(Kind::Adler32),
+        };
+        known().insert(server, kind);
+        kind
+    }
+}
+
+/// Hands everything that `reader` gives to `sink`. The outer failure is the reader's.
+pub(super) fn pour(
+    reader: &mut dyn Read,
+    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> io::Result<Result<()>> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => return Ok(Ok(())),
+            Ok(count) => {
+                if let Err(failure) = sink(&buffer[..count]) {
+                    return Ok(Err(failure));
+                }
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+}
+
+/// Sends again what was cut: the server has given it up.
+fn again_if_cut(meter: &Meter, mut send: impl FnMut() -> Result<Moved>) -> Result<Moved> {
+    for number in 1..UPLOADS_MAX {
+        match send() {
+            Err(failure) if matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout) => {
+                meter.rewind();
+                thread::sleep(PAUSE * number);
+            }
+            outcome => return outcome,
+        }
+    }
+    send()
+}

@@ -1,0 +1,106 @@
+//! What a copy consists of: files, each with its target, and directories to make.
+
+use super::place::{Entry, Found, Place};
+use crate::glob;
+use base::{ErrorKind, Failure, Result, limits::PATH_DEPTH_MAX};
+use client::xrd::Options;
+
+/// Files of one command: a plan of so many fits into memory.
+const FILES_MAX: usize = 5_000_000;
+
+/// One file to copy.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) source: Place,
+    pub(crate) target: Place,
+    /// Size as listed, for the bar.
+    pub(crate) bytes: u64,
+}
+
+/// What a copy consists of.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) jobs: Vec<Job>,
+    /// Directories that must exist though no file may be in them.
+    pub(crate) directories: Vec<Place>,
+}
+
+/// Finds out what to copy. Directories need `is_recursive`.
+pub(crate) fn plan(
+    sources: &[Place],
+    target: &Place,
+    must_be_directory: bool,
+    is_recursive: bool,
+    options: &Options,
+) -> Result<Plan> {
+    let sources = expand(sources, options)?;
+    let found = target.look(options)?;
+    let into = found == Found::Directory || must_be_directory;
+    if !into && sources.len() > 1 {
+        return Err(Failure::new(
+            ErrorKind::NotDirectory,
+            format!("{target} is no directory to put files into"),
+        )
+        .hint("end it with / to have it made"));
+    }
+    let mut plan = Plan::default();
+    for (source, found) in sources {
+        let target = if into { target.join(source.name()?)? } else { target.clone() };
+        match found {
+            Found::File(bytes) => plan.jobs.push(Job { source, target, bytes }),
+            Found::Directory if is_recursive => plan.descend(&source, target, 0, options)?,
+            Found::Directory => {
+                return Err(Failure::new(ErrorKind::IsDirectory, format!("{source} is a directory"))
+                    .hint("add -r to copy it with what is in it"));
+            }
+            Found::Nothing => return Err(Failure::not_found(format!("{source} does not exist"))),
+        }
+    }
+    Ok(plan)
+}
+
+/// The sources, with `*` and `?` in the last component of remote paths expanded; the shell does the local ones.
+fn expand(sources: &[Place], options: &Options) -> Result<Vec<(Place, Found)>> {
+    let mut all = Vec::new();
+    for source in sources {
+        let pattern = match source {
+            Place::Remote { url, .. } if glob::has_wildcard(url.path.name()) => url.path.name(),
+            _ => {
+                all.push((source.clone(), source.look(options)?));
+                continue;
+            }
+        };
+        let parent = source.parent().ok_or_else(|| Failure::invalid(format!("{source} has no directory")))?;
+        let before = all.len();
+        for Entry { name, found } in parent.list(options)? {
+            if glob::matches(pattern, &name) && (pattern.starts_with('.') || !name.starts_with('.')) {
+                all.push((parent.join(&name)?, found));
+            }
+        }
+        if all.len() == before {
+            return Err(Failure::not_found(format!("nothing matches {source}")));
+        }
+    }
+    Ok(all)
+}
+
+impl Plan {
+    fn descend(&mut self, source: &Place, target: Place, depth: usize, options: &Options) -> Result<()> {
+        if depth > PATH_DEPTH_MAX {
+            return Err(Failure::invalid(format!("{source} is deeper than {PATH_DEPTH_MAX} directories")));
+        }
+        for Entry { name, found } in source.list(options)? {
+            let (source, target) = (source.join(&name)?, target.join(&name)?);
+            match found {
+                Found::Directory => self.descend(&source, target, depth + 1, options)?,
+                Found::File(bytes) => self.jobs.push(Job { source, target, bytes }),
+                Found::Nothing => {}
+            }
+            if self.jobs.len() > FILES_MAX {
+                return Err(Failure::busy(format!("more than {FILES_MAX} files")).hint("copy them in parts"));
+            }
+        }
+        self.directories.push(target);
+        Ok(())
+    }
+}
