@@ -3,6 +3,7 @@
 //! Nothing here touches the clock, the network, the file system or an async runtime.
 
 pub mod checksum;
+pub mod crc_lanes;
 pub mod failure;
 pub mod id;
 pub mod limits;

@@ -22,11 +22,11 @@ struct Untold {
 }
 
 /// Traffic and opens since the last report.
-pub struct Uses(Mutex<Untold>);
+pub(crate) struct Uses(Mutex<Untold>);
 
 impl Uses {
     /// Begins to count, and reports until `tasks` stop.
-    pub fn start(head: &Head, tasks: &Shutdown) -> Arc<Self> {
+    pub(crate) fn start(head: &Head, tasks: &Shutdown) -> Arc<Self> {
         let uses = Arc::new(Self(Mutex::default()));
         tasks.spawn("bill", keep(head.clone(), Arc::clone(&uses), tasks.token()));
         uses
@@ -37,7 +37,7 @@ impl Uses {
     }
 
     /// Counts bytes that `user` read.
-    pub fn read(&self, user: &str, bytes: u64) {
+    pub(crate) fn read(&self, user: &str, bytes: u64) {
         if bytes == 0 {
             return;
         }
@@ -52,7 +52,7 @@ impl Uses {
     }
 
     /// Notes that an object was opened from a kept grant.
-    pub fn opened(&self, object: ObjectId) {
+    pub(crate) fn opened(&self, object: ObjectId) {
         let mut untold = self.untold();
         if untold.opened.len() < REPORT_USE_LEN_MAX {
             untold.opened.insert(object);

@@ -30,7 +30,7 @@ pub(super) enum Step {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manner {
     pub(super) method: ReadMethod,
-    /// The transport takes bytes of files as they are.
+    /// The kernel may take bytes from where they are.
     pub(super) can_send_files: bool,
 }
 
@@ -174,8 +174,12 @@ impl Way {
 
 /// The way for `count` bytes of `file`; `None`: they are read.
 fn way<F: OpenFile>(file: &F, count: usize, manner: Manner) -> Option<Way> {
+    // Under TLS this process itself would have to touch the mapping.
+    if !manner.can_send_files {
+        return None;
+    }
     let mapped = || file.mapped().map(|_| Way::Mapped);
-    let sent = || file.descriptor().filter(|_| manner.can_send_files).map(|_| Way::File);
+    let sent = || file.descriptor().map(|_| Way::File);
     match manner.method {
         ReadMethod::Automatic if count < MAPPED_BYTES_MAX => mapped(),
         ReadMethod::Automatic => sent(),

@@ -7,7 +7,7 @@ use super::frame::{Malformed, u32_at};
 use base::Crc32c;
 
 /// Bytes of a page.
-pub const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = base::crc_lanes::PAGE_BYTES;
 /// Bytes of a checksum on the wire.
 pub const PAGE_CRC_BYTES: usize = 4;
 /// Bad pages that one write may report.
@@ -76,45 +76,72 @@ pub fn decoded_bytes(offset: u64, encoded: usize) -> Result<usize, Malformed> {
     Ok(encoded - (1 + rest.div_ceil(unit)) * PAGE_CRC_BYTES)
 }
 
-/// Puts checksums between pages in place.
-///
-/// `buffer` has the data of `offset..offset + length` in its last `length` bytes and room for the checksums in front:
-/// it is exactly [`encoded_bytes`] long.
-pub fn encode_in_place(offset: u64, length: usize, buffer: &mut [u8]) {
-    assert_eq!(buffer.len(), encoded_bytes(offset, length), "buffer must fit data and checksums");
-    let mut from = buffer.len() - length;
-    let mut to = 0;
-    for page in pages(offset, length) {
-        // Data moves towards the front, never past what was not moved yet: `to + 4 <= from` while a page is left.
-        let crc = Crc32c::of(&buffer[from..from + page.length]);
-        buffer.copy_within(from..from + page.length, to + PAGE_CRC_BYTES);
-        buffer[to..to + PAGE_CRC_BYTES].copy_from_slice(&crc.0.to_be_bytes());
-        from += page.length;
-        to += PAGE_CRC_BYTES + page.length;
-    }
-}
-
 /// Fills in the checksums of pages that lie at their places on the wire.
 ///
 /// `buffer` has room for a checksum in front of each page of `offset..offset + length`.
 pub fn sum_pages(offset: u64, length: usize, buffer: &mut [u8]) {
     assert_eq!(buffer.len(), encoded_bytes(offset, length), "buffer must fit data and checksums");
-    let mut rest = buffer;
+    for_each_group(offset, length, |pages| {
+        let sums = group_sums(pages, buffer);
+        for ((at, _), sum) in pages.iter().zip(sums) {
+            buffer[*at..at + PAGE_CRC_BYTES].copy_from_slice(&sum.0.to_be_bytes());
+        }
+    });
+}
+
+/// Pages that are summed together: where each begins on the wire, with its checksum.
+type Group<'a> = &'a [(usize, Page)];
+
+/// Hands out the pages in order, three whole ones at a time where there are three.
+fn for_each_group(offset: u64, length: usize, mut each: impl FnMut(Group<'_>)) {
+    let mut group = [(0, Page { offset, length: 0 }); 3];
+    let (mut count, mut at) = (0, 0);
     for page in pages(offset, length) {
-        let (unit, after) = rest.split_at_mut(PAGE_CRC_BYTES + page.length);
-        let (sum, data) = unit.split_at_mut(PAGE_CRC_BYTES);
-        sum.copy_from_slice(&Crc32c::of(data).0.to_be_bytes());
-        rest = after;
+        if page.length < PAGE_BYTES && count > 0 {
+            each(&group[..count]);
+            count = 0;
+        }
+        group[count] = (at, page);
+        count += 1;
+        at += PAGE_CRC_BYTES + page.length;
+        if count == group.len() || page.length < PAGE_BYTES {
+            each(&group[..count]);
+            count = 0;
+        }
     }
+    if count > 0 {
+        each(&group[..count]);
+    }
+}
+
+/// The checksums that the pages of a group have.
+fn group_sums(group: Group<'_>, buffer: &[u8]) -> [Crc32c; 3] {
+    let data = |(at, page): &(usize, Page)| &buffer[at + PAGE_CRC_BYTES..at + PAGE_CRC_BYTES + page.length];
+    if let [a, b, c] = group
+        && let (Some(a), Some(b), Some(c)) =
+            (data(a).first_chunk(), data(b).first_chunk(), data(c).first_chunk())
+    {
+        return Crc32c::of_pages([a, b, c]);
+    }
+    let mut sums = [Crc32c::EMPTY; 3];
+    for (sum, page) in sums.iter_mut().zip(group) {
+        *sum = Crc32c::of(data(page));
+    }
+    sums
 }
 
 /// The bytes on the wire of `data` that starts at `offset`.
 #[must_use]
 pub fn encode_pages(offset: u64, data: &[u8]) -> Vec<u8> {
-    let mut buffer = vec![0; encoded_bytes(offset, data.len())];
-    let room = buffer.len() - data.len();
-    buffer[room..].copy_from_slice(data);
-    encode_in_place(offset, data.len(), &mut buffer);
+    let mut buffer = Vec::with_capacity(encoded_bytes(offset, data.len()));
+    let mut rest = data;
+    for page in pages(offset, data.len()) {
+        let (of_page, after) = rest.split_at(page.length);
+        buffer.extend([0; PAGE_CRC_BYTES]);
+        buffer.extend_from_slice(of_page);
+        rest = after;
+    }
+    sum_pages(offset, data.len(), &mut buffer);
     buffer
 }
 
@@ -123,17 +150,18 @@ pub fn encode_pages(offset: u64, data: &[u8]) -> Vec<u8> {
 /// Afterwards the data is at the front of `buffer`. Returns its length and the pages that do not match.
 pub fn decode_in_place(offset: u64, buffer: &mut [u8]) -> Result<(usize, Vec<Page>), Malformed> {
     let length = decoded_bytes(offset, buffer.len())?;
-    let (mut from, mut to, mut bad) = (0, 0, Vec::new());
-    for page in pages(offset, length) {
-        let crc = u32_at(buffer, from);
-        from += PAGE_CRC_BYTES;
-        if Crc32c::of(&buffer[from..from + page.length]).0 != crc {
-            bad.push(page);
+    let (mut to, mut bad) = (0, Vec::new());
+    for_each_group(offset, length, |group| {
+        let sums = group_sums(group, buffer);
+        for ((at, page), sum) in group.iter().zip(sums) {
+            if sum.0 != u32_at(buffer, *at) {
+                bad.push(*page);
+            }
+            let from = at + PAGE_CRC_BYTES;
+            buffer.copy_within(from..from + page.length, to);
+            to += page.length;
         }
-        buffer.copy_within(from..from + page.length, to);
-        from += page.length;
-        to += page.length;
-    }
+    });
     Ok((length, bad))
 }
 
