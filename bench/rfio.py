@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -238,6 +239,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if os.getloadavg()[0] > BUSY_LOAD:
         print(f"warning: the machine is busy (load {os.getloadavg()[0]:.1f}); figures will be noisy", file=sys.stderr)
+    # Whoever ends the run wants no servers left behind, nor gigabytes in memory.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(f"ended by {signal.Signals(number).name}"))
     began = time.monotonic()
     with ExitStack() as stack:
         results, document = measure_all(options, stack)
