@@ -16,12 +16,17 @@ need:
 
 .PHONY: need-test
 need-test:
-	@scripts/need --wish curl=curl xrdcp=xrootd-client tapemap=hercules python3:XRootD=python3-xrootd
+	@scripts/need --wish curl=curl openssl=openssl xrdcp=xrootd-client xrootd=xrootd-server tapemap=hercules \
+		python3:XRootD=python3-xrootd gfal-copy=gfal2-util-scripts davix-get=davix rclone=rclone litmus=litmus \
+		gfortran=gfortran pkg-config=pkg-config \
+		'/usr/lib/*/gfal2-plugins/libgfal_plugin_http.so=gfal2-plugin-http' \
+		'/usr/lib/*/gfal2-plugins/libgfal_plugin_xrootd.so=gfal2-plugin-xrootd' \
+		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file'
 
 .PHONY: build
 build: need ## Builds the release binaries in target/release and the Python package in .venv.
 	@$(STEP) "bp, bpd and the Python module, compiled" env PYO3_BUILD_EXTENSION_MODULE=1 \
-		cargo build --release --locked --package cli --package daemon --package backplane-python
+		cargo build --release --locked --package cli --package daemon --package capi --package backplane-python
 	@$(STEP) "virtual environment" scripts/venv package
 	@scripts/link-package
 
@@ -54,6 +59,24 @@ test-kill9: build need-test ## Kills the daemon 50 times at random under load.
 .PHONY: test-sim
 test-sim: ## Simulates a thousand random lives of a facility.
 	BP_SIM_SEEDS=1000..2000 cargo test --release --package sim -- --nocapture
+
+.PHONY: test-soak
+test-soak: build need-test ## Soaks a facility in 200 clients for half an hour, with kills and a restart.
+	@scripts/venv test blackbox
+	BP_SOAK_SECONDS=$${BP_SOAK_SECONDS:-1800} .venv/bin/python -m pytest -q -s tests/test_soak.py
+
+.PHONY: fuzz
+fuzz: need ## Fuzzes every parser of outside bytes for an hour.
+	fuzz/run
+
+# ---- measurements
+
+.PHONY: bench-rfio
+bench-rfio: build ## Measures remote file I/O beside xrootd, nginx and iperf3; tables and plots in bench/results.
+	@scripts/need --wish xrdcp=xrootd-client xrootd=xrootd-server nginx=nginx curl=curl iperf3=iperf3
+	@$(STEP) "load generator" cargo build --release --locked --package rfio-load
+	@scripts/venv demo
+	.venv/bin/python -m bench.rfio $(BENCH)
 
 .PHONY: lint
 lint: need ## Formats checked, lints and types as errors, licences.
