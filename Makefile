@@ -26,9 +26,14 @@ need-test:
 .PHONY: build
 build: need ## Builds the release binaries in target/release and the Python package in .venv.
 	@$(STEP) "bp, bpd and the Python module, compiled" env PYO3_BUILD_EXTENSION_MODULE=1 \
-		cargo build --release --locked --package cli --package daemon --package capi --package backplane-python
+		cargo build --release --locked --package cli --package daemon --package capi \
+		--package backplane-python
 	@$(STEP) "virtual environment" scripts/venv package
 	@scripts/link-package
+
+.PHONY: load
+load: need
+	@$(STEP) "load generator, compiled" cargo build --release --locked --package rfio-load
 
 # ---- use
 
@@ -44,7 +49,7 @@ clean: ## Removes everything that was built.
 # ---- tests
 
 .PHONY: test
-test: build need-test ## Runs every test.
+test: build load need-test ## Runs every test.
 	@$(STEP) "test packages" scripts/venv test blackbox demo
 	@$(STEP) "Rust tests, compiled" cargo test --workspace --exclude backplane-python --locked --no-run --quiet
 	@$(STEP) "Rust tests" cargo test --workspace --exclude backplane-python --locked --quiet
@@ -72,9 +77,8 @@ fuzz: need ## Fuzzes every parser of outside bytes for an hour.
 # ---- measurements
 
 .PHONY: bench-rfio
-bench-rfio: build ## Measures remote file I/O beside xrootd, nginx and iperf3; tables and plots in bench/results.
+bench-rfio: build load ## Measures remote file I/O beside xrootd, nginx and iperf3; tables and plots in bench/results.
 	@scripts/need --wish xrdcp=xrootd-client xrootd=xrootd-server nginx=nginx curl=curl iperf3=iperf3
-	@$(STEP) "load generator" cargo build --release --locked --package rfio-load
 	@scripts/venv demo
 	.venv/bin/python -m bench.rfio $(BENCH)
 
@@ -84,7 +88,7 @@ lint: need ## Formats checked, lints and types as errors, licences.
 	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked --quiet
 	@$(STEP) "lint packages" scripts/venv test demo blackbox
-	@$(STEP) "ruff" .venv/bin/ruff check --quiet python tests demo
-	@$(STEP) "ruff format" .venv/bin/ruff format --quiet --check python tests demo
+	@$(STEP) "ruff" .venv/bin/ruff check --quiet python tests demo bench
+	@$(STEP) "ruff format" .venv/bin/ruff format --quiet --check python tests demo bench
 	@$(STEP) "mypy" bash -c 'cd python && ../.venv/bin/mypy --no-error-summary'
 	@$(STEP) "licences" scripts/licences
