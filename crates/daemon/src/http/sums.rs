@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn known_answers() {
         let claims = Digests::parse(
-            "md5=25f9e794323b453885f5181f1b2495ed,sha-256=FeKw08M4kegcM3i35GMlAPN6sPW9usTiG1ZvQjSCIiU=",
+            "md5=25f9e794323b453885f5181f1b624d0b,sha-256=15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225",
         );
         let claims = claims.unwrap();
         let mut hashing = Hashing::for_claims(&claims);

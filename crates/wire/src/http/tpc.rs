@@ -45,7 +45,7 @@ pub struct Marker {
     /// Bytes that have arrived at the other end.
     pub moved_bytes: u64,
     /// The other end of the connection, once there is one.
-    pub remote: Option<std::net::SocketAddr>,
+    pub remote: Option<core::net::SocketAddr>,
 }
 
 impl Marker {

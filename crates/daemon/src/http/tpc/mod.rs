@@ -262,7 +262,8 @@ impl Report {
         match outcome {
             Ok(()) => {
                 info!(%path, remote, bytes, "{} done", self.word);
-                SUCCESS.to_owned()
+                // Clients add up what the markers say.
+                self.progress.marker().text() + SUCCESS
             }
             Err(failure) => {
                 info!(%path, remote, bytes, %failure, "{} failed", self.word);

@@ -140,7 +140,7 @@ fn split_authority(authority: &str) -> Option<(String, Option<u16>)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']')?;
-            host.parse::<std::net::Ipv6Addr>().ok()?;
+            host.parse::<core::net::Ipv6Addr>().ok()?;
             (host, if after.is_empty() { None } else { Some(after.strip_prefix(':')?) })
         }
         None => match authority.split_once(':') {
