@@ -156,6 +156,12 @@ impl<S: Service> Context<S> {
                 service.chmod(session, &path(&request.target)?, mode).await.map(done)
             }
             Request::Locate(request) => self.locate(&request.target).await,
+            Request::Sync(handle) => {
+                let handle = self.handles.get(handle).map_err(|refusal| {
+                    refusal.to_failure().unwrap_or_else(|| Failure::invalid("no such open file"))
+                })?;
+                Arc::clone(&handle.file).sync_slowly().await.map(done)
+            }
             Request::Prepare(request) => self.prepare(request).await,
             Request::Fattr(request) => self.fattr(request).await,
             other => Err(Failure::internal(format!("{:?} is not a call", other.code()))),

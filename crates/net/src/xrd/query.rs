@@ -1,6 +1,6 @@
 //! Queries: configuration, checksums, space, state of prepares, counters (spec/xrootd.md §4.6).
 
-use super::{ServerConfig, Service, calls::Context, limits::STREAMS_MAX};
+use super::{OpenFile, ServerConfig, Service, calls::Context, limits::STREAMS_MAX};
 use base::{
     Failure, FilePath, Result,
     limits::{READV_ELEMENT_BYTES_MAX, READV_ELEMENTS_MAX},
@@ -36,11 +36,13 @@ pub(super) async fn answer<S: Service>(context: &Context<S>, query: Query) -> Re
             Ok(service.prepare_status(session, id, &paths).await?.into_bytes())
         }
         QueryCode::Opaque => service.opaque_query(session, &query.args).await,
-        QueryCode::Visa
-        | QueryCode::FileInfo
-        | QueryCode::FilesystemInfo
-        | QueryCode::OpaquePath
-        | QueryCode::OpaqueFile => {
+        QueryCode::OpaqueFile => {
+            let handle = context.handles.get(query.handle).map_err(|refusal| {
+                refusal.to_failure().unwrap_or_else(|| Failure::invalid("no such open file"))
+            })?;
+            handle.file.control(&query.args)
+        }
+        QueryCode::Visa | QueryCode::FileInfo | QueryCode::FilesystemInfo | QueryCode::OpaquePath => {
             Err(Failure::unsupported(format!("query {:?} is not offered here", query.code)))
         }
     }

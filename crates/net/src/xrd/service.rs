@@ -235,6 +235,22 @@ pub trait OpenFile: Send + Sync + 'static {
     /// Returns when the bytes are on stable storage.
     fn sync(&self) -> Result<()>;
 
+    /// Whether [`OpenFile::sync`] is to be replaced by [`OpenFile::sync_slowly`], because it may take minutes.
+    fn syncs_slowly(&self) -> bool {
+        false
+    }
+
+    /// Flushes as long as it takes; the client is told that the answer comes later.
+    fn sync_slowly(self: Arc<Self>) -> impl Future<Output = Result<()>> + Send {
+        async move { self.sync() }
+    }
+
+    /// Carries out an implementation-defined request on the open file.
+    fn control(&self, args: &[u8]) -> Result<Vec<u8>> {
+        let _ = args;
+        Err(Failure::unsupported("opaque query on an open file is not offered here"))
+    }
+
     /// Commits what was written. Errors reach the client.
     fn close(self: Arc<Self>) -> impl Future<Output = Result<()>> + Send;
 }

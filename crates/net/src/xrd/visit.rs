@@ -305,6 +305,11 @@ impl<S: Service> Session<S> {
             Request::Pgwrite(request) => self.write_pages(context, stream, &request),
             Request::Writev(request) => self.write_vector(context, stream, &request),
             Request::Close(handle) => self.close_file(context, stream, handle),
+            Request::Sync(handle)
+                if context.handles.get(handle).is_ok_and(|handle| handle.file.syncs_slowly()) =>
+            {
+                self.call(context, stream, request);
+            }
             Request::Sync(handle) => {
                 let done = self.on_file(context, handle, true, |handle| handle.sync().map(|()| Vec::new()));
                 self.answer(stream, &done);
