@@ -14,8 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 use wire::xrd::{
-    ANSWER_HEADER_BYTES, Answer, AnswerCode, AnswerHeader, Auth, HANDSHAKE, LOGIN_USER, Login, LoginAnswer,
-    PROTOCOL_VERSION, Protocol, ProtocolAnswer, Request, ServerFlags, StreamId,
+    ANSWER_HEADER_BYTES, Answer, AnswerCode, AnswerHeader, Auth, Expect, HANDSHAKE, LOGIN_USER, Login,
+    LoginAnswer, PROTOCOL_VERSION, Protocol, ProtocolAnswer, ProtocolFlags, Request, ServerFlags, StreamId,
 };
 
 /// Longest answer before the session has begun.
@@ -24,11 +24,6 @@ const ANSWER_BYTES_MAX: u32 = 64 << 10;
 const ANSWERS_MAX: usize = 16;
 /// Rounds of one authentication.
 const AUTH_ROUNDS_MAX: usize = 8;
-/// In the protocol request: able to use TLS, and wants it from the start.
-const ABLE_TLS: u8 = 2;
-const WANTS_TLS: u8 = 4;
-/// In the server's flags: it turns to TLS now.
-const GOTO_TLS: ServerFlags = ServerFlags(0x4000_0000);
 /// The protocol of bearer tokens.
 const ZTN: [u8; 4] = *b"ztn\0";
 
@@ -60,8 +55,9 @@ struct Hello<'a> {
 impl Hello<'_> {
     fn greet(&mut self) -> Result<Greeting, Trouble> {
         let asked = Instant::now();
-        let tls = if self.key.is_tls { ABLE_TLS | WANTS_TLS } else { ABLE_TLS };
-        let protocol = Protocol { client_version: PROTOCOL_VERSION, flags: tls, expect: 3 };
+        let flags = ProtocolFlags::ABLE_TLS.with_if(self.key.is_tls, ProtocolFlags::WANT_TLS).0;
+        let expect = Expect::Login.code();
+        let protocol = Protocol { client_version: PROTOCOL_VERSION, flags, expect };
         self.stream = 1;
         self.send(&[&HANDSHAKE, &Request::Protocol(protocol).encode(StreamId::of(1))])?;
         if self.answer(StreamId::default())?.len() != 8 {
@@ -69,17 +65,17 @@ impl Hello<'_> {
         }
         let answer = ProtocolAnswer::parse(&self.answer(StreamId::of(1))?)?;
         let round_trip = asked.elapsed();
-        if answer.flags.contains(GOTO_TLS) {
+        if answer.flags.intersects(ServerFlags::GOTO_TLS | ServerFlags::TLS_LOGIN) {
             self.transport.encrypt(&self.key.host, self.options)?;
         } else if self.key.is_tls {
             let what = format!("server {} offers no TLS, which roots:// asks for", self.peer);
             return Err(Failure::unsupported(what).hint("use root:// if encryption is not needed").into());
         }
-        self.login()?;
+        self.login(answer.flags)?;
         Ok(Greeting { peer: self.peer.clone(), flags: answer.flags, round_trip })
     }
 
-    fn login(&mut self) -> Result<(), Trouble> {
+    fn login(&mut self, flags: ServerFlags) -> Result<(), Trouble> {
         let login = Login {
             pid: std::process::id() as i32,
             username: self.key.username.clone(),
@@ -89,6 +85,9 @@ impl Hello<'_> {
             ..Login::default()
         };
         let body = self.ask(&Request::Login(login))?;
+        if flags.contains(ServerFlags::TLS_SESSION) && !self.transport.is_encrypted() {
+            self.transport.encrypt(&self.key.host, self.options)?;
+        }
         let answer = LoginAnswer::parse(&body)?;
         if answer.security.is_empty() { Ok(()) } else { self.authenticate(&answer.security) }
     }

@@ -1,30 +1,273 @@
-//! TLS on a connection.
+//! TLS on a connection: both directions at once, on one state that is locked for as long as bytes are worked on, never
+//! while bytes are waited for.
 
-use super::Options;
-use base::Failure;
+use super::{
+    Options, TlsOptions,
+    process::lock,
+    transport::{send_now, wait_for},
+};
+use base::{ErrorKind, Failure};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+};
 use std::{
-    io::{self, IoSlice, IoSliceMut},
+    fmt,
+    io::{self, IoSlice, IoSliceMut, Read as _, Write},
     net::TcpStream,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
+/// Bytes received at once: some records.
+const RAW_BYTES: usize = 128 << 10;
+/// Bytes that may wait to be sent.
+const UNSENT_BYTES: usize = 512 << 10;
+/// Certificates of authorities that are read.
+const AUTHORITIES_MAX: usize = 10_000;
+/// Where systems keep the authorities that they trust.
+const SYSTEM_FILES: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+/// Where grid sites keep theirs.
+const GRID_DIRECTORY: &str = "/etc/grid-security/certificates";
+
 /// The state of an encrypted connection.
-#[derive(Debug)]
-pub(super) struct Tls {}
+pub(super) struct Tls {
+    connection: Mutex<ClientConnection>,
+    /// Received and not yet decrypted. Locked by the one thread that receives.
+    raw: Mutex<Raw>,
+}
+
+#[derive(Default)]
+struct Raw {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
 
 impl Tls {
-    pub(super) fn connect(_: &TcpStream, host: &str, _: &Options) -> Result<Self, Failure> {
-        Err(Failure::unsupported(format!("TLS to {host} is not offered by this client")))
+    /// Agrees with the server on keys, and checks who it is.
+    pub(super) fn connect(socket: &TcpStream, host: &str, options: &Options) -> Result<Self, Failure> {
+        let config = config(&options.tls)?;
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| Failure::invalid(format!("{host:?} is no name that a certificate can have")))?;
+        let mut connection = ClientConnection::new(Arc::new(config), name)
+            .map_err(|cause| Failure::internal(format!("TLS with {host} cannot begin: {cause}")))?;
+        connection.set_buffer_limit(Some(UNSENT_BYTES));
+        let tls = Self { connection: Mutex::new(connection), raw: Mutex::default() };
+        let until = Instant::now() + options.connect_timeout;
+        while lock(&tls.connection).is_handshaking() {
+            let outcome = tls.flush(socket).and_then(|()| tls.receive_some(socket));
+            match outcome {
+                Ok(()) => {}
+                Err(cause) if is_early(&cause) && Instant::now() < until => {
+                    wait_for(socket, true, Duration::from_millis(200))
+                        .map(drop)
+                        .or_else(ignore_interrupt(host))?;
+                }
+                Err(cause) => return Err(refused(host, &cause)),
+            }
+        }
+        Ok(tls)
     }
 
-    pub(super) fn receive(&self, _: &TcpStream, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        Ok(0)
+    /// As [`Transport::receive`](super::transport::Transport::receive).
+    pub(super) fn receive(&self, socket: &TcpStream, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        loop {
+            match lock(&self.connection).reader().read_vectored(parts) {
+                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+            match self.receive_some(socket) {
+                // A server that goes away need not say good-bye: what counts is framed.
+                Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                outcome => outcome?,
+            }
+        }
     }
 
-    pub(super) fn send(&self, _: &TcpStream, _: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(0)
-    }
-
-    pub(super) fn flush(&self, _: &TcpStream) -> io::Result<()> {
+    /// Takes some of what the server sent, and decrypts it.
+    fn receive_some(&self, socket: &TcpStream) -> io::Result<()> {
+        let mut raw = lock(&self.raw);
+        if raw.start == raw.end {
+            raw.bytes.resize(RAW_BYTES, 0);
+            (raw.start, raw.end) = (0, 0);
+            raw.end = (&*socket).read(&mut raw.bytes)?;
+            if raw.end == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let mut connection = lock(&self.connection);
+        let Raw { bytes, start, end } = &mut *raw;
+        let mut rest = &bytes[*start..*end];
+        connection.read_tls(&mut rest)?;
+        *start = *end - rest.len();
+        connection
+            .process_new_packets()
+            .map_err(|cause| io::Error::new(io::ErrorKind::InvalidData, cause))?;
         Ok(())
+    }
+
+    /// As [`Transport::send`](super::transport::Transport::send).
+    pub(super) fn send(&self, socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut connection = lock(&self.connection);
+        push(&mut connection, socket)?;
+        let count = connection.writer().write_vectored(parts)?;
+        match push(&mut connection, socket) {
+            // What was taken is sent later.
+            Err(cause) if is_early(&cause) => Ok(count),
+            outcome => outcome.map(|()| count),
+        }
+    }
+
+    /// As [`Transport::flush`](super::transport::Transport::flush).
+    pub(super) fn flush(&self, socket: &TcpStream) -> io::Result<()> {
+        push(&mut lock(&self.connection), socket)
+    }
+}
+
+/// Sends what is encrypted, without waiting.
+fn push(connection: &mut ClientConnection, socket: &TcpStream) -> io::Result<()> {
+    while connection.wants_write() {
+        connection.write_tls(&mut Now(socket))?;
+    }
+    Ok(())
+}
+
+/// A socket that is written to without waiting.
+struct Now<'a>(&'a TcpStream);
+
+impl Write for Now<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        send_now(self.0, &[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        send_now(self.0, parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn is_early(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+fn ignore_interrupt(host: &str) -> impl Fn(io::Error) -> Result<(), Failure> {
+    move |cause| if is_early(&cause) { Ok(()) } else { Err(refused(host, &cause)) }
+}
+
+/// Why there is no TLS with `host`.
+fn refused(host: &str, cause: &io::Error) -> Failure {
+    let what = format!("TLS with {host}");
+    match cause.kind() {
+        io::ErrorKind::InvalidData => Failure::new(ErrorKind::Permission, format!("{what}: {cause}"))
+            .hint("is its authority trusted? name it by BP_CA_FILE, or put it into X509_CERT_DIR"),
+        _ if is_early(cause) => Failure::timeout(format!("{what}: it does not answer")),
+        io::ErrorKind::UnexpectedEof => Failure::unavailable(format!("{what}: connection closed")),
+        _ => Failure::io(what, cause),
+    }
+}
+
+fn config(options: &TlsOptions) -> Result<ClientConfig, Failure> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|cause| Failure::internal(format!("TLS cannot be set up: {cause}")))?;
+    let config = if options.insecure {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+    } else {
+        builder.with_root_certificates(authorities(options)?)
+    };
+    Ok(config.with_no_client_auth())
+}
+
+/// The authorities to trust.
+fn authorities(options: &TlsOptions) -> Result<RootCertStore, Failure> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let mut store = RootCertStore::empty();
+    let file = options.ca_file.clone().or_else(|| named("BP_CA_FILE")).or_else(|| named("SSL_CERT_FILE"));
+    if let Some(file) = file {
+        add_file(&mut store, &file);
+        if store.is_empty() {
+            let what = format!("{} has no certificate of an authority", file.display());
+            return Err(Failure::invalid(what).hint("it must be a readable PEM file"));
+        }
+        return Ok(store);
+    }
+    let directory = named("X509_CERT_DIR").unwrap_or_else(|| PathBuf::from(GRID_DIRECTORY));
+    add_directory(&mut store, &directory);
+    if let Some(file) = SYSTEM_FILES.iter().map(Path::new).find(|file| file.exists()) {
+        add_file(&mut store, file);
+    }
+    Ok(store)
+}
+
+/// Adds the certificates of a file; those that make no sense are of no use to anybody and skipped.
+fn add_file(store: &mut RootCertStore, file: &Path) {
+    let Ok(certificates) = CertificateDer::pem_file_iter(file) else { return };
+    for certificate in certificates.take(AUTHORITIES_MAX).flatten() {
+        let _ = store.add(certificate);
+    }
+}
+
+fn add_directory(store: &mut RootCertStore, directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.take(AUTHORITIES_MAX).flatten() {
+        let path = entry.path();
+        // Beside certificates there are policies, revocations, and links to the same again.
+        if path.extension().is_some_and(|end| end == "pem" || end == "crt" || end == "0") {
+            add_file(store, &path);
+        }
+    }
+}
+
+/// Takes anybody for the server, if the caller insists.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

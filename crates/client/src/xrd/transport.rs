@@ -90,17 +90,7 @@ impl Transport {
 
     /// Waits until bytes can be sent, or received if that is asked too.
     pub(super) fn wait(&self, for_input: bool, timeout: Duration) -> io::Result<Ready> {
-        let wanted = if for_input { PollFlags::OUT | PollFlags::IN } else { PollFlags::OUT };
-        let mut fds = [PollFd::new(&self.socket, wanted)];
-        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-        poll(&mut fds, Some(&timeout))?;
-        let found = fds[0].revents();
-        // Errors show when bytes are sent or received.
-        let is_odd = found.intersects(PollFlags::ERR | PollFlags::HUP);
-        Ok(Ready {
-            input: for_input && (is_odd || found.contains(PollFlags::IN)),
-            output: is_odd || found.contains(PollFlags::OUT),
-        })
+        wait_for(&self.socket, for_input, timeout)
     }
 
     /// Whether the peer has closed, or has sent something that nobody asked for.
@@ -117,6 +107,21 @@ impl Transport {
         // It may be closed already; then there is nothing left to do.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
+}
+
+/// Waits until bytes can be sent, or received if that is asked too.
+pub(super) fn wait_for(socket: &TcpStream, for_input: bool, timeout: Duration) -> io::Result<Ready> {
+    let wanted = if for_input { PollFlags::OUT | PollFlags::IN } else { PollFlags::OUT };
+    let mut fds = [PollFd::new(socket, wanted)];
+    let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+    poll(&mut fds, Some(&timeout))?;
+    let found = fds[0].revents();
+    // Errors show when bytes are sent or received.
+    let is_odd = found.intersects(PollFlags::ERR | PollFlags::HUP);
+    Ok(Ready {
+        input: for_input && (is_odd || found.contains(PollFlags::IN)),
+        output: is_odd || found.contains(PollFlags::OUT),
+    })
 }
 
 /// How often a silent wait looks at its deadlines.

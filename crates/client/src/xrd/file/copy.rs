@@ -6,17 +6,28 @@ use super::{
     lane::Lane,
 };
 use crate::xrd::{
+    Options,
     mux::{Chunk, Wait},
     retry::Retry,
     route::Waited,
     trouble::Trouble,
 };
 use base::{ByteRange, Failure, Result};
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+/// Shortest part of a download that is worth a connection of its own.
+const STREAM_BYTES_MIN: u64 = 32 << 20;
+/// Round trips from which on two, and from which on four connections are used if nobody says how many.
+const NEAR: Duration = Duration::from_millis(1);
+const FAR: Duration = Duration::from_millis(10);
 
 /// What is under way of a download.
 struct Download {
     flights: VecDeque<Flight>,
+    /// Further connections; pieces are dealt out to them and the first one in turn.
+    more: Vec<Arc<Lane>>,
+    /// How many pieces were dealt out.
+    dealt: usize,
     /// What the sink has.
     done: u64,
     /// What was asked for.
@@ -32,14 +43,17 @@ impl Core {
     {
         let mut retry = Retry::new(&self.options);
         let start = range.offset;
+        let end = range.end.max(start);
+        let more = self.more_lanes(range.length(), wait).await;
         let mut download =
-            Download { flights: VecDeque::new(), done: start, asked: start, end: range.end.max(start) };
+            Download { flights: VecDeque::new(), more, dealt: 0, done: start, asked: start, end };
         while download.done < download.end {
             let outcome = match self.next_chunk(&mut download, wait).await {
                 Ok(found) => Ok(found),
                 Err(trouble) => {
                     // What is under way comes from a connection that is gone.
                     download.flights.clear();
+                    download.more.clear();
                     download.asked = download.done;
                     self.recover(trouble, &mut retry, wait).await.map(|()| None)
                 }
@@ -86,18 +100,52 @@ impl Core {
 
     /// Asks for more once half of the window is empty: requests leave several at a time.
     async fn top_up(&self, download: &mut Download, wait: Wait) -> Result<(), Trouble> {
-        let window = self.options.window_chunks();
+        let window = self.options.window_chunks() * (1 + download.more.len());
         if download.asked >= download.end || download.flights.len() > window / 2 {
             return Ok(());
         }
-        let lane = self.lane(wait).await?;
+        let first = self.lane(wait).await?;
         let chunk = self.options.chunk() as u64;
         while download.asked < download.end && download.flights.len() < window {
             let end = download.end.min(download.asked + chunk);
             let range = ByteRange { offset: download.asked, end };
-            download.flights.push_back(Flight::ask(&lane, range)?);
+            let turn = download.dealt % (1 + download.more.len());
+            let lane = turn.checked_sub(1).map_or(&first, |index| &download.more[index]);
+            download.flights.push_back(Flight::ask(lane, range)?);
             download.asked = end;
+            download.dealt += 1;
         }
-        lane.mux().flush()
+        download.more.iter().try_for_each(|lane| lane.mux().flush())?;
+        first.mux().flush()
+    }
+
+    /// Opens the file on further connections, if that pays for `bytes`. Fewer than wanted are no failure.
+    ///
+    /// They are sessions of their own; where a server lets connections be bound to one session, this is the place.
+    async fn more_lanes(&self, bytes: u64, wait: Wait) -> Vec<Arc<Lane>> {
+        let mut lanes = Vec::new();
+        let Ok(first) = self.lane(wait).await else { return lanes };
+        let streams = self.streams(&first, bytes);
+        let options =
+            Options { connections_max: streams.max(self.options.connections_max), ..self.options.clone() };
+        while !self.is_writable() && lanes.len() + 1 < usize::from(streams) {
+            match Lane::open(&self.url, &options, self.flags, 0, wait).await {
+                Ok(lane) if self.check_same(&lane).is_ok() => lanes.push(Arc::new(lane)),
+                _ => break,
+            }
+        }
+        lanes
+    }
+
+    /// Connections for a download of `bytes`.
+    fn streams(&self, lane: &Lane, bytes: u64) -> u16 {
+        let round_trip = lane.mux().greeting.round_trip;
+        let wanted = match self.options.streams {
+            0 if lane.mux().is_loopback() || round_trip < NEAR => 1,
+            0 if round_trip < FAR => 2,
+            0 => 4,
+            streams => streams,
+        };
+        wanted.min((bytes / STREAM_BYTES_MIN).clamp(1, 64) as u16)
     }
 }

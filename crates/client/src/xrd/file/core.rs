@@ -148,7 +148,7 @@ impl Core {
     }
 
     /// Fails if the file that was opened again is another one.
-    fn check_same(&self, lane: &Lane) -> Result<(), Trouble> {
+    pub(super) fn check_same(&self, lane: &Lane) -> Result<(), Trouble> {
         let (before, now) = (&self.stat, &lane.stat);
         // Servers number their files each in its own way.
         let is_other = lane.peer() == self.server && before.id != now.id;

@@ -13,7 +13,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 use wire::xrd::{
-    FileHandle, Open, OpenAnswer, OpenFlags, Query, QueryCode, Request, Stat, StatInfo, Subject, Target,
+    FileHandle, Open, OpenAnswer, OpenFlags, Query, QueryCode, Request, ServerFlags, Stat, StatInfo, Subject,
+    Target,
 };
 
 /// Configuration key by which our own servers tell what they offer beyond the protocol.
@@ -29,6 +30,8 @@ pub(super) struct Lane {
     pub(super) stat: StatInfo,
     is_writable: bool,
     is_closed: AtomicBool,
+    /// Data travel with a checksum for each page.
+    pub(super) has_pages: bool,
 }
 
 impl Lane {
@@ -50,7 +53,8 @@ impl Lane {
         let Answered { lease, body } = route(url, options, purpose, Again::Harmless, &make, wait).await?;
         let answer = OpenAnswer::parse(&body)?;
         let (handle, is_closed) = (answer.handle, AtomicBool::new(false));
-        let mut lane = Self { lease, handle, stat: StatInfo::default(), is_writable, is_closed };
+        let has_pages = options.page_checksums && lease.mux().greeting.flags.contains(ServerFlags::PAGE_IO);
+        let mut lane = Self { lease, handle, stat: StatInfo::default(), is_writable, is_closed, has_pages };
         lane.stat = match answer.stat {
             Some(stat) => stat,
             None => lane.stat_now(options, wait).await?,

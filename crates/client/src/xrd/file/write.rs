@@ -10,9 +10,9 @@ use crate::xrd::{
     task::{in_thread, now},
     trouble::Trouble,
 };
-use base::{Failure, Result};
+use base::{ByteRange, Failure, Result};
 use std::{collections::VecDeque, io::IoSlice, sync::Arc};
-use wire::xrd::{Request, Write};
+use wire::xrd::{PAGE_CRC_BYTES, Pgwrite, Request, Write, encode_pages, parse_bad_pages};
 
 /// Longest answer to a write.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -21,9 +21,18 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug)]
 pub(in crate::xrd) struct Upload {
     offset: u64,
-    in_flight: VecDeque<(Ticket, usize)>,
+    in_flight: VecDeque<Sent>,
     bytes_in_flight: usize,
     pub(in crate::xrd) written: u64,
+}
+
+/// A write that was not yet acknowledged.
+#[derive(Debug)]
+struct Sent {
+    ticket: Ticket,
+    range: ByteRange,
+    /// Data with their page checksums, in case pages arrive damaged.
+    pages: Option<Vec<u8>>,
 }
 
 impl Upload {
@@ -37,36 +46,38 @@ impl Upload {
         let room = core.options.window_bytes.saturating_sub(data.len());
         self.settle(&lane, room, wait).await?;
         core.sum_up(&lane, self.offset, data);
-        let write = Write { handle: lane.handle, offset: self.offset, path_id: 0, length: data.len() as u32 };
-        let sink = Sink::Gather { max: ANSWER_BYTES_MAX };
-        let ticket = submit(&lane, Request::Write(write), data, sink, wait).await?;
-        self.in_flight.push_back((ticket, data.len()));
+        let range = ByteRange { offset: self.offset, end: self.offset + data.len() as u64 };
+        let pages = lane.has_pages.then(|| encode_pages(range.offset, data));
+        let ticket = match &pages {
+            Some(pages) => submit_pages(&lane, range.offset, pages, false, wait).await?,
+            None => {
+                let length = data.len() as u32;
+                let write = Write { handle: lane.handle, offset: range.offset, path_id: 0, length };
+                submit(&lane, Request::Write(write), data, wait).await?
+            }
+        };
+        self.in_flight.push_back(Sent { ticket, range, pages });
         self.bytes_in_flight += data.len();
-        self.offset += data.len() as u64;
+        self.offset = range.end;
         Ok(())
     }
 
     /// Waits for answers until at most `bytes` are in flight.
     async fn settle(&mut self, lane: &Arc<Lane>, bytes: usize, wait: Wait) -> Result<(), Trouble> {
         while self.bytes_in_flight > bytes || self.is_answered() {
-            let Some((ticket, length)) = self.in_flight.pop_front() else { break };
-            match ticket.answer(wait, &mut []).await? {
-                Outcome::Body(_) => {
-                    self.bytes_in_flight -= length;
-                    self.written += length as u64;
-                }
-                Outcome::AgainAfter(_) => {
-                    let failure = Failure::busy(format!("server {} takes no data now", lane.peer()));
-                    return Err(failure.hint("write the file again later").into());
-                }
-                outcome => return Err(refused(lane, outcome)),
+            let Some(Sent { ticket, range, pages }) = self.in_flight.pop_front() else { break };
+            let answer = acknowledged(lane, ticket, wait).await?;
+            if let Some(pages) = pages {
+                send_again(lane, range, &pages, &answer, wait).await?;
             }
+            self.bytes_in_flight -= range.length() as usize;
+            self.written += range.length();
         }
         Ok(())
     }
 
     fn is_answered(&self) -> bool {
-        self.in_flight.front().is_some_and(|(ticket, _)| ticket.is_over())
+        self.in_flight.front().is_some_and(|sent| sent.ticket.is_over())
     }
 
     /// Waits for every answer.
@@ -84,14 +95,63 @@ impl Upload {
     }
 }
 
-/// Sends a request with its data. Sending may block, so for a task a thread does it.
-async fn submit(
+/// Waits for the answer to a write.
+async fn acknowledged(lane: &Arc<Lane>, ticket: Ticket, wait: Wait) -> Result<Vec<u8>, Trouble> {
+    match ticket.answer(wait, &mut []).await? {
+        Outcome::Body(answer) => Ok(answer),
+        Outcome::AgainAfter(_) => {
+            let failure = Failure::busy(format!("server {} takes no data now", lane.peer()));
+            Err(failure.hint("write the file again later").into())
+        }
+        outcome => Err(refused(lane, outcome)),
+    }
+}
+
+/// Sends the pages again that the server's answer lists as damaged.
+async fn send_again(
     lane: &Arc<Lane>,
-    request: Request,
-    data: &[u8],
-    sink: Sink,
+    range: ByteRange,
+    pages: &[u8],
+    answer: &[u8],
+    wait: Wait,
+) -> Result<(), Trouble> {
+    let bad = parse_bad_pages(answer)?;
+    if bad.is_empty() {
+        return Ok(());
+    }
+    tracing::warn!(server = lane.peer(), pages = bad.len(), "pages arrived damaged, sending them again");
+    let mut at = 0;
+    for page in wire::xrd::pages(range.offset, range.length() as usize) {
+        let end = at + PAGE_CRC_BYTES + page.length;
+        if bad.contains(&page) {
+            let ticket = submit_pages(lane, page.offset, &pages[at..end], true, wait).await?;
+            if !parse_bad_pages(&acknowledged(lane, ticket, wait).await?)?.is_empty() {
+                let what = format!("server {}: the page at {} arrives damaged", lane.peer(), page.offset);
+                return Err(Failure::corrupt(what)
+                    .hint("tell the operator: the way to the server damages data")
+                    .into());
+            }
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+async fn submit_pages(
+    lane: &Arc<Lane>,
+    offset: u64,
+    pages: &[u8],
+    is_retry: bool,
     wait: Wait,
 ) -> Result<Ticket, Trouble> {
+    let length = pages.len() as u32;
+    let write = Pgwrite { handle: lane.handle, offset, path_id: 0, is_retry, length };
+    submit(lane, Request::Pgwrite(write), pages, wait).await
+}
+
+/// Sends a request with its data. Sending may block, so for a task a thread does it.
+async fn submit(lane: &Arc<Lane>, request: Request, data: &[u8], wait: Wait) -> Result<Ticket, Trouble> {
+    let sink = Sink::Gather { max: ANSWER_BYTES_MAX };
     if wait == Wait::Thread {
         return lane.mux().submit_with(&request, &[IoSlice::new(data)], sink);
     }
