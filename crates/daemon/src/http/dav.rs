@@ -45,7 +45,10 @@ pub(super) fn multistatus(body: impl Into<Body>) -> Response {
 
 async fn xml_body(body: Body) -> Result<Vec<u8>, Problem> {
     let read = timeout(BODY_DEADLINE, to_bytes(body, DAV_BODY_BYTES_MAX)).await;
-    let read = read.map_err(|_| Failure::timeout("the body of the request does not arrive"))?;
+    let read = read.map_err(|_| {
+        let failure = Failure::timeout("the body of the request does not arrive");
+        Problem::with_status(failure, StatusCode::REQUEST_TIMEOUT)
+    })?;
     read.map(|bytes| bytes.to_vec()).map_err(|cause| {
         let failure = Failure::invalid(format!("the body of the request cannot be taken: {cause}"));
         Problem::with_status(failure, StatusCode::PAYLOAD_TOO_LARGE)

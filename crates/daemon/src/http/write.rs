@@ -96,7 +96,11 @@ async fn store(
         _ => failure.into(),
     })?);
     let mut inflow = Inflow::new(Arc::clone(&file), Hashing::for_claims(&claimed), visit.door.budget.join());
-    receive(&mut inflow, chunks, path, length).await?;
+    receive(&mut inflow, chunks, path, length).await.map_err(|failure| match failure.kind {
+        // The sender's silence, not ours.
+        ErrorKind::Timeout => Problem::with_status(failure, StatusCode::REQUEST_TIMEOUT),
+        _ => failure.into(),
+    })?;
     let (_, hashing) = inflow.finish().await?;
     let arrived = commit(visit, &file, hashing, &claimed).await?;
     Ok(stored(visit, existing.is_some(), &arrived).await)
