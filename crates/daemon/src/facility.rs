@@ -285,6 +285,13 @@ impl Possession {
         Ok((identity, authority))
     }
 
+    /// Authorities that vouch for other servers, if they are not those that the system knows.
+    #[must_use]
+    pub fn trust(&self) -> Option<PathBuf> {
+        let trust = &self.config.tls.trust;
+        (!trust.as_os_str().is_empty()).then(|| self.layout.root().join(trust))
+    }
+
     /// Opens the partition.
     pub fn open_partition(&self, facility: &str) -> Result<disk::Partition> {
         let limits = disk::Limits {

@@ -211,6 +211,11 @@ impl Files {
         })
     }
 
+    /// Where work runs that outlives its session.
+    pub(crate) fn tasks(&self) -> &Shutdown {
+        &self.tasks
+    }
+
     /// Checks a capability and opens its object, without asking the head.
     pub async fn open_cap(&self, signed: &str, path: &FilePath, door: Arc<DoorCounter>) -> Result<CapFile> {
         let cap = self.key.verify(signed, (self.clock)())?;

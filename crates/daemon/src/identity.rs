@@ -13,39 +13,47 @@ use wire::token::{Claims, Right, Scopes, TokenKey};
 pub struct Identity {
     /// Who it is, for the head's own permissions.
     pub who: Principal,
-    limits: Option<Limits>,
+    limits: Limits,
 }
 
-/// What a token adds to the permissions of its user.
+/// What is added to the permissions of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Limits {
-    /// `None`: no scopes were given, so the user's permissions alone count.
-    scopes: Option<Scopes>,
-    expires: base::Timestamp,
+enum Limits {
+    /// Nothing.
+    None,
+    /// What a token says. Without scopes the user's permissions alone count.
+    Token { scopes: Option<Scopes>, expires: base::Timestamp },
+    /// Everything is refused, for this reason.
+    Nothing(Failure),
 }
 
 impl Identity {
     /// Somebody who needs no token.
     #[must_use]
     pub fn trusted(who: Principal) -> Self {
-        Self { who, limits: None }
+        Self { who, limits: Limits::None }
+    }
+
+    /// Somebody who could not prove who they are, and hears so at whatever they want to do.
+    #[must_use]
+    pub fn refused(failure: Failure) -> Self {
+        Self {
+            who: Principal { name: "nobody".to_owned(), is_operator: false },
+            limits: Limits::Nothing(failure),
+        }
     }
 
     /// Whether a token narrows what this user may do.
     #[must_use]
     pub fn is_scoped(&self) -> bool {
-        self.limits.as_ref().is_some_and(|limits| limits.scopes.is_some())
+        matches!(self.limits, Limits::Token { scopes: Some(_), .. })
     }
 
     /// Refuses what the token does not allow, or no longer.
     pub fn may(&self, right: Right, path: &FilePath, now: base::Timestamp) -> Result<()> {
-        let Some(limits) = &self.limits else { return Ok(()) };
-        if limits.expires <= now {
-            return Err(Failure::permission(format!("token of {:?} has expired", self.who.name))
-                .hint("`bp token create` makes a new one"));
-        }
-        match &limits.scopes {
-            Some(scopes) if !scopes.allow(right, path) => {
+        self.is_good(now)?;
+        match &self.limits {
+            Limits::Token { scopes: Some(scopes), .. } if !scopes.allow(right, path) => {
                 let what =
                     format!("token of {:?} does not allow to {} {path}", self.who.name, right.as_str());
                 let hint = if scopes.is_empty() {
@@ -55,6 +63,18 @@ impl Identity {
                 };
                 Err(Failure::permission(what).hint(hint))
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses who is nobody, and tokens that have expired.
+    pub fn is_good(&self, now: base::Timestamp) -> Result<()> {
+        match &self.limits {
+            Limits::Token { expires, .. } if *expires <= now => {
+                Err(Failure::permission(format!("token of {:?} has expired", self.who.name))
+                    .hint("`bp token create` makes a new one"))
+            }
+            Limits::Nothing(failure) => Err(failure.clone()),
             _ => Ok(()),
         }
     }
@@ -101,7 +121,7 @@ impl Gate {
         let is_operator = subject == *self.owner;
         Ok(Identity {
             who: Principal { name: subject, is_operator },
-            limits: Some(Limits { scopes, expires }),
+            limits: Limits::Token { scopes, expires },
         })
     }
 
@@ -178,6 +198,8 @@ mod tests {
         let alice = gate(true).bearer(&token("alice", None)).unwrap();
         assert!(!alice.who.is_operator && !alice.is_scoped());
         assert!(alice.may(Right::Modify, &path("/home/alice"), NOW).is_ok());
+        let refused = Identity::refused(Failure::permission("no"));
+        assert!(refused.may(Right::Look, &path("/"), NOW).is_err() && !refused.who.is_operator);
         let nothing = gate(true).bearer(&token("alice", Some("openid"))).unwrap();
         assert!(nothing.may(Right::Look, &path("/"), NOW).is_err());
         assert!(gate(true).bearer("a.b.c").is_err());

@@ -2,10 +2,12 @@
 
 use crate::{
     authority::HostNames,
+    config::RootTls,
     door::RootDoor,
     facility::{Key, Possession},
     files::Files,
     http::{self, HttpDoor},
+    identity::Gate,
     janitor,
     metrics::DoorCounters,
 };
@@ -13,7 +15,11 @@ use base::{ErrorKind, Failure, Result, Timestamp, limits::CONNECTIONS_MAX};
 use batch::{WorkerConfig, run_worker};
 use client::{Control, FacilityKey};
 use head::{Clock, Head};
-use net::{listener::Listener, shutdown::Shutdown};
+use net::{
+    listener::Listener,
+    shutdown::Shutdown,
+    xrd::{TlsOffer, TlsRule},
+};
 use std::{
     net::{IpAddr, SocketAddr},
     path::Path,
@@ -140,7 +146,18 @@ async fn start(possession: &Possession) -> Result<Running> {
     let renewal = authority.keep(HostNames::of_this_host(doors.bind), Arc::clone(&clock), chores.token());
     chores.spawn("certificates", renewal);
     chores.spawn("janitor", janitor::keep(head.clone(), partition, files.withdrawn(), chores.token()));
-    let root_door = RootDoor::new(Arc::clone(&files), &facility.name, &facility.owner, Arc::clone(&counters));
+    let require_token = doors.require_token;
+    let gate =
+        Gate::new(possession.key.tokens(), &facility.id, &facility.owner, require_token, Arc::clone(&clock));
+    // A token must not be sent in plain text, so who demands one demands TLS at the login.
+    let rule = match doors.root_tls {
+        RootTls::Required => TlsRule::Required,
+        RootTls::Offered if !require_token => TlsRule::Offered,
+        RootTls::Offered | RootTls::Login => TlsRule::Login,
+    };
+    let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate, Arc::clone(&counters))
+        .with_tls(TlsOffer { config: Arc::clone(&tls), rule })
+        .with_trust(possession.trust());
     net::xrd::serve(Arc::new(root_door), root, &shutdown);
     let key: Key = possession.key.clone();
     let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token());

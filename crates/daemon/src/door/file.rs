@@ -1,5 +1,6 @@
 //! An open file of the XRootD door.
 
+use super::tpc::Destination;
 use crate::{
     files::{ReadFile, WriteFile},
     metrics::DoorCounter,
@@ -13,6 +14,9 @@ use std::{
     sync::Arc,
 };
 
+/// What clients of the field send to an open file to give up its third-party copy.
+const CANCEL: &[u8] = b"ofs.tpc cancel";
+
 /// An open file.
 pub enum DoorFile {
     /// A file of the namespace, for reading.
@@ -21,6 +25,8 @@ pub enum DoorFile {
     Object(Arc<ObjectReader>, Arc<DoorCounter>),
     /// For writing.
     Write(WriteFile),
+    /// Filled by a third-party copy.
+    ThirdParty(Destination),
 }
 
 impl OpenFile for DoorFile {
@@ -29,6 +35,7 @@ impl OpenFile for DoorFile {
             Self::Read(file) => file.grant.size,
             Self::Object(reader, _) => reader.size(),
             Self::Write(file) => file.size().unwrap_or(0),
+            Self::ThirdParty(destination) => destination.file().size().unwrap_or(0),
         }
     }
 
@@ -39,6 +46,7 @@ impl OpenFile for DoorFile {
                 (reader.info().file, reader.size(), reader.info().written.seconds(), false)
             }
             Self::Write(file) => (file.file(), file.size()?, 0, true),
+            Self::ThirdParty(destination) => (destination.file().file(), destination.file().size()?, 0, true),
         };
         let mut flags = StatFlags::READABLE;
         if is_writable {
@@ -56,6 +64,7 @@ impl OpenFile for DoorFile {
                 Ok(count)
             }
             Self::Write(file) => file.read_at(offset, buffer),
+            Self::ThirdParty(destination) => destination.file().read_at(offset, buffer),
         }
     }
 
@@ -67,6 +76,7 @@ impl OpenFile for DoorFile {
                 reader.read_vectored_at(buffers, offset)
             }
             Self::Write(file) => file.read_vectored_at(offset, buffers),
+            Self::ThirdParty(destination) => destination.file().read_vectored_at(offset, buffers),
         }
     }
 
@@ -88,7 +98,7 @@ impl OpenFile for DoorFile {
         match self {
             Self::Read(file) => file.count_sent(bytes),
             Self::Object(_, counter) => counter.add_out(bytes),
-            Self::Write(_) => {}
+            Self::Write(_) | Self::ThirdParty(_) => {}
         }
     }
 
@@ -107,8 +117,30 @@ impl OpenFile for DoorFile {
         }
     }
 
+    fn syncs_slowly(&self) -> bool {
+        matches!(self, Self::ThirdParty(_))
+    }
+
+    async fn sync_slowly(self: Arc<Self>) -> Result<()> {
+        match &*self {
+            Self::ThirdParty(destination) => destination.sync().await,
+            _ => self.sync(),
+        }
+    }
+
+    fn control(&self, args: &[u8]) -> Result<Vec<u8>> {
+        match self {
+            Self::ThirdParty(destination) if args.strip_suffix(b"\0").unwrap_or(args) == CANCEL => {
+                destination.cancel();
+                Ok(Vec::new())
+            }
+            _ => Err(Failure::unsupported("opaque query on an open file is not offered here")),
+        }
+    }
+
     async fn close(self: Arc<Self>) -> Result<()> {
         match &*self {
+            Self::ThirdParty(destination) => destination.close().await,
             Self::Write(file) => file.commit(|_| Ok(())).await.map(drop),
             _ => Ok(()),
         }
@@ -121,13 +153,14 @@ impl DoorFile {
         match self {
             Self::Read(file) => Some(file.reader()),
             Self::Object(reader, _) => Some(reader),
-            Self::Write(_) => None,
+            Self::Write(_) | Self::ThirdParty(_) => None,
         }
     }
 
     fn writable(&self) -> Result<&WriteFile> {
         match self {
             Self::Write(file) => Ok(file),
+            Self::ThirdParty(_) => Err(Failure::invalid("the file is being filled by a third-party copy")),
             _ => Err(Failure::invalid("the file is open for reading only")),
         }
     }

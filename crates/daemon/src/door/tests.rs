@@ -1,6 +1,7 @@
 //! Our own client at the real doors: what one door says of a user is what the other says.
 
 use super::RootDoor;
+use crate::identity::Gate;
 use crate::{
     config::Config,
     facility::{self, Possession},
@@ -88,8 +89,9 @@ async fn serve(possession: &Possession, shutdown: &Shutdown) -> (std::net::Socke
     janitor::register(&head, &possession.config.disk.pool, &partition).await.unwrap();
     let counters = Arc::new(DoorCounters::default());
     let keys = possession.key.caps();
+    let gate = Gate::new(possession.key.tokens(), &id, OWNER, false, Arc::clone(&clock));
     let files = Arc::new(Files::new(head, vec![partition], keys, clock, Millis(0), shutdown.child()));
-    let door = RootDoor::new(Arc::clone(&files), "test", OWNER, Arc::clone(&counters));
+    let door = RootDoor::new(Arc::clone(&files), "test", gate, Arc::clone(&counters));
     net::xrd::serve(Arc::new(door), root, shutdown);
     let door = HttpDoor::new(files, possession.key.clone(), OWNER, counters, shutdown.token());
     http::serve(Arc::new(door), http, None, shutdown).unwrap();

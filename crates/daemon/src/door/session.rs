@@ -1,0 +1,113 @@
+//! Who a session of the XRootD door belongs to.
+
+use super::RootDoor;
+use crate::identity::Identity;
+use base::{Failure, FilePath, Result, limits::NAME_BYTES_MAX};
+use head::Principal;
+use net::xrd::{Opaque, Peer};
+use std::{borrow::Cow, net::IpAddr};
+use wire::{
+    token::{self, Right, ztn},
+    xrd::{LOGIN_NAME_BYTES, LOGIN_USER},
+};
+
+/// Key of the opaque part by which clients of the field send a token.
+pub(super) const TOKEN_PARAMETER: &str = "authz";
+/// The proof that is none: clients of the field offer it when they have no better one.
+const HOST: [u8; 4] = *b"host";
+
+/// A session of the door.
+#[derive(Debug, Clone)]
+pub struct DoorSession {
+    /// Who it is, and what they may do.
+    pub identity: Identity,
+    /// Who asks for third-party copies: `user.process`, as the field writes it.
+    pub(super) origin: String,
+    /// From where.
+    pub(super) address: IpAddr,
+}
+
+impl RootDoor {
+    /// Who logs in without a proof.
+    pub(super) fn claimed(&self, peer: &Peer) -> Result<DoorSession> {
+        let identity = match peer.opaque.get(TOKEN_PARAMETER) {
+            Some(text) => self.bearer(text),
+            None => self.gate.claimed(self.name_of(peer), peer.address.ip()),
+        };
+        Ok(session(identity?, peer))
+    }
+
+    /// Which proofs a login may bring. A token must not be sent in plain text.
+    pub(super) fn proofs(peer: &Peer) -> String {
+        if peer.is_tls { format!("{}&P=host", ztn::offer()) } else { String::new() }
+    }
+
+    /// Who logs in with a proof. A token that is not good makes a session that is told so at its first request: clients
+    /// of the field show that to people, but not why a login failed.
+    pub(super) fn proven(&self, peer: &Peer, kind: [u8; 4], credentials: &[u8]) -> Result<DoorSession> {
+        let identity = match kind {
+            ztn::KIND => self.gate.bearer(ztn::parse(credentials)?),
+            HOST => {
+                return self.claimed(peer).or_else(|failure| Ok(session(Identity::refused(failure), peer)));
+            }
+            _ => return Err(Failure::unsupported("proofs that are taken here: ztn, host")),
+        };
+        Ok(session(identity.unwrap_or_else(Identity::refused), peer))
+    }
+
+    fn bearer(&self, text: &str) -> Result<Identity> {
+        let token = token::bearer(text).ok_or_else(|| {
+            Failure::permission("authz holds no bearer token").hint("write authz=Bearer%20TOKEN")
+        })?;
+        self.gate.bearer(token)
+    }
+
+    /// The name that a client claims.
+    fn name_of<'a>(&'a self, peer: &'a Peer) -> &'a str {
+        match whole_name(peer) {
+            Some(name) => name,
+            // Other people's clients send eight bytes: enough to know the owner by.
+            None if peer.username.len() == LOGIN_NAME_BYTES
+                && self.gate.owner().starts_with(&peer.username) =>
+            {
+                self.gate.owner()
+            }
+            None => &peer.username,
+        }
+    }
+
+    /// Whose permissions count for one request: those of the token that came with it, else those of the session.
+    pub(super) fn who<'a>(&self, session: &'a DoorSession, opaque: &Opaque) -> Result<Cow<'a, Identity>> {
+        match opaque.get(TOKEN_PARAMETER) {
+            Some(text) => self.counted_refusal(self.bearer(text)).map(Cow::Owned),
+            None => Ok(Cow::Borrowed(&session.identity)),
+        }
+    }
+
+    /// Whom the head shall ask for permission, if the token does not forbid it already.
+    pub(super) fn may<'a>(&self, who: &'a Identity, right: Right, path: &FilePath) -> Result<&'a Principal> {
+        self.counted_refusal(who.may(right, path, self.gate.now())).map(|()| &who.who)
+    }
+
+    /// The same for what has no path.
+    pub(super) fn known<'a>(&self, who: &'a Identity) -> Result<&'a Principal> {
+        self.counted_refusal(who.is_good(self.gate.now())).map(|()| &who.who)
+    }
+
+    /// Counts a refusal; what is not refused is counted when it is done.
+    fn counted_refusal<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() { self.counted(outcome) } else { outcome }
+    }
+}
+
+fn session(identity: Identity, peer: &Peer) -> DoorSession {
+    let origin = format!("{}.{}", peer.username, peer.pid);
+    DoorSession { identity, origin, address: peer.address.ip() }
+}
+
+/// The name of the user as our own clients send it.
+fn whole_name(peer: &Peer) -> Option<&str> {
+    let is_name =
+        |name: &&str| !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control);
+    peer.opaque.get(LOGIN_USER).filter(is_name)
+}
