@@ -50,6 +50,12 @@ impl<T> PerProcess<T> {
         self.pid != std::process::id()
     }
 
+    /// As a child sees it, for tests: they cannot fork.
+    #[cfg(test)]
+    pub(super) fn disown(&mut self) {
+        self.pid = 0;
+    }
+
     /// The value, whoever made it.
     pub(super) fn first(&self) -> &T {
         &self.value
@@ -70,7 +76,7 @@ mod tests {
         let mut values = PerProcess::new(1);
         assert_eq!(*values.get(|| 2), 1);
         // As a child sees it.
-        values.pid = 0;
+        values.disown();
         assert!(values.is_inherited());
         assert_eq!((*values.get(|| 2), *values.get(|| 3), *values.first()), (2, 2, 1));
     }

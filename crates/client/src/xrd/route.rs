@@ -112,7 +112,7 @@ pub(super) async fn route(
         };
         let more = Opaque::parse(&redirect.opaque);
         opaque = more.iter().fold(url.opaque.clone(), |all, (key, value)| all.with(key, value));
-        place.host = redirect.host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        redirect.host.trim_start_matches('[').trim_end_matches(']').clone_into(&mut place.host);
         place.port = redirect.port;
     }
     let what = format!("more than {} redirects from {}", options.redirects_max, url.authority());

@@ -97,9 +97,12 @@ impl Transport {
     pub(super) fn is_stale(&self) -> bool {
         let mut byte = [0u8; 1];
         let outcome = recv(&self.socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
-        // An encrypted connection has messages of its own.
-        !matches!(outcome, Err(rustix::io::Errno::AGAIN))
-            && !(self.is_encrypted() && matches!(outcome, Ok((1, _))))
+        match outcome {
+            Err(rustix::io::Errno::AGAIN) => false,
+            // An encrypted connection has messages of its own.
+            Ok((1, _)) => !self.is_encrypted(),
+            _ => true,
+        }
     }
 
     /// Ends the connection at once, also for those who hold a copy of the socket.

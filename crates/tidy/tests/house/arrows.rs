@@ -36,7 +36,7 @@ const THIRD_PARTY: [(&str, &[&str]); 5] = [
     ("rusqlite", &["head"]),
     ("tokio", &["net", "head", "daemon"]),
     ("ureq", &["client"]),
-    ("rustix", &["net", "disk", "tape", "batch", "cli", "daemon", "rfio-load"]),
+    ("rustix", &["net", "client", "disk", "tape", "batch", "cli", "daemon", "rfio-load"]),
     ("maud", &["daemon"]),
 ];
 

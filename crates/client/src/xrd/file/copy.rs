@@ -17,6 +17,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// Shortest part of a download that is worth a connection of its own.
 const STREAM_BYTES_MIN: u64 = 32 << 20;
+/// Connections of one download.
+const STREAMS_MAX: u64 = 64;
 /// Round trips from which on two, and from which on four connections are used if nobody says how many.
 const NEAR: Duration = Duration::from_millis(1);
 const FAR: Duration = Duration::from_millis(10);
@@ -140,12 +142,15 @@ impl Core {
     /// Connections for a download of `bytes`.
     fn streams(&self, lane: &Lane, bytes: u64) -> u16 {
         let round_trip = lane.mux().greeting.round_trip;
-        let wanted = match self.options.streams {
+        let chosen = match self.options.streams {
             0 if lane.mux().is_loopback() || round_trip < NEAR => 1,
             0 if round_trip < FAR => 2,
             0 => 4,
-            streams => streams,
+            // More than there are pieces would be idle.
+            streams => {
+                return streams.min((bytes / self.options.chunk() as u64).clamp(1, STREAMS_MAX) as u16);
+            }
         };
-        wanted.min((bytes / STREAM_BYTES_MIN).clamp(1, 64) as u16)
+        chosen.min((bytes / STREAM_BYTES_MIN).clamp(1, STREAMS_MAX) as u16)
     }
 }

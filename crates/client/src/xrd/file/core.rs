@@ -62,6 +62,11 @@ impl Core {
         Ok(Arc::new(Self { url, options, flags, stat, server, state }))
     }
 
+    #[cfg(test)]
+    pub(super) fn disown(&mut self) {
+        self.state.disown();
+    }
+
     pub(super) fn state(&self) -> &State {
         self.state.get(State::default)
     }

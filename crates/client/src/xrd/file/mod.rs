@@ -177,6 +177,12 @@ impl File {
         now(self.core.sync(Wait::Thread))
     }
 
+    /// As a child of this process sees it, for tests.
+    #[cfg(test)]
+    pub(super) fn disown(&mut self) {
+        Arc::get_mut(&mut self.core).expect("nobody else has this file").disown();
+    }
+
     /// Closes; what was written is committed, or the failure tells why not.
     pub fn close(self) -> Result<()> {
         now(self.core.close(Wait::Thread))

@@ -33,6 +33,8 @@ use std::{
 use table::Table;
 use wire::xrd::ServerFlags;
 
+/// Answers that are thrown away before a connection is used again without having been looked at.
+const STALE_FRAMES_MAX: usize = 8;
 /// Longest that a follower sleeps before it looks again.
 const FOLLOW_TICK: Duration = Duration::from_secs(1);
 
@@ -109,10 +111,45 @@ impl Mux {
         self.transport.is_loopback()
     }
 
-    /// Whether it can be used: nothing was asked, and the server has not closed it.
+    /// Whether it can be used again: the server has not closed it, as far as can be seen without waiting.
     pub(super) fn is_fresh(&self) -> bool {
-        let table = lock(&self.table);
-        table.broken.is_none() && (table.awaited > 0 || table.is_led || !self.transport.is_stale())
+        for _ in 0..STALE_FRAMES_MAX {
+            {
+                let mut table = lock(&self.table);
+                if table.broken.is_some() || table.is_led {
+                    return table.broken.is_none();
+                }
+                if table.awaited == 0 {
+                    return !self.transport.is_stale();
+                }
+                table.is_led = true;
+            }
+            // Answers that nobody waits for, such as those to the close of a file that was read.
+            let received = self.receive_ready();
+            let mut table = lock(&self.table);
+            table.is_led = false;
+            table.hand_on();
+            match received {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(failure) => {
+                    table.break_off(failure);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Receives a frame if one is there; the caller leads.
+    fn receive_ready(&self) -> Result<bool, Failure> {
+        let mut receiver = lock(&self.receiver);
+        let ready = self.transport.wait(true, Duration::ZERO);
+        let is_there = receiver.has_more() || ready.is_ok_and(|ready| ready.input);
+        if is_there {
+            self.receive_frame(&mut receiver, &mut [])?;
+        }
+        Ok(is_there)
     }
 
     /// Gives the connection up because of what the peer said or did; whoever waits is told.

@@ -31,10 +31,6 @@ impl Ticket {
         self.stream
     }
 
-    pub(in crate::xrd) fn mux(&self) -> &Arc<Mux> {
-        &self.mux
-    }
-
     /// Whether the answer is there, or never comes.
     pub(in crate::xrd) fn is_over(&self) -> bool {
         lock(&self.mux.table).is_over(self.stream)

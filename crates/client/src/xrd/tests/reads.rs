@@ -89,9 +89,15 @@ impl Checked<'_> {
     fn run(&mut self, op: &Op) {
         match op {
             Op::Read { offset, length } => self.read(*offset, *length),
-            Op::Onward { length, times } => (0..*times).for_each(|_| self.read(self.at, *length)),
+            Op::Onward { length, times } => {
+                for _ in 0..*times {
+                    self.read(self.at, *length);
+                }
+            }
             Op::Strided { offset, stride, length, times } => {
-                (0..*times).for_each(|number| self.read(offset + number * stride, *length));
+                for number in 0..*times {
+                    self.read(offset + number * stride, *length);
+                }
             }
             Op::Vector(pairs) => {
                 let ranges = byte_ranges(pairs);
@@ -120,7 +126,9 @@ impl Checked<'_> {
             }
             Op::Announced(count) => {
                 let ranges: Vec<_> = self.announced.drain(..self.announced.len().min(*count)).collect();
-                ranges.iter().for_each(|range| self.read(range.offset, range.length() as usize));
+                for range in ranges {
+                    self.read(range.offset, range.length() as usize);
+                }
             }
         }
     }

@@ -14,7 +14,8 @@ use std::{
 };
 use wire::xrd::{
     Answer, ErrorCode, HANDSHAKE_BYTES, LoginAnswer, OpenAnswer, ProtocolAnswer, QueryCode,
-    REQUEST_HEADER_BYTES, Request, RequestHeader, ServerFlags, StatInfo, StreamId, encode_handshake_answer,
+    REQUEST_HEADER_BYTES, Request, RequestCode, RequestHeader, ServerFlags, StatInfo, Status, StatusKind,
+    StreamId, decode_in_place, encode_bad_pages, encode_handshake_answer, encode_pages, encoded_bytes,
 };
 
 /// A server that answers every connection as `script` says.
@@ -76,7 +77,7 @@ fn session_data(socket: &mut TcpStream, script: DataScript<'_>) -> std::io::Resu
             if header.is_data_body() { (&[][..], body.as_slice()) } else { (body.as_slice(), &[][..]) };
         let (answer, goes_on) = match Request::parse(&header, args).unwrap() {
             Request::Protocol(_) => {
-                let flags = ServerFlags::SERVER;
+                let flags = ServerFlags::SERVER | ServerFlags::PAGE_IO;
                 (Answer::Ok(ProtocolAnswer::new(flags).encode()).encode(header.stream), true)
             }
             Request::Login(_) => {
@@ -127,7 +128,7 @@ pub(super) enum Fault {
     Again,
     /// It sends the answer as late as it can: announced first.
     Late,
-    /// It flips a bit of the data.
+    /// A bit of the data flips on the way, if they are pages.
     Flip,
 }
 
@@ -193,6 +194,39 @@ impl StoredFile {
         }
     }
 
+    /// Answers a page read or write; a bit of the data flips on its way if `flips`.
+    fn pages(&mut self, stream: StreamId, request: &Request, data: &[u8], flips: bool) -> Vec<u8> {
+        let (offset, code, mut body) = match request {
+            Request::Pgread(read) => {
+                let body = encode_pages(read.offset, self.range(read.offset, read.length));
+                (read.offset, RequestCode::Pgread, body)
+            }
+            Request::Pgwrite(write) => (write.offset, RequestCode::Pgwrite, data.to_vec()),
+            other => panic!("{other:?} has no pages"),
+        };
+        if let (true, Some(last)) = (flips, body.last_mut()) {
+            *last ^= 1;
+        }
+        if code == RequestCode::Pgwrite {
+            let (length, bad) = decode_in_place(offset, &mut body).unwrap();
+            self.write(offset, &body[..length]);
+            body = encode_bad_pages(&bad).unwrap_or_default();
+        }
+        let status = |kind, offset, bytes: &[u8]| {
+            let status = Status { stream, request: code, kind, data_bytes: bytes.len() as u32, offset };
+            [&status.encode()[..], bytes].concat()
+        };
+        // What is long enough comes in two parts.
+        let first = encoded_bytes(offset, 4096 - offset as usize % 4096);
+        if code == RequestCode::Pgread && body.len() > first {
+            let (front, back) = body.split_at(first);
+            let next = offset + 4096 - offset % 4096;
+            return [status(StatusKind::Partial, offset, front), status(StatusKind::Final, next, back)]
+                .concat();
+        }
+        status(StatusKind::Final, offset, &body)
+    }
+
     pub(super) fn write(&mut self, offset: u64, data: &[u8]) {
         let end = offset as usize + data.len();
         self.bytes.resize(self.bytes.len().max(end), 0);
@@ -209,12 +243,17 @@ impl Host {
         let url = serve_data(move |number, stream, request, data| {
             seen.fetch_max(number + 1, Ordering::SeqCst);
             let mut file = own.lock().unwrap();
+            let is_pages = matches!(request, Request::Pgread(_) | Request::Pgwrite(_));
+            let is_data =
+                is_pages || matches!(request, Request::Read(_) | Request::Readv(_) | Request::Write(_));
+            let fault = if is_data { fault(counted.fetch_add(1, Ordering::SeqCst)) } else { Fault::None };
+            if is_pages {
+                return (file.pages(stream, &request, data, fault == Fault::Flip), true);
+            }
             if let Request::Write(write) = &request {
                 file.write(write.offset, data);
             }
-            let is_data = matches!(request, Request::Read(_) | Request::Readv(_) | Request::Write(_));
             let answer = file.answer(request);
-            let fault = if is_data { fault(counted.fetch_add(1, Ordering::SeqCst)) } else { Fault::None };
             let mut bytes = answer.encode(stream);
             match fault {
                 Fault::None => (bytes, true),
@@ -227,11 +266,8 @@ impl Host {
                     let later = Answer::Later { stream, answer: Box::new(answer) };
                     ([Answer::WaitResp { seconds: 60 }, later].map(|part| part.encode(stream)).concat(), true)
                 }
-                Fault::Flip => {
-                    let last = bytes.len() - 1;
-                    bytes[last] ^= 1;
-                    (bytes, true)
-                }
+                // Nobody would notice.
+                Fault::Flip => (bytes, true),
             }
         });
         Self { url, file, connections, requests }
