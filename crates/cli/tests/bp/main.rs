@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 30] = [
+const VERBS: [&str; 31] = [
     "create",
     "up",
     "down",
@@ -39,6 +39,7 @@ const VERBS: [&str; 30] = [
     "volumes",
     "drives",
     "bill",
+    "token",
     "admin",
     "completion",
     "man",
