@@ -11,4 +11,5 @@ pub mod identity;
 pub mod janitor;
 pub mod metrics;
 pub mod run;
+pub mod sums;
 mod uses;

@@ -16,4 +16,5 @@ mod tape;
 
 pub use apply::{Apply, Context, Principal, Topic};
 pub use core::{Core, HeadConfig};
+pub use namespace::rights;
 pub use service::{Clock, Head};

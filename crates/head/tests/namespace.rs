@@ -94,6 +94,13 @@ fn only_the_owner_changes_the_mode() {
 }
 
 #[test]
+fn rights_say_what_a_mode_lets_somebody_do() {
+    let mode = |who: head::Principal| head::rights(&who, "bob", "staff", 0o751);
+    assert_eq!((mode(user("bob")), mode(user("staff")), mode(user("eve"))), (7, 5, 1));
+    assert_eq!(head::rights(&as_owner("ada"), "bob", "staff", 0), 7);
+}
+
+#[test]
 fn permissions_do_not_bind_the_operator() {
     let mut world = with_bobs_home(0o700, 0o600);
     world.user(OpenRead { path: path("/bob/f") }).unwrap();

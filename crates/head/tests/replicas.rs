@@ -8,7 +8,8 @@ use base::{ErrorKind, Millis};
 use sim::{Content, World};
 use support::*;
 use wire::control::{
-    AbandonWrite, CommitWrite, Disposition, FileState, NextRemovals, OpenRead, ReadGrant, RequestKind,
+    AbandonWrite, CommitWrite, Disposition, FileState, GetSpace, NextRemovals, OpenRead, ReadGrant,
+    RequestKind,
 };
 
 fn removals(world: &mut World) -> usize {
@@ -239,6 +240,20 @@ fn opening_a_nearline_file_asks_for_its_recall() {
     assert_eq!(request(&mut world).kind, RequestKind::Recall);
     run_drive(&mut world);
     assert!(matches!(world.user(read).unwrap(), ReadGrant::Online(_)));
+}
+
+#[test]
+fn space_is_what_is_neither_used_nor_promised() {
+    let mut world = world();
+    let space = world.user(GetSpace {}).unwrap();
+    assert_eq!(
+        (space.total_bytes, space.free_bytes, space.largest_free_bytes),
+        (1_000_000, 1_000_000, 1_000_000)
+    );
+    put(&mut world, "/f", 1000);
+    begin_write(&mut world, "/g", 20_000);
+    let space = world.user(GetSpace {}).unwrap();
+    assert_eq!((space.free_bytes, space.largest_free_bytes), (979_000, 979_000));
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! Requests of the XRootD door on names.
 
 use super::RootDoor;
-use base::{Failure, FilePath, Millis, Result};
+use base::{ErrorKind, Failure, FilePath, Millis, Result};
 use head::{Apply, Principal};
 use net::xrd::{
     ListEntry, ListPage, PrepareAction, PrepareRequest, SpaceInfo, StatFlags, StatInfo, StatOwner,
 };
 use std::sync::Arc;
 use wire::control::{self, Entry, FileState, NodeKind};
+
+/// Checksums that are offered, the default first.
+pub(super) const CHECKSUMS: [&str; 3] = ["adler32", "crc32c", "md5"];
 
 /// How long a stage by `prepare` keeps its files on disk.
 const PREPARE_PIN: Millis = Millis::from_seconds(24 * 3600);
@@ -27,7 +30,7 @@ impl RootDoor {
     }
 
     pub(super) async fn stat_path(&self, who: &Principal, path: &FilePath) -> Result<StatInfo> {
-        self.entry(who, path).await.map(|entry| stat_of(&entry))
+        self.entry(who, path).await.map(|entry| stat_of(who, &entry))
     }
 
     pub(super) async fn list_page(
@@ -40,7 +43,8 @@ impl RootDoor {
         let list = control::List { path: path.clone(), after: from.unwrap_or_default() };
         let listing = self.files.head().call(who, list).await?;
         let next = listing.entries.last().filter(|_| listing.is_partial).map(|entry| entry.name.clone());
-        let entry = |entry: Entry| ListEntry { stat: with_stat.then(|| stat_of(&entry)), name: entry.name };
+        let entry =
+            |entry: Entry| ListEntry { stat: with_stat.then(|| stat_of(who, &entry)), name: entry.name };
         Ok(ListPage { entries: listing.entries.into_iter().map(entry).collect(), next })
     }
 
@@ -61,20 +65,28 @@ impl RootDoor {
     pub(super) async fn checksum_of(&self, who: &Principal, path: &FilePath, kind: &str) -> Result<String> {
         let entry = self.entry(who, path).await?;
         let sums = entry.checksums.ok_or_else(|| match entry.kind {
-            NodeKind::Directory => Failure::new(
-                base::ErrorKind::IsDirectory,
-                format!("{path} is a directory: it has no checksum"),
-            ),
+            NodeKind::Directory => {
+                Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory: it has no checksum"))
+            }
             NodeKind::File => Failure::busy(format!("{path} is being written: it has no checksum yet")),
         })?;
         match kind {
             "adler32" => Ok(sums.adler32.to_string()),
             "crc32c" => Ok(sums.crc32c.to_string()),
-            other => {
-                Err(Failure::unsupported(format!("checksum {other} is not kept"))
-                    .hint("adler32 and crc32c are"))
-            }
+            "md5" => self.md5_of(who, path, entry.state).await,
+            other => Err(Failure::unsupported(format!("checksum {other} is not kept"))
+                .hint(format!("{} are", CHECKSUMS.join(", ")))),
         }
+    }
+
+    /// Computed from the disk replica: a question must not begin a recall.
+    async fn md5_of(&self, who: &Principal, path: &FilePath, state: Option<FileState>) -> Result<String> {
+        if !state.is_some_and(FileState::is_online) {
+            return Err(Failure::busy(format!("{path} is not on disk, where its md5 is computed"))
+                .hint(format!("`bp stage --wait {path}`, or ask for adler32 or crc32c")));
+        }
+        let file = self.files.open_read(who, path, Arc::clone(&self.counters.root)).await?;
+        self.sums.md5(&Arc::new(file)).await
     }
 
     pub(super) async fn attributes_of(
@@ -102,6 +114,8 @@ impl RootDoor {
 
     pub(super) async fn prepare_files(&self, who: &Principal, request: PrepareRequest) -> Result<String> {
         let paths = request.paths;
+        // An eviction is a wish: what has no other copy, or is in use, stays without an error.
+        let is_evict = request.action == PrepareAction::Evict;
         let outcomes = match request.action {
             PrepareAction::Stage { .. } => {
                 let stage = control::Stage { paths, pin: Some(PREPARE_PIN) };
@@ -111,7 +125,8 @@ impl RootDoor {
             // A recall serves everybody who waits for the file, so one client's change of mind does not stop it.
             PrepareAction::Cancel(_) | PrepareAction::Touch => return Ok(String::new()),
         };
-        match outcomes.files.into_iter().find_map(|file| file.failure) {
+        let refused = |failure: &Failure| !(is_evict && failure.kind == ErrorKind::Busy);
+        match outcomes.files.into_iter().filter_map(|file| file.failure).find(refused) {
             Some(failure) => Err(failure),
             None => Ok("backplane".to_owned()),
         }
@@ -136,21 +151,31 @@ impl RootDoor {
     }
 
     pub(super) async fn space_of_pools(&self, who: &Principal) -> Result<SpaceInfo> {
-        let status = self.files.head().call(who, control::GetStatus {}).await?;
-        let partitions: Vec<_> = status.pools.iter().flat_map(|pool| &pool.partitions).collect();
-        let total = partitions.iter().map(|partition| partition.total_bytes).sum();
-        let free = partitions.iter().map(|partition| partition.free_bytes).sum();
-        let largest_free = partitions.iter().map(|partition| partition.free_bytes).max().unwrap_or(0);
-        let used = partitions.iter().map(|partition| partition.replica_bytes).sum();
-        Ok(SpaceInfo { total, free, largest_free, used, quota: None })
+        let control::Space { total_bytes, free_bytes, largest_free_bytes } =
+            self.files.head().call(who, control::GetSpace {}).await?;
+        // What others have on the same disk is taken too: clients expect that used and free make up the total.
+        let used = total_bytes.saturating_sub(free_bytes);
+        let largest_free = largest_free_bytes;
+        Ok(SpaceInfo { total: total_bytes, free: free_bytes, largest_free, used, quota: None })
     }
 }
 
-/// Attributes as clients of the field read them: nearline files are offline with a backup.
-fn stat_of(entry: &Entry) -> StatInfo {
-    let mut flags = StatFlags::READABLE | StatFlags::WRITABLE;
+/// Attributes as clients of the field read them: what the mode lets `who` do, nearline files offline with a backup.
+pub(super) fn stat_of(who: &Principal, entry: &Entry) -> StatInfo {
+    let rights = head::rights(who, &entry.owner, &entry.group, entry.mode);
+    let mut flags = StatFlags::default();
+    if rights & 4 != 0 {
+        flags = flags | StatFlags::READABLE;
+    }
+    if rights & 2 != 0 {
+        flags = flags | StatFlags::WRITABLE;
+    }
     if entry.kind == NodeKind::Directory {
-        flags = flags | StatFlags::DIRECTORY | StatFlags::EXECUTABLE;
+        flags = flags | StatFlags::DIRECTORY;
+    }
+    // Whoever permissions do not bind still cannot run what nobody can.
+    if rights & 1 != 0 && (entry.kind == NodeKind::Directory || entry.mode & 0o111 != 0) {
+        flags = flags | StatFlags::EXECUTABLE;
     }
     if let Some(state) = entry.state {
         if state == FileState::Nearline {

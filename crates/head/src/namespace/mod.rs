@@ -4,6 +4,7 @@ mod attributes;
 mod calls;
 mod permission;
 
+pub use permission::rights;
 pub(crate) use permission::{Right, allows};
 
 use crate::{

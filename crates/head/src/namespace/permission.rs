@@ -21,17 +21,25 @@ impl Right {
     }
 }
 
-/// Whether the mode bits let `who` do it. Groups carry the name of their user until tokens bring real ones.
-pub(crate) fn allows(who: &Principal, node: &Node, right: Right) -> bool {
+/// What the mode bits of a node let `who` do: the sum of 4 to read, 2 to change, 1 to search or run.
+///
+/// Groups carry the name of their user until tokens bring real ones.
+#[must_use]
+pub fn rights(who: &Principal, owner: &str, group: &str, mode: u32) -> u32 {
     if who.is_operator {
-        return true;
+        return 7;
     }
-    let shift = if who.name == node.owner {
+    let shift = if who.name == owner {
         6
-    } else if who.name == node.group {
+    } else if who.name == group {
         3
     } else {
         0
     };
-    node.mode >> shift & right as u32 != 0
+    mode >> shift & 7
+}
+
+/// Whether the mode bits let `who` do it.
+pub(crate) fn allows(who: &Principal, node: &Node, right: Right) -> bool {
+    rights(who, &node.owner, &node.group, node.mode) & right as u32 != 0
 }

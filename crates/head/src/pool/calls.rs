@@ -10,9 +10,9 @@ use crate::{
 use base::{ErrorKind, Failure, FilePath, Millis, Result, limits::LIST_ENTRIES_MAX};
 use std::sync::Arc;
 use wire::control::{
-    AbandonWrite, CommitWrite, Disposition, Done, Evict, FileState, NextRemovals, NodeKind, ObjectsRemoved,
-    OpenRead, OpenWrite, PathOutcome, PathOutcomes, REPORT_USE_LEN_MAX, ReadGrant, ReadObject,
-    RegisterPartition, Removals, ReportSpace, ReportTraffic, ReportUse, WriteGrant,
+    AbandonWrite, CommitWrite, Disposition, Done, Evict, FileState, GetSpace, NextRemovals, NodeKind,
+    ObjectsRemoved, OpenRead, OpenWrite, PathOutcome, PathOutcomes, REPORT_USE_LEN_MAX, ReadGrant,
+    ReadObject, RegisterPartition, Removals, ReportSpace, ReportTraffic, ReportUse, Space, WriteGrant,
 };
 
 impl Apply for RegisterPartition {
@@ -32,6 +32,19 @@ impl Apply for ReportSpace {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
         core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
         Ok(Done {})
+    }
+}
+
+impl Apply for GetSpace {
+    fn apply(self, core: &mut Core, _: &Context) -> Result<Space> {
+        let mut space = Space::default();
+        for row in core.store.partition_space()? {
+            let free = row.free.saturating_sub(row.reserved);
+            space.total_bytes += row.total;
+            space.free_bytes += free;
+            space.largest_free_bytes = space.largest_free_bytes.max(free);
+        }
+        Ok(space)
     }
 }
 

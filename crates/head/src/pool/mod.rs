@@ -15,11 +15,11 @@ use wire::control::RequestKind;
 /// Partitions that can take objects now.
 pub(crate) fn partitions(core: &Core) -> Result<Vec<PartitionView>> {
     let rows = core.store.partition_space()?;
-    let views = rows.into_iter().map(|(name, pool, free, reserved)| PartitionView {
-        is_available: core.live.partitions.contains(&name),
-        free_bytes: free.saturating_sub(reserved),
-        name,
-        pool,
+    let views = rows.into_iter().map(|row| PartitionView {
+        is_available: core.live.partitions.contains(&row.name),
+        free_bytes: row.free.saturating_sub(row.reserved),
+        name: row.name,
+        pool: row.pool,
     });
     Ok(views.collect())
 }

@@ -69,6 +69,18 @@ pub(crate) struct PartitionRow {
     pub(crate) pinned: u64,
 }
 
+/// Room on a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PartitionSpace {
+    pub(crate) name: String,
+    pub(crate) pool: String,
+    pub(crate) total: u64,
+    /// As last reported by the disk server.
+    pub(crate) free: u64,
+    /// Promised to objects that are being written.
+    pub(crate) reserved: u64,
+}
+
 const COLUMNS: &str = "object, file, partition, state, owner, size, created, used";
 
 fn replica(row: &Row<'_>) -> rusqlite::Result<Replica> {
@@ -128,13 +140,21 @@ impl Store {
         self.maybe("SELECT pool FROM partition WHERE name = ?1", (name,), |row| row.get(0))
     }
 
-    /// What placement needs: name, pool, free bytes and bytes promised to objects that are being written.
-    pub(crate) fn partition_space(&self) -> StoreResult<Vec<(String, String, u64, u64)>> {
-        const SQL: &str = "SELECT name, pool, free,
+    /// What placement needs of every partition.
+    pub(crate) fn partition_space(&self) -> StoreResult<Vec<PartitionSpace>> {
+        const SQL: &str = "SELECT name, pool, total, free,
             (SELECT coalesce(sum(size), 0) FROM replica r
              WHERE r.partition = p.name AND r.state <> 'online' AND r.state IN ('writing', 'recalling'))
             FROM partition p ORDER BY name";
-        self.all(SQL, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        self.all(SQL, (), |row| {
+            Ok(PartitionSpace {
+                name: row.get(0)?,
+                pool: row.get(1)?,
+                total: row.get(2)?,
+                free: row.get(3)?,
+                reserved: row.get(4)?,
+            })
+        })
     }
 
     pub(crate) fn insert_replica(&self, new: &Replica) -> StoreResult<ObjectId> {

@@ -30,6 +30,21 @@ pub struct ReportSpace {
     pub free_bytes: u64,
 }
 
+/// Asks how much room there is for new files, all partitions together.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct GetSpace {}
+
+/// Room for new files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// Bytes of all partitions.
+    pub total_bytes: u64,
+    /// Bytes that are neither used nor promised.
+    pub free_bytes: u64,
+    /// Free bytes of the partition that has most of them: the longest file that fits.
+    pub largest_free_bytes: u64,
+}
+
 /// Asks which objects of a partition are to be deleted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NextRemovals {
@@ -180,6 +195,7 @@ pub struct ReportUse {
 calls! {
     RegisterPartition => Done, "register_partition", Rooms;
     ReportSpace => Done, "report_space", Rooms;
+    GetSpace => Space, "get_space", People;
     NextRemovals => Removals, "next_removals", Rooms, pending |reply| reply.objects.is_empty();
     ObjectsRemoved => Done, "objects_removed", Rooms;
     OpenRead => ReadGrant, "open_read", Rooms, pending |reply| matches!(reply, ReadGrant::Recalling { .. });
