@@ -2,44 +2,71 @@
 
 mod file;
 mod names;
+mod session;
+mod stats;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tpc;
 
 pub use file::DoorFile;
+pub use session::DoorSession;
 
+use self::{stats::Stats, tpc::ThirdParty};
 use crate::{
     files::{CapFile, Files},
+    identity::{Gate, Identity},
     metrics::DoorCounters,
     sums::ObjectSums,
 };
-use base::{FilePath, Result, limits::NAME_BYTES_MAX};
-use head::Principal;
+use base::{FilePath, Result};
 use net::xrd::{
-    Access, Disposition, ListPage, Location, Opaque, OpenRequest, Opened, Peer, PrepareRequest, ServerConfig,
-    Service, SpaceInfo, StatInfo,
+    Access, Disposition, ListPage, Location, Opaque, OpenRequest, Opened, Peer, PrepareAction,
+    PrepareRequest, ReadMethod, ServerConfig, Service, SpaceInfo, StatInfo, TlsOffer,
 };
-use std::sync::Arc;
-use wire::{
-    cap, control,
-    xrd::{LOGIN_NAME_BYTES, LOGIN_USER},
-};
+use std::{path::PathBuf, sync::Arc};
+use wire::{cap, control, token::Right, xrd};
 
 /// The door.
 pub struct RootDoor {
     config: ServerConfig,
     files: Arc<Files>,
-    /// Who may do everything.
-    owner: String,
+    gate: Gate,
+    third_party: ThirdParty,
     counters: Arc<DoorCounters>,
     sums: Arc<ObjectSums>,
+    stats: Stats,
 }
 
 impl RootDoor {
-    /// A door to `files`; `owner` is the facility's.
-    pub fn new(files: Arc<Files>, facility: &str, owner: &str, counters: Arc<DoorCounters>) -> Self {
+    /// A door to `files`; `gate` decides who somebody is.
+    pub fn new(files: Arc<Files>, facility: &str, gate: Gate, counters: Arc<DoorCounters>) -> Self {
         let checksums = names::CHECKSUMS.map(str::to_owned).into();
-        let config = ServerConfig { sitename: facility.to_owned(), checksums, ..ServerConfig::default() };
-        Self { config, files, owner: owner.to_owned(), counters, sums: Arc::default() }
+        let answers = [("tpc".to_owned(), "1".to_owned())].into();
+        let sitename = facility.to_owned();
+        let config = ServerConfig { sitename, checksums, answers, ..ServerConfig::default() };
+        let (sums, stats, third_party) = (Arc::default(), Stats::new(), ThirdParty::new(None));
+        Self { config, files, gate, third_party, counters, sums, stats }
+    }
+
+    /// Chooses how the bytes of files leave.
+    #[must_use]
+    pub fn with_reads(mut self, method: ReadMethod) -> Self {
+        self.config.read_method = method;
+        self
+    }
+
+    /// Offers TLS.
+    #[must_use]
+    pub fn with_tls(mut self, offer: TlsOffer) -> Self {
+        self.config.tls = Some(offer);
+        self
+    }
+
+    /// Says which authorities vouch for the servers that files are copied from.
+    #[must_use]
+    pub fn with_trust(mut self, authorities: Option<PathBuf>) -> Self {
+        self.third_party = ThirdParty::new(authorities);
+        self
     }
 
     /// Sums of objects on demand, to be shared with other doors.
@@ -53,7 +80,7 @@ impl RootDoor {
         outcome
     }
 
-    async fn open_file(&self, who: &Principal, request: OpenRequest) -> Result<DoorFile> {
+    async fn open_file(&self, session: &DoorSession, request: OpenRequest) -> Result<DoorFile> {
         let counter = Arc::clone(&self.counters.root);
         let OpenRequest { path, opaque, .. } = &request;
         if let Some(signed) = opaque.get(cap::PARAMETER) {
@@ -62,14 +89,25 @@ impl RootDoor {
                 CapFile::Write(file) => DoorFile::Write(file),
             });
         }
-        let disposition = match (request.disposition, request.access) {
-            (Disposition::Existing, Access::Read) => {
-                return self.files.open_read(who, path, counter).await.map(DoorFile::Read);
-            }
-            (Disposition::Existing, Access::Update) => control::Disposition::Update,
-            (Disposition::CreateNew, _) => control::Disposition::CreateNew,
-            (Disposition::Replace, _) => control::Disposition::Replace,
-        };
+        let who = self.who(session, opaque)?;
+        if (request.disposition, request.access) == (Disposition::Existing, Access::Read) {
+            let who = self.meet(session, who.into_owned(), path, xrd::tpc::source_open(opaque)?).await?;
+            let who = self.may(&who, Right::Read, path)?;
+            return self.files.open_read(who, path, counter).await.map(DoorFile::Read);
+        }
+        self.open_for_writing(session, &who, &request).await
+    }
+
+    async fn open_for_writing(
+        &self,
+        session: &DoorSession,
+        who: &Identity,
+        request: &OpenRequest,
+    ) -> Result<DoorFile> {
+        let OpenRequest { path, opaque, .. } = request;
+        let (right, disposition) = self.disposition(who, request);
+        let who = self.may(who, right, path)?;
+        let pull = xrd::tpc::pull(opaque, path)?;
         // `oss.asize` is what clients of the field say about the size to come.
         let expected_bytes = opaque.get("oss.asize").and_then(|size| size.parse().ok()).unwrap_or(0);
         let open = control::OpenWrite {
@@ -79,123 +117,182 @@ impl RootDoor {
             parents: request.make_path,
             expected_bytes,
         };
-        self.files.open_write(who, open, counter).await.map(DoorFile::Write)
+        let file = self.files.open_write(who, open, Arc::clone(&self.counters.root)).await?;
+        match pull {
+            Some(pull) => self.destination(session, path, pull, file).map(DoorFile::ThirdParty),
+            None => Ok(DoorFile::Write(file)),
+        }
+    }
+
+    /// Which right an open for writing needs, and what it may find there.
+    fn disposition(&self, who: &Identity, request: &OpenRequest) -> (Right, control::Disposition) {
+        match request.disposition {
+            Disposition::Existing => (Right::Modify, control::Disposition::Update),
+            Disposition::CreateNew => (Right::Create, control::Disposition::CreateNew),
+            // Who may create but not modify may replace nothing: that holds only where nothing is.
+            Disposition::Replace if who.may(Right::Modify, &request.path, self.gate.now()).is_err() => {
+                (Right::Create, control::Disposition::CreateNew)
+            }
+            Disposition::Replace => (Right::Modify, control::Disposition::Replace),
+        }
     }
 }
 
-/// The name of the user as our own clients send it.
-fn whole_name(peer: &Peer) -> Option<&str> {
-    let is_name =
-        |name: &&str| !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control);
-    peer.opaque.get(LOGIN_USER).filter(is_name)
-}
-
 impl Service for RootDoor {
-    type Session = Principal;
+    type Session = DoorSession;
     type File = DoorFile;
 
     fn config(&self) -> &ServerConfig {
         &self.config
     }
 
-    async fn login(&self, peer: Peer) -> Result<Principal> {
-        // Loopback is trusted: whoever can reach it could also read the facility's files. Tokens replace this.
-        let name = match whole_name(&peer) {
-            Some(name) => name.to_owned(),
-            // Other people's clients send eight bytes: enough to know the owner by.
-            None if peer.username.len() == LOGIN_NAME_BYTES && self.owner.starts_with(&peer.username) => {
-                self.owner.clone()
-            }
-            None => peer.username,
-        };
-        Ok(Principal { is_operator: name == self.owner, name })
+    fn security(&self, peer: &Peer) -> String {
+        Self::proofs(peer)
     }
 
-    async fn open(&self, session: &Principal, request: OpenRequest) -> Result<Opened<DoorFile>> {
+    async fn authenticate(&self, peer: Peer, kind: [u8; 4], credentials: &[u8]) -> Result<DoorSession> {
+        self.proven(&peer, kind, credentials)
+    }
+
+    async fn login(&self, peer: Peer) -> Result<DoorSession> {
+        self.claimed(&peer)
+    }
+
+    fn open_now(&self, session: &DoorSession, request: &OpenRequest) -> Option<Result<Opened<DoorFile>>> {
+        let is_plain = (request.disposition, request.access) == (Disposition::Existing, Access::Read)
+            && request.opaque.is_empty();
+        if !is_plain {
+            return None;
+        }
+        // A refusal is left to the other way, which counts it.
+        let now = self.gate.now();
+        session.identity.may(Right::Read, &request.path, now).ok()?;
+        let who = &session.identity.who;
+        let file = self.files.open_read_now(who, &request.path, &self.counters.root)?;
+        Some(self.counted(Ok(Opened::Here(Arc::new(DoorFile::Read(file))))))
+    }
+
+    fn stat_now(&self, session: &DoorSession, path: &FilePath, opaque: &Opaque) -> Option<Result<StatInfo>> {
+        if opaque.get(session::TOKEN_PARAMETER).is_some() {
+            return None;
+        }
+        session.identity.may(Right::Look, path, self.gate.now()).ok()?;
+        let stat = self.stats.get(self.files.head(), &session.identity.who, path)?;
+        Some(self.counted(Ok(stat)))
+    }
+
+    async fn open(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {
         let file = self.open_file(session, request).await;
         self.counted(file).map(|file| Opened::Here(Arc::new(file)))
     }
 
-    async fn stat(&self, session: &Principal, path: &FilePath, opaque: &Opaque) -> Result<StatInfo> {
-        let _ = opaque;
-        self.counted(self.stat_path(session, path).await)
+    async fn stat(&self, session: &DoorSession, path: &FilePath, opaque: &Opaque) -> Result<StatInfo> {
+        let who = self.who(session, opaque)?;
+        let who = self.may(&who, Right::Look, path)?;
+        let version = self.files.head().namespace_version();
+        let stat = self.stat_path(who, path).await;
+        if let Ok(stat) = &stat {
+            self.stats.keep(version, who, path, stat);
+        }
+        self.counted(stat)
     }
 
     async fn list(
         &self,
-        session: &Principal,
+        session: &DoorSession,
         path: &FilePath,
         from: Option<String>,
         with_stat: bool,
     ) -> Result<ListPage> {
-        self.counted(self.list_page(session, path, from, with_stat).await)
+        let who = self.may(&session.identity, Right::Read, path)?;
+        self.counted(self.list_page(who, path, from, with_stat).await)
     }
 
-    async fn mkdir(&self, session: &Principal, path: &FilePath, mode: u32, make_path: bool) -> Result<()> {
-        self.counted(
-            self.call(session, control::Mkdir { path: path.clone(), mode, parents: make_path }).await,
-        )
+    async fn mkdir(&self, session: &DoorSession, path: &FilePath, mode: u32, make_path: bool) -> Result<()> {
+        let who = self.may(&session.identity, Right::Create, path)?;
+        self.counted(self.call(who, control::Mkdir { path: path.clone(), mode, parents: make_path }).await)
     }
 
-    async fn remove(&self, session: &Principal, path: &FilePath) -> Result<()> {
-        self.counted(self.call(session, control::Remove { path: path.clone() }).await)
+    async fn remove(&self, session: &DoorSession, path: &FilePath) -> Result<()> {
+        let who = self.may(&session.identity, Right::Modify, path)?;
+        self.counted(self.call(who, control::Remove { path: path.clone() }).await)
     }
 
-    async fn rmdir(&self, session: &Principal, path: &FilePath) -> Result<()> {
-        self.counted(self.call(session, control::RemoveDirectory { path: path.clone() }).await)
+    async fn rmdir(&self, session: &DoorSession, path: &FilePath) -> Result<()> {
+        let who = self.may(&session.identity, Right::Modify, path)?;
+        self.counted(self.call(who, control::RemoveDirectory { path: path.clone() }).await)
     }
 
-    async fn rename(&self, session: &Principal, from: &FilePath, to: &FilePath) -> Result<()> {
-        self.counted(self.call(session, control::Rename { from: from.clone(), to: to.clone() }).await)
+    async fn rename(&self, session: &DoorSession, from: &FilePath, to: &FilePath) -> Result<()> {
+        let who = self.may(&session.identity, Right::Modify, from)?;
+        self.may(&session.identity, Right::Modify, to)?;
+        self.counted(self.call(who, control::Rename { from: from.clone(), to: to.clone() }).await)
     }
 
-    async fn truncate(&self, session: &Principal, path: &FilePath, size: u64) -> Result<()> {
-        self.counted(self.truncate_path(session, path, size).await)
+    async fn truncate(&self, session: &DoorSession, path: &FilePath, size: u64) -> Result<()> {
+        let who = self.may(&session.identity, Right::Modify, path)?;
+        self.counted(self.truncate_path(who, path, size).await)
     }
 
-    async fn chmod(&self, session: &Principal, path: &FilePath, mode: u32) -> Result<()> {
-        self.counted(self.call(session, control::SetMode { path: path.clone(), mode }).await)
+    async fn chmod(&self, session: &DoorSession, path: &FilePath, mode: u32) -> Result<()> {
+        let who = self.may(&session.identity, Right::Modify, path)?;
+        self.counted(self.call(who, control::SetMode { path: path.clone(), mode }).await)
     }
 
-    async fn checksum(&self, session: &Principal, path: &FilePath, kind: &str) -> Result<String> {
-        self.counted(self.checksum_of(session, path, kind).await)
+    async fn checksum(&self, session: &DoorSession, path: &FilePath, kind: &str) -> Result<String> {
+        let who = self.may(&session.identity, Right::Look, path)?;
+        self.counted(self.checksum_of(who, path, kind).await)
     }
 
-    async fn locate(&self, session: &Principal, path: &FilePath, local: &str) -> Result<Vec<Location>> {
+    async fn locate(&self, session: &DoorSession, path: &FilePath, local: &str) -> Result<Vec<Location>> {
+        let who = self.may(&session.identity, Right::Look, path)?;
         let location = |stat: StatInfo| Location {
             is_server: true,
             is_online: stat.is_online(),
             is_writable: true,
             address: local.to_owned(),
         };
-        self.counted(self.stat_path(session, path).await).map(|stat| vec![location(stat)])
+        self.counted(self.stat_path(who, path).await).map(|stat| vec![location(stat)])
     }
 
-    async fn prepare(&self, session: &Principal, request: PrepareRequest) -> Result<String> {
-        self.counted(self.prepare_files(session, request).await)
+    async fn prepare(&self, session: &DoorSession, request: PrepareRequest) -> Result<String> {
+        let who = self.known(&session.identity)?;
+        if matches!(request.action, PrepareAction::Stage { .. } | PrepareAction::Evict) {
+            for path in &request.paths {
+                self.may(&session.identity, Right::Stage, path)?;
+            }
+        }
+        self.counted(self.prepare_files(who, request).await)
     }
 
-    async fn prepare_status(&self, session: &Principal, id: &str, paths: &[FilePath]) -> Result<String> {
-        self.counted(self.staged(session, id, paths).await)
+    async fn prepare_status(&self, session: &DoorSession, id: &str, paths: &[FilePath]) -> Result<String> {
+        let who = self.known(&session.identity)?;
+        for path in paths {
+            self.may(&session.identity, Right::Look, path)?;
+        }
+        self.counted(self.staged(who, id, paths).await)
     }
 
-    async fn space(&self, session: &Principal, path: &FilePath) -> Result<SpaceInfo> {
+    async fn space(&self, session: &DoorSession, path: &FilePath) -> Result<SpaceInfo> {
         let _ = path;
-        self.counted(self.space_of_pools(session).await)
+        let who = self.known(&session.identity)?;
+        self.counted(self.space_of_pools(who).await)
     }
 
-    async fn attributes(&self, session: &Principal, path: &FilePath) -> Result<Vec<(String, Vec<u8>)>> {
-        self.counted(self.attributes_of(session, path).await)
+    async fn attributes(&self, session: &DoorSession, path: &FilePath) -> Result<Vec<(String, Vec<u8>)>> {
+        let who = self.may(&session.identity, Right::Look, path)?;
+        self.counted(self.attributes_of(who, path).await)
     }
 
     async fn set_attribute(
         &self,
-        session: &Principal,
+        session: &DoorSession,
         path: &FilePath,
         name: &str,
         value: Option<&[u8]>,
         is_new: bool,
     ) -> Result<()> {
-        self.counted(self.change_attribute(session, path, name, value, is_new).await)
+        let who = self.may(&session.identity, Right::Modify, path)?;
+        self.counted(self.change_attribute(who, path, name, value, is_new).await)
     }
 }
