@@ -76,8 +76,7 @@ impl Context {
 
     /// Where the bytes of `path` are read and written.
     pub(crate) fn url(&mut self, path: &FilePath) -> Result<xrd::XrdUrl> {
-        let door: xrd::XrdUrl = self.facility()?.endpoints.root.parse()?;
-        Ok(door.with_path(path.clone()))
+        self.facility()?.url(path.clone())
     }
 
     /// How the data mover introduces itself.

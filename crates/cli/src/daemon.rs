@@ -311,6 +311,7 @@ mod tests {
             http: String::new(),
             roots: None,
             https: None,
+            is_token_required: false,
             pid: std::process::id(),
             facility: String::new(),
         };

@@ -87,6 +87,36 @@ pub struct Disk {
     pub size: Size,
     /// Bytes of the file system that are left free.
     pub reserve: Size,
+    /// Read and write past the page cache, where the file system can.
+    pub direct: bool,
+    /// How bytes leave: `automatic`, `pread`, `sendfile` or `mmap`.
+    pub reads: Reads,
+}
+
+/// How the bytes of files leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reads {
+    /// The quickest that was measured.
+    #[default]
+    Automatic,
+    /// Read, then sent.
+    Pread,
+    /// From the page cache by `sendfile`.
+    Sendfile,
+    /// From the page cache, mapped.
+    Mmap,
+}
+
+impl From<Reads> for net::xrd::ReadMethod {
+    fn from(reads: Reads) -> Self {
+        match reads {
+            Reads::Automatic => Self::Automatic,
+            Reads::Pread => Self::Pread,
+            Reads::Sendfile => Self::Sendfile,
+            Reads::Mmap => Self::Mmap,
+        }
+    }
 }
 
 /// The tape server and its virtual library.
@@ -146,7 +176,13 @@ impl Default for Doors {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self { pool: "main".to_owned(), size: Size(0), reserve: Size(256 << 20) }
+        Self {
+            pool: "main".to_owned(),
+            size: Size(0),
+            reserve: Size(256 << 20),
+            direct: false,
+            reads: Reads::Automatic,
+        }
     }
 }
 

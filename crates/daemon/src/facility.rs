@@ -298,7 +298,9 @@ impl Possession {
             share_bytes: (self.config.disk.size.0 > 0).then_some(self.config.disk.size.0),
             reserved_bytes: self.config.disk.reserve.0,
         };
-        disk::Partition::open_limited(&self.layout.partition(), facility, limits)
+        let partition = disk::Partition::open_limited(&self.layout.partition(), facility, limits)?;
+        partition.set_direct(self.config.disk.direct);
+        Ok(partition)
     }
 
     /// Opens the library.

@@ -18,6 +18,7 @@ use wire::{
     cap::{Access, Cap, CapKey},
     control::{AbandonWrite, CommitWrite, OpenRead, OpenWrite, ReadGrant, ReadObject, WriteGrant},
     object::ObjectInfo,
+    xrd::Expectation,
 };
 
 /// Times an open is repeated because its object was removed between the head's answer and the disk's.
@@ -204,6 +205,7 @@ impl Files {
             path,
             mode,
             expected: None,
+            sent: Mutex::default(),
             reservation: Some(reservation),
             clock: Arc::clone(&self.clock),
             door,
@@ -256,6 +258,7 @@ impl Files {
             path: path.clone(),
             mode: 0o644,
             expected: Some((cap.size, cap.checksums)),
+            sent: Mutex::default(),
             reservation: None,
             clock: Arc::clone(&self.clock),
             door,
@@ -387,6 +390,8 @@ pub struct WriteFile {
     mode: u32,
     /// What a capability demands.
     expected: Option<(u64, Checksums)>,
+    /// What the client says that it has sent.
+    sent: Mutex<Option<Expectation>>,
     /// None for objects that somebody else reports to the head.
     reservation: Option<Reservation>,
     clock: Clock,
@@ -444,6 +449,23 @@ impl WriteFile {
         self.writer.sync()
     }
 
+    /// Takes what the client says that it has sent: nothing else is committed.
+    pub fn expect(&self, sent: Expectation) {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
+    }
+
+    fn check_sent(&self, info: &ObjectInfo) -> Result<()> {
+        let found = Expectation { size: info.size, crc32c: info.checksums.crc32c };
+        match *self.sent.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(sent) if sent != found => Err(Failure::corrupt(format!(
+                "{}: {} bytes with crc32c {} were sent, {} with {} arrived",
+                self.path, sent.size, sent.crc32c, found.size, found.crc32c
+            ))
+            .hint("nothing was kept: send it again")),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes what was written the content of the file: durable on disk, then in the catalogue.
     ///
     /// `check` sees the size and sums before the head does, and can refuse.
@@ -454,6 +476,7 @@ impl WriteFile {
         let (writer, file, path) = (Arc::clone(&self.writer), self.file, self.path.clone());
         let (expected, now) = (self.expected, (self.clock)());
         let info = blocking(move || writer.commit(file, &path, expected, now)).await?;
+        self.check_sent(&info)?;
         check(&info)?;
         if let Some(reservation) = &self.reservation {
             let call = CommitWrite { object: info.object, size: info.size, checksums: info.checksums };

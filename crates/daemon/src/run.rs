@@ -6,7 +6,7 @@ use crate::{
     door::RootDoor,
     facility::{Key, Possession},
     files::Files,
-    http::{self, HttpDoor},
+    http::{self, HttpDoor, RemoteTrust},
     identity::Gate,
     janitor,
     metrics::DoorCounters,
@@ -21,7 +21,7 @@ use net::{
     xrd::{TlsOffer, TlsRule},
 };
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
     sync::{
         Arc,
@@ -117,7 +117,9 @@ async fn serve(possession: Possession) -> Result<()> {
 async fn start(possession: &Possession) -> Result<Running> {
     let doors = &possession.config.doors;
     let root = listen(doors.bind, doors.root_port, "root_port").await?;
-    let http = listen(doors.bind, doors.http_port, "http_port").await?;
+    // Tokens are not sent in plain text: beyond this host there is only https.
+    let near = if doors.bind.is_loopback() { doors.bind } else { Ipv4Addr::LOCALHOST.into() };
+    let http = listen(near, doors.http_port, "http_port").await?;
     let https = listen(doors.bind, doors.https_port, "https_port").await?;
     let (root_url, http_url) = (format!("root://{}", root.address()?), format!("http://{}", http.address()?));
     let (roots_url, https_url) =
@@ -155,12 +157,14 @@ async fn start(possession: &Possession) -> Result<Running> {
         RootTls::Offered if !require_token => TlsRule::Offered,
         RootTls::Offered | RootTls::Login => TlsRule::Login,
     };
-    let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate, Arc::clone(&counters))
+    let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters))
         .with_tls(TlsOffer { config: Arc::clone(&tls), rule })
-        .with_trust(possession.trust());
+        .with_trust(possession.trust())
+        .with_reads(possession.config.disk.reads.into());
     net::xrd::serve(Arc::new(root_door), root, &shutdown);
     let key: Key = possession.key.clone();
-    let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token());
+    let trust = RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() };
+    let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token()).with_trust(trust);
     let http_door = Arc::new(http_door);
     http::serve(Arc::clone(&http_door), http, None, &shutdown)?;
     http::serve(http_door, https, Some(tls), &shutdown)?;
@@ -172,6 +176,7 @@ async fn start(possession: &Possession) -> Result<Running> {
         http: http_url,
         roots: Some(roots_url),
         https: Some(https_url),
+        is_token_required: require_token,
         pid: std::process::id(),
         facility: facility.id.clone(),
     };

@@ -16,11 +16,13 @@
 //! that a person must look at. [`Partition::list`] tells all of these apart.
 
 mod copy;
+mod direct;
 mod durable;
 pub mod list;
 mod map;
 pub mod partition;
 pub mod reader;
+mod ring;
 mod space;
 pub mod writer;
 
@@ -30,6 +32,7 @@ mod crash_tests;
 pub use list::{Entry, EntryState};
 pub use partition::Partition;
 pub use reader::ObjectReader;
+pub use ring::Wanted;
 pub use space::{Limits, Space};
 pub use writer::ObjectWriter;
 

@@ -18,7 +18,10 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use wire::object::ObjectInfo;
 
@@ -67,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) account: Account,
     /// Objects with a live writer. A short lock, never held during I/O.
     writing: Mutex<HashSet<ObjectId>>,
+    /// Objects are read and written past the page cache.
+    is_direct: AtomicBool,
     _lock: Lock,
 }
 
@@ -141,10 +146,17 @@ impl Partition {
                 directory: directory.to_owned(),
                 identity,
                 writing: Mutex::default(),
+                is_direct: AtomicBool::new(false),
                 _lock: lock,
             }),
             readers: Arc::new(Mutex::new(Recent::new(READERS_KEPT))),
         })
+    }
+
+    /// Reads and writes objects that are opened from now on past the page cache, where the file system can: each byte
+    /// then costs the same however many streams there are, and what is read once does not push out what is hot.
+    pub fn set_direct(&self, is_direct: bool) {
+        self.shared.is_direct.store(is_direct, Ordering::Relaxed);
     }
 
     /// Who this directory belongs to.
@@ -258,6 +270,10 @@ impl Shared {
     fn writing(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
         // A set of numbers is sound after any panic.
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        self.is_direct.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_writing(&self, object: ObjectId) -> bool {

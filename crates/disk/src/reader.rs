@@ -1,6 +1,11 @@
 //! Reading committed objects.
 
-use crate::{map::Map, partition::Shared};
+use crate::{
+    direct::DirectFile,
+    map::Map,
+    partition::Shared,
+    ring::{self, Wanted},
+};
 use base::{ByteRange, Checksums, Failure, ObjectId, Result};
 use rustix::{
     fs::{Advice, fadvise},
@@ -34,6 +39,8 @@ pub(crate) const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
 pub struct ObjectReader {
     shared: Arc<Shared>,
     file: File,
+    /// For reads past the page cache, if the partition wants them.
+    direct: Option<DirectFile>,
     info: ObjectInfo,
     /// Made when it is first asked for; `None` if it cannot be made.
     map: OnceLock<Option<Map>>,
@@ -51,7 +58,12 @@ impl ObjectReader {
                 info.size
             )));
         }
-        Ok(Self { shared: Arc::clone(shared), file, info, map: OnceLock::new() })
+        let direct = match shared.is_direct() {
+            true => DirectFile::open(&shared.data(object), false)
+                .map_err(|cause| shared.failed("open", object, &cause))?,
+            false => None,
+        };
+        Ok(Self { shared: Arc::clone(shared), file, direct, info, map: OnceLock::new() })
     }
 
     /// Its size in bytes.
@@ -68,14 +80,35 @@ impl ObjectReader {
 
     /// Fills `buffer` from `offset` on; returns fewer bytes only at the end of the object.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        read_full(&self.file, buffer, offset)
-            .map_err(|cause| self.shared.failed("read", self.info.object, &cause))
+        let read = match &self.direct {
+            Some(direct) => direct.read_at(buffer, offset),
+            None => read_full(&self.file, buffer, offset),
+        };
+        read.map_err(|cause| self.shared.failed("read", self.info.object, &cause))
+    }
+
+    /// Whether its bytes come from the page cache, where the kernel can take them.
+    #[must_use]
+    pub fn is_cached(&self) -> bool {
+        self.direct.is_none()
+    }
+
+    /// Fills all buffers, many at once; the end of the object before that is a failure.
+    pub fn read_many(&self, wanted: &mut [Wanted<'_>]) -> Result<()> {
+        let read = match &self.direct {
+            Some(direct) => direct.read_many(wanted),
+            None => ring::read_many(&self.file, wanted),
+        };
+        read.map_err(|cause| self.shared.failed("read", self.info.object, &cause))
     }
 
     /// Fills all of `buffers`, one after the other, from `offset` on; the end of the object before that is a failure.
     pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<()> {
         let mut rest = buffers;
         let mut at = offset;
+        if self.direct.is_some() {
+            return self.read_each_at(rest, at);
+        }
         while !rest.is_empty() {
             let some = rest.len().min(SLICES_MAX);
             match preadv(&self.file, &mut rest[..some], at) {
@@ -97,10 +130,29 @@ impl ObjectReader {
         Ok(())
     }
 
+    fn read_each_at(&self, buffers: &mut [IoSliceMut<'_>], offset: u64) -> Result<()> {
+        let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+        let mut all = vec![0; bytes];
+        if self.read_at(&mut all, offset)? < bytes {
+            return Err(self.ended(offset));
+        }
+        let mut rest = all.as_slice();
+        for buffer in buffers {
+            let (of_buffer, after) = rest.split_at(buffer.len());
+            buffer.copy_from_slice(of_buffer);
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn ended(&self, at: u64) -> Failure {
+        Failure::corrupt(format!("object {} has no byte {at} of {}", self.info.object, self.size()))
+    }
+
     /// The object in memory; `None` if it is empty or cannot be mapped. Only the kernel may touch it, as the source of
     /// a `write` or `send`: it reports a page that cannot be read, everybody else would be killed.
     pub fn mapped(&self) -> Option<&[u8]> {
-        if self.info.size == 0 {
+        if self.info.size == 0 || !self.is_cached() {
             return None;
         }
         let map = self.map.get_or_init(|| {
@@ -113,7 +165,7 @@ impl ObjectReader {
 
     /// Tells the kernel that `ranges` will be read, merged where they are close, if they are not in memory already.
     pub fn will_read(&self, ranges: &[ByteRange]) {
-        if self.is_in_memory(ranges) {
+        if !self.is_cached() || self.is_in_memory(ranges) {
             return;
         }
         let mut sorted = ranges.to_vec();

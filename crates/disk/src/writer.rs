@@ -1,7 +1,9 @@
 //! Writing objects: many threads write, one commits.
 
 use crate::{
-    copy, durable,
+    copy,
+    direct::DirectFile,
+    durable,
     partition::{Shared, WriteClaim, check_end},
     reader::{self, ObjectReader},
 };
@@ -24,6 +26,8 @@ pub struct ObjectWriter {
     shared: Arc<Shared>,
     object: ObjectId,
     file: File,
+    /// For whole blocks past the page cache, if the partition wants it.
+    direct: Option<DirectFile>,
     /// Guards the shape of the file: writers share it, whoever truncates or commits has it alone.
     phase: RwLock<Phase>,
     /// Guards what is known about the content; held while a piece is summed, not while it is written.
@@ -106,10 +110,16 @@ impl ObjectWriter {
             .truncate(true)
             .open(shared.incoming_data(object))
             .map_err(|cause| shared.failed("create", object, &cause))?;
+        let direct = match shared.is_direct() {
+            true => DirectFile::open(&shared.incoming_data(object), true)
+                .map_err(|cause| shared.failed("create", object, &cause))?,
+            false => None,
+        };
         Ok(Self {
             shared: Arc::clone(shared),
             object,
             file,
+            direct,
             phase: RwLock::new(Phase::Open),
             content: Mutex::new(Content {
                 sums: Sums::Stream(StreamSums::default()),
@@ -169,7 +179,7 @@ impl ObjectWriter {
         let end = check_end(self.object, offset, bytes.len() as u64)?;
         let _open = self.open_phase()?;
         self.claim(end)?;
-        let written = self.file.write_all_at(bytes, offset);
+        let written = self.write_all_at(bytes, offset);
         let mut content = self.content();
         match written {
             Ok(()) => content.wrote(offset, bytes),
@@ -180,6 +190,11 @@ impl ObjectWriter {
             }
         }
         Ok(())
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let done = self.direct.as_ref().map_or(Ok(0), |direct| direct.write_blocks(bytes, offset))?;
+        self.file.write_all_at(&bytes[done..], offset + done as u64)
     }
 
     /// Reads back what was written; returns fewer bytes only at the end.

@@ -33,6 +33,7 @@ targets! {
     "control" => wire::control::fuzz_control,
     "date" => wire::http::date::fuzz_date,
     "digest" => wire::http::digest::fuzz_digest,
+    "expect" => wire::xrd::fuzz_expectation,
     "expr" => ntuple::expr::fuzz_expr,
     "identity" => disk::partition::fuzz_identity,
     "label" => wire::label::fuzz_label,

@@ -7,7 +7,7 @@ use crate::{
 };
 use base::{ByteRange, Failure, Result};
 use disk::ObjectReader;
-use net::xrd::{OpenFile, StatFlags, StatInfo};
+use net::xrd::{Expectation, OpenFile, StatFlags, StatInfo};
 use std::{
     io::IoSliceMut,
     os::fd::{AsFd, BorrowedFd},
@@ -80,8 +80,22 @@ impl OpenFile for DoorFile {
         }
     }
 
+    fn read_many_at(&self, wanted: &mut [(u64, &mut [u8])]) -> Result<()> {
+        match self.reader() {
+            Some(reader) => {
+                let bytes = wanted.iter().map(|(_, buffer)| buffer.len() as u64).sum();
+                reader.read_many(wanted)?;
+                self.count_sent(bytes);
+                Ok(())
+            }
+            None => wanted.iter_mut().try_for_each(|(offset, buffer)| {
+                self.read_vectored_at(*offset, &mut [IoSliceMut::new(buffer)])
+            }),
+        }
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.reader().map(AsFd::as_fd)
+        self.reader().filter(|reader| reader.is_cached()).map(AsFd::as_fd)
     }
 
     fn mapped(&self) -> Option<&[u8]> {
@@ -136,6 +150,11 @@ impl OpenFile for DoorFile {
             }
             _ => Err(Failure::unsupported("opaque query on an open file is not offered here")),
         }
+    }
+
+    fn expect(&self, expected: Expectation) -> Result<()> {
+        self.writable()?.expect(expected);
+        Ok(())
     }
 
     async fn close(self: Arc<Self>) -> Result<()> {

@@ -147,7 +147,7 @@ impl Service for RootDoor {
     }
 
     fn security(&self, peer: &Peer) -> String {
-        Self::proofs(peer)
+        self.proofs(peer)
     }
 
     async fn authenticate(&self, peer: Peer, kind: [u8; 4], credentials: &[u8]) -> Result<DoorSession> {

@@ -37,9 +37,11 @@ impl RootDoor {
         Ok(session(identity?, peer))
     }
 
-    /// Which proofs a login may bring. A token must not be sent in plain text.
-    pub(super) fn proofs(peer: &Peer) -> String {
-        if peer.is_tls { format!("{}&P=host", ztn::offer()) } else { String::new() }
+    /// Which proofs a login may bring. A token is not sent in plain text, but for loopback, where our own clients do
+    /// without TLS.
+    pub(super) fn proofs(&self, peer: &Peer) -> String {
+        let is_wanted = peer.is_tls || self.gate.is_token_required();
+        if is_wanted { format!("{}&P=host", ztn::offer()) } else { String::new() }
     }
 
     /// Who logs in with a proof. A token that is not good makes a session that is told so at its first request: clients

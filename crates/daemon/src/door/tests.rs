@@ -114,7 +114,7 @@ fn a_long_name_is_the_same_at_both_doors() {
     doors.control(USER).call(&Mkdir { path: path("/http"), mode: 0o700, parents: false }).unwrap();
     doors.names(USER).mkdir(&path("/http/root"), 0o700, false).unwrap();
     let url = doors.root.with_path(path("/http/root/f"));
-    let mut file = File::create(&url, &options(USER), CreateOptions::default()).unwrap();
+    let file = File::create(&url, &options(USER), CreateOptions::default()).unwrap();
     let mut writer = file.writer();
     writer.write_all(b"bytes").unwrap();
     writer.finish().unwrap();

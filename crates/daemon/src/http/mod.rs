@@ -4,6 +4,7 @@ mod answer;
 mod calls;
 mod copy;
 mod dav;
+mod guard;
 mod listing;
 mod live;
 mod paths;
@@ -18,14 +19,14 @@ mod write;
 pub use serve::{Peer, serve};
 pub use tpc::RemoteTrust;
 
-use crate::{facility::Key, files::Files, metrics::DoorCounters};
+use crate::{facility::Key, files::Files, identity::Gate, metrics::DoorCounters};
 use axum::{
     Router,
     extract::DefaultBodyLimit,
     routing::{any, get},
 };
-use base::limits::CONTROL_BODY_BYTES_MAX;
-use head::Principal;
+use base::{Timestamp, limits::CONTROL_BODY_BYTES_MAX};
+use head::{Clock, Principal};
 use net::shutdown::Token;
 use segments::Budget;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use sums::Hashes;
 pub struct HttpDoor {
     files: Arc<Files>,
     key: Key,
+    gate: Gate,
     /// Who a client is that does not say.
     owner: String,
     counters: Arc<DoorCounters>,
@@ -47,8 +49,10 @@ pub struct HttpDoor {
 impl HttpDoor {
     /// A door to `files`; `owner` is the facility's.
     pub fn new(files: Arc<Files>, key: Key, owner: &str, counters: Arc<DoorCounters>, token: Token) -> Self {
+        let clock: Clock = Arc::new(|| Timestamp::from_system(std::time::SystemTime::now()));
         Self {
             files,
+            gate: Gate::new(key.tokens(), "", owner, false, clock),
             key,
             owner: owner.to_owned(),
             counters,
@@ -59,19 +63,24 @@ impl HttpDoor {
         }
     }
 
+    /// Decides who somebody is; without it everybody on this host is who they say.
+    #[must_use]
+    pub fn with_gate(mut self, gate: Gate) -> Self {
+        self.gate = gate;
+        self
+    }
+
     /// Says which servers are trusted in third-party copies.
     pub fn with_trust(mut self, trust: RemoteTrust) -> Self {
         self.remote = tpc::Remote::new(trust);
         self
     }
 
-    /// On whose behalf a request is made. Loopback is trusted, as on the XRootD door; tokens replace this.
+    /// On whose behalf a request is made; the guard has proven it.
     fn principal(&self, headers: &axum::http::HeaderMap) -> Principal {
-        // Whoever says something, however odd, is not taken for the owner.
-        let named = headers.get(wire::control::USER_HEADER);
-        let named = named.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        let name = named.filter(|name| !name.is_empty()).unwrap_or_else(|| self.owner.clone());
-        Principal { is_operator: name == self.owner, name }
+        let name = headers.get(wire::control::USER_HEADER);
+        let name = name.map_or_else(|| "nobody".into(), |name| String::from_utf8_lossy(name.as_bytes()));
+        Principal { is_operator: name == self.owner, name: name.into_owned() }
     }
 }
 
@@ -82,5 +91,6 @@ fn routes(door: Arc<HttpDoor>) -> Router {
         .route("/console", get(live::console))
         .route("/console/events", get(live::events))
         .fallback(any(paths::handle))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&door), guard::guard))
         .with_state(door)
 }

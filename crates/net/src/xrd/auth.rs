@@ -61,10 +61,11 @@ impl<S: Service> Session<S> {
         Ok(true)
     }
 
-    /// Refuses a connection in plain text where the door demands TLS.
+    /// Refuses a connection in plain text where the door demands TLS. What comes over loopback leaves no host: clients
+    /// that can are made to use TLS there too, others are served.
     pub(super) fn check_tls(&self, expect: Expect) -> Result<(), Answer> {
         let demands = self.service.config().tls.as_ref().is_some_and(|offer| offer.rule.demands(expect));
-        if demands && !self.transport.is_tls() {
+        if demands && !self.transport.is_tls() && !self.peer.ip().to_canonical().is_loopback() {
             let message = "this door demands TLS; use roots:// or a client that can upgrade";
             return Err(Answer::error(ErrorCode::TlsRequired, message));
         }

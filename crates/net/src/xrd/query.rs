@@ -1,12 +1,12 @@
 //! Queries: configuration, checksums, space, state of prepares, counters (spec/xrootd.md §4.6).
 
-use super::{OpenFile, ServerConfig, Service, calls::Context, limits::STREAMS_MAX};
+use super::{ServerConfig, Service, calls::Context, limits::STREAMS_MAX};
 use base::{
     Failure, FilePath, Result,
     limits::{READV_ELEMENT_BYTES_MAX, READV_ELEMENTS_MAX},
 };
 use std::sync::atomic::Ordering;
-use wire::xrd::{Query, QueryCode, StatFlags, Target};
+use wire::xrd::{FEATURE_EXPECT, FEATURES_KEY, Query, QueryCode, StatFlags, Target};
 
 /// Keys of one configuration query.
 const CONFIG_KEYS_MAX: usize = 64;
@@ -36,13 +36,11 @@ pub(super) async fn answer<S: Service>(context: &Context<S>, query: Query) -> Re
             Ok(service.prepare_status(session, id, &paths).await?.into_bytes())
         }
         QueryCode::Opaque => service.opaque_query(session, &query.args).await,
-        QueryCode::OpaqueFile => {
-            let handle = context.handles.get(query.handle).map_err(|refusal| {
-                refusal.to_failure().unwrap_or_else(|| Failure::invalid("no such open file"))
-            })?;
-            handle.file.control(&query.args)
-        }
-        QueryCode::Visa | QueryCode::FileInfo | QueryCode::FilesystemInfo | QueryCode::OpaquePath => {
+        QueryCode::Visa
+        | QueryCode::FileInfo
+        | QueryCode::FilesystemInfo
+        | QueryCode::OpaquePath
+        | QueryCode::OpaqueFile => {
             Err(Failure::unsupported(format!("query {:?} is not offered here", query.code)))
         }
     }
@@ -62,6 +60,7 @@ fn config_value(config: &ServerConfig, key: &str) -> String {
     match key {
         // Connections that a session may have besides its first.
         "bind_max" => STREAMS_MAX.to_string(),
+        FEATURES_KEY => FEATURE_EXPECT.to_owned(),
         "chksum" => {
             let numbered = config.checksums.iter().enumerate().map(|(index, name)| format!("{index}:{name}"));
             numbered.collect::<Vec<_>>().join(",")

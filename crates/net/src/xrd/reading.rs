@@ -70,7 +70,7 @@ impl<F: OpenFile> ReadTask<F> {
         match self {
             Self::Plain(range) => Ok(range.frame(out, manner)),
             Self::Pages(range, frame) => range.pages(out, frame),
-            Self::Vector { stream, elements } => vector_frame(out, *stream, elements, manner),
+            Self::Vector { stream, elements } => Ok(vector_frame(out, *stream, elements, manner)),
         }
     }
 
@@ -196,44 +196,62 @@ fn vector_frame<F: OpenFile>(
     stream: StreamId,
     elements: &mut Peekable<vec::IntoIter<Element<F>>>,
     manner: Manner,
-) -> Result<Step, End> {
-    let mut group = Vec::new();
-    let mut bytes = 0;
+) -> Step {
+    let way_of = |(handle, element): &Element<F>| way(&*handle.file, element.length as usize, manner);
+    let has_ways = elements.peek().is_some_and(|first| way_of(first).is_some());
+    let max = if has_ways { FRAME_BYTES } else { XRD_READ_SEGMENT_BYTES };
+    let (mut group, mut bytes) = (Vec::new(), 0);
     while let Some(element) = elements.next_if(|(_, element)| {
-        let more = VECTOR_ELEMENT_BYTES + element.length as usize;
-        bytes == 0 || bytes + more <= FRAME_BYTES
+        bytes == 0 || bytes + VECTOR_ELEMENT_BYTES + element.length as usize <= max
     }) {
         bytes += VECTOR_ELEMENT_BYTES + element.1.length as usize;
         group.push(element);
     }
-    let is_last = elements.peek().is_none();
-    announce(&group);
     if let Some((handle, failure)) = check_elements(&group) {
-        return Ok(refuse(out, stream, handle, &failure));
+        return refuse(out, stream, handle, &failure);
     }
-    out.extend(&frame_header(stream, bytes, is_last));
-    let mut added = ANSWER_HEADER_BYTES;
-    let mut is_plain = true;
-    for (handle, element) in &group {
-        out.extend(&element.encode());
-        added += VECTOR_ELEMENT_BYTES;
-        let length = element.length as usize;
-        if let Some(way) = way(&*handle.file, length, manner) {
-            way.add(out, handle, element.offset, length);
-            is_plain = false;
-            continue;
+    announce(&group);
+    let is_last = elements.peek().is_none();
+    let header = frame_header(stream, bytes, is_last);
+    let ways: Option<Vec<_>> = group.iter().map(way_of).collect();
+    if let Some(ways) = ways {
+        out.extend(&header);
+        for ((handle, element), way) in group.iter().zip(ways) {
+            out.extend(&element.encode());
+            way.add(out, handle, element.offset, element.length as usize);
         }
-        added += length;
-        let read = read_full(&*handle.file, element.offset, out.grow(length));
-        if let Err(failure) = read.and_then(|count| whole(handle, element, count)) {
-            if !is_plain {
-                return Err(End::Unreadable(failure));
-            }
-            out.cut(added);
-            return Ok(refuse(out, stream, handle, &failure));
+    } else {
+        let room = out.grow(ANSWER_HEADER_BYTES + bytes);
+        room[..ANSWER_HEADER_BYTES].copy_from_slice(&header);
+        if let Err((handle, failure)) = read_elements(&group, &mut room[ANSWER_HEADER_BYTES..]) {
+            out.cut(ANSWER_HEADER_BYTES + bytes);
+            return refuse(out, stream, handle, &failure);
         }
     }
-    Ok(if is_last { Step::Done } else { Step::More })
+    if is_last { Step::Done } else { Step::More }
+}
+
+/// Reads elements to their places, many at once where they are of one file.
+fn read_elements<'a, F: OpenFile>(
+    group: &'a [Element<F>],
+    room: &mut [u8],
+) -> Result<(), (&'a Handle<F>, Failure)> {
+    let (mut wanted, mut rest) = (Vec::with_capacity(group.len()), room);
+    for (_, element) in group {
+        let (header, after) = rest.split_at_mut(VECTOR_ELEMENT_BYTES);
+        header.copy_from_slice(&element.encode());
+        let (data, after) = after.split_at_mut(element.length as usize);
+        wanted.push((element.offset, data));
+        rest = after;
+    }
+    let mut wanted = wanted.as_mut_slice();
+    for run in group.chunk_by(|(a, _), (b, _)| Arc::ptr_eq(a, b)) {
+        let (of_run, after) = wanted.split_at_mut(run.len());
+        let handle = &*run[0].0;
+        handle.file.read_many_at(of_run).map_err(|failure| (handle, failure))?;
+        wanted = after;
+    }
+    Ok(())
 }
 
 /// Tells a file what will be read, if all is of one file and enough to be worth it.
@@ -251,10 +269,6 @@ fn check_elements<F: OpenFile>(group: &[Element<F>]) -> Option<(&Arc<Handle<F>>,
         element.offset.saturating_add(u64::from(element.length)) > handle.file.size()
     };
     group.iter().find(past).map(|(handle, element)| (handle, past_end(handle, element)))
-}
-
-fn whole<F>(handle: &Handle<F>, element: &VectorElement, count: usize) -> Result<()> {
-    if count == element.length as usize { Ok(()) } else { Err(past_end(handle, element)) }
 }
 
 fn past_end<F>(handle: &Handle<F>, element: &VectorElement) -> Failure {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 pub use wire::xrd::{
-    ListEntry, Location, Opaque, Redirect, ServerFlags, SpaceInfo, StatFlags, StatInfo, StatOwner,
+    Expectation, ListEntry, Location, Opaque, Redirect, ServerFlags, SpaceInfo, StatFlags, StatInfo, StatOwner,
 };
 
 /// What a server says about itself.
@@ -205,6 +205,13 @@ pub trait OpenFile: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Fills every buffer from its offset, in any order. The end of the file before that is a failure.
+    fn read_many_at(&self, wanted: &mut [(u64, &mut [u8])]) -> Result<()> {
+        wanted.iter_mut().try_for_each(|(offset, buffer)| {
+            self.read_vectored_at(*offset, &mut [IoSliceMut::new(buffer)])
+        })
+    }
+
     /// The file itself, if its bytes never change: they may then be sent from the page cache.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -234,6 +241,12 @@ pub trait OpenFile: Send + Sync + 'static {
 
     /// Returns when the bytes are on stable storage.
     fn sync(&self) -> Result<()>;
+
+    /// Told what the client has written: a close of anything else must fail.
+    fn expect(&self, expected: Expectation) -> Result<()> {
+        let _ = expected;
+        Err(Failure::unsupported("what was written is not compared here"))
+    }
 
     /// Whether [`OpenFile::sync`] is to be replaced by [`OpenFile::sync_slowly`], because it may take minutes.
     fn syncs_slowly(&self) -> bool {

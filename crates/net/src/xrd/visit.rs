@@ -24,7 +24,7 @@ use std::{
 };
 use tokio::{sync::Notify, task::JoinSet};
 use wire::xrd::{
-    Answer, ErrorCode, FileHandle, Open, REQUEST_HEADER_BYTES, Request, RequestHeader, StreamId, Subject,
+    Answer, ErrorCode, Expectation, FileHandle, Open, QueryCode, REQUEST_HEADER_BYTES, Request, RequestHeader, StreamId, Subject,
 };
 
 /// What a session waits for between visits.
@@ -342,6 +342,17 @@ impl<S: Service> Session<S> {
                 }
                 _ => self.call(context, stream, request),
             },
+            Request::Query(ref inner) if inner.code == QueryCode::OpaqueFile => {
+                // In the order of the writes that it is about.
+                let done = match Expectation::parse(&inner.args) {
+                    Ok(Some(expected)) => self.on_file(context, inner.handle, true, |handle| {
+                        handle.file.expect(expected).map(|()| Vec::new())
+                    }),
+                    Ok(None) => self.on_file(context, inner.handle, false, |handle| handle.file.control(&inner.args)),
+                    Err(malformed) => frames::refusal(&malformed),
+                };
+                self.answer(stream, &done);
+            }
             Request::Open(ref inner) => match self.open_now(context, inner) {
                 Some(answer) => self.answer(stream, &answer),
                 None => self.call(context, stream, request),

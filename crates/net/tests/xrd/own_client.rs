@@ -22,7 +22,7 @@ fn what_is_written_is_read_back() {
     let (door, options) = (Door::open(), Options::default());
     for size in [0, 1, 4097, MIB, 9 * MIB + 3, 30 * MIB] {
         let (bytes, url) = (sample(size), url(&door, &format!("d/f{size}")));
-        let mut file = File::create(&url, &options, REPLACE).unwrap();
+        let file = File::create(&url, &options, REPLACE).unwrap();
         let mut writer = file.writer();
         for piece in bytes.chunks(777_777) {
             writer.write_all(piece).unwrap();
@@ -30,7 +30,7 @@ fn what_is_written_is_read_back() {
         assert_eq!(writer.finish().unwrap(), size as u64);
         file.sync().unwrap();
         file.close().unwrap();
-        let mut file = File::open_read(&url, &options).unwrap();
+        let file = File::open_read(&url, &options).unwrap();
         assert_eq!(file.size(), size as u64);
         let mut back = Vec::new();
         file.copy_to(&mut |piece| {
@@ -52,7 +52,7 @@ fn reads_end_where_the_file_ends() {
     let (door, options) = (Door::open(), Options::default());
     let bytes = sample(3 * MIB + 17);
     fs::write(door.path("f"), &bytes).unwrap();
-    let mut file = File::open_read(&url(&door, "f"), &options).unwrap();
+    let file = File::open_read(&url(&door, "f"), &options).unwrap();
     let mut buffer = vec![0; 2 * MIB];
     let offset = 2 * MIB + 5;
     let count = file.read_at(offset as u64, &mut buffer).unwrap();
@@ -69,7 +69,7 @@ fn vector_reads_return_every_range_and_refuse_what_is_past_the_end() {
     let (door, options) = (Door::open(), Options::default());
     let bytes = sample(5 * MIB);
     fs::write(door.path("f"), &bytes).unwrap();
-    let mut file = File::open_read(&url(&door, "f"), &options).unwrap();
+    let file = File::open_read(&url(&door, "f"), &options).unwrap();
     let range =
         |offset: usize, length: usize| ByteRange { offset: offset as u64, end: (offset + length) as u64 };
     let mut ranges =
@@ -94,7 +94,7 @@ fn names_when_every_answer_comes_later() {
 }
 
 fn names_of(door: &Door) {
-    let mut names = FileSystem::new(&url(door, ""), &Options::default());
+    let names = FileSystem::new(&url(door, ""), &Options::default());
     let kind = |outcome: base::Result<()>| outcome.unwrap_err().kind;
     names.mkdir(&path("/a/b"), 0o755, true).unwrap();
     fs::write(door.path("a/f"), b"Wikipedia").unwrap();
@@ -125,7 +125,7 @@ fn a_recalled_file_is_waited_for() {
     fs::write(door.path("tape"), b"from tape").unwrap();
     fs::write(door.path("disk"), b"from disk").unwrap();
     let read = |name: &str| {
-        let mut file = File::open_read(&url(&door, name), &options).unwrap();
+        let file = File::open_read(&url(&door, name), &options).unwrap();
         let mut buffer = [0; 9];
         assert_eq!(file.read_at(0, &mut buffer).unwrap(), 9);
         file.close().unwrap();
@@ -142,7 +142,7 @@ fn a_recalled_file_is_waited_for() {
 #[test]
 fn a_write_that_is_not_closed_leaves_nothing() {
     let (door, options) = (Door::open(), Options::default());
-    let mut file = File::create(&url(&door, "f"), &options, CreateOptions::default()).unwrap();
+    let file = File::create(&url(&door, "f"), &options, CreateOptions::default()).unwrap();
     file.write_at(0, &sample(MIB)).unwrap();
     assert_eq!(door.pending(), 1);
     drop(file);
@@ -154,7 +154,7 @@ fn a_write_that_is_not_closed_leaves_nothing() {
 #[test]
 fn a_writer_that_was_not_finished_keeps_the_file_from_closing() {
     let (door, options) = (Door::open(), Options::default());
-    let mut file = File::create(&url(&door, "f"), &options, CreateOptions::default()).unwrap();
+    let file = File::create(&url(&door, "f"), &options, CreateOptions::default()).unwrap();
     file.writer().push(b"never sent").unwrap();
     assert_eq!(file.close().unwrap_err().kind, ErrorKind::Unavailable);
     door.stop();
@@ -165,7 +165,7 @@ fn a_writer_that_was_not_finished_keeps_the_file_from_closing() {
 fn an_open_goes_where_it_is_sent() {
     let (head, disk) = (Door::open(), Door::open());
     head.service.redirect(disk.address.port(), "c0ffee");
-    let mut file = File::create(&url(&head, "f"), &Options::default(), REPLACE).unwrap();
+    let file = File::create(&url(&head, "f"), &Options::default(), REPLACE).unwrap();
     assert_eq!(file.server(), disk.address.to_string());
     file.write_at(0, b"bytes").unwrap();
     file.close().unwrap();
@@ -182,7 +182,7 @@ fn opens_refuse_what_they_must() {
     assert_eq!(kind(File::open_read(&url(&door, "none"), &options)), ErrorKind::NotFound);
     assert_eq!(kind(File::open_read(&url(&door, "d"), &options)), ErrorKind::IsDirectory);
     assert_eq!(kind(File::create(&url(&door, "f"), &options, CreateOptions::default())), ErrorKind::Exists);
-    let mut file = File::open_read(&url(&door, "f"), &options).unwrap();
+    let file = File::open_read(&url(&door, "f"), &options).unwrap();
     assert_eq!(file.write_at(0, b"new").unwrap_err().kind, ErrorKind::Invalid);
     assert_eq!(fs::read(door.path("f")).unwrap(), b"old");
 }
@@ -192,7 +192,7 @@ fn a_file_whose_write_failed_cannot_be_closed() {
     let door = Door::open();
     // One write at a time, so that the connection is still good after the failed one.
     let options = Options { window_bytes: 1, ..Options::default() };
-    let mut file = File::create(&url(&door, "full"), &options, CreateOptions::default()).unwrap();
+    let file = File::create(&url(&door, "full"), &options, CreateOptions::default()).unwrap();
     file.write_at(0, &sample(MIB)).unwrap();
     let failure = file.write_at(MIB as u64, b"x").unwrap_err();
     assert_eq!((failure.kind, failure.hint.as_deref()), (ErrorKind::NoSpace, Some("delete something")));

@@ -3,7 +3,7 @@
 use crate::{hold, manifest, tree};
 
 /// Arrows of `ARCHITECTURE.md`, in full: a crate and all crates of ours that it may use.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("base", &[]),
     ("wire", &["base"]),
     ("net", &["base", "wire"]),
@@ -16,6 +16,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("sim", &["head", "base", "wire"]),
     ("daemon", &["base", "wire", "net", "client", "head", "disk", "tape", "batch"]),
     ("cli", &["client", "wire", "base"]),
+    ("capi", &["client", "wire", "base"]),
     ("backplane-python", &["client", "wire", "base", "ntuple"]),
     ("fuzz-bodies", &["batch", "client", "daemon", "disk", "ntuple", "wire"]),
     ("rfio-load", &["base", "wire"]),

@@ -76,6 +76,9 @@ pub struct Endpoints {
     /// HTTP door with TLS, `https://127.0.0.1:8443`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub https: Option<String>,
+    /// Whether its doors want to see a token.
+    #[serde(default)]
+    pub is_token_required: bool,
     /// Process id of the daemon that wrote this.
     pub pid: u32,
     /// The facility's id, made at creation.

@@ -159,8 +159,11 @@ fn host(text: &str, what: &str) -> Result<(String, Option<u16>, Option<String>)>
     if name.is_empty() || text.len() > HOST_BYTES_MAX || !name.chars().all(legal) {
         return Err(refuse());
     }
+    // Servers of the field write IPv4 addresses as IPv6 ones; certificates name them as they are.
+    let mapped = name.parse::<std::net::Ipv6Addr>().ok().and_then(|address| address.to_ipv4_mapped());
+    let name = mapped.map_or_else(|| name.to_owned(), |address| address.to_string());
     let port = if port.is_empty() { None } else { Some(port.parse().map_err(|_| refuse())?) };
-    Ok((name.to_owned(), port, user.filter(|user| !user.is_empty())))
+    Ok((name, port, user.filter(|user| !user.is_empty())))
 }
 
 fn is_tls(protocol: Option<&str>) -> Result<bool> {
@@ -248,6 +251,7 @@ mod tests {
         assert!(pull.is_tls);
         assert_eq!(pull.checksum, Some(("adler32".to_owned(), Some("0a".to_owned()))));
         assert_eq!(pull.passed.to_text(), "authz=Bearer%20x");
+        assert_eq!(host("[::ffff:192.0.2.7]:1", "tpc.src").unwrap().0, "192.0.2.7");
     }
 
     #[test]

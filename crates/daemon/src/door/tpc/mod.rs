@@ -3,7 +3,7 @@
 mod meeting;
 mod pull;
 
-pub use pull::Destination;
+pub(crate) use pull::Destination;
 
 use super::{RootDoor, session::DoorSession};
 use crate::identity::Identity;

@@ -1,0 +1,230 @@
+//! Before anything else: who asks, and whether a token allows it.
+//!
+//! What comes after the guard finds the proven name in [`USER_HEADER`], whatever the client wrote there.
+
+use super::{
+    HttpDoor, Peer,
+    answer::{Problem, Refused},
+};
+use crate::identity::Identity;
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use base::{Failure, FilePath, Result};
+use std::sync::Arc;
+use wire::{
+    control::USER_HEADER,
+    http::{
+        dav::{Depth, parse_depth, parse_place},
+        decode_path,
+    },
+    token::{self, Right},
+};
+
+/// Paths of the management API.
+const API: &str = "/api/";
+/// What everybody on this host may see without a proof.
+const OPEN_ON_LOOPBACK: [&str; 4] = ["/metrics", "/console", "/console/events", "/api/v1/status"];
+
+/// Lets a request through, with the proven name, or refuses it.
+pub(super) async fn guard(
+    State(door): State<Arc<HttpDoor>>,
+    mut request: Request<Body>,
+    next: Next,
+) -> Response {
+    let peer = request.extensions().get::<Peer>().copied();
+    match admit(&door, &mut request, peer) {
+        Ok(()) => next.run(request).await,
+        Err(failure) => {
+            let status =
+                if is_proven(request.headers()) { StatusCode::FORBIDDEN } else { StatusCode::UNAUTHORIZED };
+            door.counters.http.answer(Some(failure.kind));
+            refusal(&request, failure, status)
+        }
+    }
+}
+
+fn is_proven(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::AUTHORIZATION)
+}
+
+fn refusal(request: &Request<Body>, failure: Failure, status: StatusCode) -> Response {
+    let path = request.uri().path();
+    let mut response = if path.starts_with(API) {
+        let mut response = Refused(failure).into_response();
+        *response.status_mut() = status;
+        response
+    } else {
+        Problem::with_status(failure, status).into_response(request.method(), path)
+    };
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>) -> Result<()> {
+    let who = match identify(door, request.headers(), peer) {
+        Ok(who) => who,
+        Err(_) if request.method() == Method::OPTIONS || is_open(request, peer) => {
+            return name(request, "nobody");
+        }
+        Err(failure) => return Err(failure),
+    };
+    who.is_good(door.gate.now())?;
+    if who.is_scoped() {
+        check(door, &who, request, peer)?;
+    }
+    name(request, &who.who.name)
+}
+
+fn is_open(request: &Request<Body>, peer: Option<Peer>) -> bool {
+    let is_near = peer.is_some_and(|peer| peer.address.ip().to_canonical().is_loopback());
+    is_near && !is_proven(request.headers()) && OPEN_ON_LOOPBACK.contains(&request.uri().path())
+}
+
+/// Who asks: the bearer of a token, whoever has the facility's key, or who says so and is trusted.
+fn identify(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Result<Identity> {
+    // Whoever says something, however odd, is not taken for the owner.
+    let claimed =
+        headers.get(USER_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let claimed = claimed.filter(|name| !name.is_empty());
+    let claimed = claimed.as_deref().unwrap_or_else(|| door.gate.owner());
+    let Some(proof) = headers.get(header::AUTHORIZATION) else {
+        let address = peer.map(|peer| peer.address.ip());
+        // Without an address somebody calls the router itself: that is only done in this process.
+        return door.gate.claimed(claimed, address.unwrap_or_else(|| std::net::Ipv4Addr::LOCALHOST.into()));
+    };
+    let bearer = proof
+        .to_str()
+        .ok()
+        .filter(|text| text.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("bearer")));
+    let bearer = bearer.and_then(token::bearer).ok_or_else(|| {
+        Failure::permission("the Authorization field holds no bearer token")
+            .hint("send `Authorization: Bearer TOKEN`")
+    })?;
+    if door.key.is(bearer) {
+        let is_operator = claimed == door.gate.owner();
+        return Ok(Identity::trusted(head::Principal { name: claimed.to_owned(), is_operator }));
+    }
+    door.gate.bearer(bearer)
+}
+
+/// Writes the proven name where the rest of the door looks for it.
+fn name(request: &mut Request<Body>, name: &str) -> Result<()> {
+    let value = HeaderValue::from_bytes(name.as_bytes())
+        .map_err(|_| Failure::permission(format!("{name:?} is not a name of a user")))?;
+    request.headers_mut().insert(USER_HEADER, value);
+    Ok(())
+}
+
+/// Checks what the scopes of a token allow.
+fn check(door: &HttpDoor, who: &Identity, request: &mut Request<Body>, peer: Option<Peer>) -> Result<()> {
+    let target = request.uri().path();
+    if target.starts_with(API) || target.starts_with("/console") || target == "/metrics" {
+        return Err(Failure::permission("a token with scopes is for files only")
+            .hint("`bp token create` without --scope makes one for everything that its user may do"));
+    }
+    let now = door.gate.now();
+    let path = decode_path(target)?;
+    let needs = needs(request.method(), request.headers(), path, peer)?;
+    for (right, path) in &needs.rights {
+        who.may(*right, path, now)?;
+    }
+    let Some(path) = needs.put else { return Ok(()) };
+    if who.may(Right::Modify, &path, now).is_ok() {
+        return Ok(());
+    }
+    who.may(Right::Create, &path, now)?;
+    // Who may create but not modify may replace nothing.
+    let (field, value) =
+        if request.method() == Method::PUT { ("if-none-match", "*") } else { ("overwrite", "F") };
+    request.headers_mut().insert(field, HeaderValue::from_static(value));
+    Ok(())
+}
+
+/// What a request needs: rights on paths, and a path where a file is made or replaced.
+#[derive(Debug, PartialEq, Eq)]
+struct Needs {
+    rights: Vec<(Right, FilePath)>,
+    put: Option<FilePath>,
+}
+
+fn needs(method: &Method, headers: &HeaderMap, path: FilePath, peer: Option<Peer>) -> Result<Needs> {
+    let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let one = |right| Needs { rights: vec![(right, path.clone())], put: None };
+    Ok(match method.as_str() {
+        "OPTIONS" => Needs { rights: Vec::new(), put: None },
+        "HEAD" => one(Right::Look),
+        "PROPFIND" if parse_depth(field("depth"))? == Depth::Zero => one(Right::Look),
+        "GET" | "PROPFIND" => one(Right::Read),
+        "MKCOL" => one(Right::Create),
+        "PUT" => Needs { rights: Vec::new(), put: Some(path) },
+        "COPY" if field("source").is_some() => Needs { rights: Vec::new(), put: Some(path) },
+        "MOVE" | "COPY" => {
+            let place = parse_place(field("destination").unwrap_or("/"))?;
+            let is_tls = peer.is_some_and(|peer| peer.is_tls);
+            let here = place.is_at(field("host").unwrap_or(""), is_tls);
+            let to = if here { Some(place.path()?) } else { None };
+            if method.as_str() == "COPY" {
+                Needs { put: to, ..one(Right::Read) }
+            } else {
+                let mut rights = vec![(Right::Modify, path)];
+                rights.extend(to.map(|to| (Right::Modify, to)));
+                Needs { rights, put: None }
+            }
+        }
+        // DELETE, PROPPATCH, and what is not known: the strictest.
+        _ => one(Right::Modify),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> FilePath {
+        text.parse().unwrap()
+    }
+
+    fn needed(method: &str, fields: &[(&'static str, &'static str)]) -> Needs {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        needs(&method.parse().unwrap(), &headers, path("/a"), None).unwrap()
+    }
+
+    #[test]
+    fn every_method_needs_its_right() {
+        for (method, right) in [
+            ("GET", Right::Read),
+            ("HEAD", Right::Look),
+            ("PROPFIND", Right::Read),
+            ("MKCOL", Right::Create),
+            ("DELETE", Right::Modify),
+            ("PROPPATCH", Right::Modify),
+            ("LOCK", Right::Modify),
+        ] {
+            assert_eq!(needed(method, &[]).rights, [(right, path("/a"))], "{method}");
+        }
+        assert_eq!(needed("PROPFIND", &[("depth", "0")]).rights, [(Right::Look, path("/a"))]);
+        assert_eq!(needed("PUT", &[]).put, Some(path("/a")));
+    }
+
+    #[test]
+    fn copies_need_rights_at_both_ends_that_are_here() {
+        let here = [("host", "h:1"), ("destination", "http://h:1/b")];
+        let there = [("host", "h:1"), ("destination", "https://other/b")];
+        assert_eq!(needed("MOVE", &here).rights, [(Right::Modify, path("/a")), (Right::Modify, path("/b"))]);
+        let copy = needed("COPY", &here);
+        assert_eq!((copy.rights, copy.put), (vec![(Right::Read, path("/a"))], Some(path("/b"))));
+        let push = needed("COPY", &there);
+        assert_eq!((push.rights, push.put), (vec![(Right::Read, path("/a"))], None));
+        assert_eq!(needed("COPY", &[("source", "https://other/b")]).put, Some(path("/a")));
+    }
+}
