@@ -37,7 +37,7 @@ const THIRD_PARTY: [(&str, &[&str]); 5] = [
     ("rusqlite", &["head"]),
     ("tokio", &["net", "head", "daemon"]),
     ("ureq", &["client"]),
-    ("rustix", &["net", "client", "disk", "tape", "batch", "cli", "daemon", "rfio-load"]),
+    ("rustix", &["net", "client", "disk", "tape", "batch", "cli", "capi", "daemon", "rfio-load"]),
     ("maud", &["daemon"]),
 ];
 

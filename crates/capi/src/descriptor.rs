@@ -1,0 +1,111 @@
+//! Open files by number, wherever they are.
+
+use crate::{
+    attributes::Attributes,
+    fault::{Fault, Result},
+    fork,
+    local::LocalFile,
+    place::Place,
+    remote::RemoteFile,
+    table::{OPEN_MAX, Table},
+};
+use base::ByteRange;
+use client::xrd::ReadMode;
+use libc::{c_int, mode_t};
+use std::{
+    ffi::CStr,
+    io::SeekFrom,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// What can be done with an open file. Threads may do it at the same time.
+pub(crate) trait Channel {
+    /// Reads at the position, and moves it.
+    fn read(&self, buffer: &mut [u8]) -> Result<usize>;
+    /// Reads elsewhere.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+    /// Reads many ranges; each must lie in the file.
+    fn read_ranges(&self, ranges: &[ByteRange], buffers: &mut [&mut [u8]]) -> Result<()>;
+    /// Writes at the position, and moves it.
+    fn write(&self, data: &[u8]) -> Result<usize>;
+    /// Writes elsewhere.
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<usize>;
+    /// Moves the position; returns the new one.
+    fn seek(&self, to: SeekFrom) -> Result<u64>;
+    /// Announces what will be read.
+    fn preseek(&self, ranges: &[ByteRange]) -> Result<()>;
+    /// Says how the file will be read.
+    fn advise(&self, mode: ReadMode) -> Result<()>;
+    /// Sets the size.
+    fn truncate(&self, size: u64) -> Result<()>;
+    /// Returns when what was written is on stable storage.
+    fn sync(&self) -> Result<()>;
+    /// Attributes now.
+    fn attributes(&self) -> Result<Attributes>;
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) enum Descriptor {
+    /// On this host.
+    Local(LocalFile),
+    /// On a server.
+    Remote(RemoteFile),
+}
+
+impl Descriptor {
+    /// What can be done with it.
+    pub(crate) fn channel(&self) -> &dyn Channel {
+        match self {
+            Self::Local(file) => file,
+            Self::Remote(file) => file,
+        }
+    }
+}
+
+static OPEN: Mutex<Table<Descriptor>> = Mutex::new(Table::new());
+
+/// All open files.
+pub(crate) fn table() -> MutexGuard<'static, Table<Descriptor>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn full() -> Fault {
+    Fault::new(libc::EMFILE, format!("{OPEN_MAX} files are open, which is the most")).hint("close some")
+}
+
+/// Opens a file.
+pub(crate) fn open(path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int> {
+    fork::watch();
+    // A full table must not leave a file behind that nobody asked for.
+    if table().is_full() {
+        return Err(full());
+    }
+    let descriptor = match Place::parse(path)? {
+        Place::Local(path) => Descriptor::Local(LocalFile::open(path, flags, mode)?),
+        Place::Remote(url) => Descriptor::Remote(RemoteFile::open(&url, flags, mode)?),
+    };
+    table().insert(descriptor).ok_or_else(full)
+}
+
+fn bad(fd: c_int) -> Fault {
+    Fault::new(libc::EBADF, format!("{fd} is no open file of rfio_open"))
+}
+
+/// The open file of this number.
+pub(crate) fn get(fd: c_int) -> Result<Arc<Descriptor>> {
+    table().get(fd).ok_or_else(|| bad(fd))
+}
+
+/// Closes; what was written becomes the file, or the fault tells why not.
+pub(crate) fn close(fd: c_int) -> Result<()> {
+    let descriptor = table().remove(fd).ok_or_else(|| bad(fd))?;
+    match &*descriptor {
+        Descriptor::Remote(file) => file.close(),
+        // Whoever is still in a call with it closes it behind that.
+        Descriptor::Local(_) => match Arc::into_inner(descriptor) {
+            Some(Descriptor::Local(file)) => file.close(),
+            _ => Ok(()),
+        },
+    }
+}
