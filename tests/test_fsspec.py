@@ -178,7 +178,7 @@ def test_pyarrow_reads_columns_and_data_sets(shared: Facility) -> None:
 
 
 # This dask calls pandas as the next pandas will not have it.
-@pytest.mark.filterwarnings("default::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("scheduler", ["threads", "processes"])
 def test_dask_reads_and_writes_in_many_tasks(shared: Facility, scheduler: str) -> None:
     """Tables in several files, read by patterns; a file of text in blocks."""
@@ -194,7 +194,7 @@ def test_dask_reads_and_writes_in_many_tasks(shared: Facility, scheduler: str) -
         some = dask_frames.read_parquet(f"bp://{top}/parquet/*.parquet", columns=["run"], filters=[("run", "==", 3)])
         assert len(some) == 1000
         tasks.to_csv(f"bp://{top}/csv/part-*.csv", index=False)
-        lines = dask_frames.read_csv(f"bp://{top}/csv/*.csv", blocksize=200_000)
+        lines = dask_frames.read_csv(f"bp://{top}/csv/*.csv", blocksize=50_000)
         assert lines.npartitions > 5
         assert lines["run"].sum().compute() == table["run"].sum()
 

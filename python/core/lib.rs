@@ -6,7 +6,11 @@
 mod chain;
 mod failure;
 mod file;
+mod memory;
+mod names;
+mod patience;
 mod source;
+mod transfer;
 
 use pyo3::prelude::*;
 
@@ -17,4 +21,6 @@ mod _core {
     use super::chain::{Chain, cache_use, clear_cache, set_cache_capacity};
     #[pymodule_export]
     use super::file::RemoteFile;
+    #[pymodule_export]
+    use super::names::{Attributes, RemoteNames};
 }

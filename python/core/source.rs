@@ -1,6 +1,6 @@
 //! N-tuple files in a facility, read over XRootD.
 
-use base::Result;
+use base::{FilePath, Result};
 use client::xrd::{File, FileSystem, Options, XrdUrl};
 use ntuple::{FileSource, Source};
 use std::collections::VecDeque;
@@ -12,10 +12,19 @@ const IDLE_MAX: usize = 32;
 
 /// Opens a local path, or a `root://` URL as `user`.
 pub(crate) fn open(place: &str, user: &str) -> Result<Arc<dyn Source>> {
-    if place.starts_with("root://") || place.starts_with("roots://") || place.starts_with("xroot://") {
+    if ["root://", "roots://", "xroot://", "xroots://"].iter().any(|scheme| place.starts_with(scheme)) {
         return Ok(Arc::new(RemoteSource::open(place, user)?));
     }
     Ok(Arc::new(FileSource::open(Path::new(place))?))
+}
+
+/// The path that Python names. XRootD has no way to write a question mark in one: the server would see another, shorter path.
+pub(crate) fn path(text: &str) -> Result<FilePath> {
+    if text.contains('?') {
+        return Err(base::Failure::invalid(format!("path {text:?} has a question mark"))
+            .hint("the XRootD protocol cannot name it; use HTTP"));
+    }
+    text.parse()
 }
 
 /// How this package talks to data servers.
@@ -39,7 +48,7 @@ impl RemoteSource {
     fn open(place: &str, user: &str) -> Result<Self> {
         let url: XrdUrl = place.parse()?;
         let options = options(user);
-        let mut file = File::open_read(&url, &options)?;
+        let file = File::open_read(&url, &options)?;
         let stat = file.stat()?;
         // The catalogue's checksum makes the cache safe against a rewrite within one second; without it the rest must do.
         let sum =
@@ -79,7 +88,7 @@ impl Source for RemoteSource {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let mut file = self.take()?;
+        let file = self.take()?;
         // A connection that failed is dropped: the next read makes a new one.
         let read = file.read_at(offset, buffer)?;
         if read < buffer.len() {

@@ -193,15 +193,20 @@ class Store:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
 
-    def open(self, url: str, mode: str, _user: str) -> Any:
-        store = self
+    def open(self, root: str, mode: str, _user: str, path: str | None = None, **_: object) -> Any:
+        store, url = self, root if path is None else f"{root}/{path}"
 
         class File:
             data = bytearray(store.files[url] if mode == "rb" else b"")
             size = len(data)
 
-            def read_into(self, offset: int, buffer: memoryview) -> None:
-                buffer[:] = self.data[offset : offset + len(buffer)]
+            def read_into(self, offset: int, buffer: memoryview) -> int:
+                piece = self.read(offset, len(buffer))
+                buffer[: len(piece)] = piece
+                return len(piece)
+
+            def read(self, offset: int, length: int) -> bytes:
+                return bytes(self.data[offset : offset + length])
 
             def write_at(self, offset: int, data: memoryview) -> None:
                 self.data[offset : offset + len(data)] = data
@@ -256,5 +261,6 @@ def test_what_fails_is_not_committed(store: Store) -> None:
         fail()
     file = FacilityFile("u", "wb", "alice")
     file.write(b"forgotten")
-    del file
+    with pytest.warns(ResourceWarning, match="u was written and not closed"):
+        del file
     assert store.files == {}

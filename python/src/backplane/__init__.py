@@ -8,7 +8,8 @@ Connect to a facility and look at data in it::
     events = facility.ntuple("/data/run*.parquet").define("pt", "sqrt(px**2 + py**2)")
     spectrum = events.hist("pt", bins=100, range=(0, 50), where="abs(eta) < 2.4")
 
-Local files need no facility: see `ntuple`.
+Local files need no facility: see `ntuple`. Programs that read by fsspec, such as pandas, pyarrow, dask and uproot, find
+the facility under ``bp://``: see `backplane.fsspec`.
 """
 
 from ._cache import CacheUse, cache_use, clear_cache, set_cache_capacity
@@ -31,11 +32,13 @@ from ._errors import (
     UnsupportedError,
 )
 from ._facility import Facility, connect
-from ._file import FacilityFile
+from ._file import BufferedReader, BufferedWriter, FacilityFile
 from ._ntuple import HistRequest, NTuple, ntuple
 
 __all__ = [
     "BackplaneError",
+    "BufferedReader",
+    "BufferedWriter",
     "BusyError",
     "CacheUse",
     "CorruptError",

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from errno import (
+    EACCES,
+    EAGAIN,
+    ECONNREFUSED,
+    EEXIST,
+    EIO,
+    EISDIR,
+    ENOENT,
+    ENOSPC,
+    ENOTDIR,
+    ENOTEMPTY,
+    ETIMEDOUT,
+)
+
 
 class BackplaneError(Exception):
     """Something a facility or a kernel could not do.
@@ -34,36 +48,42 @@ class NotFoundError(BackplaneError, FileNotFoundError):
     """The named thing does not exist."""
 
     kind = "not_found"
+    errno = ENOENT
 
 
 class ExistsError(BackplaneError, FileExistsError):
     """The named thing exists already."""
 
     kind = "exists"
+    errno = EEXIST
 
 
 class NotDirectoryError(BackplaneError, NotADirectoryError):
     """A component of the path is not a directory."""
 
     kind = "not_directory"
+    errno = ENOTDIR
 
 
 class IsDirectoryError(BackplaneError, IsADirectoryError):
     """A directory was named where a file is needed."""
 
     kind = "is_directory"
+    errno = EISDIR
 
 
 class NotEmptyError(BackplaneError, OSError):
     """The directory still has entries."""
 
     kind = "not_empty"
+    errno = ENOTEMPTY
 
 
 class PermissionDeniedError(BackplaneError, PermissionError):
     """You may not do this."""
 
     kind = "permission"
+    errno = EACCES
 
 
 class InvalidError(BackplaneError, ValueError):
@@ -76,12 +96,14 @@ class BusyError(BackplaneError, BlockingIOError):
     """A bound is reached or the thing is in use; trying later can help."""
 
     kind = "busy"
+    errno = EAGAIN
 
 
 class NoSpaceError(BackplaneError, OSError):
     """No room left on disk or tape."""
 
     kind = "no_space"
+    errno = ENOSPC
 
 
 class CorruptError(BackplaneError, ValueError):
@@ -94,6 +116,7 @@ class FacilityIOError(BackplaneError, OSError):
     """The operating system or a device failed."""
 
     kind = "io"
+    errno = EIO
 
 
 class UnsupportedError(BackplaneError, NotImplementedError):
@@ -106,12 +129,14 @@ class TimeoutExpiredError(BackplaneError, TimeoutError):
     """A deadline passed."""
 
     kind = "timeout"
+    errno = ETIMEDOUT
 
 
 class UnavailableError(BackplaneError, ConnectionError):
     """The part of the facility that would do it is not there; trying later can help."""
 
     kind = "unavailable"
+    errno = ECONNREFUSED
 
 
 class InternalError(BackplaneError, RuntimeError):

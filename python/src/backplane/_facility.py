@@ -10,7 +10,7 @@ import posixpath
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._control import Control
@@ -26,6 +26,11 @@ from ._errors import (
 )
 from ._file import FacilityFile, Mode
 from ._ntuple import NTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from .fsspec import FacilityFileSystem
 
 # The environment variable that names the facility's directory or its HTTP endpoint.
 ENVIRONMENT = "BP_FACILITY"
@@ -62,7 +67,7 @@ def connect(where: str | os.PathLike[str] | None = None, *, user: str | None = N
             "no facility was named", f"give its directory or endpoint, or set the variable {ENVIRONMENT}"
         )
     user = getpass.getuser() if user is None else user
-    if place.startswith(("root://", "roots://", "xroot://")):
+    if place.startswith(("root://", "roots://", "xroot://", "xroots://")):
         return Facility(place.rstrip("/"), None, user)
     if place.startswith(("http://", "https://")):
         control = Control(place, user)
@@ -103,7 +108,12 @@ class Facility:
         self._control = control
 
     def __repr__(self) -> str:
-        return f"<Facility {self._control.http if self._control else self.root}>"
+        return f"<Facility {self.http or self.root}>"
+
+    @property
+    def http(self) -> str | None:
+        """Its management door, ``http://host:port``, if that is known."""
+        return self._control.http if self._control else None
 
     def url(self, path: str) -> str:
         """Give the ``root://`` URL of a path, for other programs.
@@ -118,8 +128,7 @@ class Facility:
         str
             Such as ``root://host:1094//data/run1.parquet``.
         """
-        if not path.startswith("/"):
-            raise InvalidError(f"path {path!r} does not begin with /")
+        self._check_absolute(path)
         return f"{self.root}/{path}"
 
     def open(self, path: str, mode: Mode = "rb") -> FacilityFile:
@@ -137,7 +146,57 @@ class Facility:
         FacilityFile
             A raw file object. What is written becomes visible when it is closed.
         """
-        return FacilityFile(self.url(path), mode, self.user)
+        self._check_absolute(path)
+        return FacilityFile(self.root, mode, self.user, path=path)
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read a whole file.
+
+        Parameters
+        ----------
+        path : str
+            Absolute path in the facility.
+
+        Returns
+        -------
+        bytes
+            Its content.
+        """
+        with self.open(path) as file:
+            return file.read()
+
+    def write_bytes(self, path: str, data: Buffer) -> None:
+        """Write a whole file, and replace what is there.
+
+        Parameters
+        ----------
+        path : str
+            Absolute path in the facility; missing directories are made.
+        data : buffer
+            Its content.
+
+        Examples
+        --------
+        >>> facility.write_bytes("/data/greeting", b"hello")
+        >>> facility.read_bytes("/data/greeting")
+        b'hello'
+        """
+        with self.open(path, "wb") as file:
+            file.write(data)
+
+    def filesystem(self) -> FacilityFileSystem:
+        """Give the fsspec file system of this facility, for pandas, pyarrow, dask and the like.
+
+        Returns
+        -------
+        backplane.fsspec.FacilityFileSystem
+            See there.
+        """
+        # fsspec is needed by those who ask for it only.
+        from .fsspec import FacilityFileSystem
+
+        found: FacilityFileSystem = FacilityFileSystem(self.root, http=self.http, user=self.user)
+        return found
 
     def ls(self, path: str = "/") -> list[dict[str, Any]]:
         """List a directory.
@@ -446,6 +505,11 @@ class Facility:
                 raise NotFoundError(f"no file matches {place}")
             urls.extend(map(self.url, found))
         return NTuple(_core.Chain(urls, self.user), threads=threads)
+
+    @staticmethod
+    def _check_absolute(path: str) -> None:
+        if not path.startswith("/"):
+            raise InvalidError(f"path {path!r} does not begin with /")
 
     def _call(self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0) -> Any:
         if self._control is None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
@@ -13,9 +16,13 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Mode: TypeAlias = Literal["rb", "wb", "xb"]
+ReadMode: TypeAlias = Literal["automatic", "sequential", "random"]
 
-# Pieces that stay in the cache of the processor while they are copied; between them signals are answered.
-_PIECE_BYTES = 1 << 20
+READ_BUFFER_BYTES = 128 << 10
+"""What a buffered reader reads at least: little, so that reads here and there stay cheap; the client reads ahead."""
+
+WRITE_BUFFER_BYTES = 8 << 20
+"""What a buffered writer sends at once: enough for several requests under way."""
 
 
 class FacilityFile(io.RawIOBase):
@@ -23,19 +30,41 @@ class FacilityFile(io.RawIOBase):
 
     Reads and writes may be as large as you like: large ones keep many requests in flight. What is written becomes
     the content of the file when it is closed. If a ``with`` block ends by an exception, it is given up instead.
+
+    Threads may use `read_ranges` and `read_ranges_into` at the same time; the others share one position.
+
+    Parameters
+    ----------
+    url : str
+        ``root://host:port//path``.
+    mode : {"rb", "wb", "xb"}
+        Read; write and replace; write a new file.
+    user : str
+        On whose behalf.
+    path : str, optional
+        Takes the place of the path in `url`.
+    size : int, optional
+        Bytes that will be written, if that is known: they are made room for, or refused at once.
     """
 
-    def __init__(self, url: str, mode: Mode, user: str) -> None:
-        self._file = _core.RemoteFile(url, mode, user)
+    def __init__(self, url: str, mode: Mode, user: str, *, path: str | None = None, size: int | None = None) -> None:
+        self.name = url if path is None else f"{url}/{path}"
+        self.mode = mode
         self._is_writing = mode != "rb"
+        # Only the main thread hears signals while it waits for a recall.
+        patient = threading.current_thread() is threading.main_thread()
+        self._file = _core.RemoteFile(url, mode, user, path=path, size=size, patient=patient)
         self._position = 0
         self._size = 0 if self._is_writing else self._file.size
-        self.name = url
-        self.mode = mode
 
     def __repr__(self) -> str:
         state = " closed" if self.closed else ""
         return f"<FacilityFile {self.name} {self.mode!r}{state}>"
+
+    @property
+    def size(self) -> int:
+        """Size in bytes: when the file was opened, or as far as it is written."""
+        return self._size
 
     def readable(self) -> bool:
         """Tell whether the file is open for reading."""
@@ -67,36 +96,189 @@ class FacilityFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Buffer, /) -> int:
-        """Read into a buffer, as `io.RawIOBase.readinto` does; fewer bytes only at the end of the file."""
-        self._check_open()
-        if self._is_writing:
-            raise io.UnsupportedOperation("not readable")
-        view = memoryview(buffer).cast("B")
-        wanted = min(len(view), max(self._size - self._position, 0))
-        for start in range(0, wanted, _PIECE_BYTES):
-            piece = view[start : min(start + _PIECE_BYTES, wanted)]
-            self._file.read_into(self._position, piece)
-            self._position += len(piece)
-        return wanted
+        """Read into a buffer, as `io.RawIOBase.readinto` does; fewer bytes only at the end of the file.
+
+        The bytes go straight to the buffer, while other threads run: none of them may use it before this returns.
+
+        Parameters
+        ----------
+        buffer : buffer
+            Anything contiguous and writable: a `bytearray`, a NumPy array of any type of numbers.
+
+        Returns
+        -------
+        int
+            How many bytes were read.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> facility.write_bytes("/numbers", np.arange(5.0))
+        >>> numbers = np.empty(5)
+        >>> with facility.open("/numbers") as file:
+        ...     file.readinto(numbers)
+        40
+        >>> numbers
+        array([0., 1., 2., 3., 4.])
+        """
+        self._check_readable()
+        count = self._file.read_into(self._position, buffer)
+        self._position += count
+        return count
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read up to `size` bytes, or all that is left; fewer only at the end of the file."""
+        self._check_readable()
+        left = max(self._size - self._position, 0)
+        data = self._file.read(self._position, left if size is None or size < 0 else min(size, left))
+        self._position += len(data)
+        return data
 
     def readall(self) -> bytes:
         """Read from the position to the end of the file."""
-        buffer = bytearray(max(self._size - self._position, 0))
-        self.readinto(buffer)
-        return bytes(buffer)
+        return self.read()
+
+    def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
+        """Read many ranges in few requests; the position stays.
+
+        Parameters
+        ----------
+        ranges : iterable of (int, int)
+            Offset and length of each, in any order; they may overlap.
+
+        Returns
+        -------
+        list of bytes
+            One for each range. What lies behind the end of the file is left out.
+
+        Examples
+        --------
+        >>> facility.write_bytes("/letters", b"abcdefgh")
+        >>> with facility.open("/letters") as file:
+        ...     file.read_ranges([(6, 5), (0, 2)])
+        [b'gh', b'ab']
+        """
+        self._check_readable()
+        return self._file.read_ranges(list(ranges))
+
+    def read_ranges_into(self, offsets: Sequence[int], buffers: Sequence[Buffer]) -> list[int]:
+        """Read many ranges into buffers, as `readinto` does; the position stays.
+
+        Parameters
+        ----------
+        offsets : sequence of int
+            Where each range begins.
+        buffers : sequence of buffer
+            Where it goes; its size is the length of the range. They must not overlap.
+
+        Returns
+        -------
+        list of int
+            How many bytes each buffer got: all that it holds, but for the end of the file.
+        """
+        self._check_readable()
+        return self._file.read_ranges_into(list(offsets), list(buffers))
+
+    def preseek(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Announce what will be read, in this order: it is sent ahead, and reads are answered from what has come.
+
+        A hint: it changes speed and never results.
+
+        Parameters
+        ----------
+        ranges : iterable of (int, int)
+            Offset and length of each. No range takes back what was announced before.
+
+        Examples
+        --------
+        >>> facility.write_bytes("/letters", b"abcdefgh")
+        >>> with facility.open("/letters") as file:
+        ...     file.preseek([(1, 2), (5, 2)])
+        ...     _ = file.seek(1)
+        ...     file.read(2)
+        b'bc'
+        """
+        self._check_readable()
+        self._file.preseek(list(ranges))
+
+    def advise(self, mode: ReadMode) -> None:
+        """Say how the file will be read. A hint: it changes speed and never results.
+
+        Parameters
+        ----------
+        mode : {"automatic", "sequential", "random"}
+            Found out from what is read, as without advice; much is read ahead; nothing is.
+        """
+        self._check_readable()
+        self._file.advise(mode)
 
     def write(self, data: Buffer, /) -> int:
         """Write all of the data at the position, and return its length in bytes."""
         self._check_open()
         if not self._is_writing:
             raise io.UnsupportedOperation("not writable")
-        view = memoryview(data).cast("B")
-        for start in range(0, len(view), 8 * _PIECE_BYTES):
-            piece = view[start : start + 8 * _PIECE_BYTES]
-            self._file.write_at(self._position, piece)
-            self._position += len(piece)
-            self._size = max(self._size, self._position)
-        return len(view)
+        length = memoryview(data).nbytes
+        self._file.write_at(self._position, data)
+        self._position += length
+        self._size = max(self._size, self._position)
+        return length
+
+    def upload(self, path: str, progress: Callable[[int], object] | None = None) -> None:
+        """Write a local file from the start of this one.
+
+        Parameters
+        ----------
+        path : str
+            The local file.
+        progress : callable, optional
+            Gets the bytes done, several times a second and at the end.
+        """
+        self._check_open()
+        self._file.upload(path, progress)
+
+    def copy_from(self, other: FacilityFile, progress: Callable[[int], object] | None = None) -> None:
+        """Write the content of another file from the start of this one.
+
+        Parameters
+        ----------
+        other : FacilityFile
+            Open for reading.
+        progress : callable, optional
+            As of `upload`.
+        """
+        self._check_open()
+        self._file.copy_from(other._file, progress)
+
+    def detach_remote(self) -> _core.RemoteFile:
+        """Hand over the compiled part, which has no position; this object is closed."""
+        self._check_open()
+        super().close()
+        return self._file
+
+    def buffered(self, buffer_bytes: int | None = None) -> BufferedReader | BufferedWriter:
+        r"""Wrap into a buffer, for many small reads or writes.
+
+        Parameters
+        ----------
+        buffer_bytes : int, optional
+            128 KiB for reading and 8 MiB for writing unless given.
+
+        Returns
+        -------
+        io.BufferedReader or io.BufferedWriter
+            The buffered file; closing it closes this one.
+
+        Examples
+        --------
+        >>> facility.write_bytes("/lines", b"one\ntwo\n")
+        >>> with facility.open("/lines").buffered() as file:
+        ...     file.readlines()
+        [b'one\n', b'two\n']
+        """
+        self._check_open()
+        if self._is_writing:
+            return BufferedWriter(self, buffer_bytes or WRITE_BUFFER_BYTES)
+        return BufferedReader(self, buffer_bytes or READ_BUFFER_BYTES)
 
     def close(self) -> None:
         """Close; what was written is committed, or the exception tells why not."""
@@ -123,10 +305,86 @@ class FacilityFile(io.RawIOBase):
             self.close()
 
     def __del__(self) -> None:
-        # A file that nobody closed was not finished: committing it would pass a fragment off as the whole.
-        if hasattr(self, "_file") and not self.closed:
-            self.abandon()
+        if hasattr(self, "_file"):
+            self.give_up_unclosed()
+
+    def give_up_unclosed(self) -> None:
+        """Give up what was written if nobody closed the file: committing it would pass a fragment off as the whole."""
+        if self.closed:
+            return
+        if self._is_writing:
+            message = f"{self.name} was written and not closed: what was written is given up"
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
+        self.abandon()
 
     def _check_open(self) -> None:
         if self.closed:
             raise ValueError("I/O operation on closed file")
+
+    def _check_readable(self) -> None:
+        self._check_open()
+        if self._is_writing:
+            raise io.UnsupportedOperation("not readable")
+
+
+class BufferedReader(io.BufferedReader):
+    """A file that is read through a buffer; vector reads and hints go past it.
+
+    Parameters
+    ----------
+    file : FacilityFile
+        Open for reading.
+    buffer_bytes : int
+        Size of the buffer.
+    """
+
+    def __init__(self, file: FacilityFile, buffer_bytes: int = READ_BUFFER_BYTES) -> None:
+        super().__init__(file, buffer_bytes)
+        self._file = file
+        self.read_ranges = file.read_ranges
+        self.read_ranges_into = file.read_ranges_into
+        self.preseek = file.preseek
+        self.advise = file.advise
+
+    @property
+    def size(self) -> int:
+        """Size in bytes when the file was opened."""
+        return self._file.size
+
+
+class BufferedWriter(io.BufferedWriter):
+    """A file that is written through a buffer; it is committed by `close` and by nothing else.
+
+    Parameters
+    ----------
+    file : FacilityFile
+        Open for writing.
+    buffer_bytes : int
+        Size of the buffer.
+    """
+
+    def __init__(self, file: FacilityFile, buffer_bytes: int = WRITE_BUFFER_BYTES) -> None:
+        super().__init__(file, buffer_bytes)
+        self._file = file
+
+    @property
+    def size(self) -> int:
+        """Bytes as far as they are sent."""
+        return self._file.size
+
+    def abandon(self) -> None:
+        """Close and give up what was written: the name stays as it was before the file was opened."""
+        self._file.abandon()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.abandon()
+        else:
+            self.close()
+
+    def __del__(self) -> None:
+        # The base class would commit a fragment.
+        if hasattr(self, "_file"):
+            self._file.give_up_unclosed()
