@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from clients import need, run
@@ -75,6 +76,7 @@ def test_two_hundred_clients(make_facility: MakeFacility, tmp_path: Path) -> Non
     facility.wait_removals()
     facility.down()
     check_catalogue(facility)
+    assert max(sample.root_sessions for sample in eyes.samples) >= 100, "sessions are counted"
 
 
 def be_used(crowd: Crowd, seconds: float) -> None:
@@ -123,24 +125,34 @@ def check_content(facility: Facility, journals: dict[str, list[Journal]]) -> Non
 
 def check_nothing_is_left(facility: Facility) -> None:
     """See that sessions and open files are as few as those of a daemon that has just been started."""
-    wait_until("all sessions are closed", lambda: watch.sessions(watch.metrics(facility), "root") == 0)
-    # One of the connections is the one that asks.
-    wait_until("all connections are closed", lambda: watch.sessions(watch.metrics(facility), "http") == 1)
-    before = fds_of_a_new_daemon(facility)
-    wait_until("all files are closed", lambda: watch.fds(facility.pid) <= before)
+    idle = idle_daemon(facility.directory.with_name("other"))
+
+    def left() -> dict[str, int]:
+        now = watch.look(facility, 0)
+        now = replace(now, fds=now.fds - watch.kept_objects(facility))
+        return {
+            what: getattr(now, what) - getattr(idle, what)
+            for what in ("root_sessions", "http_sessions", "fds")
+            if getattr(now, what) > getattr(idle, what)
+        }
+
+    wait_until(lambda: f"this is more than an idle daemon has: {left()}", lambda: not left())
 
 
-def fds_of_a_new_daemon(facility: Facility) -> int:
-    """Count the open files of a daemon that does nothing, in a facility of its own."""
-    other = Facility(facility.directory.with_name("other"))
+def idle_daemon(directory: Path) -> watch.Sample:
+    """Look at a daemon that has nothing to do, in a facility of its own, while its rooms come and go."""
+    other = Facility(directory)
     other.create(volume_size="64MiB", volumes=4, slots=6, drives=2, cpus=2)
     other.up()
     run("xrdfs", other.root, "stat", "/")
-    watch.metrics(other)
-    wait_until("the first session is closed", lambda: watch.sessions(watch.metrics(other), "root") == 0)
-    count = watch.fds(other.pid)
+    looks, never = [], threading.Event()
+    for _ in range(10):
+        never.wait(0.2)
+        looks.append(watch.look(other, 0))
     other.down()
-    return count
+    most = {what: max(getattr(one, what) for one in looks) for what in ("http_sessions", "fds")}
+    # The only client has left.
+    return replace(looks[-1], root_sessions=0, **most)
 
 
 def check_memory(samples: list[watch.Sample]) -> None:
@@ -150,9 +162,9 @@ def check_memory(samples: list[watch.Sample]) -> None:
     assert last <= first * MEMORY_GROWTH + MEMORY_SLACK_BYTES, f"memory grew from {first:.0f} to {last:.0f} bytes"
 
 
-def wait_until(what: str, is_so: Callable[[], bool], deadline: float = 60) -> None:
+def wait_until(what: Callable[[], str], is_so: Callable[[], bool], deadline: float = 60) -> None:
     """Look again, without a connection that is kept, until it is so."""
     end, never = time.monotonic() + deadline, threading.Event()
     while not is_so():
-        assert time.monotonic() < end, f"{what}: not so after {deadline} s"
+        assert time.monotonic() < end, f"after {deadline} s {what()}"
         never.wait(0.2)
