@@ -144,7 +144,7 @@ pub extern "C" fn rfio_lseek(fd: c_int, offset: i64, whence: c_int) -> i64 {
 }
 
 /// Announces n ranges that will be read, in this order: the server sends them ahead, and reads inside them are answered
-/// from what has come. A hint, which changes speed and never results.
+/// from what has come. Announcements add up; n = 0 takes them back. A hint, which changes speed and never results.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_preseek(fd: c_int, ranges: *const RfioRange, n: c_int) -> c_int {
     status(|| {

@@ -55,8 +55,7 @@ fn in_facility(path: &FilePath) -> Result<XrdUrl> {
         Failure::invalid(format!("bp:{path}: no facility is named"))
             .hint(format!("set {ENVIRONMENT} to the facility's directory or its http:// endpoint"))
     })?;
-    let url: XrdUrl = Facility::find(&place, user())?.endpoints.root.parse()?;
-    Ok(url.with_path(path.clone()))
+    Ok(Facility::find(&place, user())?.url(path.clone())?)
 }
 
 /// How patient and eager we are: as every client of ours, on behalf of who runs the program.

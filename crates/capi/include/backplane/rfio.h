@@ -96,7 +96,7 @@ int64_t rfio_lseek(int fd, int64_t offset, int whence);
 
 /*
  Announces n ranges that will be read, in this order: the server sends them ahead, and reads inside them are answered
- from what has come. A hint, which changes speed and never results.
+ from what has come. Announcements add up; n = 0 takes them back. A hint, which changes speed and never results.
  */
 int rfio_preseek(int fd, const struct rfio_range *ranges, int n);
 
