@@ -8,6 +8,7 @@ import re
 import socket
 import struct
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,8 @@ def strict(make_facility: MakeFacility) -> Facility:
     facility = make_facility()
     facility.configure("require_token", "true")
     facility.up()
+    # The management API, too: tests ask with the facility's key.
+    facility.call = partial(facility.call, key=True)  # type: ignore[method-assign]
     return facility
 
 
@@ -159,7 +162,9 @@ def test_a_copy_comes_back_encrypted(xrootd: Facility, tmp_path: Path, size: int
     for pages in ("0", "1"):
         env = {**trust(xrootd), "XRD_CPUSEPGWRTRD": pages}
         run("xrdcp", "-s", "-f", local, f"{url}//file", env=env)
-        run("xrdcp", "-s", "-f", "-S", "3", f"{url}//file", back, env=env)
+        # Debian's client crashes if a file is over before its further connections have shaken hands.
+        streams = ("-S", "3") if size > 1 << 20 else ()
+        run("xrdcp", "-s", "-f", *streams, f"{url}//file", back, env=env)
         assert is_same(local, back)
     assert "/file" in run("xrdfs", url, "ls", "/", env=trust(xrootd)).out
 
@@ -355,7 +360,7 @@ def curl(facility: Facility, path: str, *words: str | Path, bearer: str = "") ->
     return int(found.out)
 
 
-def test_tokens_at_the_other_door(strict: Facility, sample: Path) -> None:
+def test_tokens_at_the_other_door(strict: Facility) -> None:
     need("curl")
     strict.put_bytes(b"hello", "/data/f")
     assert curl(strict, "/data/f") == 401
@@ -364,7 +369,7 @@ def test_tokens_at_the_other_door(strict: Facility, sample: Path) -> None:
     assert curl(strict, "/data/f", bearer="a.b.c") == 403
     assert curl(strict, "/data/f", bearer=token(strict)) == 200
     assert curl(strict, "/api/v1/bill", bearer=token(strict)) == 200
-    assert curl(strict, "/data/f", "-X", "OPTIONS") == 200
+    assert curl(strict, "/data/f", "-X", "OPTIONS") in (200, 204)
 
 
 @pytest.mark.parametrize("scope", ["read", "create", "modify"])

@@ -164,7 +164,9 @@ async fn start(possession: &Possession) -> Result<Running> {
     net::xrd::serve(Arc::new(root_door), root, &shutdown);
     let key: Key = possession.key.clone();
     let trust = RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() };
-    let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token()).with_trust(trust);
+    let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token())
+        .with_gate(gate)
+        .with_trust(trust);
     let http_door = Arc::new(http_door);
     http::serve(Arc::clone(&http_door), http, None, &shutdown)?;
     http::serve(http_door, https, Some(tls), &shutdown)?;

@@ -41,7 +41,8 @@ impl Key {
             port: url.port,
             is_tls: url.is_tls,
             username: url.user.as_ref().unwrap_or(&options.username).clone(),
-            token: options.token.clone(),
+            // What opens the file also proves who asks for its names and checksums.
+            token: Token::of(&url.opaque).or_else(|| options.token.clone()),
             tls: options.tls.clone(),
             timeouts: [options.progress_timeout, options.wait_max],
         }

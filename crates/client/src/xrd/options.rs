@@ -94,6 +94,11 @@ impl Token {
         Self(String::new())
     }
 
+    /// The token that a URL brings along: `authz=Bearer%20TOKEN`.
+    pub(super) fn of(opaque: &wire::xrd::Opaque) -> Option<Self> {
+        opaque.get("authz").and_then(wire::token::bearer).map(Self::new)
+    }
+
     /// Whether there is nothing to send.
     pub(super) fn is_nothing(&self) -> bool {
         self.0.is_empty()

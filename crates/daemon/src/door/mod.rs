@@ -41,7 +41,8 @@ impl RootDoor {
     /// A door to `files`; `gate` decides who somebody is.
     pub fn new(files: Arc<Files>, facility: &str, gate: Gate, counters: Arc<DoorCounters>) -> Self {
         let checksums = names::CHECKSUMS.map(str::to_owned).into();
-        let answers = [("tpc".to_owned(), "1".to_owned())].into();
+        let answers = [("tpc", "1"), (xrd::FEATURES_KEY, xrd::FEATURE_EXPECT)];
+        let answers = answers.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let sitename = facility.to_owned();
         let config = ServerConfig { sitename, checksums, answers, ..ServerConfig::default() };
         let (sums, stats, third_party) = (Arc::default(), Stats::new(), ThirdParty::new(None));
@@ -126,11 +127,12 @@ impl RootDoor {
 
     /// Which right an open for writing needs, and what it may find there.
     fn disposition(&self, who: &Identity, request: &OpenRequest) -> (Right, control::Disposition) {
+        let may = |right| who.may(right, &request.path, self.gate.now()).is_ok();
         match request.disposition {
             Disposition::Existing => (Right::Modify, control::Disposition::Update),
             Disposition::CreateNew => (Right::Create, control::Disposition::CreateNew),
             // Who may create but not modify may replace nothing: that holds only where nothing is.
-            Disposition::Replace if who.may(Right::Modify, &request.path, self.gate.now()).is_err() => {
+            Disposition::Replace if !may(Right::Modify) && may(Right::Create) => {
                 (Right::Create, control::Disposition::CreateNew)
             }
             Disposition::Replace => (Right::Modify, control::Disposition::Replace),
