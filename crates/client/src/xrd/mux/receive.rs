@@ -204,11 +204,12 @@ impl Mux {
         let is_chunk = matches!(slot.sink, Sink::Data { .. });
         slot.chunk = chunk;
         if let Some(bytes) = body {
-            slot.chunk.buffer = bytes;
+            slot.body = bytes;
         }
         if frame.is_last {
             let chunk = std::mem::take(&mut slot.chunk);
-            let outcome = if is_chunk { Outcome::Data(chunk) } else { Outcome::Body(chunk.buffer) };
+            let body = std::mem::take(&mut slot.body);
+            let outcome = if is_chunk { Outcome::Data(chunk) } else { Outcome::Body(body) };
             table.complete(stream, outcome);
         }
         Ok(())
@@ -227,7 +228,7 @@ impl Mux {
         let end = slot.total + frame.length;
         match slot.sink {
             Sink::Gather { max } if end <= max => {
-                let body = std::mem::take(&mut slot.chunk.buffer);
+                let body = std::mem::take(&mut slot.body);
                 Ok((Place::Body(body), super::Chunk::default()))
             }
             Sink::Data { wanted } if end <= wanted => {
@@ -295,7 +296,7 @@ impl Mux {
             Sink::Gather { max } if body.len() <= max => Some(Outcome::Body(body)),
             Sink::Data { wanted } if slot.total == 0 && body.len() <= wanted => {
                 let filled = body.len();
-                Some(Outcome::Data(super::Chunk { buffer: body, filled, parts: Vec::new() }))
+                Some(Outcome::Data(super::Chunk { buffer: body.into(), filled, parts: Vec::new() }))
             }
             _ => None,
         }

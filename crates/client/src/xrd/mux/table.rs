@@ -1,6 +1,6 @@
 //! The requests whose answers are awaited, and who waits for them.
 
-use super::Trouble;
+use super::{Trouble, buffer::Buffer};
 use base::{Failure, Result};
 use std::{
     task::Waker,
@@ -49,7 +49,7 @@ pub(in crate::xrd) enum Outcome {
 /// Data that arrived: the first `filled` bytes of a buffer that is used again and again.
 #[derive(Debug, Default)]
 pub(in crate::xrd) struct Chunk {
-    pub(in crate::xrd) buffer: Vec<u8>,
+    pub(in crate::xrd) buffer: Buffer,
     pub(in crate::xrd) filled: usize,
     /// Of page reads: where each part begins in the file, and its bytes on the wire.
     pub(in crate::xrd) parts: Vec<(u64, usize)>,
@@ -81,8 +81,10 @@ impl Waiter {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) sink: Sink,
-    /// What has arrived and is not at its place yet.
+    /// What has arrived of data and is not at its place yet.
     pub(super) chunk: Chunk,
+    /// What has arrived of a body that is kept whole.
+    pub(super) body: Vec<u8>,
     /// Bytes that arrived, wherever they are.
     pub(super) total: usize,
     pub(super) outcome: Option<Outcome>,
@@ -100,6 +102,7 @@ impl Slot {
         Self {
             sink,
             chunk: Chunk::default(),
+            body: Vec::new(),
             total: 0,
             outcome: None,
             waiter: None,
@@ -132,7 +135,7 @@ pub(super) struct Table {
     pub(super) broken: Option<Failure>,
     /// When anything last arrived.
     pub(super) arrived: Option<Instant>,
-    spares: Vec<Vec<u8>>,
+    spares: Vec<Buffer>,
     pub(super) awaited: usize,
 }
 
@@ -319,10 +322,10 @@ impl Table {
     }
 
     /// A buffer of at least `length` bytes; the one that was used last, because it is in the cache.
-    pub(super) fn buffer(&mut self, length: usize) -> Vec<u8> {
+    pub(super) fn buffer(&mut self, length: usize) -> Buffer {
         match self.spares.pop() {
             Some(buffer) if buffer.len() >= length => buffer,
-            _ => vec![0; length],
+            _ => Buffer::new(length),
         }
     }
 
@@ -330,7 +333,7 @@ impl Table {
         self.spares.clear();
     }
 
-    pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
+    pub(super) fn recycle(&mut self, buffer: Buffer) {
         if !buffer.is_empty() && self.spares.len() < SPARES_MAX {
             self.spares.push(buffer);
         }
