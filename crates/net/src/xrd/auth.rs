@@ -1,4 +1,4 @@
-//! What a connection must do before it is a session: TLS and proof of who it is (spec/xrootd.md §4.1, §4.2, §9).
+//! What a connection must do before it is a session: TLS and proof of who it is (spec/xrootd.md §4.1, §4.2, §8).
 
 use super::{
     Peer, Service, TlsOffer, TlsRule,

@@ -1,4 +1,4 @@
-//! Signed requests (spec/xrootd.md §9.3).
+//! Signed requests (spec/xrootd.md §8.3).
 //!
 //! This server never demands signatures: tokens come over TLS, which protects every byte. A client that signs
 //! nevertheless has no key to sign with, so its signature is a hash; that is checked, which finds damage. Signatures

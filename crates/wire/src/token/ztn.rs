@@ -1,4 +1,4 @@
-//! Credentials of the authentication protocol `ztn`: a token in an envelope (spec/xrootd.md §9.2).
+//! Credentials of the authentication protocol `ztn`: a token in an envelope (spec/xrootd.md §8.2).
 //!
 //! `"ztn" NUL   version [1]: 0   what [1]: 'T' token, 'S' asks for issuers   0 [2]   length [2]   token   NUL`
 

@@ -1,4 +1,4 @@
-//! Signatures of requests (spec/xrootd.md §9.3): a request of its own, directly before the one that it signs.
+//! Signatures of requests (spec/xrootd.md §8.3): a request of its own, directly before the one that it signs.
 
 use super::{Malformed, RequestCode, RequestHeader};
 use sha2::{Digest, Sha256};

@@ -1,4 +1,4 @@
-//! Third-party copies of the field: what the opaque parts of two opens say to each other (spec/xrootd.md §10).
+//! Third-party copies of the field: what the opaque parts of two opens say to each other (spec/xrootd.md §9).
 //!
 //! The client opens the destination with `tpc.key`, `tpc.src` and where the file is there; the destination's first
 //! sync makes it open the source with the same key and who asked (`tpc.org`). Meanwhile the client opens the source
@@ -160,7 +160,7 @@ fn host(text: &str, what: &str) -> Result<(String, Option<u16>, Option<String>)>
         return Err(refuse());
     }
     // Servers of the field write IPv4 addresses as IPv6 ones; certificates name them as they are.
-    let mapped = name.parse::<std::net::Ipv6Addr>().ok().and_then(|address| address.to_ipv4_mapped());
+    let mapped = name.parse::<core::net::Ipv6Addr>().ok().and_then(|address| address.to_ipv4_mapped());
     let name = mapped.map_or_else(|| name.to_owned(), |address| address.to_string());
     let port = if port.is_empty() { None } else { Some(port.parse().map_err(|_| refuse())?) };
     Ok((name, port, user.filter(|user| !user.is_empty())))

@@ -1,4 +1,4 @@
-//! Third-party copies of the XRootD door: this facility as source and as destination (spec/xrootd.md §10).
+//! Third-party copies of the XRootD door: this facility as source and as destination (spec/xrootd.md §9).
 
 mod meeting;
 mod pull;
