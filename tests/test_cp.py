@@ -77,7 +77,7 @@ def test_many_files_at_once(facility: Facility, tmp_path: Path) -> None:
 def test_what_is_refused(facility: Facility, sample: Path, tmp_path: Path) -> None:
     """Refusals say what and why, and leave nothing behind."""
     facility.bp("cp", sample, "bp:/sample")
-    cases = [
+    cases: list[tuple[tuple[str | Path, ...], int, str]] = [
         (("bp:/none", tmp_path / "x"), 3, "does not exist"),
         (("bp:/", tmp_path / "x"), 4, "add -r"),
         ((sample, tmp_path / "x"), 2, "use cp"),
@@ -127,7 +127,7 @@ def test_a_killed_download_is_gone_on_with(facility: Facility, tmp_path: Path) -
     target = tmp_path / "target"
     part = tmp_path / ".target.bp-part"
     with Narrow(facility.root, 9_000_000) as wire:
-        words = [facility.bin / "bp", "cp", "--resume", f"{wire.root}//big", target]
+        words: list[str | Path] = [facility.bin / "bp", "cp", "--resume", f"{wire.root}//big", target]
         with subprocess.Popen(words, stderr=subprocess.PIPE) as copy:
             end = time.monotonic() + DEADLINE
             while not (part.exists() and part.stat().st_size > 5_000_000):
@@ -183,7 +183,8 @@ def stock(tmp_path: Path) -> Iterator[tuple[str, Path]]:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()
                 break
             except OSError:
-                assert time.monotonic() < end and server.poll() is None, (top / "log").read_text()
+                assert time.monotonic() < end, (top / "log").read_text()
+                assert server.poll() is None, (top / "log").read_text()
         yield f"root://127.0.0.1:{port}//data", top / "data"
         server.terminate()
 
@@ -193,7 +194,8 @@ def test_a_server_of_the_field(facility: Facility, stock: tuple[str, Path], tmp_
     url, top = stock
     source = write_file(tmp_path / "source", 5_000_001, seed=3)
     told = lines(facility.bp("cp", "--json", source, f"{url}/f").out)
-    assert told[0]["is_verified"] and told[0]["checksum"].startswith("adler32:")
+    assert told[0]["is_verified"]
+    assert told[0]["checksum"].startswith("adler32:")
     assert (top / "f").read_bytes() == source.read_bytes()
     facility.bp("cp", f"{url}/f", "bp:/f")
     facility.bp("cp", "bp:/f", f"{url}/g")
