@@ -354,6 +354,30 @@ def test_a_write_to_a_reader_is_refused(peer: frames.Raw) -> None:
     assert is_alive(peer)
 
 
+@pytest.mark.parametrize("options", [frames.NEW, frames.FORCE], ids=["new", "replace"])
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+def test_a_writer_that_does_not_wait_for_its_open(facility: Facility, options: int, is_reset: bool) -> None:
+    for number in range(20):
+        with frames.Raw(facility.root).login() as writer:
+            create = struct.pack(">HH12x", 0o644, options | frames.UPDATE)
+            writer.request(frames.OPEN, create, f"/hasty{number}".encode())
+            if is_reset:
+                writer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    facility.wait_until("nothing is left of it", lambda: names(facility) == ["d", "file"])
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+def test_a_writer_that_leaves_in_the_middle(facility: Facility, is_reset: bool) -> None:
+    for number in range(20):
+        with frames.Raw(facility.root).login() as writer:
+            handle = writer.open(f"/hasty{number}", frames.NEW | frames.UPDATE)
+            head = struct.pack(">4sq4x", handle, 0)
+            writer.request(frames.WRITE, head, bytes(number * 10_000), length=number * 20_000)
+            if is_reset:
+                writer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    facility.wait_until("nothing is left of it", lambda: names(facility) == ["d", "file"])
+
+
 def element(handle: bytes, length: int, offset: int) -> bytes:
     """Write one element of a vector."""
     return struct.pack(">4siq", handle, length, offset)

@@ -107,6 +107,7 @@ def check_complaints(journals: dict[str, list[Journal]], outage: Outage) -> None
 
 def check_content(facility: Facility, journals: dict[str, list[Journal]]) -> None:
     """Read every file by another door than it came in, and see that there is no other."""
+    wait_until(lambda: f"these are still being written: {half_written(facility)}", lambda: not half_written(facility))
     listed = set(facility.bp("ls", "-R", "/soak").out.split())
     known: set[str] = set()
     for kind, some in journals.items():
@@ -121,6 +122,17 @@ def check_content(facility: Facility, journals: dict[str, list[Journal]]) -> Non
     for path in listed:
         is_directory = path.endswith("/") or path.count("/") < 3
         assert is_directory or path in known, f"{path} is nobody's"
+
+
+def half_written(facility: Facility) -> list[str]:
+    """List names whose first writer has not closed them."""
+    homes = [entry["name"] for entry in facility.call("list", path="/soak")["entries"]]
+    return [
+        f"/soak/{home}/{entry['name']}"
+        for home in homes
+        for entry in facility.call("list", path=f"/soak/{home}")["entries"]
+        if entry.get("state") == "writing"
+    ]
 
 
 def check_nothing_is_left(facility: Facility) -> None:

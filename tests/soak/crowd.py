@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clients import SYSTEM_PYTHON, XRD_ENVIRONMENT
+from clients import XRD_ENVIRONMENT
 from facility import Facility
 from soak.doors import Programs
 from soak.journal import Journal
@@ -91,7 +93,8 @@ class Crowd:
         if running and self.rng.random() < 0.5:
             self.rng.choice(running).kill()
             return
-        worker = self.rng.choice(self.workers)
+        crashed = [worker for worker in self.workers if worker.process.poll() is not None and self._is_theirs(worker)]
+        worker = self.rng.choice(crashed or self.workers)
         worker.process.kill()
         with suppress(BrokenPipeError):
             worker.process.communicate(timeout=60)
@@ -111,6 +114,11 @@ class Crowd:
         for thread in self._threads:
             thread.join(180)
             assert not thread.is_alive(), "a client hangs"
+
+    @staticmethod
+    def _is_theirs(worker: Worker) -> bool:
+        """Tell whether other people's library crashed, as it may when its server comes and goes: one more kill."""
+        return worker.kind == "bindings" and worker.process.returncode == -signal.SIGSEGV
 
     def read_journals(self) -> dict[str, list[Journal]]:
         """Read what all clients noted, by kind."""
@@ -136,13 +144,12 @@ class Crowd:
 
     def _worker(self, kind: str, count: int) -> Worker:
         directory, journal = self._home(kind)
-        python = SYSTEM_PYTHON if kind == "bindings" else os.environ.get("PYTHON", "python3")
         program = Path(__file__).with_name("worker.py")
         words = [kind, self.facility.root, self.facility.http, directory, journal, self.rng.getrandbits(32), count]
         log = self.scratch / f"{journal.stem}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [python, program, *map(str, words)],
+                [sys.executable, program, *map(str, words)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -164,7 +171,7 @@ class Crowd:
         local = self.scratch / f"{kind}{number}.local"
         journal = Journal(file)
         door = Taking(self._slots, Programs(self._spawn, local, self._verbs(kind), SAYS[kind]))
-        Client(door, directory, journal, random.Random(f"{self.seed}.{kind}.{number}"), self._stopped).run()
+        Client(door, f"{directory}/0", journal, random.Random(f"{self.seed}.{kind}.{number}"), self._stopped).run()
         journal.close()
 
     def _verbs(self, kind: str) -> dict[str, list[str]]:

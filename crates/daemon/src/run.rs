@@ -151,14 +151,8 @@ async fn start(possession: &Possession) -> Result<Running> {
     let require_token = doors.require_token;
     let gate =
         Gate::new(possession.key.tokens(), &facility.id, &facility.owner, require_token, Arc::clone(&clock));
-    // A token must not be sent in plain text, so who demands one demands TLS at the login.
-    let rule = match doors.root_tls {
-        RootTls::Required => TlsRule::Required,
-        RootTls::Offered if !require_token => TlsRule::Offered,
-        RootTls::Offered | RootTls::Login => TlsRule::Login,
-    };
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters))
-        .with_tls(TlsOffer { config: Arc::clone(&tls), rule })
+        .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
         .with_trust(possession.trust())
         .with_reads(possession.config.disk.reads.into());
     net::xrd::serve(Arc::new(root_door), root, &shutdown);
@@ -185,6 +179,15 @@ async fn start(possession: &Possession) -> Result<Running> {
     possession.announce(&endpoints)?;
     info!(root = endpoints.root, http = endpoints.http, incarnation = facility.incarnation, "facility is up");
     Ok(Running { doors: shutdown, chores, rooms, head, head_thread })
+}
+
+/// A token must not be sent in plain text, so who demands one demands TLS at the login.
+fn tls_rule(doors: &config::Doors) -> TlsRule {
+    match doors.root_tls {
+        RootTls::Required => TlsRule::Required,
+        RootTls::Offered if !doors.require_token => TlsRule::Offered,
+        RootTls::Offered | RootTls::Login => TlsRule::Login,
+    }
 }
 
 async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<Listener> {

@@ -21,6 +21,13 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
 
 const RANGES: [&str; 5] = ["bytes=0-9", "bytes=-5", "bytes=9-", "bytes=0-0,5-9, 20-,-1", "bytes=5-2"];
 
+const PROPFINDS: [&str; 4] = [
+    r#"<?xml version="1.0"?><D:propfind xmlns:D="DAV:"><D:prop><D:getcontentlength/><x:y xmlns:x="u"/></D:prop></D:propfind>"#,
+    r#"<propfind xmlns="DAV:"><allprop/><include><a/></include></propfind>"#,
+    r#"<propfind xmlns="DAV:"><propname/></propfind>"#,
+    r#"<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><a>b</a></D:prop></D:set><D:remove><D:prop><c/></D:prop></D:remove></D:propertyupdate>"#,
+];
+
 fn texts(target: &str) -> &'static [&'static str] {
     match target {
         "cap" => &["r.7.3.9.091e01de.e3069283.1000.00112233445566778899aabbccddeeff", "w.1.2.3.4.5.6"],
@@ -71,12 +78,7 @@ fn texts(target: &str) -> &'static [&'static str] {
             "T",
             "F",
         ],
-        "propfind" => &[
-            r#"<?xml version="1.0"?><D:propfind xmlns:D="DAV:"><D:prop><D:getcontentlength/><x:y xmlns:x="u"/></D:prop></D:propfind>"#,
-            r#"<propfind xmlns="DAV:"><allprop/><include><a/></include></propfind>"#,
-            r#"<propfind xmlns="DAV:"><propname/></propfind>"#,
-            r#"<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><a>b</a></D:prop></D:set><D:remove><D:prop><c/></D:prop></D:remove></D:propertyupdate>"#,
-        ],
+        "propfind" => &PROPFINDS,
         "run" => &["12.1", "notes.txt", "0.0", "../x"],
         "stat" => &["42 (a) b) (c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 0 0"],
         "token" => &[

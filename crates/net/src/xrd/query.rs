@@ -6,7 +6,7 @@ use base::{
     limits::{READV_ELEMENT_BYTES_MAX, READV_ELEMENTS_MAX},
 };
 use std::sync::atomic::Ordering;
-use wire::xrd::{FEATURE_EXPECT, FEATURES_KEY, Query, QueryCode, StatFlags, Target};
+use wire::xrd::{Query, QueryCode, StatFlags, Target};
 
 /// Keys of one configuration query.
 const CONFIG_KEYS_MAX: usize = 64;
@@ -60,7 +60,6 @@ fn config_value(config: &ServerConfig, key: &str) -> String {
     match key {
         // Connections that a session may have besides its first.
         "bind_max" => STREAMS_MAX.to_string(),
-        FEATURES_KEY => FEATURE_EXPECT.to_owned(),
         "chksum" => {
             let numbered = config.checksums.iter().enumerate().map(|(index, name)| format!("{index}:{name}"));
             numbered.collect::<Vec<_>>().join(",")

@@ -201,9 +201,9 @@ fn vector_frame<F: OpenFile>(
     let has_ways = elements.peek().is_some_and(|first| way_of(first).is_some());
     let max = if has_ways { FRAME_BYTES } else { XRD_READ_SEGMENT_BYTES };
     let (mut group, mut bytes) = (Vec::new(), 0);
-    while let Some(element) = elements.next_if(|(_, element)| {
-        bytes == 0 || bytes + VECTOR_ELEMENT_BYTES + element.length as usize <= max
-    }) {
+    while let Some(element) = elements
+        .next_if(|(_, element)| bytes == 0 || bytes + VECTOR_ELEMENT_BYTES + element.length as usize <= max)
+    {
         bytes += VECTOR_ELEMENT_BYTES + element.1.length as usize;
         group.push(element);
     }

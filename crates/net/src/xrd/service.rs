@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 pub use wire::xrd::{
-    Expectation, ListEntry, Location, Opaque, Redirect, ServerFlags, SpaceInfo, StatFlags, StatInfo, StatOwner,
+    Expectation, ListEntry, Location, Opaque, Redirect, ServerFlags, SpaceInfo, StatFlags, StatInfo,
+    StatOwner,
 };
 
 /// What a server says about itself.
@@ -207,9 +208,9 @@ pub trait OpenFile: Send + Sync + 'static {
 
     /// Fills every buffer from its offset, in any order. The end of the file before that is a failure.
     fn read_many_at(&self, wanted: &mut [(u64, &mut [u8])]) -> Result<()> {
-        wanted.iter_mut().try_for_each(|(offset, buffer)| {
-            self.read_vectored_at(*offset, &mut [IoSliceMut::new(buffer)])
-        })
+        wanted
+            .iter_mut()
+            .try_for_each(|(offset, buffer)| self.read_vectored_at(*offset, &mut [IoSliceMut::new(buffer)]))
     }
 
     /// The file itself, if its bytes never change: they may then be sent from the page cache.

@@ -135,7 +135,6 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         drop(place);
         session = returned;
         let parked = match parked {
-            Ok(Park::Again) => continue,
             Ok(parked) => parked,
             Err(end) => break end,
         };
@@ -174,7 +173,10 @@ impl<S: Service> Session<S> {
 
     async fn wait_for(&mut self, parked: Park) -> Result<(), End> {
         match parked {
-            Park::Again => Ok(()),
+            Park::Again => {
+                tokio::task::yield_now().await;
+                Ok(())
+            }
             Park::Write => self.in_time(SEND_PROGRESS, Wish::Write).await,
             Park::Request | Park::Data | Park::Idle
                 if matches!(self.phase, Phase::Handshake | Phase::Greeting) =>
@@ -248,6 +250,7 @@ impl<S: Service> Session<S> {
 
     /// Sends what is left. Bytes of files are not waited for: their request was not finished.
     async fn drain(&mut self) -> io::Result<()> {
+        self.transport.set_patience(false);
         while self.task.is_none() && !self.sender.flush(&mut self.transport)? {
             self.transport.ready(Wish::Write).await?;
         }

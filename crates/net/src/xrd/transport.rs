@@ -1,11 +1,11 @@
 //! The socket of a session, used by one thread at a time and never blocking; plain or with TLS.
 //!
-//! A mover thread drives it by plain system calls. Only an idle socket is registered with the runtime, so that the
+//! A mover thread drives it by plain system calls. A *patient* one lets them sleep for a moment, so that the answer of a
+//! quick peer costs one call and one wake-up. Only an idle socket is registered with the runtime, so that the
 //! bytes of an active session wake nobody but the thread that waits for them.
 
-use super::encrypted::Encrypted;
+use super::{encrypted::Encrypted, limits::LINGER};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
     fs::sendfile,
     io::Errno,
     net::{SendAncillaryBuffer, SendFlags, sendmsg},
@@ -15,7 +15,6 @@ use std::{
     net::TcpStream,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
-    time::Duration,
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -32,6 +31,7 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Transport {
     socket: TcpStream,
+    is_patient: bool,
     tls: Option<Box<Encrypted>>,
 }
 
@@ -41,7 +41,21 @@ pub(super) type Attempt = io::Result<Option<usize>>;
 impl Transport {
     /// Takes the socket away from the runtime.
     pub(super) fn new(socket: tokio::net::TcpStream) -> io::Result<Self> {
-        Ok(Self { socket: socket.into_std()?, tls: None })
+        let socket = socket.into_std()?;
+        socket.set_read_timeout(Some(LINGER))?;
+        socket.set_write_timeout(Some(LINGER))?;
+        Ok(Self { socket, is_patient: false, tls: None })
+    }
+
+    /// Whether calls may sleep until the socket is ready, for [`LINGER`] at most.
+    pub(super) fn set_patience(&mut self, is_patient: bool) {
+        if self.is_patient == is_patient {
+            return;
+        }
+        match self.socket.set_nonblocking(!is_patient) {
+            Ok(()) => self.is_patient = is_patient,
+            Err(error) => tracing::debug!(%error, "a socket keeps its manner of waiting"),
+        }
     }
 
     /// Goes on with TLS. Everything that was to be sent before has left; `early` was received and belongs to TLS.
@@ -120,20 +134,6 @@ impl Transport {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-
-    /// Sleeps until the socket is ready, at most `patience`; tells whether it is.
-    pub(super) fn linger(&self, wish: Wish, patience: Duration) -> bool {
-        if wish == Wish::Read && self.has_plain() {
-            return true;
-        }
-        let flags = match wish {
-            Wish::Read => PollFlags::IN,
-            Wish::Write => PollFlags::OUT,
-        };
-        let deadline = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
-        // An interrupted sleep is as good as one that was too short.
-        poll(&mut [PollFd::new(&self.socket, flags)], Some(&deadline)).is_ok_and(|count| count > 0)
     }
 
     /// Whether bytes were received already, and decrypted or about to be.

@@ -6,17 +6,17 @@ use super::{
     calls::{self, Context},
     frames::{self, Next},
     inbox::Inbox,
-    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, LINGER, SLICES_MAX, VISIT_BYTES, VISIT_REQUESTS},
+    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, VISIT_BYTES, VISIT_REQUESTS},
     reading::{Manner, ReadTask, Step},
     sender::Sender,
     session::{End, Movers},
     signed::Signing,
     streams::Stream,
-    transport::{Transport, Wish},
+    transport::Transport,
     writing::{Form, Part, WriteTask},
 };
 use crate::shutdown::Shutdown;
-use base::{FilePath, Result as BaseResult};
+use base::FilePath;
 use std::{
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
@@ -24,7 +24,8 @@ use std::{
 };
 use tokio::{sync::Notify, task::JoinSet};
 use wire::xrd::{
-    Answer, ErrorCode, Expectation, FileHandle, Open, QueryCode, REQUEST_HEADER_BYTES, Request, RequestHeader, StreamId, Subject,
+    Answer, ErrorCode, Expectation, FileHandle, Open, Query, QueryCode, REQUEST_HEADER_BYTES, Request,
+    RequestHeader, Stat, StreamId, Subject,
 };
 
 /// What a session waits for between visits.
@@ -94,6 +95,10 @@ pub(super) struct Session<S: Service> {
 impl<S: Service> Session<S> {
     /// Goes on until the session has to wait, or others should have their turn.
     pub(super) fn visit(&mut self) -> Result<Park, End> {
+        let movers = Arc::clone(&self.movers);
+        let lingering = movers.linger();
+        let is_patient = lingering.is_some() && !matches!(self.phase, Phase::Bound(_)) && !self.has_calls();
+        self.transport.set_patience(is_patient);
         let sent_before = self.counters.sent_bytes_total.load(Ordering::Relaxed);
         let mut requests = 0;
         loop {
@@ -133,29 +138,16 @@ impl<S: Service> Session<S> {
         self.sender.pending() >= CHUNK_BYTES || self.sender.pieces() >= SLICES_MAX
     }
 
-    /// Sends everything, with some patience if the peer is quick; `false` if it has to be waited for.
+    /// Sends everything; `false` if the peer has to be waited for.
     pub(super) fn flush(&mut self) -> Result<bool, End> {
-        while !self.sender.flush(&mut self.transport)? {
-            let Some(_place) = self.movers.linger() else { return Ok(false) };
-            if !self.transport.linger(Wish::Write, LINGER) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(self.sender.flush(&mut self.transport)?)
     }
 
-    /// Receives what has come, with some patience; else says what to wait for.
+    /// Receives what has come; else says what to wait for.
     fn receive(&mut self, wanted: Option<usize>) -> Result<Option<Park>, End> {
-        // Data of a write go past the inbox.
+        // Data of a write go past the inbox, and were asked for already.
         if let Some(wanted) = wanted
             && self.inbox.receive(&mut self.transport, wanted)?
-        {
-            return Ok(None);
-        }
-        if !self.has_calls()
-            && !matches!(self.phase, Phase::Bound(_))
-            && let Some(_place) = self.movers.linger()
-            && self.transport.linger(Wish::Read, LINGER)
         {
             return Ok(None);
         }
@@ -322,35 +314,12 @@ impl<S: Service> Session<S> {
                 let done = self.on_file(context, handle, true, truncate);
                 self.answer(stream, &done);
             }
-            Request::Stat(ref inner) => match &inner.subject {
-                Subject::Handle(handle) if !inner.is_filesystem => {
-                    let stat = |handle: &super::handles::Handle<S::File>| {
-                        Ok(format!("{}\0", handle.file.stat()?).into_bytes())
-                    };
-                    let done = self.on_file(context, *handle, false, stat);
-                    self.answer(stream, &done);
-                }
-                Subject::Path(target) if !inner.is_filesystem => {
-                    let path: BaseResult<FilePath> = target.path.parse();
-                    let now = path
-                        .ok()
-                        .and_then(|path| self.service.stat_now(&context.session, &path, &target.opaque));
-                    match now {
-                        Some(stat) => self.answer(stream, &calls::stat_answer(stat)),
-                        None => self.call(context, stream, request),
-                    }
-                }
-                _ => self.call(context, stream, request),
+            Request::Stat(ref inner) => match self.stat_now(context, inner) {
+                Some(answer) => self.answer(stream, &answer),
+                None => self.call(context, stream, request),
             },
             Request::Query(ref inner) if inner.code == QueryCode::OpaqueFile => {
-                // In the order of the writes that it is about.
-                let done = match Expectation::parse(&inner.args) {
-                    Ok(Some(expected)) => self.on_file(context, inner.handle, true, |handle| {
-                        handle.file.expect(expected).map(|()| Vec::new())
-                    }),
-                    Ok(None) => self.on_file(context, inner.handle, false, |handle| handle.file.control(&inner.args)),
-                    Err(malformed) => frames::refusal(&malformed),
-                };
+                let done = self.query_file(context, inner);
                 self.answer(stream, &done);
             }
             Request::Open(ref inner) => match self.open_now(context, inner) {
@@ -396,6 +365,33 @@ impl<S: Service> Session<S> {
             return self.answer(stream, &Answer::Wait { seconds: COME_AGAIN_S, message });
         }
         self.calls.spawn(calls::call(Arc::clone(context), stream, request));
+        // Its answer would not wake a thread that waits for the peer.
+        self.transport.set_patience(false);
+    }
+
+    /// Attributes of an open file, or of a path if the service knows them at once.
+    fn stat_now(&mut self, context: &Context<S>, stat: &Stat) -> Option<Answer> {
+        match &stat.subject {
+            _ if stat.is_filesystem => None,
+            Subject::Handle(handle) => Some(self.on_file(context, *handle, false, |handle| {
+                Ok(format!("{}\0", handle.file.stat()?).into_bytes())
+            })),
+            Subject::Path(target) => {
+                let path: FilePath = target.path.parse().ok()?;
+                self.service.stat_now(&context.session, &path, &target.opaque).map(calls::stat_answer)
+            }
+        }
+    }
+
+    /// Implementation-defined requests on an open file, in the order of the writes that they are about.
+    fn query_file(&mut self, context: &Context<S>, query: &Query) -> Answer {
+        match Expectation::parse(&query.args) {
+            Ok(Some(expected)) => self.on_file(context, query.handle, true, |handle| {
+                handle.file.expect(expected).map(|()| Vec::new())
+            }),
+            Ok(None) => self.on_file(context, query.handle, false, |handle| handle.file.control(&query.args)),
+            Err(malformed) => frames::refusal(&malformed),
+        }
     }
 
     /// Opens a file if the service can do it at once.
@@ -423,6 +419,7 @@ impl<S: Service> Session<S> {
                     // A close that ended badly was logged where it happened.
                     let _ = task.await;
                 });
+                self.transport.set_patience(false);
             }
             Err(answer) => self.answer(stream, &answer),
         }

@@ -1,7 +1,7 @@
 """Conformance of a `root://` server, as the programs of the field see it; what they did is looked at by a second door.
 
 Without options a small facility of ours is tested. Any server with an HTTP door to the same names can be:
-`pytest tests/test_conformance.py --conformance-url root://HOST:PORT --conformance-http http://HOST:PORT`. Debian's
+`pytest tests/conformance --conformance-url root://HOST:PORT --conformance-http http://HOST:PORT`. Debian's
 xrootd, configured by `tests/conformance/xrootd.cfg`, passes: what the field's own server fails is a wrong check.
 """
 
@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import struct
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,75 +28,20 @@ from clients import (
     run,
     write_file,
 )
-from conformance.server import Server
-from conftest import SMALL, one_facility
+
+from .conftest import SIZES
+from .server import Server
 
 CONFIG_KEYS = [
     *("version", "sitename", "role", "bind_max", "chksum", "pio_max", "readv_ior_max", "readv_iov_max", "tpc"),
     *("wan_port", "wan_window", "window", "cms", "no_such_key"),
 ]
-SIZES = {"0": 0, "1": 1, "4096": 4096, "4097": 4097, "odd": 1_234_567, "big": (64 << 20) + 13}
-BINDINGS = Path(__file__).parent / "conformance" / "bindings.py"
+BINDINGS = Path(__file__).parent / "bindings.py"
 BROKEN_IN_DEBIAN = {"attributes", "attributes_of_an_open_file", "lines_of_a_file"}
 """Calls on which the bindings of XRootD 5.5 themselves fail under Python 3."""
 PAGES = pytest.mark.parametrize("pages", ["1", "0"], ids=["pages", "plain"])
 NOT_FOUND = "3011|[Nn]o such"
 EXISTS = "3018|xist"
-
-
-@pytest.fixture(scope="module")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Find the server under test: the one of the options, or a facility of ours."""
-    need("xrdcp", "xrdfs")
-    home = f"/conformance-{secrets.token_hex(4)}"
-    url, http = (request.config.getoption(f"--conformance-{door}") for door in ("url", "http"))
-    if url:
-        assert http, "--conformance-http names the second door of the same server"
-        trust = request.config.getoption("--conformance-trust")
-        yield Server(url.rstrip("/"), http.rstrip("/"), home, trust=trust and Path(trust))
-        return
-    with one_facility(tmp_path_factory.mktemp("conformance") / "facility", **SMALL) as facility:
-        facility.up()
-        trust = facility.directory / "tls" / "trust"
-        yield Server(facility.root, facility.http, home, facility, trust if trust.exists() else None)
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Write files of all sizes, by name."""
-    directory = tmp_path_factory.mktemp("local")
-    return {name: write_file(directory / name, size, seed=size) for name, size in SIZES.items()}
-
-
-@pytest.fixture(scope="module")
-def seeded(server: Server, local: dict[str, Path]) -> str:
-    """Put files of all sizes in by the second door; returns their directory, in which nothing is changed."""
-    directory = f"{server.home}/seeded"
-    server.fs("mkdir", "-p", f"{directory}/a/b")
-    for name, path in local.items():
-        server.seed(path, f"{directory}/{name}")
-    server.seed(local["odd"], f"{directory}/a/b/deep")
-    return directory
-
-
-@pytest.fixture
-def here(server: Server, request: pytest.FixtureRequest) -> str:
-    """Make a directory for one check."""
-    directory = f"{server.home}/{re.sub('[^a-z0-9]+', '-', request.node.name.lower())}"
-    server.fs("mkdir", "-p", directory)
-    return directory
-
-
-@pytest.fixture
-def odd(server: Server, here: str, local: dict[str, Path]) -> str:
-    """Put a file of 1234567 bytes in by the second door, for one check."""
-    return server.seed(local["odd"], f"{here}/odd")
-
-
-@pytest.fixture
-def back(tmp_path: Path) -> Path:
-    """Name a file that copies come back to."""
-    return tmp_path / "back"
 
 
 # Session and configuration
@@ -641,97 +583,6 @@ def test_bindings(server: Server, here: str, local: dict[str, Path], python: str
         assert server.read(f"{here}/{name}") == content
     if check == "five_thousand_directories":
         assert len(server.names(f"{here}/many")) == 5000
-
-
-# Frames
-
-
-def test_the_handshake_and_the_protocol_in_one_segment(server: Server) -> None:
-    with frames.Raw(server.root) as peer:
-        protocol = struct.pack(">HHiBB10si", 1, frames.PROTOCOL, 0x520, 0, 3, b"", 0)
-        peer.send(frames.HANDSHAKE + protocol)
-        first, second = peer.answer(), peer.answer()
-    assert (first.status, len(first.body)) == (frames.OK, 8)
-    version, flags = struct.unpack(">II", second.body[:8])
-    assert (second.stream, second.status) == (1, frames.OK)
-    assert version >= 0x310
-    assert flags & 3, "server or manager"
-
-
-def test_fifty_reads_in_one_segment(server: Server, seeded: str, local: dict[str, Path]) -> None:
-    expected = local["big"].read_bytes()
-    with frames.Raw(server.root).login() as peer:
-        handle = peer.open(f"{seeded}/big")
-        head = ">HH4sqii"
-        peer.send(b"".join(struct.pack(head, 100 + n, frames.READ, handle, n * 50_000, 1000, 0) for n in range(50)))
-        got: dict[int, bytes] = {}
-        while len(got) < 50:
-            answer = peer.answer()
-            assert answer.status in (frames.OK, frames.OKSOFAR)
-            got[answer.stream - 100] = got.get(answer.stream - 100, b"") + answer.body
-    assert got == {n: expected[n * 50_000 : n * 50_000 + 1000] for n in range(50)}
-
-
-@pytest.mark.parametrize(
-    ("offset", "length"),
-    [(0, 4096), (3 * 4096 + 100, 10_000), (4095, 2), (1, 700_000), ((64 << 20) + 10, 4096)],
-    ids=["page", "unaligned", "edge", "long", "end"],
-)
-def test_pages_have_right_sums(server: Server, seeded: str, local: dict[str, Path], offset: int, length: int) -> None:
-    with frames.Raw(server.root).login() as peer:
-        handle = peer.open(f"{seeded}/big")
-        peer.request(frames.PGREAD, struct.pack(">4sqi", handle, offset, length))
-        assert peer.pages() == local["big"].read_bytes()[offset : offset + length]
-
-
-def test_a_page_with_a_wrong_sum_must_be_corrected(server: Server, here: str) -> None:
-    with frames.Raw(server.root).login() as peer:
-        handle = peer.open(f"{here}/file", frames.NEW | frames.UPDATE)
-        good = struct.pack(">I", frames.crc32c(b"A" * 4096)) + b"A" * 4096
-        bad = good[4:8] + good[4:]
-        peer.request(frames.PGWRITE, struct.pack(">4sq4x", handle, 0), good + bad)
-        assert peer.bad_pages() == [4096]
-        peer.request(frames.CLOSE, handle)
-        assert peer.answer().status == frames.ERROR, "close with a page that was never corrected"
-
-
-def test_a_corrected_page_makes_the_file_good(server: Server, here: str) -> None:
-    with frames.Raw(server.root).login() as peer:
-        handle = peer.open(f"{here}/file", frames.NEW | frames.UPDATE)
-        good = struct.pack(">I", frames.crc32c(b"A" * 4096)) + b"A" * 4096
-        peer.request(frames.PGWRITE, struct.pack(">4sq4x", handle, 0), b"\0" * 4 + b"A" * 4096)
-        assert peer.bad_pages() == [0]
-        retry = 1
-        peer.request(frames.PGWRITE, struct.pack(">4sqBB2x", handle, 0, 0, retry), good)
-        assert peer.bad_pages() == []
-        peer.request(frames.CLOSE, handle)
-        assert peer.answer().status == frames.OK
-    assert server.read(f"{here}/file") == b"A" * 4096
-
-
-def test_several_vectors_of_writes(server: Server, here: str) -> None:
-    with frames.Raw(server.root).login() as peer:
-        handle = peer.open(f"{here}/file", frames.NEW | frames.UPDATE)
-        elements = [(0, b"a" * 100), (5000, b"b" * 10), (100, b"c" * 50)]
-        list_ = b"".join(struct.pack(">4siq", handle, len(data), offset) for offset, data in elements)
-        data = b"".join(data for _, data in elements)
-        # The length counts the elements; their bytes follow.
-        peer.request(frames.WRITEV, b"", list_)
-        peer.send(data)
-        assert peer.answer().status == frames.OK
-        peer.request(frames.CLOSE, handle)
-        assert peer.answer().status == frames.OK
-    assert server.read(f"{here}/file") == (b"a" * 100 + b"c" * 50).ljust(5000, b"\0") + b"b" * 10
-
-
-def test_statx_of_several_paths(server: Server, seeded: str) -> None:
-    with frames.Raw(server.root).login() as peer:
-        peer.request(frames.STATX, b"", f"{seeded}/odd\n{seeded}/a".encode())
-        answer = peer.answer()
-    assert answer.status == frames.OK
-    file, directory = answer.body
-    assert not file & 2
-    assert directory & 2, "kXR_isDir"
 
 
 # gfal2
