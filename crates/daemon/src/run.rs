@@ -2,7 +2,7 @@
 
 use crate::{
     authority::HostNames,
-    config::RootTls,
+    config::{self, RootTls},
     door::RootDoor,
     facility::{Key, Possession},
     files::Files,
