@@ -22,7 +22,8 @@ pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};
 use changes::Changes;
-use rusqlite::{Connection, OpenFlags, Params, Row};
+use rusqlite::{Connection, OpenFlags, Params, Row, config::DbConfig};
+use serde::de::IntoDeserializer;
 use std::{
     cell::Cell,
     path::Path,
@@ -317,6 +318,8 @@ fn connect(file: &Path, flags: OpenFlags) -> StoreResult<Connection> {
         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
          PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;",
     )?;
+    // The same plan whatever is bound: otherwise many statements are parsed and planned anew for every new value.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.set_prepared_statement_cache_capacity(256);
     Ok(db)
 }
@@ -335,8 +338,11 @@ fn migrate(db: &mut Connection) -> StoreResult<()> {
 
 /// Reads a stored word into its enum.
 fn word<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text: String = row.get(column)?;
-    document_text(column, &serde_json::Value::String(text).to_string())
+    let text = row.get_ref(column)?.as_str()?;
+    let read: Result<T, serde::de::value::Error> = T::deserialize(text.into_deserializer());
+    read.map_err(|cause| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(cause))
+    })
 }
 
 /// Reads a stored JSON document.
@@ -368,6 +374,7 @@ fn json<T: serde::Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rusqlite::StatementStatus;
 
     fn facility() -> FacilityRow {
         FacilityRow {
@@ -388,6 +395,22 @@ mod tests {
         drop(Store::create(&file, &facility()).unwrap());
         assert_eq!(Store::create(&file, &facility()).err().unwrap().kind, ErrorKind::Exists);
         assert_eq!(Store::open(&file).unwrap().facility().unwrap(), facility());
+    }
+
+    #[test]
+    fn statements_are_planned_once_whatever_is_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create(&dir.path().join("c"), &facility()).unwrap();
+        for sql in [
+            "SELECT q.id, n.size FROM request q JOIN node n ON n.id = q.file WHERE q.kind = ?1 AND q.file = ?2",
+            "SELECT DISTINCT j.id FROM job_file f JOIN job j ON j.id = f.job WHERE f.file = ?2 AND j.state = ?1",
+        ] {
+            let mut statement = store.db.prepare(sql).unwrap();
+            for value in 0..5 {
+                assert!(!statement.exists((value.to_string(), value)).unwrap());
+            }
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
+        }
     }
 
     #[test]
