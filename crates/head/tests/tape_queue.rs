@@ -468,7 +468,7 @@ fn bytes_are_billed_to_who_moved_them_and_space_to_who_holds_it() {
     run_drive(&mut world);
     world.advance(Millis::from_seconds(3600));
     let traffic = wire::control::ReportTraffic { owner: "bob".into(), in_bytes: 0, out_bytes: 7 };
-    world.room(traffic).unwrap();
+    world.room(wire::control::ReportUse { traffic: vec![traffic], opened: Vec::new() }).unwrap();
     let (ada, bob) = (bill(&mut world, "ada"), bill(&mut world, "bob"));
     assert_eq!((ada.in_bytes, ada.tape_written_bytes, ada.tape_read_bytes), (100_000, 100_000, 0));
     assert_eq!((bob.in_bytes, bob.out_bytes, bob.tape_read_bytes), (0, 7, 100_000));

@@ -78,7 +78,8 @@ fn queues_reports_and_reads_leave_it() {
         world.room(NextRemovals { partition: PARTITION.into() }).unwrap();
         let (total_bytes, free_bytes) = (1_000_000, 5);
         world.room(ReportSpace { partition: PARTITION.into(), total_bytes, free_bytes }).unwrap();
-        world.room(ReportTraffic { owner: "ada".into(), in_bytes: 1, out_bytes: 2 }).unwrap();
+        let line = ReportTraffic { owner: "ada".into(), in_bytes: 1, out_bytes: 2 };
+        world.room(ReportUse { traffic: vec![line], opened: Vec::new() }).unwrap();
     });
     world.advance(Millis::from_seconds(3600));
     leaves(&mut world, |world| read_object(world, "/g"));

@@ -241,14 +241,6 @@ fn abandon(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> 
     Ok(())
 }
 
-impl Apply for ReportTraffic {
-    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
-        let charge = Charge { bytes_in: self.in_bytes, bytes_out: self.out_bytes, ..Charge::default() };
-        core.store.charge(&self.owner, &charge)?;
-        Ok(Done {})
-    }
-}
-
 impl Apply for ReportUse {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let longest = self.traffic.len().max(self.opened.len());
@@ -258,8 +250,9 @@ impl Apply for ReportUse {
             ))
             .hint("send several"));
         }
-        for line in self.traffic {
-            line.apply(core, context)?;
+        for ReportTraffic { owner, in_bytes, out_bytes } in self.traffic {
+            core.store
+                .charge(&owner, &Charge { bytes_in: in_bytes, bytes_out: out_bytes, ..Charge::default() })?;
         }
         for object in self.opened {
             core.store.touch_replica(object, context.now)?;

@@ -165,7 +165,7 @@ pub struct AbandonWrite {
     pub object: ObjectId,
 }
 
-/// Counts bytes that users moved through a door; the bill.
+/// Bytes that a user moved through a door: a line of [`ReportUse`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTraffic {
     /// Who moved them.
@@ -202,6 +202,5 @@ calls! {
     OpenWrite => WriteGrant, "open_write", Rooms;
     CommitWrite => Done, "commit_write", Rooms;
     AbandonWrite => Done, "abandon_write", Rooms;
-    ReportTraffic => Done, "report_traffic", Rooms;
     ReportUse => Done, "report_use", Rooms;
 }
