@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,12 +47,19 @@ def pair(make_facility: MakeFacility) -> tuple[Facility, Facility]:
 
 
 @pytest.fixture
-def stock(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+def stock() -> Iterator[tuple[str, Path]]:
     """Start a server of the field that makes third-party copies; give its URL and its directory."""
     need("xrootd", "xrdcp")
-    top = tmp_path / "stock"
+    # Not below the directory of the tests: that one is for its owner alone, and the server must not be root.
+    with tempfile.TemporaryDirectory() as name:
+        yield from serve_stock(Path(name))
+
+
+def serve_stock(top: Path) -> Iterator[tuple[str, Path]]:
+    """Serve a directory until the test is over."""
+    top.chmod(0o755)
     for name in ("data", "adm"):
-        (top / name).mkdir(parents=True)
+        (top / name).mkdir()
     (port,) = free_ports(1)
     config = top / "x.cfg"
     config.write_text(
@@ -62,10 +70,6 @@ def stock(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     if Path("/proc/self").owner() == "root":
         for path in [top, *top.rglob("*")]:
             shutil.chown(path, "nobody")
-        for parent in tmp_path.parents:
-            if parent.owner() == "root" and parent != Path("/"):
-                parent.chmod(parent.stat().st_mode | 0o011)
-        tmp_path.chmod(0o755)
         words += ["-R", "nobody"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         end = time.monotonic() + DEADLINE
