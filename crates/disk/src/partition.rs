@@ -191,8 +191,10 @@ impl Partition {
 
     /// Opens a committed object, or yields it as somebody else has opened it.
     pub fn open_object(&self, object: ObjectId) -> Result<Arc<ObjectReader>> {
-        if let Some(reader) = self.readers().get(&object) {
-            return Ok(Arc::clone(reader));
+        let kept = self.readers().get(&object).map(Arc::clone);
+        // One that somebody has cut since is opened again, which says so.
+        if let Some(reader) = kept.filter(|reader| reader.is_whole()) {
+            return Ok(reader);
         }
         let reader = Arc::new(ObjectReader::open(&self.shared, object)?);
         self.readers().insert(object, Arc::clone(&reader));

@@ -72,6 +72,11 @@ impl ObjectReader {
         self.info.size
     }
 
+    /// Whether the file still has the size of the object.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.len() == self.info.size)
+    }
+
     /// Its description.
     #[must_use]
     pub fn info(&self) -> &ObjectInfo {
