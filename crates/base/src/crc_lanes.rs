@@ -8,18 +8,16 @@ use crate::Crc32c;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
-impl Crc32c {
-    /// Of each of three pages.
-    #[must_use]
-    pub fn of_pages(pages: [&[u8; PAGE_BYTES]; 3]) -> [Self; 3] {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("sse4.2") {
-            #[expect(unsafe_code, reason = "the processor has the instruction: that was just asked")]
-            // SAFETY: SSE 4.2 is there.
-            return unsafe { three_lanes(pages) }.map(Self);
-        }
-        pages.map(|page| Self::of(page))
+/// The sum of each of three pages.
+#[must_use]
+pub fn sums_of_pages(pages: [&[u8; PAGE_BYTES]; 3]) -> [Crc32c; 3] {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("sse4.2") {
+        #[expect(unsafe_code, reason = "the processor has the instruction: that was just asked")]
+        // SAFETY: SSE 4.2 is there.
+        return unsafe { three_lanes(pages) }.map(Crc32c);
     }
+    pages.map(|page| Crc32c::of(page))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -51,7 +49,7 @@ mod tests {
         };
         for _ in 0..20 {
             let (a, b, c) = (page(), page(), page());
-            assert_eq!(Crc32c::of_pages([&a, &b, &c]), [Crc32c::of(&a), Crc32c::of(&b), Crc32c::of(&c)]);
+            assert_eq!(sums_of_pages([&a, &b, &c]), [Crc32c::of(&a), Crc32c::of(&b), Crc32c::of(&c)]);
         }
     }
 }

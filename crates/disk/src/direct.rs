@@ -79,7 +79,7 @@ impl DirectFile {
     /// Writes the whole blocks at the start of `bytes`; yields how many bytes those are. `offset` must be that of a
     /// block, else nothing is written.
     pub(crate) fn write_blocks(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        if offset % BLOCK_BYTES as u64 != 0 {
+        if !offset.is_multiple_of(BLOCK_BYTES as u64) {
             return Ok(0);
         }
         let whole = bytes.len() - bytes.len() % BLOCK_BYTES;
@@ -173,14 +173,17 @@ mod tests {
         assert_eq!(whole, bytes.len() / BLOCK_BYTES * BLOCK_BYTES);
         assert_eq!(direct.write_blocks(&bytes, 7).unwrap(), 0);
         file.write_all_at(&bytes[whole..], whole as u64).unwrap();
-        for (offset, length) in [(0, 10), (4095, 2), (5, 2_000_000), (2_999_000, 5000), (3_000_001, 1), (9, 0)] {
+        for (offset, length) in
+            [(0, 10), (4095, 2), (5, 2_000_000), (2_999_000, 5000), (3_000_001, 1), (9, 0)]
+        {
             let mut buffer = vec![0; length];
             let count = direct.read_at(&mut buffer, offset as u64).unwrap();
             assert_eq!(&buffer[..count], &bytes[offset..(offset + length).min(bytes.len())]);
         }
         let ranges: Vec<_> = (0..300).map(|_| rng.below(2_900_000) as usize).collect();
         let mut buffers = vec![vec![0; 7000]; ranges.len()];
-        let mut wanted: Vec<_> = ranges.iter().zip(&mut buffers).map(|(at, b)| (*at as u64, &mut b[..])).collect();
+        let mut wanted: Vec<_> =
+            ranges.iter().zip(&mut buffers).map(|(at, b)| (*at as u64, &mut b[..])).collect();
         direct.read_many(&mut wanted).unwrap();
         for (at, buffer) in ranges.iter().zip(&buffers) {
             assert!(buffer[..] == bytes[*at..at + 7000]);

@@ -58,10 +58,11 @@ impl ObjectReader {
                 info.size
             )));
         }
-        let direct = match shared.is_direct() {
-            true => DirectFile::open(&shared.data(object), false)
-                .map_err(|cause| shared.failed("open", object, &cause))?,
-            false => None,
+        let direct = if shared.is_direct() {
+            DirectFile::open(&shared.data(object), false)
+                .map_err(|cause| shared.failed("open", object, &cause))?
+        } else {
+            None
         };
         Ok(Self { shared: Arc::clone(shared), file, direct, info, map: OnceLock::new() })
     }

@@ -3,7 +3,7 @@
 use crate::reader::read_full;
 use io_uring::{IoUring, opcode, types::Fd};
 use std::{
-    cell::RefCell,
+    cell::{LazyCell, RefCell},
     fs::File,
     io,
     os::fd::AsRawFd,
@@ -14,8 +14,9 @@ use std::{
 const DEPTH: usize = 64;
 
 thread_local! {
-    /// Made when this thread first needs it; `None` inside if this system has none to give.
-    static RING: RefCell<Option<Option<IoUring>>> = const { RefCell::new(None) };
+    /// Made when this thread first needs it; `None` if this system has none to give.
+    static RING: LazyCell<RefCell<Option<IoUring>>> =
+        LazyCell::new(|| RefCell::new(IoUring::new(DEPTH as u32).ok()));
 }
 
 /// Bytes that are wanted: from this offset, all of this buffer.
@@ -34,7 +35,7 @@ pub(crate) fn read_some(
     needed: impl Fn(usize) -> usize,
 ) -> io::Result<()> {
     let mut done = vec![0; wanted.len()];
-    RING.with_borrow_mut(|ring| match ring.get_or_insert_with(|| IoUring::new(DEPTH as u32).ok()) {
+    RING.with(|ring| match &mut *ring.borrow_mut() {
         Some(ring) => {
             let batches = wanted.chunks_mut(DEPTH).zip(done.chunks_mut(DEPTH));
             batches.into_iter().try_for_each(|(batch, done)| read_batch(ring, file, batch, done))
@@ -43,7 +44,9 @@ pub(crate) fn read_some(
     })?;
     for (index, ((offset, buffer), done)) in wanted.iter_mut().zip(done).enumerate() {
         // A read may be cut short, by the end of the file among other things.
-        if done < needed(index) && done + read_full(file, &mut buffer[done..], *offset + done as u64)? < needed(index) {
+        if done < needed(index)
+            && done + read_full(file, &mut buffer[done..], *offset + done as u64)? < needed(index)
+        {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
@@ -62,7 +65,10 @@ fn read_batch(
             .offset(*offset)
             .build()
             .user_data(index as u64);
-        #[expect(unsafe_code, reason = "the kernel writes into buffers that it is only told the addresses of")]
+        #[expect(
+            unsafe_code,
+            reason = "the kernel writes into buffers that it is only told the addresses of"
+        )]
         // SAFETY: file and buffers are borrowed until this function returns, and it does not before every read of the
         // batch is complete. The queue has as many places as a batch has reads.
         unsafe { ring.submission().push(&read) }.map_err(io::Error::other)?;

@@ -110,10 +110,11 @@ impl ObjectWriter {
             .truncate(true)
             .open(shared.incoming_data(object))
             .map_err(|cause| shared.failed("create", object, &cause))?;
-        let direct = match shared.is_direct() {
-            true => DirectFile::open(&shared.incoming_data(object), true)
-                .map_err(|cause| shared.failed("create", object, &cause))?,
-            false => None,
+        let direct = if shared.is_direct() {
+            DirectFile::open(&shared.incoming_data(object), true)
+                .map_err(|cause| shared.failed("create", object, &cause))?
+        } else {
+            None
         };
         Ok(Self {
             shared: Arc::clone(shared),

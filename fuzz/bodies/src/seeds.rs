@@ -117,7 +117,7 @@ fn labels() -> Vec<Vec<u8>> {
         format!("HDR2F0000000000 {0:18}  {0:14}00{0:28}", ""),
         "UHL1000001234500002621440000262144LAB     TAPE01    VIRTUAL AWSTAPE 0000        ".to_owned(),
     ];
-    texts.map(|text| text.into_bytes()).to_vec()
+    texts.map(String::into_bytes).to_vec()
 }
 
 /// A request with parameters and a body.

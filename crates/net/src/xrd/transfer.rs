@@ -1,7 +1,7 @@
 //! Data requests: checked, then begun (spec/xrootd.md §4.4, §4.5, §6).
 
 use super::{
-    Service,
+    OpenFile, Service,
     calls::Context,
     frames::refusal,
     handles::Handle,
@@ -12,8 +12,8 @@ use super::{
 use base::{Result as BaseResult, limits::XRD_READ_BYTES_MAX};
 use std::{collections::VecDeque, sync::Arc};
 use wire::xrd::{
-    Answer, ErrorCode, FileHandle, PAGE_BYTES, PAGE_CRC_BYTES, Pgread, Pgwrite, Read, Readv, StreamId, Write,
-    Writev, decoded_bytes,
+    Answer, ErrorCode, Expectation, FileHandle, PAGE_BYTES, PAGE_CRC_BYTES, Pgread, Pgwrite, Query, Read,
+    Readv, StreamId, Write, Writev, decoded_bytes,
 };
 
 /// The open file of a data request.
@@ -59,21 +59,33 @@ fn writable<S: Service>(
     open_file(context, handle, true)
 }
 
-impl<S: Service> Session<S> {
+impl<S: Service> Context<S> {
     /// Does something short with an open file.
     pub(super) fn on_file(
-        &mut self,
-        context: &Context<S>,
+        &self,
         handle: FileHandle,
         for_writing: bool,
         work: impl FnOnce(&Handle<S::File>) -> BaseResult<Vec<u8>>,
     ) -> Answer {
-        match open_file(context, handle, for_writing) {
+        match open_file(self, handle, for_writing) {
             Ok(handle) => work(&handle).map_or_else(|failure| Answer::failure(&failure), Answer::Ok),
             Err(answer) => answer,
         }
     }
 
+    /// Implementation-defined requests on an open file, in the order of the writes that they are about.
+    pub(super) fn query_file(&self, query: &Query) -> Answer {
+        match Expectation::parse(&query.args) {
+            Ok(Some(expected)) => {
+                self.on_file(query.handle, true, |handle| handle.file.expect(expected).map(|()| Vec::new()))
+            }
+            Ok(None) => self.on_file(query.handle, false, |handle| handle.file.control(&query.args)),
+            Err(malformed) => refusal(&malformed),
+        }
+    }
+}
+
+impl<S: Service> Session<S> {
     /// Begins a read, here or on a further connection of the session.
     fn begin_read(
         &mut self,

@@ -24,8 +24,8 @@ use std::{
 };
 use tokio::{sync::Notify, task::JoinSet};
 use wire::xrd::{
-    Answer, ErrorCode, Expectation, FileHandle, Open, Query, QueryCode, REQUEST_HEADER_BYTES, Request,
-    RequestHeader, Stat, StreamId, Subject,
+    Answer, ErrorCode, FileHandle, Open, QueryCode, REQUEST_HEADER_BYTES, Request, RequestHeader, Stat,
+    StreamId, Subject,
 };
 
 /// What a session waits for between visits.
@@ -303,7 +303,7 @@ impl<S: Service> Session<S> {
                 self.call(context, stream, request);
             }
             Request::Sync(handle) => {
-                let done = self.on_file(context, handle, true, |handle| handle.sync().map(|()| Vec::new()));
+                let done = context.on_file(handle, true, |handle| handle.sync().map(|()| Vec::new()));
                 self.answer(stream, &done);
             }
             Request::Truncate(ref inner) if let Subject::Handle(handle) = inner.subject => {
@@ -311,7 +311,7 @@ impl<S: Service> Session<S> {
                 let truncate = |handle: &super::handles::Handle<S::File>| {
                     handle.file.truncate(size).map(|()| Vec::new())
                 };
-                let done = self.on_file(context, handle, true, truncate);
+                let done = context.on_file(handle, true, truncate);
                 self.answer(stream, &done);
             }
             Request::Stat(ref inner) => match self.stat_now(context, inner) {
@@ -319,7 +319,7 @@ impl<S: Service> Session<S> {
                 None => self.call(context, stream, request),
             },
             Request::Query(ref inner) if inner.code == QueryCode::OpaqueFile => {
-                let done = self.query_file(context, inner);
+                let done = context.query_file(inner);
                 self.answer(stream, &done);
             }
             Request::Open(ref inner) => match self.open_now(context, inner) {
@@ -373,24 +373,14 @@ impl<S: Service> Session<S> {
     fn stat_now(&mut self, context: &Context<S>, stat: &Stat) -> Option<Answer> {
         match &stat.subject {
             _ if stat.is_filesystem => None,
-            Subject::Handle(handle) => Some(self.on_file(context, *handle, false, |handle| {
-                Ok(format!("{}\0", handle.file.stat()?).into_bytes())
-            })),
+            Subject::Handle(handle) => Some(
+                context
+                    .on_file(*handle, false, |handle| Ok(format!("{}\0", handle.file.stat()?).into_bytes())),
+            ),
             Subject::Path(target) => {
                 let path: FilePath = target.path.parse().ok()?;
                 self.service.stat_now(&context.session, &path, &target.opaque).map(calls::stat_answer)
             }
-        }
-    }
-
-    /// Implementation-defined requests on an open file, in the order of the writes that they are about.
-    fn query_file(&mut self, context: &Context<S>, query: &Query) -> Answer {
-        match Expectation::parse(&query.args) {
-            Ok(Some(expected)) => self.on_file(context, query.handle, true, |handle| {
-                handle.file.expect(expected).map(|()| Vec::new())
-            }),
-            Ok(None) => self.on_file(context, query.handle, false, |handle| handle.file.control(&query.args)),
-            Err(malformed) => frames::refusal(&malformed),
         }
     }
 

@@ -121,7 +121,7 @@ fn group_sums(group: Group<'_>, buffer: &[u8]) -> [Crc32c; 3] {
         && let (Some(a), Some(b), Some(c)) =
             (data(a).first_chunk(), data(b).first_chunk(), data(c).first_chunk())
     {
-        return Crc32c::of_pages([a, b, c]);
+        return base::crc_lanes::sums_of_pages([a, b, c]);
     }
     let mut sums = [Crc32c::EMPTY; 3];
     for (sum, page) in sums.iter_mut().zip(group) {
