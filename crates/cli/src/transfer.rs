@@ -73,7 +73,7 @@ pub(crate) fn print(context: &mut Context, path: &FilePath) -> Run<()> {
     context.output.flush()?;
     let meter = Meter::alone(progress::transfer(&context.output, path.name(), Some(info.entry.size)));
     let (mover, url) = (Mover::new(context.xrd_options()), context.url(path)?);
-    let outcome = mover.stream(&url, &meter, &mut |piece| {
+    let outcome = mover.stream(&url, true, &meter, &mut |piece| {
         stdout.lock().write_all(piece).map_err(|cause| {
             is_closed = cause.kind() == io::ErrorKind::BrokenPipe;
             Failure::io("write the output", &cause)

@@ -1,6 +1,6 @@
 //! Files as the doors see them: the head decides, the disk server does, and this brings both together.
 
-use crate::{metrics::DoorCounter, uses::Uses};
+use crate::{metrics::DoorCounter, sums::ObjectSums, uses::Uses};
 use base::{Checksums, ErrorKind, Failure, FileId, FilePath, Millis, ObjectId, Recent, Result};
 use disk::{ObjectReader, ObjectWriter, Partition};
 use head::{Clock, Head, Principal};
@@ -65,6 +65,7 @@ pub struct Files {
     /// Grants by user and path, with the version of the namespace at which they were right.
     grants: Mutex<Recent<String, (u64, Arc<ReadObject>)>>,
     uses: Arc<Uses>,
+    sums: ObjectSums,
     /// Follow-up work of files that were dropped in the middle.
     tasks: Shutdown,
 }
@@ -89,12 +90,18 @@ impl Files {
         let partitions = partitions.into_iter().map(named).collect();
         let uses = Uses::start(&head, &tasks);
         let grants = Mutex::new(Recent::new(GRANTS_KEPT));
-        Self { head, partitions, key, clock, recall_wait, withdrawn: Arc::default(), grants, uses, tasks }
+        let (withdrawn, sums) = (Arc::default(), ObjectSums::default());
+        Self { head, partitions, key, clock, recall_wait, withdrawn, grants, uses, sums, tasks }
     }
 
     /// The head.
     pub fn head(&self) -> &Head {
         &self.head
+    }
+
+    /// Sums of objects that the catalogue does not keep.
+    pub fn sums(&self) -> &ObjectSums {
+        &self.sums
     }
 
     /// Objects that must not be made any more; the janitor adds to them.
@@ -181,8 +188,7 @@ impl Files {
     ) -> Result<WriteFile> {
         let path = open.path.clone();
         let (mode, expected_bytes) = (open.mode, open.expected_bytes);
-        let grant = self.head.call(who, open).await?;
-        let reservation = Reservation::new(&self.head, &self.tasks, grant.object);
+        let (grant, reservation) = self.reserve(who, open).await?;
         let partition = self.partition(&grant.partition)?;
         let WriteGrant { object, base, file, .. } = grant;
         let base = base.map(|base| base.object);
@@ -211,6 +217,17 @@ impl Files {
             door,
             is_closed: AtomicBool::new(false),
         })
+    }
+
+    /// Asks the head in a task of its own: a client that leaves before the answer must not keep what it was granted.
+    async fn reserve(&self, who: &Principal, open: OpenWrite) -> Result<(WriteGrant, Reservation)> {
+        let (head, tasks, who) = (self.head.clone(), self.tasks.clone(), who.clone());
+        let asked = self.tasks.spawn("open for writing", async move {
+            let grant = head.call(&who, open).await?;
+            let reservation = Reservation::new(&head, &tasks, grant.object);
+            Ok((grant, reservation))
+        });
+        asked.await.map_err(|cause| Failure::internal(format!("an open ended badly: {cause}")))?
     }
 
     /// Where work runs that outlives its session.

@@ -7,7 +7,7 @@ use base::{ErrorKind, Timestamp};
 use std::{
     fmt::{self, Write as _},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -23,6 +23,20 @@ pub struct DoorCounters {
     pub root: Arc<DoorCounter>,
     /// `http://`
     pub http: Arc<DoorCounter>,
+    /// What the sessions of `root://` count themselves, once that door is open.
+    pub sessions: OnceLock<Arc<net::xrd::Counters>>,
+}
+
+impl DoorCounters {
+    /// Connections now and so far, and requests, of each door.
+    fn visits(&self) -> [(&'static str, [u64; 3]); 2] {
+        let load = |counter: &AtomicU64| counter.load(Relaxed);
+        let root = self.sessions.get().map_or([0; 3], |sessions| {
+            [&sessions.sessions_now, &sessions.sessions_total, &sessions.requests_total].map(load)
+        });
+        let http = [self.http.connections_now(), load(&self.http.connections), load(&self.http.requests)];
+        [("root", root), ("http", http)]
+    }
 }
 
 /// What one door counts. All operations are relaxed: the figures need not agree with each other to the last one.
@@ -32,8 +46,6 @@ pub struct DoorCounter {
     connections: AtomicU64,
     /// Connections that are over.
     connections_closed: AtomicU64,
-    /// Connections refused because the door was full.
-    connections_refused: AtomicU64,
     /// Requests answered, failed ones too.
     requests: AtomicU64,
     /// Bytes of files that came in.
@@ -49,11 +61,6 @@ impl DoorCounter {
     pub fn connect(&self) -> OpenConnection<'_> {
         self.connections.fetch_add(1, Relaxed);
         OpenConnection { door: self }
-    }
-
-    /// Counts a connection that was refused because the door was full.
-    pub fn refuse(&self) {
-        self.connections_refused.fetch_add(1, Relaxed);
     }
 
     /// Counts an answered request; `failure` is its kind if it failed.
@@ -280,18 +287,20 @@ fn used(out: &mut Exposition, bill: &Bill) {
 }
 
 fn door_metrics(out: &mut Exposition, doors: &DoorCounters) {
-    let doors = [("root", &doors.root), ("http", &doors.http)];
-    out.family("door_connections_open_count", Gauge, "Connections that are open.");
-    for (name, door) in doors {
-        out.sample(&[("door", name)], door.connections_now());
+    let families = [
+        ("door_connections_open_count", Gauge, "Connections that are open."),
+        ("door_connections_total", Counter, "Connections accepted."),
+        ("door_requests_total", Counter, "Requests, failed ones too."),
+    ];
+    for (number, (name, kind, help)) in families.into_iter().enumerate() {
+        out.family(name, kind, help);
+        for (label, figures) in doors.visits() {
+            out.sample(&[("door", label)], figures[number]);
+        }
     }
+    let doors = [("root", &doors.root), ("http", &doors.http)];
     type Figure = fn(&DoorCounter) -> &AtomicU64;
-    let figures: [(&str, &str, Figure); 5] = [
-        ("door_connections_total", "Connections accepted.", |door| &door.connections),
-        ("door_connections_refused_total", "Connections refused because the door was full.", |door| {
-            &door.connections_refused
-        }),
-        ("door_requests_total", "Requests answered, failed ones too.", |door| &door.requests),
+    let figures: [(&str, &str, Figure); 2] = [
         ("door_in_bytes_total", "Bytes of files that came in.", |door| &door.in_bytes),
         ("door_out_bytes_total", "Bytes of files that went out.", |door| &door.out_bytes),
     ];
@@ -370,9 +379,10 @@ mod tests {
 
     fn text() -> String {
         let doors = DoorCounters::default();
-        let _open = doors.root.connect();
-        drop(doors.root.connect());
-        doors.http.refuse();
+        let sessions = net::xrd::Counters { sessions_now: 3.into(), ..net::xrd::Counters::default() };
+        doors.sessions.set(Arc::new(sessions)).unwrap();
+        let _open = doors.http.connect();
+        drop(doors.http.connect());
         doors.http.answer(None);
         doors.http.answer(Some(ErrorKind::NotFound));
         doors.root.add_in(10);
@@ -394,9 +404,9 @@ mod tests {
             "backplane_tape_request_age_max_seconds{kind=\"recall\"} 611",
             "backplane_jobs_count{state=\"running\"} 2",
             "backplane_tape_loads_total 2142.75",
-            "backplane_door_connections_open_count{door=\"root\"} 1",
-            "backplane_door_connections_total{door=\"root\"} 2",
-            "backplane_door_connections_refused_total{door=\"http\"} 1",
+            "backplane_door_connections_open_count{door=\"root\"} 3",
+            "backplane_door_connections_open_count{door=\"http\"} 1",
+            "backplane_door_connections_total{door=\"http\"} 2",
             "backplane_door_requests_total{door=\"http\"} 2",
             "backplane_door_errors_total{door=\"http\",kind=\"not_found\"} 1",
             "backplane_door_out_bytes_total{door=\"root\"} 20",

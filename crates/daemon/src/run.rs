@@ -155,7 +155,9 @@ async fn start(possession: &Possession) -> Result<Running> {
         .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
         .with_trust(possession.trust())
         .with_reads(possession.config.disk.reads.into());
-    net::xrd::serve(Arc::new(root_door), root, &shutdown);
+    let sessions = net::xrd::serve(Arc::new(root_door), root, &shutdown);
+    // The door is opened once.
+    let _ = counters.sessions.set(sessions);
     let key: Key = possession.key.clone();
     let trust = RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() };
     let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token())

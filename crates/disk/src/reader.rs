@@ -6,7 +6,7 @@ use crate::{
     partition::Shared,
     ring::{self, Wanted},
 };
-use base::{ByteRange, Checksums, Failure, ObjectId, Result};
+use base::{ByteRange, Checksums, Failure, ObjectId, PageSums, Result};
 use rustix::{
     fs::{Advice, fadvise},
     io::{Errno, ReadWriteFlags, preadv, preadv2},
@@ -44,6 +44,7 @@ pub struct ObjectReader {
     info: ObjectInfo,
     /// Made when it is first asked for; `None` if it cannot be made.
     map: OnceLock<Option<Map>>,
+    page_sums: PageSums,
 }
 
 impl ObjectReader {
@@ -64,7 +65,14 @@ impl ObjectReader {
         } else {
             None
         };
-        Ok(Self { shared: Arc::clone(shared), file, direct, info, map: OnceLock::new() })
+        Ok(Self {
+            shared: Arc::clone(shared),
+            file,
+            direct,
+            info,
+            map: OnceLock::new(),
+            page_sums: PageSums::default(),
+        })
     }
 
     /// Its size in bytes.
@@ -167,6 +175,12 @@ impl ObjectReader {
                 .ok()
         });
         map.as_ref().map(Map::bytes)
+    }
+
+    /// Sums of its pages, as far as somebody has computed them.
+    #[must_use]
+    pub fn page_sums(&self) -> &PageSums {
+        &self.page_sums
     }
 
     /// Tells the kernel that `ranges` will be read, merged where they are close, if they are not in memory already.

@@ -54,6 +54,7 @@ fn texts(target: &str) -> &'static [&'static str] {
             "md5=:JfnnlDI7RTiF9RgfGySV7Q==:",
             "adler32;q=0.5, md5;q=1, *;q=0",
         ],
+        "expect" => &["bp.expect size=9 crc32c=e3069283", "bp.expect size=0", "text"],
         "expr" => &[
             "x > 3 && n == 2 || !b",
             "sqrt(x*x + 2.5e3) - -n % 7",

@@ -25,5 +25,5 @@ fn begin() {
 
 fuzz_target!(
     init: begin(),
-    |data: &[u8]| { (TARGET.body)(data) }
+    |data: &[u8]| (TARGET.body)(data)
 );

@@ -10,7 +10,7 @@ use base::{ByteRange, ErrorKind, Failure, Result};
 use client::xrd::{CreateOptions, File, FileSystem, Options, XrdUrl};
 use std::{
     collections::HashMap,
-    fs,
+    fs::{self, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
     path::Path,
     sync::{Mutex, PoisonError},
@@ -89,7 +89,14 @@ impl Mover {
             (Place::Remote { url: from, .. }, Place::Remote { url: to, .. }) => {
                 again_if_cut(meter, || self.relay(from, to, manner, meter))
             }
-            (Place::Local(_), Place::Local(_)) => {
+            (Place::Remote { url, .. }, Place::Standard) => {
+                self.pour_out(url, &mut io::stdout().lock(), "standard output", manner, meter)
+            }
+            // What was read of it cannot be sent again.
+            (Place::Standard, Place::Remote { url, .. }) => {
+                self.upload(&mut io::stdin().lock(), "standard input", None, url, manner, meter)
+            }
+            (Place::Local(_) | Place::Standard, Place::Local(_) | Place::Standard) => {
                 Err(Failure::unsupported(format!("{source} and {target} are both on this host"))
                     .hint("use cp"))
             }
@@ -104,6 +111,11 @@ impl Mover {
         manner: Manner,
         meter: &Meter,
     ) -> Result<Moved> {
+        if is_special(target) {
+            let fail = |cause: io::Error| Failure::io(target.display(), &cause);
+            let mut device = OpenOptions::new().write(true).open(target).map_err(fail)?;
+            return self.pour_out(url, &mut device, &target.display().to_string(), manner, meter);
+        }
         if !manner.replace && target.symlink_metadata().is_ok() {
             return Err(replace_hint(Failure::exists(format!("{} exists", target.display()))));
         }
@@ -134,22 +146,38 @@ impl Mover {
         }
     }
 
-    /// Hands a file to `sink`, and compares the whole.
+    /// Writes a file in order to what keeps nothing.
+    fn pour_out(
+        &self,
+        url: &XrdUrl,
+        out: &mut dyn Write,
+        name: &str,
+        manner: Manner,
+        meter: &Meter,
+    ) -> Result<Moved> {
+        self.stream(url, manner.verify, meter, &mut |piece| {
+            out.write_all(piece).map_err(|cause| Failure::io(format!("write {name}"), &cause))
+        })
+    }
+
+    /// Hands a file to `sink`, and compares the whole if it is to be verified.
     pub(crate) fn stream(
         &self,
         url: &XrdUrl,
+        verify: bool,
         meter: &Meter,
         sink: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Moved> {
         let file = File::open_read(url, &self.options)?;
-        let mut sum = Running::new(self.kind(url));
+        let mut sum = Running::new(if verify { self.kind(url) } else { None });
         file.copy_to(&mut |piece| {
             sum.update(piece);
             sink(piece)?;
             meter.add(piece.len() as u64);
             Ok(())
         })?;
-        self.compare(url, sum).map(drop)
+        let (checksum, is_verified) = self.compare(url, sum)?;
+        Ok(Moved { bytes: file.size(), resumed: 0, checksum, is_verified })
     }
 
     /// Brings what is missing, and compares the whole.
@@ -303,6 +331,11 @@ pub(super) fn pour(
             Err(cause) => return Err(cause),
         }
     }
+}
+
+/// Whether a target is a device or a pipe, which is written to and not replaced.
+fn is_special(target: &Path) -> bool {
+    target.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
 /// Sends again what was cut: the server has given it up.

@@ -16,6 +16,8 @@ const FACILITY: &str = "bp:";
 pub(crate) enum Place {
     /// On this host.
     Local(PathBuf),
+    /// Standard input or output, written `-`.
+    Standard,
     /// On a server.
     Remote {
         /// Which.
@@ -41,8 +43,11 @@ pub(crate) struct Entry {
 }
 
 impl Place {
-    /// Understands what the command line says: a local path, `bp:/path` in the facility, or a `root://` URL.
+    /// Understands what the command line says: a local path, `-`, `bp:/path` in the facility, or a `root://` URL.
     pub(crate) fn parse(text: &str, context: &mut Context) -> Result<Self> {
+        if text == "-" {
+            return Ok(Self::Standard);
+        }
         if let Some(path) = text.strip_prefix(FACILITY) {
             let url = Box::new(context.url(&path.parse::<FilePath>()?)?);
             return Ok(Self::Remote { url, is_facility: true });
@@ -61,6 +66,7 @@ impl Place {
     pub(crate) fn name(&self) -> Result<&str> {
         let name = match self {
             Self::Local(path) => path.file_name().and_then(|name| name.to_str()).unwrap_or_default(),
+            Self::Standard => "",
             Self::Remote { url, .. } => url.path.name(),
         };
         if name.is_empty() {
@@ -75,6 +81,7 @@ impl Place {
     pub(crate) fn join(&self, name: &str) -> Result<Self> {
         Ok(match self {
             Self::Local(path) => Self::Local(path.join(name)),
+            Self::Standard => return Err(Failure::invalid("- is no directory")),
             Self::Remote { url, is_facility } => {
                 let path = url.path.join(name)?;
                 Self::Remote { url: Box::new(XrdUrl { path, ..(**url).clone() }), is_facility: *is_facility }
@@ -86,6 +93,7 @@ impl Place {
     pub(crate) fn parent(&self) -> Option<Self> {
         Some(match self {
             Self::Local(path) => Self::Local(path.parent()?.to_owned()),
+            Self::Standard => return None,
             Self::Remote { url, is_facility } => {
                 let path = url.path.parent()?;
                 Self::Remote { url: Box::new(XrdUrl { path, ..(**url).clone() }), is_facility: *is_facility }
@@ -97,6 +105,7 @@ impl Place {
     pub(crate) fn look(&self, options: &Options) -> Result<Found> {
         match self {
             Self::Local(path) => look_local(path),
+            Self::Standard => Ok(Found::File(0)),
             Self::Remote { url, .. } => match FileSystem::new(url, options).stat(&url.path) {
                 Ok(stat) if stat.is_directory() => Ok(Found::Directory),
                 Ok(stat) => Ok(Found::File(stat.size)),
@@ -110,6 +119,7 @@ impl Place {
     pub(crate) fn list(&self, options: &Options) -> Result<Vec<Entry>> {
         let mut entries = match self {
             Self::Local(path) => list_local(path)?,
+            Self::Standard => Vec::new(),
             Self::Remote { url, .. } => {
                 let listing = FileSystem::new(url, options).list(&url.path)?;
                 let found = |stat: wire::xrd::StatInfo| {
@@ -133,6 +143,7 @@ impl Place {
         match self {
             Self::Local(path) => std::fs::create_dir_all(path)
                 .map_err(|cause| Failure::io(format!("make the directory {}", path.display()), &cause)),
+            Self::Standard => Ok(()),
             Self::Remote { url, .. } => match FileSystem::new(url, options).mkdir(&url.path, 0o755, true) {
                 Err(failure) if failure.kind == ErrorKind::Exists => Ok(()),
                 outcome => outcome,
@@ -184,6 +195,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local(path) => write!(f, "{}", path.display()),
+            Self::Standard => write!(f, "-"),
             Self::Remote { url, is_facility: true } => write!(f, "{FACILITY}{}", url.path),
             Self::Remote { url, .. } => write!(f, "{url}"),
         }

@@ -41,9 +41,9 @@ pub(crate) struct Args {
     /// Only show what would be copied
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Local paths, bp:/path in the facility, or root:// and roots:// URLs (* and ? in the last
-    /// component are wildcards), then the target: a file, or a directory, which is made if it
-    /// ends with /
+    /// Local paths, bp:/path in the facility, root:// and roots:// URLs (* and ? in the last component
+    /// are wildcards), or - for standard input or output; then the target: a file, or a directory,
+    /// which is made if it ends with /
     #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "TARGET"])]
     places: Vec<String>,
 }
@@ -128,6 +128,8 @@ fn copy(context: &mut Context, mover: &Mover, jobs: Vec<Job>, parallel: usize, m
 fn report(context: &mut Context, ended: &Ended) -> Run<()> {
     let Ended { job: Job { source, target, .. }, outcome, took } = ended;
     match outcome {
+        // The output is what was asked for.
+        Ok(_) if matches!(target, Place::Standard) => Ok(()),
         _ if context.output.is_json() => {
             let mut line = line(source, target, None);
             match outcome {

@@ -5,6 +5,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, sockopt},
 };
+use socket::set_receive_low_water;
 use std::{
     io::{self, IoSlice, IoSliceMut, Read as _},
     net::{SocketAddr, TcpStream, ToSocketAddrs},
@@ -13,6 +14,11 @@ use std::{
 
 /// When nothing was received for this long the system asks whether the peer is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Bytes for which it is worth to wake up, when more are still to come: waking costs more than moving less.
+const WAKE_BYTES: usize = 256 << 10;
+/// Shorter receives are woken by whatever comes.
+const WAKE_BYTES_MIN: usize = 32 << 10;
 
 /// A connected socket, perhaps with TLS on it.
 #[derive(Debug)]
@@ -73,6 +79,17 @@ impl Transport {
             None => (&self.socket).read_vectored(parts),
             Some(tls) => tls.receive(&self.socket, parts),
         }
+    }
+
+    /// As [`Transport::receive`] when at least `due` bytes are sure to come: is not woken for each few of them.
+    pub(super) fn receive_due(&self, parts: &mut [IoSliceMut<'_>], due: usize) -> io::Result<usize> {
+        if self.is_encrypted() || due < WAKE_BYTES_MIN {
+            return self.receive(parts);
+        }
+        set_receive_low_water(&self.socket, due.min(WAKE_BYTES))?;
+        let received = self.receive(parts);
+        set_receive_low_water(&self.socket, 1)?;
+        received
     }
 
     /// Sends what fits without waiting; `WouldBlock` if nothing does.

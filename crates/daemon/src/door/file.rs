@@ -5,7 +5,7 @@ use crate::{
     files::{ReadFile, WriteFile},
     metrics::DoorCounter,
 };
-use base::{ByteRange, Failure, Result};
+use base::{ByteRange, Failure, PageSums, Result};
 use disk::ObjectReader;
 use net::xrd::{Expectation, OpenFile, StatFlags, StatInfo};
 use std::{
@@ -100,6 +100,10 @@ impl OpenFile for DoorFile {
 
     fn mapped(&self) -> Option<&[u8]> {
         self.reader()?.mapped()
+    }
+
+    fn page_sums(&self) -> Option<&PageSums> {
+        self.reader().map(ObjectReader::page_sums)
     }
 
     fn will_read(&self, ranges: &[ByteRange]) {

@@ -16,7 +16,6 @@ use crate::{
     files::{CapFile, Files},
     identity::{Gate, Identity},
     metrics::DoorCounters,
-    sums::ObjectSums,
 };
 use base::{FilePath, Result};
 use net::xrd::{
@@ -33,7 +32,6 @@ pub struct RootDoor {
     gate: Gate,
     third_party: ThirdParty,
     counters: Arc<DoorCounters>,
-    sums: Arc<ObjectSums>,
     stats: Stats,
 }
 
@@ -45,8 +43,7 @@ impl RootDoor {
         let answers = answers.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let sitename = facility.to_owned();
         let config = ServerConfig { sitename, checksums, answers, ..ServerConfig::default() };
-        let (sums, stats, third_party) = (Arc::default(), Stats::new(), ThirdParty::new(None));
-        Self { config, files, gate, third_party, counters, sums, stats }
+        Self { config, files, gate, third_party: ThirdParty::new(None), counters, stats: Stats::new() }
     }
 
     /// Chooses how the bytes of files leave.
@@ -68,11 +65,6 @@ impl RootDoor {
     pub fn with_trust(mut self, authorities: Option<PathBuf>) -> Self {
         self.third_party = ThirdParty::new(authorities);
         self
-    }
-
-    /// Sums of objects on demand, to be shared with other doors.
-    pub fn sums(&self) -> Arc<ObjectSums> {
-        Arc::clone(&self.sums)
     }
 
     /// Counts the outcome of a request.

@@ -86,7 +86,7 @@ impl RootDoor {
                 .hint(format!("`bp stage --wait {path}`, or ask for adler32 or crc32c")));
         }
         let file = self.files.open_read(who, path, Arc::clone(&self.counters.root)).await?;
-        self.sums.md5(&Arc::new(file)).await
+        self.files.sums().md5(&Arc::new(file)).await
     }
 
     pub(super) async fn attributes_of(

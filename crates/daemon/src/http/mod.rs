@@ -11,7 +11,6 @@ mod paths;
 mod read;
 mod segments;
 mod serve;
-mod sums;
 mod tpc;
 mod tree;
 mod write;
@@ -30,7 +29,6 @@ use head::{Clock, Principal};
 use net::shutdown::Token;
 use segments::Budget;
 use std::sync::Arc;
-use sums::Hashes;
 
 /// What every handler needs.
 pub struct HttpDoor {
@@ -42,7 +40,6 @@ pub struct HttpDoor {
     counters: Arc<DoorCounters>,
     token: Token,
     budget: Arc<Budget>,
-    hashes: Hashes,
     remote: tpc::Remote,
 }
 
@@ -58,7 +55,6 @@ impl HttpDoor {
             counters,
             token,
             budget: Arc::default(),
-            hashes: Hashes::default(),
             remote: tpc::Remote::new(RemoteTrust::default()),
         }
     }

@@ -5,7 +5,6 @@ use super::{
     listing,
     paths::{FILE_TYPE, Visit, is_directory, tag_of},
     segments::{Piece, body},
-    sums,
 };
 use crate::files::ReadFile;
 use axum::{
@@ -13,7 +12,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use base::{ByteRange, ErrorKind, Failure, Timestamp};
+use base::{ByteRange, ErrorKind, Failure, Result, Timestamp};
 use std::sync::Arc;
 use wire::{
     control::Entry,
@@ -73,7 +72,7 @@ async fn head(visit: &Visit, entry: &Entry, tag: &EntityTag) -> Answer {
     let wishes = Wishes::of(visit);
     let is_online = entry.state.is_some_and(wire::control::FileState::is_online);
     let digests = if wishes.needs_reading() && is_online {
-        sums::digests(&visit.door, &open(visit).await?, &wishes.all).await?
+        wishes.digests(visit, &open(visit).await?).await?
     } else {
         // Nothing is recalled from tape to be hashed.
         entry.checksums.map(Digests::from).unwrap_or_default()
@@ -104,6 +103,14 @@ impl Wishes {
 
     fn needs_reading(&self) -> bool {
         self.all.first().is_some_and(|first| !first.is_catalogued())
+    }
+
+    /// What is known of the content of `file` without delay, and the most wanted sum, for which it may be read.
+    async fn digests(&self, visit: &Visit, file: &Arc<ReadFile>) -> Result<Digests> {
+        match self.all.first() {
+            Some(first) => visit.door.files.sums().compute(file, *first).await,
+            None => Ok(file.grant.checksums.into()),
+        }
     }
 
     fn answer(&self, out: &mut HeaderMap, digests: &Digests) {
@@ -157,7 +164,7 @@ async fn send(visit: &Visit, file: Arc<ReadFile>) -> Answer {
             .field(header::CONTENT_RANGE, unsatisfied_range(size)));
     };
     let wishes = Wishes::of(visit);
-    let digests = sums::digests(&visit.door, &file, &wishes.all).await?;
+    let digests = wishes.digests(visit, &file).await?;
     let body =
         if extent.length == 0 { Body::empty() } else { body(file, extent.pieces, visit.door.budget.join()) };
     let mut response = (extent.status, body).into_response();

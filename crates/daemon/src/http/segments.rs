@@ -3,6 +3,7 @@
 //! All bodies of the door share one amount of memory: the more there are, the smaller the segments of each.
 
 use crate::files::{ReadFile, WriteFile};
+use crate::sums::Hashing;
 use axum::body::{Body, Bytes};
 use base::{ByteRange, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
 use futures_util::{Stream, stream};
@@ -14,8 +15,6 @@ use std::{
     },
 };
 use tokio::task::JoinHandle;
-
-use super::sums::Hashing;
 
 /// Memory that all bodies together aim to stay below.
 const BODIES_BYTES: usize = 64 << 20;

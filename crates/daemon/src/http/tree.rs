@@ -4,8 +4,8 @@ use super::{
     listing::Pages,
     paths::{Visit, is_directory},
     segments::Inflow,
-    sums::Hashing,
 };
+use crate::sums::Hashing;
 use base::{Checksums, ErrorKind, Failure, FilePath, Result};
 use futures_util::{StreamExt, stream};
 use std::sync::Arc;

@@ -5,9 +5,8 @@ use super::{
     paths::{Visit, is_directory, tag_of},
     read::put as put_field,
     segments::Inflow,
-    sums::Hashing,
 };
-use crate::files::WriteFile;
+use crate::{files::WriteFile, sums::Hashing};
 use axum::{
     body::{Body, Bytes},
     http::{HeaderName, StatusCode, header},
@@ -164,7 +163,7 @@ async fn commit(
     let (mut arrived, mut is_wrong) = (Digests::default(), false);
     let outcome = file
         .commit(|info| {
-            arrived = hashing.finish(info.checksums);
+            arrived = hashing.finish(info.checksums.into());
             let outcome = claimed.check(&arrived);
             is_wrong = outcome.is_err();
             outcome
@@ -172,7 +171,7 @@ async fn commit(
         .await;
     match outcome {
         Ok(info) => {
-            visit.door.hashes.remember(info.object, arrived);
+            visit.door.files.sums().remember(info.object, arrived);
             Ok(arrived)
         }
         // The bytes are wrong as they came: that is the sender's affair, not this server's.

@@ -257,6 +257,8 @@ impl<S: Service> Context<S> {
                 self.set_attributes(&path, changes, is_new).await
             }
             FattrAction::Remove(names) => {
+                // A path that is not there is another matter than an attribute that is not.
+                service.attributes(session, &path).await?;
                 let changes = names.into_iter().map(|name| (name, None)).collect();
                 self.set_attributes(&path, changes, false).await
             }
@@ -275,6 +277,9 @@ impl<S: Service> Context<S> {
             let result = match change.await {
                 Ok(()) => Ok(Vec::new()),
                 Err(failure) if failure.kind == ErrorKind::Unsupported => return Err(failure),
+                Err(failure) if failure.kind == ErrorKind::NotFound && value.is_none() => {
+                    Err(ErrorCode::AttrNotFound)
+                }
                 Err(failure) => Err(ErrorCode::of(failure.kind)),
             };
             results.push((name, result));

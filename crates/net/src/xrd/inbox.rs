@@ -63,7 +63,7 @@ impl Inbox {
             self.consume(count);
             return Ok(Some(count));
         }
-        let received = transport.receive(data)?;
+        let received = transport.receive_due(data)?;
         self.count(received.unwrap_or(0));
         Ok(received)
     }

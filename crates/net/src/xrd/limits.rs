@@ -28,6 +28,8 @@ pub(super) const MOVERS_MAX: usize = 96;
 pub(super) const LINGERERS_MAX: usize = 32;
 /// How long they wait: some round trips of a local network.
 pub(super) const LINGER: Duration = Duration::from_millis(2);
+/// Data of a write that are worth to be waited for as a whole: waking costs more than moving less.
+pub(super) const WAKE_BYTES_MIN: usize = 32 << 10;
 /// Requests of one visit; then other sessions get their turn.
 pub(super) const VISIT_REQUESTS: u32 = 512;
 /// Bytes that one visit may send; then other sessions get their turn.
@@ -35,14 +37,15 @@ pub(super) const VISIT_BYTES: usize = 16 << 20;
 /// Room for received requests; it grows to the longest request.
 pub(super) const INBOX_BYTES: usize = 16 << 10;
 /// Data are read, summed and sent (or received, summed and written) in chunks that stay in the cache of a core.
-pub(super) const CHUNK_BYTES: usize = 256 << 10;
+pub(super) const CHUNK_BYTES: usize = base::page_sums::BLOCK_BYTES;
 /// What a session keeps of its arena and buffers while it is idle for a moment.
 pub(super) const ARENA_BYTES_KEPT: usize = CHUNK_BYTES + (16 << 10);
 /// Slices of one send, as many as the kernel takes.
 pub(super) const SLICES_MAX: usize = 1024;
 /// Longest piece of an answer: other answers can go between two.
 pub(super) const FRAME_BYTES: usize = 4 << 20;
-/// Pieces shorter than this are sent from where the file is mapped, longer ones by `sendfile`: measured.
+/// Pieces shorter than this are sent to other hosts from where the file is mapped, longer ones by `sendfile`. Measured; to
+/// this host all are sent from where they are mapped, because whoever receives pages one by one pays for each.
 pub(super) const MAPPED_BYTES_MAX: usize = 64 << 10;
 /// A vector of fewer elements is read as it comes.
 pub(super) const ANNOUNCED_ELEMENTS_MIN: usize = 8;

@@ -7,12 +7,12 @@ use super::{
     sender::Sender,
     session::End,
 };
-use base::{ByteRange, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
+use base::{ByteRange, Crc32c, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
 use std::{io::IoSliceMut, iter::Peekable, sync::Arc, vec};
 use wire::xrd::{
     ANSWER_HEADER_BYTES, Answer, AnswerCode, AnswerHeader, PAGE_BYTES, PAGE_CRC_BYTES, RequestCode,
-    STATUS_BYTES, Status, StatusKind, StreamId, VECTOR_ELEMENT_BYTES, VectorElement, encoded_bytes, pages,
-    sum_pages,
+    STATUS_BYTES, Status, StatusKind, StreamId, VECTOR_ELEMENT_BYTES, VectorElement, encoded_bytes,
+    page_count, pages, sum_pages,
 };
 
 /// What came of a step.
@@ -32,6 +32,8 @@ pub(super) struct Manner {
     pub(super) method: ReadMethod,
     /// The kernel may take bytes from where they are.
     pub(super) can_send_files: bool,
+    /// The client is on this host.
+    pub(super) is_near: bool,
 }
 
 /// A read under way.
@@ -69,7 +71,7 @@ impl<F: OpenFile> ReadTask<F> {
     pub(super) fn advance(&mut self, out: &mut Sender<F>, manner: Manner) -> Result<Step, End> {
         match self {
             Self::Plain(range) => Ok(range.frame(out, manner)),
-            Self::Pages(range, frame) => range.pages(out, frame),
+            Self::Pages(range, frame) => range.pages(out, frame, manner),
             Self::Vector { stream, elements } => Ok(vector_frame(out, *stream, elements, manner)),
         }
     }
@@ -121,7 +123,7 @@ impl<F: OpenFile> Range<F> {
 
     /// A chunk of a page read. A frame is announced before its data are read, so that each chunk is sent while it is
     /// in the cache; a failure in the middle ends the session, because the promised bytes will not come.
-    fn pages(&mut self, out: &mut Sender<F>, frame: &mut Frame) -> Result<Step, End> {
+    fn pages(&mut self, out: &mut Sender<F>, frame: &mut Frame, manner: Manner) -> Result<Step, End> {
         let in_page = (self.offset % PAGE_BYTES as u64) as usize;
         let is_start = frame.left == 0;
         if is_start {
@@ -129,11 +131,21 @@ impl<F: OpenFile> Range<F> {
             let left = available.min(XRD_READ_SEGMENT_BYTES - in_page);
             *frame = Frame { left, is_last: left == available };
             out.extend(&self.status(*frame).encode());
+            if let Some(range) = ByteRange::at(self.offset, left as u64) {
+                self.handle.file.will_read(&[range]);
+            }
         }
-        let count = frame.left.min(CHUNK_BYTES - in_page);
+        // Up to the end of a block, whose sums may be known.
+        let count = frame.left.min(CHUNK_BYTES - (self.offset % CHUNK_BYTES as u64) as usize);
+        if self.known_pages(out, count, manner) {
+            frame.left -= count;
+            return Ok(self.ahead(count, frame.left == 0 && frame.is_last));
+        }
         let bytes = encoded_bytes(self.offset, count);
-        match read_pages(&*self.handle.file, self.offset, count, out.grow(bytes)) {
+        let room = out.grow(bytes);
+        match read_pages(&*self.handle.file, self.offset, count, room) {
             Ok(()) => {
+                self.keep_sums(count, room);
                 frame.left -= count;
                 Ok(self.ahead(count, frame.left == 0 && frame.is_last))
             }
@@ -143,6 +155,40 @@ impl<F: OpenFile> Range<F> {
             }
             Err(failure) => Err(End::Unreadable(failure)),
         }
+    }
+
+    /// Adds pages from where the file is mapped, if they are a whole block whose sums are known.
+    fn known_pages(&self, out: &mut Sender<F>, count: usize, manner: Manner) -> bool {
+        let is_sent_mapped = matches!(manner.method, ReadMethod::Automatic | ReadMethod::Mmap);
+        if !manner.can_send_files || !is_sent_mapped || !self.is_block(count) {
+            return false;
+        }
+        let file = &self.handle.file;
+        let Some(sums) = file.page_sums().and_then(|sums| sums.get(self.offset)) else { return false };
+        if sums.len() != page_count(self.offset, count) || file.mapped().is_none() {
+            return false;
+        }
+        for (page, sum) in pages(self.offset, count).zip(sums) {
+            out.extend(&sum.0.to_be_bytes());
+            out.mapped(&self.handle, page.offset, page.length);
+        }
+        true
+    }
+
+    /// Keeps the sums of pages that were just computed, for the next who reads them.
+    fn keep_sums(&self, count: usize, encoded: &[u8]) {
+        let Some(kept) = self.handle.file.page_sums().filter(|_| self.is_block(count)) else { return };
+        let sum = |page: &[u8]| page.first_chunk().map(|sum| Crc32c(u32::from_be_bytes(*sum)));
+        let sums: Vec<_> = encoded.chunks(PAGE_CRC_BYTES + PAGE_BYTES).filter_map(sum).collect();
+        kept.keep(self.offset, &sums);
+    }
+
+    /// Whether the next `count` bytes are a block, or all that the file has of the last one.
+    fn is_block(&self, count: usize) -> bool {
+        let end = self.offset + count as u64;
+        count > 0
+            && self.offset.is_multiple_of(CHUNK_BYTES as u64)
+            && (count == CHUNK_BYTES || end == self.handle.file.size())
     }
 
     fn status(&self, frame: Frame) -> Status {
@@ -181,7 +227,7 @@ fn way<F: OpenFile>(file: &F, count: usize, manner: Manner) -> Option<Way> {
     let mapped = || file.mapped().map(|_| Way::Mapped);
     let sent = || file.descriptor().map(|_| Way::File);
     match manner.method {
-        ReadMethod::Automatic if count < MAPPED_BYTES_MAX => mapped(),
+        ReadMethod::Automatic if manner.is_near || count < MAPPED_BYTES_MAX => mapped(),
         ReadMethod::Automatic => sent(),
         ReadMethod::Pread => None,
         ReadMethod::Sendfile => sent(),

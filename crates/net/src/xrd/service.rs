@@ -1,6 +1,6 @@
 //! What the session loop needs from whoever knows files.
 
-use base::{ByteRange, ErrorKind, Failure, FilePath, Result};
+use base::{ByteRange, ErrorKind, Failure, FilePath, PageSums, Result};
 use std::{
     collections::BTreeMap, future::Future, io::IoSliceMut, net::SocketAddr, os::fd::BorrowedFd, sync::Arc,
     time::Duration,
@@ -221,6 +221,11 @@ pub trait OpenFile: Send + Sync + 'static {
     /// The whole file in memory, if its bytes never change. Only the kernel touches it: a page that cannot be read
     /// would end the process.
     fn mapped(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Where checksums of pages are kept, if the bytes never change.
+    fn page_sums(&self) -> Option<&PageSums> {
         None
     }
 

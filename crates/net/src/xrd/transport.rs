@@ -4,12 +4,16 @@
 //! quick peer costs one call and one wake-up. Only an idle socket is registered with the runtime, so that the
 //! bytes of an active session wake nobody but the thread that waits for them.
 
-use super::{encrypted::Encrypted, limits::LINGER};
+use super::{
+    encrypted::Encrypted,
+    limits::{CHUNK_BYTES, LINGER, WAKE_BYTES_MIN},
+};
 use rustix::{
     fs::sendfile,
     io::Errno,
     net::{SendAncillaryBuffer, SendFlags, sendmsg},
 };
+use socket::set_receive_low_water;
 use std::{
     io::{self, ErrorKind, IoSlice, Read},
     net::TcpStream,
@@ -95,6 +99,18 @@ impl Transport {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// As [`Self::receive`] when all of `buffer` is sure to come: a patient thread is not woken for each few bytes.
+    pub(super) fn receive_due(&mut self, buffer: &mut [u8]) -> Attempt {
+        if !self.is_patient || self.is_tls() || buffer.len() < WAKE_BYTES_MIN {
+            return self.receive(buffer);
+        }
+        set_receive_low_water(&self.socket, buffer.len().min(CHUNK_BYTES))?;
+        let received = self.receive(buffer);
+        // What is waited for without a thread must be noticed when it begins.
+        set_receive_low_water(&self.socket, 1)?;
+        received
     }
 
     /// Sends some of `slices`; `more` says that other bytes follow at once.

@@ -3,7 +3,7 @@
 //! New files are written beside their place and appear there on close. The open of a file whose name contains `tape`
 //! waits until somebody brings it online. A file whose name contains `full` takes one MiB and no more.
 
-use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, Result};
+use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, PageSums, Result};
 use net::xrd::{
     Access, Disposition, ListEntry, ListPage, Opaque, OpenFile, OpenRequest, Opened, Peer, PrepareAction,
     PrepareRequest, Redirect, ServerConfig, Service, SpaceInfo, StatFlags, StatInfo, StatOwner,
@@ -90,11 +90,12 @@ impl DirService {
         }
         if request.access == Access::Read {
             let file = File::open(&place).map_err(|e| fail(&e))?;
-            return Ok(DirFile { file, pending: None });
+            let content = fs::read(&place).map_err(|e| fail(&e))?;
+            return Ok(DirFile { file, pending: None, content: Some((content, PageSums::default())) });
         }
         if request.disposition == Disposition::Existing {
             let file = OpenOptions::new().read(true).write(true).open(&place).map_err(|e| fail(&e))?;
-            return Ok(DirFile { file, pending: None });
+            return Ok(DirFile { file, pending: None, content: None });
         }
         if request.disposition == Disposition::CreateNew && place.exists() {
             return Err(Failure::exists(format!("{} exists", request.path)));
@@ -112,7 +113,8 @@ impl DirService {
             .mode(mode)
             .open(&pending)
             .map_err(|e| fail(&e))?;
-        Ok(DirFile { file, pending: Some(Pending { from: pending, to: place, is_done: Mutex::new(false) }) })
+        let pending = Some(Pending { from: pending, to: place, is_done: Mutex::new(false) });
+        Ok(DirFile { file, pending, content: None })
     }
 }
 
@@ -121,6 +123,8 @@ impl DirService {
 pub(crate) struct DirFile {
     file: File,
     pending: Option<Pending>,
+    /// What is sent of a file that is only read, and the sums of its pages.
+    content: Option<(Vec<u8>, PageSums)>,
 }
 
 #[derive(Debug)]
@@ -153,6 +157,14 @@ impl OpenFile for DirFile {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.pending.is_none().then(|| self.file.as_fd())
+    }
+
+    fn mapped(&self) -> Option<&[u8]> {
+        self.content.as_ref().map(|(bytes, _)| bytes.as_slice())
+    }
+
+    fn page_sums(&self) -> Option<&PageSums> {
+        self.content.as_ref().map(|(_, sums)| sums)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {

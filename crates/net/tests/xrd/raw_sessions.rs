@@ -142,9 +142,9 @@ fn page_reads_carry_checksums_from_any_offset() {
     fs::write(door.path("f"), &bytes).unwrap();
     let mut raw = Raw::login(&door);
     let handle = raw.open("/f", OpenFlags::READ);
-    for (offset, length) in
-        [(0, 1), (4095, 2), (100, 10_000), (5, 2_900_000), (2_999_000, 1_000_000), (3_000_000, 9)]
-    {
+    let ranges = [(0, 1), (4095, 2), (100, 10_000), (5, 2_900_000), (0, 3_000_000), (2_800_000, 1_000_000)];
+    // The sums of some pages are known when they are asked for a second time.
+    for (offset, length) in [ranges, ranges].concat().into_iter().chain([(3_000_000, 9)]) {
         let read = Pgread { handle, offset, length, path_id: 0, is_retry: false };
         raw.send(&Request::Pgread(read).encode(StreamId::of(9)));
         let mut back = Vec::new();

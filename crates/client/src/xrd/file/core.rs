@@ -10,7 +10,7 @@ use crate::xrd::{
 };
 use base::{Crc32c, Failure, Result};
 use std::sync::{Arc, Mutex};
-use wire::xrd::{OpenFlags, Request, StatInfo, Subject, Truncate};
+use wire::xrd::{Expectation, FEATURE_EXPECT, OpenFlags, Request, StatInfo, Subject, Truncate};
 
 /// An open file.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Core {
     }
 
     pub(in crate::xrd) async fn is_checked_on_close(&self, wait: Wait) -> bool {
-        self.is_new() && self.lane(wait).await.is_ok_and(|lane| lane.has_feature("expect"))
+        self.is_new() && self.lane(wait).await.is_ok_and(|lane| lane.has_feature(FEATURE_EXPECT))
     }
 
     /// Whether it began empty.
@@ -223,8 +223,8 @@ impl Core {
             return Err(self.failed("close", failure));
         }
         let sum = lock(&self.state().sent).0;
-        let expected = sum.filter(|_| lane.has_feature("expect") && self.is_new());
-        let expected = expected.map(|(size, crc32c)| format!("bp.expect size={size} crc32c={crc32c}"));
+        let expected = sum.filter(|_| lane.has_feature(FEATURE_EXPECT) && self.is_new());
+        let expected = expected.map(|(size, crc32c)| Expectation { size, crc32c }.to_text());
         let closed = lane.close(expected, &self.options, wait).await;
         closed.map_err(|trouble| self.failed("close", trouble))
     }

@@ -13,12 +13,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 use wire::xrd::{
-    FileHandle, Open, OpenAnswer, OpenFlags, Query, QueryCode, Request, ServerFlags, Stat, StatInfo, Subject,
-    Target,
+    FEATURES_KEY, FileHandle, Open, OpenAnswer, OpenFlags, Query, QueryCode, Request, ServerFlags, Stat,
+    StatInfo, Subject, Target,
 };
 
-/// Configuration key by which our own servers tell what they offer beyond the protocol.
-const FEATURES: &str = "bp.features";
 /// Longest answer to a question about the configuration.
 const CONFIG_BYTES_MAX: usize = 64 << 10;
 
@@ -84,7 +82,7 @@ impl Lane {
         if self.mux().features.get().is_some() {
             return Ok(());
         }
-        let args = FEATURES.as_bytes().to_vec();
+        let args = FEATURES_KEY.as_bytes().to_vec();
         let query = Request::Query(Query { code: QueryCode::Config, handle: FileHandle::default(), args });
         let features = match call(self.mux(), &query, options, wait).await {
             Ok(Reply::Done(body)) if body.len() <= CONFIG_BYTES_MAX => {

@@ -337,7 +337,7 @@ impl Mux {
             (rx.start, rx.end) = (0, 0);
             rx.buffer.resize(BUFFER_BYTES, 0);
             let tail = IoSliceMut::new(&mut rx.buffer[..next_header]);
-            let count = self.receive_into(&mut [IoSliceMut::new(rest), tail])?;
+            let count = self.receive_into(&mut [IoSliceMut::new(rest), tail], length)?;
             at += count.min(length);
             rx.end = count.saturating_sub(length);
         }
@@ -355,16 +355,17 @@ impl Mux {
                 (rx.start, rx.end) = (0, rx.end - rx.start);
             }
             let end = rx.end;
-            rx.end += self.receive_into(&mut [IoSliceMut::new(&mut rx.buffer[end..])])?;
+            rx.end += self.receive_into(&mut [IoSliceMut::new(&mut rx.buffer[end..])], 1)?;
         }
         Ok(())
     }
 
-    fn receive_into(&self, parts: &mut [IoSliceMut<'_>]) -> Result<usize, Failure> {
+    /// Receives some bytes; `due` are sure to come.
+    fn receive_into(&self, parts: &mut [IoSliceMut<'_>], due: usize) -> Result<usize, Failure> {
         let peer = &self.greeting.peer;
         let began = Instant::now();
         loop {
-            match self.transport.receive(parts) {
+            match self.transport.receive_due(parts, due) {
                 Ok(0) => {
                     return Err(Failure::unavailable(format!("no answer from {peer}: connection closed")));
                 }

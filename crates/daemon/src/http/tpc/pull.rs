@@ -4,7 +4,7 @@ use super::{
     Transfer, Verification,
     remote::{Ask, Reply},
 };
-use crate::http::{segments::Inflow, sums::Hashing};
+use crate::{http::segments::Inflow, sums::Hashing};
 use axum::http::{HeaderValue, Method, StatusCode};
 use base::{Failure, Result};
 use std::sync::Arc;
