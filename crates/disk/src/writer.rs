@@ -8,7 +8,7 @@ use crate::{
     reader::{self, ObjectReader},
 };
 use base::{Checksums, Failure, FileId, FilePath, ObjectId, Result, Timestamp, checksum::StreamSums};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatfs};
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -17,6 +17,9 @@ use std::{
 };
 use tracing::{debug, warn};
 use wire::object::ObjectInfo;
+
+/// What `fstatfs` says of file systems in memory (`linux/magic.h`).
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 /// An object that is being written. Shared by the threads of a session; gone when it is dropped without a commit.
 ///
@@ -162,7 +165,7 @@ impl ObjectWriter {
         let _open = self.open_phase()?;
         check_end(self.object, 0, bytes)?;
         self.claim(bytes)?;
-        if bytes == 0 {
+        if bytes == 0 || is_in_memory(&self.file) {
             return Ok(());
         }
         match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes) {
@@ -388,4 +391,9 @@ impl ObjectWriter {
 fn is_full(cause: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
     matches!(cause, Errno::NOSPC | Errno::DQUOT | Errno::FBIG)
+}
+/// Whether a file lies in memory: room there is no extent but pages, taken and cleared one by one, which costs as much as
+/// to write them.
+fn is_in_memory(file: &File) -> bool {
+    fstatfs(file).is_ok_and(|system| system.f_type == TMPFS_MAGIC)
 }
