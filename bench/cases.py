@@ -149,6 +149,7 @@ class Bench:
             ("stat.64", "stat, 64 deep", ["stat", "64"], 1),
             ("open.1", "open+close, 1 client", ["open"], 1),
             ("open.8", "open+close, 8 clients", ["open"], 8),
+            ("open.64", "open+close, 64 deep", ["open", "64"], 1),
         ]
         return [self._raw(name, title, "operations", mode, sessions) for name, title, mode, sessions in rows]
 

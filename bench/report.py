@@ -138,6 +138,7 @@ def _family_table(family: str, members: list[Result]) -> str:
             "client s/GB",
             "p99 first ms",
             "RSS MiB",
+            "own MiB",
         ]
     rows = []
     for result in members:
@@ -180,6 +181,7 @@ def _stream_cells(one: Measured) -> list[str]:
         number(client and client * 1e9),
         number(first and first / 1e3),
         number(one.median("resident_mib", unit)),
+        number(one.median("own_mib", unit)),
     ]
 
 

@@ -87,6 +87,8 @@ def _value(sample: Sample, metric: Metric, unit: str) -> float | None:
         return amount / sample.seconds
     if metric == "resident_mib":
         return sample.memory.resident / (1 << 20)
+    if metric == "own_mib":
+        return sample.memory.anonymous / (1 << 20)
     spent = sample.server_cpu_s if metric == "server_cpu" else sample.client_cpu_s
     return None if spent is None or amount == 0 else spent / amount
 
@@ -161,6 +163,7 @@ def _contender_json(one: Measured, result: Result) -> Json:
         "server_cpu": one.median("server_cpu", unit),
         "client_cpu": one.median("client_cpu", unit),
         "resident_mib": one.median("resident_mib", unit),
+        "own_mib": one.median("own_mib", unit),
         "ratio": result.ratio(one),
         "runs": [asdict(sample) for sample in one.samples],
     }

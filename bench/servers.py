@@ -17,6 +17,8 @@ from .measure import CommandFailedError, run
 
 START_S = 30.0
 """Seconds that a server has to answer."""
+REMOVAL_S = 30.0
+"""Seconds within which it has to delete what was removed."""
 BIG = "/big"
 """Path of the file that is read."""
 
@@ -185,9 +187,20 @@ class Backplane(Server):
         self.bp("put", str(local), path)
 
     def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
-        with suppress(CommandFailedError):
+        """Remove a file, if it is there; its room is not given back during the next measurement."""
+        before = self._objects()
+        try:
             self.bp("rm", path)
+        except CommandFailedError:
+            return
+        deadline = time.monotonic() + REMOVAL_S
+        while self._objects() >= before:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} has not deleted what {path} was: look into {self.directory}/log")
+            time.sleep(0.01)
+
+    def _objects(self) -> int:
+        return sum(1 for file in (self.data / self.directory.name).glob("*/objects/*/*") if not file.suffix)
 
     def adler32(self, path: str) -> str:
         """Tell the checksum that the server took while the file came in."""

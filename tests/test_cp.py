@@ -95,6 +95,20 @@ def test_what_is_refused(facility: Facility, sample: Path, tmp_path: Path) -> No
     assert not (tmp_path / "x").exists()
 
 
+def test_streams_and_devices(facility: Facility, tmp_path: Path) -> None:
+    """`-` is standard input or output; what is no file is written to and not replaced."""
+    data = make_bytes(5_000_003, 9)
+    url, bp = facility.url("/piped"), [str(facility.bin / "bp"), "--quiet", "cp"]
+    subprocess.run([*bp, "-", url], input=data, check=True, timeout=DEADLINE)
+    read = subprocess.run([*bp, url, "-"], capture_output=True, check=True, timeout=DEADLINE)
+    assert (read.stdout == data, read.stderr) == (True, b"")
+    outcome = facility.bp("cp", url, "/dev/null")
+    assert "4.77 MiB" in outcome.out
+    assert Path("/dev/null").is_char_device()
+    assert facility.bp_fails("cp", url, url, "-").code == 4
+    assert "use cp" in facility.bp_fails("cp", tmp_path, "-").err
+
+
 @pytest.mark.parametrize("code", [READ, WRITE])
 def test_a_cut_wire_costs_nothing_but_time(facility: Facility, tmp_path: Path, code: int) -> None:
     """A connection that breaks in the middle of a copy is made anew, in both directions."""

@@ -49,6 +49,11 @@ impl Answers {
         self.data_bytes
     }
 
+    /// Bytes that are sure to come: the rest of a frame that has begun.
+    pub(crate) fn due(&self) -> u64 {
+        self.body.map_or(0, |body| body.left)
+    }
+
     /// Whether the stream stands between two frames.
     #[cfg(test)]
     fn is_between_frames(&self) -> bool {

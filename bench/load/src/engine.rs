@@ -153,7 +153,7 @@ fn serve_one(
     let Some(session) = sessions.first_mut().and_then(Option::as_mut) else { return Ok(()) };
     let mut result = session.start(until);
     while result.is_ok() && !session.is_done() {
-        result = session.visit(buffer.bytes_mut());
+        result = session.wait(buffer_bytes).and_then(|()| session.visit(buffer.bytes_mut()));
     }
     if let Err(failure) = result {
         outcome.failures.push(failure);

@@ -17,6 +17,9 @@ use crate::{answers::Answers, work};
 /// How long a server may be silent before the session counts as failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Fewer bytes are received as they come.
+const WAKE_BYTES_MIN: usize = 32 << 10;
+
 /// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -87,6 +90,16 @@ impl Link {
             Ok(length) => Ok(length),
             Err(cause) => Err(Failure::io("receive", &cause)),
         }
+    }
+
+    /// Waits until `due` bytes have come, or so many that they fill a buffer: to wake for each few bytes would cost more
+    /// than to move them, and hide what a server costs.
+    pub(crate) fn wait(&self, due: u64, buffer_bytes: usize) -> Result<()> {
+        let due = usize::try_from(due).unwrap_or(usize::MAX).min(buffer_bytes);
+        if due < WAKE_BYTES_MIN {
+            return Ok(());
+        }
+        socket::await_bytes(&self.socket, due, PATIENCE).map_err(|cause| Failure::io("wait for data", &cause))
     }
 
     /// Sends all.

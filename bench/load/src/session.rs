@@ -122,6 +122,11 @@ impl Session {
         self.items_left == 0 && self.free.len() == self.window.len()
     }
 
+    /// Waits for as much of a frame that has begun as `buffer` holds: for sessions that are alone.
+    pub(crate) fn wait(&self, buffer_bytes: usize) -> Result<()> {
+        self.link.wait(self.answers.due(), buffer_bytes)
+    }
+
     /// Receives once into `buffer`, takes what came, asks for more.
     pub(crate) fn visit(&mut self, buffer: &mut [u8]) -> Result<()> {
         let length = self.link.receive(buffer)?;

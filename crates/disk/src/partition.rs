@@ -3,6 +3,7 @@
 use crate::{
     OBJECT_BYTES_MAX, durable,
     list::{self, Entry},
+    map,
     reader::ObjectReader,
     space::{Account, FULL_HINT, Limits, Space},
     writer::ObjectWriter,
@@ -197,6 +198,11 @@ impl Partition {
             return Ok(reader);
         }
         let reader = Arc::new(ObjectReader::open(&self.shared, object)?);
+        if map::is_crowded() {
+            // Those in use stay; the others are opened again when somebody wants them.
+            let idle = std::mem::replace(&mut *self.readers(), Recent::new(READERS_KEPT));
+            drop(idle);
+        }
         self.readers().insert(object, Arc::clone(&reader));
         // One that was removed in this moment must not be found again.
         if !self.shared.data(object).exists() {

@@ -1,15 +1,34 @@
-//! Options of sockets that the libraries lack.
+//! What the libraries lack of sockets.
 
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use std::{
     io,
     os::fd::{AsFd, AsRawFd},
+    time::Duration,
 };
 
-/// Sets how many bytes must have come before a receive returns and before the socket counts as readable (`SO_RCVLOWAT`);
-/// it begins as 1.
+/// Waits until `bytes` have come, nothing more will come, or `patience` is over, whatever is first; the next receive tells
+/// which. The thread is not woken for each few bytes before that, which costs more than to move them.
 ///
-/// A receive that ends by its time limit still returns what there is. Costs a system call that does not wait.
-pub fn set_receive_low_water(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+/// Costs three system calls. The kernel takes at most half of the largest receive buffer for `bytes`.
+pub fn await_bytes(socket: &impl AsFd, bytes: usize, patience: Duration) -> io::Result<()> {
+    // A receive with this mark would not do: one that has found a part waits for as many again as the mark says.
+    set_receive_low_water(socket, bytes)?;
+    let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+    let waited = poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout));
+    set_receive_low_water(socket, 1)?;
+    match waited {
+        // Who is interrupted looks what there is, and waits again.
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(cause) => Err(cause.into()),
+    }
+}
+
+/// Sets how many bytes must have come before the socket counts as readable (`SO_RCVLOWAT`); it begins as 1.
+fn set_receive_low_water(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).map_err(io::Error::other)?;
     let (value, length) = ((&raw const bytes).cast(), size_of_val(&bytes) as libc::socklen_t);
     let socket = socket.as_fd().as_raw_fd();
@@ -25,25 +44,50 @@ mod tests {
     use std::{
         io::{Read, Write},
         net::{TcpListener, TcpStream},
-        time::Duration,
+        thread,
     };
 
-    #[test]
-    fn a_receive_waits_for_so_many_bytes_and_then_for_its_time_limit() {
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut receiver = listener.accept().unwrap().0;
-        set_receive_low_water(&receiver, 10).unwrap();
-        receiver.set_nonblocking(true).unwrap();
-        sender.write_all(b"12345").unwrap();
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (sender, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn so_many_bytes_are_waited_for_or_the_end_or_the_time_limit() {
+        let (mut sender, mut receiver) = pair();
         let mut buffer = [0; 20];
-        receiver.set_nonblocking(false).unwrap();
-        receiver.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-        assert_eq!(receiver.read(&mut buffer).unwrap(), 5);
-        receiver.set_read_timeout(None).unwrap();
-        sender.write_all(b"123").unwrap();
-        let writer = std::thread::spawn(move || sender.write_all(b"4567890"));
+        sender.write_all(b"12345").unwrap();
+        await_bytes(&receiver, 10, Duration::from_millis(1)).unwrap();
+        let writer = thread::spawn(move || sender.write_all(b"67890"));
+        await_bytes(&receiver, 10, LONG).unwrap();
         assert_eq!(receiver.read(&mut buffer).unwrap(), 10);
         writer.join().unwrap().unwrap();
+        await_bytes(&receiver, 10, LONG).unwrap();
+        assert_eq!(receiver.read(&mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn nothing_stalls_however_the_bytes_come() {
+        let (mut sender, mut receiver) = pair();
+        let bytes = 64 << 20;
+        let writer = thread::spawn(move || {
+            let data = vec![7; 1 << 20];
+            let mut left = bytes;
+            while left > 0 {
+                let count = left.min(100_003);
+                sender.write_all(&data[..count]).unwrap();
+                left -= count;
+            }
+        });
+        let (mut left, mut buffer) = (bytes, vec![0; 256 << 10]);
+        while left > 0 {
+            let due = left.min(buffer.len());
+            await_bytes(&receiver, due, LONG).unwrap();
+            left -= receiver.read(&mut buffer[..due]).unwrap();
+        }
+        writer.join().unwrap();
     }
 }

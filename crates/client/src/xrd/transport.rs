@@ -5,7 +5,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, sockopt},
 };
-use socket::set_receive_low_water;
+use socket::await_bytes;
 use std::{
     io::{self, IoSlice, IoSliceMut, Read as _},
     net::{SocketAddr, TcpStream, ToSocketAddrs},
@@ -25,6 +25,8 @@ const WAKE_BYTES_MIN: usize = 32 << 10;
 pub(super) struct Transport {
     socket: TcpStream,
     address: SocketAddr,
+    /// How often a silent wait looks at its deadlines.
+    tick: Duration,
     tls: Option<Tls>,
 }
 
@@ -50,10 +52,11 @@ impl Transport {
 
     fn set_up(socket: TcpStream, address: SocketAddr, options: &Options) -> io::Result<Self> {
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(tick(options.progress_timeout)))?;
+        let tick = tick(options.progress_timeout);
+        socket.set_read_timeout(Some(tick))?;
         sockopt::set_socket_keepalive(&socket, true)?;
         sockopt::set_tcp_keepidle(&socket, KEEPALIVE)?;
-        Ok(Self { socket, address, tls: None })
+        Ok(Self { socket, address, tick, tls: None })
     }
 
     /// Encrypts from now on; nothing but the handshake may be under way.
@@ -86,10 +89,8 @@ impl Transport {
         if self.is_encrypted() || due < WAKE_BYTES_MIN {
             return self.receive(parts);
         }
-        set_receive_low_water(&self.socket, due.min(WAKE_BYTES))?;
-        let received = self.receive(parts);
-        set_receive_low_water(&self.socket, 1)?;
-        received
+        await_bytes(&self.socket, due.min(WAKE_BYTES), self.tick)?;
+        self.receive(parts)
     }
 
     /// Sends what fits without waiting; `WouldBlock` if nothing does.

@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
     net::{SendAncillaryBuffer, SendFlags, sendmsg},
 };
-use socket::set_receive_low_water;
+use socket::await_bytes;
 use std::{
     io::{self, ErrorKind, IoSlice, Read},
     net::TcpStream,
@@ -106,11 +106,8 @@ impl Transport {
         if !self.is_patient || self.is_tls() || buffer.len() < WAKE_BYTES_MIN {
             return self.receive(buffer);
         }
-        set_receive_low_water(&self.socket, buffer.len().min(CHUNK_BYTES))?;
-        let received = self.receive(buffer);
-        // What is waited for without a thread must be noticed when it begins.
-        set_receive_low_water(&self.socket, 1)?;
-        received
+        await_bytes(&self.socket, buffer.len().min(CHUNK_BYTES), LINGER)?;
+        self.receive(buffer)
     }
 
     /// Sends some of `slices`; `more` says that other bytes follow at once.
