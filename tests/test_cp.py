@@ -106,7 +106,7 @@ def test_streams_and_devices(facility: Facility, tmp_path: Path) -> None:
     assert "4.77 MiB" in outcome.out
     assert Path("/dev/null").is_char_device()
     assert facility.bp_fails("cp", url, url, "-").code == 4
-    assert "use cp" in facility.bp_fails("cp", tmp_path, "-").err
+    assert "use cp" in facility.bp_fails("cp", write_file(tmp_path / "here", 10), "-").err
 
 
 @pytest.mark.parametrize("code", [READ, WRITE])

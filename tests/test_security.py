@@ -67,6 +67,15 @@ def strict(make_facility: MakeFacility) -> Facility:
     return facility
 
 
+def test_jobs_read_and_store_where_tokens_are_wanted(strict: Facility) -> None:
+    """The worker proves on whose behalf it stores; nobody had to give the job a token."""
+    first = strict.submit("--output", "out:/out", "--", "/bin/sh", "-c", "echo done >out")
+    assert strict.wait_job(first)["state"] == "done"
+    second = strict.submit("--input", "/out", "--output", "more:/more", "--", "/bin/sh", "-c", "cat out out >more")
+    assert strict.wait_job(second)["state"] == "done"
+    assert strict.call("stat", path="/more")["entry"]["size"] == 2 * len("done\n")
+
+
 # Certificates
 
 

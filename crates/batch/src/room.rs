@@ -4,6 +4,7 @@ use crate::{
     cgroup,
     run::{self, Held},
     run_dir::RunStore,
+    stage::Credentials,
 };
 use base::{ErrorKind, Failure, Result};
 use client::{Control, control::WAIT_MAX};
@@ -49,6 +50,8 @@ pub struct WorkerConfig {
     pub shepherd: PathBuf,
     /// Who reads the inputs; the capabilities in their URLs give the right.
     pub user: String,
+    /// What it shows at the data doors.
+    pub credentials: Credentials,
     /// What jobs find in `BP_FACILITY`.
     pub facility: String,
     /// Where control groups may be made; [`cgroup::find`] looks for such a place.

@@ -160,7 +160,12 @@ fn fetch_inputs(shared: &Shared, held: &Held) -> Result<Next> {
         let target = scratch.join(&input.name);
         let fetched = patiently(shared, held, since, FETCH_PATIENCE, &mut || {
             let root = shared.door(&held.order);
-            stage::fetch((source, &root), &target, &shared.config.user, &interrupted)
+            stage::fetch(
+                (source, &root),
+                &target,
+                (&shared.config.user, &shared.config.credentials),
+                &interrupted,
+            )
         });
         match fetched {
             Some(Ok(())) => {}
@@ -458,7 +463,12 @@ fn store_all(shared: &Shared, held: &Held) -> Option<Result<()>> {
     for output in &order.spec.outputs {
         let stored = patiently(shared, held, since, STORE_PATIENCE, &mut || {
             let from = (scratch.as_path(), output.name.as_str());
-            stage::store(from, (&shared.door(order), &output.path), &order.owner, &interrupted)
+            stage::store(
+                from,
+                (&shared.door(order), &output.path),
+                (&order.owner, &shared.config.credentials),
+                &interrupted,
+            )
         })?;
         if let Err(failure) = stored {
             return Some(Err(failure.during(format_args!("store output {}", output.path))));

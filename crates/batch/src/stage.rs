@@ -1,12 +1,14 @@
 //! Brings inputs to the scratch directory and outputs to the facility.
 
 use base::{Adler32, Checksums, ErrorKind, Failure, FilePath, Result};
-use client::xrd::{CreateOptions, File as Remote, FileSystem, Options, XrdUrl};
+use client::xrd::{CreateOptions, File as Remote, FileSystem, Options, TlsOptions, Token, XrdUrl};
 use std::{
+    fmt,
     fs::{File, OpenOptions},
     io::{Read, Write},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use tracing::debug;
@@ -29,8 +31,36 @@ fn given_up() -> Failure {
     Failure::unavailable("the copy was given up")
 }
 
-fn options(user: &str) -> Options {
-    Options { username: user.to_owned(), wait_max: WAIT_MAX, ..Options::default() }
+/// Makes a token for a user.
+type MakeToken = dyn Fn(&str) -> Result<Token> + Send + Sync;
+
+/// What a worker shows at the data doors.
+#[derive(Clone)]
+pub struct Credentials {
+    /// Makes a token for a user.
+    pub token: Arc<MakeToken>,
+    /// Certificates of the authorities that vouch for the doors; without it those that a client trusts anyway.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Credentials {
+    /// For doors that believe who one says to be.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { token: Arc::new(|_| Ok(Token::nothing())), ca_file: None }
+    }
+
+    fn options(&self, user: &str) -> Result<Options> {
+        let tls = TlsOptions { ca_file: self.ca_file.clone(), ..TlsOptions::default() };
+        let token = Some((self.token)(user)?);
+        Ok(Options { username: user.to_owned(), wait_max: WAIT_MAX, tls, token, ..Options::default() })
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("ca_file", &self.ca_file).finish_non_exhaustive()
+    }
 }
 
 /// Copies an input through the door at `root` to `target` and compares size and sums with what the head says.
@@ -39,7 +69,7 @@ fn options(user: &str) -> Options {
 pub(crate) fn fetch(
     (source, root): (&InputSource, &str),
     target: &Path,
-    user: &str,
+    (user, credentials): (&str, &Credentials),
     interrupted: Interrupted<'_>,
 ) -> Result<()> {
     let (door, url) = (root.parse::<XrdUrl>()?, source.url.parse::<XrdUrl>()?);
@@ -52,7 +82,7 @@ pub(crate) fn fetch(
         .mode(INPUT_MODE)
         .open(target)
         .map_err(|cause| write_failed(&cause))?;
-    let remote = Remote::open_read(&url, &options(user))?;
+    let remote = Remote::open_read(&url, &credentials.options(user)?)?;
     let (mut size, mut found) = (0u64, Checksums::EMPTY);
     remote.copy_to(&mut |piece| {
         if interrupted() {
@@ -79,14 +109,14 @@ pub(crate) fn fetch(
 pub(crate) fn store(
     (scratch, name): (&Path, &str),
     (root, path): (&str, &FilePath),
-    user: &str,
+    (user, credentials): (&str, &Credentials),
     interrupted: Interrupted<'_>,
 ) -> Result<()> {
     let mut file = open_output(scratch, name)?;
     let read_failed = |cause: &std::io::Error| Failure::io(format!("read output {name:?}"), cause);
     let size = file.metadata().map_err(|cause| read_failed(&cause))?.len();
     let url = root.parse::<XrdUrl>()?.with_path(path.clone());
-    let options = options(user);
+    let options = credentials.options(user)?;
     let create = CreateOptions { replace: true, make_path: true, mode: OUTPUT_MODE, size: Some(size) };
     let remote = Remote::create(&url, &options, create)?;
     let mut writer = remote.writer();

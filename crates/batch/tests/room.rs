@@ -6,7 +6,7 @@ mod support;
 
 use base::{Checksums, ErrorKind, JobId, Millis};
 use batch::{
-    WorkerConfig,
+    Credentials, WorkerConfig,
     run_dir::{RunStore, Started},
     run_worker,
 };
@@ -67,6 +67,7 @@ impl Site {
             memory_bytes: 1 << 30,
             shepherd: PathBuf::from(SHEPHERD),
             user: "batch".to_owned(),
+            credentials: Credentials::none(),
             facility: "http://facility".to_owned(),
             cgroup: None,
         }

@@ -89,7 +89,7 @@ pub struct Disk {
     pub reserve: Size,
     /// Read and write past the page cache, where the file system can.
     pub direct: bool,
-    /// How bytes leave: `automatic`, `pread`, `sendfile` or `mmap`.
+    /// How bytes leave: `automatic`, `pread`, `io_uring`, `sendfile` or `mmap`.
     pub reads: Reads,
 }
 
@@ -102,6 +102,9 @@ pub enum Reads {
     Automatic,
     /// Read, then sent.
     Pread,
+    /// The same, several reads at once.
+    #[serde(rename = "io_uring")]
+    IoUring,
     /// From the page cache by `sendfile`.
     Sendfile,
     /// From the page cache, mapped.
@@ -113,6 +116,7 @@ impl From<Reads> for net::xrd::ReadMethod {
         match reads {
             Reads::Automatic => Self::Automatic,
             Reads::Pread => Self::Pread,
+            Reads::IoUring => Self::IoUring,
             Reads::Sendfile => Self::Sendfile,
             Reads::Mmap => Self::Mmap,
         }

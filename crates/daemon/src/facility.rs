@@ -209,6 +209,11 @@ pub fn make_token(directory: &Path, wish: TokenWish, now: Timestamp) -> Result<(
     let id = fs::read_to_string(&file).map_err(|cause| {
         failed("read", &file, &cause).hint("a facility of an older version makes it when it is started")
     })?;
+    sign_token(&key, id, wish, now)
+}
+
+/// Makes a token of the facility `id`.
+pub fn sign_token(key: &Key, id: String, wish: TokenWish, now: Timestamp) -> Result<(String, Claims)> {
     let number = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     let claims = Claims {
         issuer: id.clone(),
@@ -283,6 +288,13 @@ impl Possession {
         }
         identity.client_ca = given(&tls.client_ca);
         Ok((identity, authority))
+    }
+
+    /// Authorities that vouch for the doors of this facility.
+    #[must_use]
+    pub fn vouchers(&self) -> Option<PathBuf> {
+        let has_own = self.config.tls.certificate.as_os_str().is_empty();
+        if has_own { Some(authority(&self.layout, "").certificate()) } else { self.trust() }
     }
 
     /// Authorities that vouch for other servers, if they are not those that the system knows.

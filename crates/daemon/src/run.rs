@@ -4,16 +4,16 @@ use crate::{
     authority::HostNames,
     config::{self, RootTls},
     door::RootDoor,
-    facility::{Key, Possession},
+    facility::{Key, Possession, TokenWish, sign_token},
     files::Files,
     http::{self, HttpDoor, RemoteTrust},
     identity::Gate,
     janitor,
     metrics::DoorCounters,
 };
-use base::{ErrorKind, Failure, Result, Timestamp, limits::CONNECTIONS_MAX};
-use batch::{WorkerConfig, run_worker};
-use client::{Control, FacilityKey};
+use base::{ErrorKind, Failure, Millis, Result, Timestamp, limits::CONNECTIONS_MAX};
+use batch::{Credentials, WorkerConfig, run_worker};
+use client::{Control, FacilityKey, xrd::Token};
 use head::{Clock, Head};
 use net::{
     listener::Listener,
@@ -39,6 +39,8 @@ use wire::{control::Endpoints, label::LabelDate};
 const DRAIN: Duration = Duration::from_secs(30);
 /// Threads that may block on files at a time.
 const BLOCKING_THREADS_MAX: usize = 128;
+/// How long the worker's tokens are good: longer than a job's files take to be stored.
+const STORE_TOKEN_LIFETIME: Millis = Millis(24 * 3_600_000);
 /// Pause before a room that ended badly is started again.
 const ROOM_PAUSE: Duration = Duration::from_secs(2);
 
@@ -168,7 +170,8 @@ async fn start(possession: &Possession) -> Result<Running> {
     http::serve(http_door, https, Some(tls), &shutdown)?;
 
     let control = Control::new(&http_url, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
-    let rooms = Rooms::start(possession, &library, &control, &facility.owner)?;
+    let worker = worker_config(possession, (&facility.id, &facility.owner), &clock)?;
+    let rooms = Rooms::start(possession, &library, &control, worker)?;
     let endpoints = Endpoints {
         root: root_url,
         http: http_url,
@@ -233,7 +236,7 @@ impl Rooms {
         possession: &Possession,
         library: &VirtualLibrary,
         control: &Control,
-        owner: &str,
+        worker: WorkerConfig,
     ) -> Result<Self> {
         let labels = LabelStyle {
             site: possession.config.name.clone(),
@@ -243,8 +246,7 @@ impl Rooms {
         };
         let tape = TapeRoom::start_virtual(library, labels, control.clone())?;
         let stop_worker = Arc::new(AtomicBool::new(false));
-        let (config, control, stop) =
-            (worker_config(possession, owner)?, control.clone(), Arc::clone(&stop_worker));
+        let (config, control, stop) = (worker, control.clone(), Arc::clone(&stop_worker));
         let worker = std::thread::Builder::new().name("worker".to_owned()).spawn(move || {
             while let Err(failure) = run_worker(config.clone(), control.clone(), Arc::clone(&stop)) {
                 if stop.load(Ordering::Acquire) {
@@ -272,7 +274,11 @@ impl Rooms {
     }
 }
 
-fn worker_config(possession: &Possession, owner: &str) -> Result<WorkerConfig> {
+fn worker_config(
+    possession: &Possession,
+    (facility, owner): (&str, &str),
+    clock: &Clock,
+) -> Result<WorkerConfig> {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     let wish = &possession.config.batch;
     Ok(WorkerConfig {
@@ -282,9 +288,22 @@ fn worker_config(possession: &Possession, owner: &str) -> Result<WorkerConfig> {
         memory_bytes: if wish.memory.0 > 0 { wish.memory.0 } else { memory_of_host() },
         shepherd: std::env::current_exe().map_err(|cause| Failure::io("find this program", &cause))?,
         user: owner.to_owned(),
+        credentials: credentials(possession, facility, clock),
         facility: possession.layout.root().display().to_string(),
         cgroup: batch::cgroup::find(),
     })
+}
+
+/// What the worker shows at the doors: tokens of those for whom it stores.
+fn credentials(possession: &Possession, facility: &str, clock: &Clock) -> Credentials {
+    let (key, facility, clock) = (possession.key.clone(), facility.to_owned(), Arc::clone(clock));
+    let token = move |user: &str| {
+        let user = user.to_owned();
+        let wish = TokenWish { user, lifetime: STORE_TOKEN_LIFETIME, scopes: None, audience: None };
+        let (token, _) = sign_token(&key, facility.clone(), wish, clock())?;
+        Ok(Token::new(token))
+    };
+    Credentials { token: Arc::new(token), ca_file: possession.vouchers() }
 }
 
 /// Bytes of memory of this host; 0 if it does not say.

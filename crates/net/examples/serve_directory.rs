@@ -6,7 +6,7 @@ mod directory;
 
 use base::{Failure, Result, limits::CONNECTIONS_MAX};
 use directory::DirService;
-use net::{listener::Listener, shutdown::Shutdown};
+use net::{listener::Listener, shutdown::Shutdown, xrd::ReadMethod};
 use std::{net::SocketAddr, path::Path, time::Duration};
 
 #[tokio::main]
@@ -20,7 +20,7 @@ async fn main() -> Result<()> {
     {
         println!("root://{}//", listener.address()?);
     }
-    let service = DirService::new(Path::new(&directory), Duration::from_millis(200));
+    let service = DirService::new(Path::new(&directory), Duration::from_millis(200), ReadMethod::Automatic);
     net::xrd::serve(service, listener, &shutdown);
     tokio::signal::ctrl_c().await.map_err(|e| Failure::io("wait for the signal", &e))?;
     shutdown.stop(Duration::from_secs(10)).await

@@ -40,12 +40,13 @@ pub(super) const INBOX_BYTES: usize = 16 << 10;
 pub(super) const CHUNK_BYTES: usize = base::page_sums::BLOCK_BYTES;
 /// What a session keeps of its arena and buffers while it is idle for a moment.
 pub(super) const ARENA_BYTES_KEPT: usize = CHUNK_BYTES + (16 << 10);
+/// What one of several reads at once fetches.
+pub(super) const RING_PIECE_BYTES: usize = 64 << 10;
 /// Slices of one send, as many as the kernel takes.
 pub(super) const SLICES_MAX: usize = 1024;
 /// Longest piece of an answer: other answers can go between two.
 pub(super) const FRAME_BYTES: usize = 4 << 20;
-/// Pieces shorter than this are sent to other hosts from where the file is mapped, longer ones by `sendfile`. Measured; to
-/// this host all are sent from where they are mapped, because whoever receives pages one by one pays for each.
+/// Pieces shorter than this are sent from where the file is mapped, longer ones by `sendfile`: measured.
 pub(super) const MAPPED_BYTES_MAX: usize = 64 << 10;
 /// A vector of fewer elements is read as it comes.
 pub(super) const ANNOUNCED_ELEMENTS_MIN: usize = 8;

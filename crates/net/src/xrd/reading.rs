@@ -3,7 +3,7 @@
 use super::{
     OpenFile, ReadMethod,
     handles::Handle,
-    limits::{ANNOUNCED_ELEMENTS_MIN, CHUNK_BYTES, FRAME_BYTES, MAPPED_BYTES_MAX},
+    limits::{ANNOUNCED_ELEMENTS_MIN, CHUNK_BYTES, FRAME_BYTES, MAPPED_BYTES_MAX, RING_PIECE_BYTES},
     sender::Sender,
     session::End,
 };
@@ -32,8 +32,6 @@ pub(super) struct Manner {
     pub(super) method: ReadMethod,
     /// The kernel may take bytes from where they are.
     pub(super) can_send_files: bool,
-    /// The client is on this host.
-    pub(super) is_near: bool,
 }
 
 /// A read under way.
@@ -101,7 +99,8 @@ impl<F: OpenFile> Range<F> {
         }
         let count = available.min(CHUNK_BYTES);
         let room = out.grow(ANSWER_HEADER_BYTES + count);
-        match read_full(&*self.handle.file, self.offset, &mut room[ANSWER_HEADER_BYTES..]) {
+        let room_for_data = &mut room[ANSWER_HEADER_BYTES..];
+        match read_range(&*self.handle.file, self.offset, room_for_data, manner.method) {
             Ok(read) => {
                 let is_last = read < count || count == available;
                 room[..ANSWER_HEADER_BYTES].copy_from_slice(&frame_header(self.stream, read, is_last));
@@ -227,9 +226,9 @@ fn way<F: OpenFile>(file: &F, count: usize, manner: Manner) -> Option<Way> {
     let mapped = || file.mapped().map(|_| Way::Mapped);
     let sent = || file.descriptor().map(|_| Way::File);
     match manner.method {
-        ReadMethod::Automatic if manner.is_near || count < MAPPED_BYTES_MAX => mapped(),
+        ReadMethod::Automatic if count < MAPPED_BYTES_MAX => mapped(),
         ReadMethod::Automatic => sent(),
-        ReadMethod::Pread => None,
+        ReadMethod::Pread | ReadMethod::IoUring => None,
         ReadMethod::Sendfile => sent(),
         ReadMethod::Mmap => mapped(),
     }
@@ -269,7 +268,8 @@ fn vector_frame<F: OpenFile>(
     } else {
         let room = out.grow(ANSWER_HEADER_BYTES + bytes);
         room[..ANSWER_HEADER_BYTES].copy_from_slice(&header);
-        if let Err((handle, failure)) = read_elements(&group, &mut room[ANSWER_HEADER_BYTES..]) {
+        let room_for_data = &mut room[ANSWER_HEADER_BYTES..];
+        if let Err((handle, failure)) = read_elements(&group, room_for_data, manner.method) {
             out.cut(ANSWER_HEADER_BYTES + bytes);
             return refuse(out, stream, handle, &failure);
         }
@@ -277,10 +277,11 @@ fn vector_frame<F: OpenFile>(
     if is_last { Step::Done } else { Step::More }
 }
 
-/// Reads elements to their places, many at once where they are of one file.
+/// Reads elements to their places, many at once where they are of one file and the method does not forbid it.
 fn read_elements<'a, F: OpenFile>(
     group: &'a [Element<F>],
     room: &mut [u8],
+    method: ReadMethod,
 ) -> Result<(), (&'a Handle<F>, Failure)> {
     let (mut wanted, mut rest) = (Vec::with_capacity(group.len()), room);
     for (_, element) in group {
@@ -294,7 +295,13 @@ fn read_elements<'a, F: OpenFile>(
     for run in group.chunk_by(|(a, _), (b, _)| Arc::ptr_eq(a, b)) {
         let (of_run, after) = wanted.split_at_mut(run.len());
         let handle = &*run[0].0;
-        handle.file.read_many_at(of_run).map_err(|failure| (handle, failure))?;
+        let read = match method {
+            ReadMethod::Pread => of_run.iter_mut().try_for_each(|(offset, data)| {
+                handle.file.read_vectored_at(*offset, &mut [IoSliceMut::new(data)])
+            }),
+            _ => handle.file.read_many_at(of_run),
+        };
+        read.map_err(|failure| (handle, failure))?;
         wanted = after;
     }
     Ok(())
@@ -332,6 +339,22 @@ fn refuse<F: OpenFile>(out: &mut Sender<F>, stream: StreamId, handle: &Handle<F>
     tracing::debug!(path = %handle.path, %failure, "read failed");
     out.extend(&Answer::failure(failure).encode(stream));
     Step::Done
+}
+
+/// Reads until `buffer` is full or the file ends, by `method` if that reads at all.
+fn read_range<F: OpenFile>(file: &F, offset: u64, buffer: &mut [u8], method: ReadMethod) -> Result<usize> {
+    if method != ReadMethod::IoUring {
+        return read_full(file, offset, buffer);
+    }
+    let (count, mut at) = (buffer.len(), offset);
+    let mut pieces = Vec::with_capacity(count.div_ceil(RING_PIECE_BYTES));
+    for piece in buffer.chunks_mut(RING_PIECE_BYTES) {
+        let length = piece.len() as u64;
+        pieces.push((at, piece));
+        at += length;
+    }
+    file.read_many_at(&mut pieces)?;
+    Ok(count)
 }
 
 /// Reads until `buffer` is full or the file ends.

@@ -101,9 +101,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         Ok(transport) => transport,
         Err(error) => return error.into(),
     };
-    let local = transport.local_address().ok();
-    let is_near = local.is_some_and(|local| local.ip() == peer.ip());
-    let local = local.map_or_else(String::new, shown_address);
+    let local = transport.local_address().map_or_else(|_| String::new(), shown_address);
     let mut session = Box::new(Session {
         inbox: Inbox::new(Arc::clone(&start.counters)),
         sender: super::sender::Sender::new(Arc::clone(&start.counters)),
@@ -122,7 +120,6 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         service: start.service,
         peer,
         local,
-        is_near,
         tasks: start.tasks,
         counters: start.counters,
         registry: start.registry,

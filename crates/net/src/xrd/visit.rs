@@ -86,8 +86,6 @@ pub(super) struct Session<S: Service> {
     pub(super) service: Arc<S>,
     pub(super) peer: SocketAddr,
     pub(super) local: String,
-    /// The client is on this host.
-    pub(super) is_near: bool,
     pub(super) tasks: Shutdown,
     pub(super) counters: Arc<Counters>,
     pub(super) registry: Arc<Registry<S::File>>,
@@ -184,8 +182,7 @@ impl<S: Service> Session<S> {
             let step = match task {
                 Task::Read(task) => {
                     let method = self.service.config().read_method;
-                    let can_send_files = self.transport.can_send_files();
-                    let manner = Manner { method, can_send_files, is_near: self.is_near };
+                    let manner = Manner { method, can_send_files: self.transport.can_send_files() };
                     task.advance(&mut self.sender, manner)?
                 }
                 Task::Write(task) => task.advance(&mut self.sender, &mut self.inbox, &mut self.transport)?,

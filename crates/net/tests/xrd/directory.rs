@@ -6,7 +6,7 @@
 use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, PageSums, Result};
 use net::xrd::{
     Access, Disposition, ListEntry, ListPage, Opaque, OpenFile, OpenRequest, Opened, Peer, PrepareAction,
-    PrepareRequest, Redirect, ServerConfig, Service, SpaceInfo, StatFlags, StatInfo, StatOwner,
+    PrepareRequest, ReadMethod, Redirect, ServerConfig, Service, SpaceInfo, StatFlags, StatInfo, StatOwner,
 };
 use std::{
     collections::BTreeMap,
@@ -44,9 +44,9 @@ pub(crate) struct DirService {
 
 impl DirService {
     /// Serves what is in `root`; answers are announced if they take longer than `announce_after`.
-    pub(crate) fn new(root: &Path, announce_after: Duration) -> Arc<Self> {
-        let config =
-            ServerConfig { version: "v5.2.0-test".into(), announce_after, ..ServerConfig::default() };
+    pub(crate) fn new(root: &Path, announce_after: Duration, read_method: ReadMethod) -> Arc<Self> {
+        let version = "v5.2.0-test".into();
+        let config = ServerConfig { version, announce_after, read_method, ..ServerConfig::default() };
         Arc::new(Self {
             root: root.to_owned(),
             config,

@@ -2,7 +2,7 @@
 
 use crate::directory::DirService;
 use base::limits::CONNECTIONS_MAX;
-use net::{listener::Listener, shutdown::Shutdown};
+use net::{listener::Listener, shutdown::Shutdown, xrd::ReadMethod};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -20,20 +20,25 @@ pub(crate) struct Door {
 impl Door {
     /// A door that hardly ever announces an answer.
     pub(crate) fn open() -> Self {
-        Self::announcing_after(Duration::from_millis(200))
+        Self::serving(Duration::from_millis(200), ReadMethod::Automatic)
+    }
+
+    /// A door whose files leave by `method`.
+    pub(crate) fn reading_by(method: ReadMethod) -> Self {
+        Self::serving(Duration::from_millis(200), method)
     }
 
     /// A door that announces every answer that is not there at once.
     pub(crate) fn announcing() -> Self {
-        Self::announcing_after(Duration::ZERO)
+        Self::serving(Duration::ZERO, ReadMethod::Automatic)
     }
 
-    fn announcing_after(announce_after: Duration) -> Self {
+    fn serving(announce_after: Duration, method: ReadMethod) -> Self {
         let root = tempfile::tempdir().unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let shutdown = Shutdown::new();
-        let service = DirService::new(root.path(), announce_after);
+        let service = DirService::new(root.path(), announce_after, method);
         let (address, counters) = runtime.block_on(async {
             let listener = Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX).await.unwrap();
             let address = listener.address().unwrap();

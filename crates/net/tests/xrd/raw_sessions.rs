@@ -1,6 +1,7 @@
 //! Hand-made bytes: malformed frames, hostile lengths, bad page checksums, pipelines.
 
 use crate::door::{Door, sample};
+use net::xrd::ReadMethod;
 use std::{
     fs,
     io::{Read, Write},
@@ -10,9 +11,9 @@ use std::{
 };
 use wire::xrd::{
     Answer, AnswerCode, AnswerHeader, ErrorCode, FileHandle, HANDSHAKE, Login, Mkdir, Open, OpenAnswer,
-    OpenFlags, Page, Pgread, Pgwrite, Protocol, ProtocolAnswer, Read as ReadRequest, Request, RequestHeader,
-    ServerFlags, Status, StatusKind, StreamId, Target, VectorElement, Writev, decode_in_place, encode_pages,
-    parse_bad_pages,
+    OpenFlags, Page, Pgread, Pgwrite, Protocol, ProtocolAnswer, Read as ReadRequest, Readv, Request,
+    RequestHeader, ServerFlags, Status, StatusKind, StreamId, Target, VectorElement, Writev, decode_in_place,
+    encode_pages, parse_bad_pages,
 };
 
 /// A client that sends whatever it is told.
@@ -81,6 +82,19 @@ impl Raw {
             panic!("{name} was not opened")
         };
         OpenAnswer::parse(&body).unwrap().handle
+    }
+
+    /// The data of an answer, all its frames.
+    fn data(&mut self) -> Vec<u8> {
+        let mut data = Vec::new();
+        loop {
+            let (header, body) = self.receive();
+            data.extend(body);
+            match header.code {
+                AnswerCode::Ok => return data,
+                code => assert_eq!(code, AnswerCode::OkSoFar),
+            }
+        }
     }
 
     /// A status and the data that follow it.
@@ -162,6 +176,36 @@ fn page_reads_carry_checksums_from_any_offset() {
         }
         let end = bytes.len().min(offset as usize + length as usize);
         assert!(back == bytes[offset as usize..end], "{length} bytes at {offset} differ");
+    }
+}
+
+#[test]
+fn every_method_sends_the_same_bytes() {
+    use ReadMethod::{Automatic, IoUring, Mmap, Pread, Sendfile};
+    let bytes = sample(3_000_000);
+    for method in [Automatic, Pread, IoUring, Sendfile, Mmap] {
+        let door = Door::reading_by(method);
+        fs::write(door.path("f"), &bytes).unwrap();
+        let mut raw = Raw::login(&door);
+        let handle = raw.open("/f", OpenFlags::READ);
+        for (offset, length) in
+            [(0, 10), (4095, 100_000), (7, 2_000_000), (2_900_000, 200_000), (3_000_000, 9)]
+        {
+            let read = ReadRequest { handle, offset, length: length as u32, path_id: 0 };
+            raw.send(&Request::Read(read).encode(StreamId::of(9)));
+            let start = offset as usize;
+            assert!(raw.data() == bytes[start..bytes.len().min(start + length)], "{method:?} at {offset}");
+        }
+        let elements: Vec<_> = (0..100u64)
+            .map(|number| VectorElement { handle, length: 20_000 + number as u32, offset: number * 29_000 })
+            .collect();
+        let mut expected = Vec::new();
+        for element in &elements {
+            expected.extend(element.encode());
+            expected.extend_from_slice(&bytes[element.offset as usize..][..element.length as usize]);
+        }
+        raw.send(&Request::Readv(Readv { elements, path_id: 0 }).encode(StreamId::of(9)));
+        assert!(raw.data() == expected, "vector by {method:?}");
     }
 }
 
