@@ -73,7 +73,7 @@ def test_jobs_read_and_store_where_tokens_are_wanted(strict: Facility) -> None:
     assert strict.wait_job(first)["state"] == "done"
     second = strict.submit("--input", "/out", "--output", "more:/more", "--", "/bin/sh", "-c", "cat out out >more")
     assert strict.wait_job(second)["state"] == "done"
-    assert strict.call("stat", path="/more")["entry"]["size"] == 2 * len("done\n")
+    assert strict.call("stat", path="/more")["size"] == 2 * len("done\n")
 
 
 # Certificates

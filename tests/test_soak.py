@@ -76,7 +76,7 @@ def test_two_hundred_clients(make_facility: MakeFacility, tmp_path: Path) -> Non
     facility.wait_removals()
     facility.down()
     check_catalogue(facility)
-    assert max(sample.root_sessions for sample in eyes.samples) >= 100, "sessions are counted"
+    assert max(sample.root_sessions for sample in eyes.samples) >= 80, "sessions are counted"
 
 
 def be_used(crowd: Crowd, seconds: float) -> None:

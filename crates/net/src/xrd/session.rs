@@ -241,7 +241,6 @@ impl<S: Service> Session<S> {
 
     /// Nothing more is received; what is ready is sent.
     fn close(&mut self) {
-        self.take_letters();
         self.calls.abort_all();
         if let Phase::Open(context) = &self.phase {
             context.outbox.close();
@@ -249,9 +248,9 @@ impl<S: Service> Session<S> {
     }
 
     /// Sends what is left. Bytes of files are not waited for: their request was not finished.
-    async fn drain(&mut self) -> io::Result<()> {
+    async fn drain(&mut self) -> Result<(), End> {
         self.transport.set_patience(false);
-        while self.task.is_none() && !self.sender.flush(&mut self.transport)? {
+        while self.task.is_none() && !self.send_all()? {
             self.transport.ready(Wish::Write).await?;
         }
         Ok(())

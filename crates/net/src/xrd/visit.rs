@@ -105,11 +105,8 @@ impl<S: Service> Session<S> {
             if self.is_upgrading && !self.upgrade()? {
                 return Ok(Park::Write);
             }
-            if self.is_heavy() {
-                self.take_letters();
-                if !self.flush()? {
-                    return Ok(Park::Write);
-                }
+            if self.is_heavy() && !self.send_all()? {
+                return Ok(Park::Write);
             }
             let wanted = match self.work()? {
                 Work::Done => {
@@ -118,13 +115,11 @@ impl<S: Service> Session<S> {
                     if requests < VISIT_REQUESTS && (sent as usize) < VISIT_BYTES {
                         continue;
                     }
-                    self.take_letters();
-                    return Ok(if self.flush()? { Park::Again } else { Park::Write });
+                    return Ok(if self.send_all()? { Park::Again } else { Park::Write });
                 }
                 Work::Wants(wanted) => wanted,
             };
-            self.take_letters();
-            if !self.flush()? {
+            if !self.send_all()? {
                 return Ok(Park::Write);
             }
             if let Some(parked) = self.receive(wanted)? {
@@ -135,7 +130,9 @@ impl<S: Service> Session<S> {
 
     /// So much waits to be sent that nothing should be added.
     fn is_heavy(&self) -> bool {
-        self.sender.pending() >= CHUNK_BYTES || self.sender.pieces() >= SLICES_MAX
+        (self.transport.is_tls() && self.sender.pending() > 0)
+            || self.sender.pending() >= CHUNK_BYTES
+            || self.sender.pieces() >= SLICES_MAX
     }
 
     /// Sends everything; `false` if the peer has to be waited for.
@@ -159,17 +156,33 @@ impl<S: Service> Session<S> {
         Ok(Some(parked))
     }
 
-    /// Adds the answers of calls to what is sent.
-    pub(super) fn take_letters(&mut self) {
-        // Not into the middle of a frame.
-        if self.is_inside_frame() {
-            return;
+    /// Sends everything, with the answers of calls; `false` if the peer has to be waited for.
+    pub(super) fn send_all(&mut self) -> Result<bool, End> {
+        if !self.transport.is_tls() {
+            while self.take_letter() {}
+            return self.flush();
         }
-        if let Phase::Open(context) = &self.phase {
-            while let Some(letter) = context.outbox.take() {
-                self.sender.extend(&letter.bytes);
+        // Clients of the field look for one answer in a TLS record: a second one would wait there for ever.
+        while self.flush()? {
+            if !self.take_letter() {
+                return Ok(true);
             }
         }
+        Ok(false)
+    }
+
+    /// Adds the answer of a call to what is sent, if there is one.
+    fn take_letter(&mut self) -> bool {
+        // Not into the middle of a frame.
+        let Phase::Open(context) = &self.phase else { return false };
+        if self.is_inside_frame() {
+            return false;
+        }
+        let letter = context.outbox.take();
+        if let Some(letter) = &letter {
+            self.sender.extend(&letter.bytes);
+        }
+        letter.is_some()
     }
 
     fn is_inside_frame(&self) -> bool {
