@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import socket
+import ssl
 import struct
 from contextlib import suppress
 from functools import partial
@@ -233,6 +234,51 @@ def test_what_is_sent_in_plain_text_with_the_wish_for_tls_is_never_carried_out(f
         while more := raw.socket.recv(1000):
             rest += more
         assert rest[:1] in (b"", b"\x15")
+
+
+class Records:
+    """TLS over a connection, driven record by record."""
+
+    def __init__(self, raw: frames.Raw, authority: Path) -> None:
+        self.raw, self.came, self.leaves = raw, ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cafile=authority)
+        self.tls = context.wrap_bio(self.came, self.leaves, server_hostname="localhost")
+        while True:
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self.exchange()
+            else:
+                break
+
+    def exchange(self) -> None:
+        """Send what is to be sent and receive one record."""
+        self.raw.send(self.leaves.read())
+        head = self.raw.receive(5)
+        self.came.write(head + self.raw.receive(int.from_bytes(head[3:])))
+
+    def next(self) -> bytes:
+        """Receive the bytes of the next record that has any."""
+        while True:
+            with suppress(ssl.SSLWantReadError):
+                return self.tls.read(1 << 20)
+            self.exchange()
+
+
+def test_each_answer_has_a_tls_record_of_its_own(facility: Facility) -> None:
+    """XrdCl waits for the socket when it has taken an answer: one that OpenSSL has decrypted already is never seen."""
+    with greeted(facility) as raw:
+        assert protocol(raw, WANT) & TLS_NOW
+        records = Records(raw, facility.directory / "tls" / "ca.pem")
+        login = struct.pack(">HHi8sBBBBi", 1, frames.LOGIN, 1, b"root", 0, 0, 5, 0, 0)
+        stats = b"".join(struct.pack(">HH16si", 2 + n, frames.STAT, b"", 1) + b"/" for n in range(20))
+        pings = b"".join(struct.pack(">HH16si", 100 + n, frames.PING, b"", 0) for n in range(20))
+        proof = struct.pack(">HH12x4si", 1, frames.AUTH, b"host", 5) + b"host\0"
+        records.tls.write(login + proof + stats + pings)
+        for _ in range(42):
+            answer = records.next()
+            _, status, length = struct.unpack(">HHi", answer[:8])
+            assert (status, len(answer)) == (frames.OK, 8 + length), answer
 
 
 def test_noise_instead_of_a_handshake_disturbs_nobody(facility: Facility) -> None:
