@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,15 @@ def test_the_wall_limit(facility: Facility, gate: Gate) -> None:
     assert (info["state"], info["exit"]) == ("failed", "wall_limit")
     assert "wall limit" in info["reason"]
     assert 1000 <= info["usage"]["wall"] < 30_000
+
+
+def test_open_files_are_many_for_the_daemon_and_as_usual_for_jobs(facility: Facility) -> None:
+    found = re.search(r"Max open files +(\d+) +(\d+)", Path(f"/proc/{facility.pid}/limits").read_text())
+    assert found
+    assert found[1] == found[2]
+    job = facility.submit("--", *SHELL, "ulimit -Sn")
+    assert facility.wait_job(job)["state"] == "done"
+    assert int(facility.bp("log", str(job)).out) == min(1024, int(found[2]))
 
 
 def test_the_whole_tree_ends_with_the_job(facility: Facility, gate: Gate, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ use nix::sys::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{
-        Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, set_child_subreaper,
+        Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit, set_child_subreaper,
         set_parent_process_death_signal, setrlimit, setsid, wait,
     },
 };
@@ -46,6 +46,8 @@ use wire::control::{JobExit, Usage};
 
 /// Our own image, even after the file was replaced by a newer release.
 const SELF: &str = "/proc/self/exe";
+/// Files that a job may have open unless it raises its limit itself: what programs are used to.
+const JOB_FILES: u64 = 1024;
 /// How often a shepherd looks for a request to cancel when nothing else happens.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a shepherd waits for its lock: the room holds it for moments only.
@@ -447,6 +449,11 @@ fn become_job(dir: &RunDir) -> Result<std::convert::Infallible> {
         // Data, not address space: what is reserved and never touched does no harm.
         setrlimit(Resource::Data, limit).map_err(|cause| system("limit memory", cause))?;
     }
+    // The daemon has raised its own; programs that use `select` break with numbers beyond this.
+    let files = getrlimit(Resource::Nofile);
+    let soft = files.maximum.map_or(JOB_FILES, |maximum| maximum.min(JOB_FILES));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(soft), ..files })
+        .map_err(|cause| system("limit open files", cause))?;
     let (program, arguments) =
         order.command.split_first().ok_or_else(|| Failure::invalid("the job has no command"))?;
     let mut command = Command::new(program);

@@ -7,6 +7,7 @@ use base::{
 };
 use clap::{Args, Parser, Subcommand};
 use daemon::{config::Config, facility, run};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 use wire::token::Scopes;
 
@@ -114,6 +115,8 @@ struct Token {
     json: bool,
 }
 
+/// Open files where the system sets no limit.
+const FILES_MAX: u64 = 1 << 20;
 /// Longest life of a token: who needs one for longer needs another way.
 const TOKEN_LIFETIME_MAX: Millis = Millis::from_seconds(366 * 86_400);
 
@@ -179,10 +182,21 @@ fn start(run: &Run) -> anyhow::Result<()> {
     if run.create && !run.directory.join(daemon::config::FILE).exists() {
         facility::create(&run.directory, &Config::default(), &user(), now())?;
     }
+    raise_file_limit();
     let Run { bind, root_port, http_port, https_port, .. } = *run;
     let doors = run::Doors { bind, root_port, http_port, https_port };
     run::run(&run.directory, &doors)?;
     Ok(())
+}
+
+/// Takes as many open files as the system allows: each session needs one, and each object that is read. Jobs get the usual
+/// limit back.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(FILES_MAX);
+    if let Err(cause) = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit }) {
+        tracing::warn!(%cause, "the limit of open files stays {:?}", limit.current);
+    }
 }
 
 fn make_token(token: &Token) -> anyhow::Result<()> {

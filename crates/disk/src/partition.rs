@@ -12,6 +12,7 @@ use base::{ErrorKind, Failure, ObjectId, Recent, Result};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
+    process::{Resource, getrlimit},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -35,7 +36,9 @@ const INCOMING: &str = "incoming";
 /// An identity is far smaller; a longer file is not one.
 const IDENTITY_BYTES_MAX: u64 = 64 << 10;
 /// Half of the readers that are kept open: what an analysis of a thousand files goes over again and again.
-const READERS_KEPT: usize = 1024;
+const READERS_KEPT_MAX: usize = 1024;
+/// Of the files that this process may have open, half of the kept readers may be this part.
+const READERS_SHARE: u64 = 8;
 /// Longest name of a partition in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -62,6 +65,12 @@ pub struct Partition {
 
 /// Readers that were used lately: objects never change, so that all sessions can share them. A short lock.
 type Readers = Mutex<Recent<ObjectId, Arc<ObjectReader>>>;
+
+/// Half of the readers that are kept open by this process.
+fn readers_kept() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(files / READERS_SHARE).unwrap_or(usize::MAX).clamp(1, READERS_KEPT_MAX)
+}
 
 /// What all users of a partition share.
 #[derive(Debug)]
@@ -150,7 +159,7 @@ impl Partition {
                 is_direct: AtomicBool::new(false),
                 _lock: lock,
             }),
-            readers: Arc::new(Mutex::new(Recent::new(READERS_KEPT))),
+            readers: Arc::new(Mutex::new(Recent::new(readers_kept()))),
         })
     }
 
@@ -200,7 +209,7 @@ impl Partition {
         let reader = Arc::new(ObjectReader::open(&self.shared, object)?);
         if map::is_crowded() {
             // Those in use stay; the others are opened again when somebody wants them.
-            let idle = std::mem::replace(&mut *self.readers(), Recent::new(READERS_KEPT));
+            let idle = std::mem::replace(&mut *self.readers(), Recent::new(readers_kept()));
             drop(idle);
         }
         self.readers().insert(object, Arc::clone(&reader));
