@@ -26,8 +26,8 @@ use nix::sys::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{
-        Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit, set_child_subreaper,
-        set_parent_process_death_signal, setrlimit, setsid, wait,
+        Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit,
+        set_child_subreaper, set_parent_process_death_signal, setrlimit, setsid, wait,
     },
 };
 use std::{
