@@ -23,7 +23,7 @@ from soak.journal import ABSENT, Journal, sum_of
 from storm import check_catalogue
 
 SECONDS = float(os.environ.get("BP_SOAK_SECONDS", "40"))
-OUT = Path(os.environ.get("BP_SOAK_OUT", "target/soak"))
+OUT = Path(os.environ.get("BP_SOAK_OUT", Path(__file__).parents[1] / "target" / "soak"))
 SEED = int(os.environ.get("BP_SEED", secrets.randbelow(1 << 31)))
 
 RESTART = 0.25

@@ -1,7 +1,6 @@
 //! Checksums of the pages of a file that never changes, kept once they were computed.
 //!
-//! A page that is asked for again then costs no pass over its bytes, so that the kernel can send it from where it lies; and
-//! a page that has changed on its disk meanwhile does not fit its sum, which its reader notices.
+//! A page that is asked for again then costs no pass over its bytes, so that the kernel can send it from where it lies.
 
 use crate::{Crc32c, crc_lanes::PAGE_BYTES};
 use std::{
