@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import frames
-from clients import DEADLINE, XRD_ENVIRONMENT, adler32_of, fails, missing, need, run, write_file
+from clients import DEADLINE, XRD_ENVIRONMENT, adler32_of, fails, need, run, write_file
 from conftest import MakeFacility
 from facility import Facility, free_ports
 
@@ -26,15 +27,12 @@ SIZE = 30_000_001
 
 
 @pytest.fixture(params=["debian", "newer"])
-def xrdcp(request: pytest.FixtureRequest) -> str:
-    """Name a client of the field: Debian's, and a newer one if BP_XRDCP names it."""
+def xrdcp(request: pytest.FixtureRequest) -> list[str]:
+    """Name a client of the field: Debian's, or the one of the newer wheel."""
     if request.param == "newer":
-        newer = os.environ.get("BP_XRDCP", "")
-        if not newer:
-            missing("a newer xrdcp (BP_XRDCP)")
-        return newer
+        return [sys.executable, str(Path(__file__).with_name("xrdcp6.py"))]
     need("xrdcp")
-    return "xrdcp"
+    return ["xrdcp"]
 
 
 @pytest.fixture
@@ -94,33 +92,33 @@ def assert_nothing_is_left(facility: Facility, path: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, SIZE])
-def test_between_two_facilities(pair: tuple[Facility, Facility], tmp_path: Path, xrdcp: str, size: int) -> None:
+def test_between_two_facilities(pair: tuple[Facility, Facility], tmp_path: Path, xrdcp: list[str], size: int) -> None:
     source, destination = pair
     local = write_file(tmp_path / "local", size)
     source.put(local, "/data/f")
-    run(xrdcp, "-s", "--tpc", "only", source.url("/data/f"), destination.url("/copy"))
+    run(*xrdcp, "-s", "--tpc", "only", source.url("/data/f"), destination.url("/copy"))
     assert destination.stat("/copy")["checksums"]["adler32"] == adler32_of(local)
-    run(xrdcp, "-s", "-f", "--tpc", "only", "--cksum", "adler32", source.url("/data/f"), destination.url("/copy"))
+    run(*xrdcp, "-s", "-f", "--tpc", "only", "--cksum", "adler32", source.url("/data/f"), destination.url("/copy"))
     assert destination.stat("/copy")["size"] == size
 
 
-def test_within_one_facility(facility: Facility, tmp_path: Path, xrdcp: str) -> None:
+def test_within_one_facility(facility: Facility, tmp_path: Path, xrdcp: list[str]) -> None:
     local = write_file(tmp_path / "local", SIZE)
     facility.put(local, "/f")
-    run(xrdcp, "-s", "--tpc", "only", facility.url("/f"), facility.url("/g"))
+    run(*xrdcp, "-s", "--tpc", "only", facility.url("/f"), facility.url("/g"))
     assert facility.stat("/g")["checksums"] == facility.stat("/f")["checksums"]
 
 
 def test_to_and_from_a_server_of_the_field(
-    facility: Facility, stock: tuple[str, Path], tmp_path: Path, xrdcp: str
+    facility: Facility, stock: tuple[str, Path], tmp_path: Path, xrdcp: list[str]
 ) -> None:
     url, top = stock
     local = write_file(tmp_path / "local", SIZE)
     shutil.copy(local, top / "theirs")
     (top / "theirs").chmod(0o644)
-    run(xrdcp, "-s", "--tpc", "only", f"{url}/theirs", facility.url("/ours"))
+    run(*xrdcp, "-s", "--tpc", "only", f"{url}/theirs", facility.url("/ours"))
     assert facility.stat("/ours")["checksums"]["adler32"] == adler32_of(local)
-    run(xrdcp, "-s", "--tpc", "only", facility.url("/ours"), f"{url}/back")
+    run(*xrdcp, "-s", "--tpc", "only", facility.url("/ours"), f"{url}/back")
     assert adler32_of(top / "back") == adler32_of(local)
 
 
