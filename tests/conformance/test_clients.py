@@ -7,11 +7,12 @@ xrootd, configured by `tests/conformance/xrootd.cfg`, passes: what the field's o
 
 from __future__ import annotations
 
-import os
 import itertools
+import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -566,11 +567,14 @@ def test_names_that_are_too_long(server: Server, here: str, name: str) -> None:
 # Bindings
 
 
-def bindings() -> list[tuple[str, str]]:
-    """Name each interpreter that has the bindings with each check that they can make."""
+def bindings() -> list[Any]:
+    """Pair each interpreter that has the bindings with each check that they can make."""
     checks = re.findall(r"(?m)^@check\ndef (\w+)", BINDINGS.read_text())
-    pairs = itertools.product(pythons_with_bindings(), checks)
-    return [pair for pair in pairs if pair[0] != SYSTEM_PYTHON or pair[1] not in BROKEN_IN_DEBIAN]
+    return [
+        pytest.param(*python.values, check, id=f"{check}-{python.id}")
+        for python, check in itertools.product(pythons_with_bindings(), checks)
+        if SYSTEM_PYTHON not in python.values or check not in BROKEN_IN_DEBIAN
+    ]
 
 
 @pytest.mark.parametrize(("python", "check"), bindings())
