@@ -24,6 +24,7 @@ mod signed;
 mod streams;
 mod transfer;
 mod transport;
+mod turns;
 mod visit;
 mod writing;
 

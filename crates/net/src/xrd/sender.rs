@@ -53,12 +53,18 @@ pub(super) struct Sender<F> {
     used: usize,
     pieces: VecDeque<Piece<F>>,
     pending: usize,
+    sent: u64,
     counters: Arc<Counters>,
 }
 
 impl<F: OpenFile> Sender<F> {
     pub(super) fn new(counters: Arc<Counters>) -> Self {
-        Self { arena: Vec::new(), used: 0, pieces: VecDeque::new(), pending: 0, counters }
+        Self { arena: Vec::new(), used: 0, pieces: VecDeque::new(), pending: 0, sent: 0, counters }
+    }
+
+    /// Bytes that were sent since the session began.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// Bytes that were not sent yet.
@@ -138,6 +144,7 @@ impl<F: OpenFile> Sender<F> {
             _ => self.send_slices(transport)?,
         };
         let Some(sent) = sent else { return Ok(false) };
+        self.sent += sent as u64;
         self.counters.sent_bytes_total.fetch_add(sent as u64, Ordering::Relaxed);
         self.advance(sent);
         Ok(true)

@@ -6,13 +6,14 @@ use super::{
     calls::{self, Context},
     frames::{self, Next},
     inbox::Inbox,
-    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, VISIT_BYTES, VISIT_REQUESTS},
+    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES, VISIT_REQUESTS},
     reading::{Manner, ReadTask, Step},
     sender::Sender,
     session::{End, Movers},
     signed::Signing,
     streams::Stream,
     transport::Transport,
+    turns::Ticket,
     writing::{Form, Part, WriteTask},
 };
 use crate::shutdown::Shutdown;
@@ -33,6 +34,8 @@ use wire::xrd::{
 pub(super) enum Park {
     /// Its turn.
     Again,
+    /// Its turn to send much.
+    Turn,
     /// Room to send.
     Write,
     /// The rest of a request.
@@ -62,6 +65,19 @@ pub(super) enum Task<F> {
     Write(WriteTask<F>),
 }
 
+/// Whether a session may wait for its turn to send much.
+#[derive(Debug)]
+pub(super) enum Queued {
+    /// It did not ask.
+    No,
+    /// Too many do already.
+    Refused,
+    /// It may.
+    With(Ticket),
+    /// What is left of it is sent without turns, by a thread that must not wait.
+    Never,
+}
+
 /// A connection and everything that belongs to it.
 pub(super) struct Session<S: Service> {
     pub(super) transport: Transport,
@@ -82,6 +98,7 @@ pub(super) struct Session<S: Service> {
     pub(super) claim: Option<Claim>,
     /// TLS begins when what was said has left.
     pub(super) is_upgrading: bool,
+    pub(super) ticket: Queued,
     pub(super) signing: Signing,
     pub(super) service: Arc<S>,
     pub(super) peer: SocketAddr,
@@ -99,28 +116,28 @@ impl<S: Service> Session<S> {
         let lingering = movers.linger();
         let is_patient = lingering.is_some() && !matches!(self.phase, Phase::Bound(_)) && !self.has_calls();
         self.transport.set_patience(is_patient);
-        let sent_before = self.counters.sent_bytes_total.load(Ordering::Relaxed);
+        let sent_before = self.sender.sent();
         let mut requests = 0;
         loop {
             if self.is_upgrading && !self.upgrade()? {
                 return Ok(Park::Write);
             }
             if self.is_heavy() && !self.send_all()? {
-                return Ok(Park::Write);
+                return Ok(self.unsent());
             }
             let wanted = match self.work()? {
                 Work::Done => {
                     requests += 1;
-                    let sent = self.counters.sent_bytes_total.load(Ordering::Relaxed) - sent_before;
-                    if requests < VISIT_REQUESTS && (sent as usize) < VISIT_BYTES {
+                    let sent = self.sender.sent() - sent_before;
+                    if requests < VISIT_REQUESTS && sent < VISIT_BYTES {
                         continue;
                     }
-                    return Ok(if self.send_all()? { Park::Again } else { Park::Write });
+                    return Ok(if self.send_all()? { Park::Again } else { self.unsent() });
                 }
                 Work::Wants(wanted) => wanted,
             };
             if !self.send_all()? {
-                return Ok(Park::Write);
+                return Ok(self.unsent());
             }
             if let Some(parked) = self.receive(wanted)? {
                 return Ok(parked);
@@ -135,9 +152,26 @@ impl<S: Service> Session<S> {
             || self.sender.pieces() >= SLICES_MAX
     }
 
-    /// Sends everything; `false` if the peer has to be waited for.
+    /// Sends everything; `false` if the peer, or a turn to send much, has to be waited for.
     pub(super) fn flush(&mut self) -> Result<bool, End> {
+        if self.sender.pending() < TURN_BYTES_MIN || matches!(self.ticket, Queued::Never) {
+            return Ok(self.sender.flush(&mut self.transport)?);
+        }
+        let movers = Arc::clone(&self.movers);
+        if !matches!(self.ticket, Queued::With(_)) {
+            self.ticket = movers.turns.try_ticket().map_or(Queued::Refused, Queued::With);
+        }
+        let Queued::With(ticket) = &self.ticket else { return Ok(false) };
+        let turn = movers.turns.take(ticket);
+        if turn.is_wanted() {
+            self.transport.set_patience(false);
+        }
         Ok(self.sender.flush(&mut self.transport)?)
+    }
+
+    /// What to wait for when not everything was sent.
+    fn unsent(&self) -> Park {
+        if matches!(self.ticket, Queued::Refused) { Park::Turn } else { Park::Write }
     }
 
     /// Receives what has come; else says what to wait for.
