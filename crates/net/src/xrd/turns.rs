@@ -152,8 +152,9 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(600);
 
-    fn take(turns: &Turns) -> Turn<'_> {
-        turns.take(turns.try_ticket().unwrap())
+    fn take(turns: &Turns) -> (Turn<'_>, Ticket) {
+        let ticket = turns.try_ticket().unwrap();
+        (turns.take(&ticket), ticket)
     }
 
     #[test]

@@ -150,6 +150,30 @@ fn a_page_with_a_wrong_checksum_keeps_the_file_from_closing_until_it_is_correcte
 }
 
 #[test]
+fn a_long_write_lists_every_bad_page_and_writes_the_others() {
+    let door = Door::open();
+    let mut raw = Raw::login(&door);
+    let handle = raw.open("/f", CREATE);
+    let bytes = sample(2_000_000);
+    let mut encoded = encode_pages(0, &bytes);
+    let pages: Vec<_> = [0, 3, 64, 200, 488].map(|number| number * 4096).into();
+    for page in &pages {
+        encoded[page / 4096 * 4100 + 50] ^= 1;
+    }
+    let bad = raw.pgwrite(handle, 0, &encoded, false);
+    let length = |page: &usize| bytes.len().saturating_sub(*page).min(4096);
+    let expected: Vec<_> =
+        pages.iter().map(|page| Page { offset: *page as u64, length: length(page) }).collect();
+    assert_eq!(bad, expected);
+    for page in bad {
+        let good = encode_pages(page.offset, &bytes[page.offset as usize..][..page.length]);
+        assert_eq!(raw.pgwrite(handle, page.offset, &good, true), []);
+    }
+    assert_eq!(raw.call(&Request::Close(handle)), Answer::Ok(Vec::new()));
+    assert!(fs::read(door.path("f")).unwrap() == bytes);
+}
+
+#[test]
 fn page_reads_carry_checksums_from_any_offset() {
     let door = Door::open();
     let bytes = sample(3_000_000);
