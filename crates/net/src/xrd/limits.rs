@@ -36,8 +36,6 @@ pub(super) const TURNS_PER_PROCESSOR: usize = 4;
 pub(super) const TURN_MAX: Duration = Duration::from_millis(250);
 /// Movers that may wait for a turn: a turn passes from thread to thread at once, but other sessions need movers, too.
 pub(super) const TURN_WAITERS_MAX: usize = MOVERS_MAX - LINGERERS_MAX;
-/// Threads that write what movers have received, while few are busy; at most one for each processor.
-pub(super) const HELPERS_MAX: usize = 8;
 /// Data of a write that are worth to be waited for as a whole: waking costs more than moving less.
 pub(super) const WAKE_BYTES_MIN: usize = 32 << 10;
 /// Requests of one visit; then other sessions get their turn.

@@ -4,13 +4,12 @@ use super::{
     Counters, Registry, Service,
     inbox::Inbox,
     limits::{
-        BUFFERS_IDLE, CHUNK_BYTES, FLUSH_DEADLINE, HELPERS_MAX, LINGERERS_MAX, LOGIN_DEADLINE, MOVERS_MAX,
-        RECEIVE_PROGRESS, SEND_PROGRESS, SESSION_IDLE,
+        BUFFERS_IDLE, FLUSH_DEADLINE, LINGERERS_MAX, LOGIN_DEADLINE, MOVERS_MAX, RECEIVE_PROGRESS,
+        SEND_PROGRESS, SESSION_IDLE,
     },
     transport::{Transport, Wish},
     turns::Turns,
     visit::{Park, Phase, Queued, Session},
-    writing::Buffers,
 };
 use crate::shutdown::{Shutdown, Token};
 use base::Failure;
@@ -22,7 +21,7 @@ use std::{
 };
 use tokio::{
     net::TcpStream,
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, Semaphore},
     task::spawn_blocking,
     time::{timeout, timeout_at},
 };
@@ -60,24 +59,11 @@ pub(super) struct Movers {
     places: Semaphore,
     pub(super) lingerers: AtomicUsize,
     pub(super) turns: Turns,
-    helpers: Arc<Semaphore>,
 }
 
 impl Movers {
     pub(super) fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self {
-            places: Semaphore::new(MOVERS_MAX),
-            lingerers: AtomicUsize::new(0),
-            turns: Turns::default(),
-            helpers: Arc::new(Semaphore::new(processors.min(HELPERS_MAX))),
-        }
-    }
-
-    /// The help of another thread for a write of `bytes`, if it is large and few movers are busy.
-    pub(super) fn helper(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let is_worth_it = bytes > CHUNK_BYTES && self.places.available_permits() + HELPERS_MAX >= MOVERS_MAX;
-        is_worth_it.then(|| Arc::clone(&self.helpers).try_acquire_owned().ok()).flatten()
+        Self { places: Semaphore::new(MOVERS_MAX), lingerers: AtomicUsize::new(0), turns: Turns::default() }
     }
 
     /// Takes a place among those who wait for their peer, if there is one.
@@ -123,7 +109,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         sender: super::sender::Sender::new(Arc::clone(&start.counters)),
         transport,
         task: None,
-        spare: Buffers::default(),
+        spare: Vec::new(),
         phase: Phase::Handshake,
         calls: tokio::task::JoinSet::new(),
         waiting_since: Instant::now(),
@@ -249,7 +235,7 @@ impl<S: Service> Session<S> {
                 self.inbox.shrink();
                 self.sender.shrink();
                 self.transport.shrink();
-                self.spare = Buffers::default();
+                self.spare = Vec::new();
             }
             outcome => return outcome,
         }

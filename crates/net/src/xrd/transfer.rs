@@ -148,9 +148,8 @@ impl<S: Service> Session<S> {
         parts: VecDeque<Part<S::File>>,
         refusal: Option<Answer>,
     ) {
-        let buffers = std::mem::take(&mut self.spare);
-        let helper = self.movers.helper(parts.iter().map(|part| part.left).sum());
-        self.task = Some(Task::Write(WriteTask::new(stream, form, parts, refusal, buffers, helper)));
+        let buffer = std::mem::take(&mut self.spare);
+        self.task = Some(Task::Write(WriteTask::new(stream, form, parts, refusal, buffer)));
     }
 
     pub(super) fn write(&mut self, context: &Context<S>, stream: StreamId, write: &Write) {

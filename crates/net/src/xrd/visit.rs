@@ -14,7 +14,7 @@ use super::{
     streams::Stream,
     transport::Transport,
     turns::Ticket,
-    writing::{Buffers, Form, Part, WriteTask},
+    writing::{Form, Part, WriteTask},
 };
 use crate::shutdown::Shutdown;
 use base::FilePath;
@@ -85,7 +85,7 @@ pub(super) struct Session<S: Service> {
     pub(super) sender: Sender<S::File>,
     pub(super) task: Option<Task<S::File>>,
     /// Memory for the data of the next write.
-    pub(super) spare: Buffers,
+    pub(super) spare: Vec<u8>,
     pub(super) phase: Phase<S>,
     pub(super) calls: JoinSet<()>,
     /// When what is waited for began.
@@ -239,7 +239,7 @@ impl<S: Service> Session<S> {
                 Step::More => {}
                 Step::Done => {
                     if let Some(Task::Write(task)) = self.task.take() {
-                        self.spare = task.into_buffers();
+                        self.spare = task.into_buffer();
                     }
                 }
             }
@@ -312,8 +312,8 @@ impl<S: Service> Session<S> {
     /// Receives `bytes` for nothing, then sends `refusal`.
     pub(super) fn throw_away(&mut self, stream: StreamId, bytes: usize, refusal: Answer) {
         let parts = [Part { handle: None, offset: 0, left: bytes }].into_iter().filter(|part| part.left > 0);
-        let buffers = std::mem::take(&mut self.spare);
-        let task = WriteTask::new(stream, Form::Plain, parts.collect(), Some(refusal), buffers, None);
+        let buffer = std::mem::take(&mut self.spare);
+        let task = WriteTask::new(stream, Form::Plain, parts.collect(), Some(refusal), buffer);
         self.task = Some(Task::Write(task));
     }
 

@@ -12,16 +12,12 @@ use super::{
 use base::{Failure, Result};
 use std::{
     collections::VecDeque,
-    io, mem,
+    io,
     sync::{Arc, atomic::Ordering},
-};
-use tokio::{
-    sync::{OwnedSemaphorePermit, oneshot},
-    task::spawn_blocking,
 };
 use wire::xrd::{
     Answer, BAD_PAGES_PER_WRITE_MAX, PAGE_BYTES, Page, RequestCode, Status, StatusKind, StreamId,
-    decode_in_place, decoded_bytes, encode_bad_pages, encoded_bytes, pages,
+    decode_in_place, encode_bad_pages, encoded_bytes, pages,
 };
 
 /// Data that arrive for one place.
@@ -56,23 +52,8 @@ pub(super) struct WriteTask<F> {
     /// Why it failed; what follows is thrown away.
     refusal: Option<Answer>,
     bad: Vec<Page>,
-    buffers: Buffers,
-    filled: usize,
-    /// The right to have a helper write one chunk while the next is received.
-    helper: Option<OwnedSemaphorePermit>,
-    /// The chunk that the helper writes.
-    behind: Option<oneshot::Receiver<Written>>,
-}
-
-/// Memory for the chunk that is received, and for the one that is written meanwhile.
-pub(super) type Buffers = [Vec<u8>; 2];
-
-/// A chunk that a helper has written.
-#[derive(Debug)]
-struct Written {
     buffer: Vec<u8>,
-    bad: Vec<Page>,
-    outcome: Result<()>,
+    filled: usize,
 }
 
 impl<F: OpenFile> WriteTask<F> {
@@ -81,16 +62,17 @@ impl<F: OpenFile> WriteTask<F> {
         form: Form,
         parts: VecDeque<Part<F>>,
         refusal: Option<Answer>,
-        buffers: Buffers,
-        helper: Option<OwnedSemaphorePermit>,
+        buffer: Vec<u8>,
     ) -> Self {
-        let (last, bad, behind) = (None, Vec::new(), None);
-        Self { stream, form, parts, last, refusal, bad, buffers, filled: 0, helper, behind }
+        Self { stream, form, parts, last: None, refusal, bad: Vec::new(), buffer, filled: 0 }
     }
 
     /// The memory of the task, for the next one.
-    pub(super) fn into_buffers(self) -> Buffers {
-        self.buffers.map(|buffer| if buffer.len() > ARENA_BYTES_KEPT { Vec::new() } else { buffer })
+    pub(super) fn into_buffer(mut self) -> Vec<u8> {
+        if self.buffer.len() > ARENA_BYTES_KEPT {
+            self.buffer = Vec::new();
+        }
+        self.buffer
     }
 
     /// Receives some data; writes them when a chunk is complete; answers at the end.
@@ -105,12 +87,11 @@ impl<F: OpenFile> WriteTask<F> {
             return Ok(Step::Done);
         };
         let wanted = chunk(part, self.form);
-        let buffer = &mut self.buffers[0];
-        if buffer.len() < wanted {
-            buffer.resize(wanted, 0);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
         }
         if self.filled < wanted {
-            let Some(count) = inbox.take(transport, &mut buffer[self.filled..wanted])? else {
+            let Some(count) = inbox.take(transport, &mut self.buffer[self.filled..wanted])? else {
                 return Ok(Step::Starved);
             };
             self.filled += count;
@@ -122,68 +103,28 @@ impl<F: OpenFile> WriteTask<F> {
         Ok(Step::More)
     }
 
-    /// Writes the chunk of `bytes` that is in the buffer, here or, if more follow, behind our back.
+    /// Writes the chunk of `bytes` that is in the buffer.
     fn write(&mut self, bytes: usize) {
-        let is_last = self.parts.len() == 1;
         let Some(part) = self.parts.front_mut() else { return };
         let offset = part.offset;
         part.left -= bytes;
-        part.offset += match self.form {
-            Form::Plain | Form::Synced => bytes,
-            // The shape of the whole was checked before the first chunk was received.
-            Form::Pages(_) => decoded_bytes(offset, bytes).unwrap_or(bytes),
-        } as u64;
-        let is_last = is_last && part.left == 0;
-        let handle = part.handle.clone();
-        if part.left == 0 {
-            self.parts.pop_front();
-        }
-        self.join();
-        let Some(handle) = handle else { return };
-        if self.refusal.is_none() {
-            let chunk = (Arc::clone(&handle), offset, bytes);
-            if self.helper.is_some() && !is_last { self.write_behind(chunk) } else { self.write_here(chunk) }
-        }
-        self.last = Some(handle);
-    }
-
-    fn write_here(&mut self, (handle, offset, bytes): (Arc<Handle<F>>, u64, usize)) {
-        let data = &mut self.buffers[0][..bytes];
-        let outcome = handle.write(self.form, offset, data, &mut self.bad);
-        self.settle(outcome);
-    }
-
-    /// Has the chunk written while the next is received. A hand-over is worth its costs where few sessions write.
-    fn write_behind(&mut self, (handle, offset, bytes): (Arc<Handle<F>>, u64, usize)) {
-        let [ours, theirs] = &mut self.buffers;
-        let mut buffer = mem::replace(ours, mem::take(theirs));
-        let (form, mut bad) = (self.form, mem::take(&mut self.bad));
-        let (done, behind) = oneshot::channel();
-        self.behind = Some(behind);
-        spawn_blocking(move || {
-            let outcome = handle.write(form, offset, &mut buffer[..bytes], &mut bad);
-            // A session that ended meanwhile asks no more.
-            let _ = done.send(Written { buffer, bad, outcome });
-        });
-    }
-
-    /// Waits for what is being written.
-    fn join(&mut self) {
-        let Some(behind) = self.behind.take() else { return };
-        let outcome = match behind.blocking_recv() {
-            Ok(Written { buffer, bad, outcome }) => {
-                self.buffers[1] = buffer;
-                self.bad = bad;
-                outcome
+        if let (Some(handle), None) = (&part.handle, &self.refusal) {
+            let data = &mut self.buffer[..bytes];
+            let written = match self.form {
+                Form::Plain | Form::Synced => handle.file.write_at(offset, data).map(|()| bytes),
+                Form::Pages(_) => handle.write_pages(offset, data, &mut self.bad),
+            };
+            match written {
+                Ok(count) => part.offset += count as u64,
+                Err(failure) => {
+                    tracing::debug!(path = %handle.path, %failure, "write failed");
+                    handle.has_failed.store(true, Ordering::Release);
+                    self.refusal = Some(Answer::failure(&failure));
+                }
             }
-            Err(_) => Err(Failure::unavailable("the server stops")),
-        };
-        self.settle(outcome);
-    }
-
-    fn settle(&mut self, outcome: Result<()>) {
-        if let Err(failure) = outcome {
-            self.refusal.get_or_insert(Answer::failure(&failure));
+        }
+        if part.left == 0 {
+            self.last = self.parts.pop_front().and_then(|part| part.handle).or(self.last.take());
         }
     }
 
@@ -220,25 +161,14 @@ fn chunk<F>(part: &Part<F>, form: Form) -> usize {
 }
 
 impl<F: OpenFile> Handle<F> {
-    /// Writes a chunk as it came, which may be changed.
-    fn write(&self, form: Form, offset: u64, data: &mut [u8], bad: &mut Vec<Page>) -> Result<()> {
-        let written = match form {
-            Form::Plain | Form::Synced => self.file.write_at(offset, data),
-            Form::Pages(_) => self.write_pages(offset, data, bad),
-        };
-        written.inspect_err(|failure| {
-            tracing::debug!(path = %self.path, %failure, "write failed");
-            self.has_failed.store(true, Ordering::Release);
-        })
-    }
-
     /// Flushes. After a failure nobody knows which bytes are safe.
     pub(super) fn sync(&self) -> Result<()> {
         self.file.sync().inspect_err(|_| self.has_failed.store(true, Ordering::Release))
     }
 
-    /// Checks pages and writes the good ones: a bad page is written once, when it is corrected.
-    fn write_pages(&self, offset: u64, data: &mut [u8], list: &mut Vec<Page>) -> Result<()> {
+    /// Checks pages and writes the good ones: a bad page is written once, when it is corrected. Yields the bytes of
+    /// data.
+    fn write_pages(&self, offset: u64, data: &mut [u8], list: &mut Vec<Page>) -> Result<usize> {
         let (length, bad) = decode_in_place(offset, data)?;
         let data = &data[..length];
         if bad.is_empty() {
@@ -247,7 +177,7 @@ impl<F: OpenFile> Handle<F> {
             if self.refuse_close().is_some() {
                 pages(offset, length).for_each(|page| self.correct_page(page));
             }
-            return Ok(());
+            return Ok(length);
         }
         for page in pages(offset, length).filter(|page| !bad.contains(page)) {
             let at = (page.offset - offset) as usize;
@@ -261,6 +191,6 @@ impl<F: OpenFile> Handle<F> {
         if refused > 0 || list.len() > BAD_PAGES_PER_WRITE_MAX {
             return Err(Failure::corrupt(format!("{}: too many pages with wrong checksums", self.path)));
         }
-        Ok(())
+        Ok(length)
     }
 }
