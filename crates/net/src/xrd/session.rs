@@ -62,8 +62,12 @@ pub(super) struct Movers {
 }
 
 impl Movers {
-    pub(super) fn new() -> Self {
-        Self { places: Semaphore::new(MOVERS_MAX), lingerers: AtomicUsize::new(0), turns: Turns::default() }
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
+        Self {
+            places: Semaphore::new(MOVERS_MAX),
+            lingerers: AtomicUsize::new(0),
+            turns: Turns::new(counters),
+        }
     }
 
     /// Takes a place among those who wait for their peer, if there is one.

@@ -5,10 +5,13 @@
 //!
 //! A session waits twice: without a thread for a ticket, then with a mover for its turn, which passes on at once.
 
-use super::limits::{TURN_MAX, TURN_WAITERS_MAX, TURNS_PER_PROCESSOR};
+use super::{
+    Counters,
+    limits::{CROWD_SESSIONS_MIN, TURN_MAX, TURN_WAITERS_MAX, TURNS_PER_PROCESSOR},
+};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     thread::{self, Thread},
     time::{Duration, Instant},
 };
@@ -17,7 +20,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Who has a turn, and who waits for one.
 #[derive(Debug)]
 pub(super) struct Turns {
-    places: usize,
+    processors: usize,
+    counters: Arc<Counters>,
     /// Who has a turn for longer than this is stuck: its place goes to another.
     patience: Duration,
     tickets: Arc<Semaphore>,
@@ -53,17 +57,25 @@ pub(super) struct Turn<'a> {
     number: u64,
 }
 
-impl Default for Turns {
-    fn default() -> Self {
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        Self::new(processors * TURNS_PER_PROCESSOR, TURN_MAX)
-    }
-}
-
 impl Turns {
-    fn new(places: usize, patience: Duration) -> Self {
+    /// Turns for the sessions that `counters` counts.
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
         let tickets = Arc::new(Semaphore::new(TURN_WAITERS_MAX));
-        Self { places, patience, tickets, state: Mutex::default() }
+        Self { processors, counters, patience: TURN_MAX, tickets, state: Mutex::default() }
+    }
+
+    /// Whether there are so many sessions that those who send must leave processors to those who receive.
+    ///
+    /// It has to be known before the first of them sends: once the sockets of a crowd are full, emptying them costs its
+    /// clients twice as much, and they never catch up.
+    pub(super) fn is_crowd(&self) -> bool {
+        self.counters.sessions_now.load(Ordering::Relaxed) >= CROWD_SESSIONS_MIN
+    }
+
+    /// How many may have a turn at a time.
+    fn places(&self) -> usize {
+        if self.is_crowd() { self.processors.div_ceil(2) } else { self.processors * TURNS_PER_PROCESSOR }
     }
 
     /// A ticket if nobody else waits for one.
@@ -81,7 +93,7 @@ impl Turns {
         let turn = |number| Turn { turns: self, number };
         let waiter = {
             let mut state = self.state();
-            if state.waiting.is_empty() && state.holders.len() < self.places {
+            if state.waiting.is_empty() && state.holders.len() < self.places() {
                 return turn(state.admit());
             }
             let waiter = Arc::new(Waiter { thread: thread::current(), granted: Mutex::new(None) });
@@ -100,7 +112,7 @@ impl Turns {
     }
 
     fn admit_waiting(&self, state: &mut State) {
-        while state.holders.len() < self.places
+        while state.holders.len() < self.places()
             && let Some(waiter) = state.waiting.pop_front()
         {
             *waiter.granted.lock().unwrap_or_else(PoisonError::into_inner) = Some(state.admit());
@@ -145,12 +157,16 @@ impl Drop for Turn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{
-        Barrier,
-        atomic::{AtomicUsize, Ordering},
-    };
+    use std::sync::{Barrier, atomic::AtomicUsize};
 
     const LONG: Duration = Duration::from_secs(600);
+
+    /// Turns for one at a time.
+    fn turns(patience: Duration) -> Turns {
+        let turns = Turns { processors: 1, patience, ..Turns::new(Arc::default()) };
+        turns.counters.sessions_now.store(CROWD_SESSIONS_MIN, Ordering::Relaxed);
+        turns
+    }
 
     fn take(turns: &Turns) -> (Turn<'_>, Ticket) {
         let ticket = turns.try_ticket().unwrap();
@@ -158,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_places_have_a_turn_and_everybody_gets_one() {
-        let turns = Turns::new(3, LONG);
+    fn in_a_crowd_one_has_a_turn_and_everybody_gets_one() {
+        let turns = turns(LONG);
         let (busy, done, most) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             for _ in 0..20 {
@@ -176,14 +192,22 @@ mod tests {
             }
         });
         assert_eq!(done.load(Ordering::SeqCst), 20 * 200);
-        assert!(most.load(Ordering::SeqCst) <= 3);
+        assert!(most.load(Ordering::SeqCst) <= 1);
         assert!(turns.state().holders.is_empty() && turns.state().waiting.is_empty());
         assert_eq!(turns.tickets.available_permits(), TURN_WAITERS_MAX);
     }
 
     #[test]
+    fn few_sessions_send_together() {
+        let turns = Turns { processors: 8, ..Turns::new(Arc::default()) };
+        assert_eq!(turns.places(), 8 * TURNS_PER_PROCESSOR);
+        turns.counters.sessions_now.store(CROWD_SESSIONS_MIN, Ordering::Relaxed);
+        assert_eq!(turns.places(), 4);
+    }
+
+    #[test]
     fn who_is_stuck_loses_the_place_and_takes_none_along() {
-        let turns = Turns::new(1, Duration::from_millis(5));
+        let turns = turns(Duration::from_millis(5));
         let stuck = take(&turns);
         let next = take(&turns);
         // It returns late: the place is another's by now.
@@ -195,7 +219,7 @@ mod tests {
 
     #[test]
     fn turns_are_given_in_order() {
-        let turns = Turns::new(1, LONG);
+        let turns = turns(LONG);
         let (order, barrier) = (Mutex::new(Vec::new()), Barrier::new(2));
         let first = take(&turns);
         thread::scope(|scope| {
@@ -218,7 +242,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_without_a_ticket_wait_without_a_thread() {
-        let turns = Turns::new(1, LONG);
+        let turns = turns(LONG);
         let tickets: Vec<_> = std::iter::from_fn(|| turns.try_ticket()).collect();
         assert_eq!(tickets.len(), TURN_WAITERS_MAX);
         let waited = tokio::join!(turns.ticket(), async {

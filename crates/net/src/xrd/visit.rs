@@ -6,7 +6,10 @@ use super::{
     calls::{self, Context},
     frames::{self, Next},
     inbox::Inbox,
-    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES, VISIT_REQUESTS},
+    limits::{
+        CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES, VISIT_BYTES_IN_CROWD,
+        VISIT_REQUESTS,
+    },
     reading::{Manner, ReadTask, Step},
     sender::Sender,
     session::{End, Movers},
@@ -116,6 +119,7 @@ impl<S: Service> Session<S> {
         let lingering = movers.linger();
         let is_patient = lingering.is_some() && !matches!(self.phase, Phase::Bound(_)) && !self.has_calls();
         self.transport.set_patience(is_patient);
+        let visit_bytes = if movers.turns.is_crowd() { VISIT_BYTES_IN_CROWD } else { VISIT_BYTES };
         let sent_before = self.sender.sent();
         let mut requests = 0;
         loop {
@@ -129,7 +133,7 @@ impl<S: Service> Session<S> {
                 Work::Done => {
                     requests += 1;
                     let sent = self.sender.sent() - sent_before;
-                    if requests < VISIT_REQUESTS && sent < VISIT_BYTES {
+                    if requests < VISIT_REQUESTS && sent < visit_bytes {
                         continue;
                     }
                     return Ok(if self.send_all()? { Park::Again } else { self.unsent() });
@@ -154,7 +158,9 @@ impl<S: Service> Session<S> {
 
     /// Sends everything; `false` if the peer, or a turn to send much, has to be waited for.
     pub(super) fn flush(&mut self) -> Result<bool, End> {
-        if self.sender.pending() < TURN_BYTES_MIN || matches!(self.ticket, Queued::Never) {
+        let is_bulk = self.sender.pending() >= TURN_BYTES_MIN && !matches!(self.ticket, Queued::Never);
+        // Who waits for a disk must not keep those waiting who have theirs in memory.
+        if !is_bulk || self.sender.is_cold() {
             return Ok(self.sender.flush(&mut self.transport)?);
         }
         let movers = Arc::clone(&self.movers);
