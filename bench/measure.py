@@ -15,7 +15,7 @@ from typing import IO
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 DEADLINE_S = 600.0
 """Seconds that one command may take."""
-LOOK_S = 0.05
+LOOK_S = 0.5
 """Seconds between two looks at the memory of a server."""
 
 
