@@ -32,8 +32,6 @@ pub(super) const LINGER: Duration = Duration::from_millis(2);
 pub(super) const TURN_BYTES_MIN: usize = 128 << 10;
 /// Sessions that send much at the same time, for each processor.
 pub(super) const TURNS_PER_PROCESSOR: usize = 4;
-/// So many sessions are a crowd: one sends for every two processors, the other processors are for those who receive.
-pub(super) const CROWD_SESSIONS_MIN: u64 = 256;
 /// Who has a turn for longer than this is stuck on a disk, and another gets it.
 pub(super) const TURN_MAX: Duration = Duration::from_millis(250);
 /// Movers that may wait for a turn: a turn passes from thread to thread at once, but other sessions need movers, too.
@@ -44,8 +42,6 @@ pub(super) const WAKE_BYTES_MIN: usize = 32 << 10;
 pub(super) const VISIT_REQUESTS: u32 = 512;
 /// Bytes that one visit may send; then other sessions get their turn.
 pub(super) const VISIT_BYTES: u64 = 4 << 20;
-/// The same in a crowd.
-pub(super) const VISIT_BYTES_IN_CROWD: u64 = 1 << 20;
 /// Room for received requests; it grows to the longest request.
 pub(super) const INBOX_BYTES: usize = 16 << 10;
 /// Data are read, summed and sent (or received, summed and written) in chunks that stay in the cache of a core.

@@ -64,7 +64,7 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
     let counters = Arc::new(Counters::default());
     let (sessions, token) = (shutdown.child(), shutdown.token());
     let registry = Arc::new(Registry::new());
-    let movers = Arc::new(Movers::new(Arc::clone(&counters)));
+    let movers = Arc::new(Movers::new());
     let counted = Arc::clone(&counters);
     shutdown.spawn("xrootd door", async move {
         while let Some(connection) = listener.accept(&token).await {

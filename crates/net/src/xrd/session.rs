@@ -62,12 +62,8 @@ pub(super) struct Movers {
 }
 
 impl Movers {
-    pub(super) fn new(counters: Arc<Counters>) -> Self {
-        Self {
-            places: Semaphore::new(MOVERS_MAX),
-            lingerers: AtomicUsize::new(0),
-            turns: Turns::new(counters),
-        }
+    pub(super) fn new() -> Self {
+        Self { places: Semaphore::new(MOVERS_MAX), lingerers: AtomicUsize::new(0), turns: Turns::default() }
     }
 
     /// Takes a place among those who wait for their peer, if there is one.

@@ -5,13 +5,10 @@
 //!
 //! A session waits twice: without a thread for a ticket, then with a mover for its turn, which passes on at once.
 
-use super::{
-    Counters,
-    limits::{CROWD_SESSIONS_MIN, TURN_MAX, TURN_WAITERS_MAX, TURNS_PER_PROCESSOR},
-};
+use super::limits::{TURN_MAX, TURN_WAITERS_MAX, TURNS_PER_PROCESSOR};
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, Thread},
     time::{Duration, Instant},
 };
@@ -20,8 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Who has a turn, and who waits for one.
 #[derive(Debug)]
 pub(super) struct Turns {
-    processors: usize,
-    counters: Arc<Counters>,
+    places: usize,
     /// Who has a turn for longer than this is stuck: its place goes to another.
     patience: Duration,
     tickets: Arc<Semaphore>,
@@ -57,25 +53,17 @@ pub(super) struct Turn<'a> {
     number: u64,
 }
 
-impl Turns {
-    /// Turns for the sessions that `counters` counts.
-    pub(super) fn new(counters: Arc<Counters>) -> Self {
+impl Default for Turns {
+    fn default() -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self::new(processors * TURNS_PER_PROCESSOR, TURN_MAX)
+    }
+}
+
+impl Turns {
+    fn new(places: usize, patience: Duration) -> Self {
         let tickets = Arc::new(Semaphore::new(TURN_WAITERS_MAX));
-        Self { processors, counters, patience: TURN_MAX, tickets, state: Mutex::default() }
-    }
-
-    /// Whether there are so many sessions that those who send must leave processors to those who receive.
-    ///
-    /// It has to be known before the first of them sends: once the sockets of a crowd are full, emptying them costs its
-    /// clients twice as much, and they never catch up.
-    pub(super) fn is_crowd(&self) -> bool {
-        self.counters.sessions_now.load(Ordering::Relaxed) >= CROWD_SESSIONS_MIN
-    }
-
-    /// How many may have a turn at a time.
-    fn places(&self) -> usize {
-        if self.is_crowd() { self.processors.div_ceil(2) } else { self.processors * TURNS_PER_PROCESSOR }
+        Self { places, patience, tickets, state: Mutex::default() }
     }
 
     /// A ticket if nobody else waits for one.
@@ -93,7 +81,7 @@ impl Turns {
         let turn = |number| Turn { turns: self, number };
         let waiter = {
             let mut state = self.state();
-            if state.waiting.is_empty() && state.holders.len() < self.places() {
+            if state.waiting.is_empty() && state.holders.len() < self.places {
                 return turn(state.admit());
             }
             let waiter = Arc::new(Waiter { thread: thread::current(), granted: Mutex::new(None) });
@@ -112,7 +100,7 @@ impl Turns {
     }
 
     fn admit_waiting(&self, state: &mut State) {
-        while state.holders.len() < self.places()
+        while state.holders.len() < self.places
             && let Some(waiter) = state.waiting.pop_front()
         {
             *waiter.granted.lock().unwrap_or_else(PoisonError::into_inner) = Some(state.admit());
@@ -157,15 +145,16 @@ impl Drop for Turn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Barrier, atomic::AtomicUsize};
+    use std::sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    };
 
     const LONG: Duration = Duration::from_secs(600);
 
     /// Turns for one at a time.
     fn turns(patience: Duration) -> Turns {
-        let turns = Turns { processors: 1, patience, ..Turns::new(Arc::default()) };
-        turns.counters.sessions_now.store(CROWD_SESSIONS_MIN, Ordering::Relaxed);
-        turns
+        Turns::new(1, patience)
     }
 
     fn take(turns: &Turns) -> (Turn<'_>, Ticket) {
@@ -174,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_crowd_one_has_a_turn_and_everybody_gets_one() {
+    fn one_at_a_time_has_a_turn_and_everybody_gets_one() {
         let turns = turns(LONG);
         let (busy, done, most) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
@@ -195,14 +184,6 @@ mod tests {
         assert!(most.load(Ordering::SeqCst) <= 1);
         assert!(turns.state().holders.is_empty() && turns.state().waiting.is_empty());
         assert_eq!(turns.tickets.available_permits(), TURN_WAITERS_MAX);
-    }
-
-    #[test]
-    fn few_sessions_send_together() {
-        let turns = Turns { processors: 8, ..Turns::new(Arc::default()) };
-        assert_eq!(turns.places(), 8 * TURNS_PER_PROCESSOR);
-        turns.counters.sessions_now.store(CROWD_SESSIONS_MIN, Ordering::Relaxed);
-        assert_eq!(turns.places(), 4);
     }
 
     #[test]

@@ -6,10 +6,7 @@ use super::{
     calls::{self, Context},
     frames::{self, Next},
     inbox::Inbox,
-    limits::{
-        CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES, VISIT_BYTES_IN_CROWD,
-        VISIT_REQUESTS,
-    },
+    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES, VISIT_REQUESTS},
     reading::{Manner, ReadTask, Step},
     sender::Sender,
     session::{End, Movers},
@@ -119,7 +116,6 @@ impl<S: Service> Session<S> {
         let lingering = movers.linger();
         let is_patient = lingering.is_some() && !matches!(self.phase, Phase::Bound(_)) && !self.has_calls();
         self.transport.set_patience(is_patient);
-        let visit_bytes = if movers.turns.is_crowd() { VISIT_BYTES_IN_CROWD } else { VISIT_BYTES };
         let sent_before = self.sender.sent();
         let mut requests = 0;
         loop {
@@ -133,7 +129,7 @@ impl<S: Service> Session<S> {
                 Work::Done => {
                     requests += 1;
                     let sent = self.sender.sent() - sent_before;
-                    if requests < VISIT_REQUESTS && sent < visit_bytes {
+                    if requests < VISIT_REQUESTS && sent < VISIT_BYTES {
                         continue;
                     }
                     return Ok(if self.send_all()? { Park::Again } else { self.unsent() });
