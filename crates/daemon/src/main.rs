@@ -195,7 +195,7 @@ fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(FILES_MAX);
     if let Err(cause) = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit }) {
-        tracing::warn!(%cause, "the limit of open files stays {:?}", limit.current);
+        tracing::warn!(%cause, "the limit of open files stays {:?}: raise it with `ulimit -n` or LimitNOFILE=", limit.current);
     }
 }
 

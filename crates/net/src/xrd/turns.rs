@@ -71,7 +71,7 @@ impl Turns {
         Arc::clone(&self.tickets).try_acquire_owned().ok()
     }
 
-    /// Waits for a ticket; `None` never comes, because nobody closes the office.
+    /// Waits for a ticket; `None` never comes, because nobody closes the semaphore.
     pub(super) async fn ticket(&self) -> Option<Ticket> {
         Arc::clone(&self.tickets).acquire_owned().await.ok()
     }
@@ -124,13 +124,6 @@ impl State {
 impl Waiter {
     fn number(&self) -> Option<u64> {
         *self.granted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Turn<'_> {
-    /// Whether others wait for theirs.
-    pub(super) fn is_wanted(&self) -> bool {
-        !self.turns.state().waiting.is_empty()
     }
 }
 

@@ -98,6 +98,7 @@ pub(super) struct Session<S: Service> {
     pub(super) claim: Option<Claim>,
     /// TLS begins when what was said has left.
     pub(super) is_upgrading: bool,
+    /// Its place among those who want to send much.
     pub(super) ticket: Queued,
     pub(super) signing: Signing,
     pub(super) service: Arc<S>,
@@ -164,11 +165,20 @@ impl<S: Service> Session<S> {
             self.ticket = movers.turns.try_ticket().map_or(Queued::Refused, Queued::With);
         }
         let Queued::With(ticket) = &self.ticket else { return Ok(false) };
-        let turn = movers.turns.take(ticket);
-        if turn.is_wanted() {
-            self.transport.set_patience(false);
+        loop {
+            let turn = movers.turns.take(ticket);
+            // A slow peer is waited for without the turn: others have theirs meanwhile.
+            let was_patient = self.transport.set_patience(false);
+            let flushed = self.sender.flush(&mut self.transport);
+            self.transport.set_patience(was_patient);
+            drop(turn);
+            if flushed? {
+                return Ok(true);
+            }
+            if !was_patient || !self.transport.await_room()? {
+                return Ok(false);
+            }
         }
-        Ok(self.sender.flush(&mut self.transport)?)
     }
 
     /// What to wait for when not everything was sent.
@@ -192,7 +202,7 @@ impl<S: Service> Session<S> {
         Ok(Some(parked))
     }
 
-    /// Sends everything, with the answers of calls; `false` if the peer has to be waited for.
+    /// Sends everything, with the answers of calls; `false` if the peer, or a turn to send much, has to be waited for.
     pub(super) fn send_all(&mut self) -> Result<bool, End> {
         if !self.transport.is_tls() {
             while self.take_letter() {}
