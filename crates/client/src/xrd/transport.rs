@@ -16,7 +16,7 @@ use std::{
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Bytes for which it is worth to wake up, when more are still to come: waking costs more than moving less.
-const WAKE_BYTES: usize = 256 << 10;
+const WAKE_BYTES: usize = 512 << 10;
 /// Shorter receives are woken by whatever comes.
 const WAKE_BYTES_MIN: usize = 32 << 10;
 
