@@ -4,10 +4,10 @@ use crate::{
     failure::OrRaise,
     memory::{Fresh, Given, Targets},
     patience::in_background,
-    source::{self, options},
+    source::options,
     transfer::{self, Progress},
 };
-use base::{ByteRange, Failure, Result, limits::READV_ELEMENT_BYTES_MAX};
+use base::{ByteRange, Failure, FilePath, Result, limits::READV_ELEMENT_BYTES_MAX};
 use client::xrd::{CreateOptions, File, ReadMode, XrdUrl};
 use pyo3::{
     prelude::*,
@@ -120,7 +120,7 @@ impl RemoteFile {
     ) -> PyResult<Self> {
         let mut place: XrdUrl = url.parse().or_raise(py)?;
         if let Some(path) = path {
-            place.path = source::path(path).or_raise(py)?;
+            place.path = path.parse::<FilePath>().or_raise(py)?;
         }
         let options = options(user);
         let create = CreateOptions { replace: mode == "wb", size, ..CreateOptions::default() };

@@ -1,9 +1,6 @@
 //! Names of a facility, by its data door.
 
-use crate::{
-    failure::OrRaise,
-    source::{self, options},
-};
+use crate::{failure::OrRaise, source::options};
 use base::{FilePath, Result};
 use client::xrd::{FileSystem, XrdUrl};
 use pyo3::prelude::*;
@@ -64,7 +61,7 @@ impl RemoteNames {
         path: &str,
         act: impl FnOnce(&FileSystem, &FilePath) -> Result<T> + Send,
     ) -> PyResult<T> {
-        let path = source::path(path).or_raise(py)?;
+        let path = path.parse::<FilePath>().or_raise(py)?;
         py.detach(|| act(&self.names, &path)).or_raise(py)
     }
 }
@@ -108,7 +105,7 @@ impl RemoteNames {
 
     /// Renames.
     fn rename(&self, py: Python<'_>, path: &str, to: &str) -> PyResult<()> {
-        let to = source::path(to).or_raise(py)?;
+        let to = to.parse::<FilePath>().or_raise(py)?;
         self.on(py, path, |names, path| names.rename(path, &to))
     }
 

@@ -1,6 +1,6 @@
 //! N-tuple files in a facility, read over XRootD.
 
-use base::{FilePath, Result};
+use base::Result;
 use client::xrd::{File, FileSystem, Options, XrdUrl};
 use ntuple::{FileSource, Source};
 use std::collections::VecDeque;
@@ -16,15 +16,6 @@ pub(crate) fn open(place: &str, user: &str) -> Result<Arc<dyn Source>> {
         return Ok(Arc::new(RemoteSource::open(place, user)?));
     }
     Ok(Arc::new(FileSource::open(Path::new(place))?))
-}
-
-/// The path that Python names. XRootD has no way to write a question mark in one: the server would see another, shorter path.
-pub(crate) fn path(text: &str) -> Result<FilePath> {
-    if text.contains('?') {
-        return Err(base::Failure::invalid(format!("path {text:?} has a question mark"))
-            .hint("the XRootD protocol cannot name it; use HTTP"));
-    }
-    text.parse()
 }
 
 /// How this package talks to data servers.

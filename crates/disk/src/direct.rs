@@ -4,6 +4,7 @@
 //! stands between, one copy within the cache of a core.
 
 use crate::ring::{self, Wanted};
+use base::PageBuffer;
 use rustix::fs::OFlags;
 use std::{
     cell::RefCell,
@@ -19,7 +20,7 @@ const BLOCK_BYTES: usize = 4096;
 const BUFFER_BYTES: usize = 1 << 20;
 
 thread_local! {
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static BUFFER: RefCell<PageBuffer> = RefCell::default();
 }
 
 /// A second descriptor of a file, for whole blocks.
@@ -148,10 +149,9 @@ fn read_group(file: &File, group: &mut [Wanted<'_>]) -> io::Result<()> {
 fn with_buffer<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
     BUFFER.with_borrow_mut(|memory| {
         if memory.is_empty() {
-            memory.resize(BUFFER_BYTES + BLOCK_BYTES, 0);
+            *memory = PageBuffer::new(BUFFER_BYTES);
         }
-        let start = memory.as_ptr().align_offset(BLOCK_BYTES);
-        work(&mut memory[start..start + BUFFER_BYTES])
+        work(memory)
     })
 }
 

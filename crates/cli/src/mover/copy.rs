@@ -6,7 +6,7 @@ use super::{
     place::Place,
     sums::{Kind, Running, is_same},
 };
-use base::{ByteRange, ErrorKind, Failure, Result};
+use base::{ByteRange, ErrorKind, Failure, PageBuffer, Result};
 use client::xrd::{CreateOptions, File, FileSystem, Options, XrdUrl};
 use std::{
     collections::HashMap,
@@ -20,8 +20,6 @@ use std::{
 
 /// Bytes read from a local file at once.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Where the buffer begins: some processors copy pages slowly to the place behind the header of an allocation.
-const ALIGNMENT: usize = 4096;
 /// Times that a file is sent, if the connection breaks: what was sent and not closed is lost.
 const UPLOADS_MAX: u32 = 3;
 /// Pause before a file is sent again, longer each time.
@@ -316,11 +314,9 @@ pub(super) fn pour(
     reader: &mut dyn Read,
     sink: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> io::Result<Result<()>> {
-    let mut memory = vec![0u8; BUFFER_BYTES + ALIGNMENT];
-    let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-    let buffer = &mut memory[start..start + BUFFER_BYTES];
+    let mut buffer = PageBuffer::new(BUFFER_BYTES);
     loop {
-        match reader.read(buffer) {
+        match reader.read(&mut buffer) {
             Ok(0) => return Ok(Ok(())),
             Ok(count) => {
                 if let Err(failure) = sink(&buffer[..count]) {

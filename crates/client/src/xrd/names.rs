@@ -6,6 +6,7 @@ use super::{
     mux::Wait,
     route::{Again, Answered, route},
     trouble::Trouble,
+    url::check_path,
 };
 use base::{ErrorKind, Failure, FilePath, Result};
 use wire::xrd::{
@@ -72,6 +73,7 @@ impl Names {
     }
 
     pub(super) async fn rename(&self, from: &FilePath, to: &FilePath, wait: Wait) -> Result<()> {
+        check_path(to).map_err(|failure| failure.during(format!("rename {from}")))?;
         let make = |from| Request::Mv(Mv { from, to: Target::new(to.as_str()) });
         self.call(Call::once("rename", from), &make, wait).await.map(drop)
     }
@@ -114,6 +116,7 @@ impl Names {
         let Some(first) = paths.first() else {
             return Err(Failure::invalid("nothing to stage"));
         };
+        paths.iter().try_for_each(check_path).map_err(|failure| failure.during("stage"))?;
         let lines: Vec<_> = paths.iter().map(|path| path.as_str().to_owned()).collect();
         let make = |_| {
             let (options, lines) = (PrepareOptions::STAGE, lines.clone());
@@ -189,6 +192,7 @@ impl Names {
         wait: Wait,
     ) -> Result<Vec<u8>> {
         let Call { operation, path, again } = call;
+        check_path(path).map_err(|failure| failure.during(operation))?;
         let make =
             |opaque: &Opaque| request(Target { path: path.as_str().to_owned(), opaque: opaque.clone() });
         match route(&self.url, &self.options, Purpose::Call, again, &make, wait).await {

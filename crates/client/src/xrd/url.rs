@@ -45,6 +45,21 @@ pub(super) fn authority(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
+/// Refuses a path that a request cannot name: the server would see another, shorter one.
+pub(super) fn check_path(path: &FilePath) -> Result<(), Failure> {
+    let refuse = |what: &str| {
+        let failure = Failure::invalid(format!("path {:?} has a {what}", path.as_str()));
+        Err(failure.hint("the XRootD protocol cannot name it; use HTTP"))
+    };
+    match path.as_str() {
+        // Opaque parts begin there.
+        text if text.contains('?') => refuse("question mark"),
+        // It separates the paths of a list.
+        text if text.contains('\n') => refuse("line break"),
+        _ => Ok(()),
+    }
+}
+
 impl FromStr for XrdUrl {
     type Err = Failure;
 
@@ -111,6 +126,15 @@ mod tests {
         let encrypted: XrdUrl = "roots://h//x".parse().unwrap();
         assert!(encrypted.is_tls && !six.is_tls);
         assert_eq!(encrypted.to_string(), "roots://h:1094//x");
+    }
+
+    #[test]
+    fn paths_that_requests_cannot_name_are_refused() {
+        for (text, why) in [("/what?", "question mark"), ("/two\nlines", "line break")] {
+            let failure = check_path(&text.parse().unwrap()).unwrap_err();
+            assert!(failure.what.contains(why) && failure.hint.is_some(), "{failure:?}");
+        }
+        assert!(check_path(&"/a b=c&d%41 #".parse().unwrap()).is_ok());
     }
 
     #[test]

@@ -26,22 +26,16 @@ pub(super) const MOVERS_MAX: usize = 96;
 /// Movers that may wait for their peer instead of giving the thread back: a round trip later the next request is
 /// there, and nobody has to be woken twice. Far fewer than movers, so that the others always find a thread.
 pub(super) const LINGERERS_MAX: usize = 32;
-/// How long they wait: some round trips of a local network.
-pub(super) const LINGER: Duration = Duration::from_millis(2);
-/// Bytes for which a session takes a turn to send. Small answers do not wait for large ones.
-pub(super) const TURN_BYTES_MIN: usize = 128 << 10;
-/// Sessions that send much at the same time, for each processor.
-pub(super) const TURNS_PER_PROCESSOR: usize = 4;
-/// Who has a turn for longer than this is stuck on a disk, and another gets it.
-pub(super) const TURN_MAX: Duration = Duration::from_millis(250);
-/// Movers that may wait for a turn: a turn passes from thread to thread at once, but other sessions need movers, too.
-pub(super) const TURN_WAITERS_MAX: usize = MOVERS_MAX - LINGERERS_MAX;
+/// How long they wait: what a client takes for its share of a fast network before it asks for more.
+pub(super) const LINGER: Duration = Duration::from_millis(20);
 /// Data of a write that are worth to be waited for as a whole: waking costs more than moving less.
 pub(super) const WAKE_BYTES_MIN: usize = 32 << 10;
-/// Requests of one visit; then other sessions get their turn.
+/// Requests of one visit; then other sessions get their turn, if any wait.
 pub(super) const VISIT_REQUESTS: u32 = 512;
-/// Bytes that one visit may send; then other sessions get their turn.
+/// Bytes that one visit may send; then other sessions get their turn, if any wait.
 pub(super) const VISIT_BYTES: u64 = 4 << 20;
+/// No visit lasts longer: the session has to see that it was ended.
+pub(super) const VISIT_MAX: Duration = Duration::from_millis(250);
 /// Room for received requests; it grows to the longest request.
 pub(super) const INBOX_BYTES: usize = 16 << 10;
 /// Data are read, summed and sent (or received, summed and written) in chunks that stay in the cache of a core.

@@ -24,7 +24,6 @@ mod signed;
 mod streams;
 mod transfer;
 mod transport;
-mod turns;
 mod visit;
 mod writing;
 

@@ -9,10 +9,9 @@ use super::{
     limits::{ARENA_BYTES_KEPT, SLICES_MAX},
     transport::Transport,
 };
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::{
     collections::VecDeque,
-    io::{self, IoSlice, IoSliceMut},
+    io::{self, IoSlice},
     sync::{Arc, atomic::Ordering},
 };
 
@@ -33,10 +32,6 @@ impl<F> Piece<F> {
             Self::Arena { start, end } => end - start,
             Self::Mapped { length, .. } | Self::File { length, .. } => *length,
         }
-    }
-
-    fn is_arena(&self) -> bool {
-        matches!(self, Self::Arena { .. })
     }
 
     /// Leaves the first `count` bytes out.
@@ -70,17 +65,6 @@ impl<F: OpenFile> Sender<F> {
     /// Bytes that were sent since the session began.
     pub(super) fn sent(&self) -> u64 {
         self.sent
-    }
-
-    /// Whether the next bytes are of a file and, as far as their first one tells, not in memory.
-    pub(super) fn is_cold(&self) -> bool {
-        let Some(Piece::File { handle, offset, .. }) = self.pieces.iter().find(|piece| !piece.is_arena())
-        else {
-            return false;
-        };
-        let Some(file) = handle.file.descriptor() else { return false };
-        let probe = preadv2(file, &mut [IoSliceMut::new(&mut [0])], *offset, ReadWriteFlags::NOWAIT);
-        probe == Err(Errno::AGAIN)
     }
 
     /// Bytes that were not sent yet.

@@ -8,8 +8,7 @@ use super::{
         SEND_PROGRESS, SESSION_IDLE,
     },
     transport::{Transport, Wish},
-    turns::Turns,
-    visit::{Park, Phase, Queued, Session},
+    visit::{Park, Phase, Session},
 };
 use crate::shutdown::{Shutdown, Token};
 use base::Failure;
@@ -58,12 +57,16 @@ pub(super) enum End {
 pub(super) struct Movers {
     places: Semaphore,
     pub(super) lingerers: AtomicUsize,
-    pub(super) turns: Turns,
 }
 
 impl Movers {
     pub(super) fn new() -> Self {
-        Self { places: Semaphore::new(MOVERS_MAX), lingerers: AtomicUsize::new(0), turns: Turns::default() }
+        Self { places: Semaphore::new(MOVERS_MAX), lingerers: AtomicUsize::new(0) }
+    }
+
+    /// Whether a session that wants a thread gets one at once.
+    pub(super) fn are_free(&self) -> bool {
+        self.places.available_permits() > 0
     }
 
     /// Takes a place among those who wait for their peer, if there is one.
@@ -118,7 +121,6 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         entry: None,
         claim: None,
         is_upgrading: false,
-        ticket: Queued::No,
         signing: super::signed::Signing::default(),
         service: start.service,
         peer,
@@ -132,9 +134,6 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         let Ok(place) = movers.places.acquire().await else { return End::Stopped };
         let visited = spawn_blocking(move || {
             let parked = session.visit();
-            if !matches!(parked, Ok(Park::Turn)) {
-                session.ticket = Queued::No;
-            }
             (session, parked)
         });
         let Ok((returned, parked)) = visited.await else { return End::Panicked };
@@ -181,11 +180,6 @@ impl<S: Service> Session<S> {
         match parked {
             Park::Again => {
                 tokio::task::yield_now().await;
-                Ok(())
-            }
-            Park::Turn => {
-                let ticket = self.movers.turns.ticket().await.ok_or(End::Stopped)?;
-                self.ticket = Queued::With(ticket);
                 Ok(())
             }
             Park::Write => self.in_time(SEND_PROGRESS, Wish::Write).await,
@@ -261,7 +255,6 @@ impl<S: Service> Session<S> {
     /// Sends what is left. Bytes of files are not waited for: their request was not finished.
     async fn drain(&mut self) -> Result<(), End> {
         self.transport.set_patience(false);
-        self.ticket = Queued::Never;
         while self.task.is_none() && !self.send_all()? {
             self.transport.ready(Wish::Write).await?;
         }

@@ -9,7 +9,6 @@ use super::{
     limits::{CHUNK_BYTES, LINGER, WAKE_BYTES_MIN},
 };
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
     fs::sendfile,
     io::Errno,
     net::{SendAncillaryBuffer, SendFlags, sendmsg},
@@ -52,26 +51,14 @@ impl Transport {
         Ok(Self { socket, is_patient: false, tls: None })
     }
 
-    /// Whether calls may sleep until the socket is ready, for [`LINGER`] at most; whether they could before.
-    pub(super) fn set_patience(&mut self, is_patient: bool) -> bool {
-        let was_patient = self.is_patient;
-        if was_patient == is_patient {
-            return was_patient;
+    /// Whether calls may sleep until the socket is ready, for [`LINGER`] at most.
+    pub(super) fn set_patience(&mut self, is_patient: bool) {
+        if self.is_patient == is_patient {
+            return;
         }
         match self.socket.set_nonblocking(!is_patient) {
             Ok(()) => self.is_patient = is_patient,
             Err(error) => tracing::debug!(%error, "a socket keeps its manner of waiting"),
-        }
-        was_patient
-    }
-
-    /// Sleeps until there is room for bytes, for [`LINGER`] at most; whether there is.
-    pub(super) fn await_room(&self) -> io::Result<bool> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: LINGER.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&timeout)) {
-            Ok(ready) => Ok(ready > 0),
-            Err(Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
         }
     }
 

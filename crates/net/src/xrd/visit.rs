@@ -6,14 +6,13 @@ use super::{
     calls::{self, Context},
     frames::{self, Next},
     inbox::Inbox,
-    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES, VISIT_REQUESTS},
+    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, VISIT_BYTES, VISIT_MAX, VISIT_REQUESTS},
     reading::{Manner, ReadTask, Step},
     sender::Sender,
     session::{End, Movers},
     signed::Signing,
     streams::Stream,
     transport::Transport,
-    turns::Ticket,
     writing::{Form, Part, WriteTask},
 };
 use crate::shutdown::Shutdown;
@@ -34,8 +33,6 @@ use wire::xrd::{
 pub(super) enum Park {
     /// Its turn.
     Again,
-    /// Its turn to send much.
-    Turn,
     /// Room to send.
     Write,
     /// The rest of a request.
@@ -65,19 +62,6 @@ pub(super) enum Task<F> {
     Write(WriteTask<F>),
 }
 
-/// Whether a session may wait for its turn to send much.
-#[derive(Debug)]
-pub(super) enum Queued {
-    /// It did not ask.
-    No,
-    /// Too many do already.
-    Refused,
-    /// It may.
-    With(Ticket),
-    /// What is left of it is sent without turns, by a thread that must not wait.
-    Never,
-}
-
 /// A connection and everything that belongs to it.
 pub(super) struct Session<S: Service> {
     pub(super) transport: Transport,
@@ -98,8 +82,6 @@ pub(super) struct Session<S: Service> {
     pub(super) claim: Option<Claim>,
     /// TLS begins when what was said has left.
     pub(super) is_upgrading: bool,
-    /// Its place among those who want to send much.
-    pub(super) ticket: Queued,
     pub(super) signing: Signing,
     pub(super) service: Arc<S>,
     pub(super) peer: SocketAddr,
@@ -117,14 +99,14 @@ impl<S: Service> Session<S> {
         let lingering = movers.linger();
         let is_patient = lingering.is_some() && !matches!(self.phase, Phase::Bound(_)) && !self.has_calls();
         self.transport.set_patience(is_patient);
-        let sent_before = self.sender.sent();
-        let mut requests = 0;
+        let began = Instant::now();
+        let (mut requests, mut sent_before) = (0, self.sender.sent());
         loop {
             if self.is_upgrading && !self.upgrade()? {
                 return Ok(Park::Write);
             }
             if self.is_heavy() && !self.send_all()? {
-                return Ok(self.unsent());
+                return Ok(Park::Write);
             }
             let wanted = match self.work()? {
                 Work::Done => {
@@ -133,12 +115,19 @@ impl<S: Service> Session<S> {
                     if requests < VISIT_REQUESTS && sent < VISIT_BYTES {
                         continue;
                     }
-                    return Ok(if self.send_all()? { Park::Again } else { self.unsent() });
+                    if !self.send_all()? {
+                        return Ok(Park::Write);
+                    }
+                    if !movers.are_free() || began.elapsed() > VISIT_MAX {
+                        return Ok(Park::Again);
+                    }
+                    (requests, sent_before) = (0, self.sender.sent());
+                    continue;
                 }
                 Work::Wants(wanted) => wanted,
             };
             if !self.send_all()? {
-                return Ok(self.unsent());
+                return Ok(Park::Write);
             }
             if let Some(parked) = self.receive(wanted)? {
                 return Ok(parked);
@@ -153,37 +142,9 @@ impl<S: Service> Session<S> {
             || self.sender.pieces() >= SLICES_MAX
     }
 
-    /// Sends everything; `false` if the peer, or a turn to send much, has to be waited for.
+    /// Sends everything; `false` if the peer has to be waited for.
     pub(super) fn flush(&mut self) -> Result<bool, End> {
-        let is_bulk = self.sender.pending() >= TURN_BYTES_MIN && !matches!(self.ticket, Queued::Never);
-        // Who waits for a disk must not keep those waiting who have theirs in memory.
-        if !is_bulk || self.sender.is_cold() {
-            return Ok(self.sender.flush(&mut self.transport)?);
-        }
-        let movers = Arc::clone(&self.movers);
-        if !matches!(self.ticket, Queued::With(_)) {
-            self.ticket = movers.turns.try_ticket().map_or(Queued::Refused, Queued::With);
-        }
-        let Queued::With(ticket) = &self.ticket else { return Ok(false) };
-        loop {
-            let turn = movers.turns.take(ticket);
-            // A slow peer is waited for without the turn: others have theirs meanwhile.
-            let was_patient = self.transport.set_patience(false);
-            let flushed = self.sender.flush(&mut self.transport);
-            self.transport.set_patience(was_patient);
-            drop(turn);
-            if flushed? {
-                return Ok(true);
-            }
-            if !was_patient || !self.transport.await_room()? {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// What to wait for when not everything was sent.
-    fn unsent(&self) -> Park {
-        if matches!(self.ticket, Queued::Refused) { Park::Turn } else { Park::Write }
+        Ok(self.sender.flush(&mut self.transport)?)
     }
 
     /// Receives what has come; else says what to wait for.
@@ -202,7 +163,7 @@ impl<S: Service> Session<S> {
         Ok(Some(parked))
     }
 
-    /// Sends everything, with the answers of calls; `false` if the peer, or a turn to send much, has to be waited for.
+    /// Sends everything, with the answers of calls; `false` if the peer has to be waited for.
     pub(super) fn send_all(&mut self) -> Result<bool, End> {
         if !self.transport.is_tls() {
             while self.take_letter() {}

@@ -6,6 +6,7 @@ use crate::xrd::{
     mux::{Mux, Outcome, Sink, Wait},
     route::{Again, Answered, Reply, call, route},
     trouble::Trouble,
+    url::check_path,
 };
 use base::Failure;
 use std::sync::{
@@ -41,6 +42,7 @@ impl Lane {
         mode: u16,
         wait: Wait,
     ) -> Result<Self, Trouble> {
+        check_path(&url.path)?;
         let is_writable = !flags.contains(OpenFlags::READ);
         let purpose = if is_writable { Purpose::Write } else { Purpose::Read };
         let make = |opaque: &wire::xrd::Opaque| {

@@ -8,7 +8,6 @@
 //! Locks, in the order in which they may be taken: `sending`, `receiver`, `table`, `outbox`; the last two are held for a few
 //! instructions only.
 
-mod buffer;
 mod driver;
 mod receive;
 mod send;

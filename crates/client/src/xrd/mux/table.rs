@@ -1,7 +1,7 @@
 //! The requests whose answers are awaited, and who waits for them.
 
-use super::{Trouble, buffer::Buffer};
-use base::{Failure, Result};
+use super::Trouble;
+use base::{Failure, PageBuffer, Result};
 use std::{
     task::Waker,
     thread::Thread,
@@ -49,7 +49,7 @@ pub(in crate::xrd) enum Outcome {
 /// Data that arrived: the first `filled` bytes of a buffer that is used again and again.
 #[derive(Debug, Default)]
 pub(in crate::xrd) struct Chunk {
-    pub(in crate::xrd) buffer: Buffer,
+    pub(in crate::xrd) buffer: PageBuffer,
     pub(in crate::xrd) filled: usize,
     /// Of page reads: where each part begins in the file, and its bytes on the wire.
     pub(in crate::xrd) parts: Vec<(u64, usize)>,
@@ -135,7 +135,7 @@ pub(super) struct Table {
     pub(super) broken: Option<Failure>,
     /// When anything last arrived.
     pub(super) arrived: Option<Instant>,
-    spares: Vec<Buffer>,
+    spares: Vec<PageBuffer>,
     pub(super) awaited: usize,
 }
 
@@ -322,10 +322,10 @@ impl Table {
     }
 
     /// A buffer of at least `length` bytes; the one that was used last, because it is in the cache.
-    pub(super) fn buffer(&mut self, length: usize) -> Buffer {
+    pub(super) fn buffer(&mut self, length: usize) -> PageBuffer {
         match self.spares.pop() {
             Some(buffer) if buffer.len() >= length => buffer,
-            _ => Buffer::new(length),
+            _ => PageBuffer::new(length),
         }
     }
 
@@ -333,7 +333,7 @@ impl Table {
         self.spares.clear();
     }
 
-    pub(super) fn recycle(&mut self, buffer: Buffer) {
+    pub(super) fn recycle(&mut self, buffer: PageBuffer) {
         if !buffer.is_empty() && self.spares.len() < SPARES_MAX {
             self.spares.push(buffer);
         }
