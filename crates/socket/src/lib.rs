@@ -27,14 +27,24 @@ pub fn await_bytes(socket: &impl AsFd, bytes: usize, patience: Duration) -> io::
     }
 }
 
+/// Sets from how many bytes on that could not be sent yet the socket counts as full (`TCP_NOTSENT_LOWAT`). What is on its
+/// way is not counted: it does not make a long path slower.
+pub fn set_unsent_max(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
 /// Sets how many bytes must have come before the socket counts as readable (`SO_RCVLOWAT`); it begins as 1.
 fn set_receive_low_water(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).map_err(io::Error::other)?;
-    let (value, length) = ((&raw const bytes).cast(), size_of_val(&bytes) as libc::socklen_t);
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+}
+
+fn set_option(socket: &impl AsFd, level: libc::c_int, option: libc::c_int, value: usize) -> io::Result<()> {
+    let value = libc::c_int::try_from(value).map_err(io::Error::other)?;
+    let (value, length) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
     let socket = socket.as_fd().as_raw_fd();
-    #[expect(unsafe_code, reason = "no library that is used here knows this option")]
+    #[expect(unsafe_code, reason = "no library that is used here knows these options")]
     // SAFETY: `value` points to `length` bytes that live until the call returns, and it is only read.
-    let outcome = unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, value, length) };
+    let outcome = unsafe { libc::setsockopt(socket, level, option, value, length) };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

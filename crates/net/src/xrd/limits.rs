@@ -28,6 +28,9 @@ pub(super) const MOVERS_MAX: usize = 96;
 pub(super) const LINGERERS_MAX: usize = 32;
 /// How long they wait: what a client takes for its share of a fast network before it asks for more.
 pub(super) const LINGER: Duration = Duration::from_millis(20);
+/// Bytes that wait in a socket and were not sent: more would only be memory of the kernel, which has too little of it
+/// for a thousand sockets that are full (it then drops what has arrived), and would be in no cache when they leave.
+pub(super) const UNSENT_BYTES_MAX: usize = 32 << 10;
 /// Data of a write that are worth to be waited for as a whole: waking costs more than moving less.
 pub(super) const WAKE_BYTES_MIN: usize = 32 << 10;
 /// Requests of one visit; then other sessions get their turn, if any wait.

@@ -6,14 +6,14 @@
 
 use super::{
     encrypted::Encrypted,
-    limits::{CHUNK_BYTES, LINGER, WAKE_BYTES_MIN},
+    limits::{CHUNK_BYTES, LINGER, UNSENT_BYTES_MAX, WAKE_BYTES_MIN},
 };
 use rustix::{
     fs::sendfile,
     io::Errno,
     net::{SendAncillaryBuffer, SendFlags, sendmsg},
 };
-use socket::await_bytes;
+use socket::{await_bytes, set_unsent_max};
 use std::{
     io::{self, ErrorKind, IoSlice, Read},
     net::TcpStream,
@@ -48,6 +48,7 @@ impl Transport {
         let socket = socket.into_std()?;
         socket.set_read_timeout(Some(LINGER))?;
         socket.set_write_timeout(Some(LINGER))?;
+        set_unsent_max(&socket, UNSENT_BYTES_MAX)?;
         Ok(Self { socket, is_patient: false, tls: None })
     }
 
