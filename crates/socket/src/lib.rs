@@ -6,6 +6,7 @@ use rustix::{
 };
 use std::{
     io,
+    num::NonZeroUsize,
     os::fd::{AsFd, AsRawFd},
     time::Duration,
 };
@@ -28,9 +29,9 @@ pub fn await_bytes(socket: &impl AsFd, bytes: usize, patience: Duration) -> io::
 }
 
 /// Sets from how many bytes on that could not be sent yet the socket counts as full (`TCP_NOTSENT_LOWAT`). What is on its
-/// way is not counted: it does not make a long path slower.
-pub fn set_unsent_max(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
-    set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+/// way is not counted: it does not make a long path slower. Without `bytes` the system's rule holds.
+pub fn set_unsent_max(socket: &impl AsFd, bytes: Option<NonZeroUsize>) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes.map_or(0, NonZeroUsize::get))
 }
 
 /// Sets how many bytes must have come before the socket counts as readable (`SO_RCVLOWAT`); it begins as 1.

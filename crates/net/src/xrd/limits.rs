@@ -1,6 +1,6 @@
 //! Bounds of a session, each with its reason. Those of the protocol are in `base::limits`.
 
-use std::time::Duration;
+use std::{num::NonZeroUsize, time::Duration};
 
 /// Handshake and login: a peer that has not said who it is by then is gone or hostile.
 pub(super) const LOGIN_DEADLINE: Duration = Duration::from_secs(30);
@@ -22,15 +22,19 @@ pub(super) const CALLS_MAX: usize = 256;
 /// Bytes of answers of calls that wait to be sent in one session.
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
 /// Sessions that are moved at the same time; each has a thread meanwhile, which may wait for a disk. More take turns.
-pub(super) const MOVERS_MAX: usize = 96;
-/// Movers that may wait for their peer instead of giving the thread back: a round trip later the next request is
-/// there, and nobody has to be woken twice. Far fewer than movers, so that the others always find a thread.
-pub(super) const LINGERERS_MAX: usize = 32;
+pub(super) const MOVERS_MAX: usize = 128;
+/// Sessions that have a turn: their mover may wait for the peer instead of giving the thread back. A round trip later
+/// the next request is there, and nobody has to be woken twice. Far fewer than movers, so that the others always find one.
+pub(super) const TURNS_MAX: usize = 64;
+/// Bytes that a session sends only in its turn, if its peer keeps up: a thousand peers at once would each get little.
+pub(super) const TURN_BYTES_MIN: usize = 128 << 10;
 /// How long they wait: what a client takes for its share of a fast network before it asks for more.
 pub(super) const LINGER: Duration = Duration::from_millis(20);
-/// Bytes that wait in a socket and were not sent: more would only be memory of the kernel, which has too little of it
-/// for a thousand sockets that are full (it then drops what has arrived), and would be in no cache when they leave.
-pub(super) const UNSENT_BYTES_MAX: usize = 32 << 10;
+/// Bytes that may wait in each socket of a crowd. More would only be memory of the kernel, which has too little of it for a
+/// thousand full sockets (it then drops what has arrived), and what it has would be in no cache.
+pub(super) const UNSENT_BYTES_MAX: NonZeroUsize = NonZeroUsize::new(32 << 10).unwrap();
+/// So many sessions with a turn are no crowd: their sockets may fill, so that nobody has to be woken at the right moment.
+pub(super) const FEW_MAX: usize = 4;
 /// Data of a write that are worth to be waited for as a whole: waking costs more than moving less.
 pub(super) const WAKE_BYTES_MIN: usize = 32 << 10;
 /// Requests of one visit; then other sessions get their turn, if any wait.

@@ -4,8 +4,8 @@ use super::{
     Counters, Registry, Service,
     inbox::Inbox,
     limits::{
-        BUFFERS_IDLE, FLUSH_DEADLINE, LINGERERS_MAX, LOGIN_DEADLINE, MOVERS_MAX, RECEIVE_PROGRESS,
-        SEND_PROGRESS, SESSION_IDLE,
+        BUFFERS_IDLE, FEW_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, MOVERS_MAX, RECEIVE_PROGRESS, SEND_PROGRESS,
+        SESSION_IDLE, TURNS_MAX,
     },
     transport::{Transport, Wish},
     visit::{Park, Phase, Session},
@@ -15,12 +15,15 @@ use base::Failure;
 use std::{
     io,
     net::SocketAddr,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::{
     net::TcpStream,
-    sync::{Notify, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::spawn_blocking,
     time::{timeout, timeout_at},
 };
@@ -56,34 +59,58 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Movers {
     places: Semaphore,
-    pub(super) lingerers: AtomicUsize,
+    turns: Arc<Semaphore>,
+    /// Sessions that wait for a turn.
+    waiting: AtomicUsize,
 }
+
+/// The right to wait for the peer with a thread, until it is dropped.
+pub(super) type Turn = OwnedSemaphorePermit;
 
 impl Movers {
     pub(super) fn new() -> Self {
-        Self { places: Semaphore::new(MOVERS_MAX), lingerers: AtomicUsize::new(0) }
+        Self {
+            places: Semaphore::new(MOVERS_MAX),
+            turns: Arc::new(Semaphore::new(TURNS_MAX)),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
-    /// Whether a session that wants a thread gets one at once.
-    pub(super) fn are_free(&self) -> bool {
-        self.places.available_permits() > 0
+    /// Whether other sessions want a thread or a turn and have none.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.places.available_permits() == 0 || self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes a place among those who wait for their peer, if there is one.
-    pub(super) fn linger(&self) -> Option<Lingering<'_>> {
-        use std::sync::atomic::Ordering::Relaxed;
-        let taken = self.lingerers.fetch_add(1, Relaxed);
-        let lingering = Lingering(self);
-        (taken < LINGERERS_MAX).then_some(lingering)
+    /// Whether so many sessions have turns that each socket should hold little.
+    pub(super) fn are_many(&self) -> bool {
+        TURNS_MAX - self.turns.available_permits() > FEW_MAX
+    }
+
+    /// A turn if there is one.
+    pub(super) fn try_turn(&self) -> Option<Turn> {
+        Arc::clone(&self.turns).try_acquire_owned().ok()
+    }
+
+    /// Waits for a turn without a thread, in the order of those who asked. `None` never comes: nobody closes the semaphore.
+    async fn turn(&self) -> Option<Turn> {
+        let _waiting = Waiting::new(&self.waiting);
+        Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 }
 
-/// A place among those who wait.
-pub(super) struct Lingering<'a>(&'a Movers);
+/// Counts one as long as it lives.
+struct Waiting<'a>(&'a AtomicUsize);
 
-impl Drop for Lingering<'_> {
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.lingerers.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -121,6 +148,8 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         entry: None,
         claim: None,
         is_upgrading: false,
+        turn: None,
+        is_slow: false,
         signing: super::signed::Signing::default(),
         service: start.service,
         peer,
@@ -180,6 +209,10 @@ impl<S: Service> Session<S> {
         match parked {
             Park::Again => {
                 tokio::task::yield_now().await;
+                Ok(())
+            }
+            Park::Turn => {
+                self.turn = self.movers.turn().await;
                 Ok(())
             }
             Park::Write => self.in_time(SEND_PROGRESS, Wish::Write).await,
@@ -255,6 +288,7 @@ impl<S: Service> Session<S> {
     /// Sends what is left. Bytes of files are not waited for: their request was not finished.
     async fn drain(&mut self) -> Result<(), End> {
         self.transport.set_patience(false);
+        self.is_slow = true;
         while self.task.is_none() && !self.send_all()? {
             self.transport.ready(Wish::Write).await?;
         }

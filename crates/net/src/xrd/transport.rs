@@ -6,17 +6,18 @@
 
 use super::{
     encrypted::Encrypted,
-    limits::{CHUNK_BYTES, LINGER, UNSENT_BYTES_MAX, WAKE_BYTES_MIN},
+    limits::{CHUNK_BYTES, LINGER, WAKE_BYTES_MIN},
 };
 use rustix::{
     fs::sendfile,
     io::Errno,
-    net::{SendAncillaryBuffer, SendFlags, sendmsg},
+    net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg},
 };
 use socket::{await_bytes, set_unsent_max};
 use std::{
-    io::{self, ErrorKind, IoSlice, Read},
+    io::{self, ErrorKind, IoSlice},
     net::TcpStream,
+    num::NonZeroUsize,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
 };
@@ -35,7 +36,12 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Transport {
     socket: TcpStream,
+    /// Calls may sleep until the socket is ready.
     is_patient: bool,
+    /// Receives may not, even so.
+    is_hurried: bool,
+    /// Bytes that may wait in the socket.
+    unsent_max: Option<NonZeroUsize>,
     tls: Option<Box<Encrypted>>,
 }
 
@@ -48,8 +54,7 @@ impl Transport {
         let socket = socket.into_std()?;
         socket.set_read_timeout(Some(LINGER))?;
         socket.set_write_timeout(Some(LINGER))?;
-        set_unsent_max(&socket, UNSENT_BYTES_MAX)?;
-        Ok(Self { socket, is_patient: false, tls: None })
+        Ok(Self { socket, is_patient: false, is_hurried: false, unsent_max: None, tls: None })
     }
 
     /// Whether calls may sleep until the socket is ready, for [`LINGER`] at most.
@@ -60,6 +65,26 @@ impl Transport {
         match self.socket.set_nonblocking(!is_patient) {
             Ok(()) => self.is_patient = is_patient,
             Err(error) => tracing::debug!(%error, "a socket keeps its manner of waiting"),
+        }
+    }
+
+    /// Sets how many bytes may wait in the socket; `None` leaves it to the system.
+    pub(super) fn set_unsent_max(&mut self, bytes: Option<NonZeroUsize>) {
+        if self.unsent_max == bytes {
+            return;
+        }
+        match set_unsent_max(&self.socket, bytes) {
+            Ok(()) => self.unsent_max = bytes,
+            Err(error) => tracing::debug!(%error, "a socket keeps what may wait in it"),
+        }
+    }
+
+    /// Whether receives come back at once if nothing has come, whatever the patience.
+    pub(super) fn set_hurry(&mut self, is_hurried: bool) {
+        self.is_hurried = is_hurried;
+        // Encrypted, what is received passes through a library that knows nothing of it.
+        if self.is_tls() && is_hurried {
+            self.set_patience(false);
         }
     }
 
@@ -91,20 +116,21 @@ impl Transport {
         if let Some(tls) = &mut self.tls {
             return tls.receive(&self.socket, buffer);
         }
+        let flags = if self.is_hurried { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
         loop {
-            match self.socket.read(buffer) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => return Ok(Some(count)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            match recv(&self.socket, &mut *buffer, flags) {
+                Ok((0, _)) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok((count, _)) => return Ok(Some(count)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }
 
     /// As [`Self::receive`] when all of `buffer` is sure to come: a patient thread is not woken for each few bytes.
     pub(super) fn receive_due(&mut self, buffer: &mut [u8]) -> Attempt {
-        if !self.is_patient || self.is_tls() || buffer.len() < WAKE_BYTES_MIN {
+        if !self.is_patient || self.is_hurried || self.is_tls() || buffer.len() < WAKE_BYTES_MIN {
             return self.receive(buffer);
         }
         await_bytes(&self.socket, buffer.len().min(CHUNK_BYTES), LINGER)?;

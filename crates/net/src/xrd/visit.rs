@@ -6,10 +6,13 @@ use super::{
     calls::{self, Context},
     frames::{self, Next},
     inbox::Inbox,
-    limits::{CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, VISIT_BYTES, VISIT_MAX, VISIT_REQUESTS},
+    limits::{
+        CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, UNSENT_BYTES_MAX, VISIT_BYTES,
+        VISIT_MAX, VISIT_REQUESTS,
+    },
     reading::{Manner, ReadTask, Step},
     sender::Sender,
-    session::{End, Movers},
+    session::{End, Movers, Turn},
     signed::Signing,
     streams::Stream,
     transport::Transport,
@@ -31,8 +34,10 @@ use wire::xrd::{
 /// What a session waits for between visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Park {
-    /// Its turn.
+    /// Others have their turn first.
     Again,
+    /// A turn.
+    Turn,
     /// Room to send.
     Write,
     /// The rest of a request.
@@ -82,6 +87,10 @@ pub(super) struct Session<S: Service> {
     pub(super) claim: Option<Claim>,
     /// TLS begins when what was said has left.
     pub(super) is_upgrading: bool,
+    /// Lasts for a visit.
+    pub(super) turn: Option<Turn>,
+    /// The peer did not take in its turn what was sent: the rest leaves without one, as there is room for it.
+    pub(super) is_slow: bool,
     pub(super) signing: Signing,
     pub(super) service: Arc<S>,
     pub(super) peer: SocketAddr,
@@ -95,18 +104,25 @@ pub(super) struct Session<S: Service> {
 impl<S: Service> Session<S> {
     /// Goes on until the session has to wait, or others should have their turn.
     pub(super) fn visit(&mut self) -> Result<Park, End> {
+        self.turn = self.turn.take().or_else(|| self.movers.try_turn());
+        let parked = self.visit_in_turn();
+        self.turn = None;
+        parked
+    }
+
+    fn visit_in_turn(&mut self) -> Result<Park, End> {
         let movers = Arc::clone(&self.movers);
-        let lingering = movers.linger();
-        let is_patient = lingering.is_some() && !matches!(self.phase, Phase::Bound(_)) && !self.has_calls();
-        self.transport.set_patience(is_patient);
+        self.transport.set_patience(self.turn.is_some());
+        self.transport.set_unsent_max(movers.are_many().then_some(UNSENT_BYTES_MAX));
+        self.hurry_if_needed();
         let began = Instant::now();
         let (mut requests, mut sent_before) = (0, self.sender.sent());
         loop {
             if self.is_upgrading && !self.upgrade()? {
-                return Ok(Park::Write);
+                return Ok(self.unsent());
             }
             if self.is_heavy() && !self.send_all()? {
-                return Ok(Park::Write);
+                return Ok(self.unsent());
             }
             let wanted = match self.work()? {
                 Work::Done => {
@@ -116,9 +132,9 @@ impl<S: Service> Session<S> {
                         continue;
                     }
                     if !self.send_all()? {
-                        return Ok(Park::Write);
+                        return Ok(self.unsent());
                     }
-                    if !movers.are_free() || began.elapsed() > VISIT_MAX {
+                    if movers.are_wanted() || began.elapsed() > VISIT_MAX {
                         return Ok(Park::Again);
                     }
                     (requests, sent_before) = (0, self.sender.sent());
@@ -127,12 +143,20 @@ impl<S: Service> Session<S> {
                 Work::Wants(wanted) => wanted,
             };
             if !self.send_all()? {
-                return Ok(Park::Write);
+                return Ok(self.unsent());
             }
+            self.hurry_if_needed();
             if let Some(parked) = self.receive(wanted)? {
                 return Ok(parked);
             }
         }
+    }
+
+    /// Nobody waits for requests while others want the thread, or while something else than the peer may have to be answered.
+    fn hurry_if_needed(&mut self) {
+        let is_bound = matches!(self.phase, Phase::Bound(_));
+        let is_hurried = is_bound || self.movers.are_wanted() || self.has_calls();
+        self.transport.set_hurry(is_hurried);
     }
 
     /// So much waits to be sent that nothing should be added.
@@ -142,9 +166,24 @@ impl<S: Service> Session<S> {
             || self.sender.pieces() >= SLICES_MAX
     }
 
-    /// Sends everything; `false` if the peer has to be waited for.
+    /// Sends everything; `false` if the peer, or a turn, has to be waited for.
     pub(super) fn flush(&mut self) -> Result<bool, End> {
-        Ok(self.sender.flush(&mut self.transport)?)
+        if self.needs_turn() {
+            return Ok(false);
+        }
+        let is_done = self.sender.flush(&mut self.transport)?;
+        self.is_slow = !is_done && (self.is_slow || self.turn.is_some());
+        Ok(is_done)
+    }
+
+    /// Whether what is to be sent has to wait for a turn.
+    fn needs_turn(&self) -> bool {
+        self.turn.is_none() && !self.is_slow && self.sender.pending() >= TURN_BYTES_MIN
+    }
+
+    /// What to wait for when not everything was sent.
+    fn unsent(&self) -> Park {
+        if self.needs_turn() { Park::Turn } else { Park::Write }
     }
 
     /// Receives what has come; else says what to wait for.
@@ -386,7 +425,7 @@ impl<S: Service> Session<S> {
         }
         self.calls.spawn(calls::call(Arc::clone(context), stream, request));
         // Its answer would not wake a thread that waits for the peer.
-        self.transport.set_patience(false);
+        self.transport.set_hurry(true);
     }
 
     /// Attributes of an open file, or of a path if the service knows them at once.
@@ -429,7 +468,7 @@ impl<S: Service> Session<S> {
                     // A close that ended badly was logged where it happened.
                     let _ = task.await;
                 });
-                self.transport.set_patience(false);
+                self.transport.set_hurry(true);
             }
             Err(answer) => self.answer(stream, &answer),
         }
