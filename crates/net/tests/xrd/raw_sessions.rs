@@ -295,6 +295,34 @@ fn after_a_failed_write_the_close_fails_and_nothing_is_kept() {
 }
 
 #[test]
+fn peers_that_take_nothing_keep_no_turns() {
+    /// More than sessions that have a turn, and more than threads.
+    const STALLED: usize = 200;
+    let door = Door::open();
+    let bytes = sample(1 << 20);
+    fs::write(door.path("f"), &bytes).unwrap();
+    let ask = |number: u16| {
+        let mut raw = Raw::login(&door);
+        let handle = raw.open("/f", OpenFlags::READ);
+        let read = ReadRequest { handle, offset: 0, length: 1 << 20, path_id: 0 };
+        let requests = (0..number).map(|index| Request::Read(read.clone()).encode(StreamId::of(index)));
+        raw.send(&requests.collect::<Vec<_>>().concat());
+        raw
+    };
+    let mut stalled: Vec<_> = (0..STALLED).map(|_| ask(8)).collect();
+    let mut fast = ask(64);
+    for _ in 0..64 {
+        assert!(fast.data() == bytes);
+    }
+    assert_eq!(fast.call(&Request::Ping), Answer::Ok(Vec::new()));
+    for raw in stalled.iter_mut().step_by(50) {
+        for _ in 0..8 {
+            assert!(raw.data() == bytes);
+        }
+    }
+}
+
+#[test]
 fn a_peer_that_takes_no_answers_is_not_answered_without_bound() {
     let door = Door::open();
     let bytes = sample(1 << 20);
