@@ -8,7 +8,7 @@ use crate::{
 };
 use base::{ByteRange, Checksums, Failure, ObjectId, PageSums, Result};
 use rustix::{
-    fs::{Advice, fadvise},
+    fs::{Advice, fadvise, fstatfs},
     io::{Errno, ReadWriteFlags, preadv, preadv2},
 };
 use std::{
@@ -214,7 +214,10 @@ impl ObjectReader {
         ranges.iter().step_by(step).all(|range| {
             let mut byte = [0];
             let room = &mut [IoSliceMut::new(&mut byte)];
-            preadv2(&self.file, room, range.offset, ReadWriteFlags::NOWAIT).is_ok()
+            match preadv2(&self.file, room, range.offset, ReadWriteFlags::NOWAIT) {
+                Err(Errno::OPNOTSUPP) => is_on_tmpfs(&self.file),
+                looked => looked.is_ok(),
+            }
         })
     }
 
@@ -232,6 +235,12 @@ impl ObjectReader {
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
+}
+
+/// Whether there is no disk below: such a file system knows no reads that do not wait.
+fn is_on_tmpfs(file: &File) -> bool {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    fstatfs(file).is_ok_and(|of| of.f_type == TMPFS_MAGIC)
 }
 
 /// For the data path, which sends from the file without copying.
