@@ -32,7 +32,7 @@ pub(super) const TURN_BYTES_MIN: usize = 128 << 10;
 pub(super) const LINGER: Duration = Duration::from_millis(20);
 /// Bytes that may wait in each socket of a crowd. More would only be memory of the kernel, which has too little of it for a
 /// thousand full sockets (it then drops what has arrived), and what it has would be in no cache.
-pub(super) const UNSENT_BYTES_MAX: NonZeroUsize = NonZeroUsize::new(32 << 10).expect("not zero");
+pub(super) const UNSENT_BYTES_MAX: NonZeroUsize = NonZeroUsize::new(32 << 10).expect("it is not zero");
 /// So many sessions with a turn are no crowd: their sockets may fill, so that nobody has to be woken at the right moment.
 pub(super) const FEW_MAX: usize = 4;
 /// Data of a write that are worth to be waited for as a whole: waking costs more than moving less.
