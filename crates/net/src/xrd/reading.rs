@@ -243,12 +243,11 @@ fn vector_frame<F: OpenFile>(
     manner: Manner,
 ) -> Step {
     let way_of = |(handle, element): &Element<F>| way(&*handle.file, element.length as usize, manner);
-    let has_ways = elements.peek().is_some_and(|first| way_of(first).is_some());
-    let max = if has_ways { FRAME_BYTES } else { XRD_READ_SEGMENT_BYTES };
     let (mut group, mut bytes) = (Vec::new(), 0);
-    while let Some(element) = elements
-        .next_if(|(_, element)| bytes == 0 || bytes + VECTOR_ELEMENT_BYTES + element.length as usize <= max)
-    {
+    // Short frames: the client takes one while the next is put together.
+    while let Some(element) = elements.next_if(|(_, element)| {
+        bytes == 0 || bytes + VECTOR_ELEMENT_BYTES + element.length as usize <= XRD_READ_SEGMENT_BYTES
+    }) {
         bytes += VECTOR_ELEMENT_BYTES + element.1.length as usize;
         group.push(element);
     }
