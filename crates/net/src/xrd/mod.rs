@@ -15,6 +15,7 @@ mod handles;
 mod inbox;
 mod limits;
 mod outbox;
+mod polling;
 mod query;
 mod reading;
 mod sender;

@@ -7,6 +7,7 @@ use super::{
         BUFFERS_IDLE, FEW_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, MOVERS_MAX, RECEIVE_PROGRESS, SEND_PROGRESS,
         SESSION_IDLE, TURNS_MAX,
     },
+    polling::Seats,
     transport::{Transport, Wish},
     visit::{Park, Phase, Session},
 };
@@ -62,6 +63,7 @@ pub(super) struct Movers {
     turns: Arc<Semaphore>,
     /// Sessions that wait for a turn.
     waiting: AtomicUsize,
+    seats: Arc<Seats>,
 }
 
 /// The right to wait for the peer with a thread, until it is dropped.
@@ -73,6 +75,7 @@ impl Movers {
             places: Semaphore::new(MOVERS_MAX),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
             waiting: AtomicUsize::new(0),
+            seats: Arc::new(Seats::of_this_host()),
         }
     }
 
@@ -129,7 +132,7 @@ pub(super) struct Start<S: Service> {
 /// Runs a session to its end.
 pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
     let (peer, movers) = (start.peer, Arc::clone(&start.movers));
-    let transport = match Transport::new(start.socket) {
+    let transport = match Transport::new(start.socket, Arc::clone(&movers.seats)) {
         Ok(transport) => transport,
         Err(error) => return error.into(),
     };

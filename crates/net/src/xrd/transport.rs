@@ -6,7 +6,8 @@
 
 use super::{
     encrypted::Encrypted,
-    limits::{CHUNK_BYTES, LINGER, WAKE_BYTES_MIN},
+    limits::{CHUNK_BYTES, LINGER, UNSENT_BYTES_MAX, WAKE_BYTES_MIN},
+    polling::{Polling, Seats},
 };
 use rustix::{
     fs::sendfile,
@@ -17,7 +18,6 @@ use socket::{await_bytes, set_unsent_max};
 use std::{
     io::{self, ErrorKind, IoSlice},
     net::TcpStream,
-    num::NonZeroUsize,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
 };
@@ -40,8 +40,8 @@ pub(super) struct Transport {
     is_patient: bool,
     /// Receives may not, even so.
     is_hurried: bool,
-    /// Bytes that may wait in the socket.
-    unsent_max: Option<NonZeroUsize>,
+    is_crowded: bool,
+    polling: Polling,
     tls: Option<Box<Encrypted>>,
 }
 
@@ -50,11 +50,12 @@ pub(super) type Attempt = io::Result<Option<usize>>;
 
 impl Transport {
     /// Takes the socket away from the runtime.
-    pub(super) fn new(socket: tokio::net::TcpStream) -> io::Result<Self> {
+    pub(super) fn new(socket: tokio::net::TcpStream, seats: Arc<Seats>) -> io::Result<Self> {
         let socket = socket.into_std()?;
         socket.set_read_timeout(Some(LINGER))?;
         socket.set_write_timeout(Some(LINGER))?;
-        Ok(Self { socket, is_patient: false, is_hurried: false, unsent_max: None, tls: None })
+        let polling = Polling::new(seats);
+        Ok(Self { socket, is_patient: false, is_hurried: false, is_crowded: false, polling, tls: None })
     }
 
     /// Whether calls may sleep until the socket is ready, for [`LINGER`] at most.
@@ -68,13 +69,13 @@ impl Transport {
         }
     }
 
-    /// Sets how many bytes may wait in the socket; `None` leaves it to the system.
-    pub(super) fn set_unsent_max(&mut self, bytes: Option<NonZeroUsize>) {
-        if self.unsent_max == bytes {
+    /// Whether the socket is one of many that are busy: then little waits in it, and nobody looks at it without sleeping.
+    pub(super) fn set_crowded(&mut self, is_crowded: bool) {
+        if self.is_crowded == is_crowded {
             return;
         }
-        match set_unsent_max(&self.socket, bytes) {
-            Ok(()) => self.unsent_max = bytes,
+        match set_unsent_max(&self.socket, is_crowded.then_some(UNSENT_BYTES_MAX)) {
+            Ok(()) => self.is_crowded = is_crowded,
             Err(error) => tracing::debug!(%error, "a socket keeps what may wait in it"),
         }
     }
@@ -116,16 +117,16 @@ impl Transport {
         if let Some(tls) = &mut self.tls {
             return tls.receive(&self.socket, buffer);
         }
-        let flags = if self.is_hurried { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
-        loop {
-            match recv(&self.socket, &mut *buffer, flags) {
-                Ok((0, _)) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok((count, _)) => return Ok(Some(count)),
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+        if self.is_hurried || !self.is_patient {
+            return receive_from(&self.socket, buffer, RecvFlags::DONTWAIT);
         }
+        let Self { socket, polling, .. } = self;
+        if !self.is_crowded
+            && let Some(count) = polling.poll(|| receive_from(socket, buffer, RecvFlags::DONTWAIT))?
+        {
+            return Ok(Some(count));
+        }
+        receive_from(&self.socket, buffer, RecvFlags::empty())
     }
 
     /// As [`Self::receive`] when all of `buffer` is sure to come: a patient thread is not woken for each few bytes.
@@ -134,7 +135,7 @@ impl Transport {
             return self.receive(buffer);
         }
         await_bytes(&self.socket, buffer.len().min(CHUNK_BYTES), LINGER)?;
-        self.receive(buffer)
+        receive_from(&self.socket, buffer, RecvFlags::empty())
     }
 
     /// Sends some of `slices`; `more` says that other bytes follow at once.
@@ -197,6 +198,18 @@ impl Transport {
         // until this future is done or dropped, and the registration ends with it.
         let socket = unsafe { AsyncFd::register_with_interest(self.socket.as_fd(), interest) }?;
         socket.ready(interest).await.map(drop)
+    }
+}
+
+fn receive_from(socket: &TcpStream, buffer: &mut [u8], flags: RecvFlags) -> Attempt {
+    loop {
+        match recv(socket, &mut *buffer, flags) {
+            Ok((0, _)) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok((count, _)) => return Ok(Some(count)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

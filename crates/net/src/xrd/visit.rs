@@ -7,8 +7,8 @@ use super::{
     frames::{self, Next},
     inbox::Inbox,
     limits::{
-        CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, UNSENT_BYTES_MAX, VISIT_BYTES,
-        VISIT_MAX, VISIT_REQUESTS,
+        CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES, VISIT_MAX,
+        VISIT_REQUESTS,
     },
     reading::{Manner, ReadTask, Step},
     sender::Sender,
@@ -113,7 +113,7 @@ impl<S: Service> Session<S> {
     fn visit_in_turn(&mut self) -> Result<Park, End> {
         let movers = Arc::clone(&self.movers);
         self.transport.set_patience(self.turn.is_some());
-        self.transport.set_unsent_max(movers.are_many().then_some(UNSENT_BYTES_MAX));
+        self.transport.set_crowded(movers.are_many());
         self.hurry_if_needed();
         let began = Instant::now();
         let (mut requests, mut sent_before) = (0, self.sender.sent());
@@ -124,30 +124,26 @@ impl<S: Service> Session<S> {
             if self.is_heavy() && !self.send_all()? {
                 return Ok(self.unsent());
             }
-            let wanted = match self.work()? {
-                Work::Done => {
-                    requests += 1;
-                    let sent = self.sender.sent() - sent_before;
-                    if requests < VISIT_REQUESTS && sent < VISIT_BYTES {
-                        continue;
-                    }
-                    if !self.send_all()? {
-                        return Ok(self.unsent());
-                    }
-                    if movers.are_wanted() || began.elapsed() > VISIT_MAX {
-                        return Ok(Park::Again);
-                    }
-                    (requests, sent_before) = (0, self.sender.sent());
-                    continue;
-                }
-                Work::Wants(wanted) => wanted,
-            };
+            let work = self.work()?;
+            requests += 1;
+            let is_little = requests < VISIT_REQUESTS && self.sender.sent() - sent_before < VISIT_BYTES;
+            if work == Work::Done && is_little {
+                continue;
+            }
             if !self.send_all()? {
                 return Ok(self.unsent());
             }
-            self.hurry_if_needed();
-            if let Some(parked) = self.receive(wanted)? {
-                return Ok(parked);
+            if began.elapsed() > VISIT_MAX || (!is_little && movers.are_wanted()) {
+                return Ok(Park::Again);
+            }
+            if !is_little {
+                (requests, sent_before) = (0, self.sender.sent());
+            }
+            if let Work::Wants(wanted) = work {
+                self.hurry_if_needed();
+                if let Some(parked) = self.receive(wanted)? {
+                    return Ok(parked);
+                }
             }
         }
     }

@@ -1,0 +1,133 @@
+//! Looking for bytes for a moment before sleeping until they come.
+//!
+//! A processor of a virtual machine that has nothing to do is given back to its host, and to wake it takes longer than
+//! a quick peer needs for its next request; both ends pay for that. Whoever looks for a moment first is not woken.
+
+use super::{
+    limits::{POLL_MAX, POLL_MISSES_MAX},
+    transport::Attempt,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+/// The threads of a door that may look at the same time: half of the processors, so that peers on this host have theirs.
+#[derive(Debug)]
+pub(super) struct Seats(AtomicUsize);
+
+impl Seats {
+    pub(super) fn of_this_host() -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self(AtomicUsize::new((processors / 2).max(1)))
+    }
+
+    fn try_take(&self) -> Option<Seat<'_>> {
+        let fewer = |free: usize| free.checked_sub(1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok().then(|| Seat(self))
+    }
+}
+
+/// Given back when it is dropped.
+struct Seat<'a>(&'a Seats);
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How one socket is looked at: the more often in vain, the less.
+#[derive(Debug)]
+pub(super) struct Polling {
+    seats: Arc<Seats>,
+    /// In vain, since something was found.
+    misses: u32,
+    /// So many times not at all.
+    skips: u32,
+}
+
+impl Polling {
+    pub(super) fn new(seats: Arc<Seats>) -> Self {
+        Self { seats, misses: 0, skips: 0 }
+    }
+
+    /// Calls `look` until it finds something, for [`POLL_MAX`] at most; `None`: nothing was found.
+    pub(super) fn poll(&mut self, mut look: impl FnMut() -> Attempt) -> Attempt {
+        if self.skips > 0 {
+            self.skips -= 1;
+            return Ok(None);
+        }
+        let Some(_seat) = self.seats.try_take() else { return Ok(None) };
+        let began = Instant::now();
+        while began.elapsed() < POLL_MAX {
+            if let Some(found) = look()? {
+                self.misses = 0;
+                return Ok(Some(found));
+            }
+            // The peer may need this very processor.
+            thread::yield_now();
+        }
+        self.misses = (self.misses + 1).min(POLL_MISSES_MAX);
+        self.skips = (1 << self.misses) - 1;
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+
+    fn one_seat() -> Arc<Seats> {
+        Arc::new(Seats(AtomicUsize::new(1)))
+    }
+
+    #[test]
+    fn what_comes_in_time_is_found() {
+        let mut polling = Polling::new(one_seat());
+        let mut answers = [None, None, Some(7)].into_iter();
+        assert_eq!(polling.poll(|| Ok(answers.next().unwrap())).unwrap(), Some(7));
+        assert_eq!(
+            polling.poll(|| Err(ErrorKind::UnexpectedEof.into())).unwrap_err().kind(),
+            ErrorKind::UnexpectedEof
+        );
+        assert_eq!(polling.poll(|| Ok(Some(1))).unwrap(), Some(1), "its seat was given back");
+    }
+
+    #[test]
+    fn who_waits_in_vain_looks_less_and_less_often() {
+        let mut polling = Polling::new(one_seat());
+        let mut looked = 0;
+        for _ in 0..10_000 {
+            let mut has_looked = false;
+            assert_eq!(
+                polling
+                    .poll(|| {
+                        has_looked = true;
+                        Ok(None)
+                    })
+                    .unwrap(),
+                None
+            );
+            looked += u32::from(has_looked);
+        }
+        let rest = 10_000 >> POLL_MISSES_MAX;
+        assert!((rest..=rest + POLL_MISSES_MAX).contains(&looked), "{looked} times");
+        let found = (0..1 << POLL_MISSES_MAX).any(|_| polling.poll(|| Ok(Some(1))).unwrap().is_some());
+        assert!(found, "it goes on looking now and then");
+        assert_eq!(polling.poll(|| Ok(Some(2))).unwrap(), Some(2), "as before, once something came");
+    }
+
+    #[test]
+    fn nobody_looks_without_a_seat() {
+        let seats = one_seat();
+        let (mut first, mut second) = (Polling::new(Arc::clone(&seats)), Polling::new(seats));
+        let outcome = first.poll(|| second.poll(|| panic!("there is one seat only")));
+        assert_eq!(outcome.unwrap(), None);
+    }
+}
