@@ -15,7 +15,7 @@ def describe(data: Path) -> dict[str, str]:
         "processor": processor,
         "cores": str(os.cpu_count()),
         "memory": f"{memory:.1f} GiB",
-        "kernel": platform.release(),
+        "kernel": ".".join(platform.release().split(".")[:2]),
         "virtual machine": "yes" if "hypervisor" in (_first("/proc/cpuinfo", "flags") or "") else "no",
         "files on": f"{data.parent} ({_file_system(data)})",
         "load before": " ".join(f"{load:.2f}" for load in os.getloadavg()),

@@ -12,9 +12,9 @@ pub const LIST_ENTRIES_MAX: usize = 4096;
 pub const CONTROL_BODY_BYTES_MAX: usize = 8 << 20;
 /// Body of one XRootD request other than a write: 1024 readv elements of 16 bytes, or a path, with room to spare.
 pub const XRD_REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Payload of one XRootD write request: clients send at most 16 MiB chunks.
+/// Body of one XRootD request that is refused: as much is thrown away before the refusal. Data of writes may be longer.
 pub const XRD_WRITE_BYTES_MAX: usize = 16 << 20;
-/// Longest single read answered in one piece; longer reads are sent as partial answers.
+/// Frames of page reads and vectors; longer ones are sent as partial answers.
 pub const XRD_READ_SEGMENT_BYTES: usize = 1 << 20;
 /// Longest read request that is honoured.
 pub const XRD_READ_BYTES_MAX: usize = 1 << 30;

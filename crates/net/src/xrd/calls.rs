@@ -12,7 +12,7 @@ use super::{
 use crate::shutdown::Shutdown;
 use base::{ErrorKind, Failure, FilePath, Result};
 use std::{future::Future, pin::pin, sync::Arc};
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 use wire::xrd::{
     Answer, Dirlist, DirlistOptions, ErrorCode, Fattr, FattrAction, ListingWriter, Location, Opaque, Open,
     OpenAnswer, OpenFlags, Prepare, PrepareOptions, Request, StreamId, Subject, Target, encode_fattr_list,
@@ -35,6 +35,8 @@ pub(super) struct Context<S: Service> {
     /// Where closes run, which outlive the session.
     pub(super) tasks: Shutdown,
     pub(super) counters: Arc<super::Counters>,
+    /// Places for listings that are kept whole, of all sessions.
+    pub(super) late_listings: Arc<Semaphore>,
 }
 
 /// Runs a call and answers it, later if it takes long.
@@ -78,7 +80,7 @@ impl<S: Service> Context<S> {
     /// Answers with what `work` yields; announces the answer first if it does not come soon.
     async fn answer(&self, stream: StreamId, work: impl Future<Output = Answer>) -> Result<(), Gone> {
         let (answer, is_late) = self.soon_or_later(stream, work).await?;
-        self.outbox.send(stream, &finished(stream, answer, is_late)).await
+        self.outbox.send(stream, finished(stream, answer, is_late)).await
     }
 
     /// Waits for `work`; if that takes long the client is told, again and again. Yields whether it was told.
@@ -96,7 +98,7 @@ impl<S: Service> Context<S> {
         }
         loop {
             let seconds = ANSWER_LATER.as_secs() as u32;
-            self.outbox.send(stream, &Answer::WaitResp { seconds }).await?;
+            self.outbox.send(stream, Answer::WaitResp { seconds }).await?;
             if let Ok(done) = timeout(ANSWER_LATER / 2, &mut work).await {
                 return Ok((done, true));
             }
@@ -292,9 +294,14 @@ impl<S: Service> Context<S> {
         let with_stat = request.options.intersects(DirlistOptions::STAT | DirlistOptions::CHECKSUM);
         let path = match path(&request.target) {
             Ok(path) => path,
-            Err(failure) => return self.outbox.send(stream, &Answer::failure(&failure)).await,
+            Err(failure) => return self.outbox.send(stream, Answer::failure(&failure)).await,
         };
         let (first, is_late) = self.soon_or_later(stream, self.page(&path, None, with_stat)).await?;
+        let place = is_late.then(|| self.late_listings.try_acquire());
+        if let Some(Err(_)) = place {
+            let failure = Failure::busy("too many long listings are under way").hint("try again later");
+            return self.outbox.send(stream, finished(stream, Answer::failure(&failure), true)).await;
+        }
         let mut writer = ListingWriter::new(with_stat);
         let (mut page, mut late_body) = (first, Vec::new());
         loop {
@@ -302,7 +309,7 @@ impl<S: Service> Context<S> {
                 Ok(page) => page,
                 Err(failure) => {
                     let answer = finished(stream, Answer::failure(&failure), is_late);
-                    return self.outbox.send(stream, &answer).await;
+                    return self.outbox.send(stream, answer).await;
                 }
             };
             let part = writer.part(&entries, next.is_none());
@@ -315,7 +322,7 @@ impl<S: Service> Context<S> {
                 Some(Answer::OkSoFar(part))
             };
             if let Some(answer) = answer {
-                self.outbox.send(stream, &answer).await?;
+                self.outbox.send(stream, answer).await?;
             }
             if next.is_none() {
                 return Ok(());

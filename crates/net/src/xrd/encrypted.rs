@@ -42,8 +42,10 @@ impl Encrypted {
         self.connection.wants_write()
     }
 
-    /// Receives at least one byte of plain text; the end of the stream is an error.
+    /// Receives at least one byte of plain text; the end of the stream is an error. Looks at the socket once: a peer that
+    /// sends what holds no text, or a record byte by byte, does not keep the thread.
     pub(super) fn receive(&mut self, socket: &TcpStream, buffer: &mut [u8]) -> Attempt {
+        let mut may_fetch = true;
         loop {
             match self.connection.reader().read(buffer) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -54,10 +56,13 @@ impl Encrypted {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            if self.start == self.incoming.len() && !self.fetch(socket)? {
-                // What the handshake has to say must not wait for the peer.
-                self.push(socket)?;
-                return Ok(None);
+            if self.start == self.incoming.len() {
+                if !may_fetch || !self.fetch(socket)? {
+                    // What the handshake has to say must not wait for the peer.
+                    self.push(socket)?;
+                    return Ok(None);
+                }
+                may_fetch = false;
             }
             self.decrypt(socket)?;
         }
@@ -109,7 +114,7 @@ impl Encrypted {
     }
 
     /// Moves encrypted bytes to the socket; `false` if some are left.
-    fn push(&mut self, socket: &TcpStream) -> io::Result<bool> {
+    pub(super) fn push(&mut self, socket: &TcpStream) -> io::Result<bool> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut &*socket) {
                 Ok(_) => {}
@@ -218,6 +223,27 @@ mod tests {
         stream.flush().unwrap();
         assert_eq!(server.join().unwrap(), expected.len());
         assert!(back == expected);
+    }
+
+    #[test]
+    fn a_record_that_comes_byte_by_byte_keeps_nobody() {
+        let (server_config, _) = configs();
+        let (mut client, socket) = pair();
+        socket.set_nonblocking(false).unwrap();
+        let (said, heard) = std::sync::mpsc::channel();
+        let server = thread::spawn(move || {
+            let mut tls = Encrypted::new(server_config, &[]).unwrap();
+            for _ in 0..5 {
+                said.send(tls.receive(&socket, &mut [0; 10]).unwrap()).unwrap();
+            }
+        });
+        // The header of a long record of the handshake.
+        for byte in [0x16, 3, 1, 0x30, 0] {
+            client.write_all(&[byte]).unwrap();
+            let received = heard.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+            assert_eq!(received, None, "it does not wait for the next byte");
+        }
+        server.join().unwrap();
     }
 
     #[test]

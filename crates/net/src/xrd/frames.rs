@@ -17,8 +17,8 @@ pub(super) enum Next {
     Lost { header: RequestHeader, malformed: Malformed },
 }
 
-/// Parses the request at the start of `ready`.
-pub(super) fn next(ready: &[u8]) -> Next {
+/// Parses the request at the start of `ready`. Who has logged in may send longer ones.
+pub(super) fn next(ready: &[u8], has_logged_in: bool) -> Next {
     let Some(header) = ready.first_chunk().map(RequestHeader::parse) else {
         return Next::Incomplete(REQUEST_HEADER_BYTES);
     };
@@ -30,7 +30,7 @@ pub(super) fn next(ready: &[u8]) -> Next {
         let request = Request::parse(&header, &[]).map_err(|malformed| refusal(&malformed));
         return Next::Request { header, bytes: REQUEST_HEADER_BYTES, request };
     }
-    let max = body_max(&header);
+    let max = if has_logged_in { body_max(&header) } else { XRD_REQUEST_BYTES_MAX };
     if body > max {
         let malformed = Malformed::TooLong { what: "request body", count: body as u64, max: max as u64 };
         if body > XRD_WRITE_BYTES_MAX {

@@ -113,6 +113,7 @@ impl<S: Service> Session<S> {
             takes_later,
             tasks: self.tasks.clone(),
             counters: Arc::clone(&self.counters),
+            late_listings: Arc::clone(&self.late_listings),
         }));
     }
 

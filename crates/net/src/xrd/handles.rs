@@ -23,7 +23,7 @@ pub(super) struct Handle<F> {
     bad_pages: Mutex<BTreeMap<u64, usize>>,
 }
 
-impl<F: OpenFile> Handle<F> {
+impl<F> Handle<F> {
     pub(super) fn new(file: Arc<F>, path: FilePath, is_writable: bool) -> Self {
         Self { file, path, is_writable, has_failed: AtomicBool::new(false), bad_pages: Mutex::default() }
     }
@@ -32,11 +32,14 @@ impl<F: OpenFile> Handle<F> {
         self.bad_pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a bad page; `false` if there are too many.
+    /// Remembers a bad page; `false` if there are too many: then the write has failed, and the file with it.
     pub(super) fn add_bad_page(&self, page: Page) -> bool {
         let mut bad = self.bad_pages();
+        if bad.len() >= BAD_PAGES_PER_FILE_MAX && !bad.contains_key(&page.offset) {
+            return false;
+        }
         bad.insert(page.offset, page.length);
-        bad.len() <= BAD_PAGES_PER_FILE_MAX
+        true
     }
 
     /// A page arrived well: it corrects a bad one that it covers.
@@ -132,6 +135,16 @@ impl<F: OpenFile> Handles<F> {
         entry.ok_or_else(|| not_open(handle))
     }
 
+    /// Takes all files out of the table. Whoever works with one still has it.
+    pub(super) fn clear(&self) {
+        let mut slots = self.slots();
+        slots.free.clear();
+        let entries = std::mem::take(&mut slots.entries);
+        drop(slots);
+        // What is dropped with them may take its time.
+        drop(entries);
+    }
+
     pub(super) fn remove(&self, handle: FileHandle) -> Result<Arc<Handle<F>>, Answer> {
         let mut slots = self.slots();
         let entry = slots.entries.get_mut(handle.number() as usize).and_then(Option::take);
@@ -143,4 +156,21 @@ impl<F: OpenFile> Handles<F> {
 
 fn not_open(handle: FileHandle) -> Answer {
     Answer::error(ErrorCode::FileNotOpen, format!("handle {} names no open file", handle.number()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_pages_of_a_file_are_bounded() {
+        let handle = Handle::new(Arc::new(()), FilePath::root(), true);
+        let page = |number: usize| Page { offset: number as u64 * 4096, length: 4096 };
+        assert!((0..BAD_PAGES_PER_FILE_MAX).all(|number| handle.add_bad_page(page(number))));
+        assert!(!handle.add_bad_page(page(BAD_PAGES_PER_FILE_MAX)));
+        assert!(handle.add_bad_page(page(0)), "it is known already");
+        assert_eq!(handle.bad_pages().len(), BAD_PAGES_PER_FILE_MAX);
+        handle.correct_page(page(1));
+        assert!(handle.add_bad_page(page(BAD_PAGES_PER_FILE_MAX)));
+    }
 }

@@ -47,7 +47,7 @@ pub(super) const WAKE_BYTES_MIN: usize = 32 << 10;
 pub(super) const VISIT_REQUESTS: u32 = 512;
 /// Bytes that one visit may send; then other sessions get their turn, if any wait.
 pub(super) const VISIT_BYTES: u64 = 4 << 20;
-/// No visit lasts longer: the session has to see that it was ended.
+/// No visit lasts longer, but for one call: the session has to see that it was ended.
 pub(super) const VISIT_MAX: Duration = Duration::from_millis(250);
 /// Room for received requests; it grows to the longest request.
 pub(super) const INBOX_BYTES: usize = 16 << 10;
@@ -75,3 +75,7 @@ pub(super) const PATHS_BYTES_MAX: usize = 1 << 20;
 pub(super) const COME_AGAIN_S: u32 = 1;
 /// A listing that was announced is answered in one piece: some hundred thousand names.
 pub(super) const LATE_LISTING_BYTES_MAX: usize = 32 << 20;
+/// Such listings of a whole door: 256 MiB.
+pub(super) const LATE_LISTINGS_MAX: usize = 8;
+/// After its last answer a peer has this long to stop sending: an end with bytes that nobody took would take the answer back.
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);

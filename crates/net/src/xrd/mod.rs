@@ -40,7 +40,7 @@ use std::{
     },
 };
 use streams::Streams;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// What a door has done so far.
 #[derive(Debug, Default)]
@@ -65,6 +65,7 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
     let (sessions, token) = (shutdown.child(), shutdown.token());
     let registry = Arc::new(Registry::new());
     let movers = Arc::new(Movers::new());
+    let late_listings = Arc::new(Semaphore::new(limits::LATE_LISTINGS_MAX));
     let counted = Arc::clone(&counters);
     shutdown.spawn("xrootd door", async move {
         while let Some(connection) = listener.accept(&token).await {
@@ -76,6 +77,7 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
                 counters: Arc::clone(&counted),
                 registry: Arc::clone(&registry),
                 movers: Arc::clone(&movers),
+                late_listings: Arc::clone(&late_listings),
             };
             let (place, peer, counters) = (connection.place, connection.peer, Arc::clone(&counted));
             let token = token.clone();

@@ -39,8 +39,10 @@ impl Outbox {
     }
 
     /// Waits for room and adds an answer. What is longer than the outbox waits for all of it.
-    pub(super) async fn send(&self, stream: StreamId, answer: &Answer) -> Result<(), Gone> {
+    pub(super) async fn send(&self, stream: StreamId, answer: Answer) -> Result<(), Gone> {
         let bytes = answer.encode(stream);
+        // While it waits it is kept once.
+        drop(answer);
         let count = bytes.len().clamp(1, OUTBOX_BYTES_MAX) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(count).await.map_err(|_| Gone)?;
         self.letters().push_back(Letter { bytes, _room: room });
@@ -51,6 +53,11 @@ impl Outbox {
     /// The next answer.
     pub(super) fn take(&self) -> Option<Letter> {
         self.letters().pop_front()
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.letters().is_empty()
     }
 
     /// Waits until something was added, perhaps since taken.

@@ -3,17 +3,14 @@
 //! A processor of a virtual machine that has nothing to do is given back to its host, and to wake it takes longer than
 //! a quick peer needs for its next request; both ends pay for that. Whoever looks for a moment first is not woken.
 
-use super::{
-    limits::{POLL_MAX, POLL_MISSES_MAX},
-    transport::Attempt,
-};
+use super::{limits::POLL_MISSES_MAX, transport::Attempt};
 use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// The threads of a door that may look at the same time: half of the processors, so that peers on this host have theirs.
@@ -45,6 +42,7 @@ impl Drop for Seat<'_> {
 #[derive(Debug)]
 pub(super) struct Polling {
     seats: Arc<Seats>,
+    patience: Duration,
     /// In vain, since something was found.
     misses: u32,
     /// So many times not at all.
@@ -52,11 +50,11 @@ pub(super) struct Polling {
 }
 
 impl Polling {
-    pub(super) fn new(seats: Arc<Seats>) -> Self {
-        Self { seats, misses: 0, skips: 0 }
+    pub(super) fn new(seats: Arc<Seats>, patience: Duration) -> Self {
+        Self { seats, patience, misses: 0, skips: 0 }
     }
 
-    /// Calls `look` until it finds something, for [`POLL_MAX`] at most; `None`: nothing was found.
+    /// Calls `look` until it finds something or patience ends; `None`: nothing was found.
     pub(super) fn poll(&mut self, mut look: impl FnMut() -> Attempt) -> Attempt {
         if self.skips > 0 {
             self.skips -= 1;
@@ -64,10 +62,13 @@ impl Polling {
         }
         let Some(_seat) = self.seats.try_take() else { return Ok(None) };
         let began = Instant::now();
-        while began.elapsed() < POLL_MAX {
+        loop {
             if let Some(found) = look()? {
                 self.misses = 0;
                 return Ok(Some(found));
+            }
+            if began.elapsed() >= self.patience {
+                break;
             }
             // The peer may need this very processor.
             thread::yield_now();
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_comes_in_time_is_found() {
-        let mut polling = Polling::new(one_seat());
+        let mut polling = Polling::new(one_seat(), Duration::MAX);
         let mut answers = [None, None, Some(7)].into_iter();
         assert_eq!(polling.poll(|| Ok(answers.next().unwrap())).unwrap(), Some(7));
         assert_eq!(
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn who_waits_in_vain_looks_less_and_less_often() {
-        let mut polling = Polling::new(one_seat());
+        let mut polling = Polling::new(one_seat(), Duration::ZERO);
         let mut looked = 0;
         for _ in 0..10_000 {
             let mut has_looked = false;
@@ -126,7 +127,8 @@ mod tests {
     #[test]
     fn nobody_looks_without_a_seat() {
         let seats = one_seat();
-        let (mut first, mut second) = (Polling::new(Arc::clone(&seats)), Polling::new(seats));
+        let polling = |seats: &Arc<Seats>| Polling::new(Arc::clone(seats), Duration::ZERO);
+        let (mut first, mut second) = (polling(&seats), polling(&seats));
         let outcome = first.poll(|| second.poll(|| panic!("there is one seat only")));
         assert_eq!(outcome.unwrap(), None);
     }

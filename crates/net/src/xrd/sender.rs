@@ -187,6 +187,14 @@ impl<F: OpenFile> Sender<F> {
         }
     }
 
+    /// Forgets bytes of files and all that follows them.
+    pub(super) fn forget_files(&mut self) {
+        let is_file = |piece: &Piece<F>| !matches!(piece, Piece::Arena { .. });
+        if let Some(first) = self.pieces.iter().position(is_file) {
+            self.pending -= self.pieces.drain(first..).map(|piece| piece.length()).sum::<usize>();
+        }
+    }
+
     /// Gives memory back if nothing waits.
     pub(super) fn shrink(&mut self) {
         if self.pieces.is_empty() && self.arena.len() > ARENA_BYTES_KEPT {

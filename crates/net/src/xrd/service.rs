@@ -184,7 +184,8 @@ pub struct PrepareRequest {
 
 /// Reads, writes and closes: blocking calls, which the session loop runs on threads made for that.
 ///
-/// Calls of one file come one at a time in the order of the client's requests, as long as one session uses it.
+/// Writes of one file come one at a time in the order of the client's requests, as long as one session uses it. Reads on its
+/// further connections, and a slow flush, may run beside them.
 /// Dropped without [`OpenFile::close`] the session died: a write that is not finished must then be abandoned.
 pub trait OpenFile: Send + Sync + 'static {
     /// Size in bytes now; must not block.

@@ -4,8 +4,8 @@ use super::{
     Counters, Registry, Service,
     inbox::Inbox,
     limits::{
-        BUFFERS_IDLE, FEW_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, MOVERS_MAX, RECEIVE_PROGRESS, SEND_PROGRESS,
-        SESSION_IDLE, TURNS_MAX,
+        BUFFERS_IDLE, FAREWELL, FEW_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, MOVERS_MAX, RECEIVE_PROGRESS,
+        SEND_PROGRESS, SESSION_IDLE, TURNS_MAX,
     },
     polling::Seats,
     transport::{Transport, Wish},
@@ -42,6 +42,9 @@ pub(super) enum End {
     /// The peer speaks another protocol.
     #[error("no handshake of this protocol")]
     Stranger,
+    /// A write was refused whose data follow, nobody knows how many.
+    #[error("data follow a refused request")]
+    Stranded,
     /// Data that were announced could not be read.
     #[error("cannot go on sending: {0}")]
     Unreadable(Failure),
@@ -127,6 +130,7 @@ pub(super) struct Start<S: Service> {
     pub(super) counters: Arc<Counters>,
     pub(super) registry: Arc<Registry<S::File>>,
     pub(super) movers: Arc<Movers>,
+    pub(super) late_listings: Arc<Semaphore>,
 }
 
 /// Runs a session to its end.
@@ -145,7 +149,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         spare: Vec::new(),
         phase: Phase::Handshake,
         calls: tokio::task::JoinSet::new(),
-        waiting_since: Instant::now(),
+        request_began: None,
         began: Instant::now(),
         ended: Arc::new(Notify::new()),
         entry: None,
@@ -161,6 +165,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         counters: start.counters,
         registry: start.registry,
         movers: start.movers,
+        late_listings: start.late_listings,
     });
     let end = loop {
         let Ok(place) = movers.places.acquire().await else { return End::Stopped };
@@ -183,11 +188,25 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
             break end;
         }
     };
-    session.close();
-    if timeout(FLUSH_DEADLINE, session.drain()).await.is_err() {
-        tracing::debug!(%peer, "answers were left when the session ended");
-    }
+    finish(session, &end).await;
     end
+}
+
+/// Says what is left to say. Files are given up where their disks may be waited for.
+async fn finish<S: Service>(mut session: Box<Session<S>>, end: &End) {
+    let closed = spawn_blocking(move || {
+        session.close();
+        session
+    });
+    let Ok(mut session) = closed.await else { return };
+    if timeout(FLUSH_DEADLINE, session.drain()).await.is_err() {
+        tracing::debug!(peer = %session.peer, "answers were left when the session ended");
+    }
+    // The peer has not heard why, and goes on sending.
+    if matches!(end, End::Malformed(_) | End::Stranded) {
+        let _ = timeout(FAREWELL, session.transport.farewell()).await;
+    }
+    let _ = spawn_blocking(move || drop(session)).await;
 }
 
 /// The address in the form of the field: `[::127.0.0.1]:1094`.
@@ -210,6 +229,9 @@ impl<S: Service> Session<S> {
 
     async fn wait_for(&mut self, parked: Park) -> Result<(), End> {
         match parked {
+            Park::Again if self.is_stranger() && self.began.elapsed() > LOGIN_DEADLINE => {
+                Err(io::Error::from(io::ErrorKind::TimedOut).into())
+            }
             Park::Again => {
                 tokio::task::yield_now().await;
                 Ok(())
@@ -219,21 +241,23 @@ impl<S: Service> Session<S> {
                 Ok(())
             }
             Park::Write => self.in_time(SEND_PROGRESS, Wish::Write).await,
-            Park::Request | Park::Data | Park::Idle
-                if matches!(self.phase, Phase::Handshake | Phase::Greeting) =>
-            {
+            Park::Request | Park::Data | Park::Idle if self.is_stranger() => {
                 let until = (self.began + LOGIN_DEADLINE).into();
                 let ready = timeout_at(until, self.transport.ready(Wish::Read)).await;
                 Ok(ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??)
             }
-            // Since the request began: a peer that trickles it byte by byte does not get more time.
             Park::Request => {
-                let left = RECEIVE_PROGRESS.saturating_sub(self.waiting_since.elapsed());
-                self.readable_or_woken(left).await
+                let waited = self.request_began.map_or(Duration::ZERO, |began| began.elapsed());
+                self.readable_or_woken(RECEIVE_PROGRESS.saturating_sub(waited)).await
             }
             Park::Data => self.readable_or_woken(RECEIVE_PROGRESS).await,
             Park::Idle => self.wait_idle().await,
         }
+    }
+
+    /// Whether the peer has not said yet who it is.
+    fn is_stranger(&self) -> bool {
+        matches!(self.phase, Phase::Handshake | Phase::Greeting)
     }
 
     async fn in_time(&self, patience: Duration, wish: Wish) -> Result<(), End> {
@@ -280,19 +304,25 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Nothing more is received; what is ready is sent.
+    /// Nothing more is received; what is ready is sent. Files are not kept for a close that still goes on.
     fn close(&mut self) {
         self.calls.abort_all();
+        self.sender.forget_files();
         if let Phase::Open(context) = &self.phase {
             context.outbox.close();
+            context.handles.clear();
+            context.streams.close();
         }
     }
 
-    /// Sends what is left. Bytes of files are not waited for: their request was not finished.
+    /// Sends what is left, but no bytes of files, which may have to be waited for.
     async fn drain(&mut self) -> Result<(), End> {
         self.transport.set_patience(false);
         self.is_slow = true;
         while self.task.is_none() && !self.send_all()? {
+            self.transport.ready(Wish::Write).await?;
+        }
+        while !self.transport.push()? {
             self.transport.ready(Wish::Write).await?;
         }
         Ok(())

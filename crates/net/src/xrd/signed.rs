@@ -20,6 +20,11 @@ impl Signing {
         self.next = Some(signature);
     }
 
+    /// Forgets it: the request that it signed is not looked at.
+    pub(super) fn forget(&mut self) {
+        self.next = None;
+    }
+
     /// Checks the signature of a request, if it has one. `body` is what was received of its body: the data of a write
     /// come later and are only covered by a hash that is not looked at.
     pub(super) fn check(&mut self, header: &RequestHeader, body: &[u8]) -> Result<(), BadSignature> {

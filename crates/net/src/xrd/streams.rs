@@ -98,8 +98,15 @@ impl<F> Streams<F> {
     }
 }
 
+impl<F> Streams<F> {
+    /// The session is over.
+    pub(super) fn close(&self) {
+        self.all().iter().filter_map(Weak::upgrade).for_each(|stream| stream.close());
+    }
+}
+
 impl<F> Drop for Streams<F> {
     fn drop(&mut self) {
-        self.all().iter().filter_map(Weak::upgrade).for_each(|stream| stream.close());
+        self.close();
     }
 }

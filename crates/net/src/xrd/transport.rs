@@ -6,7 +6,7 @@
 
 use super::{
     encrypted::Encrypted,
-    limits::{CHUNK_BYTES, LINGER, UNSENT_BYTES_MAX, WAKE_BYTES_MIN},
+    limits::{CHUNK_BYTES, LINGER, POLL_MAX, UNSENT_BYTES_MAX, WAKE_BYTES_MIN},
     polling::{Polling, Seats},
 };
 use rustix::{
@@ -17,7 +17,7 @@ use rustix::{
 use socket::{await_bytes, set_unsent_max};
 use std::{
     io::{self, ErrorKind, IoSlice},
-    net::TcpStream,
+    net::{Shutdown, TcpStream},
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
 };
@@ -54,11 +54,11 @@ impl Transport {
         let socket = socket.into_std()?;
         socket.set_read_timeout(Some(LINGER))?;
         socket.set_write_timeout(Some(LINGER))?;
-        let polling = Polling::new(seats);
+        let polling = Polling::new(seats, POLL_MAX);
         Ok(Self { socket, is_patient: false, is_hurried: false, is_crowded: false, polling, tls: None })
     }
 
-    /// Whether calls may sleep until the socket is ready, for [`LINGER`] at most.
+    /// Whether calls may sleep until the socket is ready, each time for [`LINGER`] at most.
     pub(super) fn set_patience(&mut self, is_patient: bool) {
         if self.is_patient == is_patient {
             return;
@@ -177,6 +177,22 @@ impl Transport {
         }
     }
 
+    /// Sends what was encrypted and is left; `false` if the socket takes no more.
+    pub(super) fn push(&mut self) -> io::Result<bool> {
+        self.tls.as_mut().map_or(Ok(true), |tls| tls.push(&self.socket))
+    }
+
+    /// Ends what is sent, and takes what still comes until the peer ends that: else the system would tell it that the
+    /// connection broke, before it has read the last answer.
+    pub(super) async fn farewell(&mut self) -> io::Result<()> {
+        self.socket.shutdown(Shutdown::Write)?;
+        let mut unread = vec![0; CHUNK_BYTES];
+        loop {
+            self.ready_to_read().await?;
+            receive_from(&self.socket, &mut unread, RecvFlags::DONTWAIT)?;
+        }
+    }
+
     /// Whether bytes were received already, and decrypted or about to be.
     fn has_plain(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.has_plain())
@@ -193,6 +209,14 @@ impl Transport {
             Wish::Read => Interest::READABLE,
             Wish::Write => Interest::WRITABLE,
         };
+        self.registered(interest).await
+    }
+
+    async fn ready_to_read(&self) -> io::Result<()> {
+        self.registered(Interest::READABLE).await
+    }
+
+    async fn registered(&self, interest: Interest) -> io::Result<()> {
         #[expect(unsafe_code, reason = "the registration borrows the socket, which therefore stays open")]
         // SAFETY: the descriptor must stay open and the same while it is registered: `self` owns it, is borrowed
         // until this future is done or dropped, and the registration ends with it.

@@ -7,8 +7,8 @@ use super::{
     frames::{self, Next},
     inbox::Inbox,
     limits::{
-        CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES, VISIT_MAX,
-        VISIT_REQUESTS,
+        CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, RECEIVE_PROGRESS, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES,
+        VISIT_MAX, VISIT_REQUESTS,
     },
     reading::{Manner, ReadTask, Step},
     sender::Sender,
@@ -21,14 +21,18 @@ use super::{
 use crate::shutdown::Shutdown;
 use base::FilePath;
 use std::{
+    io::ErrorKind,
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
     time::Instant,
 };
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    sync::{Notify, Semaphore},
+    task::JoinSet,
+};
 use wire::xrd::{
-    Answer, ErrorCode, FileHandle, Open, QueryCode, REQUEST_HEADER_BYTES, Request, RequestHeader, Stat,
-    StreamId, Subject,
+    Answer, ErrorCode, FileHandle, Open, QueryCode, REQUEST_HEADER_BYTES, Request, RequestCode,
+    RequestHeader, Stat, StreamId, Subject,
 };
 
 /// What a session waits for between visits.
@@ -77,8 +81,8 @@ pub(super) struct Session<S: Service> {
     pub(super) spare: Vec<u8>,
     pub(super) phase: Phase<S>,
     pub(super) calls: JoinSet<()>,
-    /// When what is waited for began.
-    pub(super) waiting_since: Instant,
+    /// When the request began of which a part has come.
+    pub(super) request_began: Option<Instant>,
     pub(super) began: Instant,
     /// Told when another session of the client ends this one.
     pub(super) ended: Arc<Notify>,
@@ -99,6 +103,7 @@ pub(super) struct Session<S: Service> {
     pub(super) counters: Arc<Counters>,
     pub(super) registry: Arc<Registry<S::File>>,
     pub(super) movers: Arc<Movers>,
+    pub(super) late_listings: Arc<Semaphore>,
 }
 
 impl<S: Service> Session<S> {
@@ -126,14 +131,15 @@ impl<S: Service> Session<S> {
             }
             let work = self.work()?;
             requests += 1;
+            let is_over = began.elapsed() > VISIT_MAX;
             let is_little = requests < VISIT_REQUESTS && self.sender.sent() - sent_before < VISIT_BYTES;
-            if work == Work::Done && is_little {
+            if work == Work::Done && is_little && !is_over {
                 continue;
             }
             if !self.send_all()? {
                 return Ok(self.unsent());
             }
-            if began.elapsed() > VISIT_MAX || (!is_little && movers.are_wanted()) {
+            if is_over || (!is_little && movers.are_wanted()) {
                 return Ok(Park::Again);
             }
             if !is_little {
@@ -141,6 +147,10 @@ impl<S: Service> Session<S> {
             }
             if let Work::Wants(wanted) = work {
                 self.hurry_if_needed();
+                // What ended a call just now has left its answer before.
+                if self.has_letter() {
+                    continue;
+                }
                 if let Some(parked) = self.receive(wanted)? {
                     return Ok(parked);
                 }
@@ -200,22 +210,26 @@ impl<S: Service> Session<S> {
 
     /// Sends everything, with the answers of calls; `false` if the peer has to be waited for.
     pub(super) fn send_all(&mut self) -> Result<bool, End> {
-        if !self.transport.is_tls() {
-            while self.take_letter() {}
-            return self.flush();
-        }
-        // Clients of the field look for one answer in a TLS record: a second one would wait there for ever.
-        while self.flush()? {
-            if !self.take_letter() {
+        loop {
+            // Clients of the field look for one answer in a TLS record, where a second one would wait for ever: there
+            // any byte that waits is heavy.
+            while !self.is_heavy() && self.take_letter() {}
+            if !self.flush()? {
+                return Ok(false);
+            }
+            if !self.has_letter() {
                 return Ok(true);
             }
         }
-        Ok(false)
+    }
+
+    /// Whether the answer of a call waits, and may be sent: not into the middle of a frame.
+    fn has_letter(&self) -> bool {
+        matches!(&self.phase, Phase::Open(context) if !self.is_inside_frame() && !context.outbox.is_empty())
     }
 
     /// Adds the answer of a call to what is sent, if there is one.
     fn take_letter(&mut self) -> bool {
-        // Not into the middle of a frame.
         let Phase::Open(context) = &self.phase else { return false };
         if self.is_inside_frame() {
             return false;
@@ -269,12 +283,10 @@ impl<S: Service> Session<S> {
     }
 
     fn next_request(&mut self) -> Result<Work, End> {
-        let was_empty = self.inbox.ready().len() < REQUEST_HEADER_BYTES;
-        match frames::next(self.inbox.ready()) {
+        let has_logged_in = matches!(self.phase, Phase::Open(_));
+        match frames::next(self.inbox.ready(), has_logged_in) {
             Next::Incomplete(bytes) => {
-                if was_empty && self.inbox.ready().is_empty() {
-                    self.waiting_since = Instant::now();
-                }
+                self.check_progress()?;
                 return Ok(Work::Wants(Some(bytes)));
             }
             Next::Request { header, bytes, request } => {
@@ -284,7 +296,7 @@ impl<S: Service> Session<S> {
                         Err(bad) => Err(Answer::error(ErrorCode::SignatureError, bad.to_string())),
                     };
                 self.inbox.consume(bytes);
-                self.waiting_since = Instant::now();
+                self.request_began = None;
                 self.counters.requests_total.fetch_add(1, Ordering::Relaxed);
                 match request {
                     Ok(request) => self.dispatch(header.stream, request)?,
@@ -297,6 +309,11 @@ impl<S: Service> Session<S> {
             Next::TooLong { header, body, refusal } => {
                 self.counters.malformed_total.fetch_add(1, Ordering::Relaxed);
                 self.inbox.consume(REQUEST_HEADER_BYTES);
+                self.request_began = None;
+                self.signing.forget();
+                if header.request_code() == Some(RequestCode::Writev) {
+                    return Err(self.strand(&header, &refusal));
+                }
                 self.throw_away(header.stream, body, refusal);
             }
             Next::Lost { header, malformed } => {
@@ -307,10 +324,33 @@ impl<S: Service> Session<S> {
         Ok(Work::Done)
     }
 
+    /// A request of which a part has come must go on: a peer that trickles it byte by byte does not get more time.
+    fn check_progress(&mut self) -> Result<(), End> {
+        if self.inbox.ready().is_empty() {
+            self.request_began = None;
+            return Ok(());
+        }
+        let began = *self.request_began.get_or_insert_with(Instant::now);
+        if began.elapsed() > RECEIVE_PROGRESS {
+            return Err(std::io::Error::from(ErrorKind::TimedOut).into());
+        }
+        Ok(())
+    }
+
+    /// The last answer: how many bytes of data follow is not known.
+    fn strand(&mut self, header: &RequestHeader, refusal: &Answer) -> End {
+        self.answer(header.stream, refusal);
+        End::Stranded
+    }
+
     /// Refuses a request that could not be parsed; data that follow it are thrown away.
     fn refuse_data(&mut self, header: &RequestHeader, refusal: Answer) -> Result<(), End> {
         if !matches!(self.phase, Phase::Open(_)) && header.is_data_body() {
             return Err(End::Stranger);
+        }
+        // Its data are not counted in its length but told by what could not be read, or must not be believed.
+        if header.request_code() == Some(RequestCode::Writev) {
+            return Err(self.strand(header, &refusal));
         }
         let body = if header.is_data_body() { header.body_bytes()? } else { 0 };
         self.throw_away(header.stream, body, refusal);

@@ -124,16 +124,30 @@ impl<F: OpenFile> WriteTask<F> {
             }
         }
         if part.left == 0 {
-            self.last = self.parts.pop_front().and_then(|part| part.handle).or(self.last.take());
+            let handle = self.parts.pop_front().and_then(|part| part.handle);
+            self.finish_part(handle);
         }
     }
 
-    fn answer(&mut self, out: &mut Sender<F>) {
-        if let (Form::Synced, Some(handle), None) = (self.form, &self.last, &self.refusal)
+    /// A synced write flushes each file when the next one follows.
+    fn finish_part(&mut self, handle: Option<Arc<Handle<F>>>) {
+        let Some(handle) = handle else { return };
+        if self.last.as_ref().is_some_and(|last| !Arc::ptr_eq(last, &handle)) {
+            self.flush();
+        }
+        self.last = Some(handle);
+    }
+
+    fn flush(&mut self) {
+        if let (Form::Synced, Some(handle), None) = (self.form, self.last.take(), &self.refusal)
             && let Err(failure) = handle.sync()
         {
             self.refusal = Some(Answer::failure(&failure));
         }
+    }
+
+    fn answer(&mut self, out: &mut Sender<F>) {
+        self.flush();
         let answer = match (self.refusal.take(), self.form) {
             (Some(refusal), _) => refusal.encode(self.stream),
             (None, Form::Pages(offset)) => {

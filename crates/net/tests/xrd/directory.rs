@@ -1,7 +1,8 @@
 //! A directory behind the XRootD door, as tests and the example use it.
 //!
 //! New files are written beside their place and appear there on close. The open of a file whose name contains `tape`
-//! waits until somebody brings it online. A file whose name contains `full` takes one MiB and no more.
+//! waits until somebody brings it online. A file whose name contains `full` takes one MiB and no more; one whose name contains
+//! `unsafe` cannot be flushed.
 
 use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, PageSums, Result};
 use net::xrd::{
@@ -181,6 +182,9 @@ impl OpenFile for DirFile {
     }
 
     fn sync(&self) -> Result<()> {
+        if self.pending.as_ref().is_some_and(|pending| pending.to.to_string_lossy().contains("unsafe")) {
+            return Err(Failure::new(ErrorKind::Io, "cannot be flushed"));
+        }
         self.file.sync_data().map_err(|e| Failure::io("sync", &e))
     }
 

@@ -363,6 +363,34 @@ fn vector_writes_reach_the_file() {
 }
 
 #[test]
+fn a_vector_write_flushes_every_file_of_it() {
+    let door = Door::open();
+    let mut raw = Raw::login(&door);
+    let (first, last) = (raw.open("/unsafe", CREATE), raw.open("/f", CREATE));
+    let element = |handle| VectorElement { handle, offset: 0, length: 2 };
+    let elements = vec![element(first), element(last)];
+    let write = Request::Writev(Writev { is_sync: true, elements }).encode(StreamId::of(9));
+    raw.send(&[write, b"abcd".to_vec()].concat());
+    assert_eq!(raw.receive().0.code, AnswerCode::Error);
+}
+
+#[test]
+fn data_of_a_vector_write_that_cannot_be_read_are_not_taken_for_requests() {
+    let door = Door::open();
+    fs::write(door.path("kept"), b"x").unwrap();
+    for (params, body) in [([0; 16], vec![0x7f; 16]), ([0; 16], vec![0; 17]), ([0; 16], vec![0; 100_000])] {
+        let mut raw = Raw::login(&door);
+        let header = RequestHeader { stream: StreamId::of(9), code: 3031, params, length: body.len() as i32 };
+        // Its data look like a request.
+        let data = Request::Rm(Target::new("/kept")).encode(StreamId::of(10));
+        raw.send(&[&header.encode()[..], &body, &data].concat());
+        assert_eq!(raw.receive().0.code, AnswerCode::Error);
+        assert!(raw.is_closed());
+    }
+    assert!(door.path("kept").exists());
+}
+
+#[test]
 fn what_is_malformed_is_refused_and_the_session_goes_on() {
     let door = Door::open();
     let mut raw = Raw::login(&door);
