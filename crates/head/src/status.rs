@@ -76,13 +76,13 @@ fn pools(core: &Core, context: &Context) -> Result<Vec<PoolInfo>> {
         let info = PartitionInfo {
             is_available: core.live.partitions.contains(&row.name),
             name: row.name,
-            total_bytes: row.total,
-            free_bytes: row.free.saturating_sub(row.reserved_bytes),
+            total_bytes: row.space.total,
+            free_bytes: row.space.free.saturating_sub(row.space.promised),
             replicas: row.replicas,
             replica_bytes: row.replica_bytes,
             pinned: row.pinned,
         };
-        pools.entry(row.pool).or_default().push(info);
+        pools.entry(row.space.pool).or_default().push(info);
     }
     Ok(pools.into_iter().map(|(name, partitions)| PoolInfo { name, partitions }).collect())
 }

@@ -38,11 +38,11 @@ impl Apply for Submit {
             core.store.put_job_file(job, JobFileRole::Input, index, node.id)?;
             // Pinned before it is online: nothing can evict it between its recall and the job's start.
             core.store.put_pin(node.id, &pin_holder(job), None)?;
-            if !node.is_online {
+            if !node.is_online() {
                 tape::request_recall(core, context, node)?;
             }
         }
-        if inputs.iter().all(|node| node.is_online) {
+        if inputs.iter().all(|node| node.is_online()) {
             let mut row = known(core, job)?;
             row.state = JobState::Queued;
             core.store.save_job(&row)?;

@@ -98,7 +98,7 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
         let Some(node) = core.store.node(file)? else {
             continue;
         };
-        let is_there = if role == JobFileRole::Input { node.is_online } else { node.is_archived };
+        let is_there = if role == JobFileRole::Input { node.is_online() } else { node.is_archived };
         if !is_there {
             let why = tape::waits(core, file, now)?.unwrap_or_else(|| "nobody has asked for it".to_owned());
             text.push_str(&format!("; {} {why}", path_of(core, file)?));

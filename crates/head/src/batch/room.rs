@@ -156,7 +156,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         let path = path_of(core, file)?;
         let lost = || Failure::corrupt(format!("input {path} is not online any more"));
         let node = core.store.node(file)?.ok_or_else(lost)?;
-        let replica = core.store.online_replica(file)?.ok_or_else(lost)?;
+        let replica = node.online().next().ok_or_else(lost)?;
         let cap = CapFor { access: Access::Read, object: replica.object, file: &node, path: &path };
         inputs.push(InputSource {
             url: core.object_url(cap, context.now),
@@ -194,7 +194,7 @@ impl Apply for JobEnded {
             slot_wall: Millis(self.usage.wall.0.saturating_mul(slots)),
             ..Charge::default()
         };
-        core.store.charge(&job.owner, &charge)?;
+        core.store.charge(&job.owner, &charge);
         core.store.set_job_text(job.id, &self.text)?;
         job.usage = Some(self.usage);
         job.exit = Some(self.exit.clone());

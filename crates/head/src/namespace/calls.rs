@@ -25,11 +25,9 @@ impl Apply for Stat {
         if node.is_directory() {
             return Ok(info);
         }
-        for replica in core.store.replicas_of(node.id)? {
-            if replica.state == crate::store::ReplicaState::Online {
-                let pool = core.store.partition_pool(&replica.partition)?.unwrap_or_default();
-                info.replicas.push(format!("{pool}/{}", replica.partition));
-            }
+        for replica in node.online() {
+            let pool = core.store.partition(&replica.partition)?.map_or_else(String::new, |known| known.pool);
+            info.replicas.push(format!("{pool}/{}", replica.partition));
         }
         let copies = core.store.copies(node.id)?;
         info.copies = copies
@@ -55,8 +53,7 @@ impl Apply for List {
             return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", self.path)));
         }
         require(&context.who, &node, Right::Read, &self.path)?;
-        let nodes = core.store.children(node.id, &self.after, LIST_ENTRIES_MAX)?;
-        let entries: Vec<Entry> = nodes.iter().map(crate::store::Node::entry).collect();
+        let entries: Vec<Entry> = core.store.children(node.id, &self.after, LIST_ENTRIES_MAX)?;
         Ok(Listing { is_partial: entries.len() == LIST_ENTRIES_MAX, entries })
     }
 }

@@ -19,7 +19,7 @@ impl Apply for RegisterPartition {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         core.store.put_partition(&self.pool, &self.partition, self.total_bytes, self.free_bytes)?;
         // A disk server that starts has no writer: what was being written was never acknowledged.
-        for replica in core.store.unsettled(&self.partition, ReplicaState::Writing, usize::MAX >> 1)? {
+        for replica in core.store.writing(&self.partition)? {
             abandon(core, &replica, context)?;
         }
         core.live.partitions.insert(self.partition);
@@ -38,8 +38,8 @@ impl Apply for ReportSpace {
 impl Apply for GetSpace {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Space> {
         let mut space = Space::default();
-        for row in core.store.partition_space()? {
-            let free = row.free.saturating_sub(row.reserved);
+        for row in core.store.partition_space()?.into_values() {
+            let free = row.free.saturating_sub(row.promised);
             space.total_bytes += row.total;
             space.free_bytes += free;
             space.largest_free_bytes = space.largest_free_bytes.max(free);
@@ -52,15 +52,14 @@ impl Apply for NextRemovals {
     const TOPIC: Topic = Topic::Removals;
 
     fn apply(self, core: &mut Core, _: &Context) -> Result<Removals> {
-        let rows = core.store.unsettled(&self.partition, ReplicaState::Removing, LIST_ENTRIES_MAX)?;
-        Ok(Removals { objects: rows.into_iter().map(|row| row.object).collect() })
+        Ok(Removals { objects: core.store.removals(&self.partition, LIST_ENTRIES_MAX)? })
     }
 }
 
 impl Apply for ObjectsRemoved {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
         for object in self.objects {
-            core.store.delete_removed(&self.partition, object)?;
+            core.store.delete_removal(&self.partition, object)?;
         }
         Ok(Done {})
     }
@@ -85,11 +84,11 @@ impl Apply for OpenRead {
     fn apply(self, core: &mut Core, context: &Context) -> Result<ReadGrant> {
         let node = resolve_file(core, &context.who, &self.path)?;
         require(&context.who, &node, Right::Read, &self.path)?;
-        if let Some(replica) = core.store.online_replica(node.id)? {
+        if let Some(replica) = node.online().next() {
             if replica.is_use_due(context.now) {
                 core.store.touch_replica(replica.object, context.now)?;
             }
-            return read_object(&node, &replica).map(ReadGrant::Online);
+            return read_object(&node, replica).map(ReadGrant::Online);
         }
         match node.state() {
             FileState::Writing => {
@@ -118,7 +117,7 @@ impl Apply for OpenWrite {
         let existing = existing(core, context, &self)?;
         let base = match &existing {
             Some(node) if self.disposition == Disposition::Update => {
-                Some(base_object(core, context, node, &self.path)?)
+                Some(base_object(context, node, &self.path)?)
             }
             _ => None,
         };
@@ -158,7 +157,7 @@ fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<A
         );
     }
     require(&context.who, &node, Right::Write, path)?;
-    if core.store.replicas_of(node.id)?.iter().any(|replica| replica.state == ReplicaState::Writing) {
+    if node.replicas.iter().any(|replica| replica.state == ReplicaState::Writing) {
         return Err(Failure::busy(format!("{path} is being written by somebody else"))
             .hint("try again when that writer has closed it"));
     }
@@ -186,9 +185,9 @@ fn refuse_resumption(core: &Core, context: &Context, node: &Node, path: &FilePat
 }
 
 /// What an update begins with. A nearline file is recalled first: the caller is told to try again.
-fn base_object(core: &mut Core, context: &Context, node: &Node, path: &FilePath) -> Result<ReadObject> {
-    if let Some(replica) = core.store.online_replica(node.id)? {
-        return read_object(node, &replica);
+fn base_object(context: &Context, node: &Node, path: &FilePath) -> Result<ReadObject> {
+    if let Some(replica) = node.online().next() {
+        return read_object(node, replica);
     }
     Err(Failure::busy(format!("{path} is {}, not on disk", node.state().as_str()))
         .hint(format!("`bp stage --wait {path}`, then change it"))
@@ -205,7 +204,7 @@ impl Apply for CommitWrite {
         drop_content(core, replica.file, Some(replica.object), context.now)?;
         core.store.set_replica_online(replica.object, self.size, context.now)?;
         core.store.set_content(replica.file, self.size, self.checksums, context.now)?;
-        core.store.charge(&replica.owner, &Charge { bytes_in: self.size, ..Charge::default() })?;
+        core.store.charge(&replica.owner, &Charge { bytes_in: self.size, ..Charge::default() });
         core.touch(Topic::Files);
         batch::file_online(core, replica.file)?;
         Ok(Done {})
@@ -251,8 +250,8 @@ impl Apply for ReportUse {
             .hint("send several"));
         }
         for ReportTraffic { owner, in_bytes, out_bytes } in self.traffic {
-            core.store
-                .charge(&owner, &Charge { bytes_in: in_bytes, bytes_out: out_bytes, ..Charge::default() })?;
+            let charge = Charge { bytes_in: in_bytes, bytes_out: out_bytes, ..Charge::default() };
+            core.store.charge(&owner, &charge);
         }
         for object in self.opened {
             core.store.touch_replica(object, context.now)?;
@@ -285,10 +284,8 @@ fn evict(core: &mut Core, context: &Context, path: &FilePath) -> Result<FileStat
     if let Some(holder) = core.store.pins(node.id, context.now)?.first() {
         return Err(Failure::busy(format!("{path} is pinned by {holder}")).hint("wait until it lets go"));
     }
-    for replica in core.store.replicas_of(node.id)? {
-        if replica.state == ReplicaState::Online {
-            retire(core, &replica, context.now)?;
-        }
+    for replica in node.online() {
+        retire(core, replica, context.now)?;
     }
     Ok(FileState::Nearline)
 }

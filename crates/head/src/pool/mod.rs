@@ -15,10 +15,10 @@ use wire::control::RequestKind;
 /// Partitions that can take objects now.
 pub(crate) fn partitions(core: &Core) -> Result<Vec<PartitionView>> {
     let rows = core.store.partition_space()?;
-    let views = rows.into_iter().map(|row| PartitionView {
-        is_available: core.live.partitions.contains(&row.name),
-        free_bytes: row.free.saturating_sub(row.reserved),
-        name: row.name,
+    let views = rows.into_iter().map(|(name, row)| PartitionView {
+        is_available: core.live.partitions.contains(&name),
+        free_bytes: row.free.saturating_sub(row.promised),
+        name,
         pool: row.pool,
     });
     Ok(views.collect())
@@ -47,7 +47,7 @@ pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) ->
         Ok(partition) => partition.name.clone(),
         Err(failure) => make_room(core, &views, reserve.bytes, now)?.ok_or(failure)?,
     };
-    let mut replica = Replica {
+    let replica = Replica {
         object: ObjectId(0),
         file: reserve.file,
         partition,
@@ -57,8 +57,7 @@ pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) ->
         created: now,
         used: now,
     };
-    replica.object = core.store.insert_replica(&replica)?;
-    Ok(replica)
+    Ok(core.store.insert_replica(replica)?)
 }
 
 /// What an object is reserved for.
@@ -95,9 +94,9 @@ pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Resu
     if replica.state == ReplicaState::Online {
         let held = (now - replica.created).0.max(0) as f64;
         let charge = Charge { disk_byte_ms: replica.size as f64 * held, ..Charge::default() };
-        core.store.charge(&replica.owner, &charge)?;
+        core.store.charge(&replica.owner, &charge);
     }
-    core.store.set_replica_removing(replica.object)?;
+    core.store.remove_replica(replica)?;
     core.touch(Topic::Removals);
     core.touch(Topic::Files);
     Ok(())
@@ -112,10 +111,13 @@ pub(crate) fn drop_content(
     keep: Option<ObjectId>,
     now: Timestamp,
 ) -> Result<()> {
-    for replica in core.store.replicas_of(file)? {
-        if replica.state != ReplicaState::Removing && Some(replica.object) != keep {
-            retire(core, &replica, now)?;
-        }
+    let Some(node) = core.store.node(file)? else { return Ok(()) };
+    for replica in node.replicas.iter().filter(|replica| Some(replica.object) != keep) {
+        retire(core, replica, now)?;
+    }
+    if !node.is_archived {
+        // Without a copy nobody can have asked for a recall.
+        return Ok(());
     }
     core.store.delete_copies(file)?;
     if let Some(recall) = core.store.request_of(RequestKind::Recall, file)? {

@@ -2,10 +2,11 @@
 
 use super::{Store, StoreResult};
 use base::{Millis, Timestamp};
+use std::ops::Add;
 use wire::control::BillLine;
 
 /// Something to put on somebody's bill.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Charge {
     pub(crate) jobs: u64,
     pub(crate) cpu: Millis,
@@ -20,28 +21,28 @@ pub(crate) struct Charge {
 
 const MS_PER_HOUR: f64 = 3_600_000.0;
 
+impl Add for Charge {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self {
+            jobs: self.jobs + more.jobs,
+            cpu: Millis(self.cpu.0 + more.cpu.0),
+            slot_wall: Millis(self.slot_wall.0 + more.slot_wall.0),
+            tape_loads: self.tape_loads + more.tape_loads,
+            tape_written: self.tape_written + more.tape_written,
+            tape_read: self.tape_read + more.tape_read,
+            bytes_in: self.bytes_in + more.bytes_in,
+            bytes_out: self.bytes_out + more.bytes_out,
+            disk_byte_ms: self.disk_byte_ms + more.disk_byte_ms,
+        }
+    }
+}
+
 impl Store {
-    pub(crate) fn charge(&self, owner: &str, charge: &Charge) -> StoreResult<()> {
-        self.run(
-            "INSERT INTO account (owner, jobs, cpu_ms, slot_wall_ms, tape_loads, tape_written, tape_read, bytes_in,
-             bytes_out, disk_byte_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-             ON CONFLICT (owner) DO UPDATE SET jobs = jobs + ?2, cpu_ms = cpu_ms + ?3, slot_wall_ms = slot_wall_ms + ?4,
-             tape_loads = tape_loads + ?5, tape_written = tape_written + ?6, tape_read = tape_read + ?7,
-             bytes_in = bytes_in + ?8, bytes_out = bytes_out + ?9, disk_byte_ms = disk_byte_ms + ?10",
-            (
-                owner,
-                charge.jobs,
-                charge.cpu.0,
-                charge.slot_wall.0,
-                charge.tape_loads,
-                charge.tape_written,
-                charge.tape_read,
-                charge.bytes_in,
-                charge.bytes_out,
-                charge.disk_byte_ms,
-            ),
-        )?;
-        Ok(())
+    pub(crate) fn charge(&self, owner: &str, charge: &Charge) {
+        self.count_change();
+        self.pending.borrow_mut().charge(owner, charge);
     }
 
     /// The bill until now: what was charged, plus the disk space that is in use at this moment.
@@ -49,7 +50,7 @@ impl Store {
         const SQL: &str = "SELECT o.owner, coalesce(jobs, 0), coalesce(cpu_ms, 0), coalesce(slot_wall_ms, 0),
             coalesce(tape_loads, 0.0), coalesce(tape_written, 0), coalesce(tape_read, 0), coalesce(bytes_in, 0),
             coalesce(bytes_out, 0), coalesce(disk_byte_ms, 0.0)
-              + coalesce((SELECT sum(cast(r.size AS REAL) * (?1 - r.created)) FROM replica r
+              + coalesce((SELECT sum(CAST(r.size AS DOUBLE PRECISION) * (?1 - r.created)) FROM replica r
                           WHERE r.owner = o.owner AND r.state = 'online'), 0.0)
             FROM (SELECT owner FROM account UNION SELECT owner FROM replica WHERE state = 'online') o
             LEFT JOIN account a ON a.owner = o.owner ORDER BY o.owner";
@@ -64,7 +65,7 @@ impl Store {
                 tape_read_bytes: row.get(6)?,
                 in_bytes: row.get(7)?,
                 out_bytes: row.get(8)?,
-                disk_gb_hours: row.get::<_, f64>(9)? / 1e9 / MS_PER_HOUR,
+                disk_gb_hours: row.get::<f64>(9)? / 1e9 / MS_PER_HOUR,
             })
         })
     }

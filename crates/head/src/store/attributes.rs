@@ -1,18 +1,13 @@
 //! Rows of user attributes.
 
-use super::{Store, StoreResult};
-use base::{Failure, FileId};
-use rusqlite::{Row, types::Type};
+use super::{Store, StoreResult, engine::Row};
+use base::FileId;
 use wire::control::{Attribute, AttributeChange};
 
-fn attribute(row: &Row<'_>) -> rusqlite::Result<Attribute> {
-    let damaged = |column, kind, cause: Failure| {
-        rusqlite::Error::FromSqlConversionFailure(column, kind, Box::new(cause))
-    };
-    let (name, value): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
+fn attribute(row: &Row<'_>) -> StoreResult<Attribute> {
     Ok(Attribute {
-        name: name.try_into().map_err(|cause| damaged(0, Type::Text, cause))?,
-        value: value.try_into().map_err(|cause| damaged(1, Type::Blob, cause))?,
+        name: row.parse(0, |name| name.to_owned().try_into() as base::Result<_>)?,
+        value: row.parse_bytes(1, |value| value.to_vec().try_into() as base::Result<_>)?,
     })
 }
 
@@ -24,7 +19,8 @@ impl Store {
 
     /// Number of the attributes of a file, and bytes of their names and values.
     pub(crate) fn attributes_size(&self, file: FileId) -> StoreResult<(usize, u64)> {
-        const SQL: &str = "SELECT count(*), coalesce(sum(octet_length(name) + length(value)), 0)
+        const SQL: &str =
+            "SELECT count(*), CAST(coalesce(sum(octet_length(name) + length(value)), 0) AS BIGINT)
              FROM attribute WHERE file = ?1";
         self.one(SQL, (file.0,), |row| Ok((row.get(0)?, row.get(1)?)))
     }

@@ -1,8 +1,7 @@
 //! Rows of workers and jobs.
 
-use super::{Store, StoreResult, document, json, maybe_document, word};
+use super::{Store, StoreResult, document, engine::Row, ids::Sequence, json, maybe_document, word};
 use base::{FileId, JobId, Timestamp};
-use rusqlite::Row;
 use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, Usage};
 
 /// Whether a job reads or writes a file.
@@ -77,7 +76,7 @@ const JOB: &str =
     "id, owner, spec, state, reason, worker, has_begun, is_cancelled, attempt, exit, usage, submitted,
     started, ended FROM job";
 
-fn job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
+fn job(row: &Row<'_>) -> StoreResult<JobRow> {
     Ok(JobRow {
         id: JobId(row.get(0)?),
         owner: row.get(1)?,
@@ -91,8 +90,8 @@ fn job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         exit: maybe_document(row, 9)?,
         usage: maybe_document(row, 10)?,
         submitted: Timestamp(row.get(11)?),
-        started: row.get::<_, Option<i64>>(12)?.map(Timestamp),
-        ended: row.get::<_, Option<i64>>(13)?.map(Timestamp),
+        started: row.get::<Option<i64>>(12)?.map(Timestamp),
+        ended: row.get::<Option<i64>>(13)?.map(Timestamp),
     })
 }
 
@@ -118,9 +117,11 @@ impl Store {
     }
 
     pub(crate) fn insert_job(&self, owner: &str, spec: &JobSpec, now: Timestamp) -> StoreResult<JobId> {
-        let id = self.insert(
-            "INSERT INTO job (owner, spec, state, cpus, memory, submitted) VALUES (?1, ?2, 'held', ?3, ?4, ?5)",
-            (owner, json(spec), spec.resources.cpus, spec.resources.memory_bytes, now.0),
+        let id = self.next_id(Sequence::Job)?;
+        self.run(
+            "INSERT INTO job (id, owner, spec, state, cpus, memory, submitted)
+             VALUES (?1, ?2, ?3, 'held', ?4, ?5, ?6)",
+            (id, owner, json(spec), spec.resources.cpus, spec.resources.memory_bytes, now.0),
         )?;
         Ok(JobId(id))
     }
@@ -145,7 +146,7 @@ impl Store {
 
     /// The newest jobs, newest first.
     pub(crate) fn newest_jobs(&self, limit: usize) -> StoreResult<Vec<JobRow>> {
-        self.all(&format!("SELECT {JOB} ORDER BY id DESC LIMIT ?1"), (limit as i64,), job)
+        self.all(&format!("SELECT {JOB} ORDER BY id DESC LIMIT ?1"), (limit,), job)
     }
 
     /// Writes every column of a job that changes during its life.
@@ -193,8 +194,8 @@ impl Store {
     ) -> StoreResult<()> {
         self.run(
             "INSERT INTO job_file (job, role, idx, file) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT DO UPDATE SET file = ?4",
-            (job.0, role.as_str(), index as i64, file.0),
+             ON CONFLICT (job, role, idx) DO UPDATE SET file = ?4",
+            (job.0, role.as_str(), index, file.0),
         )?;
         Ok(())
     }

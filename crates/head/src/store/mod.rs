@@ -1,16 +1,23 @@
-//! The only SQL of the facility: one SQLite file, write-ahead log, full sync.
+//! The only SQL of the facility, and the rows that are kept in memory in front of it.
 //!
 //! One thread owns the [`Store`]. Callers group their changes between [`Store::begin`] and [`Store::commit`]; what was
-//! not committed was never acknowledged. A group or a call that changes nothing costs no transaction.
+//! not committed was never acknowledged. A group or a call that changes nothing costs no transaction. What changes often is
+//! changed in memory and written when the group commits ([`pending`], [`flush`]).
 
 mod accounts;
 mod attributes;
-mod changes;
+mod engine;
+mod flush;
+mod ids;
 mod jobs;
 mod node_cache;
 mod nodes;
+mod partitions;
+mod pending;
 mod replicas;
 mod requests;
+#[cfg(test)]
+mod row_tests;
 mod volumes;
 
 pub(crate) use accounts::Charge;
@@ -21,17 +28,19 @@ pub(crate) use requests::{RequestRow, SessionRow};
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};
-use changes::Changes;
-use rusqlite::{Connection, OpenFlags, Params, Row, config::DbConfig};
+use engine::{Engine, Params, Row, Sqlite};
+use ids::AllIds;
+use node_cache::NodeCache;
+use pending::Pending;
 use serde::de::IntoDeserializer;
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     path::Path,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
-
-/// Schema changes in order; the database's `user_version` counts those that were applied.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
 
 /// What the database refused, or what is wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -115,14 +124,18 @@ enum Depth {
 
 /// The catalogue.
 pub struct Store {
-    db: Connection,
-    changes: Changes,
+    engine: Box<dyn Engine>,
+    /// Files that were read lately, as they were last committed.
+    cache: RefCell<NodeCache>,
+    /// Changes of the group under way.
+    pending: RefCell<Pending>,
+    ids: AllIds,
     /// What the caller began.
     wanted: Cell<Depth>,
     /// What the engine was told of it: it is told when the first row is written.
     entered: Cell<Depth>,
-    /// Where the changes of the call under way begin.
-    call_mark: Cell<usize>,
+    version: Arc<AtomicU64>,
+    changes: Cell<u64>,
 }
 
 impl Store {
@@ -131,10 +144,7 @@ impl Store {
         if file.exists() {
             return Err(Failure::exists(format!("catalogue {} exists", file.display())));
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let mut db = connect(file, flags)?;
-        migrate(&mut db)?;
-        let mut store = Self::new(db)?;
+        let mut store = Self::new(Box::new(Sqlite::open(file, true)?));
         store.begin();
         store.run(
             "INSERT INTO facility VALUES (1, ?1, ?2, ?3, ?4, ?5)",
@@ -151,21 +161,27 @@ impl Store {
 
     /// Opens an existing catalogue. Never makes one.
     pub fn open(file: &Path) -> Result<Self, Failure> {
-        let mut db = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        let engine = Sqlite::open(file, false)
             .map_err(|error| Failure::from(error).during(format!("open {}", file.display())))?;
-        migrate(&mut db)?;
-        Ok(Self::new(db)?)
+        Ok(Self::new(Box::new(engine)))
     }
 
-    fn new(db: Connection) -> StoreResult<Self> {
-        let changes = Changes::watch(&db)?;
-        let outside = || Cell::new(Depth::Outside);
-        Ok(Self { db, changes, wanted: outside(), entered: outside(), call_mark: Cell::new(0) })
+    fn new(engine: Box<dyn Engine>) -> Self {
+        Self {
+            engine,
+            cache: RefCell::default(),
+            pending: RefCell::default(),
+            ids: AllIds::default(),
+            wanted: Cell::new(Depth::Outside),
+            entered: Cell::new(Depth::Outside),
+            version: Arc::new(AtomicU64::new(1)),
+            changes: Cell::new(0),
+        }
     }
 
     /// The version of the namespace, raised by [`Self::commit`]; see [`crate::Head::namespace_version`].
     pub(crate) fn namespace_version(&self) -> Arc<AtomicU64> {
-        self.changes.version()
+        Arc::clone(&self.version)
     }
 
     /// Starts a group of changes.
@@ -176,22 +192,32 @@ impl Store {
 
     /// Makes the group durable, and says so to those who keep answers about the namespace.
     pub fn commit(&mut self) -> StoreResult<()> {
+        self.flush()?;
         if self.entered.get() > Depth::Outside {
-            self.db.prepare_cached("COMMIT")?.execute(())?;
+            self.engine.commit()?;
         }
         self.leave();
-        self.changes.commit();
+        let (files, is_visible) = self.pending.get_mut().commit();
+        let cache = self.cache.get_mut();
+        for (id, now) in files {
+            cache.forget(id);
+            if let Some(node) = now {
+                cache.insert(&node);
+            }
+        }
+        // Whoever waits for the group is answered after this.
+        if is_visible {
+            self.version.fetch_add(1, Ordering::Release);
+        }
         Ok(())
     }
 
     /// Forgets the group. Also right when the engine has rolled back by itself, as it does on a full disk.
     pub fn rollback(&mut self) -> StoreResult<()> {
         self.leave();
-        self.changes.undo_to(0);
-        if !self.db.is_autocommit() {
-            self.db.execute_batch("ROLLBACK")?;
-        }
-        Ok(())
+        self.pending.get_mut().forget();
+        self.ids.forget();
+        self.engine.rollback()
     }
 
     fn leave(&self) {
@@ -203,48 +229,53 @@ impl Store {
     pub fn begin_call(&mut self) {
         debug_assert_eq!(self.wanted.get(), Depth::Group);
         self.wanted.set(Depth::Call);
-        self.call_mark.set(self.changes.mark());
+        self.pending.get_mut().begin_call();
     }
 
     /// Ends the call: keeps its changes or drops them.
     pub fn end_call(&mut self, keep: bool) -> StoreResult<()> {
         self.wanted.set(Depth::Group);
+        if !keep {
+            for (sequence, ids) in self.pending.get_mut().undo_call() {
+                self.ids.set(sequence, Some(ids));
+            }
+        }
         if self.entered.get() < Depth::Call {
             return Ok(());
         }
-        if !keep {
-            self.changes.undo_to(self.call_mark.get());
-            self.db.prepare_cached("ROLLBACK TO call")?.execute(())?;
-        }
-        self.db.prepare_cached("RELEASE call")?.execute(())?;
         self.entered.set(Depth::Group);
-        Ok(())
+        if keep { self.engine.release_mark() } else { self.engine.return_to_mark() }
     }
 
     /// Enters what the caller began, before the first row is written.
     fn enter(&self) -> StoreResult<()> {
         let (wanted, entered) = (self.wanted.get(), self.entered.get());
         // What is written now would be durable alone, while the rest of the group is reported as failed.
-        if entered > Depth::Outside && self.db.is_autocommit() {
+        if entered > Depth::Outside && !self.engine.is_in_transaction() {
             return Err(StoreError::RolledBack);
         }
         if entered >= wanted {
             return Ok(());
         }
         if entered == Depth::Outside {
-            self.db.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
+            self.engine.begin()?;
             self.entered.set(Depth::Group);
         }
         if wanted == Depth::Call {
-            self.db.prepare_cached("SAVEPOINT call")?.execute(())?;
+            self.engine.mark()?;
             self.entered.set(Depth::Call);
         }
         Ok(())
     }
 
-    /// Rows changed since the store was opened.
+    /// Changes since the store was opened.
     pub fn changes(&self) -> u64 {
-        self.db.total_changes()
+        self.changes.get()
+    }
+
+    fn count_change(&self) {
+        debug_assert!(self.wanted.get() > Depth::Outside, "a change outside a group is never written");
+        self.changes.set(self.changes.get() + 1);
     }
 
     /// The facility's row.
@@ -266,104 +297,102 @@ impl Store {
         Ok(self.facility()?.incarnation)
     }
 
-    /// Writes. Every change of the catalogue comes through here.
-    fn run(&self, sql: &str, params: impl Params) -> StoreResult<usize> {
+    /// Carries out a statement that changes rows; yields how many.
+    fn run(&self, sql: &str, params: impl Params) -> StoreResult<u64> {
         self.enter()?;
-        Ok(self.db.prepare_cached(sql)?.execute(params)?)
+        self.count_change();
+        params.with(|params| self.engine.execute(sql, params))
     }
 
-    fn insert(&self, sql: &str, params: impl Params) -> StoreResult<u64> {
-        self.run(sql, params)?;
-        Ok(self.db.last_insert_rowid().unsigned_abs())
-    }
-
-    fn one<T>(
+    /// The rows of a query, of tables that are not changed in memory or were not changed there.
+    fn all_now<T>(
         &self,
         sql: &str,
         params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+        mut read: impl FnMut(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Vec<T>> {
+        let mut rows = Vec::new();
+        params.with(|params| {
+            self.engine.query(sql, params, &mut |row| {
+                rows.push(read(row)?);
+                Ok(())
+            })
+        })?;
+        Ok(rows)
+    }
+
+    /// As [`Self::all_now`], for a query that finds one row at most.
+    fn maybe_now<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Option<T>> {
+        Ok(self.all_now(sql, params, read)?.into_iter().next())
+    }
+
+    /// As [`Self::all_now`], for a query that finds one row.
+    fn one_now<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> StoreResult<T>,
     ) -> StoreResult<T> {
-        Ok(self.db.prepare_cached(sql)?.query_row(params, read)?)
+        self.maybe_now(sql, params, read)?.ok_or_else(|| StoreError::Damaged {
+            what: format!("`{sql}`"),
+            cause: "finds nothing".to_owned(),
+        })
+    }
+
+    /// The rows of a query.
+    fn all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Vec<T>> {
+        self.flush()?;
+        self.all_now(sql, params, read)
     }
 
     fn maybe<T>(
         &self,
         sql: &str,
         params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+        read: impl FnMut(&Row<'_>) -> StoreResult<T>,
     ) -> StoreResult<Option<T>> {
-        match self.db.prepare_cached(sql)?.query_row(params, read) {
-            Ok(value) => Ok(Some(value)),
-            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
-            Err(cause) => Err(cause.into()),
-        }
+        self.flush()?;
+        self.maybe_now(sql, params, read)
     }
 
-    fn all<T>(
+    fn one<T>(
         &self,
         sql: &str,
         params: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> StoreResult<Vec<T>> {
-        let mut statement = self.db.prepare_cached(sql)?;
-        let rows = statement.query_map(params, read)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        read: impl FnMut(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        self.flush()?;
+        self.one_now(sql, params, read)
     }
-}
-
-fn connect(file: &Path, flags: OpenFlags) -> StoreResult<Connection> {
-    let db = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    // FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us.
-    db.execute_batch(
-        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-         PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;",
-    )?;
-    // The same plan whatever is bound: otherwise many statements are parsed and planned anew for every new value.
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    db.set_prepared_statement_cache_capacity(256);
-    Ok(db)
-}
-
-/// Brings the schema up to date.
-fn migrate(db: &mut Connection) -> StoreResult<()> {
-    let found: usize = db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
-    if found > MIGRATIONS.len() {
-        return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
-    }
-    for (number, sql) in MIGRATIONS.iter().enumerate().skip(found) {
-        db.execute_batch(&format!("BEGIN; {sql}; PRAGMA user_version = {}; COMMIT;", number + 1))?;
-    }
-    Ok(())
 }
 
 /// Reads a stored word into its enum.
-fn word<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text = row.get_ref(column)?.as_str()?;
-    let read: Result<T, serde::de::value::Error> = T::deserialize(text.into_deserializer());
-    read.map_err(|cause| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(cause))
+fn word<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> StoreResult<T> {
+    row.parse(column, |text| {
+        let read: Result<T, serde::de::value::Error> = T::deserialize(text.into_deserializer());
+        read
     })
 }
 
 /// Reads a stored JSON document.
-fn document<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    let text: String = row.get(column)?;
-    document_text(column, &text)
+fn document<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> StoreResult<T> {
+    row.parse(column, |text| serde_json::from_str(text))
 }
 
 /// Reads a stored JSON document that may be NULL.
-fn maybe_document<T: serde::de::DeserializeOwned>(
-    row: &Row<'_>,
-    column: usize,
-) -> rusqlite::Result<Option<T>> {
-    let text: Option<String> = row.get(column)?;
-    text.map(|text| document_text(column, &text)).transpose()
-}
-
-fn document_text<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
-    serde_json::from_str(text).map_err(|cause| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(cause))
-    })
+fn maybe_document<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> StoreResult<Option<T>> {
+    let text: Option<&str> = row.get(column)?;
+    text.map(|_| document(row, column)).transpose()
 }
 
 /// Writes a document for a TEXT column.
@@ -374,7 +403,6 @@ fn json<T: serde::Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rusqlite::StatementStatus;
 
     fn facility() -> FacilityRow {
         FacilityRow {
@@ -395,52 +423,6 @@ mod tests {
         drop(Store::create(&file, &facility()).unwrap());
         assert_eq!(Store::create(&file, &facility()).err().unwrap().kind, ErrorKind::Exists);
         assert_eq!(Store::open(&file).unwrap().facility().unwrap(), facility());
-    }
-
-    #[test]
-    fn statements_are_planned_once_whatever_is_bound() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::create(&dir.path().join("c"), &facility()).unwrap();
-        for sql in [
-            "SELECT q.id, n.size FROM request q JOIN node n ON n.id = q.file WHERE q.kind = ?1 AND q.file = ?2",
-            "SELECT DISTINCT j.id FROM job_file f JOIN job j ON j.id = f.job WHERE f.file = ?2 AND j.state = ?1",
-        ] {
-            let mut statement = store.db.prepare(sql).unwrap();
-            for value in 0..5 {
-                assert!(!statement.exists((value.to_string(), value)).unwrap());
-            }
-            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
-        }
-    }
-
-    #[test]
-    fn a_newer_schema_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("catalogue.sqlite");
-        let store = Store::create(&file, &facility()).unwrap();
-        store.db.execute_batch("PRAGMA user_version = 999").unwrap();
-        drop(store);
-        assert_eq!(Store::open(&file).err().unwrap().kind, ErrorKind::Unsupported);
-    }
-
-    #[test]
-    fn a_catalogue_of_every_older_schema_is_brought_up_to_date() {
-        for known in 1..MIGRATIONS.len() {
-            let dir = tempfile::tempdir().unwrap();
-            let file = dir.path().join("catalogue.sqlite");
-            let old = Connection::open(&file).unwrap();
-            for sql in &MIGRATIONS[..known] {
-                old.execute_batch(sql).unwrap();
-            }
-            old.execute_batch(&format!(
-                "INSERT INTO facility VALUES (1, 'f', 'test', 'ada', 1, 0); PRAGMA user_version = {known}"
-            ))
-            .unwrap();
-            drop(old);
-            let store = Store::open(&file).unwrap();
-            assert_eq!(store.facility().unwrap(), facility());
-            assert_eq!(store.attributes(base::FileId(1)).unwrap(), []);
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Nodes that were read lately, by id and by name.
 
 use super::Node;
-use base::FileId;
+use base::{FileId, ObjectId};
 use std::{collections::HashMap, sync::Arc};
 
 /// Nodes of one generation; two are kept. A node takes about 400 bytes: 50 MB in all.
@@ -12,6 +12,8 @@ struct Generation {
     nodes: HashMap<FileId, Arc<Node>>,
     /// Names by directory, so that a look-up by name needs no copy of the name.
     names: HashMap<FileId, HashMap<Box<str>, Arc<Node>>>,
+    /// The files of their objects.
+    objects: HashMap<ObjectId, FileId>,
 }
 
 impl Generation {
@@ -22,10 +24,14 @@ impl Generation {
     fn insert(&mut self, node: &Arc<Node>) {
         self.nodes.insert(node.id, Arc::clone(node));
         self.names.entry(node.parent).or_default().insert(node.name.as_str().into(), Arc::clone(node));
+        self.objects.extend(node.replicas.iter().map(|replica| (replica.object, node.id)));
     }
 
     fn forget(&mut self, id: FileId) {
         let Some(node) = self.nodes.remove(&id) else { return };
+        for replica in &node.replicas {
+            self.objects.remove(&replica.object);
+        }
         let Some(names) = self.names.get_mut(&node.parent) else { return };
         names.remove(node.name.as_str());
         if names.is_empty() {
@@ -58,6 +64,11 @@ impl NodeCache {
         let node = self.old.child(parent, name).cloned()?;
         self.insert(&node);
         Some(node)
+    }
+
+    /// The file of an object.
+    pub(super) fn file_of(&self, object: ObjectId) -> Option<FileId> {
+        self.new.objects.get(&object).or_else(|| self.old.objects.get(&object)).copied()
     }
 
     pub(super) fn insert(&mut self, node: &Arc<Node>) {

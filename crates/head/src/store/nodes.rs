@@ -1,12 +1,11 @@
 //! Rows of the namespace.
 
-use super::{Store, StoreResult, word};
+use super::{Replica, ReplicaState, Store, StoreResult, engine::Row, ids::Sequence, pending::Name, word};
 use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
-use rusqlite::Row;
 use std::sync::Arc;
 use wire::control::{Entry, FileCounts, FileState, NodeKind};
 
-/// A file or directory.
+/// A file or directory, with its replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) id: FileId,
@@ -19,7 +18,9 @@ pub(crate) struct Node {
     pub(crate) size: u64,
     pub(crate) modified: Timestamp,
     pub(crate) checksums: Option<Checksums>,
-    pub(crate) is_online: bool,
+    /// Those that can be read or are being written, by object.
+    pub(crate) replicas: Vec<Replica>,
+    /// Has a copy on tape.
     pub(crate) is_archived: bool,
 }
 
@@ -38,15 +39,26 @@ impl Node {
         self.kind == NodeKind::Directory
     }
 
+    /// Replicas that can be read.
+    pub(crate) fn online(&self) -> impl Iterator<Item = &Replica> {
+        self.replicas.iter().filter(|replica| replica.state == ReplicaState::Online)
+    }
+
+    pub(crate) fn is_online(&self) -> bool {
+        self.online().next().is_some()
+    }
+
     /// Where the bytes are; derived, never stored.
     pub(crate) fn state(&self) -> FileState {
-        match (self.is_online, self.is_archived) {
-            _ if self.checksums.is_none() => FileState::Writing,
-            (true, true) => FileState::Both,
-            (true, false) => FileState::Online,
-            (false, true) => FileState::Nearline,
-            (false, false) => FileState::Lost,
-        }
+        file_state(self.checksums.is_some(), self.is_online(), self.is_archived)
+    }
+
+    /// Whether both have the same row of the namespace.
+    pub(super) fn has_row_of(&self, other: &Self) -> bool {
+        (self.id, self.parent, &self.name, self.kind, &self.owner, &self.group)
+            == (other.id, other.parent, &other.name, other.kind, &other.owner, &other.group)
+            && (self.mode, self.size, self.modified, self.checksums)
+                == (other.mode, other.size, other.modified, other.checksums)
     }
 
     pub(crate) fn entry(&self) -> Entry {
@@ -65,16 +77,26 @@ impl Node {
     }
 }
 
-/// The columns that [`node`] reads, for a table alias `n`.
+fn file_state(is_written: bool, is_online: bool, is_archived: bool) -> FileState {
+    match (is_online, is_archived) {
+        _ if !is_written => FileState::Writing,
+        (true, true) => FileState::Both,
+        (true, false) => FileState::Online,
+        (false, true) => FileState::Nearline,
+        (false, false) => FileState::Lost,
+    }
+}
+
+/// The columns that [`node`] and [`entry`] read, for a table alias `n`.
 macro_rules! node_columns {
     () => {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
-         EXISTS (SELECT 1 FROM replica r WHERE r.file = n.id AND r.state = 'online'),
          EXISTS (SELECT 1 FROM copy c WHERE c.file = n.id)"
     };
 }
 
-fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
+/// A node without its replicas.
+fn node(row: &Row<'_>) -> StoreResult<Node> {
     let adler32: Option<u32> = row.get(9)?;
     let crc32c: Option<u32> = row.get(10)?;
     Ok(Node {
@@ -90,40 +112,91 @@ fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
         checksums: adler32
             .zip(crc32c)
             .map(|(adler32, crc32c)| Checksums { adler32: Adler32(adler32), crc32c: Crc32c(crc32c) }),
-        is_online: row.get(11)?,
-        is_archived: row.get(12)?,
+        replicas: Vec::new(),
+        is_archived: row.get(11)?,
     })
+}
+
+/// An entry of a listing. Nobody needs the replicas for that, only whether there are any.
+fn entry(row: &Row<'_>) -> StoreResult<Entry> {
+    let node = node(row)?;
+    let state = file_state(node.checksums.is_some(), row.get(12)?, node.is_archived);
+    Ok(Entry { state: (!node.is_directory()).then_some(state), ..node.entry() })
 }
 
 impl Store {
     pub(crate) fn node(&self, id: FileId) -> StoreResult<Option<Arc<Node>>> {
-        if let Some(node) = self.changes.node(id) {
+        if let Some(changed) = self.pending.borrow().file(id) {
+            return Ok(changed.now.clone());
+        }
+        if let Some(node) = self.cache.borrow_mut().node(id) {
             return Ok(Some(node));
         }
         const SQL: &str = concat!("SELECT ", node_columns!(), " FROM node n WHERE n.id = ?1");
-        Ok(self.maybe(SQL, (id.0,), node)?.map(|node| self.changes.remember(node)))
+        self.maybe_now(SQL, (id.0,), node)?.map(|node| self.complete(node)).transpose()
     }
 
     pub(crate) fn child(&self, parent: FileId, name: &str) -> StoreResult<Option<Arc<Node>>> {
-        if let Some(node) = self.changes.child(parent, name) {
-            return Ok(Some(node));
+        // Not within a condition: the borrow would last.
+        let changed = self.pending.borrow().child(parent, name);
+        match changed {
+            Some(Name::Of(id)) => return self.node(id),
+            Some(Name::Free) => return Ok(None),
+            None => {}
+        }
+        let cached = self.cache.borrow_mut().child(parent, name);
+        if let Some(node) = cached {
+            // It may have changed in this group, but not its name.
+            return self.node(node.id);
         }
         const SQL: &str = concat!(
             "SELECT ",
             node_columns!(),
             " FROM node n WHERE n.parent = ?1 AND n.name = ?2 AND n.id <> 1"
         );
-        Ok(self.maybe(SQL, (parent.0, name), node)?.map(|node| self.changes.remember(node)))
+        let Some(found) = self.maybe_now(SQL, (parent.0, name), node)? else { return Ok(None) };
+        // In this group its name was not changed, but perhaps something else.
+        if self.pending.borrow().file(found.id).is_some() {
+            return self.node(found.id);
+        }
+        self.complete(found).map(Some)
+    }
+
+    /// Adds the replicas to a node that was read just now, and remembers it.
+    fn complete(&self, mut node: Node) -> StoreResult<Arc<Node>> {
+        if !node.is_directory() {
+            node.replicas = self.read_replicas(node.id)?;
+        }
+        let node = Arc::new(node);
+        self.cache.borrow_mut().insert(&node);
+        Ok(node)
+    }
+
+    /// Changes a node that exists. Yields whether it does.
+    pub(super) fn change_node(&self, id: FileId, change: impl FnOnce(&mut Node)) -> StoreResult<bool> {
+        let Some(before) = self.node(id)? else { return Ok(false) };
+        let mut now = (*before).clone();
+        change(&mut now);
+        self.replace(id, Some(before), Some(now))?;
+        Ok(true)
+    }
+
+    fn replace(&self, id: FileId, before: Option<Arc<Node>>, now: Option<Node>) -> StoreResult<()> {
+        self.load_partitions()?;
+        self.count_change();
+        self.pending.borrow_mut().replace(id, before, now.map(Arc::new));
+        Ok(())
     }
 
     /// Entries of a directory in name order, after `after`.
-    pub(crate) fn children(&self, parent: FileId, after: &str, limit: usize) -> StoreResult<Vec<Node>> {
+    pub(crate) fn children(&self, parent: FileId, after: &str, limit: usize) -> StoreResult<Vec<Entry>> {
         const SQL: &str = concat!(
             "SELECT ",
             node_columns!(),
+            ", EXISTS (SELECT 1 FROM replica r WHERE r.file = n.id AND r.state = 'online')",
             " FROM node n WHERE n.parent = ?1 AND n.name > ?2 AND n.id <> 1 ORDER BY n.name LIMIT ?3"
         );
-        self.all(SQL, (parent.0, after, limit as i64), node)
+        self.all(SQL, (parent.0, after, limit), entry)
     }
 
     pub(crate) fn has_children(&self, parent: FileId) -> StoreResult<bool> {
@@ -134,7 +207,8 @@ impl Store {
 
     /// Bytes and names of the longest paths below a directory, counted from it.
     pub(crate) fn longest_path_below(&self, id: FileId) -> StoreResult<(usize, usize)> {
-        const SQL: &str = "WITH RECURSIVE below (id, bytes, names) AS (SELECT ?1, 0, 0 UNION ALL
+        const SQL: &str = "WITH RECURSIVE below (id, bytes, names) AS (
+            SELECT CAST(?1 AS BIGINT), CAST(0 AS BIGINT), CAST(0 AS BIGINT) UNION ALL
             SELECT n.id, b.bytes + 1 + octet_length(n.name), b.names + 1
             FROM below b JOIN node n ON n.parent = b.id AND n.id <> 1)
             SELECT max(bytes), max(names) FROM below";
@@ -142,12 +216,23 @@ impl Store {
     }
 
     pub(crate) fn insert_node(&self, new: &NewNode<'_>) -> StoreResult<FileId> {
-        let kind = if new.kind == NodeKind::Directory { "directory" } else { "file" };
-        let id = self.insert(
-            "INSERT INTO node (parent, name, kind, owner, grp, mode, modified) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)",
-            (new.parent.0, new.name, kind, new.owner, new.mode, new.now.0),
-        )?;
-        Ok(FileId(id))
+        let id = FileId(self.next_id(Sequence::Node)?);
+        let node = Node {
+            id,
+            parent: new.parent,
+            name: new.name.to_owned(),
+            kind: new.kind,
+            owner: new.owner.to_owned(),
+            group: new.owner.to_owned(),
+            mode: new.mode,
+            size: 0,
+            modified: new.now,
+            checksums: None,
+            replicas: Vec::new(),
+            is_archived: false,
+        };
+        self.replace(id, None, Some(node))?;
+        Ok(id)
     }
 
     pub(crate) fn set_content(
@@ -157,25 +242,24 @@ impl Store {
         sums: Checksums,
         now: Timestamp,
     ) -> StoreResult<()> {
-        self.run(
-            "UPDATE node SET size = ?2, adler32 = ?3, crc32c = ?4, modified = ?5 WHERE id = ?1",
-            (id.0, size, sums.adler32.0, sums.crc32c.0, now.0),
-        )?;
+        self.change_node(id, |node| (node.size, node.checksums, node.modified) = (size, Some(sums), now))?;
         Ok(())
     }
 
     pub(crate) fn set_mode(&self, id: FileId, mode: u32) -> StoreResult<()> {
-        self.run("UPDATE node SET mode = ?2 WHERE id = ?1", (id.0, mode))?;
-        Ok(())
+        self.change_node(id, |node| node.mode = mode).map(drop)
     }
 
     pub(crate) fn move_node(&self, id: FileId, parent: FileId, name: &str) -> StoreResult<()> {
-        self.run("UPDATE node SET parent = ?2, name = ?3 WHERE id = ?1", (id.0, parent.0, name))?;
-        Ok(())
+        self.change_node(id, |node| (node.parent, node.name) = (parent, name.to_owned())).map(drop)
     }
 
+    /// Deletes a node, whose content was dropped before.
     pub(crate) fn delete_node(&self, id: FileId) -> StoreResult<()> {
-        self.run("DELETE FROM node WHERE id = ?1", (id.0,))?;
+        if let Some(node) = self.node(id)? {
+            debug_assert!(node.replicas.is_empty() && !node.is_archived, "its content is left over");
+            self.replace(id, Some(node), None)?;
+        }
         self.delete_attributes(id)
     }
 
@@ -183,7 +267,7 @@ impl Store {
         // One pass over files; the console asks for it at most once a second.
         const SQL: &str =
             "SELECT count(*) FILTER (WHERE kind = 'file'), count(*) FILTER (WHERE kind = 'directory'),
-            coalesce(sum(size), 0),
+            CAST(coalesce(sum(size), 0) AS BIGINT),
             (SELECT count(DISTINCT file) FROM replica WHERE state = 'online'),
             (SELECT count(DISTINCT c.file) FROM copy c
              WHERE NOT EXISTS (SELECT 1 FROM replica r WHERE r.file = c.file AND r.state = 'online'))

@@ -1,8 +1,7 @@
 //! Rows of the tape queue and of sessions under way.
 
-use super::{Store, StoreResult, document, json, word};
+use super::{Store, StoreResult, document, engine::Row, ids::Sequence, json, word};
 use base::{FileId, ObjectId, RequestId, SessionId, Timestamp, Vid};
-use rusqlite::Row;
 use wire::control::{RequestKind, RequestState};
 
 /// One row of the tape queue, with what the planner needs of its file.
@@ -38,7 +37,7 @@ const REQUEST: &str =
     "q.id, q.kind, q.file, q.state, q.owner, q.attempts, q.not_before, q.reason, q.session, q.object,
     q.created, n.size FROM request q JOIN node n ON n.id = q.file";
 
-fn request(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
+fn request(row: &Row<'_>) -> StoreResult<RequestRow> {
     Ok(RequestRow {
         id: RequestId(row.get(0)?),
         kind: word(row, 1)?,
@@ -48,14 +47,14 @@ fn request(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
         attempts: row.get(5)?,
         not_before: Timestamp(row.get(6)?),
         reason: row.get(7)?,
-        session: row.get::<_, Option<u64>>(8)?.map(SessionId),
-        object: row.get::<_, Option<u64>>(9)?.map(ObjectId),
+        session: row.get::<Option<u64>>(8)?.map(SessionId),
+        object: row.get::<Option<u64>>(9)?.map(ObjectId),
         created: Timestamp(row.get(10)?),
         size: row.get(11)?,
     })
 }
 
-fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
+fn session(row: &Row<'_>) -> StoreResult<SessionRow> {
     Ok(SessionRow {
         id: SessionId(row.get(0)?),
         drive: row.get(1)?,
@@ -67,11 +66,8 @@ fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
 }
 
 /// Reads a volume id.
-pub(super) fn vid(row: &Row<'_>, column: usize) -> rusqlite::Result<Vid> {
-    let text: String = row.get(column)?;
-    text.parse().map_err(|cause: base::Failure| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(cause))
-    })
+pub(super) fn vid(row: &Row<'_>, column: usize) -> StoreResult<Vid> {
+    row.parse(column, str::parse::<Vid>)
 }
 
 impl Store {
@@ -83,14 +79,18 @@ impl Store {
         owner: &str,
         now: Timestamp,
     ) -> StoreResult<RequestId> {
+        let sql = "SELECT id FROM request WHERE kind = ?1 AND file = ?2";
+        let known = self.maybe_now(sql, (kind.as_str(), file.0), |row| row.get(0))?;
+        if let Some(id) = known {
+            return Ok(RequestId(id));
+        }
+        let id = self.next_id(Sequence::Request)?;
         self.run(
-            "INSERT INTO request (kind, file, state, owner, not_before, created)
-             VALUES (?1, ?2, 'queued', ?3, ?4, ?4) ON CONFLICT (kind, file) DO NOTHING",
-            (kind.as_str(), file.0, owner, now.0),
+            "INSERT INTO request (id, kind, file, state, owner, not_before, created)
+             VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?5)",
+            (id, kind.as_str(), file.0, owner, now.0),
         )?;
-        self.one("SELECT id FROM request WHERE kind = ?1 AND file = ?2", (kind.as_str(), file.0), |row| {
-            row.get(0).map(RequestId)
-        })
+        Ok(RequestId(id))
     }
 
     pub(crate) fn request(&self, id: RequestId) -> StoreResult<Option<RequestRow>> {
@@ -112,16 +112,15 @@ impl Store {
 
     /// The whole queue, oldest first.
     pub(crate) fn requests(&self, limit: usize) -> StoreResult<Vec<RequestRow>> {
-        self.all(&format!("SELECT {REQUEST} ORDER BY q.created, q.id LIMIT ?1"), (limit as i64,), request)
+        self.all(&format!("SELECT {REQUEST} ORDER BY q.created, q.id LIMIT ?1"), (limit,), request)
     }
 
     /// For every queued recall the copy to read: volume, sequence number, block. Volumes that may be read come first.
     pub(crate) fn recall_targets(&self) -> StoreResult<Vec<(RequestId, Vid, u32, u64)>> {
-        // SQLite takes the other columns from the row that has the minimum.
-        const SQL: &str =
-            "SELECT q.id, c.vid, c.fseq, c.block, min((v.state = 'suspect') * 1000000000 + c.id)
-             FROM request q JOIN copy c ON c.file = q.file JOIN volume v ON v.vid = c.vid
-             WHERE q.kind = 'recall' AND q.state = 'queued' GROUP BY q.id";
+        const SQL: &str = "SELECT q.id, c.vid, c.fseq, c.block FROM request q JOIN copy c ON c.id = (
+                 SELECT o.id FROM copy o JOIN volume v ON v.vid = o.vid WHERE o.file = q.file
+                 ORDER BY CASE v.state WHEN 'suspect' THEN 1 ELSE 0 END, o.id LIMIT 1)
+             WHERE q.kind = 'recall' AND q.state = 'queued' ORDER BY q.id";
         self.all(SQL, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?, row.get(2)?, row.get(3)?)))
     }
 
@@ -159,9 +158,10 @@ impl Store {
     }
 
     pub(crate) fn insert_session(&self, new: &SessionRow) -> StoreResult<SessionId> {
-        let id = self.insert(
-            "INSERT INTO tape_session (drive, vid, kind, owners, started) VALUES (?1, ?2, ?3, ?4, ?5)",
-            (&new.drive, new.vid.as_str(), &new.kind, json(&new.owners), new.started.0),
+        let id = self.next_id(Sequence::Session)?;
+        self.run(
+            "INSERT INTO tape_session (id, drive, vid, kind, owners, started) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (id, &new.drive, new.vid.as_str(), &new.kind, json(&new.owners), new.started.0),
         )?;
         Ok(SessionId(id))
     }

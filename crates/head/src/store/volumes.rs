@@ -1,8 +1,7 @@
 //! Rows of drives, volumes and tape copies.
 
-use super::{Store, StoreResult, requests::vid, word};
+use super::{Store, StoreResult, engine::Row, ids::Sequence, requests::vid, word};
 use base::{FileId, Timestamp, Vid};
-use rusqlite::Row;
 use wire::control::{AppendPoint, VolumeState};
 
 /// A drive in the catalogue.
@@ -38,7 +37,7 @@ pub(crate) struct CopyRow {
     pub(crate) size: u64,
 }
 
-fn volume(row: &Row<'_>) -> rusqlite::Result<VolumeRow> {
+fn volume(row: &Row<'_>) -> StoreResult<VolumeRow> {
     Ok(VolumeRow {
         vid: vid(row, 0)?,
         library: row.get(1)?,
@@ -53,7 +52,7 @@ fn volume(row: &Row<'_>) -> rusqlite::Result<VolumeRow> {
     })
 }
 
-fn copy(row: &Row<'_>) -> rusqlite::Result<CopyRow> {
+fn copy(row: &Row<'_>) -> StoreResult<CopyRow> {
     Ok(CopyRow {
         file: FileId(row.get(0)?),
         vid: vid(row, 1)?,
@@ -66,7 +65,7 @@ fn copy(row: &Row<'_>) -> rusqlite::Result<CopyRow> {
 const VOLUME: &str =
     "v.vid, v.library, v.state, v.reason, v.capacity, v.used, v.next_fseq, v.end_block, v.leftover,
     v.loads, (SELECT count(*) FROM copy c WHERE c.vid = v.vid),
-    (SELECT coalesce(sum(c.size), 0) FROM copy c WHERE c.vid = v.vid) FROM volume v";
+    (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid) FROM volume v";
 
 impl Store {
     pub(crate) fn put_drive(&self, library: &str, name: &str) -> StoreResult<()> {
@@ -112,6 +111,8 @@ impl Store {
         state: VolumeState,
         reason: Option<&str>,
     ) -> StoreResult<bool> {
+        // A suspect volume is read last: what people are told of its files changes.
+        self.pending.borrow_mut().set_visible();
         let changed = self.run(
             "UPDATE volume SET state = ?2, reason = ?3 WHERE vid = ?1",
             (vid.as_str(), state.as_str(), reason),
@@ -139,9 +140,11 @@ impl Store {
     }
 
     pub(crate) fn insert_copy(&self, copy: &CopyRow, now: Timestamp) -> StoreResult<()> {
+        self.set_archived(copy.file, true)?;
+        let id = self.next_id(Sequence::Copy)?;
         self.run(
-            "INSERT INTO copy (file, vid, fseq, block, size, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            (copy.file.0, copy.vid.as_str(), copy.fseq, copy.block, copy.size, now.0),
+            "INSERT INTO copy (id, file, vid, fseq, block, size, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            (id, copy.file.0, copy.vid.as_str(), copy.fseq, copy.block, copy.size, now.0),
         )?;
         Ok(())
     }
@@ -150,13 +153,22 @@ impl Store {
     pub(crate) fn copies(&self, file: FileId) -> StoreResult<Vec<CopyRow>> {
         const SQL: &str =
             "SELECT c.file, c.vid, c.fseq, c.block, c.size FROM copy c JOIN volume v ON v.vid = c.vid
-             WHERE c.file = ?1 ORDER BY v.state = 'suspect', c.id";
+             WHERE c.file = ?1 ORDER BY CASE v.state WHEN 'suspect' THEN 1 ELSE 0 END, c.id";
         self.all(SQL, (file.0,), copy)
     }
 
     /// Forgets the copies of a file; their bytes on the volumes are dead.
     pub(crate) fn delete_copies(&self, file: FileId) -> StoreResult<()> {
+        self.set_archived(file, false)?;
         self.run("DELETE FROM copy WHERE file = ?1", (file.0,))?;
         Ok(())
+    }
+
+    /// Notes whether a file has copies, before that is stored as these: a file that is read in between would be
+    /// remembered with what may not last.
+    fn set_archived(&self, file: FileId, is_archived: bool) -> StoreResult<()> {
+        // A second copy changes what people are told, too.
+        self.pending.borrow_mut().set_visible();
+        self.change_node(file, |node| node.is_archived = is_archived).map(drop)
     }
 }

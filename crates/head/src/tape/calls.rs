@@ -88,7 +88,7 @@ impl Apply for Await {
 fn outcome(core: &Core, context: &Context, path: &FilePath, want: Want) -> Outcome {
     let node = resolve_file(core, &context.who, path)?;
     let (is_there, kind, verb) = match want {
-        Want::Online => (node.is_online, RequestKind::Recall, "stage"),
+        Want::Online => (node.is_online(), RequestKind::Recall, "stage"),
         Want::Archived => (node.is_archived, RequestKind::Archive, "archive"),
     };
     if is_there {

@@ -142,7 +142,7 @@ fn archive_files(
         let Some((request, node)) = request_and_node(core, *id)? else {
             continue;
         };
-        let Some(replica) = core.store.online_replica(node.id)? else {
+        let Some(replica) = node.online().next() else {
             // Nothing on disk to archive: nearline already, or lost. Either way the request is moot.
             core.store.delete_request(request.id)?;
             continue;
@@ -265,7 +265,7 @@ impl Apply for FilesArchived {
 
 /// A copy is on tape. If the file was changed meanwhile it is a copy of old content, and the request stays.
 fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &CopyRow) -> Result<()> {
-    let current = core.store.online_replica(copy.file)?.map(|replica| replica.object);
+    let current = core.store.node(copy.file)?.and_then(|node| Some(node.online().next()?.object));
     if current != request.object {
         let mut row = request.clone();
         row.state = RequestState::Queued;
@@ -274,7 +274,7 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
     }
     core.store.insert_copy(copy, context.now)?;
     core.store.delete_request(request.id)?;
-    core.store.charge(&request.owner, &Charge { tape_written: copy.size, ..Charge::default() })?;
+    core.store.charge(&request.owner, &Charge { tape_written: copy.size, ..Charge::default() });
     core.touch(Topic::Files);
     batch::file_archived(core, context, copy.file)
 }
@@ -292,7 +292,7 @@ impl Apply for FileRecalled {
         })?;
         core.store.set_replica_online(object, node.size, context.now)?;
         core.store.delete_request(request.id)?;
-        core.store.charge(&request.owner, &Charge { tape_read: node.size, ..Charge::default() })?;
+        core.store.charge(&request.owner, &Charge { tape_read: node.size, ..Charge::default() });
         core.touch(Topic::Files);
         batch::file_online(core, node.id)?;
         Ok(Done {})
@@ -359,7 +359,7 @@ impl Apply for EndTapeSession {
         core.store.count_loads(&session.vid, self.loads)?;
         let part = f64::from(self.loads) / session.owners.len().max(1) as f64;
         for owner in &session.owners {
-            core.store.charge(owner, &Charge { tape_loads: part, ..Charge::default() })?;
+            core.store.charge(owner, &Charge { tape_loads: part, ..Charge::default() });
         }
         // Known before the drive asks again: meanwhile another drive would be sent for the volume in vain.
         if (self.trouble.is_none() || self.loads > 0)

@@ -1,0 +1,91 @@
+//! What the store asks of a database. Statements are written once, in what SQLite and PostgreSQL both understand:
+//! parameters are `?1`, numbers are `BIGINT` or `DOUBLE PRECISION`, sums are cast, conflicts name their columns.
+
+mod cell;
+mod sqlite;
+
+use cell::Cells;
+pub(super) use cell::{Cell, Params, Row, ToCell};
+pub(super) use sqlite::Sqlite;
+
+use super::StoreResult;
+
+/// A table whose rows the head writes in batches.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    /// The first is the primary key, an integer.
+    pub(super) columns: &'static [&'static str],
+}
+
+/// Rows of a [`Table`], one after the other.
+#[derive(Debug)]
+pub(super) struct Rows<'a> {
+    pub(super) table: &'static Table,
+    pub(super) cells: Vec<Cell<'a>>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(table: &'static Table) -> Self {
+        Self { table, cells: Vec::new() }
+    }
+
+    /// Adds a row with all its columns.
+    pub(super) fn push<const COLUMNS: usize>(&mut self, row: [Cell<'a>; COLUMNS]) {
+        assert_eq!(COLUMNS, self.table.columns.len(), "{} has other columns", self.table.name);
+        self.cells.extend(row);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// The rows.
+    fn iter(&self) -> impl Iterator<Item = &[Cell<'a>]> {
+        self.cells.chunks_exact(self.table.columns.len())
+    }
+}
+
+/// A database under a catalogue.
+pub(super) trait Engine: Send {
+    /// Carries out a statement; yields how many rows it changed.
+    fn execute(&self, sql: &str, params: &[Cell<'_>]) -> StoreResult<u64>;
+
+    /// Gives each row of a query to `each`.
+    fn query(
+        &self,
+        sql: &str,
+        params: &[Cell<'_>],
+        each: &mut dyn FnMut(&Row<'_>) -> StoreResult<()>,
+    ) -> StoreResult<()>;
+
+    /// Adds rows.
+    fn insert(&self, rows: &Rows<'_>) -> StoreResult<()>;
+
+    /// Replaces all columns of rows that have these keys.
+    fn update(&self, rows: &Rows<'_>) -> StoreResult<()>;
+
+    /// Deletes the rows that have these keys.
+    fn delete(&self, table: &'static Table, keys: &[i64]) -> StoreResult<()>;
+
+    /// Whether a transaction is open: an engine may give one up by itself.
+    fn is_in_transaction(&self) -> bool;
+
+    /// Begins a transaction.
+    fn begin(&self) -> StoreResult<()>;
+
+    /// Makes it durable.
+    fn commit(&self) -> StoreResult<()>;
+
+    /// Gives it up, if one is open.
+    fn rollback(&self) -> StoreResult<()>;
+
+    /// Marks the point to which [`Self::return_to_mark`] goes back; there is one at a time.
+    fn mark(&self) -> StoreResult<()>;
+
+    /// Forgets the mark.
+    fn release_mark(&self) -> StoreResult<()>;
+
+    /// Undoes what was done since the mark, and forgets it.
+    fn return_to_mark(&self) -> StoreResult<()>;
+}

@@ -1,0 +1,89 @@
+//! Numbers that the head gives to what it makes.
+
+use super::{Store, StoreResult, pending::Undo};
+use std::cell::RefCell;
+
+/// What is numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sequence {
+    Node,
+    Object,
+    Copy,
+    Request,
+    Session,
+    Job,
+}
+
+impl Sequence {
+    const COUNT: usize = 6;
+
+    /// The table whose rows have these numbers.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Object => "replica",
+            Self::Copy => "copy",
+            Self::Request => "request",
+            Self::Session => "tape_session",
+            Self::Job => "job",
+        }
+    }
+
+    /// Numbers that are set aside at once: those that people see follow each other also after a restart.
+    fn block(self) -> u64 {
+        match self {
+            Self::Node | Self::Object => 1000,
+            Self::Copy | Self::Request | Self::Session | Self::Job => 1,
+        }
+    }
+}
+
+/// Numbers that were set aside and not given: `next..end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ids {
+    next: u64,
+    end: u64,
+}
+
+/// The numbers of all sequences, as far as they were read.
+#[derive(Debug, Default)]
+pub(super) struct AllIds(RefCell<[Option<Ids>; Sequence::COUNT]>);
+
+impl AllIds {
+    pub(super) fn set(&self, sequence: Sequence, ids: Option<Ids>) {
+        self.0.borrow_mut()[sequence as usize] = ids;
+    }
+
+    fn get(&self, sequence: Sequence) -> Option<Ids> {
+        self.0.borrow()[sequence as usize]
+    }
+
+    /// Forgets what may not have become durable.
+    pub(super) fn forget(&self) {
+        *self.0.borrow_mut() = Default::default();
+    }
+}
+
+impl Store {
+    /// A number that was never given before.
+    pub(super) fn next_id(&self, sequence: Sequence) -> StoreResult<u64> {
+        let mut ids = match self.ids.get(sequence) {
+            Some(ids) => ids,
+            None => {
+                let sql = "SELECT next FROM sequence WHERE name = ?1";
+                let next = self.one_now(sql, (sequence.name(),), |row| row.get(0))?;
+                Ids { next, end: next }
+            }
+        };
+        if ids.next == ids.end {
+            let before = ids;
+            ids.end += sequence.block();
+            self.run("UPDATE sequence SET next = ?2 WHERE name = ?1", (sequence.name(), ids.end))?;
+            self.pending.borrow_mut().note(Undo::Ids(sequence, before));
+        }
+        let id = ids.next;
+        ids.next += 1;
+        self.ids.set(sequence, Some(ids));
+        Ok(id)
+    }
+}

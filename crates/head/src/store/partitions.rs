@@ -1,0 +1,110 @@
+//! Partitions: kept in memory, with what is promised on them.
+
+use super::{Store, StoreResult};
+use base::Timestamp;
+use std::collections::BTreeMap;
+
+/// A partition as the head knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Partition {
+    pub(crate) pool: String,
+    pub(crate) total: u64,
+    /// As last reported by the disk server, less what came online since.
+    pub(crate) free: u64,
+    /// Promised to objects that are being written.
+    pub(crate) promised: u64,
+    pub(super) is_changed: bool,
+}
+
+/// A partition with what is on it, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PartitionRow {
+    pub(crate) name: String,
+    pub(crate) space: Partition,
+    pub(crate) replicas: u64,
+    pub(crate) replica_bytes: u64,
+    pub(crate) pinned: u64,
+}
+
+impl Store {
+    /// Reads the partitions, if that was not done.
+    pub(super) fn load_partitions(&self) -> StoreResult<()> {
+        if self.pending.borrow().partitions().is_some() {
+            return Ok(());
+        }
+        const SQL: &str = "SELECT p.name, p.pool, p.total, p.free,
+            (SELECT CAST(coalesce(sum(r.size), 0) AS BIGINT) FROM replica r
+             WHERE r.partition = p.name AND r.state <> 'online')
+            FROM partition p";
+        let rows = self.all_now(SQL, (), |row| {
+            let space = Partition {
+                pool: row.get(1)?,
+                total: row.get(2)?,
+                free: row.get(3)?,
+                promised: row.get(4)?,
+                is_changed: false,
+            };
+            Ok((row.get(0)?, space))
+        })?;
+        self.pending.borrow_mut().set_partitions(rows.into_iter().collect());
+        Ok(())
+    }
+
+    /// All partitions by name.
+    pub(crate) fn partition_space(&self) -> StoreResult<BTreeMap<String, Partition>> {
+        self.load_partitions()?;
+        Ok(self.pending.borrow().partitions().cloned().unwrap_or_default())
+    }
+
+    pub(crate) fn partition(&self, name: &str) -> StoreResult<Option<Partition>> {
+        self.load_partitions()?;
+        Ok(self.pending.borrow().partitions().and_then(|all| all.get(name).cloned()))
+    }
+
+    /// Adds a partition, or changes what is known of one.
+    pub(crate) fn put_partition(&self, pool: &str, name: &str, total: u64, free: u64) -> StoreResult<()> {
+        let known = self.partition(name)?;
+        if known.as_ref().is_some_and(|known| known.pool != pool) {
+            // Its replicas are in another pool now.
+            self.pending.borrow_mut().set_visible();
+        }
+        let promised = known.map_or(0, |known| known.promised);
+        let partition = Partition { pool: pool.to_owned(), total, free, promised, is_changed: true };
+        self.change_partition(name, partition);
+        Ok(())
+    }
+
+    /// Notes what a disk server says of its room. A partition that nobody knows stays unknown.
+    pub(crate) fn set_space(&self, name: &str, total: u64, free: u64) -> StoreResult<()> {
+        match self.partition(name)? {
+            Some(known) if (known.total, known.free) != (total, free) => {
+                self.change_partition(name, Partition { total, free, is_changed: true, ..known });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn change_partition(&self, name: &str, partition: Partition) {
+        self.count_change();
+        self.pending.borrow_mut().set_partition(name, partition);
+    }
+
+    /// What is on each partition.
+    pub(crate) fn partitions(&self, now: Timestamp) -> StoreResult<Vec<PartitionRow>> {
+        const SQL: &str = "SELECT r.partition, count(*), CAST(coalesce(sum(r.size), 0) AS BIGINT),
+            count(*) FILTER (WHERE EXISTS
+                (SELECT 1 FROM pin WHERE pin.file = r.file AND (expires IS NULL OR expires > ?1)))
+            FROM replica r WHERE r.state = 'online' GROUP BY r.partition";
+        let counts =
+            self.all(SQL, (now.0,), |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?))))?;
+        let counts: BTreeMap<String, (u64, u64, u64)> = counts.into_iter().collect();
+        let rows = self.partition_space()?.into_iter().map(|(name, space)| {
+            let (replicas, replica_bytes, pinned) = counts.get(&name).copied().unwrap_or_default();
+            PartitionRow { name, space, replicas, replica_bytes, pinned }
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by(|a, b| (&a.space.pool, &a.name).cmp(&(&b.space.pool, &b.name)));
+        Ok(rows)
+    }
+}

@@ -1,0 +1,295 @@
+//! What a group of calls has changed and the database does not have yet.
+//!
+//! Files with their replicas, room on partitions, bills and objects to delete are changed here; [`super::flush`] writes
+//! them when the group commits, or when a query needs them. Every change of a call leaves behind how it is undone, so that
+//! a refused call leaves nothing else.
+
+use super::{
+    Charge, Node, ReplicaState,
+    ids::{Ids, Sequence},
+    partitions::Partition,
+};
+use base::{FileId, ObjectId};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// A file that was changed: as the database has it, and as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Changed {
+    pub(super) stored: Option<Arc<Node>>,
+    pub(super) now: Option<Arc<Node>>,
+}
+
+/// What a name stands for since it was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Name {
+    Of(FileId),
+    Free,
+}
+
+/// How a change is undone.
+#[derive(Debug)]
+pub(super) enum Undo {
+    /// The file was this before, and known as changed or not.
+    File {
+        id: FileId,
+        before: Option<Arc<Node>>,
+        entry: Option<Changed>,
+    },
+    /// The file was written; before it was known as this.
+    Written {
+        id: FileId,
+        stored: Option<Arc<Node>>,
+    },
+    Partition(String, Option<Partition>),
+    Charge(String, Option<Charge>),
+    ChargesWritten(BTreeMap<String, Charge>),
+    Removal,
+    RemovalsWritten(Vec<Removal>),
+    Ids(Sequence, Ids),
+}
+
+/// An object that its disk server is to delete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Removal {
+    pub(super) object: ObjectId,
+    pub(super) partition: String,
+}
+
+/// What is to be written.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// As stored, and as it is; by id.
+    pub(super) files: Vec<Changed>,
+    pub(super) partitions: Vec<(String, Partition)>,
+    pub(super) charges: BTreeMap<String, Charge>,
+    pub(super) removals: Vec<Removal>,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+            && self.partitions.is_empty()
+            && self.charges.is_empty()
+            && self.removals.is_empty()
+    }
+}
+
+/// Changes of the group under way.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    files: HashMap<FileId, Changed>,
+    /// Names that were taken or given up, by directory.
+    names: HashMap<FileId, HashMap<Box<str>, Name>>,
+    /// Files of objects that are or were in `files`.
+    objects: HashMap<ObjectId, FileId>,
+    /// All partitions, with what is promised on them; `None` until they are read.
+    partitions: Option<BTreeMap<String, Partition>>,
+    charges: BTreeMap<String, Charge>,
+    removals: Vec<Removal>,
+    undo: Vec<Undo>,
+    /// Something changed of what stats, read grants and listings are made from.
+    is_visible: bool,
+    /// Before the call under way.
+    was_visible: bool,
+}
+
+impl Pending {
+    /// A file, if it was changed.
+    pub(super) fn file(&self, id: FileId) -> Option<&Changed> {
+        self.files.get(&id)
+    }
+
+    /// What a name stands for, if that was changed.
+    pub(super) fn child(&self, parent: FileId, name: &str) -> Option<Name> {
+        self.names.get(&parent)?.get(name).copied()
+    }
+
+    /// The file that an object belongs to, or belonged to.
+    pub(super) fn file_of(&self, object: ObjectId) -> Option<FileId> {
+        self.objects.get(&object).copied()
+    }
+
+    pub(super) fn partitions(&self) -> Option<&BTreeMap<String, Partition>> {
+        self.partitions.as_ref()
+    }
+
+    pub(super) fn set_partitions(&mut self, partitions: BTreeMap<String, Partition>) {
+        debug_assert!(self.files.is_empty(), "what is promised was counted in the database");
+        self.partitions = Some(partitions);
+    }
+
+    pub(super) fn note(&mut self, undo: Undo) {
+        self.undo.push(undo);
+    }
+
+    pub(super) fn set_visible(&mut self) {
+        self.is_visible = true;
+    }
+
+    /// Replaces a file that was `before`.
+    pub(super) fn replace(&mut self, id: FileId, before: Option<Arc<Node>>, now: Option<Arc<Node>>) {
+        let entry = self.files.get(&id).cloned();
+        let stored = entry.as_ref().map_or_else(|| before.clone(), |entry| entry.stored.clone());
+        self.is_visible |= !looks_the_same(before.as_deref(), now.as_deref());
+        self.settle(before.as_deref(), now.as_deref());
+        self.files.insert(id, Changed { stored, now });
+        self.undo.push(Undo::File { id, before, entry });
+    }
+
+    /// Keeps names, objects and promised room right when a file changes.
+    fn settle(&mut self, before: Option<&Node>, now: Option<&Node>) {
+        let place = |node: &Node| (node.parent, node.name.clone());
+        if before.map(place) != now.map(place) {
+            for (node, name) in before
+                .map(|node| (node, Name::Free))
+                .into_iter()
+                .chain(now.map(|node| (node, Name::Of(node.id))))
+            {
+                self.names.entry(node.parent).or_default().insert(node.name.as_str().into(), name);
+            }
+        }
+        for (node, is_now) in [(before, false), (now, true)] {
+            for replica in node.into_iter().flat_map(|node| &node.replicas) {
+                self.objects.insert(replica.object, replica.file);
+                let promised = if replica.state == ReplicaState::Online { 0 } else { replica.size };
+                let partition = self.partitions.as_mut().and_then(|all| all.get_mut(&replica.partition));
+                if let Some(partition) = partition {
+                    partition.promised = if is_now {
+                        partition.promised + promised
+                    } else {
+                        partition.promised.saturating_sub(promised)
+                    };
+                }
+            }
+        }
+    }
+
+    /// Changes a partition, or adds it.
+    pub(super) fn set_partition(&mut self, name: &str, partition: Partition) {
+        let all = self.partitions.get_or_insert_default();
+        let before = all.insert(name.to_owned(), partition);
+        self.undo.push(Undo::Partition(name.to_owned(), before));
+    }
+
+    pub(super) fn charge(&mut self, owner: &str, charge: &Charge) {
+        let before = self.charges.get(owner).copied();
+        self.charges.insert(owner.to_owned(), before.unwrap_or_default() + *charge);
+        self.undo.push(Undo::Charge(owner.to_owned(), before));
+    }
+
+    pub(super) fn add_removal(&mut self, removal: Removal) {
+        self.removals.push(removal);
+        self.undo.push(Undo::Removal);
+    }
+
+    /// A call begins: what was changed before stays.
+    pub(super) fn begin_call(&mut self) {
+        self.undo.clear();
+        self.was_visible = self.is_visible;
+    }
+
+    /// Undoes the call. Yields the sequences that go back.
+    pub(super) fn undo_call(&mut self) -> Vec<(Sequence, Ids)> {
+        self.is_visible = self.was_visible;
+        let mut sequences = Vec::new();
+        while let Some(undo) = self.undo.pop() {
+            match undo {
+                Undo::File { id, before, entry } => {
+                    let now = self.files.get(&id).and_then(|changed| changed.now.clone());
+                    self.settle(now.as_deref(), before.as_deref());
+                    match entry {
+                        Some(entry) => self.files.insert(id, entry),
+                        None => self.files.remove(&id),
+                    };
+                }
+                Undo::Written { id, stored } => {
+                    if let Some(changed) = self.files.get_mut(&id) {
+                        changed.stored = stored;
+                    }
+                }
+                Undo::Partition(name, before) => {
+                    let all = self.partitions.get_or_insert_default();
+                    match before {
+                        Some(before) => all.insert(name, before),
+                        None => all.remove(&name),
+                    };
+                }
+                Undo::Charge(owner, before) => {
+                    match before {
+                        Some(before) => self.charges.insert(owner, before),
+                        None => self.charges.remove(&owner),
+                    };
+                }
+                Undo::ChargesWritten(charges) => self.charges = charges,
+                Undo::Removal => drop(self.removals.pop()),
+                Undo::RemovalsWritten(removals) => self.removals = removals,
+                Undo::Ids(sequence, ids) => sequences.push((sequence, ids)),
+            }
+        }
+        sequences
+    }
+
+    /// Takes what is to be written; from now on it counts as written.
+    pub(super) fn take_batch(&mut self) -> Batch {
+        let mut batch = Batch::default();
+        for (id, changed) in &mut self.files {
+            if changed.stored != changed.now {
+                batch.files.push(changed.clone());
+                let stored = std::mem::replace(&mut changed.stored, changed.now.clone());
+                self.undo.push(Undo::Written { id: *id, stored });
+            }
+        }
+        batch
+            .files
+            .sort_by_key(|changed| changed.now.as_ref().or(changed.stored.as_ref()).map(|node| node.id));
+        for (name, partition) in self.partitions.iter_mut().flatten() {
+            if partition.is_changed {
+                self.undo.push(Undo::Partition(name.clone(), Some(partition.clone())));
+                partition.is_changed = false;
+                batch.partitions.push((name.clone(), partition.clone()));
+            }
+        }
+        if !self.charges.is_empty() {
+            batch.charges = std::mem::take(&mut self.charges);
+            self.undo.push(Undo::ChargesWritten(batch.charges.clone()));
+        }
+        if !self.removals.is_empty() {
+            batch.removals = std::mem::take(&mut self.removals);
+            self.undo.push(Undo::RemovalsWritten(batch.removals.clone()));
+        }
+        batch
+    }
+
+    /// The group is durable: yields the files that it changed, and whether anybody can see a change.
+    pub(super) fn commit(&mut self) -> (impl Iterator<Item = (FileId, Option<Arc<Node>>)> + use<>, bool) {
+        self.undo.clear();
+        self.names.clear();
+        self.objects.clear();
+        let files = std::mem::take(&mut self.files);
+        (files.into_iter().map(|(id, changed)| (id, changed.now)), std::mem::take(&mut self.is_visible))
+    }
+
+    /// Forgets everything, also what it knew of partitions.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Whether stats, read grants and listings of a file are the same.
+fn looks_the_same(before: Option<&Node>, now: Option<&Node>) -> bool {
+    match (before, now) {
+        (Some(before), Some(now)) => {
+            before.has_row_of(now)
+                && before.is_archived == now.is_archived
+                && before
+                    .online()
+                    .map(|replica| (replica.object, &replica.partition))
+                    .eq(now.online().map(|replica| (replica.object, &replica.partition)))
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,248 @@
+//! What is kept in memory is what the database has, whatever is done, refused and lost.
+
+use super::{CopyRow, FacilityRow, NewNode, Node, Replica, ReplicaState, Store, node_cache::NodeCache};
+use base::{Checksums, FileId, ObjectId, Timestamp};
+use proptest::prelude::*;
+use std::sync::{Arc, atomic::Ordering};
+use wire::control::NodeKind;
+
+const NOW: Timestamp = Timestamp(5);
+const NAMES: [&str; 3] = ["n0", "n1", "n2"];
+
+/// In memory where the host has it: this is about what is read back, not about what is durable.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+fn store(directory: &tempfile::TempDir) -> Store {
+    let (id, name, owner) = ("f".into(), "test".into(), "ada".into());
+    let facility = FacilityRow { id, name, owner, created: Timestamp(1), incarnation: 0 };
+    let mut store = Store::create(&directory.path().join("c"), &facility).unwrap();
+    store.begin();
+    store.put_partition("main", "p", 1000, 900).unwrap();
+    store.put_partition("main", "q", 1000, 900).unwrap();
+    store.commit().unwrap();
+    store
+}
+
+/// All files, in the order of their ids.
+fn files(store: &Store) -> Vec<Arc<Node>> {
+    let mut all = vec![store.node(FileId(1)).unwrap().unwrap()];
+    for name in NAMES {
+        all.extend(store.child(FileId(1), name).unwrap());
+        if let Some(directory) = store.child(FileId(1), "d").unwrap() {
+            all.extend(store.child(directory.id, name).unwrap());
+        }
+    }
+    all.extend(store.child(FileId(1), "d").unwrap());
+    all.sort_by_key(|node| node.id);
+    all
+}
+
+/// One change as the head makes it; what the head would refuse changes nothing.
+fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
+    let all = files(store);
+    let target = &all[a as usize % all.len()];
+    let parent = all.iter().find(|node| node.name == "d" && b % 2 == 0).map_or(FileId(1), |node| node.id);
+    let name = NAMES[(b / 2) as usize % 3];
+    let is_free = store.child(parent, name).unwrap().is_none();
+    let is_file = !target.is_directory();
+    let object = target.replicas.first().map(|replica| replica.object);
+    match what {
+        0 if is_free => {
+            let kind = NodeKind::File;
+            store.insert_node(&NewNode { parent, name, kind, owner: "ada", mode: 0, now: NOW }).unwrap();
+        }
+        1 if store.child(FileId(1), "d").unwrap().is_none() => {
+            let kind = NodeKind::Directory;
+            let new = NewNode { parent: FileId(1), name: "d", kind, owner: "ada", mode: 0, now: NOW };
+            store.insert_node(&new).unwrap();
+        }
+        2 => store.set_mode(target.id, b as u32 % 8).unwrap(),
+        3 if is_file => store.set_content(target.id, b % 1000, Checksums::EMPTY, NOW).unwrap(),
+        4 if is_file && is_free => store.move_node(target.id, parent, name).unwrap(),
+        // Two files change their names.
+        5 => {
+            let other = &all[b as usize % all.len()];
+            if is_file && !other.is_directory() && other.id != target.id {
+                store.move_node(target.id, FileId(99), "aside").unwrap();
+                store.move_node(other.id, target.parent, &target.name).unwrap();
+                store.move_node(target.id, other.parent, &other.name).unwrap();
+            }
+        }
+        6 if is_file => {
+            for replica in &target.replicas {
+                store.remove_replica(replica).unwrap();
+            }
+            store.delete_copies(target.id).unwrap();
+            store.delete_node(target.id).unwrap();
+        }
+        7 if is_file => {
+            let partition = if b % 2 == 0 { "p" } else { "q" }.to_owned();
+            let state = if b % 3 == 0 { ReplicaState::Recalling } else { ReplicaState::Writing };
+            let (object, owner) = (ObjectId(0), "ada".to_owned());
+            let size = b % 10;
+            let new =
+                Replica { object, file: target.id, partition, state, owner, size, created: NOW, used: NOW };
+            store.insert_replica(new).unwrap();
+        }
+        8 => object.into_iter().for_each(|object| store.set_replica_online(object, b % 10, NOW).unwrap()),
+        9 => object.into_iter().for_each(|object| {
+            store.touch_replica(object, Timestamp(NOW.0 + 100_000 + b as i64 % 9)).unwrap();
+        }),
+        10 => target.replicas.first().into_iter().for_each(|replica| store.remove_replica(replica).unwrap()),
+        11 if is_file => {
+            let (vid, fseq) = ("BP0001".parse().unwrap(), b as u32);
+            let copy = CopyRow { file: target.id, vid, fseq, block: 1, size: 1 };
+            // A volume's file that is there: as the database refuses it. The head does not go on then.
+            if store.all("SELECT 1 FROM copy WHERE fseq = ?1", (fseq,), |_| Ok(())).unwrap().is_empty() {
+                store.insert_copy(&copy, NOW).unwrap();
+            }
+        }
+        12 => store.delete_copies(target.id).unwrap(),
+        13 => store.charge("ada", &super::Charge { jobs: b % 5, ..Default::default() }),
+        14 => store.set_space("p", 1000, b % 1000).unwrap(),
+        // A query that needs what was changed.
+        _ => drop(store.children(FileId(1), "", 9).unwrap()),
+    }
+}
+
+/// Everything that can be asked.
+#[derive(Debug, Clone, PartialEq)]
+struct Answers {
+    files: Vec<Node>,
+    partitions: String,
+    bill: String,
+    removals: Vec<ObjectId>,
+}
+
+fn ask(store: &Store) -> Answers {
+    let mut partitions = store.partition_space().unwrap();
+    for partition in partitions.values_mut() {
+        partition.is_changed = false;
+    }
+    Answers {
+        files: files(store).iter().map(|node| (**node).clone()).collect(),
+        partitions: format!("{partitions:?}"),
+        bill: format!("{:?}", store.bill(NOW).unwrap()),
+        removals: ["p", "q"].iter().flat_map(|name| store.removals(name, 99).unwrap()).collect(),
+    }
+}
+
+/// The same from the database alone.
+fn ask_anew(store: &mut Store) -> Answers {
+    *store.cache.get_mut() = NodeCache::default();
+    store.pending.get_mut().forget();
+    store.ids.forget();
+    ask(store)
+}
+
+type Change = (u8, u64, u64);
+/// Changes of a call; whether it looks at everything after each; whether it succeeds.
+type CallOf = (Vec<Change>, bool, bool);
+
+fn groups() -> impl Strategy<Value = Vec<(Vec<CallOf>, bool)>> {
+    let changes = prop::collection::vec((0u8..16, any::<u64>(), any::<u64>()), 0..8);
+    let calls = prop::collection::vec((changes, any::<bool>(), prop::bool::weighted(0.7)), 0..5);
+    prop::collection::vec((calls, prop::bool::weighted(0.7)), 4..10)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn memory_says_what_the_database_says(groups in groups()) {
+        let directory = directory();
+        let mut store = store(&directory);
+        for (calls, is_committed) in groups {
+            let (before, version) = (ask(&store), store.version.load(Ordering::Acquire));
+            store.begin();
+            for (changes, looks, keep) in calls {
+                store.begin_call();
+                let before = ask(&store);
+                for arguments in changes {
+                    change(&store, arguments);
+                    if looks {
+                        ask(&store);
+                    }
+                }
+                store.end_call(keep).unwrap();
+                if !keep {
+                    prop_assert_eq!(ask(&store), before, "a refused call leaves nothing");
+                }
+            }
+            let now = ask(&store);
+            if is_committed { store.commit().unwrap() } else { store.rollback().unwrap() }
+            let expected = if is_committed { now } else { before.clone() };
+            prop_assert_eq!(&ask(&store), &expected);
+            prop_assert_eq!(&ask_anew(&mut store), &expected);
+            if expected.files.iter().map(Node::entry).ne(before.files.iter().map(Node::entry)) {
+                prop_assert_ne!(store.version.load(Ordering::Acquire), version);
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_are_never_given_twice() {
+    let directory = directory();
+    let mut store = store(&directory);
+    let mut given = Vec::new();
+    for round in 0..3000 {
+        store.begin();
+        store.begin_call();
+        let new = NewNode {
+            parent: FileId(1),
+            name: &round.to_string(),
+            kind: NodeKind::File,
+            owner: "ada",
+            mode: 0,
+            now: NOW,
+        };
+        let id = store.insert_node(&new).unwrap();
+        store.end_call(round % 3 != 0).unwrap();
+        match round % 7 {
+            0 => store.rollback().unwrap(),
+            _ => store.commit().unwrap(),
+        }
+        if round % 3 != 0 && round % 7 != 0 {
+            given.push(id);
+        }
+        if round % 500 == 0 {
+            drop(store);
+            store = Store::open(&directory.path().join("c")).unwrap();
+        }
+    }
+    let len = given.len();
+    given.sort_unstable();
+    given.dedup();
+    assert_eq!(given.len(), len);
+}
+
+#[test]
+fn a_full_cache_forgets_what_was_not_used_and_answers_all_the_same() {
+    let mut cache = NodeCache::default();
+    let node = |n: u64| {
+        Arc::new(Node {
+            id: FileId(n),
+            parent: FileId(1),
+            name: n.to_string(),
+            kind: NodeKind::File,
+            owner: String::new(),
+            group: String::new(),
+            mode: 0,
+            size: 0,
+            modified: Timestamp(0),
+            checksums: None,
+            replicas: Vec::new(),
+            is_archived: false,
+        })
+    };
+    for n in 0..200_000 {
+        cache.insert(&node(n));
+        assert_eq!(cache.child(FileId(1), "7").is_some(), n >= 7, "it is used and stays");
+    }
+    assert!(cache.node(FileId(8)).is_none(), "it was not used");
+    cache.forget(FileId(7));
+    assert!(cache.node(FileId(7)).is_none() && cache.child(FileId(1), "7").is_none());
+}
