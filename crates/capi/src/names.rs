@@ -56,8 +56,7 @@ pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<()> {
         (Place::Remote(from), Place::Remote(to)) if is_same_server(&from, &to) => {
             Ok(names(&from).rename(&from.path, &to.path)?)
         }
-        _ => {
-            let (from, to) = (from.to_string_lossy(), to.to_string_lossy());
+        (from, to) => {
             Err(Fault::new(libc::EXDEV, format!("rename {from} to {to}: they are in different places"))
                 .hint("copy the file, then remove the old one"))
         }
@@ -138,6 +137,16 @@ mod tests {
         assert_eq!(stat(&path("g")).unwrap_err().errno, libc::ENOENT);
         assert_eq!(errno(rename(&path("g"), c"root://h//x")), libc::EXDEV);
         assert_eq!(errno(rename(c"root://h//x", c"root://i//x")), libc::EXDEV);
+    }
+
+    #[test]
+    fn faults_do_not_tell_what_proves_who_asks() {
+        let secret = c"root://h//x?authz=Bearer%20s3cret";
+        let unreadable = c"root://h//\xff?authz=Bearer%20s3cret";
+        let (from, to) = (rename(secret, c"root://i//y?a=s3cret"), rename(c"/tmp/a?b", secret));
+        for fault in [from, to, rmdir(unreadable)].map(Result::unwrap_err) {
+            assert!(!fault.text.contains("s3cret") && fault.text.contains("root://h"), "{fault:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use client::{
 use std::{
     env,
     ffi::{CStr, OsStr},
-    fs,
+    fmt, fs,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     sync::OnceLock,
@@ -39,10 +39,24 @@ impl Place {
             return Ok(Self::Local(PathBuf::from(OsStr::from_bytes(bytes))));
         }
         let text = path.to_str();
-        let text = text.map_err(|_| Fault::invalid(format!("path {path:?} is not UTF-8")))?;
+        let text = text.map_err(|_| {
+            // What follows `?` may be a token.
+            let shown = bytes.split(|byte| *byte == b'?').next().unwrap_or_default();
+            Fault::invalid(format!("path {:?} is not UTF-8", String::from_utf8_lossy(shown)))
+        })?;
         match text.strip_prefix(FACILITY) {
             Some(path) => Ok(Self::Remote(Box::new(in_facility(&path.parse()?)?))),
             None => Ok(Self::Remote(Box::new(text.parse()?))),
+        }
+    }
+}
+
+/// As people write it, without what proves who asks.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(path) => write!(f, "{}", path.display()),
+            Self::Remote(url) => write!(f, "{url}"),
         }
     }
 }

@@ -37,7 +37,9 @@ impl Facility {
             return Self::at_endpoint(place, user);
         }
         if place.contains("://") {
-            return Err(Failure::invalid(format!("{place} is not a management endpoint"))
+            // What follows `?` may be a token.
+            let shown = place.split('?').next().unwrap_or_default();
+            return Err(Failure::invalid(format!("{shown} is not a management endpoint"))
                 .hint("name the facility's directory or its http:// endpoint; `bp status` prints both"));
         }
         let endpoints = read_endpoints(Path::new(place))?;

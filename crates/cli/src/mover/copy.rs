@@ -81,11 +81,11 @@ impl Mover {
         match (source, target) {
             (Place::Remote { url, .. }, Place::Local(path)) => self.download(url, path, manner, meter),
             (Place::Local(path), Place::Remote { url, .. }) => {
-                again_if_cut(meter, || self.upload_file(path, url, manner, meter))
+                again_if_cut(meter, PAUSE, || self.upload_file(path, url, manner, meter))
             }
             // Both could do it between themselves, once both are asked whether they can.
             (Place::Remote { url: from, .. }, Place::Remote { url: to, .. }) => {
-                again_if_cut(meter, || self.relay(from, to, manner, meter))
+                again_if_cut(meter, PAUSE, || self.relay(from, to, manner, meter))
             }
             (Place::Remote { url, .. }, Place::Standard) => {
                 self.pour_out(url, &mut io::stdout().lock(), "standard output", manner, meter)
@@ -334,16 +334,59 @@ fn is_special(target: &Path) -> bool {
     target.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
-/// Sends again what was cut: the server has given it up.
-fn again_if_cut(meter: &Meter, mut send: impl FnMut() -> Result<Moved>) -> Result<Moved> {
+/// Sends again what was cut: the server has given it up, unless the cut came after it had committed the file.
+fn again_if_cut(meter: &Meter, pause: Duration, mut send: impl FnMut() -> Result<Moved>) -> Result<Moved> {
+    let mut outcome = send();
     for number in 1..UPLOADS_MAX {
-        match send() {
-            Err(failure) if matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout) => {
-                meter.rewind();
-                thread::sleep(PAUSE * number);
-            }
+        let cut = match outcome {
+            Err(failure) if matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout) => failure,
             outcome => return outcome,
-        }
+        };
+        meter.rewind();
+        thread::sleep(pause * number);
+        outcome = match send() {
+            // Most likely it is what we sent ourselves, and only the answer was cut off.
+            Err(failure) if failure.kind == ErrorKind::Exists => {
+                return Err(Failure { hint: None, ..cut }.hint(
+                    "the target exists now and may be whole: compare it, or add --replace to send it again",
+                ));
+            }
+            outcome => outcome,
+        };
     }
-    send()
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::ProgressBar;
+
+    /// What comes of sends that end like this, one after the other.
+    fn sent(outcomes: Vec<Result<Moved>>) -> Result<Moved> {
+        let mut outcomes = outcomes.into_iter();
+        let meter = Meter::alone(ProgressBar::hidden());
+        let outcome = again_if_cut(&meter, Duration::ZERO, || outcomes.next().unwrap());
+        assert!(outcomes.next().is_none(), "{outcome:?}");
+        outcome
+    }
+
+    #[test]
+    fn an_upload_that_is_cut_never_blames_itself_for_the_target() {
+        let (cut, exists) =
+            (|| Failure::unavailable("close: no answer"), || replace_hint(Failure::exists("f exists")));
+        let failure = sent(vec![Err(cut()), Err(exists())]).unwrap_err();
+        assert_eq!((failure.kind, failure.what.as_str()), (ErrorKind::Unavailable, "close: no answer"));
+        assert!(
+            failure.hint.as_deref().is_some_and(|hint| hint.contains("the target exists now")),
+            "{failure:?}"
+        );
+        let first = sent(vec![Err(exists())]).unwrap_err();
+        assert_eq!(
+            (first.kind, first.hint.as_deref()),
+            (ErrorKind::Exists, Some("add --replace to replace it"))
+        );
+        assert!(sent(vec![Err(cut()), Err(Failure::timeout("slow")), Ok(Moved::default())]).is_ok());
+        assert_eq!(sent(vec![Err(cut()), Err(cut()), Err(cut())]).unwrap_err(), cut());
+    }
 }

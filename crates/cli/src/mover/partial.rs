@@ -2,14 +2,21 @@
 
 use super::copy::replace_hint;
 use base::{Failure, Result};
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::{
+    fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsString,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
+
+/// Tries to open a partial file that others publish or remove at the same moment.
+const RACES_MAX: usize = 8;
 
 /// What a partial file is a part of. If any of it differs, the file is fetched from its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,16 +48,7 @@ impl Partial {
     pub(crate) fn open(target: &Path, record: &Record, resume: bool) -> Result<Self> {
         let (path, record_path) = names(target)?;
         let failed = |cause: &io::Error| Failure::io(format!("make {}", path.display()), cause);
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(&path)
-            .map_err(|cause| failed(&cause))?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let what = format!("{} is being fetched by somebody else", target.display());
-            return Err(Failure::busy(what).hint(format!("wait for it; the bytes are in {}", path.display())));
-        }
+        let file = claim(&path, target)?;
         let known = fs::read(&record_path).ok().and_then(|text| serde_json::from_slice::<Record>(&text).ok());
         let length = file.metadata().map_err(|cause| failed(&cause))?.len();
         let bytes =
@@ -72,6 +70,11 @@ impl Partial {
 
     /// Gives the whole file its name.
     pub(crate) fn publish(self, replace: bool) -> Result<()> {
+        if !is_named(&self.file, &self.path)? {
+            let what =
+                format!("{} was replaced while {} was fetched", self.path.display(), self.target.display());
+            return Err(Failure::busy(what).hint("copy it again, with nothing else that writes to that name"));
+        }
         publish(&self.path, &self.target, replace)?;
         // The file is there; a record that is left over says of no file that it is whole.
         let _ = fs::remove_file(&self.record);
@@ -80,8 +83,55 @@ impl Partial {
 
     /// Removes what was fetched.
     pub(crate) fn remove(self) {
-        // It is ours and of no use, and the failure that led here says more than a failure to remove it.
-        let _ = (fs::remove_file(&self.path), fs::remove_file(&self.record));
+        if matches!(is_named(&self.file, &self.path), Ok(true)) {
+            // It is ours and of no use, and the failure that led here says more than a failure to remove it.
+            let _ = (fs::remove_file(&self.path), fs::remove_file(&self.record));
+        }
+    }
+}
+
+/// Opens and locks a partial file: from then on nobody else who fetches `target` gives it another name.
+fn claim(path: &Path, target: &Path) -> Result<File> {
+    for _ in 0..RACES_MAX {
+        if let Some(file) = lock(open_or_make(path)?, path, target)? {
+            return Ok(file);
+        }
+    }
+    let what = format!("{} is another file whenever it is looked at", path.display());
+    Err(Failure::busy(what).hint("wait for who writes to that name; if it is a link, remove it"))
+}
+
+fn open_or_make(path: &Path) -> Result<File> {
+    let outcome = OpenOptions::new().read(true).append(true).create(true).open(path);
+    outcome.map_err(|cause| Failure::io(format!("make {}", path.display()), &cause))
+}
+
+/// Locks a partial file; `None` if who had it before has published or removed it since it was opened.
+fn lock(file: File, path: &Path, target: &Path) -> Result<Option<File>> {
+    granted(flock(&file, FlockOperation::NonBlockingLockExclusive), path, target)?;
+    Ok(is_named(&file, path)?.then_some(file))
+}
+
+/// What the system said to a lock. Where there are no locks nobody is kept out.
+fn granted(outcome: rustix::io::Result<()>, path: &Path, target: &Path) -> Result<()> {
+    match outcome {
+        Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => Ok(()),
+        Err(Errno::WOULDBLOCK) => {
+            let what = format!("{} is being fetched by somebody else", target.display());
+            Err(Failure::busy(what).hint(format!("wait for it; the bytes are in {}", path.display())))
+        }
+        Err(cause) => Err(Failure::io(format!("lock {}", path.display()), &cause.into())),
+    }
+}
+
+/// Whether `path` is the name of `file`.
+fn is_named(file: &File, path: &Path) -> Result<bool> {
+    let identity = |data: Metadata| (data.dev(), data.ino());
+    let failed = |cause| Failure::io(format!("look at {}", path.display()), &cause);
+    let open = file.metadata().map(identity).map_err(failed)?;
+    match path.symlink_metadata().map(identity) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
+        named => Ok(named.map_err(failed)? == open),
     }
 }
 
@@ -106,7 +156,7 @@ pub(crate) fn publish(partial: &Path, target: &Path, replace: bool) -> Result<()
     } else {
         match renameat_with(CWD, partial, CWD, target, RenameFlags::NOREPLACE) {
             // A file system without this: somebody who makes the same file in this very moment loses.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => fs::rename(partial, target),
+            Err(Errno::INVAL | Errno::NOSYS) => fs::rename(partial, target),
             outcome => outcome.map_err(io::Error::from),
         }
     };
@@ -116,13 +166,71 @@ pub(crate) fn publish(partial: &Path, target: &Path, replace: bool) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::ErrorKind;
     use std::io::Write as _;
+
+    fn record() -> Record {
+        Record { source: "root://h//f".into(), size: 10, modified_s: 1, checksum: None }
+    }
+
+    #[test]
+    fn only_the_file_that_was_fetched_is_published_or_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (target, other) = (directory.path().join("f"), directory.path().join("other"));
+        for is_published in [true, false] {
+            let mut partial = Partial::open(&target, &record(), false).unwrap();
+            partial.file.write_all(b"12345").unwrap();
+            // Another copy, whose target has this name.
+            fs::write(&other, "other").unwrap();
+            let taken = partial.path().to_owned();
+            fs::rename(&other, &taken).unwrap();
+            if is_published {
+                let failure = partial.publish(true).unwrap_err();
+                assert_eq!((failure.kind, failure.hint.is_some()), (ErrorKind::Busy, true), "{failure}");
+            } else {
+                partial.remove();
+            }
+            assert_eq!(fs::read(&taken).unwrap(), b"other");
+            assert!(!target.exists());
+            fs::remove_file(taken).unwrap();
+        }
+        let partial = Partial::open(&target, &record(), false).unwrap();
+        fs::remove_file(partial.path()).unwrap();
+        assert_eq!(partial.publish(true).unwrap_err().kind, ErrorKind::Busy);
+    }
+
+    #[test]
+    fn what_another_has_published_is_not_emptied() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("f");
+        let (path, _) = names(&target).unwrap();
+        let file = open_or_make(&path).unwrap();
+        // In this very moment another process gives it its final name, and ends.
+        fs::write(&path, "whole").unwrap();
+        publish(&path, &target, true).unwrap();
+        assert!(lock(file, &path, &target).unwrap().is_none());
+        let partial = Partial::open(&target, &record(), false).unwrap();
+        assert_eq!((partial.bytes, fs::read(&target).unwrap().as_slice()), (0, b"whole".as_slice()));
+    }
+
+    #[test]
+    fn a_lock_that_is_not_to_be_had_keeps_nobody_out() {
+        let (path, target) = (Path::new("/d/.f.bp-part"), Path::new("/d/f"));
+        let told = |errno: Errno| granted(Err(errno), path, target);
+        for errno in [Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOLCK] {
+            told(errno).unwrap();
+        }
+        let busy = told(Errno::WOULDBLOCK).unwrap_err();
+        assert!(busy.kind == ErrorKind::Busy && busy.hint.is_some(), "{busy}");
+        let failure = told(Errno::IO).unwrap_err();
+        assert!(failure.kind == ErrorKind::Io && failure.what.contains("/d/.f.bp-part"), "{failure}");
+    }
 
     #[test]
     fn only_a_part_of_the_same_file_is_gone_on_with() {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("f");
-        let record = Record { source: "root://h//f".into(), size: 10, modified_s: 1, checksum: None };
+        let record = record();
         let mut partial = Partial::open(&target, &record, false).unwrap();
         partial.file.write_all(b"12345").unwrap();
         assert!(Partial::open(&target, &record, true).is_err(), "it is locked");

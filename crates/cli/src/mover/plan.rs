@@ -5,8 +5,8 @@ use crate::glob;
 use base::{ErrorKind, Failure, Result, limits::PATH_DEPTH_MAX};
 use client::xrd::Options;
 
-/// Files of one command: a plan of so many fits into memory.
-const FILES_MAX: usize = 5_000_000;
+/// Files and directories of one command: a plan of so many fits into memory.
+const PLACES_MAX: usize = 5_000_000;
 
 /// One file to copy.
 #[derive(Debug, Clone)]
@@ -96,8 +96,9 @@ impl Plan {
                 Found::File(bytes) => self.jobs.push(Job { source, target, bytes }),
                 Found::Nothing => {}
             }
-            if self.jobs.len() > FILES_MAX {
-                return Err(Failure::busy(format!("more than {FILES_MAX} files")).hint("copy them in parts"));
+            if self.jobs.len() + self.directories.len() > PLACES_MAX {
+                let what = format!("more than {PLACES_MAX} files and directories");
+                return Err(Failure::busy(what).hint("copy them in parts"));
             }
         }
         self.directories.push(target);

@@ -94,6 +94,14 @@ impl Drop for Lease {
     }
 }
 
+/// A connection that fits.
+enum Found {
+    /// In use, or so recently that it is trusted.
+    Ready(Lease),
+    /// To be looked at first. Nobody else has it meanwhile.
+    Idle(Arc<Mux>),
+}
+
 /// All connections of this process.
 #[derive(Debug, Default)]
 struct Connections {
@@ -136,31 +144,44 @@ pub(super) async fn take(
 impl Connections {
     /// A connection that is there.
     fn ready(&self, key: &Key, options: &Options, purpose: Purpose) -> Option<Lease> {
+        loop {
+            let mux = match self.find(key, options, purpose)? {
+                Found::Ready(lease) => return Some(lease),
+                Found::Idle(mux) => mux,
+            };
+            // Looking may have to wait for its server, for which those who ask others must not wait.
+            if mux.is_fresh() {
+                let lease = Lease::new(&mux, purpose, false);
+                lock(&self.open).push((key.clone(), mux));
+                return Some(lease);
+            }
+        }
+    }
+
+    /// The connection that fits best, if one does.
+    fn find(&self, key: &Key, options: &Options, purpose: Purpose) -> Option<Found> {
         let mut dead = Vec::new();
         let mut open = lock(&self.open);
         sweep(&mut open, &mut dead);
         let users = |mux: &Arc<Mux>| mux.users.load(Ordering::Acquire);
-        loop {
-            let fitting = open
-                .iter()
-                .enumerate()
-                .filter(|(_, (other, mux))| other == key && !mux.is_exclusive.load(Ordering::Acquire));
-            let count = fitting.clone().count();
-            let (index, mux) =
-                fitting.map(|(index, (_, mux))| (index, mux)).min_by_key(|(_, mux)| users(mux))?;
-            let is_wanted = match purpose {
-                Purpose::Call => true,
-                Purpose::Read => users(mux) == 0 || count >= usize::from(options.connections_max.max(1)),
-                Purpose::Write => users(mux) == 0,
-            };
-            if !is_wanted {
-                return None;
-            }
-            if users(mux) > 0 || lock(&mux.idle_since).elapsed() < TRUSTED || mux.is_fresh() {
-                return Some(Lease::new(mux, purpose, false));
-            }
-            dead.push(open.swap_remove(index));
+        let fitting = open
+            .iter()
+            .enumerate()
+            .filter(|(_, (other, mux))| other == key && !mux.is_exclusive.load(Ordering::Acquire));
+        let count = fitting.clone().count();
+        let (index, mux) = fitting.map(|(index, (_, mux))| (index, mux)).min_by_key(|(_, mux)| users(mux))?;
+        let is_wanted = match purpose {
+            Purpose::Call => true,
+            Purpose::Read => users(mux) == 0 || count >= usize::from(options.connections_max.max(1)),
+            Purpose::Write => users(mux) == 0,
+        };
+        if !is_wanted {
+            return None;
         }
+        if users(mux) > 0 || lock(&mux.idle_since).elapsed() < TRUSTED {
+            return Some(Found::Ready(Lease::new(mux, purpose, false)));
+        }
+        Some(Found::Idle(open.swap_remove(index).1))
     }
 
     fn dial(&self, key: &Key, options: &Options, purpose: Purpose) -> Result<Lease, Trouble> {

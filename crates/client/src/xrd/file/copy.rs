@@ -1,7 +1,7 @@
 //! Downloads: one range, in order, to a sink.
 
 use super::{
-    core::Core,
+    core::{Core, ends_early},
     flight::{Arrival, Flight},
     lane::Lane,
 };
@@ -12,7 +12,7 @@ use crate::xrd::{
     route::Waited,
     trouble::Trouble,
 };
-use base::{ByteRange, Failure, Result};
+use base::{ByteRange, Result};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// Shortest part of a download that is worth a connection of its own.
@@ -35,6 +35,8 @@ struct Download {
     /// What was asked for.
     asked: u64,
     end: u64,
+    /// How long the server makes us wait for the next bytes, if it does.
+    waited: Option<Waited>,
 }
 
 impl Core {
@@ -47,8 +49,8 @@ impl Core {
         let start = range.offset;
         let end = range.end.max(start);
         let more = self.more_lanes(range.length(), wait).await;
-        let mut download =
-            Download { flights: VecDeque::new(), more, dealt: 0, done: start, asked: start, end };
+        let flights = VecDeque::new();
+        let mut download = Download { flights, more, dealt: 0, done: start, asked: start, end, waited: None };
         while download.done < download.end {
             let outcome = match self.next_chunk(&mut download, wait).await {
                 Ok(found) => Ok(found),
@@ -81,18 +83,13 @@ impl Core {
         let (lane, range) = (Arc::clone(&flight.lane), flight.range);
         match flight.arrive(wait, &mut []).await? {
             Arrival::Data(chunk) if chunk.filled as u64 == range.length() => {
-                download.done = range.end;
+                (download.done, download.waited) = (range.end, None);
                 Ok(Some((lane, chunk)))
             }
-            Arrival::Data(chunk) => {
-                let end = range.offset + chunk.filled as u64;
-                let missing = download.end - end;
-                Err(Failure::corrupt(format!("the file ends at {end}, {missing} bytes early"))
-                    .hint("it was changed while it was read; read it again")
-                    .into())
-            }
+            Arrival::Data(chunk) => Err(ends_early(range.offset + chunk.filled as u64, download.end).into()),
             Arrival::Later(span) => {
-                Waited::new(&self.options).more(span, lane.peer(), wait).await?;
+                let waited = download.waited.get_or_insert_with(|| Waited::new(&self.options));
+                waited.more(span, lane.peer(), wait).await?;
                 download.flights.push_front(Flight::ask(&lane, range)?);
                 lane.mux().flush()?;
                 Ok(None)

@@ -116,10 +116,13 @@ impl Core {
         let lane = Arc::new(lane);
         let mut current = lock(&self.state().lane);
         // Another thread may have been as quick; then there is one too many, which is closed by being dropped.
-        if let Some(other) = current.as_ref().filter(|other| !other.mux().is_broken()) {
+        if let Some(other) = current.as_ref().filter(|other| other.is_usable()) {
             return Ok(Arc::clone(other));
         }
-        *current = Some(Arc::clone(&lane));
+        let before = current.replace(Arc::clone(&lane));
+        drop(current);
+        // It may say goodbye to its server, for which those who need the new one do not wait.
+        drop(before);
         Ok(lane)
     }
 
@@ -130,13 +133,13 @@ impl Core {
         }
         let lane = lock(&self.state().lane).clone();
         match lane {
-            Some(lane) if !lane.mux().is_broken() || self.is_writable() => Ok(Some(lane)),
+            Some(lane) if lane.is_usable() || self.is_writable() => Ok(Some(lane)),
             None if self.is_writable() => Err(Failure::invalid("the file is closed").into()),
             _ => Ok(None),
         }
     }
 
-    /// After a trouble: waits, and forgets the connection, so that the file is opened again.
+    /// After a trouble: waits. What cannot be used any more is opened again by who needs it next.
     pub(super) async fn recover(
         &self,
         trouble: Trouble,
@@ -228,4 +231,11 @@ impl Core {
         let closed = lane.close(expected, &self.options, wait).await;
         closed.map_err(|trouble| self.failed("close", trouble))
     }
+}
+
+/// The failure of a file that ends at `end`, though it had bytes up to `wanted_end` when it was opened.
+pub(super) fn ends_early(end: u64, wanted_end: u64) -> Failure {
+    let missing = wanted_end.saturating_sub(end);
+    Failure::corrupt(format!("the file ends at {end}, {missing} bytes early"))
+        .hint("it was changed while it was read; read it again")
 }

@@ -52,6 +52,8 @@ impl Flight {
 
     /// Waits for the data; those of `pieces` may go straight to their places.
     pub(super) async fn arrive(self, wait: Wait, pieces: &mut [Piece<'_>]) -> Result<Arrival, Trouble> {
+        // Pages are longer on the wire than their places, and nothing goes there that was not checked.
+        let pieces = if self.lane.has_pages { &mut [] } else { pieces };
         match self.ticket.answer(wait, pieces).await? {
             Outcome::Data(chunk) if self.lane.has_pages => {
                 Ok(Arrival::Data(checked(&self.lane, self.range, chunk, wait).await?))
@@ -95,7 +97,12 @@ async fn checked(lane: &Arc<Lane>, range: ByteRange, chunk: Chunk, wait: Wait) -
 /// Takes the checksums out of what arrived from `offset` on; returns the pages that do not match.
 fn decode(lane: &Arc<Lane>, offset: u64, mut chunk: Chunk) -> Result<(Chunk, Vec<Page>), Trouble> {
     let (mut from, mut to, mut bad) = (0, 0, Vec::new());
-    for (start, length) in std::mem::take(&mut chunk.parts) {
+    let parts = std::mem::take(&mut chunk.parts);
+    if parts.iter().map(|(_, length)| length).sum::<usize>() != chunk.filled {
+        let why = "a page read was answered with data without checksums";
+        return Err(lane.mux().break_off(lane.mux().nonsense(why)));
+    }
+    for (start, length) in parts {
         if length == 0 {
             continue;
         }

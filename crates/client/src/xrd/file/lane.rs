@@ -29,6 +29,8 @@ pub(super) struct Lane {
     pub(super) stat: StatInfo,
     is_writable: bool,
     is_closed: AtomicBool,
+    /// The server sent us elsewhere: the file is open here no more.
+    is_gone: AtomicBool,
     /// Data travel with a checksum for each page.
     pub(super) has_pages: bool,
 }
@@ -52,9 +54,10 @@ impl Lane {
         };
         let Answered { lease, body } = route(url, options, purpose, Again::Harmless, &make, wait).await?;
         let answer = OpenAnswer::parse(&body)?;
-        let (handle, is_closed) = (answer.handle, AtomicBool::new(false));
+        let (handle, stat) = (answer.handle, StatInfo::default());
+        let (is_closed, is_gone) = (AtomicBool::new(false), AtomicBool::new(false));
         let has_pages = options.page_checksums && lease.mux().greeting.flags.contains(ServerFlags::PAGE_IO);
-        let mut lane = Self { lease, handle, stat: StatInfo::default(), is_writable, is_closed, has_pages };
+        let mut lane = Self { lease, handle, stat, is_writable, is_closed, is_gone, has_pages };
         lane.stat = match answer.stat {
             Some(stat) => stat,
             None => lane.stat_now(options, wait).await?,
@@ -71,6 +74,11 @@ impl Lane {
 
     pub(super) fn peer(&self) -> &str {
         &self.mux().greeting.peer
+    }
+
+    /// Whether the file can be read here.
+    pub(super) fn is_usable(&self) -> bool {
+        !self.is_gone.load(Ordering::Acquire) && !self.mux().is_broken()
     }
 
     /// Whether the server offers `feature` beyond the protocol.
@@ -121,8 +129,9 @@ impl Lane {
         }
     }
 
-    /// The trouble of an open file that is somewhere else now: it must be opened again.
+    /// Takes note that the open file is somewhere else now; this is its trouble. It must be opened again.
     pub(super) fn moved(&self) -> Trouble {
+        self.is_gone.store(true, Ordering::Release);
         Trouble::Broken(Failure::unavailable(format!("server {}: the open file was redirected", self.peer())))
     }
 

@@ -82,12 +82,12 @@ impl Pattern {
             // It goes on from here; how far is to be seen.
             return Forecast::Onward(WINDOW_BYTES_MIN.min(window_max));
         }
-        // The first of equal strides has nothing to be equal to.
-        if self.repeats + 1 < REPEATS_MIN || stride == 0 {
+        let count_max = (window_max / range.length().max(1)).min(STRIDES_MAX);
+        // The first of equal strides has nothing to be equal to; what is longer than the window is not read ahead.
+        if self.repeats + 1 < REPEATS_MIN || stride == 0 || count_max == 0 {
             self.count = 0;
             return Forecast::Nothing;
         }
-        let count_max = (window_max / range.length().max(1)).clamp(1, STRIDES_MAX);
         self.count = (self.count * 2).clamp(1, count_max);
         Forecast::Strided { stride, count: self.count }
     }
@@ -155,7 +155,7 @@ mod tests {
                 match pattern.note(ByteRange { offset, end: offset + length }, max) {
                     Forecast::Nothing => {}
                     Forecast::Onward(bytes) => prop_assert!(bytes <= max),
-                    Forecast::Strided { count, .. } => prop_assert!(count <= STRIDES_MAX && count * length <= max.max(length)),
+                    Forecast::Strided { count, .. } => prop_assert!(count <= STRIDES_MAX && count * length <= max),
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Reads into the caller's memory.
 
 use super::{
-    core::Core,
+    core::{Core, ends_early},
     flight::{Arrival, Flight},
     lane::Lane,
 };
@@ -26,15 +26,16 @@ struct Fill<'a> {
 
 impl Core {
     /// Reads from the server; fewer bytes than the buffer holds only at the end of the file.
+    ///
+    /// A file that is only read ends where it did when it was opened.
     pub(super) async fn read_now(&self, offset: u64, buffer: &mut [u8], wait: Wait) -> Result<usize> {
         let length = buffer.len();
         let read = |trouble: Trouble| self.failed(&format!("read {length} bytes at {offset} of"), trouble);
         if buffer.is_empty() {
             return Ok(0);
         }
-        if ByteRange::at(offset, buffer.len() as u64).is_none_or(|range| range.end > i64::MAX as u64) {
-            return Err(read(Failure::invalid("the range overflows").into()));
-        }
+        let range = ByteRange::at(offset, length as u64).filter(|range| i64::try_from(range.end).is_ok());
+        let range = range.ok_or_else(|| read(Failure::invalid("the range overflows").into()))?;
         let chunk = self.options.chunk();
         let piece = |target| Piece { stream: 0, target, filled: 0 };
         let pieces = buffer.chunks_mut(chunk).map(piece).collect();
@@ -46,10 +47,22 @@ impl Core {
                 Err(trouble) => Err(trouble),
             };
             match outcome {
-                Ok(()) => return Ok(fill.pieces.iter().map(|piece| piece.filled).sum()),
+                Ok(()) => {
+                    let count = fill.pieces.iter().map(|piece| piece.filled).sum();
+                    return self.check_end(range, count).map_err(read);
+                }
                 Err(trouble) => self.recover(trouble, &mut retry, wait).await.map_err(read)?,
             }
         }
+    }
+
+    /// Fails if `count` bytes are fewer than the file had in `range` when it was opened for reading.
+    fn check_end(&self, range: ByteRange, count: usize) -> Result<usize, Trouble> {
+        let (end, wanted_end) = (range.offset + count as u64, range.end.min(self.size()));
+        if end < wanted_end && !self.is_writable() {
+            return Err(ends_early(end, wanted_end).into());
+        }
+        Ok(count)
     }
 
     /// Asks for all pieces that are missing, with a window of them under way.

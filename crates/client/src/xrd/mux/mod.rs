@@ -111,13 +111,25 @@ impl Mux {
         self.transport.is_loopback()
     }
 
-    /// Whether it can be used again: the server has not closed it, as far as can be seen without waiting.
+    /// Whether somebody receives, for tests.
+    #[cfg(test)]
+    pub(super) fn is_led(&self) -> bool {
+        lock(&self.table).is_led
+    }
+
+    /// Whether it can be used again: the server has not closed it, as far as can be seen now.
+    ///
+    /// Waits for nothing but the rest of an answer that has begun; take no lock along.
     pub(super) fn is_fresh(&self) -> bool {
         for _ in 0..STALE_FRAMES_MAX {
             {
                 let mut table = lock(&self.table);
-                if table.broken.is_some() || table.is_led {
-                    return table.broken.is_none();
+                // A new connection is there sooner than what nobody wants is through this one.
+                if table.broken.is_some() || table.has_leftovers() {
+                    return false;
+                }
+                if table.is_led {
+                    return true;
                 }
                 if table.awaited == 0 {
                     return !self.transport.is_stale();
@@ -203,7 +215,10 @@ impl Mux {
 
     /// Gives back a buffer that was emptied.
     pub(super) fn recycle(&self, chunk: Chunk) {
-        lock(&self.table).recycle(chunk.buffer);
+        // A child may drop what its parent has; the lock may be taken there for ever.
+        if !chunk.buffer.is_empty() && self.is_ours() {
+            lock(&self.table).recycle(chunk.buffer);
+        }
     }
 
     /// A user has come.
@@ -226,5 +241,36 @@ impl Drop for Mux {
         if self.is_ours() {
             self.transport.shut();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        net::TcpListener,
+        sync::{Arc, mpsc},
+    };
+
+    #[test]
+    fn a_child_takes_no_lock_of_its_parent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let options = Options::default();
+        let port = listener.local_addr().unwrap().port();
+        let transport = Transport::dial("127.0.0.1", port, &options).unwrap();
+        let greeting =
+            Greeting { peer: String::new(), flags: ServerFlags::SERVER, round_trip: Duration::ZERO };
+        let mut mux = Mux::new(transport, greeting, &options);
+        // As a child sees it.
+        mux.pid = 0;
+        let mux = Arc::new(mux);
+        // Held by a thread that the child does not have.
+        let _held = lock(&mux.table);
+        let (own, (sender, receiver)) = (Arc::clone(&mux), mpsc::channel());
+        thread::spawn(move || {
+            own.recycle(Chunk { buffer: vec![1].into(), filled: 1, parts: Vec::new() });
+            sender.send(())
+        });
+        receiver.recv_timeout(Duration::from_secs(10)).expect("it waits for the lock");
     }
 }

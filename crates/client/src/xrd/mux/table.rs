@@ -299,10 +299,19 @@ impl Table {
         failure
     }
 
+    /// Whether something is under way that nobody wants and that may take long.
+    pub(super) fn has_leftovers(&self) -> bool {
+        let takes_long = |slot: &Slot| matches!(slot.sink, Sink::Data { .. }) || slot.patience.is_some();
+        self.slots.iter().flatten().any(|slot| slot.is_unwanted && takes_long(slot))
+    }
+
     /// How long the request that waits longest has waited, if it has waited too long.
+    ///
+    /// Those that nobody wants any more count when there are no others: a server that hangs is not waited for for ever.
     pub(super) fn overdue(&self, now: Instant, silence_max: Duration) -> Option<Duration> {
-        let awaited = self.slots.iter().flatten().filter(|slot| slot.is_awaited());
-        let late = awaited.filter_map(|slot| {
+        let due = self.slots.iter().flatten().filter(|slot| slot.outcome.is_none());
+        let is_wanted = due.clone().any(Slot::is_awaited);
+        let late = due.filter(|slot| slot.is_awaited() || !is_wanted).filter_map(|slot| {
             if slot.patience.is_some_and(|until| now < until + silence_max) {
                 return None;
             }

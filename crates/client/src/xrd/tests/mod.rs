@@ -1,6 +1,7 @@
 //! The client against servers that behave, misbehave and break.
 
 mod fork;
+mod idle;
 mod pages;
 mod protocol;
 mod reads;

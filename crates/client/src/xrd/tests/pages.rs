@@ -1,8 +1,9 @@
 //! Data with page checksums: what is damaged on its way is noticed and moved again, once.
 
-use super::server::{Fault, Host, options, sample};
+use super::server::{Fault, Host, opened, options, sample, serve};
 use crate::xrd::{CreateOptions, File, Options};
 use base::{ByteRange, ErrorKind};
+use wire::xrd::{Answer, Request};
 
 fn with_pages() -> Options {
     Options { chunk_bytes: 20_000, window_bytes: 60_000, page_checksums: true, ..options() }
@@ -67,4 +68,27 @@ fn several_connections_carry_one_file() {
     .unwrap();
     assert_eq!(at, bytes.len());
     assert!(host.connections.load(std::sync::atomic::Ordering::SeqCst) >= 4);
+}
+
+/// A server that answers page reads with `answer`, which no page read is answered with.
+fn plain(size: u64, answer: Vec<u8>) -> File {
+    let url = serve(move |_, stream, request| match request {
+        Request::Open(_) => opened(size).encode(stream),
+        Request::Pgread(_) => Answer::Ok(answer.clone()).encode(stream),
+        _ => Answer::Ok(Vec::new()).encode(stream),
+    });
+    File::open_read(&url, &Options { retry_max: 0, ..with_pages() }).unwrap()
+}
+
+#[test]
+fn data_without_checksums_are_no_answer_to_a_page_read() {
+    for length in [1004, 1000, 10] {
+        let file = plain(1000, vec![1; length]);
+        let read = file.read_at(0, &mut [0; 1000]).unwrap_err();
+        let copied = file.copy_to(&mut |_| Ok(())).unwrap_err();
+        for failure in [read, copied] {
+            assert_eq!(failure.kind, ErrorKind::Unavailable, "{length}: {failure}");
+            assert!(failure.what.contains("checksum"), "{length}: {failure}");
+        }
+    }
 }

@@ -3,7 +3,16 @@
 use super::server::{opened, options, path, serve, session};
 use crate::xrd::{CreateOptions, File, FileSystem, Options, XrdUrl};
 use base::{ErrorKind, Result};
-use std::{net::TcpListener, thread, time::Duration};
+use std::{
+    collections::HashSet,
+    net::TcpListener,
+    sync::{
+        Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 use wire::xrd::{Answer, ErrorCode, Redirect, Request, StreamId};
 
 #[test]
@@ -129,4 +138,71 @@ fn silence_and_nonsense_are_failures_and_a_new_connection_is_made() {
     let url: XrdUrl = format!("root://{}//f", silent.local_addr().unwrap()).parse().unwrap();
     let impatient = Options { progress_timeout: Duration::from_millis(50), ..options() };
     assert_eq!(File::open_read(&url, &impatient).unwrap_err().kind, ErrorKind::Timeout);
+}
+
+#[test]
+fn an_open_file_that_is_elsewhere_now_is_opened_again() {
+    let opens = AtomicUsize::new(0);
+    let url = serve(move |_, stream, request| match request {
+        Request::Open(_) => {
+            opens.fetch_add(1, Ordering::SeqCst);
+            opened(4).encode(stream)
+        }
+        // What was opened at first is here no more.
+        Request::Read(_) if opens.load(Ordering::SeqCst) % 2 == 1 => {
+            let redirect = Redirect { host: "127.0.0.1".into(), port: 1, opaque: String::new() };
+            Answer::Redirect(redirect).encode(stream)
+        }
+        Request::Read(_) => Answer::Ok(b"data".to_vec()).encode(stream),
+        _ => Answer::Ok(Vec::new()).encode(stream),
+    });
+    let options = Options { retry_max: 1, ..options() };
+    let mut buffer = [0; 4];
+    let file = File::open_read(&url, &options).unwrap();
+    assert_eq!(file.read_at(0, &mut buffer).unwrap(), 4);
+    assert_eq!(&buffer, b"data");
+    let file = File::open_read(&url, &options).unwrap();
+    file.copy_to(&mut |piece| {
+        assert_eq!(piece, b"data");
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn waits_of_a_download_add_up() {
+    let began = OnceLock::new();
+    let url = serve(move |_, stream, request| match request {
+        Request::Open(_) => opened(4).encode(stream),
+        Request::Read(_) if began.get_or_init(Instant::now).elapsed() < Duration::from_secs(2) => {
+            Answer::Wait { seconds: 0, message: String::new() }.encode(stream)
+        }
+        _ => Answer::Ok(b"data".to_vec()).encode(stream),
+    });
+    let file = File::open_read(&url, &Options { wait_max: Duration::from_millis(50), ..options() }).unwrap();
+    assert_eq!(file.copy_to(&mut |_| Ok(())).unwrap_err().kind, ErrorKind::Timeout);
+}
+
+#[test]
+fn a_download_that_gets_on_may_wait_anew() {
+    let wait_max = Duration::from_millis(100);
+    let asked = Mutex::new(HashSet::new());
+    let url = serve(move |_, stream, request| match request {
+        Request::Open(_) => opened(20).encode(stream),
+        Request::Read(read) if asked.lock().unwrap().insert(read.offset) => {
+            Answer::Wait { seconds: 0, message: String::new() }.encode(stream)
+        }
+        _ => Answer::Ok(vec![7; 10]).encode(stream),
+    });
+    let options = Options { wait_max, chunk_bytes: 10, window_bytes: 10, ..options() };
+    let file = File::open_read(&url, &options).unwrap();
+    // Taking the data is no waiting for the server.
+    let slow: Result<()> = file.copy_to(&mut |_| {
+        let taken = Instant::now() + wait_max;
+        while Instant::now() < taken {
+            thread::yield_now();
+        }
+        Ok(())
+    });
+    slow.unwrap();
 }

@@ -214,3 +214,21 @@ fn vectors_past_the_end_and_of_odd_lengths_are_refused() {
     assert_eq!(kind(file.read_vector_into(&byte_ranges(&[(0, 6)]), &mut [&mut buffer])), ErrorKind::Invalid);
     assert!(file.read_vector(&byte_ranges(&[(3, 0), (5, 1)])).unwrap()[0].is_empty());
 }
+
+#[test]
+fn a_file_that_shrank_is_no_end_of_the_file() {
+    let host = Host::new(sample(50_000), |_| Fault::None);
+    let file = File::open_read(&host.url, &small()).unwrap();
+    host.file.lock().unwrap().bytes.truncate(30_000);
+    assert_eq!(file.read_at(29_000, &mut [0; 1000]).unwrap(), 1000);
+    for (offset, length) in [(29_000, 2000), (40_000, 100), (0, 50_000), (45_000, 10_000)] {
+        let failure = file.read_at(offset, &mut vec![0; length]).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::Corrupt, "{failure}");
+        assert!(failure.what.contains("bytes early") && failure.hint.is_some(), "{failure}");
+    }
+    assert_eq!(file.read_at(50_000, &mut [0; 10]).unwrap(), 0);
+    // What is written may end anywhere.
+    let file = File::open_update(&host.url, &small()).unwrap();
+    host.file.lock().unwrap().bytes.truncate(20_000);
+    assert_eq!(file.read_at(19_000, &mut [0; 2000]).unwrap(), 1000);
+}
