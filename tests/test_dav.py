@@ -11,6 +11,7 @@ import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -504,6 +505,10 @@ def odd_server(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Iterator
         def handle_any(self) -> None:
             behave(self)
 
+        def handle_expect_100(self) -> bool:
+            # A redirect comes instead of leave to send the body.
+            return True
+
         do_GET = do_PUT = do_HEAD = handle_any  # noqa: N815 - the names are the library's
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
@@ -547,6 +552,95 @@ def test_what_the_other_server_says_is_compared(door: Facility) -> None:
         _, text = copy(door, "/file", f"Source: {url}/x")
         assert text.endswith("success: Created\n")
     door.wait_removals()
+
+
+@pytest.mark.parametrize(
+    "field", ["digest: md5={}", "digest: sha-256={}", "repr-digest: md5=:{}:", "repr-digest: sha-256=:{}:"]
+)
+def test_sums_that_come_with_the_bytes_are_compared(door: Facility, field: str) -> None:
+    name, form = field.split(": ")
+    kind = hashlib.md5 if "md5" in form else hashlib.sha256
+    right, wrong = (form.format(base64.b64encode(kind(data).digest()).decode()) for data in (b"bytes", b"bytex"))
+    required = "RequireChecksumVerification: true"
+    with odd_server(lambda handler: reply(handler, 200, b"bytes", **{name: wrong})) as url:
+        _, text = copy(door, "/file", f"Source: {url}/x")
+        assert re.search("^failure: (md5|sha-256) of what arrived", text, re.M), text
+        assert "what arrived" in copy(door, "/file", f"Source: {url}/x", required)[1]
+    assert status(door, "/file", "GET") == 404
+    with odd_server(lambda handler: reply(handler, 200, b"bytes", **{name: right})) as url:
+        assert copy(door, "/file", f"Source: {url}/x", required)[1].endswith("success: Created\n")
+    door.wait_removals()
+
+
+def endless(handler: BaseHTTPRequestHandler, *fields: tuple[str, str], body: bytes = b"bytes") -> None:
+    """Answer with a body that ends when the connection does, or as `fields` say."""
+    handler.close_connection = True
+    handler.send_response(200)
+    for name, value in (*fields, ("connection", "close")):
+        handler.send_header(name, value)
+    handler.end_headers()
+    if handler.command != "HEAD":
+        handler.wfile.write(body)
+
+
+def test_a_body_without_an_end_counts_only_with_a_sum(door: Facility) -> None:
+    with odd_server(endless) as url:
+        for field in ("X: y", "RequireChecksumVerification: false"):
+            _, text = copy(door, "/file", f"Source: {url}/x", field)
+            assert re.search("^failure: .*neither length nor checksum", text, re.M), text
+    assert status(door, "/file", "GET") == 404
+    digest = ("digest", f"adler32={adler32(b'bytes')}")
+    with odd_server(lambda handler: endless(handler, digest)) as url:
+        assert copy(door, "/summed", f"Source: {url}/x")[1].endswith("success: Created\n")
+    with odd_server(lambda handler: endless(handler, *[digest] * (handler.command == "HEAD"))) as url:
+        assert copy(door, "/asked", f"Source: {url}/x")[1].endswith("success: Created\n")
+    chunked = ("transfer-encoding", "chunked")
+    with odd_server(lambda handler: endless(handler, chunked, body=b"5\r\nbytes\r\n0\r\n\r\n")) as url:
+        assert copy(door, "/chunked", f"Source: {url}/x")[1].endswith("success: Created\n")
+    assert [door.read(path) for path in ("/summed", "/asked", "/chunked")] == [b"bytes"] * 3
+    door.wait_removals()
+
+
+def test_overwrite_f_sends_only_where_nothing_is(door: Facility, sample: Path) -> None:
+    door.put(sample, "/file")
+    seen: list[str | None] = []
+
+    def behave(handler: BaseHTTPRequestHandler, code: int) -> None:
+        if handler.command == "HEAD":
+            reply(handler, code)
+            return
+        handler.send_response_only(100)
+        handler.end_headers()
+        handler.rfile.read(int(handler.headers["content-length"]))
+        seen.append(handler.headers["if-none-match"])
+        reply(handler, 201)
+
+    fields = ("Overwrite: F", "RequireChecksumVerification: false")
+    for code in (401, 403, 500, 503):
+        with odd_server(partial(behave, code=code)) as url:
+            _, text = copy(door, "/file", f"Destination: {url}/x", *fields)
+            assert re.search(f"^failure: .*whether the file exists.* {code} .*Overwrite: T", text, re.M), text
+    assert not seen
+    for code in (404, 410):
+        with odd_server(partial(behave, code=code)) as url:
+            assert copy(door, "/file", f"Destination: {url}/x", *fields)[1].endswith("success: Created\n")
+            assert copy(door, "/file", f"Destination: {url}/x", fields[1])[1].endswith("success: Created\n")
+    assert seen == ["*", None, "*", None]
+
+
+LEAKY = ["pool/f?authz=SECRET", "ftp://h/f?authz=SECRET", "/a b?authz=SECRET", "/<f>?authz=SECRET", "//u:SECRET@h/"]
+
+
+@pytest.mark.parametrize("location", LEAKY)
+def test_tokens_of_redirects_are_told_to_nobody(door: Facility, location: str) -> None:
+    door.put_bytes(b"bytes", "/file")
+    with odd_server(lambda handler: reply(handler, 302, location=location)) as url:
+        for end in ("Source", "Destination"):
+            _, text = copy(door, "/file", f"{end}: {url}/x?authz=SECRET")
+            assert "failure: " in text
+            assert "SECRET" not in text, text
+    assert door_log(door, "pull failed")
+    assert not door_log(door, "SECRET")
 
 
 def test_a_source_that_breaks_off_leaves_nothing(door: Facility) -> None:

@@ -461,6 +461,49 @@ def test_scopes_at_the_other_door(facility: Facility, sample: Path, scope: str) 
         assert facility.read("/data/replaced") == b"replaced"
 
 
+@pytest.mark.parametrize("marker", [(), ("-H", "Credential: none")])
+def test_a_copy_at_the_other_door_needs_rights_at_both_ends(facility: Facility, marker: tuple[str, ...]) -> None:
+    need("curl")
+    facility.put_bytes(b"inside", "/in/file")
+    facility.put_bytes(b"private", "/private/secret")
+    host = endpoint(facility, "https")
+    bearer = token(facility, "storage.read:/in", "storage.create:/in")
+    create = token(facility, "storage.create:/in")
+
+    def copies(path: str, end: str, other: str, bearer: str = bearer) -> int:
+        return curl(facility, path, "-X", "COPY", "-H", f"{end}: {other}", *marker, bearer=bearer)
+
+    for base in ("", host, host.replace("https:", "davs:"), host.replace("https:", "http:")):
+        assert copies("/in/x", "Source", f"{base}/private/secret") == 403, base
+        assert copies("/in/x", "Source", f"{base}/in/file", create) == 403, base
+        assert copies("/private/secret", "Destination", f"{base}/in/x") == 403, base
+        assert copies("/in/file", "Destination", f"{base}/private/x") == 403, base
+    assert curl(facility, "/in/x", bearer=bearer) == 404
+    for number, base in enumerate(("", host)):
+        assert copies(f"/in/pulled{number}", "Source", f"{base}/in/file") == 201
+        assert copies("/in/file", "Destination", f"{base}/in/pushed{number}") == 201
+    for name in ("pulled0", "pulled1", "pushed0", "pushed1"):
+        assert facility.read(f"/in/{name}") == b"inside"
+
+
+def test_a_copy_does_not_reach_what_only_this_host_may_see(strict: Facility) -> None:
+    need("curl")
+    strict.bp("mkdir", "/in")
+    bearer = token(strict, "storage.create:/in", "storage.read:/in")
+    port = strict.http.rsplit(":", 1)[1]
+    authority = strict.directory / "tls" / "ca.pem"
+    words = ("curl", "-sS", "--cacert", authority, "-X", "COPY", "-H", f"Authorization: Bearer {bearer}")
+    url = endpoint(strict, "https") + "/in/x"
+    for name in ("127.0.0.1", "localhost", "0.0.0.0", "127.1", "[::ffff:127.0.0.1]"):
+        for path in ("/console", "/metrics", "/api/v1/status"):
+            text = run(*words, "-H", f"Source: http://{name}:{port}{path}", url).out
+            assert re.search("^failure: .*lead.* back to this host", text, re.M), text
+    strict.put_bytes(b"bytes", "/in/file")
+    text = run(*words, "-H", f"Destination: http://127.0.0.1:{port}/y", endpoint(strict, "https") + "/in/file").out
+    assert re.search("^failure: .*lead.* back to this host", text, re.M), text
+    assert curl(strict, "/in/x", bearer=bearer) == 404
+
+
 def test_proofs_without_a_login_are_refused(facility: Facility) -> None:
     with greeted(facility) as raw:
         raw.request(frames.AUTH, b"\0" * 12 + b"ztn\0", b"ztn\0\0T\0\0\0\x04abc\0")

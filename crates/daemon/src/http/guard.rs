@@ -157,6 +157,13 @@ struct Needs {
 fn needs(method: &Method, headers: &HeaderMap, path: FilePath, peer: Option<Peer>) -> Result<Needs> {
     let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let one = |right| Needs { rights: vec![(right, path.clone())], put: None };
+    // The path at the other end of a copy or a move, if that end is this door's, too.
+    let here = |place: &str| {
+        let place = parse_place(place)?;
+        let is_tls = peer.is_some_and(|peer| peer.is_tls);
+        let is_here = place.is_at(field("host").unwrap_or(""), is_tls);
+        is_here.then(|| place.path()).transpose()
+    };
     Ok(match method.as_str() {
         "OPTIONS" => Needs { rights: Vec::new(), put: None },
         "HEAD" => one(Right::Look),
@@ -164,12 +171,13 @@ fn needs(method: &Method, headers: &HeaderMap, path: FilePath, peer: Option<Peer
         "GET" | "PROPFIND" => one(Right::Read),
         "MKCOL" => one(Right::Create),
         "PUT" => Needs { rights: Vec::new(), put: Some(path) },
-        "COPY" if field("source").is_some() => Needs { rights: Vec::new(), put: Some(path) },
+        // A source at this very door is read by us: no other server sees a token for it.
+        "COPY" if headers.contains_key("source") => {
+            let from = here(field("source").unwrap_or_default())?;
+            Needs { rights: from.map(|from| (Right::Read, from)).into_iter().collect(), put: Some(path) }
+        }
         "MOVE" | "COPY" => {
-            let place = parse_place(field("destination").unwrap_or("/"))?;
-            let is_tls = peer.is_some_and(|peer| peer.is_tls);
-            let here = place.is_at(field("host").unwrap_or(""), is_tls);
-            let to = if here { Some(place.path()?) } else { None };
+            let to = here(field("destination").unwrap_or("/"))?;
             if method.as_str() == "COPY" {
                 Needs { put: to, ..one(Right::Read) }
             } else {
@@ -225,6 +233,15 @@ mod tests {
         assert_eq!((copy.rights, copy.put), (vec![(Right::Read, path("/a"))], Some(path("/b"))));
         let push = needed("COPY", &there);
         assert_eq!((push.rights, push.put), (vec![(Right::Read, path("/a"))], None));
-        assert_eq!(needed("COPY", &[("source", "https://other/b")]).put, Some(path("/a")));
+        let pull = needed("COPY", &[("host", "h:1"), ("source", "https://other/b")]);
+        assert_eq!((pull.rights, pull.put), (vec![], Some(path("/a"))));
+        for source in ["http://h:1/b?x=1", "dav://H:1/%62", "https://h:1/b", "/b"] {
+            let fetch = needed("COPY", &[("host", "h:1"), ("source", source), ("destination", "/c")]);
+            assert_eq!(
+                (fetch.rights, fetch.put),
+                (vec![(Right::Read, path("/b"))], Some(path("/a"))),
+                "{source}"
+            );
+        }
     }
 }

@@ -62,13 +62,14 @@ impl HttpDoor {
     /// Decides who somebody is; without it everybody on this host is who they say.
     #[must_use]
     pub fn with_gate(mut self, gate: Gate) -> Self {
+        self.remote.open_near(!gate.is_token_required());
         self.gate = gate;
         self
     }
 
     /// Says which servers are trusted in third-party copies.
     pub fn with_trust(mut self, trust: RemoteTrust) -> Self {
-        self.remote = tpc::Remote::new(trust);
+        self.remote.believe(trust);
         self
     }
 

@@ -5,6 +5,7 @@
 
 mod pull;
 mod push;
+mod reach;
 mod remote;
 mod trust;
 

@@ -4,7 +4,7 @@ use super::{
     Transfer, Verification,
     remote::{Ask, Reply},
 };
-use crate::{http::segments::Inflow, sums::Hashing};
+use crate::{files::WriteFile, http::segments::Inflow, sums::Hashing};
 use axum::http::{HeaderValue, Method, StatusCode};
 use base::{Failure, Result};
 use std::sync::Arc;
@@ -15,6 +15,33 @@ use wire::{
 
 /// Fetches, stores, compares, commits.
 pub(super) async fn run(transfer: &Transfer) -> Result<()> {
+    let mut reply = fetch(transfer).await?;
+    let file = Arc::new(open(transfer, reply.length().unwrap_or(0)).await?);
+    let (told, has_end) = (reply.digests(), reply.tells_its_end());
+    let inflow =
+        Inflow::new(Arc::clone(&file), Hashing::for_claims(&told), transfer.visit.door.budget.join());
+    let (size, hashing) = receive(transfer, &mut reply, inflow).await?;
+    let server = reply.server.clone();
+    drop(reply);
+    let claimed = claims(transfer, told, &server, size).await?;
+    file.commit(|info| {
+        let arrived = hashing.finish(info.checksums.into());
+        if !claimed.is_comparable(&arrived) {
+            if transfer.verification == Verification::Required {
+                return Err(no_sum(&server));
+            }
+            if !has_end {
+                return Err(no_end(&server));
+            }
+        }
+        claimed.check(&arrived)
+    })
+    .await
+    .map(|_| ())
+}
+
+/// Asks for the file; what comes back is its content.
+async fn fetch(transfer: &Transfer) -> Result<Reply> {
     let mut fields = transfer.fields.clone();
     fields.insert("want-digest", HeaderValue::from_static("adler32"));
     let ask = Ask {
@@ -24,48 +51,38 @@ pub(super) async fn run(transfer: &Transfer) -> Result<()> {
         upload: None,
         progress: &transfer.progress,
     };
-    let mut reply = transfer.remote().ask(&ask).await?;
+    let reply = transfer.remote().ask(&ask).await?;
     if reply.status != StatusCode::OK {
         return Err(reply.into_failure("fetch").await);
     }
+    Ok(reply)
+}
+
+async fn open(transfer: &Transfer, expected_bytes: u64) -> Result<WriteFile> {
     let visit = &transfer.visit;
     let open = OpenWrite {
         path: visit.path.clone(),
         mode: 0o644,
         disposition: if transfer.is_overwriting { Disposition::Replace } else { Disposition::CreateNew },
         parents: false,
-        expected_bytes: reply.length().unwrap_or(0),
+        expected_bytes,
     };
-    let counter = Arc::clone(&visit.door.counters.http);
-    let file = Arc::new(visit.door.files.open_write(&visit.who, open, counter).await?);
-    let inflow = Inflow::new(Arc::clone(&file), Hashing::default(), visit.door.budget.join());
-    let size = receive(transfer, &mut reply, inflow).await?;
-    let (server, claimed) = (reply.server.clone(), reply.digests());
-    drop(reply);
-    let claimed = claims(transfer, claimed, &server, size).await?;
-    file.commit(|info| {
-        let arrived = Digests::from(info.checksums);
-        if transfer.verification == Verification::Required && !claimed.is_comparable(&arrived) {
-            return Err(no_sum(&server));
-        }
-        claimed.check(&arrived)
-    })
-    .await
-    .map(|_| ())
+    visit.door.files.open_write(&visit.who, open, Arc::clone(&visit.door.counters.http)).await
 }
 
-async fn receive(transfer: &Transfer, reply: &mut Reply, mut inflow: Inflow) -> Result<u64> {
+/// Takes the body to its end: how many bytes, and their hashes.
+async fn receive(transfer: &Transfer, reply: &mut Reply, mut inflow: Inflow) -> Result<(u64, Hashing)> {
     let length = reply.length();
     while let Some(bytes) = reply.next().await? {
         transfer.progress.add(bytes.len());
         inflow.push(bytes).await?;
     }
-    let (size, _) = inflow.finish().await?;
+    let (size, hashing) = inflow.finish().await?;
     match length {
         Some(length) if length != size => {
             Err(Failure::corrupt(format!("{} sent {size} of {length} bytes", reply.server)))
         }
-        _ => Ok(size),
+        _ => Ok((size, hashing)),
     }
 }
 
@@ -93,4 +110,11 @@ async fn claims(transfer: &Transfer, claimed: Digests, server: &str, size: u64) 
 pub(super) fn no_sum(server: &str) -> Failure {
     Failure::unsupported(format!("{server} tells no checksum that can be compared"))
         .hint("RequireChecksumVerification: false copies without")
+}
+
+/// A body that ends when its connection does may be only the beginning of the file.
+fn no_end(server: &str) -> Failure {
+    let what = format!("{server} tells neither length nor checksum: the file may not have come whole");
+    Failure::unsupported(what)
+        .hint("let it send a Content-Length or a Digest, or copy the file through a client")
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 use axum::{
     body::Body,
-    http::{HeaderValue, Method},
+    http::{HeaderValue, Method, StatusCode, header},
 };
 use base::{ByteRange, ErrorKind, Failure, Result};
 use futures_util::StreamExt;
@@ -30,6 +30,10 @@ pub(super) async fn run(transfer: &Transfer) -> Result<()> {
     let mut fields = transfer.fields.clone();
     if let Ok(digest) = HeaderValue::from_str(&ours.field(&[DigestAlgorithm::Adler32])) {
         fields.insert("digest", digest);
+    }
+    if !transfer.is_overwriting {
+        // Servers that know the field also refuse what somebody else has stored since we asked.
+        fields.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
     }
     let (size, budget) = (file.grant.size, &visit.door.budget);
     let make = || upload(&file, budget.join(), &transfer.progress);
@@ -67,7 +71,11 @@ async fn refuse_existing(transfer: &Transfer) -> Result<()> {
         let what = format!("{} exists, and the request says Overwrite: F", transfer.place.authority());
         return Err(Failure::exists(format!("the file at {what}")));
     }
-    Ok(())
+    if matches!(reply.status, StatusCode::NOT_FOUND | StatusCode::GONE) {
+        return Ok(());
+    }
+    let failure = reply.into_failure("ask whether the file exists").await;
+    Err(failure.hint("Overwrite: F needs an answer to HEAD; Overwrite: T sends without asking"))
 }
 
 /// Compares what the other server has with what we sent.

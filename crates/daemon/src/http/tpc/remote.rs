@@ -1,7 +1,7 @@
 //! The client's side: one request to another server, with deadlines, over TLS if the URL says so, redirects followed.
 
 use super::{
-    Progress,
+    Progress, reach,
     trust::{RemoteTrust, Roots},
 };
 use axum::{
@@ -19,13 +19,15 @@ use rustls::pki_types::ServerName;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
     sync::Notify,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
 use tokio_rustls::TlsConnector;
-use wire::http::{Digests, dav::Place};
+use wire::http::{
+    Digests,
+    dav::{Place, speakable},
+};
 
 /// Time to find, reach and greet the other server.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(30);
@@ -46,6 +48,8 @@ const HEAD_BYTES_MAX: usize = 256 << 10;
 #[derive(Debug)]
 pub(in crate::http) struct Remote {
     roots: Roots,
+    /// Whether copies may go to this host itself.
+    is_near_open: bool,
 }
 
 /// The body of a request, made anew for each server that we are sent to.
@@ -92,6 +96,13 @@ impl Reply {
         next.transpose().map_err(|cause| {
             Failure::new(ErrorKind::Io, format!("{} broke off: {}", self.server, innermost(&cause)))
         })
+    }
+
+    /// Whether a body that broke off can be told from one that has come to its end.
+    pub(super) fn tells_its_end(&self) -> bool {
+        let codings = self.headers.get_all(header::TRANSFER_ENCODING).into_iter().next_back();
+        let last = codings.and_then(|codings| codings.to_str().ok()?.rsplit(',').next());
+        self.length().is_some() || last.is_some_and(|coding| coding.trim().eq_ignore_ascii_case("chunked"))
     }
 
     /// `Content-Length`
@@ -145,7 +156,17 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 
 impl Remote {
     pub(in crate::http) fn new(trust: RemoteTrust) -> Self {
-        Self { roots: Roots::new(trust) }
+        Self { roots: Roots::new(trust), is_near_open: true }
+    }
+
+    /// Believes these servers from now on.
+    pub(in crate::http) fn believe(&mut self, trust: RemoteTrust) {
+        self.roots = Roots::new(trust);
+    }
+
+    /// Says whether copies may go to this host itself: only where whoever is on it may ask for everything anyway.
+    pub(in crate::http) fn open_near(&mut self, is_near_open: bool) {
+        self.is_near_open = is_near_open;
     }
 
     /// Asks, and asks where it is sent to, until somebody answers with more than another address.
@@ -209,9 +230,7 @@ impl Remote {
         if !place.is_tls && !self.roots.trust.plain_http {
             return Err(Failure::permission(format!("{host} would be asked without TLS")).hint("use https"));
         }
-        let socket = TcpStream::connect((host, place.port))
-            .await
-            .map_err(|cause| Failure::io(format!("connect to {}", place.authority()), &cause))?;
+        let socket = reach::connect(place, self.is_near_open).await?;
         let failed = |cause| Failure::io(format!("connection to {}", place.authority()), &cause);
         socket.set_nodelay(true).map_err(failed)?;
         // Several connections of one copy lead to the same service; the first one stands for all.
@@ -254,7 +273,10 @@ fn request(ask: &Ask<'_>, place: &Place, fields: &HeaderMap) -> Result<Request<B
         .header(header::USER_AGENT, concat!("backplane/", env!("CARGO_PKG_VERSION")))
         .header(header::ACCEPT, "*/*")
         .body(Body::empty())
-        .map_err(|cause| Failure::invalid(format!("{} cannot be asked for: {cause}", place.target)))?;
+        .map_err(|cause| {
+            let path = speakable(&place.target);
+            Failure::invalid(format!("{path:?} cannot be asked for: {cause}"))
+        })?;
     for (name, value) in fields {
         request.headers_mut().append(name, value.clone());
     }

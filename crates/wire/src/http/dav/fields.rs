@@ -91,7 +91,7 @@ impl Place {
         let next = parse_place(location)?;
         match next.host {
             Some(_) => Ok(next),
-            None => Err(Failure::invalid(format!("redirect to {location:?} names no server"))),
+            None => Err(Failure::invalid(format!("redirect to {:?} names no server", speakable(location)))),
         }
     }
 }
@@ -110,7 +110,10 @@ pub fn parse_place(field: &str) -> Result<Place> {
     if field.starts_with('/') && !field.starts_with("//") {
         return Ok(Place { is_tls: false, host: None, port: 0, target: checked_target(field)? });
     }
-    let refuse = |why: &str| Failure::invalid(format!("{field:?} {why}")).hint("give an http or https URL");
+    let refuse = |why: &str| {
+        let what = format!("{:?} {why}", speakable(field));
+        Failure::invalid(what).hint("give an http or https URL")
+    };
     let (scheme, rest) = field.split_once("://").ok_or_else(|| refuse("is no URL"))?;
     let is_tls = match scheme.to_ascii_lowercase().as_str() {
         "http" | "dav" => false,
@@ -120,7 +123,7 @@ pub fn parse_place(field: &str) -> Result<Place> {
     let rest = rest.split('#').next().unwrap_or(rest);
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, target) = rest.split_at(end);
-    // Names and passwords in URLs end up in logs.
+    // Names and passwords in URLs end up in other servers' logs.
     if authority.contains('@') {
         return Err(refuse("has a user name in it"));
     }
@@ -133,6 +136,19 @@ pub fn parse_place(field: &str) -> Result<Place> {
         port: port.unwrap_or(if is_tls { 443 } else { 80 }),
         target: checked_target(&target)?,
     })
+}
+
+/// What of a URL or request target may stand in messages and logs: no query, where tokens are, and no password.
+///
+/// ```
+/// use wire::http::dav::speakable;
+/// assert_eq!(speakable("https://h:1/pool/f?authz=secret"), "https://h:1/pool/f");
+/// assert_eq!(speakable("ftp://name:secret@h/f"), "h/f");
+/// ```
+#[must_use]
+pub fn speakable(url: &str) -> &str {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    url.rsplit_once('@').map_or(url, |(_, rest)| rest)
 }
 
 /// Host in lower case and port.
@@ -164,7 +180,8 @@ fn split_authority(authority: &str) -> Option<(String, Option<u16>)> {
 fn checked_target(target: &str) -> Result<String> {
     const TARGET_BYTES_MAX: usize = 16 << 10;
     if target.len() > TARGET_BYTES_MAX || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Failure::invalid(format!("URL path {target:?} has characters that must be encoded")));
+        let path = speakable(target);
+        return Err(Failure::invalid(format!("URL path {path:?} has characters that must be encoded")));
     }
     Ok(target.to_owned())
 }
@@ -222,6 +239,27 @@ mod tests {
         assert_eq!(place.follow("/b?c").unwrap().url(), "https://h:1/b?c");
         assert_eq!(place.follow("http://g/b").unwrap().url(), "http://g/b");
         assert!(place.follow("//g/b").is_err() && place.follow("b").is_err());
+    }
+
+    #[test]
+    fn tokens_and_passwords_are_told_to_nobody() {
+        let place = parse_place("https://h:1/a").unwrap();
+        for bad in [
+            "pool/f?authz=SECRET",
+            "//h/f?authz=SECRET",
+            "/a b?authz=SECRET",
+            "https://h/a b?authz=SECRET",
+            "ftp://h/f?authz=SECRET",
+            "https://h:x/f?authz=SECRET",
+            "https://h:x?authz=SECRET",
+            "https://h:x/#access_token=SECRET",
+            "https://name:SECRET@h/f",
+            "name:SECRET@h/f",
+        ] {
+            for failure in [parse_place(bad).unwrap_err(), place.follow(bad).unwrap_err()] {
+                assert!(!format!("{failure:?}").contains("SECRET"), "{failure}");
+            }
+        }
     }
 
     #[test]
