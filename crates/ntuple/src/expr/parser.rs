@@ -1,7 +1,7 @@
 //! Tokens to a tree, by precedence climbing.
 
 use super::lexer::{Placed, Token, tokens};
-use super::{EXPRESSION_DEPTH_MAX, EXPRESSION_OPERATORS_MAX, Expr, Infix, Node, Prefix};
+use super::{EXPRESSION_DEPTH_MAX, EXPRESSION_OPERATORS_MAX, Expr, Infix, Node, Prefix, is_plain_name};
 use base::{Failure, Result};
 
 /// Parses `text`. Errors say what was found and at which character, counted from 1.
@@ -183,7 +183,12 @@ impl Parser {
             Token::Float(value) => Node::Float(value),
             Token::Int(value) => Node::Int(value),
             Token::Bool(value) => Node::Bool(value),
-            Token::Name(name) if *self.peek() == Token::Open => Node::Call(name, self.arguments()?),
+            Token::Name(name) if *self.peek() == Token::Open => {
+                if !is_plain_name(&name) {
+                    return Err(Failure::invalid(format!("`{name}` at {at} is no name of a function")));
+                }
+                Node::Call(name, self.arguments()?)
+            }
             Token::Name(name) => Node::Name(name),
             Token::Open => {
                 let inner = self.choice()?;
@@ -221,6 +226,12 @@ mod tests {
 
     fn shown(text: &str) -> String {
         parse(text).unwrap().to_string()
+    }
+
+    #[test]
+    fn only_plain_names_are_functions() {
+        assert_eq!(shown("`sqrt`(x)"), "sqrt(x)");
+        assert!(parse("`a + b`(x)").unwrap_err().what.contains("`a + b` at 1"));
     }
 
     #[test]
