@@ -2,7 +2,7 @@
 //!
 //! One thread owns the [`Store`]. Callers group their changes between [`Store::begin`] and [`Store::commit`]; what was
 //! not committed was never acknowledged. A group or a call that changes nothing costs no transaction. What changes often is
-//! changed in memory and written when the group commits ([`pending`], [`flush`]).
+//! changed in memory and written when the group commits (`pending`, `flush`).
 
 mod accounts;
 mod attributes;
