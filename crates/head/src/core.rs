@@ -2,14 +2,13 @@
 
 use crate::{
     apply::{Apply, Context, Topic},
-    store::{FacilityRow, Store},
+    store::{Catalogue, FacilityRow, Store},
     tape,
 };
 use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, SessionId, Timestamp, Vid};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -88,12 +87,12 @@ pub struct Core {
 
 impl Core {
     /// Makes the catalogue of a new facility.
-    pub fn create(catalogue: &Path, facility: &FacilityRow) -> Result<()> {
+    pub fn create(catalogue: impl Into<Catalogue>, facility: &FacilityRow) -> Result<()> {
         Store::create(catalogue, facility).map(drop)
     }
 
     /// Opens an existing facility. The start is counted; nothing else changes.
-    pub fn open(catalogue: &Path, config: HeadConfig, now: Timestamp) -> Result<Self> {
+    pub fn open(catalogue: impl Into<Catalogue>, config: HeadConfig, now: Timestamp) -> Result<Self> {
         let mut store = Store::open(catalogue)?;
         store.begin();
         store.next_incarnation()?;

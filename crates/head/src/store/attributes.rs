@@ -37,14 +37,12 @@ impl Store {
                 "INSERT INTO attribute (file, name, value) VALUES (?1, ?2, ?3)
                  ON CONFLICT (file, name) DO UPDATE SET value = ?3",
                 (file.0, name, value.as_bytes()),
-            )?,
-            None => self.run("DELETE FROM attribute WHERE file = ?1 AND name = ?2", (file.0, name))?,
-        };
-        Ok(())
+            ),
+            None => self.run("DELETE FROM attribute WHERE file = ?1 AND name = ?2", (file.0, name)),
+        }
     }
 
     pub(super) fn delete_attributes(&self, file: FileId) -> StoreResult<()> {
-        self.run("DELETE FROM attribute WHERE file = ?1", (file.0,))?;
-        Ok(())
+        self.run("DELETE FROM attribute WHERE file = ?1", (file.0,))
     }
 }

@@ -157,7 +157,6 @@ impl Store {
              ON CONFLICT (name) DO UPDATE SET pool = ?2, total = ?3, free = ?4",
             (name, &partition.pool, partition.total, partition.free),
         )
-        .map(drop)
     }
 
     fn write_charge(&self, owner: &str, charge: &Charge) -> StoreResult<()> {
@@ -182,6 +181,5 @@ impl Store {
                 charge.disk_byte_ms,
             ),
         )
-        .map(drop)
     }
 }

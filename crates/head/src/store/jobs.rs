@@ -101,8 +101,7 @@ impl Store {
             "INSERT INTO worker (name, cpus, memory, not_enforced) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4",
             (&worker.name, worker.cpus, worker.memory, json(&worker.not_enforced)),
-        )?;
-        Ok(())
+        )
     }
 
     pub(crate) fn workers(&self) -> StoreResult<Vec<WorkerRow>> {
@@ -167,16 +166,11 @@ impl Store {
                 job.started.map(|at| at.0),
                 job.ended.map(|at| at.0),
             ),
-        )?;
-        Ok(())
+        )
     }
 
     pub(crate) fn set_job_text(&self, id: JobId, text: &JobText) -> StoreResult<()> {
-        self.run(
-            "UPDATE job SET stdout = ?2, stderr = ?3 WHERE id = ?1",
-            (id.0, &text.stdout, &text.stderr),
-        )?;
-        Ok(())
+        self.run("UPDATE job SET stdout = ?2, stderr = ?3 WHERE id = ?1", (id.0, &text.stdout, &text.stderr))
     }
 
     pub(crate) fn job_text(&self, id: JobId) -> StoreResult<Option<JobText>> {
@@ -196,8 +190,7 @@ impl Store {
             "INSERT INTO job_file (job, role, idx, file) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (job, role, idx) DO UPDATE SET file = ?4",
             (job.0, role.as_str(), index, file.0),
-        )?;
-        Ok(())
+        )
     }
 
     /// Files of a job in the order of its specification.

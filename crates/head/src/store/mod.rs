@@ -6,6 +6,8 @@
 
 mod accounts;
 mod attributes;
+#[cfg(test)]
+mod database_tests;
 mod engine;
 mod flush;
 mod ids;
@@ -18,6 +20,8 @@ mod replicas;
 mod requests;
 #[cfg(test)]
 mod row_tests;
+#[cfg(test)]
+pub(crate) mod testing;
 mod volumes;
 
 pub(crate) use accounts::Charge;
@@ -28,26 +32,40 @@ pub(crate) use requests::{RequestRow, SessionRow};
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};
-use engine::{Engine, Params, Row, Sqlite};
+use engine::{Engine, Params, Postgres, Row, Sqlite};
 use ids::AllIds;
 use node_cache::NodeCache;
 use pending::Pending;
 use serde::de::IntoDeserializer;
 use std::{
     cell::{Cell, RefCell},
-    path::Path,
+    fmt,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
+use tokio_postgres::error::SqlState;
 
 /// What the database refused, or what is wrong with it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The engine failed.
+    /// The embedded engine failed.
     #[error("catalogue: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// The database refused something, or cannot be reached.
+    #[error("catalogue: {}", told(.0))]
+    Postgres(tokio_postgres::Error),
+    /// Another head was started on the same catalogue.
+    #[error("catalogue: another head has taken over")]
+    Superseded,
+    /// There is no runtime for the connection.
+    #[error("catalogue: cannot start its runtime: {cause}")]
+    Unstarted {
+        /// Why.
+        cause: std::io::Error,
+    },
     /// A stored document cannot be read.
     #[error("catalogue: {what} is damaged: {cause}")]
     Damaged {
@@ -69,6 +87,24 @@ pub enum StoreError {
     RolledBack,
 }
 
+/// What the server said: the error itself names only where it came from.
+fn told(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(refused), _) => format!("{} ({})", refused.message(), refused.code().code()),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.code() {
+            Some(code) if code.code() == engine::FENCED => Self::Superseded,
+            _ => Self::Postgres(error),
+        }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         use rusqlite::ErrorCode as Code;
@@ -85,11 +121,81 @@ impl From<StoreError> for Failure {
                 }
                 _ => (ErrorKind::Io, "look at the disk that holds the catalogue"),
             },
+            StoreError::Postgres(cause) => match cause.code() {
+                Some(&SqlState::DISK_FULL) => {
+                    (ErrorKind::NoSpace, "free space on the disk that holds the database")
+                }
+                Some(_) => (ErrorKind::Io, "look at the database's log"),
+                None => (ErrorKind::Unavailable, "look whether the database is running and reachable"),
+            },
+            StoreError::Superseded => (ErrorKind::Unavailable, "ask the head that runs now"),
+            StoreError::Unstarted { .. } => (ErrorKind::Io, "look at the limits of the daemon"),
             StoreError::Damaged { .. } => (ErrorKind::Corrupt, "restore the catalogue from its backup"),
             StoreError::RolledBack => (ErrorKind::Io, "look at the disk that holds the catalogue"),
             StoreError::Newer { .. } => (ErrorKind::Unsupported, "use the newer release"),
         };
         Self::new(kind, error.to_string()).hint(hint)
+    }
+}
+
+/// Where a catalogue is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Catalogue {
+    /// In a file of its own.
+    File(PathBuf),
+    /// In a PostgreSQL database, by URL: `postgresql://user@host/database`. It may hold a password.
+    Database(String),
+}
+
+impl Catalogue {
+    fn open(&self, create: bool) -> Result<Box<dyn Engine>, Failure> {
+        match self {
+            Self::File(file) if create && file.exists() => Err(Failure::exists(format!("{self} exists"))),
+            Self::File(file) => match Sqlite::open(file, create) {
+                Ok(engine) => Ok(Box::new(engine)),
+                Err(error) => Err(Failure::from(error).during(format!("open {self}"))),
+            },
+            Self::Database(url) => match Postgres::open(url) {
+                Ok(engine) => Ok(Box::new(engine)),
+                Err(error) => Err(Failure::from(error).during(format!("open {self}"))),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Catalogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => write!(f, "catalogue {}", file.display()),
+            Self::Database(url) => {
+                let shown = url.rsplit('@').next().unwrap_or_default().split('?').next().unwrap_or_default();
+                write!(f, "catalogue in the database {shown}")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Catalogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<&Path> for Catalogue {
+    fn from(file: &Path) -> Self {
+        Self::File(file.to_owned())
+    }
+}
+
+impl From<&PathBuf> for Catalogue {
+    fn from(file: &PathBuf) -> Self {
+        Self::File(file.clone())
+    }
+}
+
+impl From<&Catalogue> for Catalogue {
+    fn from(catalogue: &Catalogue) -> Self {
+        catalogue.clone()
     }
 }
 
@@ -139,12 +245,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes the catalogue of a new facility at `file`, which must not exist, with the root directory.
-    pub fn create(file: &Path, facility: &FacilityRow) -> Result<Self, Failure> {
-        if file.exists() {
-            return Err(Failure::exists(format!("catalogue {} exists", file.display())));
+    /// Makes the catalogue of a new facility, which must not exist, with the root directory.
+    pub fn create(catalogue: impl Into<Catalogue>, facility: &FacilityRow) -> Result<Self, Failure> {
+        let catalogue = catalogue.into();
+        let mut store = Self::new(catalogue.open(true)?);
+        if store.maybe_now("SELECT 1 FROM facility", (), |_| Ok(()))?.is_some() {
+            return Err(Failure::exists(format!("{catalogue} holds a facility already")));
         }
-        let mut store = Self::new(Box::new(Sqlite::open(file, true)?));
         store.begin();
         store.run(
             "INSERT INTO facility VALUES (1, ?1, ?2, ?3, ?4, ?5)",
@@ -160,10 +267,14 @@ impl Store {
     }
 
     /// Opens an existing catalogue. Never makes one.
-    pub fn open(file: &Path) -> Result<Self, Failure> {
-        let engine = Sqlite::open(file, false)
-            .map_err(|error| Failure::from(error).during(format!("open {}", file.display())))?;
-        Ok(Self::new(Box::new(engine)))
+    pub fn open(catalogue: impl Into<Catalogue>) -> Result<Self, Failure> {
+        let catalogue = catalogue.into();
+        let store = Self::new(catalogue.open(false)?);
+        if store.maybe_now("SELECT 1 FROM facility", (), |_| Ok(()))?.is_none() {
+            return Err(Failure::not_found(format!("{catalogue} holds no facility"))
+                .hint("`bp create` makes one, `bp admin catalogue move` brings one there"));
+        }
+        Ok(store)
     }
 
     fn new(engine: Box<dyn Engine>) -> Self {
@@ -217,6 +328,8 @@ impl Store {
         self.leave();
         self.pending.get_mut().forget();
         self.ids.forget();
+        // A connection that broke during the commit does not tell whether that happened: nothing that was known counts.
+        *self.cache.get_mut() = NodeCache::default();
         self.engine.rollback()
     }
 
@@ -294,14 +407,23 @@ impl Store {
     /// Counts a start of the head.
     pub fn next_incarnation(&mut self) -> StoreResult<u64> {
         self.run("UPDATE facility SET incarnation = incarnation + 1", ())?;
-        Ok(self.facility()?.incarnation)
+        let incarnation = self.facility()?.incarnation;
+        self.engine.set_incarnation(incarnation);
+        Ok(incarnation)
     }
 
-    /// Carries out a statement that changes rows; yields how many.
-    fn run(&self, sql: &str, params: impl Params) -> StoreResult<u64> {
+    /// Carries out a statement that changes rows.
+    fn run(&self, sql: &str, params: impl Params) -> StoreResult<()> {
         self.enter()?;
         self.count_change();
         params.with(|params| self.engine.execute(sql, params))
+    }
+
+    /// As [`Self::run`]; yields how many rows were changed.
+    fn run_counted(&self, sql: &str, params: impl Params) -> StoreResult<u64> {
+        self.enter()?;
+        self.count_change();
+        params.with(|params| self.engine.count(sql, params))
     }
 
     /// The rows of a query, of tables that are not changed in memory or were not changed there.

@@ -147,7 +147,7 @@ impl Store {
 
     pub(crate) fn delete_removal(&self, partition: &str, object: ObjectId) -> StoreResult<()> {
         let sql = "DELETE FROM removal WHERE object = ?1 AND partition = ?2";
-        self.run(sql, (object.0, partition)).map(drop)
+        self.run(sql, (object.0, partition))
     }
 
     pub(crate) fn put_pin(&self, file: FileId, holder: &str, expires: Option<Timestamp>) -> StoreResult<()> {
@@ -158,7 +158,6 @@ impl Store {
                  WHEN pin.expires < excluded.expires THEN excluded.expires ELSE pin.expires END",
             (file.0, holder, expires.map(|at| at.0)),
         )
-        .map(drop)
     }
 
     pub(crate) fn pins(&self, file: FileId, now: Timestamp) -> StoreResult<Vec<String>> {
@@ -170,11 +169,11 @@ impl Store {
     }
 
     pub(crate) fn release_pins_of(&self, holder: &str) -> StoreResult<()> {
-        self.run("DELETE FROM pin WHERE holder = ?1", (holder,)).map(drop)
+        self.run("DELETE FROM pin WHERE holder = ?1", (holder,))
     }
 
     pub(crate) fn delete_pins(&self, file: FileId) -> StoreResult<()> {
-        self.run("DELETE FROM pin WHERE file = ?1", (file.0,)).map(drop)
+        self.run("DELETE FROM pin WHERE file = ?1", (file.0,))
     }
 
     /// Archived, unpinned replicas of a partition, least recently used first.

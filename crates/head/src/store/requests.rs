@@ -137,8 +137,7 @@ impl Store {
         self.run(
             "UPDATE request SET state = 'active', session = ?2, object = ?3 WHERE id = ?1",
             (id.0, session.0, object.map(|object| object.0)),
-        )?;
-        Ok(())
+        )
     }
 
     /// Puts a row back in the queue, or among the failed.
@@ -148,13 +147,11 @@ impl Store {
             "UPDATE request SET state = ?2, attempts = ?3, not_before = ?4, reason = ?5, session = NULL, object = NULL
              WHERE id = ?1",
             (row.id.0, state, row.attempts, row.not_before.0, &row.reason),
-        )?;
-        Ok(())
+        )
     }
 
     pub(crate) fn delete_request(&self, id: RequestId) -> StoreResult<()> {
-        self.run("DELETE FROM request WHERE id = ?1", (id.0,))?;
-        Ok(())
+        self.run("DELETE FROM request WHERE id = ?1", (id.0,))
     }
 
     pub(crate) fn insert_session(&self, new: &SessionRow) -> StoreResult<SessionId> {
@@ -176,7 +173,6 @@ impl Store {
     }
 
     pub(crate) fn delete_session(&self, id: SessionId) -> StoreResult<()> {
-        self.run("DELETE FROM tape_session WHERE id = ?1", (id.0,))?;
-        Ok(())
+        self.run("DELETE FROM tape_session WHERE id = ?1", (id.0,))
     }
 }

@@ -1,6 +1,6 @@
 //! What is kept in memory is what the database has, whatever is done, refused and lost.
 
-use super::{CopyRow, FacilityRow, NewNode, Node, Replica, ReplicaState, Store, node_cache::NodeCache};
+use super::{CopyRow, NewNode, Node, Replica, ReplicaState, Store, node_cache::NodeCache, testing::Place};
 use base::{Checksums, FileId, ObjectId, Timestamp};
 use proptest::prelude::*;
 use std::sync::{Arc, atomic::Ordering};
@@ -9,15 +9,8 @@ use wire::control::NodeKind;
 const NOW: Timestamp = Timestamp(5);
 const NAMES: [&str; 3] = ["n0", "n1", "n2"];
 
-/// In memory where the host has it: this is about what is read back, not about what is durable.
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
-
-fn store(directory: &tempfile::TempDir) -> Store {
-    let (id, name, owner) = ("f".into(), "test".into(), "ada".into());
-    let facility = FacilityRow { id, name, owner, created: Timestamp(1), incarnation: 0 };
-    let mut store = Store::create(&directory.path().join("c"), &facility).unwrap();
+fn store(place: &Place) -> Store {
+    let mut store = place.create();
     store.begin();
     store.put_partition("main", "p", 1000, 900).unwrap();
     store.put_partition("main", "q", 1000, 900).unwrap();
@@ -147,76 +140,87 @@ fn groups() -> impl Strategy<Value = Vec<(Vec<CallOf>, bool)>> {
     prop::collection::vec((calls, prop::bool::weighted(0.7)), 4..10)
 }
 
+fn check(mut store: Store, groups: Vec<(Vec<CallOf>, bool)>) -> Result<(), TestCaseError> {
+    for (calls, is_committed) in groups {
+        let (before, version) = (ask(&store), store.version.load(Ordering::Acquire));
+        store.begin();
+        for (changes, looks, keep) in calls {
+            store.begin_call();
+            let before = ask(&store);
+            for arguments in changes {
+                change(&store, arguments);
+                if looks {
+                    ask(&store);
+                }
+            }
+            store.end_call(keep).unwrap();
+            if !keep {
+                prop_assert_eq!(ask(&store), before, "a refused call leaves nothing");
+            }
+        }
+        let now = ask(&store);
+        let ended = if is_committed { store.commit() } else { store.rollback() };
+        ended.unwrap();
+        let expected = if is_committed { now } else { before.clone() };
+        prop_assert_eq!(&ask(&store), &expected);
+        prop_assert_eq!(&ask_anew(&mut store), &expected);
+        if expected.files.iter().map(Node::entry).ne(before.files.iter().map(Node::entry)) {
+            prop_assert_ne!(store.version.load(Ordering::Acquire), version);
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
+    fn memory_says_what_the_file_says(groups in groups()) {
+        check(store(&Place::file()), groups)?;
+    }
+}
+
+proptest! {
+    // Each has a database of its own.
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    #[test]
     fn memory_says_what_the_database_says(groups in groups()) {
-        let directory = directory();
-        let mut store = store(&directory);
-        for (calls, is_committed) in groups {
-            let (before, version) = (ask(&store), store.version.load(Ordering::Acquire));
-            store.begin();
-            for (changes, looks, keep) in calls {
-                store.begin_call();
-                let before = ask(&store);
-                for arguments in changes {
-                    change(&store, arguments);
-                    if looks {
-                        ask(&store);
-                    }
-                }
-                store.end_call(keep).unwrap();
-                if !keep {
-                    prop_assert_eq!(ask(&store), before, "a refused call leaves nothing");
-                }
-            }
-            let now = ask(&store);
-            if is_committed { store.commit().unwrap() } else { store.rollback().unwrap() }
-            let expected = if is_committed { now } else { before.clone() };
-            prop_assert_eq!(&ask(&store), &expected);
-            prop_assert_eq!(&ask_anew(&mut store), &expected);
-            if expected.files.iter().map(Node::entry).ne(before.files.iter().map(Node::entry)) {
-                prop_assert_ne!(store.version.load(Ordering::Acquire), version);
-            }
+        if let Some(place) = Place::database() {
+            check(store(&place), groups)?;
         }
     }
 }
 
 #[test]
 fn numbers_are_never_given_twice() {
-    let directory = directory();
-    let mut store = store(&directory);
-    let mut given = Vec::new();
-    for round in 0..3000 {
-        store.begin();
-        store.begin_call();
-        let new = NewNode {
-            parent: FileId(1),
-            name: &round.to_string(),
-            kind: NodeKind::File,
-            owner: "ada",
-            mode: 0,
-            now: NOW,
-        };
-        let id = store.insert_node(&new).unwrap();
-        store.end_call(round % 3 != 0).unwrap();
-        match round % 7 {
-            0 => store.rollback().unwrap(),
-            _ => store.commit().unwrap(),
+    for place in Place::all() {
+        let mut store = store(&place);
+        let mut given = Vec::new();
+        for round in 0..1000 {
+            store.begin();
+            store.begin_call();
+            let (parent, kind, owner) = (FileId(1), NodeKind::File, "ada");
+            let new = NewNode { parent, name: &round.to_string(), kind, owner, mode: 0, now: NOW };
+            let id = store.insert_node(&new).unwrap();
+            store.end_call(round % 3 != 0).unwrap();
+            match round % 7 {
+                0 => store.rollback().unwrap(),
+                _ => store.commit().unwrap(),
+            }
+            if round % 3 != 0 && round % 7 != 0 {
+                given.push(id);
+            }
+            if round % 300 == 0 {
+                drop(store);
+                store = Store::open(&place.catalogue).unwrap();
+            }
         }
-        if round % 3 != 0 && round % 7 != 0 {
-            given.push(id);
-        }
-        if round % 500 == 0 {
-            drop(store);
-            store = Store::open(&directory.path().join("c")).unwrap();
-        }
+        let len = given.len();
+        given.sort_unstable();
+        given.dedup();
+        assert_eq!(given.len(), len);
     }
-    let len = given.len();
-    given.sort_unstable();
-    given.dedup();
-    assert_eq!(given.len(), len);
 }
 
 #[test]

@@ -72,8 +72,7 @@ impl Store {
         self.run(
             "INSERT INTO drive (name, library) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET library = ?2",
             (name, library),
-        )?;
-        Ok(())
+        )
     }
 
     pub(crate) fn drives(&self) -> StoreResult<Vec<DriveRow>> {
@@ -84,7 +83,7 @@ impl Store {
 
     /// Takes a drive out of use, or puts it back. False if there is no such drive.
     pub(crate) fn set_drive_trouble(&self, name: &str, trouble: Option<&str>) -> StoreResult<bool> {
-        Ok(self.run("UPDATE drive SET trouble = ?2 WHERE name = ?1", (name, trouble))? > 0)
+        Ok(self.run_counted("UPDATE drive SET trouble = ?2 WHERE name = ?1", (name, trouble))? > 0)
     }
 
     /// Adds a volume that nobody knew, as blank; a known one keeps everything but its place and size.
@@ -93,8 +92,7 @@ impl Store {
             "INSERT INTO volume (vid, library, state, capacity) VALUES (?1, ?2, 'blank', ?3)
              ON CONFLICT (vid) DO UPDATE SET library = ?2, capacity = ?3",
             (vid.as_str(), library, capacity),
-        )?;
-        Ok(())
+        )
     }
 
     pub(crate) fn volume(&self, vid: &Vid) -> StoreResult<Option<VolumeRow>> {
@@ -113,7 +111,7 @@ impl Store {
     ) -> StoreResult<bool> {
         // A suspect volume is read last: what people are told of its files changes.
         self.pending.borrow_mut().set_visible();
-        let changed = self.run(
+        let changed = self.run_counted(
             "UPDATE volume SET state = ?2, reason = ?3 WHERE vid = ?1",
             (vid.as_str(), state.as_str(), reason),
         )?;
@@ -125,18 +123,15 @@ impl Store {
         self.run(
             "UPDATE volume SET next_fseq = ?2, end_block = ?3, used = ?4 WHERE vid = ?1",
             (vid.as_str(), fseq, block, used),
-        )?;
-        Ok(())
+        )
     }
 
     pub(crate) fn set_leftover(&self, vid: &Vid, leftover: bool) -> StoreResult<()> {
-        self.run("UPDATE volume SET leftover = ?2 WHERE vid = ?1", (vid.as_str(), leftover))?;
-        Ok(())
+        self.run("UPDATE volume SET leftover = ?2 WHERE vid = ?1", (vid.as_str(), leftover))
     }
 
     pub(crate) fn count_loads(&self, vid: &Vid, loads: u32) -> StoreResult<()> {
-        self.run("UPDATE volume SET loads = loads + ?2 WHERE vid = ?1", (vid.as_str(), loads))?;
-        Ok(())
+        self.run("UPDATE volume SET loads = loads + ?2 WHERE vid = ?1", (vid.as_str(), loads))
     }
 
     pub(crate) fn insert_copy(&self, copy: &CopyRow, now: Timestamp) -> StoreResult<()> {
@@ -145,8 +140,7 @@ impl Store {
         self.run(
             "INSERT INTO copy (id, file, vid, fseq, block, size, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             (id, copy.file.0, copy.vid.as_str(), copy.fseq, copy.block, copy.size, now.0),
-        )?;
-        Ok(())
+        )
     }
 
     /// Copies of a file, the one to read first: on volumes that may be read, oldest first.
@@ -160,8 +154,7 @@ impl Store {
     /// Forgets the copies of a file; their bytes on the volumes are dead.
     pub(crate) fn delete_copies(&self, file: FileId) -> StoreResult<()> {
         self.set_archived(file, false)?;
-        self.run("DELETE FROM copy WHERE file = ?1", (file.0,))?;
-        Ok(())
+        self.run("DELETE FROM copy WHERE file = ?1", (file.0,))
     }
 
     /// Notes whether a file has copies, before that is stored as these: a file that is read in between would be

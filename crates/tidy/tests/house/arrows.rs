@@ -34,8 +34,9 @@ const TEST_ARROWS: [(&str, &str, &str); 3] = [
 ];
 
 /// Third-party crates that bring a clock, sockets, files or a runtime, and the only crates that may use them.
-const THIRD_PARTY: [(&str, &[&str]); 5] = [
+const THIRD_PARTY: [(&str, &[&str]); 6] = [
     ("rusqlite", &["head"]),
+    ("tokio-postgres", &["head"]),
     ("tokio", &["net", "head", "daemon"]),
     ("ureq", &["client"]),
     ("rustix", &["socket", "net", "client", "disk", "tape", "batch", "cli", "capi", "daemon", "rfio-load"]),

@@ -2,13 +2,18 @@
 //! parameters are `?1`, numbers are `BIGINT` or `DOUBLE PRECISION`, sums are cast, conflicts name their columns.
 
 mod cell;
+mod postgres;
 mod sqlite;
 
 use cell::Cells;
 pub(super) use cell::{Cell, Params, Row, ToCell};
+pub(super) use postgres::Postgres;
 pub(super) use sqlite::Sqlite;
 
 use super::StoreResult;
+
+/// What the database says to a head that another one has taken over from; see `migrations/postgres`.
+pub(super) const FENCED: &str = "BPF01";
 
 /// A table whose rows the head writes in batches.
 #[derive(Debug)]
@@ -48,8 +53,11 @@ impl<'a> Rows<'a> {
 
 /// A database under a catalogue.
 pub(super) trait Engine: Send {
-    /// Carries out a statement; yields how many rows it changed.
-    fn execute(&self, sql: &str, params: &[Cell<'_>]) -> StoreResult<u64>;
+    /// Carries out a statement. What goes wrong may be told by a later call, by the commit at the latest.
+    fn execute(&self, sql: &str, params: &[Cell<'_>]) -> StoreResult<()>;
+
+    /// Carries out a statement now; yields how many rows it changed.
+    fn count(&self, sql: &str, params: &[Cell<'_>]) -> StoreResult<u64>;
 
     /// Gives each row of a query to `each`.
     fn query(
@@ -88,4 +96,7 @@ pub(super) trait Engine: Send {
 
     /// Undoes what was done since the mark, and forgets it.
     fn return_to_mark(&self) -> StoreResult<()>;
+
+    /// From now on commits only as long as the head with this number is the last that was started.
+    fn set_incarnation(&self, mine: u64);
 }

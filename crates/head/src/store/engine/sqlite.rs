@@ -105,7 +105,11 @@ fn update_sql(table: &Table) -> String {
 }
 
 impl Engine for Sqlite {
-    fn execute(&self, sql: &str, params: &[Cell<'_>]) -> StoreResult<u64> {
+    fn execute(&self, sql: &str, params: &[Cell<'_>]) -> StoreResult<()> {
+        self.count(sql, params).map(drop)
+    }
+
+    fn count(&self, sql: &str, params: &[Cell<'_>]) -> StoreResult<u64> {
         let mut statement = self.db.prepare_cached(sql)?;
         bind(&mut statement, params)?;
         Ok(statement.raw_execute()? as u64)
@@ -176,6 +180,10 @@ impl Engine for Sqlite {
     fn return_to_mark(&self) -> StoreResult<()> {
         self.run("ROLLBACK TO mark")?;
         self.release_mark()
+    }
+
+    fn set_incarnation(&self, _: u64) {
+        // Nobody else can open the file meanwhile.
     }
 }
 
