@@ -1,0 +1,59 @@
+//! A facility without doors: a head on a catalogue, and one partition that only it knows.
+
+use base::{Checksums, FilePath, ObjectId, Result, Timestamp};
+use head::{
+    Context, Core, HeadConfig, Principal,
+    store::{Catalogue, FacilityRow},
+};
+use std::time::Instant;
+use wire::{
+    cap::CapKey,
+    control::{CommitWrite, Disposition, OpenWrite, RegisterPartition},
+};
+
+/// Files of one directory.
+pub(crate) const FILES_PER_DIRECTORY: u64 = 1000;
+
+pub(crate) const NOW: Timestamp = Timestamp(1_700_000_000_000);
+
+/// The user of all calls: no operator, so that permissions are looked at.
+pub(crate) fn user() -> Principal {
+    Principal { name: "ada".to_owned(), is_operator: false }
+}
+
+/// The place of the file with this number.
+pub(crate) fn path(file: u64) -> Result<FilePath> {
+    format!("/data/d{}/f{file}", file / FILES_PER_DIRECTORY).parse()
+}
+
+/// A new facility without files.
+pub(crate) fn create(catalogue: &Catalogue) -> Result<()> {
+    let (id, name, owner) = ("f".to_owned(), "bench".to_owned(), "ada".to_owned());
+    Core::create(catalogue, &FacilityRow { id, name, owner, created: NOW, incarnation: 0 })
+}
+
+/// Starts a head with one partition that only it knows; yields how many seconds that took.
+pub(crate) fn open(catalogue: &Catalogue) -> Result<(Core, f64)> {
+    let begin = Instant::now();
+    let config = HeadConfig {
+        key: CapKey::new([7; 32]),
+        root: "root://localhost".to_owned(),
+        pool: "main".to_owned(),
+    };
+    let mut core = Core::open(catalogue, config, NOW)?;
+    let (total_bytes, free_bytes) = (1 << 60, 1 << 60);
+    let (pool, partition) = ("main".to_owned(), "disk1".to_owned());
+    let room = Context { who: Principal::room("disk"), now: NOW };
+    core.call(&room, RegisterPartition { pool, partition, total_bytes, free_bytes })?;
+    Ok((core, begin.elapsed().as_secs_f64()))
+}
+
+/// A file to be made.
+pub(crate) fn open_write(path: FilePath) -> OpenWrite {
+    OpenWrite { path, mode: 0o644, disposition: Disposition::CreateNew, parents: false, expected_bytes: 0 }
+}
+
+/// An empty file is whole.
+pub(crate) fn commit(object: ObjectId) -> CommitWrite {
+    CommitWrite { object, size: 0, checksums: Checksums::EMPTY }
+}
