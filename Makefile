@@ -18,7 +18,7 @@ need:
 need-test:
 	@scripts/need --wish curl=curl openssl=openssl xrdcp=xrootd-client xrootd=xrootd-server tapemap=hercules \
 		python3:XRootD=python3-xrootd gfal-copy=gfal2-util-scripts davix-get=davix rclone=rclone litmus=litmus \
-		gfortran=gfortran pkg-config=pkg-config \
+		gfortran=gfortran pkg-config=pkg-config '/usr/lib/postgresql/*/bin/initdb=postgresql' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_http.so=gfal2-plugin-http' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_xrootd.so=gfal2-plugin-xrootd' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file'
@@ -81,6 +81,13 @@ bench-rfio: build load ## Measures remote file I/O beside xrootd, nginx and iper
 	@scripts/need --wish xrdcp=xrootd-client xrootd=xrootd-server nginx=nginx curl=curl iperf3=iperf3
 	@scripts/venv demo
 	.venv/bin/python -m bench.rfio $(BENCH)
+
+.PHONY: bench-head
+bench-head: need ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
+	@$(STEP) "load generator, compiled" cargo build --release --locked --package head-load
+	@scripts/need --wish '/usr/lib/postgresql/*/bin/initdb=postgresql'
+	@scripts/venv demo
+	.venv/bin/python -m bench.head $(BENCH)
 
 .PHONY: lint
 lint: need ## Formats checked, lints and types as errors, licences.
