@@ -47,7 +47,7 @@ pub(crate) fn manifests() -> Vec<Manifest> {
         .map(|entry| format!("crates/{}", entry.file_name().display()))
         .collect();
     directories.sort();
-    directories.extend(["bench/load", "fuzz/bodies", "python"].map(String::from));
+    directories.extend(["bench/head-load", "bench/load", "fuzz/bodies", "python"].map(String::from));
     directories.iter().map(|directory| Manifest::open(directory)).collect()
 }
 
