@@ -20,6 +20,9 @@ pub(crate) fn pin_holder(job: JobId) -> String {
 
 /// A file came online: jobs that were held only for it may run.
 pub(crate) fn file_online(core: &mut Core, file: FileId) -> Result<()> {
+    if core.store.active_jobs_len()? == 0 {
+        return Ok(());
+    }
     for id in core.store.jobs_with_file(file, JobFileRole::Input, JobState::Held)? {
         if core.store.job_files_missing(id, JobFileRole::Input)? == 0
             && let Some(mut job) = core.store.job(id)?

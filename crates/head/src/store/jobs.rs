@@ -116,6 +116,7 @@ impl Store {
     }
 
     pub(crate) fn insert_job(&self, owner: &str, spec: &JobSpec, now: Timestamp) -> StoreResult<JobId> {
+        self.active_jobs.set(None);
         let id = self.next_id(Sequence::Job)?;
         self.run(
             "INSERT INTO job (id, owner, spec, state, cpus, memory, submitted)
@@ -135,12 +136,15 @@ impl Store {
         self.all(&sql, (), job)
     }
 
+    /// How many they are: asked at every commit of a file, and therefore remembered.
     pub(crate) fn active_jobs_len(&self) -> StoreResult<usize> {
-        self.one(
-            "SELECT count(*) FROM job WHERE state IN ('held','queued','running','archiving')",
-            (),
-            |row| row.get(0),
-        )
+        if let Some(known) = self.active_jobs.get() {
+            return Ok(known);
+        }
+        const SQL: &str = "SELECT count(*) FROM job WHERE state IN ('held','queued','running','archiving')";
+        let count = self.one_now(SQL, (), |row| row.get(0))?;
+        self.active_jobs.set(Some(count));
+        Ok(count)
     }
 
     /// The newest jobs, newest first.
@@ -150,6 +154,7 @@ impl Store {
 
     /// Writes every column of a job that changes during its life.
     pub(crate) fn save_job(&self, job: &JobRow) -> StoreResult<()> {
+        self.active_jobs.set(None);
         self.run(
             "UPDATE job SET state = ?2, reason = ?3, worker = ?4, has_begun = ?5, is_cancelled = ?6, attempt = ?7,
              exit = ?8, usage = ?9, started = ?10, ended = ?11 WHERE id = ?1",

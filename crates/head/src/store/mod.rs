@@ -236,6 +236,8 @@ pub struct Store {
     /// Changes of the group under way.
     pending: RefCell<Pending>,
     ids: AllIds,
+    /// Jobs that are not over, if they were counted since one of them changed.
+    active_jobs: Cell<Option<usize>>,
     /// What the caller began.
     wanted: Cell<Depth>,
     /// What the engine was told of it: it is told when the first row is written.
@@ -283,6 +285,7 @@ impl Store {
             cache: RefCell::default(),
             pending: RefCell::default(),
             ids: AllIds::default(),
+            active_jobs: Cell::new(None),
             wanted: Cell::new(Depth::Outside),
             entered: Cell::new(Depth::Outside),
             version: Arc::new(AtomicU64::new(1)),
@@ -328,6 +331,7 @@ impl Store {
         self.leave();
         self.pending.get_mut().forget();
         self.ids.forget();
+        self.active_jobs.set(None);
         // A connection that broke during the commit does not tell whether that happened: nothing that was known counts.
         *self.cache.get_mut() = NodeCache::default();
         self.engine.rollback()
@@ -349,6 +353,7 @@ impl Store {
     pub fn end_call(&mut self, keep: bool) -> StoreResult<()> {
         self.wanted.set(Depth::Group);
         if !keep {
+            self.active_jobs.set(None);
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));
             }

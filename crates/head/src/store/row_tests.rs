@@ -1,6 +1,9 @@
 //! What is kept in memory is what the database has, whatever is done, refused and lost.
 
-use super::{CopyRow, NewNode, Node, Replica, ReplicaState, Store, node_cache::NodeCache, testing::Place};
+use super::{
+    CopyRow, NewNode, Node, Replica, ReplicaState, Store, ids::Sequence, node_cache::NodeCache,
+    testing::Place,
+};
 use base::{Checksums, FileId, ObjectId, Timestamp};
 use proptest::prelude::*;
 use std::sync::{Arc, atomic::Ordering};
@@ -189,6 +192,23 @@ proptest! {
         if let Some(place) = Place::database() {
             check(store(&place), groups)?;
         }
+    }
+}
+
+#[test]
+fn numbers_begin_with_one() {
+    for place in Place::all() {
+        let mut store = place.create();
+        store.begin();
+        let new =
+            NewNode { parent: FileId(1), name: "f", kind: NodeKind::File, owner: "ada", mode: 0, now: NOW };
+        assert_eq!(store.insert_node(&new).unwrap(), FileId(2), "the root is 1");
+        for sequence in
+            [Sequence::Object, Sequence::Copy, Sequence::Request, Sequence::Session, Sequence::Job]
+        {
+            assert_eq!(store.next_id(sequence).unwrap(), 1, "{sequence:?}");
+        }
+        store.commit().unwrap();
     }
 }
 

@@ -13,6 +13,6 @@ CREATE TABLE sequence (
     next INTEGER NOT NULL
 ) STRICT;
 INSERT INTO sequence
-    SELECT s.name, coalesce((SELECT q.seq FROM sqlite_sequence q WHERE q.name = s.name), 1) + 1
-    FROM (SELECT 'node' AS name UNION ALL SELECT 'replica' UNION ALL SELECT 'copy' UNION ALL SELECT 'request'
-          UNION ALL SELECT 'tape_session' UNION ALL SELECT 'job') s;
+    SELECT s.name, coalesce((SELECT q.seq FROM sqlite_sequence q WHERE q.name = s.name), s.used) + 1
+    FROM (SELECT 'node' AS name, 1 AS used UNION ALL SELECT 'replica', 0 UNION ALL SELECT 'copy', 0
+          UNION ALL SELECT 'request', 0 UNION ALL SELECT 'tape_session', 0 UNION ALL SELECT 'job', 0) s;

@@ -184,7 +184,7 @@ CREATE TABLE sequence (
     name TEXT COLLATE "C" PRIMARY KEY,
     next BIGINT NOT NULL
 );
-INSERT INTO sequence VALUES ('node', 2), ('replica', 2), ('copy', 2), ('request', 2), ('tape_session', 2), ('job', 2);
+INSERT INTO sequence VALUES ('node', 2), ('replica', 1), ('copy', 1), ('request', 1), ('tape_session', 1), ('job', 1);
 
 -- A head that another one has taken over from must not write any more. The row stays locked until the group ends, so that whoever
 -- takes over waits for it, and what begins later finds the number changed.
