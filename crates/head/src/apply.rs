@@ -1,7 +1,7 @@
 //! How a call meets the head: who asks, when, and what its answer depends on.
 
 use crate::Core;
-use base::{Failure, Result, Timestamp};
+use base::{Failure, FilePath, Result, Timestamp};
 use wire::control::Call;
 
 /// On whose behalf a call is made.
@@ -68,6 +68,11 @@ impl Topic {
 pub trait Apply: Call + Clone {
     /// What a pending reply waits for.
     const TOPIC: Topic = Topic::Files;
+
+    /// What will be looked up, as far as the call says it: read ahead together with what the others of its group need.
+    fn paths(&self) -> Vec<FilePath> {
+        Vec::new()
+    }
 
     /// Decides and changes the catalogue.
     fn apply(self, core: &mut Core, context: &Context) -> Result<Self::Reply>;

@@ -2,7 +2,7 @@
 
 use crate::{Apply, Core, Principal, Topic, apply::Context};
 use base::{
-    Failure, Millis, Result, Timestamp,
+    Failure, FilePath, Millis, Result, Timestamp,
     limits::{HEAD_BATCH_LEN_MAX, HEAD_QUEUE_LEN_MAX},
 };
 use std::{
@@ -25,6 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A call under way, with its type forgotten.
 trait Pending: Send {
+    fn paths(&self) -> Vec<FilePath>;
     fn apply(&mut self, core: &mut Core, now: Timestamp);
     fn answer(self: Box<Self>, committed: &Result<()>);
 }
@@ -37,6 +38,10 @@ struct Ask<C: Apply> {
 }
 
 impl<C: Apply> Pending for Ask<C> {
+    fn paths(&self) -> Vec<FilePath> {
+        self.call.as_ref().map(Apply::paths).unwrap_or_default()
+    }
+
     fn apply(&mut self, core: &mut Core, now: Timestamp) {
         let context = Context { who: self.who.clone(), now };
         self.result = self.call.take().map(|call| core.apply(&context, call));
@@ -161,6 +166,13 @@ fn run(
 
 fn carry_out(core: &mut Core, group: &mut [Box<dyn Pending>], now: Timestamp) -> Result<()> {
     core.store.begin();
+    if core.store.looks_ahead() {
+        let paths: Vec<_> = group.iter().flat_map(|ask| ask.paths()).collect();
+        if let Err(cause) = core.store.look_ahead(&paths) {
+            // The calls will meet the same, each with what it was for.
+            tracing::debug!(%cause, "nothing was read ahead");
+        }
+    }
     for ask in group.iter_mut() {
         ask.apply(core, now);
     }

@@ -12,6 +12,10 @@ use wire::control::{
 };
 
 impl Apply for Stat {
+    fn paths(&self) -> Vec<FilePath> {
+        vec![self.path.clone()]
+    }
+
     fn apply(self, core: &mut Core, context: &Context) -> Result<FileInfo> {
         let node = resolve(core, &context.who, &self.path)?;
         let mut info = FileInfo {
@@ -41,6 +45,10 @@ impl Apply for Stat {
 }
 
 impl Apply for GetEntry {
+    fn paths(&self) -> Vec<FilePath> {
+        vec![self.path.clone()]
+    }
+
     fn apply(self, core: &mut Core, context: &Context) -> Result<Entry> {
         Ok(resolve(core, &context.who, &self.path)?.entry())
     }
@@ -59,12 +67,20 @@ impl Apply for List {
 }
 
 impl Apply for Mkdir {
+    fn paths(&self) -> Vec<FilePath> {
+        vec![self.path.clone()]
+    }
+
     fn apply(self, core: &mut Core, context: &Context) -> Result<Entry> {
         make_directory(core, context, &self.path, self.mode, self.parents).map(|node| node.entry())
     }
 }
 
 impl Apply for Remove {
+    fn paths(&self) -> Vec<FilePath> {
+        vec![self.path.clone()]
+    }
+
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let node = resolve(core, &context.who, &self.path)?;
         if node.is_directory() {

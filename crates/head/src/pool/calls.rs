@@ -81,6 +81,10 @@ fn read_object(node: &Node, replica: &Replica) -> Result<ReadObject> {
 }
 
 impl Apply for OpenRead {
+    fn paths(&self) -> Vec<FilePath> {
+        vec![self.path.clone()]
+    }
+
     fn apply(self, core: &mut Core, context: &Context) -> Result<ReadGrant> {
         let node = resolve_file(core, &context.who, &self.path)?;
         require(&context.who, &node, Right::Read, &self.path)?;
@@ -108,6 +112,10 @@ impl Apply for OpenRead {
 }
 
 impl Apply for OpenWrite {
+    fn paths(&self) -> Vec<FilePath> {
+        vec![self.path.clone()]
+    }
+
     fn apply(self, core: &mut Core, context: &Context) -> Result<WriteGrant> {
         if self.parents
             && let Some(parent) = self.path.parent()

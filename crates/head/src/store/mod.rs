@@ -12,6 +12,7 @@ mod engine;
 mod flush;
 mod ids;
 mod jobs;
+mod look_ahead;
 mod node_cache;
 mod nodes;
 mod partitions;

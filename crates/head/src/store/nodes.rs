@@ -95,8 +95,16 @@ macro_rules! node_columns {
     };
 }
 
+/// Nodes by lists of directories and names.
+pub(super) const NODE_OF_NAME: &str = concat!(
+    "SELECT ",
+    node_columns!(),
+    " FROM unnest(?1::bigint[], ?2::text[]) AS w (parent, name)
+      JOIN node n ON n.parent = w.parent AND n.name = w.name AND n.id <> 1"
+);
+
 /// A node without its replicas.
-fn node(row: &Row<'_>) -> StoreResult<Node> {
+pub(super) fn node(row: &Row<'_>) -> StoreResult<Node> {
     let adler32: Option<u32> = row.get(9)?;
     let crc32c: Option<u32> = row.get(10)?;
     Ok(Node {

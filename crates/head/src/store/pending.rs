@@ -121,6 +121,11 @@ impl Pending {
         self.partitions = Some(partitions);
     }
 
+    /// Remembers for this group that nothing has a name, as the database says.
+    pub(super) fn set_free(&mut self, parent: FileId, name: &str) {
+        self.names.entry(parent).or_default().entry(name.into()).or_insert(Name::Free);
+    }
+
     pub(super) fn note(&mut self, undo: Undo) {
         self.undo.push(undo);
     }

@@ -51,8 +51,11 @@ impl Replica {
 }
 
 const COLUMNS: &str = "object, file, partition, state, owner, size, created, used";
+/// Replicas by a list of files.
+pub(super) const REPLICAS_OF_FILES: &str = "SELECT object, file, partition, state, owner, size, created, used
+     FROM replica WHERE file = ANY (?1::bigint[]) ORDER BY object";
 
-fn replica(row: &Row<'_>) -> StoreResult<Replica> {
+pub(super) fn replica(row: &Row<'_>) -> StoreResult<Replica> {
     Ok(Replica {
         object: ObjectId(row.get(0)?),
         file: FileId(row.get(1)?),

@@ -98,6 +98,11 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
         12 => store.delete_copies(target.id).unwrap(),
         13 => store.charge("ada", &super::Charge { jobs: b % 5, ..Default::default() }),
         14 => store.set_space("p", 1000, b % 1000).unwrap(),
+        15 => {
+            let paths = NAMES.iter().flat_map(|name| [format!("/{name}"), format!("/d/{name}/x")]);
+            let paths: Vec<_> = paths.map(|path| path.parse().unwrap()).collect();
+            store.look_ahead(&paths).unwrap();
+        }
         // A query that needs what was changed.
         _ => drop(store.children(FileId(1), "", 9).unwrap()),
     }
@@ -138,7 +143,7 @@ type Change = (u8, u64, u64);
 type CallOf = (Vec<Change>, bool, bool);
 
 fn groups() -> impl Strategy<Value = Vec<(Vec<CallOf>, bool)>> {
-    let changes = prop::collection::vec((0u8..16, any::<u64>(), any::<u64>()), 0..8);
+    let changes = prop::collection::vec((0u8..17, any::<u64>(), any::<u64>()), 0..8);
     let calls = prop::collection::vec((changes, any::<bool>(), prop::bool::weighted(0.7)), 0..5);
     prop::collection::vec((calls, prop::bool::weighted(0.7)), 4..10)
 }

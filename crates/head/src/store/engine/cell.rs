@@ -10,6 +10,9 @@ pub(in super::super) enum Cell<'a> {
     Real(f64),
     Text(&'a str),
     Blob(&'a [u8]),
+    /// Parameters of queries that PostgreSQL alone is asked.
+    Integers(&'a [i64]),
+    Texts(&'a [&'a str]),
 }
 
 impl Cell<'_> {
@@ -25,6 +28,7 @@ impl Cell<'_> {
             Self::Real(_) => "a number",
             Self::Text(_) => "text",
             Self::Blob(_) => "bytes",
+            Self::Integers(_) | Self::Texts(_) => "a list",
         }
     }
 }

@@ -76,6 +76,9 @@ pub(super) trait Engine: Send {
     /// Deletes the rows that have these keys.
     fn delete(&self, table: &'static Table, keys: &[i64]) -> StoreResult<()>;
 
+    /// Whether a query costs as much as many rows: then one asks for many at once.
+    fn is_far(&self) -> bool;
+
     /// Whether a transaction is open: an engine may give one up by itself.
     fn is_in_transaction(&self) -> bool;
 

@@ -50,6 +50,8 @@ impl Value {
             Cell::Real(value) => Self::Real(value),
             Cell::Text(text) => Self::Text(text.to_owned()),
             Cell::Blob(bytes) => Self::Blob(bytes.to_vec()),
+            Cell::Integers(values) => Self::Integers(values.iter().copied().map(Some).collect()),
+            Cell::Texts(texts) => Self::Texts(texts.iter().map(|text| Some((*text).to_owned())).collect()),
         }
     }
 }
@@ -393,6 +395,10 @@ impl Engine for Postgres {
         }
         let sql = format!("DELETE FROM {} WHERE {} = ANY (?1::bigint[])", table.name, table.columns[0]);
         self.enqueue(sql, vec![Value::Integers(keys.iter().copied().map(Some).collect())])
+    }
+
+    fn is_far(&self) -> bool {
+        true
     }
 
     fn is_in_transaction(&self) -> bool {

@@ -67,6 +67,7 @@ impl ToSql for Cell<'_> {
             Cell::Real(value) => ValueRef::Real(value),
             Cell::Text(text) => ValueRef::Text(text.as_bytes()),
             Cell::Blob(bytes) => ValueRef::Blob(bytes),
+            Cell::Integers(_) | Cell::Texts(_) => return Err(rusqlite::Error::InvalidQuery),
         }))
     }
 }
@@ -148,6 +149,10 @@ impl Engine for Sqlite {
             statement.execute((key,))?;
         }
         Ok(())
+    }
+
+    fn is_far(&self) -> bool {
+        false
     }
 
     fn is_in_transaction(&self) -> bool {
