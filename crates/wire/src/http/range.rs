@@ -33,7 +33,7 @@ pub fn parse_ranges(field: Option<&str>, size: u64) -> Ranges {
         return Ranges::Whole;
     };
     let mut ranges = Vec::new();
-    let mut total_bytes = 0u64;
+    let mut total_bytes = 0u128;
     for (index, spec) in elements(specs).enumerate() {
         if index == READV_ELEMENTS_MAX {
             return Ranges::Whole;
@@ -42,14 +42,14 @@ pub fn parse_ranges(field: Option<&str>, size: u64) -> Ranges {
             return Ranges::Whole;
         };
         if !range.is_empty() {
-            total_bytes = total_bytes.saturating_add(range.length());
+            total_bytes += u128::from(range.length());
             ranges.push(range);
         }
     }
     match ranges[..] {
         [] => unsatisfied(specs, size),
         [one] => Ranges::One(one),
-        _ if total_bytes > size.saturating_mul(2) => Ranges::Whole,
+        _ if total_bytes > u128::from(size) * 2 => Ranges::Whole,
         _ => Ranges::Many(ranges),
     }
 }
