@@ -33,7 +33,7 @@ build: need ## Builds the release binaries in target/release and the Python pack
 
 .PHONY: load
 load: need
-	@$(STEP) "load generator, compiled" cargo build --release --locked --package rfio-load
+	@$(STEP) "load generators, compiled" cargo build --release --locked --package rfio-load --package head-load
 
 # ---- use
 
@@ -83,8 +83,7 @@ bench-rfio: build load ## Measures remote file I/O beside xrootd, nginx and iper
 	.venv/bin/python -m bench.rfio $(BENCH)
 
 .PHONY: bench-head
-bench-head: need ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
-	@$(STEP) "load generator, compiled" cargo build --release --locked --package head-load
+bench-head: need load ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
 	@scripts/need --wish '/usr/lib/postgresql/*/bin/initdb=postgresql'
 	@scripts/venv demo
 	.venv/bin/python -m bench.head $(BENCH)

@@ -79,6 +79,26 @@ def test_tables_fit_and_plots_are_drawn(results: Path) -> None:
         assert {file.suffix for file in results.glob(f"rfio-*-{plot}.*")} == {".png", ".svg"}
 
 
+def test_the_head_is_measured_on_both_engines(tmp_path: Path) -> None:
+    bin_directory = binaries()
+    if not (bin_directory / "head-load").exists():
+        missing(f"head-load in {bin_directory}")
+    if not list(Path("/usr/lib/postgresql").glob("*/bin/initdb")):
+        missing("postgresql")
+    # Not below a directory that only we may enter: the database server is another user.
+    brevity = ["--runs=1", "--seconds=0.05", "--files=2000", "--disk=/tmp"]
+    command = [sys.executable, "-m", "bench.head", *brevity, f"--bin={bin_directory}", f"--out={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2 * DEADLINE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = tmp_path.glob("head-*.json")
+    cases = json.loads(file.read_text())
+    assert all(set(engines) == {"sqlite", "postgresql"} for engines in cases.values())
+    runs = [run for engines in cases.values() for runs in engines.values() for run in runs]
+    assert all(run["operations"] > 0 for run in runs)
+    (report,) = tmp_path.glob("head-*.md")
+    assert [line for line in report.read_text().splitlines() if len(line) > TABLE_WIDTH] == []
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -1,4 +1,5 @@
-//! Every decision of the facility and all its durable metadata. No sockets, so it runs unchanged in simulation.
+//! Every decision of the facility and all its durable metadata. No sockets but the store's to its
+//! database, so it runs unchanged in simulation.
 //!
 //! [`Core`] is synchronous and deterministic: it owns the [`Store`](store::Store), takes the time as an argument and
 //! decides. [`Head`] puts it on a thread, commits calls in groups and lets callers wait for changes.

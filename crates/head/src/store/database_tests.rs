@@ -59,8 +59,15 @@ fn who_takes_over_waits_for_the_group_under_way() {
     make(&old, "acknowledged");
     // The group is in the database, and holds the head's row.
     assert_eq!(old.children(FileId(1), "", 9).unwrap().len(), 1);
+    let watcher = Store::open(&place.catalogue).unwrap();
+    let waiting =
+        || watcher.one_now("SELECT count(*) FROM pg_locks WHERE NOT granted", (), |row| row.get::<u64>(0));
     thread::scope(|scope| {
         let taken = scope.spawn(|| start(&place));
+        while waiting().unwrap() == 0 {
+            assert!(!taken.is_finished(), "it took over from a head that has a group under way");
+            thread::yield_now();
+        }
         old.commit().unwrap();
         assert!(has(&taken.join().unwrap(), "acknowledged"));
     });
@@ -114,6 +121,32 @@ fn what_the_database_refuses_fails_the_group_and_nothing_else() {
     store.end_call(false).unwrap();
     store.commit().unwrap();
     assert!(has(&store, "kept"), "a refused call leaves nothing, and the group goes on");
+}
+
+/// `table.column` of all tables that both engines have.
+fn columns(store: &Store, sql: &str) -> Vec<String> {
+    store.all_now(sql, (), |row| Ok(format!("{}.{}", row.get::<&str>(0)?, row.get::<&str>(1)?))).unwrap()
+}
+
+#[test]
+fn both_engines_have_the_same_columns() {
+    let Some(place) = Place::database() else { return };
+    let (file, database) = (Place::file().create(), place.create());
+    let mut here = columns(
+        &file,
+        "SELECT t.name, c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c
+         WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite_%' ORDER BY 1, 2",
+    );
+    // Rows of long values have a number in SQLite.
+    here.retain(|column| column != "attribute.id");
+    let mut there = columns(
+        &database,
+        "SELECT CAST(table_name AS TEXT), CAST(column_name AS TEXT) FROM information_schema.columns
+         WHERE table_schema = current_schema() AND table_name <> 'schema' ORDER BY 1, 2",
+    );
+    here.sort();
+    there.sort();
+    assert_eq!(here, there);
 }
 
 #[test]

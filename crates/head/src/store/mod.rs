@@ -168,10 +168,13 @@ impl fmt::Display for Catalogue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(file) => write!(f, "catalogue {}", file.display()),
-            Self::Database(url) => {
-                let shown = url.rsplit('@').next().unwrap_or_default().split('?').next().unwrap_or_default();
-                write!(f, "catalogue in the database {shown}")
-            }
+            // What stands before the host, and after `?`, may be a password; other forms may have one anywhere.
+            Self::Database(url) => match url.split('?').next().and_then(|url| url.split_once("://")) {
+                Some((_, place)) => {
+                    write!(f, "catalogue in the database {}", place.rsplit('@').next().unwrap_or_default())
+                }
+                None => write!(f, "catalogue in a database"),
+            },
         }
     }
 }
@@ -275,7 +278,7 @@ impl Store {
         let store = Self::new(catalogue.open(false)?);
         if store.maybe_now("SELECT 1 FROM facility", (), |_| Ok(()))?.is_none() {
             return Err(Failure::not_found(format!("{catalogue} holds no facility"))
-                .hint("`bp create` makes one, `bp admin catalogue move` brings one there"));
+                .hint("look whether the configuration names the right one; `bp create` makes a new one"));
         }
         Ok(store)
     }
@@ -551,6 +554,15 @@ mod tests {
         drop(Store::create(&file, &facility()).unwrap());
         assert_eq!(Store::create(&file, &facility()).err().unwrap().kind, ErrorKind::Exists);
         assert_eq!(Store::open(&file).unwrap().facility().unwrap(), facility());
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let shown = |url: &str| Catalogue::Database(url.into()).to_string();
+        assert_eq!(shown("postgresql://u:s3cret@db.example/cat"), "catalogue in the database db.example/cat");
+        assert_eq!(shown("postgres://u@db/cat?password=s3@cret"), "catalogue in the database db/cat");
+        assert_eq!(shown("postgres://u:s3cret@db"), "catalogue in the database db");
+        assert_eq!(shown("host=db password=s3cret"), "catalogue in a database");
     }
 
     #[test]

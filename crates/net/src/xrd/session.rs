@@ -319,7 +319,7 @@ impl<S: Service> Session<S> {
     async fn drain(&mut self) -> Result<(), End> {
         self.transport.set_patience(false);
         self.is_slow = true;
-        while self.task.is_none() && !self.send_all()? {
+        while self.task.is_none() && (!self.send_all()? || self.has_letter()) {
             self.transport.ready(Wish::Write).await?;
         }
         while !self.transport.push()? {

@@ -96,9 +96,7 @@ impl<F> Streams<F> {
     pub(super) fn get(&self, number: u8) -> Option<Arc<Stream<F>>> {
         self.all().get(usize::from(number).checked_sub(1)?)?.upgrade()
     }
-}
 
-impl<F> Streams<F> {
     /// The session is over.
     pub(super) fn close(&self) {
         self.all().iter().filter_map(Weak::upgrade).for_each(|stream| stream.close());

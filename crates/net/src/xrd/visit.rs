@@ -208,8 +208,9 @@ impl<S: Service> Session<S> {
         Ok(Some(parked))
     }
 
-    /// Sends everything, with the answers of calls; `false` if the peer has to be waited for.
+    /// Sends everything, with the answers of calls as far as a visit goes; `false` if the peer has to be waited for.
     pub(super) fn send_all(&mut self) -> Result<bool, End> {
+        let sent_before = self.sender.sent();
         loop {
             // Clients of the field look for one answer in a TLS record, where a second one would wait for ever: there
             // any byte that waits is heavy.
@@ -217,14 +218,15 @@ impl<S: Service> Session<S> {
             if !self.flush()? {
                 return Ok(false);
             }
-            if !self.has_letter() {
+            // Calls go on answering meanwhile: there may be no end of it.
+            if !self.has_letter() || self.sender.sent() - sent_before >= VISIT_BYTES {
                 return Ok(true);
             }
         }
     }
 
     /// Whether the answer of a call waits, and may be sent: not into the middle of a frame.
-    fn has_letter(&self) -> bool {
+    pub(super) fn has_letter(&self) -> bool {
         matches!(&self.phase, Phase::Open(context) if !self.is_inside_frame() && !context.outbox.is_empty())
     }
 

@@ -13,6 +13,7 @@ use std::{
     cell::{Cell as Shared, RefCell},
     collections::HashMap,
     error::Error,
+    time::Duration,
 };
 use tokio::runtime::Runtime;
 use tokio_postgres::{
@@ -24,6 +25,10 @@ use tokio_postgres::{
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/postgres/0001.sql")];
 /// Two heads that start at the same time must not both change the schema.
 const MIGRATION_LOCK: i64 = 0x6261_636b_706c_616e;
+/// A server that is there answers at once.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+/// A server that acknowledges nothing for so long is gone; one that works on a statement for long acknowledges.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Statements that wait to be sent: a group of calls makes fewer.
 const QUEUE_MAX: usize = 4096;
 /// Settings of the session. A head that hangs in the middle of a group must not keep another from taking over.
@@ -149,6 +154,11 @@ impl Postgres {
     pub(in super::super) fn open(url: &str) -> StoreResult<Self> {
         let mut config: Config = url.parse()?;
         config.options(SETTINGS).application_name("backplane head");
+        // The head waits for nobody who is gone.
+        config
+            .connect_timeout(CONNECT_DEADLINE)
+            .tcp_user_timeout(SILENCE_MAX)
+            .keepalives_idle(SILENCE_MAX / 3);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
