@@ -86,7 +86,7 @@ class Facility:
         self.pid = 0
         self.root = ""
         self.http = ""
-        self._ports = (0, 0)
+        self._ports = (0, 0, 0)
 
     # Life
 
@@ -102,15 +102,15 @@ class Facility:
         assert count == 1, f"{count} keys {key} in {file}"
         file.write_text(text)
 
-    def keep_ports(self) -> None:
-        """Use the same ports at every start, so that clients can come back."""
-        root, http = free_ports(2)
-        self._ports = (root, http)
+    def keep_ports(self, https: bool = False) -> None:
+        """Use the same ports at every start, so that clients can come back; that of https on demand."""
+        root, http, tls = free_ports(3)
+        self._ports = (root, http, tls if https else 0)
 
     def up(self, *options: str) -> None:
         """Start the daemon and wait until it answers."""
-        root, http = self._ports
-        ports = (f"--root-port={root}", f"--http-port={http}")
+        root, http, https = self._ports
+        ports = (f"--root-port={root}", f"--http-port={http}", f"--https-port={https}")
         run(self.bin / "bp", "up", self.directory, "--detach", *ports, *options, env={"USER": self.owner})
         self.read_endpoints()
 

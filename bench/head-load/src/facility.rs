@@ -7,8 +7,8 @@ use head::{
 };
 use std::time::Instant;
 use wire::{
-    cap::CapKey,
-    control::{CommitWrite, Disposition, OpenWrite, RegisterPartition},
+    cap::CapKeys,
+    control::{CommitWrite, DiskServer, Disposition, OpenWrite, RegisterPartition},
 };
 
 /// Files of one directory.
@@ -35,16 +35,14 @@ pub(crate) fn create(catalogue: &Catalogue) -> Result<()> {
 /// Starts a head with one partition that only it knows; yields how many seconds that took.
 pub(crate) fn open(catalogue: &Catalogue) -> Result<(Core, f64)> {
     let begin = Instant::now();
-    let config = HeadConfig {
-        key: CapKey::new([7; 32]),
-        root: "root://localhost".to_owned(),
-        pool: "main".to_owned(),
-    };
+    let server = DiskServer { name: "here".to_owned(), root: "h:1".to_owned(), https: "h:2".to_owned() };
+    let config =
+        HeadConfig { keys: CapKeys::derive(&[7; 32]), server: server.clone(), pool: "main".to_owned() };
     let mut core = Core::open(catalogue, config, NOW)?;
     let (total_bytes, free_bytes) = (1 << 60, 1 << 60);
     let (pool, partition) = ("main".to_owned(), "disk1".to_owned());
     let room = Context { who: Principal::room("disk"), now: NOW };
-    core.call(&room, RegisterPartition { pool, partition, total_bytes, free_bytes })?;
+    core.call(&room, RegisterPartition { server, boot: 1, pool, partition, total_bytes, free_bytes })?;
     Ok((core, begin.elapsed().as_secs_f64()))
 }
 

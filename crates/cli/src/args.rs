@@ -99,6 +99,8 @@ pub(crate) enum Verb {
     Bill(verbs::bill::Args),
     /// Make a token that proves who somebody is
     Token(verbs::token::Args),
+    /// Let hosts join the facility, show them, turn them away
+    Host(verbs::host::Args),
     /// Deal with volumes, drives and requests that need a person
     Admin(verbs::admin::Args),
 

@@ -2,7 +2,8 @@
 
 pub mod control;
 pub mod facility;
+mod trust;
 pub mod xrd;
 
-pub use control::{Control, FacilityKey};
+pub use control::{Control, ControlTls, FacilityKey};
 pub use facility::Facility;

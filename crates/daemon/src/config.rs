@@ -6,9 +6,10 @@ use base::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
+use wire::control::Role;
 
 /// The file in a facility's directory.
 pub const FILE: &str = "facility.toml";
@@ -19,6 +20,8 @@ pub const FILE: &str = "facility.toml";
 pub struct Config {
     /// Name of the facility, for people.
     pub name: String,
+    /// This host.
+    pub host: Host,
     /// Where it listens, and to whom.
     pub doors: Doors,
     /// Certificates.
@@ -29,6 +32,27 @@ pub struct Config {
     pub tape: Tape,
     /// The worker.
     pub batch: Batch,
+}
+
+/// A host of the facility.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Host {
+    /// Its name, unique in the facility; empty: what it calls itself.
+    pub name: String,
+    /// Name or address by which other hosts and clients reach it; empty: the address that it listens on, or its name if
+    /// it listens on all.
+    pub address: String,
+    /// What it does.
+    pub roles: Vec<Role>,
+    /// Where the head is, `https://host:port`, if this host joined; empty: here.
+    pub head: String,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self { name: String::new(), address: String::new(), roles: Role::ALL.into(), head: String::new() }
+    }
 }
 
 /// Where the facility listens.
@@ -155,6 +179,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             name: "backplane".to_owned(),
+            host: Host::default(),
             doors: Doors::default(),
             tls: Tls::default(),
             disk: Disk::default(),
@@ -234,7 +259,13 @@ impl Config {
     /// Refuses values that cannot work together.
     pub fn check(&self) -> Result<()> {
         let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
-        let is_guarded = self.doors.require_token && self.doors.root_tls != RootTls::Offered;
+        if self.host.roles.contains(&Role::Head) != self.host.head.is_empty() {
+            let what = format!("host.head = {:?} does not fit host.roles", self.host.head);
+            return refuse(what, "a host has the role head, or says where the head is");
+        }
+        // A disk server away from the head gives nothing without a capability.
+        let is_guarded =
+            !self.host.head.is_empty() || self.doors.require_token && self.doors.root_tls != RootTls::Offered;
         if !self.doors.bind.is_loopback() && !is_guarded {
             let what = format!("doors.bind = {} is not a loopback address", self.doors.bind);
             return refuse(
@@ -271,6 +302,27 @@ impl Config {
             );
         }
         Ok(())
+    }
+
+    /// The name of this host in the facility.
+    #[must_use]
+    pub fn host_name(&self) -> String {
+        if !self.host.name.is_empty() {
+            return self.host.name.clone();
+        }
+        let own = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
+        if own.is_empty() { "localhost".to_owned() } else { own }
+    }
+
+    /// `host:port` by which others reach what listens on `address`.
+    #[must_use]
+    pub fn reachable(&self, address: SocketAddr) -> String {
+        let port = address.port();
+        match &*self.host.address {
+            "" if address.ip().is_unspecified() => format!("{}:{port}", self.host_name()),
+            "" => address.to_string(),
+            given => format!("{given}:{port}"),
+        }
     }
 
     /// The text of a configuration file.

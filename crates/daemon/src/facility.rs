@@ -16,8 +16,8 @@ use std::{
     path::{Path, PathBuf},
 };
 use wire::{
-    cap::CapKey,
-    control::Endpoints,
+    cap::CapKeys,
+    control::{DiskServer, Endpoints},
     token::{Claims, Scopes, TokenKey},
 };
 
@@ -79,11 +79,26 @@ impl Layout {
         self.0.join("id")
     }
 
+    /// What a host that joined knows of its facility.
+    pub(crate) fn membership_file(&self) -> PathBuf {
+        self.0.join("membership.json")
+    }
+
+    /// The key that checks capabilities, on a host that joined.
+    pub(crate) fn cap_key_file(&self) -> PathBuf {
+        self.0.join("cap.key")
+    }
+
+    /// The partition with this name.
+    pub(crate) fn partition_named(&self, name: &str) -> PathBuf {
+        self.0.join("disk").join(name)
+    }
+
     fn key_file(&self) -> PathBuf {
         self.0.join("key")
     }
 
-    fn lock_file(&self) -> PathBuf {
+    pub(crate) fn lock_file(&self) -> PathBuf {
         self.0.join("lock")
     }
 }
@@ -95,10 +110,16 @@ pub struct Key {
 }
 
 impl Key {
-    /// Signs and checks capabilities.
+    /// A key that nobody has: a door with it believes no token.
+    pub(crate) fn nobody() -> Self {
+        let bytes = random().expect("the system gives random bytes once it is up");
+        Self { bytes }
+    }
+
+    /// Sign capabilities for all disk servers.
     #[must_use]
-    pub fn caps(&self) -> CapKey {
-        CapKey::new(self.bytes)
+    pub fn caps(&self) -> CapKeys {
+        CapKeys::derive(&self.bytes)
     }
 
     /// Signs and checks the tokens of users.
@@ -133,14 +154,14 @@ impl Key {
     }
 }
 
-fn random<const N: usize>() -> Result<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
         .map_err(|cause| Failure::internal(format!("the system gives no random bytes: {cause}")))?;
     Ok(bytes)
 }
 
-fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure {
+pub(crate) fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure {
     Failure::io(format!("{what} {}", path.display()), cause)
 }
 
@@ -183,7 +204,7 @@ fn claim_empty(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
         file.write_all(bytes)?;
@@ -192,7 +213,7 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     write().map_err(|cause| failed("write", path, &cause))
 }
 
-fn sync_directory(path: &Path) -> Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(|cause| failed("sync", path, &cause))
 }
 
@@ -263,13 +284,13 @@ impl Possession {
             Failure::busy(format!("the facility in {} is running already", layout.root().display()))
                 .hint("`bp status` shows it, `bp down` stops it")
         })?;
-        Ok(Self { key: Key::read(&layout)?, layout, config, _lock: lock })
+        let key = if config.host.head.is_empty() { Key::read(&layout)? } else { Key::nobody() };
+        Ok(Self { key, layout, config, _lock: lock })
     }
 
-    /// Opens the head's catalogue.
-    pub fn open_head(&self, root: &str, now: Timestamp) -> Result<Core> {
-        let config =
-            HeadConfig { key: self.key.caps(), root: root.to_owned(), pool: self.config.disk.pool.clone() };
+    /// Opens the head's catalogue; `server` is the disk server in this process.
+    pub fn open_head(&self, server: DiskServer, now: Timestamp) -> Result<Core> {
+        let config = HeadConfig { keys: self.key.caps(), server, pool: self.config.disk.pool.clone() };
         Core::open(&self.layout.catalogue(), config, now)
     }
 

@@ -6,10 +6,15 @@ use base::{
     units::{Size, Span},
 };
 use clap::{Args, Parser, Subcommand};
-use daemon::{config::Config, facility, run};
+use daemon::{
+    config::Config,
+    facility,
+    join::{self, JoinWish},
+    run,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
-use wire::token::Scopes;
+use wire::{control::Role, token::Scopes};
 
 /// The daemon of a Backplane facility. People use `bp`.
 #[derive(Parser)]
@@ -25,6 +30,8 @@ enum Verb {
     Create(Create),
     /// Runs the facility in a directory until it is told to stop.
     Run(Run),
+    /// Makes this host one of a facility, by invitation, and runs it until it is told to stop.
+    Join(Join),
     /// Makes a token for a user; whoever can read the facility's key can.
     Token(Token),
     /// Shows every configuration key with its default.
@@ -95,6 +102,36 @@ struct Run {
 }
 
 #[derive(Args)]
+struct Join {
+    /// Where its configuration, keys and data are to be: a missing or empty directory.
+    directory: PathBuf,
+    /// The invitation, as `bp host invite` prints it; `-` reads it from standard input.
+    #[arg(long)]
+    token: String,
+    /// What the host is to do: disk.
+    #[arg(long, required = true)]
+    role: Vec<Role>,
+    /// Its name in the facility; what it calls itself if not given.
+    #[arg(long)]
+    name: Option<String>,
+    /// Name or address by which the head and clients reach it; the address it listens on if not given.
+    #[arg(long)]
+    address: Option<String>,
+    /// Address to listen on.
+    #[arg(long)]
+    bind: Option<IpAddr>,
+    /// Port of root://, 0 for any.
+    #[arg(long)]
+    root_port: Option<u16>,
+    /// Port of https://, 0 for any.
+    #[arg(long)]
+    https_port: Option<u16>,
+    /// Only joins; `bpd run` runs it.
+    #[arg(long)]
+    only: bool,
+}
+
+#[derive(Args)]
 struct Token {
     /// The facility.
     directory: PathBuf,
@@ -124,6 +161,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Create(create) => make(&create),
         Verb::Run(run) => start(&run),
+        Verb::Join(wish) => join_and_run(wish),
         Verb::Token(token) => make_token(&token),
         Verb::Config => show_config(),
         Verb::Shepherd { run_dir, stage } => {
@@ -175,10 +213,37 @@ fn make(create: &Create) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start(run: &Run) -> anyhow::Result<()> {
+fn join_and_run(wish: Join) -> anyhow::Result<()> {
+    log_to_stderr()?;
+    let text = if wish.token == "-" { std::io::read_to_string(std::io::stdin())? } else { wish.token };
+    let (root_port, https_port) = (wish.root_port, wish.https_port);
+    let invitation = JoinWish {
+        token: text.parse()?,
+        roles: wish.role,
+        name: wish.name,
+        address: wish.address,
+        bind: wish.bind,
+        ports: (root_port, https_port),
+    };
+    let config = join::join(&wish.directory, invitation)?;
+    tracing::info!(host = config.host_name(), head = config.host.head, "joined");
+    if wish.only {
+        return Ok(());
+    }
+    raise_file_limit();
+    run::run(&wish.directory, &run::Doors::default())?;
+    Ok(())
+}
+
+fn log_to_stderr() -> anyhow::Result<()> {
     let filter = std::env::var("BP_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&filter).context("BP_LOG is not a log filter")?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    Ok(())
+}
+
+fn start(run: &Run) -> anyhow::Result<()> {
+    log_to_stderr()?;
     if run.create && !run.directory.join(daemon::config::FILE).exists() {
         facility::create(&run.directory, &Config::default(), &user(), now())?;
     }

@@ -2,19 +2,24 @@
 
 use crate::{
     authority::HostNames,
-    config::{self, RootTls},
+    config::{self, Config, RootTls},
     door::RootDoor,
-    facility::{Key, Possession, TokenWish, sign_token},
+    facility::{Key, Possession, TokenWish, random, sign_token},
+    far::Reach,
     files::Files,
+    hosts::{Reception, Roster},
     http::{self, HttpDoor, RemoteTrust},
     identity::Gate,
-    janitor,
+    janitor::{Introduction, Janitor},
+    link::Link,
+    member,
     metrics::DoorCounters,
+    objects::Objects,
 };
 use base::{ErrorKind, Failure, Millis, Result, Timestamp, limits::CONNECTIONS_MAX};
 use batch::{Credentials, WorkerConfig, run_worker};
 use client::{Control, FacilityKey, xrd::Token};
-use head::{Clock, Head};
+use head::{Clock, Head, store::FacilityRow};
 use net::{
     listener::Listener,
     shutdown::Shutdown,
@@ -33,7 +38,10 @@ use std::{
 use tape::{TapeRoom, VirtualLibrary, session::LabelStyle};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
-use wire::{control::Endpoints, label::LabelDate};
+use wire::{
+    control::{DiskServer, Endpoints},
+    label::LabelDate,
+};
 
 /// How long transfers and calls that are under way may go on after the signal to stop.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -107,13 +115,38 @@ async fn serve(possession: Possession) -> Result<()> {
         signal(SignalKind::terminate()).map_err(|cause| Failure::io("catch SIGTERM", &cause))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|cause| Failure::io("catch SIGINT", &cause))?;
-    let running = start(&possession).await?;
-    tokio::select! {
-        _ = terminate.recv() => info!("SIGTERM: draining"),
-        _ = interrupt.recv() => info!("SIGINT: draining"),
+    let told = async {
+        tokio::select! {
+            _ = terminate.recv() => info!("SIGTERM: draining"),
+            _ = interrupt.recv() => info!("SIGINT: draining"),
+        }
+    };
+    if possession.config.host.head.is_empty() {
+        let running = start(&possession).await?;
+        told.await;
+        stop(&possession, running).await;
+    } else {
+        let running = member::start(&possession.layout, &possession.config, system_clock()).await?;
+        possession.announce(&running.endpoints)?;
+        told.await;
+        drain([running.doors, running.chores]).await;
+        possession.withdraw();
+        info!("host is down");
     }
-    stop(&possession, running).await;
     Ok(())
+}
+
+fn system_clock() -> Clock {
+    Arc::new(|| Timestamp::from_system(std::time::SystemTime::now()))
+}
+
+/// Lets transfers and calls that are under way end.
+async fn drain(parts: [Shutdown; 2]) {
+    for part in parts {
+        if let Err(failure) = part.stop(DRAIN).await {
+            warn!(%failure, "not everything ended in time; nothing acknowledged is lost");
+        }
+    }
 }
 
 async fn start(possession: &Possession) -> Result<Running> {
@@ -123,36 +156,41 @@ async fn start(possession: &Possession) -> Result<Running> {
     let near = if doors.bind.is_loopback() { doors.bind } else { Ipv4Addr::LOCALHOST.into() };
     let http = listen(near, doors.http_port, "http_port").await?;
     let https = listen(doors.bind, doors.https_port, "https_port").await?;
-    let (root_url, http_url) = (format!("root://{}", root.address()?), format!("http://{}", http.address()?));
-    let (roots_url, https_url) =
-        (format!("roots://{}", root.address()?), format!("https://{}", https.address()?));
+    let endpoints = endpoints(&root, &http, &https)?;
 
-    let clock: Clock = Arc::new(|| Timestamp::from_system(std::time::SystemTime::now()));
-    let core = possession.open_head(&root_url, clock())?;
+    let clock = system_clock();
+    let introduction = introduction(&possession.config, root.address()?, https.address()?)?;
+    let server = introduction.server.clone();
+    let core = possession.open_head(server.clone(), clock())?;
     let facility = core.facility().clone();
     let (identity, authority) = possession.certificates(&facility.id, clock())?;
-    let tls = net::tls::server_config(&identity)?;
+    let (tls, tls_for_hosts) =
+        (net::tls::server_config(&identity)?, net::tls::server_config_for_hosts(&identity)?);
     let partition = Arc::new(possession.open_partition(&facility.id)?);
     let library = possession.open_library()?;
     let (head, head_thread) = Head::start(core, Arc::clone(&clock))?;
-    janitor::register(&head, &possession.config.disk.pool, &partition).await?;
-
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
     let counters = Arc::new(DoorCounters::default());
-    let files = Arc::new(Files::new(
-        head.clone(),
-        vec![Arc::clone(&partition)],
-        possession.key.caps(),
-        Arc::clone(&clock),
-        doors.recall_wait.0,
-        chores.child(),
-    ));
+    let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
+    let (served, key) = (vec![Arc::clone(&partition)], keys.of(&server.name));
+    let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
+    let objects = Arc::new(objects);
+    let janitor = Janitor::new(link, introduction, partition, &objects);
+    janitor.register().await?;
+    let files = Files::new(head.clone(), objects, keys, Arc::clone(&clock), doors.recall_wait.0);
+    let files = Arc::new(files.with_reach(Reach::new(possession.vouchers())));
+    let roster = Roster::of(&head).await?;
+    let reception = Reception {
+        authority: authority.clone(),
+        keys: possession.key.caps(),
+        facility: facility.clone(),
+        head: server,
+        clock: Arc::clone(&clock),
+    };
     let renewal = authority.keep(HostNames::of_this_host(doors.bind), Arc::clone(&clock), chores.token());
     chores.spawn("certificates", renewal);
-    chores.spawn("janitor", janitor::keep(head.clone(), partition, files.withdrawn(), chores.token()));
-    let require_token = doors.require_token;
-    let gate =
-        Gate::new(possession.key.tokens(), &facility.id, &facility.owner, require_token, Arc::clone(&clock));
+    chores.spawn("janitor", janitor.keep(chores.token()));
+    let gate = gate(possession, &facility, &clock);
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters))
         .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
         .with_trust(possession.trust())
@@ -161,33 +199,55 @@ async fn start(possession: &Possession) -> Result<Running> {
     // The door is opened once.
     let _ = counters.sessions.set(sessions);
     let key: Key = possession.key.clone();
-    let trust = RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() };
     let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token())
         .with_gate(gate)
-        .with_trust(trust);
+        .with_hosts(roster, reception)
+        .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() });
     let http_door = Arc::new(http_door);
     http::serve(Arc::clone(&http_door), http, None, &shutdown)?;
-    http::serve(http_door, https, Some(tls), &shutdown)?;
+    http::serve(http_door, https, Some(tls_for_hosts), &shutdown)?;
 
-    let control = Control::new(&http_url, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
+    let control =
+        Control::new(&endpoints.http, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
     let worker = worker_config(possession, (&facility.id, &facility.owner), &clock)?;
     let rooms = Rooms::start(possession, &library, &control, worker)?;
-    let endpoints = Endpoints {
-        root: root_url,
-        http: http_url,
-        roots: Some(roots_url),
-        https: Some(https_url),
-        is_token_required: require_token,
-        pid: std::process::id(),
-        facility: facility.id.clone(),
-    };
+    let endpoints =
+        Endpoints { is_token_required: doors.require_token, facility: facility.id.clone(), ..endpoints };
     possession.announce(&endpoints)?;
     info!(root = endpoints.root, http = endpoints.http, incarnation = facility.incarnation, "facility is up");
     Ok(Running { doors: shutdown, chores, rooms, head, head_thread })
 }
 
+/// Who is who at the doors.
+fn gate(possession: &Possession, facility: &FacilityRow, clock: &Clock) -> Gate {
+    let require_token = possession.config.doors.require_token;
+    Gate::new(possession.key.tokens(), &facility.id, &facility.owner, require_token, Arc::clone(clock))
+}
+
+/// Where the doors are.
+fn endpoints(root: &Listener, http: &Listener, https: &Listener) -> Result<Endpoints> {
+    Ok(Endpoints {
+        root: format!("root://{}", root.address()?),
+        http: format!("http://{}", http.address()?),
+        roots: Some(format!("roots://{}", root.address()?)),
+        https: Some(format!("https://{}", https.address()?)),
+        is_token_required: false,
+        pid: std::process::id(),
+        facility: String::new(),
+    })
+}
+
+/// What the disk server of this process tells the head about itself.
+pub(crate) fn introduction(config: &Config, root: SocketAddr, https: SocketAddr) -> Result<Introduction> {
+    let server =
+        DiskServer { name: config.host_name(), root: config.reachable(root), https: config.reachable(https) };
+    // Tells this start from all others. Positive for the catalogue, whose numbers have a sign.
+    let boot = u64::from_le_bytes(random()?) >> 1;
+    Ok(Introduction { server, boot, pool: config.disk.pool.clone() })
+}
+
 /// A token must not be sent in plain text, so who demands one demands TLS at the login.
-fn tls_rule(doors: &config::Doors) -> TlsRule {
+pub(crate) fn tls_rule(doors: &config::Doors) -> TlsRule {
     match doors.root_tls {
         RootTls::Required => TlsRule::Required,
         RootTls::Offered if !doors.require_token => TlsRule::Offered,
@@ -195,7 +255,7 @@ fn tls_rule(doors: &config::Doors) -> TlsRule {
     }
 }
 
-async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<Listener> {
+pub(crate) async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<Listener> {
     let address = SocketAddr::new(bind, port);
     Listener::bind(address, CONNECTIONS_MAX).await.map_err(|failure| {
         let flag = option.replace('_', "-");
@@ -211,11 +271,10 @@ async fn stop(possession: &Possession, running: Running) {
     doors.tell();
     let joined = tokio::task::spawn_blocking(move || rooms.join()).await;
     let rooms = joined.unwrap_or_else(|cause| Err(Failure::internal(format!("rooms ended badly: {cause}"))));
-    for outcome in [rooms, doors.stop(DRAIN).await, chores.stop(DRAIN).await] {
-        if let Err(failure) = outcome {
-            warn!(%failure, "not everything ended in time; nothing acknowledged is lost");
-        }
+    if let Err(failure) = rooms {
+        warn!(%failure, "not every room ended in time; nothing acknowledged is lost");
     }
+    drain([doors, chores]).await;
     possession.withdraw();
     drop(head);
     if tokio::task::spawn_blocking(move || head_thread.join()).await.is_err() {

@@ -1,7 +1,7 @@
 //! What the doors did without asking the head, told to it once a second.
 
+use crate::link::Link;
 use base::{Failure, ObjectId, Result};
-use head::{Head, Principal};
 use net::shutdown::{Shutdown, Token};
 use std::{
     collections::{HashMap, HashSet},
@@ -26,9 +26,9 @@ pub(crate) struct Uses(Mutex<Untold>);
 
 impl Uses {
     /// Begins to count, and reports until `tasks` stop.
-    pub(crate) fn start(head: &Head, tasks: &Shutdown) -> Arc<Self> {
+    pub(crate) fn start(link: &Link, tasks: &Shutdown) -> Arc<Self> {
         let uses = Arc::new(Self(Mutex::default()));
-        tasks.spawn("bill", keep(head.clone(), Arc::clone(&uses), tasks.token()));
+        tasks.spawn("bill", keep(link.clone(), Arc::clone(&uses), tasks.token()));
         uses
     }
 
@@ -60,7 +60,7 @@ impl Uses {
     }
 
     /// Tells the head what it does not know yet.
-    async fn report(&self, head: &Head) -> Result<()> {
+    async fn report(&self, link: &Link) -> Result<()> {
         let Untold { read, opened } = mem::take(&mut *self.untold());
         if read.is_empty() && opened.is_empty() {
             return Ok(());
@@ -68,18 +68,18 @@ impl Uses {
         let line = |(owner, out_bytes)| ReportTraffic { owner, in_bytes: 0, out_bytes };
         let traffic = read.into_iter().map(line).collect();
         let call = ReportUse { traffic, opened: opened.into_iter().collect() };
-        head.call(&Principal::room("door"), call).await.map(drop)
+        link.call(call).await.map(drop)
     }
 }
 
-async fn keep(head: Head, uses: Arc<Uses>, token: Token) {
+async fn keep(link: Link, uses: Arc<Uses>, token: Token) {
     while !token.is_stopped() {
         // Stopping ends the pause; running out of time is the usual way.
         let _ = tokio::time::timeout(REPORT_EVERY, token.stopped()).await;
-        log(uses.report(&head).await);
+        log(uses.report(&link).await);
     }
     // Files that were closed since.
-    log(uses.report(&head).await);
+    log(uses.report(&link).await);
 }
 
 fn log(outcome: Result<(), Failure>) {

@@ -16,7 +16,7 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
@@ -25,6 +25,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
+use tracing::warn;
 use wire::object::ObjectInfo;
 
 /// Version of the identity file that is written.
@@ -247,6 +248,31 @@ impl Partition {
         })
     }
 
+    /// Deletes many objects as [`Partition::remove`] does one, and syncs each directory only once. Those that could not
+    /// be deleted, because they are being written or the disk refuses, are not in the answer.
+    pub fn remove_all(&self, objects: &[ObjectId]) -> Vec<ObjectId> {
+        let mut unsynced: BTreeMap<PathBuf, Vec<ObjectId>> = BTreeMap::new();
+        let (mut claims, mut gone) = (Vec::with_capacity(objects.len()), Vec::with_capacity(objects.len()));
+        for object in objects {
+            let Ok(claim) = self.shared.begin_writing(*object) else { continue };
+            let deleted = self.shared.unlink(*object);
+            self.readers().remove(object);
+            match deleted {
+                Ok(false) => gone.push(*object),
+                Ok(true) => unsynced.entry(self.shared.home(*object)).or_default().push(*object),
+                Err(cause) => warn!(%object, %cause, partition = self.shared.name(), "object not deleted"),
+            }
+            claims.push(claim);
+        }
+        for (home, deleted) in unsynced {
+            match durable::sync_directory(&home) {
+                Ok(()) => gone.extend(deleted),
+                Err(cause) => warn!(directory = %home.display(), %cause, "deletions are not durable yet"),
+            }
+        }
+        gone
+    }
+
     /// Everything that lies on the partition, with what is wrong with it; nothing is read but descriptions.
     pub fn list(&self) -> impl Iterator<Item = Result<Entry>> + use<> {
         list::entries(Arc::clone(&self.shared))
@@ -307,6 +333,14 @@ impl Shared {
 
     /// Deletes every trace of `object`, data before description.
     pub(crate) fn delete(&self, object: ObjectId) -> io::Result<()> {
+        if self.unlink(object)? {
+            durable::sync_directory(&self.home(object))?;
+        }
+        Ok(())
+    }
+
+    /// The same, but for the sync of its directory; tells whether that is needed.
+    fn unlink(&self, object: ObjectId) -> io::Result<bool> {
         let size = fs::metadata(self.data(object)).map_or(0, |data| data.len());
         let had_data = durable::unlink(&self.data(object))?;
         if had_data {
@@ -314,10 +348,7 @@ impl Shared {
         }
         let was_described = durable::unlink(&self.description(object))?;
         self.delete_incoming(object)?;
-        if had_data || was_described {
-            durable::sync_directory(&self.home(object))?;
-        }
-        Ok(())
+        Ok(had_data || was_described)
     }
 
     /// Deletes what was being written. Not synced: if it comes back after a power cut it is a leftover as before.

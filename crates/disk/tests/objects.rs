@@ -351,3 +351,23 @@ proptest! {
         disk::partition::fuzz_identity(&text);
     }
 }
+
+#[test]
+fn many_objects_are_removed_together_but_not_those_in_use() {
+    let root = tempfile::tempdir().unwrap();
+    let partition = partition(root.path());
+    for object in 1..=300 {
+        store(&partition, object, b"content");
+    }
+    let writer = partition.create_object(ObjectId(301)).unwrap();
+    let wanted: Vec<_> = (1..=302).map(ObjectId).collect();
+    let mut gone = partition.remove_all(&wanted);
+    gone.sort();
+    // Number 302 was never there: that is as good as removed.
+    let expected: Vec<_> = (1..=300).chain([302]).map(ObjectId).collect();
+    assert_eq!(gone, expected);
+    assert!(partition.list().all(|entry| entry.unwrap().state == EntryState::Writing));
+    drop(writer);
+    assert_eq!(partition.remove_all(&[ObjectId(301)]), [ObjectId(301)]);
+    assert!(partition.open_object(ObjectId(1)).is_err());
+}

@@ -4,6 +4,9 @@ use crate::Core;
 use base::{Failure, FilePath, Result, Timestamp};
 use wire::control::Call;
 
+/// Begins the names of hosts: no user has a colon in their name.
+const HOST_PREFIX: &str = "host:";
+
 /// On whose behalf a call is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
@@ -17,6 +20,28 @@ impl Principal {
     /// A room of the facility.
     pub fn room(name: &str) -> Self {
         Self { name: name.to_owned(), is_operator: true }
+    }
+
+    /// The rooms of a host that joined, as its certificate proves.
+    pub fn host(name: &str) -> Self {
+        Self { name: format!("{HOST_PREFIX}{name}"), is_operator: true }
+    }
+
+    /// The host, if these are the rooms of one that joined.
+    #[must_use]
+    pub fn as_host(&self) -> Option<&str> {
+        self.name.strip_prefix(HOST_PREFIX)
+    }
+
+    /// Refuses the rooms of other hosts.
+    pub(crate) fn require_host(&self, host: &str) -> Result<()> {
+        match self.as_host() {
+            Some(own) if own != host => {
+                Err(Failure::permission(format!("host {own} may not speak for host {host}"))
+                    .hint("each host speaks for its own partitions, drives and workers"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses anybody who does not run the facility.

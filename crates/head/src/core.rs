@@ -5,7 +5,7 @@ use crate::{
     store::{Catalogue, FacilityRow, Store},
     tape,
 };
-use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, SessionId, Timestamp, Vid};
+use base::{Failure, FileId, Millis, RequestId, Result, SessionId, Timestamp, Vid};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -15,8 +15,8 @@ use std::{
     },
 };
 use wire::{
-    cap::{Access, Cap, CapKey},
-    control::TapePhase,
+    cap::{Access, Cap, CapKeys, Content, WHOLE},
+    control::{DiskServer, TapePhase},
 };
 
 /// How long a capability lasts that the head gives to a room: a full cartridge takes half a day to read.
@@ -25,10 +25,10 @@ const CAP_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
 /// What the head is told at start.
 #[derive(Clone)]
 pub struct HeadConfig {
-    /// Signs capabilities.
-    pub key: CapKey,
-    /// The data door, `root://host:port`, put in front of the URLs that rooms get.
-    pub root: String,
+    /// Sign capabilities.
+    pub keys: CapKeys,
+    /// The disk server that runs in the same process.
+    pub server: DiskServer,
     /// Where objects go.
     pub pool: String,
 }
@@ -154,20 +154,24 @@ impl Core {
     }
 
     /// The URL by which a room reads or writes one object.
-    pub(crate) fn object_url(&self, cap: CapFor<'_>, now: Timestamp) -> String {
-        let CapFor { access, object, file, path } = cap;
-        let cap = Cap {
+    pub(crate) fn object_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
+        let CapFor { access, replica, file, path } = *cap;
+        let partition = self.store.partition(&replica.partition)?;
+        let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
+        let signed = self.config.keys.of(&partition.server.name).sign(&Cap {
             access,
-            object,
+            partition: replica.partition.clone(),
+            object: replica.object,
             file: file.id,
-            size: file.size,
-            checksums: file.checksums.unwrap_or(base::Checksums::EMPTY),
+            generation: 0,
+            range: WHOLE,
+            content: file.checksums.map(|checksums| Content { size: file.size, checksums }),
+            user: String::new(),
             expires: now + CAP_LIFETIME,
-        };
-        let signed = self.config.key.sign(&cap);
+        });
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");
-        format!("{}/{path}?{}={signed}", self.config.root, wire::cap::PARAMETER)
+        Ok(format!("root://{}/{path}?{}={signed}", partition.server.root, wire::cap::PARAMETER))
     }
 
     /// The session, or why a report about it is refused.
@@ -181,7 +185,12 @@ impl Core {
 /// What a capability is for.
 pub(crate) struct CapFor<'a> {
     pub(crate) access: Access,
-    pub(crate) object: ObjectId,
+    pub(crate) replica: &'a crate::store::Replica,
     pub(crate) file: &'a crate::store::Node,
     pub(crate) path: &'a base::FilePath,
+}
+
+/// Nobody has registered a partition of this name.
+pub(crate) fn unknown_partition(name: &str) -> Failure {
+    Failure::not_found(format!("partition {name} is not known")).hint("its disk server must register it")
 }

@@ -8,6 +8,7 @@ mod account;
 mod apply;
 mod batch;
 mod core;
+mod hosts;
 mod namespace;
 mod pool;
 mod service;

@@ -28,7 +28,7 @@ impl Apply for GetStatus {
         Ok(Status {
             name: core.facility.name.clone(),
             facility: core.facility.id.clone(),
-            root: core.config.root.clone(),
+            root: format!("root://{}", core.config.server.root),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             incarnation: core.facility.incarnation,
             now: context.now,

@@ -9,7 +9,7 @@ use sim::{Content, World};
 use support::*;
 use wire::control::{
     AbandonWrite, CommitWrite, Disposition, FileState, GetSpace, NextRemovals, OpenRead, ReadGrant,
-    RequestKind,
+    RegisterPartition, RequestKind,
 };
 
 fn removals(world: &mut World) -> usize {
@@ -259,12 +259,7 @@ fn space_is_what_is_neither_used_nor_promised() {
 #[test]
 fn no_disk_server_is_unavailable_not_full() {
     let mut world = world();
-    let register = wire::control::RegisterPartition {
-        pool: "other".into(),
-        partition: PARTITION.into(),
-        total_bytes: 1000,
-        free_bytes: 1000,
-    };
+    let register = RegisterPartition { pool: "other".into(), ..world.registration() };
     world.room(register).unwrap();
     let open = open_write("/f", Disposition::CreateNew, 10);
     assert_eq!(refusal(world.user(open)), ErrorKind::Unavailable);

@@ -16,10 +16,11 @@ use std::{
 };
 use support::{as_owner, path};
 use wire::{
-    cap::CapKey,
+    cap::CapKeys,
     control::{
-        Archive, Audience, Await, Call, Cartridge, CommitWrite, Disposition, Done, DriveContent, FileState,
-        GetStatus, Mkdir, OpenWrite, RegisterLibrary, RegisterPartition, Remove, Stat, Status, Want,
+        Archive, Audience, Await, Call, Cartridge, CommitWrite, DiskServer, Disposition, Done, DriveContent,
+        FileState, GetStatus, Mkdir, OpenWrite, RegisterLibrary, RegisterPartition, Remove, Stat, Status,
+        Want,
     },
 };
 
@@ -50,8 +51,7 @@ impl Facility {
     }
 
     fn core(&self) -> Core {
-        let config =
-            HeadConfig { key: CapKey::new([7; 32]), root: "root://test:1094".into(), pool: "main".into() };
+        let config = HeadConfig { keys: CapKeys::derive(&[7; 32]), server: server(), pool: "main".into() };
         Core::open(&self.catalogue(), config, NOW).unwrap()
     }
 
@@ -269,10 +269,16 @@ fn what_a_caller_asked_for_is_done_even_if_it_has_gone() {
     wait(head.call(&facility.owner, Stat { path: path("/d") })).unwrap();
 }
 
+fn server() -> DiskServer {
+    DiskServer { name: "here".into(), root: "test:1094".into(), https: "test:8443".into() }
+}
+
 /// A head with a disk, a drive and a file of no bytes.
 fn with_rooms(facility: &Facility) -> Head {
     let (head, _, _) = facility.start();
     let partition = RegisterPartition {
+        server: server(),
+        boot: 1,
         pool: "main".into(),
         partition: "disk1".into(),
         total_bytes: 1000,

@@ -76,8 +76,8 @@ fn queues_reports_and_reads_leave_it() {
         world.user(GetBill {}).unwrap();
         world.room(NextJob { worker: WORKER.into(), runs: Vec::new(), killing: Vec::new() }).unwrap();
         world.room(NextRemovals { partition: PARTITION.into() }).unwrap();
-        let (total_bytes, free_bytes) = (1_000_000, 5);
-        world.room(ReportSpace { partition: PARTITION.into(), total_bytes, free_bytes }).unwrap();
+        let report = ReportSpace { free_bytes: 5, ..world.report() };
+        world.room(report).unwrap();
         let line = ReportTraffic { owner: "ada".into(), in_bytes: 1, out_bytes: 2 };
         world.room(ReportUse { traffic: vec![line], opened: Vec::new() }).unwrap();
     });

@@ -4,10 +4,14 @@
 
 use base::{Failure, Result};
 use rustls::{
-    RootCertStore, ServerConfig,
-    crypto::{CryptoProvider, aws_lc_rs},
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier},
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    server::{
+        ClientHello, ResolvesServerCert, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
     sign::CertifiedKey,
 };
 use std::{
@@ -34,13 +38,68 @@ pub struct Identity {
     pub client_ca: Option<PathBuf>,
 }
 
+/// As [`server_config`], for doors that hosts of the facility visit, too: whoever has a certificate is asked to show it,
+/// but nobody is refused for it. What counts is whether the door knows the certificate; that its holder has the key is
+/// proven.
+pub fn server_config_for_hosts(identity: &Identity) -> Result<Arc<ServerConfig>> {
+    if identity.client_ca.is_some() {
+        return server_config(identity);
+    }
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    configure(identity, Arc::new(Anybody(Arc::clone(&provider))), provider)
+}
+
+/// Lets everybody in, with a certificate or without.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ClientCertVerifier for Anybody {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
 /// Reads the files and makes a configuration for any number of listeners.
 ///
 /// New files are taken for connections that begin after the change; files that cannot be used are reported once and
 /// the ones before stay in use. Authorities of clients are read once.
 pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let shown = Shown::load(&identity.certificate, &identity.key, &provider)?;
     let verifier = match &identity.client_ca {
         Some(file) => {
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots(file)?), Arc::clone(&provider))
@@ -49,6 +108,15 @@ pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>> {
         }
         None => WebPkiClientVerifier::no_client_auth(),
     };
+    configure(identity, verifier, provider)
+}
+
+fn configure(
+    identity: &Identity,
+    verifier: Arc<dyn ClientCertVerifier>,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<ServerConfig>> {
+    let shown = Shown::load(&identity.certificate, &identity.key, &provider)?;
     let resolver = Resolver {
         certificate: identity.certificate.clone(),
         key: identity.key.clone(),

@@ -3,7 +3,7 @@
 use crate::{World, world::PARTITION};
 use base::{Checksums, FileId, ObjectId};
 use std::collections::BTreeMap;
-use wire::control::{NextRemovals, ObjectsRemoved, ReportSpace};
+use wire::control::{DiskServer as Address, NextRemovals, ObjectsRemoved, RegisterPartition, ReportSpace};
 
 /// Bytes, as a size and the number that all of them are made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,11 @@ pub struct Object {
     pub(crate) content: Content,
     /// Whether a crash keeps it.
     pub(crate) is_durable: bool,
+}
+
+/// Where the disk server would be.
+pub(crate) fn address() -> Address {
+    Address { name: "sim".into(), root: "sim:1094".into(), https: "sim:8443".into() }
 }
 
 /// One partition.
@@ -71,8 +76,35 @@ impl World {
         }
         let removed = ObjectsRemoved { partition: PARTITION.into(), objects: removals.objects };
         self.room(removed).expect("the disk server may report");
-        let (total_bytes, free_bytes) = (self.disk.capacity, self.disk.free());
-        let report = ReportSpace { partition: PARTITION.into(), total_bytes, free_bytes };
-        self.room(report).expect("the disk server may report");
+        self.room(self.report()).expect("the disk server may report");
+    }
+
+    /// What the disk server says now and then.
+    pub fn report(&self) -> ReportSpace {
+        ReportSpace {
+            partition: PARTITION.into(),
+            boot: self.boot(),
+            // Users begin and end their writes in one step here.
+            writing: Vec::new(),
+            total_bytes: self.disk.capacity,
+            free_bytes: self.disk.free(),
+        }
+    }
+
+    /// What the disk server says when it starts.
+    pub fn registration(&self) -> RegisterPartition {
+        RegisterPartition {
+            server: address(),
+            boot: self.boot(),
+            pool: "main".into(),
+            partition: PARTITION.into(),
+            total_bytes: self.disk.capacity,
+            free_bytes: self.disk.free(),
+        }
+    }
+
+    /// Which start of the disk server this is.
+    pub fn boot(&self) -> u64 {
+        u64::from(self.starts())
     }
 }

@@ -1,12 +1,16 @@
 //! The world: head, rooms, clock, what users were told.
 
-use crate::{batch::Worker, disk::DiskServer, tape::Library};
+use crate::{
+    batch::Worker,
+    disk::{self, DiskServer},
+    tape::Library,
+};
 use base::{FilePath, Millis, ObjectId, Result, Timestamp, rng::Rng};
 use head::{Apply, Context, Core, HeadConfig, Principal, store::FacilityRow};
 use std::collections::BTreeMap;
 use wire::{
-    cap::{Cap, CapKey},
-    control::{Cartridge, RegisterLibrary, RegisterPartition, RegisterWorker},
+    cap::{Cap, CapKeys},
+    control::{Cartridge, RegisterLibrary, RegisterWorker},
 };
 
 /// Drives of the simulated library.
@@ -22,7 +26,7 @@ pub struct World {
     core: Option<Core>,
     starts: u32,
     directory: tempfile::TempDir,
-    key: CapKey,
+    keys: CapKeys,
     /// The time.
     pub now: Timestamp,
     /// Every choice comes from here.
@@ -57,7 +61,7 @@ impl World {
             core: None,
             starts: 0,
             directory,
-            key: CapKey::new([7; 32]),
+            keys: CapKeys::derive(&[7; 32]),
             now,
             rng: Rng::new(seed),
             disk: DiskServer::new(1_000_000),
@@ -71,8 +75,7 @@ impl World {
 
     /// Starts head and rooms on what the last crash left.
     pub fn start(&mut self) {
-        let config =
-            HeadConfig { key: self.key.clone(), root: "root://sim:1094".into(), pool: "main".into() };
+        let config = HeadConfig { keys: self.keys.clone(), server: disk::address(), pool: "main".into() };
         let core = Core::open(&self.directory.path().join("catalogue"), config, self.now);
         self.core = Some(core.expect("the catalogue survives"));
         self.starts += 1;
@@ -81,12 +84,7 @@ impl World {
 
     /// Registers all rooms, as daemons do when they start.
     fn register(&mut self) -> Result<()> {
-        self.room(RegisterPartition {
-            pool: "main".into(),
-            partition: PARTITION.into(),
-            total_bytes: self.disk.capacity,
-            free_bytes: self.disk.free(),
-        })?;
+        self.room(self.registration())?;
         let cartridges = self.library.volumes.keys();
         let cartridges = cartridges.map(|vid| Cartridge { vid: vid.clone(), capacity_bytes: VOLUME_BYTES });
         let call = RegisterLibrary {
@@ -151,7 +149,7 @@ impl World {
     /// What a URL from the head allows.
     pub(crate) fn cap(&self, url: &str) -> Cap {
         let (_, signed) = url.split_once("?bp.cap=").expect("room URLs carry a capability");
-        self.key.verify(signed, self.now).expect("the head signs with the facility's key")
+        self.keys.of("sim").verify(signed, self.now).expect("the head signs with the facility's key")
     }
 
     /// The object that a URL from the head is about.

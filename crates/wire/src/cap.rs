@@ -1,20 +1,37 @@
-//! Capabilities: a signed, short-lived right to read or write one object, checked by the disk server alone.
+//! Capabilities: a signed, short-lived right to one object, checked by its disk server alone.
 //!
-//! Text form, in the opaque part of a URL: `bp.cap=r.OBJECT.FILE.SIZE.ADLER32.CRC32C.EXPIRES.MAC`, where the first
-//! field is `r` or `w`, numbers are decimal, checksums 8 hex digits, EXPIRES milliseconds since 1970 and MAC the first 16 bytes of
-//! HMAC-SHA-256 over everything before the last dot, in hex.
+//! Text form, in the opaque part of a URL (spec/capability.md):
+//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.OFFSET-END.CONTENT.USER.EXPIRES.MAC`. ACCESS is `r`, `f` or `w`;
+//! names are base64url, numbers decimal; CONTENT is `-` or `SIZE-ADLER32-CRC32C` with sums of 8 hex digits; EXPIRES is in
+//! milliseconds since 1970. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
+//! key of the disk server.
 
-use base::{Checksums, Failure, FileId, ObjectId, Timestamp};
+use crate::token::base64url;
+use base::{ByteRange, Checksums, Failure, FileId, Millis, ObjectId, Timestamp};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
 /// Name of the opaque parameter.
 pub const PARAMETER: &str = "bp.cap";
+/// How long a client may take from the head's answer to the open at the disk server.
+pub const OPEN_LIFETIME: Millis = Millis::from_seconds(300);
+/// Separates this use of the facility's key from all others.
+const KEY_LABEL: &[u8] = b"backplane capability 2";
 
-/// The facility's key. It never shows itself.
+/// Signs the capabilities of all disk servers: the head has it. It never shows itself.
+#[derive(Clone)]
+pub struct CapKeys([u8; 32]);
+
+/// Checks the capabilities of one disk server. It never shows itself.
 #[derive(Clone)]
 pub struct CapKey([u8; 32]);
+
+impl fmt::Debug for CapKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CapKeys(..)")
+    }
+}
 
 impl fmt::Debug for CapKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,36 +44,86 @@ impl fmt::Debug for CapKey {
 pub enum Access {
     /// Read the object.
     Read,
-    /// Write the whole object once.
+    /// Write the whole object once; whoever asked for it reports it to the head.
+    Fill,
+    /// Write the object; its disk server reports it to the head.
     Write,
 }
 
-/// A right to one object.
+/// What an object holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    /// Bytes.
+    pub size: u64,
+    /// Of all of them.
+    pub checksums: Checksums,
+}
+
+/// A right to one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cap {
     /// What may be done.
     pub access: Access,
+    /// Where the object lies, or shall lie.
+    pub partition: String,
     /// With which object.
     pub object: ObjectId,
     /// Of which file.
     pub file: FileId,
-    /// Bytes it has, or must have after the write.
-    pub size: u64,
-    /// Sums it has, or must have after the write.
-    pub checksums: Checksums,
+    /// Which grant of the file this is: a disk server that knows of a later one refuses it.
+    pub generation: u64,
+    /// Bytes that may be touched.
+    pub range: ByteRange,
+    /// What the object has, or must have after the write; `None`: not known yet.
+    pub content: Option<Content>,
+    /// On whose behalf, for bills and logs.
+    pub user: String,
     /// When the right ends.
     pub expires: Timestamp,
 }
 
+/// The range of a whole object, however long it is or becomes.
+pub const WHOLE: ByteRange = ByteRange { offset: 0, end: u64::MAX };
+
+impl CapKeys {
+    /// The keys that follow from the facility's key.
+    #[must_use]
+    pub fn derive(facility_key: &[u8; 32]) -> Self {
+        Self(derived(facility_key, KEY_LABEL))
+    }
+
+    /// The key of a disk server.
+    #[must_use]
+    pub fn of(&self, server: &str) -> CapKey {
+        CapKey(derived(&self.0, server.as_bytes()))
+    }
+}
+
+fn derived(key: &[u8; 32], label: &[u8]) -> [u8; 32] {
+    let mut mac = hmac(key);
+    mac.update(label);
+    mac.finalize().into_bytes().into()
+}
+
+fn hmac(key: &[u8; 32]) -> Hmac<Sha256> {
+    Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length")
+}
+
 impl CapKey {
-    /// Takes the key's bytes.
+    /// Takes the key's bytes, as the head gave them to the disk server.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
+    /// The key's bytes, for the disk server whose key it is.
+    #[must_use]
+    pub fn reveal(&self) -> [u8; 32] {
+        self.0
+    }
+
     fn mac(&self, text: &str) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        let mut mac = hmac(&self.0);
         mac.update(text.as_bytes());
         mac
     }
@@ -75,7 +142,7 @@ impl CapKey {
         let mac = unhex(mac).ok_or_else(malformed)?;
         self.mac(text)
             .verify_truncated_left(&mac)
-            .map_err(|_| Failure::permission("capability was not signed by this facility"))?;
+            .map_err(|_| Failure::permission("capability was not signed for this disk server"))?;
         let cap = Cap::parse(text).ok_or_else(malformed)?;
         if cap.expires < now {
             return Err(Failure::permission(format!("capability for object {} has expired", cap.object))
@@ -105,43 +172,74 @@ fn unhex(text: &str) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
+impl Access {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Read => "r",
+            Self::Fill => "f",
+            Self::Write => "w",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::Read, Self::Fill, Self::Write].into_iter().find(|access| access.word() == word)
+    }
+}
+
+impl Content {
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split('-');
+        let size = fields.next()?.parse().ok()?;
+        let checksums =
+            Checksums { adler32: fields.next()?.parse().ok()?, crc32c: fields.next()?.parse().ok()? };
+        fields.next().is_none().then_some(Self { size, checksums })
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.size, self.checksums.adler32, self.checksums.crc32c)
+    }
+}
+
 impl Cap {
     fn text(&self) -> String {
-        let access = match self.access {
-            Access::Read => 'r',
-            Access::Write => 'w',
-        };
-        let Checksums { adler32, crc32c } = self.checksums;
-        let (object, file, size, expires) = (self.object, self.file, self.size, self.expires.0);
-        format!("{access}.{object}.{file}.{size}.{adler32}.{crc32c}.{expires}")
+        let Self { object, file, generation, range, .. } = self;
+        let name = |name: &str| base64url::encode(name.as_bytes());
+        let content = self.content.map_or_else(|| "-".to_owned(), |content| content.to_string());
+        let (access, partition, user) = (self.access.word(), name(&self.partition), name(&self.user));
+        let (offset, end, expires) = (range.offset, range.end, self.expires.0);
+        format!("{access}.{partition}.{object}.{file}.{generation}.{offset}-{end}.{content}.{user}.{expires}")
     }
 
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split('.');
-        let access = match fields.next()? {
-            "r" => Access::Read,
-            "w" => Access::Write,
-            _ => return None,
-        };
+        let name = |text: &str| String::from_utf8(base64url::decode(text)?).ok();
         let cap = Self {
-            access,
+            access: Access::parse(fields.next()?)?,
+            partition: name(fields.next()?)?,
             object: fields.next()?.parse().ok()?,
             file: fields.next()?.parse().ok()?,
-            size: fields.next()?.parse().ok()?,
-            checksums: Checksums {
-                adler32: fields.next()?.parse().ok()?,
-                crc32c: fields.next()?.parse().ok()?,
+            generation: fields.next()?.parse().ok()?,
+            range: {
+                let (offset, end) = fields.next()?.split_once('-')?;
+                ByteRange { offset: offset.parse().ok()?, end: end.parse().ok()? }
             },
+            content: match fields.next()? {
+                "-" => None,
+                text => Some(Content::parse(text)?),
+            },
+            user: name(fields.next()?)?,
             expires: Timestamp(fields.next()?.parse().ok()?),
         };
-        fields.next().is_none().then_some(cap)
+        (fields.next().is_none() && cap.range.offset <= cap.range.end).then_some(cap)
     }
 }
 
 /// Fuzz body: nothing that was not signed is accepted, nothing panics.
 pub fn fuzz_cap(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let key = CapKey::new([7; 32]);
+    let key = CapKeys::derive(&[7; 32]).of("disk1");
     assert!(key.verify(&text, Timestamp(0)).is_err());
     let _ = Cap::parse(&text);
 }
@@ -153,29 +251,54 @@ mod tests {
 
     fn example() -> Cap {
         Cap {
-            access: Access::Write,
+            access: Access::Fill,
+            partition: "disk-1.example".into(),
             object: ObjectId(7),
             file: FileId(3),
-            size: 9,
-            checksums: Checksums::of(b"123456789"),
+            generation: 2,
+            range: ByteRange { offset: 0, end: 9 },
+            content: Some(Content { size: 9, checksums: Checksums::of(b"123456789") }),
+            user: "alice.b".into(),
             expires: Timestamp(1000),
         }
     }
 
+    fn key() -> CapKey {
+        CapKeys::derive(&[1; 32]).of("server1")
+    }
+
     #[test]
     fn signed_rights_hold_until_they_expire() {
-        let key = CapKey::new([1; 32]);
-        let signed = key.sign(&example());
-        assert_eq!(key.verify(&signed, Timestamp(1000)).unwrap(), example());
-        assert!(key.verify(&signed, Timestamp(1001)).unwrap_err().what.contains("expired"));
-        assert!(CapKey::new([2; 32]).verify(&signed, Timestamp(0)).is_err());
-        assert_eq!(format!("{key:?}"), "CapKey(..)");
+        let signed = key().sign(&example());
+        assert_eq!(key().verify(&signed, Timestamp(1000)).unwrap(), example());
+        assert!(key().verify(&signed, Timestamp(1001)).unwrap_err().what.contains("expired"));
+        assert_eq!(format!("{:?}", key()), "CapKey(..)");
+        let open =
+            Cap { access: Access::Write, content: None, range: WHOLE, user: String::new(), ..example() };
+        assert_eq!(key().verify(&key().sign(&open), Timestamp(0)).unwrap(), open);
+    }
+
+    #[test]
+    fn rights_are_for_one_disk_server_of_one_facility() {
+        let signed = key().sign(&example());
+        for other in [CapKeys::derive(&[1; 32]).of("server2"), CapKeys::derive(&[2; 32]).of("server1")] {
+            let failure = other.verify(&signed, Timestamp(0)).unwrap_err();
+            assert!(failure.what.contains("not signed for this disk server"), "{failure}");
+        }
+        assert!(CapKey::new(key().reveal()).verify(&signed, Timestamp(0)).is_ok());
+    }
+
+    #[test]
+    fn a_known_right_is_written_byte_by_byte() {
+        let signed = key().sign(&example());
+        let (text, _) = signed.rsplit_once('.').unwrap();
+        assert_eq!(text, "f.ZGlzay0xLmV4YW1wbGU.7.3.2.0-9.9-091e01de-e3069283.YWxpY2UuYg.1000");
     }
 
     proptest! {
         #[test]
         fn a_changed_right_is_refused(at in 0usize..200, byte in 32u8..127) {
-            let key = CapKey::new([1; 32]);
+            let key = key();
             let signed = key.sign(&example());
             let mut bytes = signed.clone().into_bytes();
             let at = at % bytes.len();

@@ -36,6 +36,7 @@ targets! {
     "expect" => wire::xrd::fuzz_expectation,
     "expr" => ntuple::expr::fuzz_expr,
     "identity" => disk::partition::fuzz_identity,
+    "join" => wire::control::fuzz_join_token,
     "label" => wire::label::fuzz_label,
     "name" => disk::list::fuzz_name,
     "object" => wire::object::fuzz_object,

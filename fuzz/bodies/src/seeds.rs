@@ -19,6 +19,11 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
     }
 }
 
+const CAPS: [&str; 2] = [
+    "f.ZGlzay0xLmV4YW1wbGU.7.3.2.0-9.9-091e01de-e3069283.YWxpY2UuYg.1000.00112233445566778899aabbccddeeff",
+    "w.eA.1.2.3.0-18446744073709551615.-..4.5",
+];
+
 const RANGES: [&str; 5] = ["bytes=0-9", "bytes=-5", "bytes=9-", "bytes=0-0,5-9, 20-,-1", "bytes=5-2"];
 
 const PROPFINDS: [&str; 4] = [
@@ -30,7 +35,7 @@ const PROPFINDS: [&str; 4] = [
 
 fn texts(target: &str) -> &'static [&'static str] {
     match target {
-        "cap" => &["r.7.3.9.091e01de.e3069283.1000.00112233445566778899aabbccddeeff", "w.1.2.3.4.5.6"],
+        "cap" => &CAPS,
         "cgroup" => &[
             "31 25 0:27 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n0::/system.slice/bpd.service/daemon\n",
             "30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n4:memory:/jobs\n3:cpu,cpuacct:/\n",
@@ -38,6 +43,7 @@ fn texts(target: &str) -> &'static [&'static str] {
         "condition" | "tag" => {
             &["*", "\"1f-b690b436dc-091e01dee3069283\"", "W/\"a\", \"b\"", "Sun, 06 Nov 1994 08:49:37 GMT"]
         }
+        "join" => &[r#"{"head":"https://h:1","facility":"f","authority":"00","secret":"s"}"#, "bpjoin1.e30"],
         "control" => &[
             r#"{"spec":{"name":"j","queue":"default","command":["/bin/true"],"inputs":[],"outputs":[]}}"#,
             r#"{"paths":["/a"],"owner":"x"}"#,

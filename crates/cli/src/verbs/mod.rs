@@ -13,6 +13,7 @@ pub(crate) mod down;
 pub(crate) mod drives;
 pub(crate) mod evict;
 pub(crate) mod get;
+pub(crate) mod host;
 pub(crate) mod jobs;
 pub(crate) mod log;
 pub(crate) mod ls;
@@ -68,6 +69,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Drives(args) => drives::run(args, context),
         Verb::Bill(args) => bill::run(args, context),
         Verb::Token(args) => token::run(args, context),
+        Verb::Host(args) => host::run(args, context),
         Verb::Admin(args) => admin::run(args, context),
         Verb::Completion(args) => completion::run(args, context),
         Verb::Man(args) => man::run(args, context),

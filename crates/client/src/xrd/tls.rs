@@ -6,18 +6,18 @@ use super::{
     process::lock,
     transport::{send_now, wait_for},
 };
+use crate::trust;
 use base::{ErrorKind, Failure};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, ServerName, UnixTime},
 };
 use std::{
     fmt,
     io::{self, IoSlice, IoSliceMut, Read as _, Write},
     net::TcpStream,
-    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -26,13 +26,6 @@ use std::{
 const RAW_BYTES: usize = 128 << 10;
 /// Bytes that may wait to be sent.
 const UNSENT_BYTES: usize = 512 << 10;
-/// Certificates of authorities that are read.
-const AUTHORITIES_MAX: usize = 10_000;
-/// Where systems keep the authorities that they trust.
-const SYSTEM_FILES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-/// Where grid sites keep theirs.
-const GRID_DIRECTORY: &str = "/etc/grid-security/certificates";
 
 /// The state of an encrypted connection.
 pub(super) struct Tls {
@@ -195,42 +188,12 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, Failure> {
 
 /// The authorities to trust.
 fn authorities(options: &TlsOptions) -> Result<RootCertStore, Failure> {
-    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let mut store = RootCertStore::empty();
-    let file = options.ca_file.clone().or_else(|| named("BP_CA_FILE")).or_else(|| named("SSL_CERT_FILE"));
-    if let Some(file) = file {
-        add_file(&mut store, &file);
-        if store.is_empty() {
-            let what = format!("{} has no certificate of an authority", file.display());
-            return Err(Failure::invalid(what).hint("it must be a readable PEM file"));
-        }
-        return Ok(store);
-    }
-    let directory = named("X509_CERT_DIR").unwrap_or_else(|| PathBuf::from(GRID_DIRECTORY));
-    add_directory(&mut store, &directory);
-    if let Some(file) = SYSTEM_FILES.iter().map(Path::new).find(|file| file.exists()) {
-        add_file(&mut store, file);
-    }
-    Ok(store)
-}
-
-/// Adds the certificates of a file; those that make no sense are of no use to anybody and skipped.
-fn add_file(store: &mut RootCertStore, file: &Path) {
-    let Ok(certificates) = CertificateDer::pem_file_iter(file) else { return };
-    for certificate in certificates.take(AUTHORITIES_MAX).flatten() {
+    for certificate in trust::authorities(options.ca_file.as_deref())? {
+        // One that makes no sense is of no use to anybody.
         let _ = store.add(certificate);
     }
-}
-
-fn add_directory(store: &mut RootCertStore, directory: &Path) {
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
-    for entry in entries.take(AUTHORITIES_MAX).flatten() {
-        let path = entry.path();
-        // Beside certificates there are policies, revocations, and links to the same again.
-        if path.extension().is_some_and(|end| end == "pem" || end == "crt" || end == "0") {
-            add_file(store, &path);
-        }
-    }
+    Ok(store)
 }
 
 /// Takes anybody for the server, if the caller insists.

@@ -15,7 +15,8 @@ use head::Clock;
 use net::{shutdown::Token, tls::Identity};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, date_time_ymd,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SignatureAlgorithm,
+    date_time_ymd,
 };
 use std::{
     fs::{self, File, OpenOptions},
@@ -158,11 +159,23 @@ impl Authority {
         Ok(true)
     }
 
-    fn make_host(&self, host: &HostNames, now: Timestamp) -> Result<()> {
-        let ca_key =
+    /// The certificate of another host of the facility; `key` is its public key, a point of P-256.
+    pub fn sign(&self, host: &HostNames, key: &[u8], now: Timestamp) -> Result<Signed> {
+        let key = PublicKey::parse(key)?;
+        let signed = host_params(host, now)?.signed_by(&key, &self.issuer(now)?);
+        let signed = signed.map_err(|cause| unmade(&cause))?;
+        Ok(Signed { pem: signed.pem(), der: signed.der().to_vec() })
+    }
+
+    fn issuer(&self, now: Timestamp) -> Result<Issuer<'static, KeyPair>> {
+        let key =
             fs::read_to_string(self.ca_key()).map_err(|cause| failed("read", &self.ca_key(), &cause))?;
-        let ca_key = KeyPair::from_pem(&ca_key).map_err(|cause| refused(&self.ca_key(), &cause))?;
-        let issuer = Issuer::new(self.ca_params(now), ca_key);
+        let key = KeyPair::from_pem(&key).map_err(|cause| refused(&self.ca_key(), &cause))?;
+        Ok(Issuer::new(self.ca_params(now), key))
+    }
+
+    fn make_host(&self, host: &HostNames, now: Timestamp) -> Result<()> {
+        let issuer = self.issuer(now)?;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|cause| unmade(&cause))?;
         let certificate =
             host_params(host, now)?.signed_by(&key, &issuer).map_err(|cause| unmade(&cause))?.pem();
@@ -190,6 +203,48 @@ impl Authority {
     fn hashed_name(&self) -> String {
         format!("{:08x}.0", der::subject_hash(&self.common_name()))
     }
+}
+
+/// A certificate that was just made.
+pub struct Signed {
+    /// For files.
+    pub pem: String,
+    /// What is shown on the wire.
+    pub der: Vec<u8>,
+}
+
+/// A point of P-256, uncompressed.
+struct PublicKey(Vec<u8>);
+
+impl PublicKey {
+    fn parse(point: &[u8]) -> Result<Self> {
+        match point {
+            [4, coordinates @ ..] if coordinates.len() == 64 => Ok(Self(point.to_vec())),
+            _ => Err(Failure::invalid("the host's public key is no uncompressed point of P-256")),
+        }
+    }
+}
+
+impl PublicKeyData for PublicKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
+    }
+}
+
+/// Whether a certificate, as it was shown on the wire, has not ended yet.
+#[must_use]
+pub fn is_good(der: &[u8], now: Timestamp) -> bool {
+    Certificate::parse(der).is_some_and(|certificate| certificate.ends_s > now.seconds())
+}
+
+/// The same of the first certificate of a PEM file.
+#[must_use]
+pub fn is_good_pem(pem: &[u8], now: Timestamp) -> bool {
+    der::from_pem(pem).is_some_and(|der| is_good(&der, now))
 }
 
 fn lasts(certificate: &Certificate, now: Timestamp) -> bool {
@@ -242,7 +297,7 @@ fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure {
 }
 
 /// Writes a file as a whole, so that nobody reads half of it, and never with more rights than `mode`.
-fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let new = path.with_extension("new");
     let write = || {
         let _ = fs::remove_file(&new);

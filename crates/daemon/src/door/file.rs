@@ -1,10 +1,7 @@
 //! An open file of the XRootD door.
 
 use super::tpc::Destination;
-use crate::{
-    files::{ReadFile, WriteFile},
-    metrics::DoorCounter,
-};
+use crate::open::{ReadFile, WriteFile};
 use base::{ByteRange, Failure, PageSums, Result};
 use disk::ObjectReader;
 use net::xrd::{Expectation, OpenFile, StatFlags, StatInfo};
@@ -19,10 +16,8 @@ const CANCEL: &[u8] = b"ofs.tpc cancel";
 
 /// An open file.
 pub enum DoorFile {
-    /// A file of the namespace, for reading.
+    /// For reading.
     Read(ReadFile),
-    /// An object, for reading, by capability.
-    Object(Arc<ObjectReader>, Arc<DoorCounter>),
     /// For writing.
     Write(WriteFile),
     /// Filled by a third-party copy.
@@ -33,7 +28,6 @@ impl OpenFile for DoorFile {
     fn size(&self) -> u64 {
         match self {
             Self::Read(file) => file.grant.size,
-            Self::Object(reader, _) => reader.size(),
             Self::Write(file) => file.size().unwrap_or(0),
             Self::ThirdParty(destination) => destination.file().size().unwrap_or(0),
         }
@@ -42,9 +36,6 @@ impl OpenFile for DoorFile {
     fn stat(&self) -> Result<StatInfo> {
         let (id, size, modified_s, is_writable) = match self {
             Self::Read(file) => (file.grant.file, file.grant.size, file.grant.modified.seconds(), false),
-            Self::Object(reader, _) => {
-                (reader.info().file, reader.size(), reader.info().written.seconds(), false)
-            }
             Self::Write(file) => (file.file(), file.size()?, 0, true),
             Self::ThirdParty(destination) => (destination.file().file(), destination.file().size()?, 0, true),
         };
@@ -58,11 +49,6 @@ impl OpenFile for DoorFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         match self {
             Self::Read(file) => file.read_at(offset, buffer),
-            Self::Object(reader, counter) => {
-                let count = reader.read_at(buffer, offset)?;
-                counter.add_out(count as u64);
-                Ok(count)
-            }
             Self::Write(file) => file.read_at(offset, buffer),
             Self::ThirdParty(destination) => destination.file().read_at(offset, buffer),
         }
@@ -71,10 +57,6 @@ impl OpenFile for DoorFile {
     fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
         match self {
             Self::Read(file) => file.read_vectored_at(offset, buffers),
-            Self::Object(reader, counter) => {
-                counter.add_out(buffers.iter().map(|buffer| buffer.len() as u64).sum());
-                reader.read_vectored_at(buffers, offset)
-            }
             Self::Write(file) => file.read_vectored_at(offset, buffers),
             Self::ThirdParty(destination) => destination.file().read_vectored_at(offset, buffers),
         }
@@ -115,7 +97,6 @@ impl OpenFile for DoorFile {
     fn count_sent(&self, bytes: u64) {
         match self {
             Self::Read(file) => file.count_sent(bytes),
-            Self::Object(_, counter) => counter.add_out(bytes),
             Self::Write(_) | Self::ThirdParty(_) => {}
         }
     }
@@ -165,17 +146,16 @@ impl OpenFile for DoorFile {
         match &*self {
             Self::ThirdParty(destination) => destination.close().await,
             Self::Write(file) => file.commit(|_| Ok(())).await.map(drop),
-            _ => Ok(()),
+            Self::Read(_) => Ok(()),
         }
     }
 }
 
 impl DoorFile {
-    /// The object, if it is complete and never changes.
+    /// The object, if it is complete, never changes, and all of it may be read.
     fn reader(&self) -> Option<&ObjectReader> {
         match self {
-            Self::Read(file) => Some(file.reader()),
-            Self::Object(reader, _) => Some(reader),
+            Self::Read(file) => file.reader(),
             Self::Write(_) | Self::ThirdParty(_) => None,
         }
     }
@@ -184,7 +164,7 @@ impl DoorFile {
         match self {
             Self::Write(file) => Ok(file),
             Self::ThirdParty(_) => Err(Failure::invalid("the file is being filled by a third-party copy")),
-            _ => Err(Failure::invalid("the file is open for reading only")),
+            Self::Read(_) => Err(Failure::invalid("the file is open for reading only")),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The XRootD door: what the session loop asks, answered by the head and the disk server.
 
+mod data;
 mod file;
 mod names;
 mod session;
@@ -8,14 +9,16 @@ mod stats;
 mod tests;
 pub(crate) mod tpc;
 
+pub use data::DataDoor;
 pub use file::DoorFile;
 pub use session::DoorSession;
 
 use self::{stats::Stats, tpc::ThirdParty};
 use crate::{
-    files::{CapFile, Files},
+    files::{self, Files},
     identity::{Gate, Identity},
     metrics::DoorCounters,
+    objects::{CapFile, CapOpen},
 };
 use base::{FilePath, Result};
 use net::xrd::{
@@ -30,7 +33,7 @@ pub struct RootDoor {
     config: ServerConfig,
     files: Arc<Files>,
     gate: Gate,
-    third_party: ThirdParty,
+    third_party: ThirdParty<Identity>,
     counters: Arc<DoorCounters>,
     stats: Stats,
 }
@@ -38,11 +41,7 @@ pub struct RootDoor {
 impl RootDoor {
     /// A door to `files`; `gate` decides who somebody is.
     pub fn new(files: Arc<Files>, facility: &str, gate: Gate, counters: Arc<DoorCounters>) -> Self {
-        let checksums = names::CHECKSUMS.map(str::to_owned).into();
-        let answers = [("tpc", "1"), (xrd::FEATURES_KEY, xrd::FEATURE_EXPECT)];
-        let answers = answers.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let sitename = facility.to_owned();
-        let config = ServerConfig { sitename, checksums, answers, ..ServerConfig::default() };
+        let config = server_config(facility);
         Self { config, files, gate, third_party: ThirdParty::new(None), counters, stats: Stats::new() }
     }
 
@@ -73,20 +72,28 @@ impl RootDoor {
         outcome
     }
 
-    async fn open_file(&self, session: &DoorSession, request: OpenRequest) -> Result<DoorFile> {
+    async fn open_file(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {
         let counter = Arc::clone(&self.counters.root);
         let OpenRequest { path, opaque, .. } = &request;
-        if let Some(signed) = opaque.get(cap::PARAMETER) {
-            return Ok(match self.files.open_cap(signed, path, counter).await? {
-                CapFile::Read(reader, counter) => DoorFile::Object(reader, counter),
+        // One that is not for this disk server was shown to another before: then the name counts.
+        let signed = opaque.get(cap::PARAMETER).filter(|signed| self.files.objects().is_for_us(signed));
+        if let Some(signed) = signed {
+            let is_update = request.disposition == Disposition::Existing;
+            let open = CapOpen { signed, path, is_update };
+            return Ok(here(match self.files.objects().open_cap(open, counter).await? {
+                CapFile::Read(file) => DoorFile::Read(file),
                 CapFile::Write(file) => DoorFile::Write(file),
-            });
+            }));
         }
         let who = self.who(session, opaque)?;
         if (request.disposition, request.access) == (Disposition::Existing, Access::Read) {
-            let who = self.meet(session, who.into_owned(), path, xrd::tpc::source_open(opaque)?).await?;
+            let who = self.third_party.meet(session, Some(who.into_owned()), path, opaque).await?;
+            let who = who.unwrap_or_else(|| session.identity.clone());
             let who = self.may(&who, Right::Read, path)?;
-            return self.files.open_read(who, path, counter).await.map(DoorFile::Read);
+            return match self.files.open_read(who, path, counter).await? {
+                files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
+                files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),
+            };
         }
         self.open_for_writing(session, &who, &request).await
     }
@@ -96,7 +103,7 @@ impl RootDoor {
         session: &DoorSession,
         who: &Identity,
         request: &OpenRequest,
-    ) -> Result<DoorFile> {
+    ) -> Result<Opened<DoorFile>> {
         let OpenRequest { path, opaque, .. } = request;
         let (right, disposition) = self.disposition(who, request);
         let who = self.may(who, right, path)?;
@@ -110,10 +117,14 @@ impl RootDoor {
             parents: request.make_path,
             expected_bytes,
         };
-        let file = self.files.open_write(who, open, Arc::clone(&self.counters.root)).await?;
-        match pull {
-            Some(pull) => self.destination(session, path, pull, file).map(DoorFile::ThirdParty),
-            None => Ok(DoorFile::Write(file)),
+        match (self.files.open_write(who, open, Arc::clone(&self.counters.root)).await?, pull) {
+            (files::Opened::Elsewhere(elsewhere), _) => elsewhere.redirect().map(Opened::Elsewhere),
+            (files::Opened::Here(file), Some(pull)) => {
+                let tasks = self.files.objects().tasks();
+                let copy = self.third_party.destination(session, path, (pull, file), tasks);
+                copy.map(DoorFile::ThirdParty).map(here)
+            }
+            (files::Opened::Here(file), None) => Ok(here(DoorFile::Write(file))),
         }
     }
 
@@ -130,6 +141,18 @@ impl RootDoor {
             Disposition::Replace => (Right::Modify, control::Disposition::Replace),
         }
     }
+}
+
+/// What the doors say about themselves.
+fn server_config(facility: &str) -> ServerConfig {
+    let checksums = names::CHECKSUMS.map(str::to_owned).into();
+    let answers = [("tpc", "1"), (xrd::FEATURES_KEY, xrd::FEATURE_EXPECT)];
+    let answers = answers.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    ServerConfig { sitename: facility.to_owned(), checksums, answers, ..ServerConfig::default() }
+}
+
+fn here(file: DoorFile) -> Opened<DoorFile> {
+    Opened::Here(Arc::new(file))
 }
 
 impl Service for RootDoor {
@@ -162,8 +185,11 @@ impl Service for RootDoor {
         let now = self.gate.now();
         session.identity.may(Right::Read, &request.path, now).ok()?;
         let who = &session.identity.who;
-        let file = self.files.open_read_now(who, &request.path, &self.counters.root)?;
-        Some(self.counted(Ok(Opened::Here(Arc::new(DoorFile::Read(file))))))
+        let opened = self.files.open_read_now(who, &request.path, &self.counters.root)?;
+        Some(self.counted(match opened {
+            files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
+            files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),
+        }))
     }
 
     fn stat_now(&self, session: &DoorSession, path: &FilePath, opaque: &Opaque) -> Option<Result<StatInfo>> {
@@ -171,19 +197,19 @@ impl Service for RootDoor {
             return None;
         }
         session.identity.may(Right::Look, path, self.gate.now()).ok()?;
-        let stat = self.stats.get(self.files.head(), &session.identity.who, path)?;
+        let stat = self.stats.get(self.files.head().ok()?, &session.identity.who, path)?;
         Some(self.counted(Ok(stat)))
     }
 
     async fn open(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {
-        let file = self.open_file(session, request).await;
-        self.counted(file).map(|file| Opened::Here(Arc::new(file)))
+        let opened = self.open_file(session, request).await;
+        self.counted(opened)
     }
 
     async fn stat(&self, session: &DoorSession, path: &FilePath, opaque: &Opaque) -> Result<StatInfo> {
         let who = self.who(session, opaque)?;
         let who = self.may(&who, Right::Look, path)?;
-        let version = self.files.head().namespace_version();
+        let version = self.files.head()?.namespace_version();
         let stat = self.stat_path(who, path).await;
         if let Ok(stat) = &stat {
             self.stats.keep(version, who, path, stat);

@@ -18,15 +18,15 @@ const PREPARE_PIN: Millis = Millis::from_seconds(24 * 3600);
 impl RootDoor {
     /// Makes a call whose reply says nothing.
     pub(super) async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<()> {
-        self.files.head().call(who, call).await.map(drop)
+        self.files.head()?.call(who, call).await.map(drop)
     }
 
     async fn info(&self, who: &Principal, path: &FilePath) -> Result<control::FileInfo> {
-        self.files.head().call(who, control::Stat { path: path.clone() }).await
+        self.files.head()?.call(who, control::Stat { path: path.clone() }).await
     }
 
     async fn entry(&self, who: &Principal, path: &FilePath) -> Result<Entry> {
-        self.files.head().call(who, control::GetEntry { path: path.clone() }).await
+        self.files.head()?.call(who, control::GetEntry { path: path.clone() }).await
     }
 
     pub(super) async fn stat_path(&self, who: &Principal, path: &FilePath) -> Result<StatInfo> {
@@ -41,7 +41,7 @@ impl RootDoor {
         with_stat: bool,
     ) -> Result<ListPage> {
         let list = control::List { path: path.clone(), after: from.unwrap_or_default() };
-        let listing = self.files.head().call(who, list).await?;
+        let listing = self.files.head()?.call(who, list).await?;
         let next = listing.entries.last().filter(|_| listing.is_partial).map(|entry| entry.name.clone());
         let entry =
             |entry: Entry| ListEntry { stat: with_stat.then(|| stat_of(who, &entry)), name: entry.name };
@@ -56,7 +56,7 @@ impl RootDoor {
             parents: false,
             expected_bytes: 0,
         };
-        let file = Arc::new(self.files.open_write(who, open, Arc::clone(&self.counters.root)).await?);
+        let file = Arc::new(self.files.write_through(who, open, Arc::clone(&self.counters.root)).await?);
         let truncated = Arc::clone(&file);
         crate::files::blocking(move || truncated.truncate(size)).await?;
         file.commit(|_| Ok(())).await.map(drop)
@@ -85,8 +85,8 @@ impl RootDoor {
             return Err(Failure::busy(format!("{path} is not on disk, where its md5 is computed"))
                 .hint(format!("`bp stage --wait {path}`, or ask for adler32 or crc32c")));
         }
-        let file = self.files.open_read(who, path, Arc::clone(&self.counters.root)).await?;
-        self.files.sums().md5(&Arc::new(file)).await
+        let file = self.files.read_through(who, path, Arc::clone(&self.counters.root)).await?;
+        self.files.objects().sums().md5(&Arc::new(file)).await
     }
 
     pub(super) async fn attributes_of(
@@ -94,7 +94,7 @@ impl RootDoor {
         who: &Principal,
         path: &FilePath,
     ) -> Result<Vec<(String, Vec<u8>)>> {
-        let attributes = self.files.head().call(who, control::GetAttributes { path: path.clone() }).await?;
+        let attributes = self.files.head()?.call(who, control::GetAttributes { path: path.clone() }).await?;
         let pair = |attribute: control::Attribute| (attribute.name.into(), attribute.value.into());
         Ok(attributes.attributes.into_iter().map(pair).collect())
     }
@@ -119,9 +119,9 @@ impl RootDoor {
         let outcomes = match request.action {
             PrepareAction::Stage { .. } => {
                 let stage = control::Stage { paths, pin: Some(PREPARE_PIN) };
-                self.files.head().call(who, stage).await?
+                self.files.head()?.call(who, stage).await?
             }
-            PrepareAction::Evict => self.files.head().call(who, control::Evict { paths }).await?,
+            PrepareAction::Evict => self.files.head()?.call(who, control::Evict { paths }).await?,
             // A recall serves everybody who waits for the file, so one client's change of mind does not stop it.
             PrepareAction::Cancel(_) | PrepareAction::Touch => return Ok(String::new()),
         };
@@ -152,7 +152,7 @@ impl RootDoor {
 
     pub(super) async fn space_of_pools(&self, who: &Principal) -> Result<SpaceInfo> {
         let control::Space { total_bytes, free_bytes, largest_free_bytes } =
-            self.files.head().call(who, control::GetSpace {}).await?;
+            self.files.head()?.call(who, control::GetSpace {}).await?;
         // What others have on the same disk is taken too: clients expect that used and free make up the total.
         let used = total_bytes.saturating_sub(free_bytes);
         let largest_free = largest_free_bytes;

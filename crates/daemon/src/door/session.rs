@@ -102,7 +102,7 @@ impl RootDoor {
     }
 }
 
-fn session(identity: Identity, peer: &Peer) -> DoorSession {
+pub(super) fn session(identity: Identity, peer: &Peer) -> DoorSession {
     let origin = format!("{}.{}", peer.username, peer.pid);
     DoorSession { identity, origin, address: peer.address.ip() }
 }

@@ -7,8 +7,10 @@ use crate::{
     facility::{self, Possession},
     files::Files,
     http::{self, HttpDoor},
-    janitor,
+    janitor::{Introduction, Janitor},
+    link::Link,
     metrics::DoorCounters,
+    objects::Objects,
 };
 use base::{ErrorKind, FilePath, Millis, Timestamp, limits::CONNECTIONS_MAX};
 use client::{
@@ -23,7 +25,7 @@ use std::{
     sync::Arc,
 };
 use tokio::runtime::Runtime;
-use wire::control::{Mkdir, SetMode, Stat};
+use wire::control::{DiskServer, Mkdir, SetMode, Stat};
 
 const OWNER: &str = "operator_of_the_facility";
 const USER: &str = "maria_goeppert_mayer";
@@ -82,15 +84,21 @@ async fn serve(possession: &Possession, shutdown: &Shutdown) -> (std::net::Socke
     let (root, http) = (listen().await, listen().await);
     let addresses = (root.address().unwrap(), http.address().unwrap());
     let clock: Clock = Arc::new(|| Timestamp(1_700_000_000_000));
-    let core = possession.open_head(&format!("root://{}", addresses.0), clock()).unwrap();
+    let server =
+        DiskServer { name: "here".to_owned(), root: addresses.0.to_string(), https: addresses.1.to_string() };
+    let core = possession.open_head(server.clone(), clock()).unwrap();
     let id = core.facility().id.clone();
     let (head, _thread) = Head::start(core, Arc::clone(&clock)).unwrap();
     let partition = Arc::new(possession.open_partition(&id).unwrap());
-    janitor::register(&head, &possession.config.disk.pool, &partition).await.unwrap();
+    let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
+    let partitions = vec![Arc::clone(&partition)];
+    let key = keys.of(&server.name);
+    let objects = Arc::new(Objects::new(link.clone(), partitions, key, Arc::clone(&clock), shutdown.child()));
+    let introduction = Introduction { server, boot: 1, pool: possession.config.disk.pool.clone() };
+    Janitor::new(link, introduction, partition, &objects).register().await.unwrap();
     let counters = Arc::new(DoorCounters::default());
-    let keys = possession.key.caps();
     let gate = Gate::new(possession.key.tokens(), &id, OWNER, false, Arc::clone(&clock));
-    let files = Arc::new(Files::new(head, vec![partition], keys, clock, Millis(0), shutdown.child()));
+    let files = Arc::new(Files::new(head, objects, keys, clock, Millis(0)));
     let door = RootDoor::new(Arc::clone(&files), "test", gate, Arc::clone(&counters));
     net::xrd::serve(Arc::new(door), root, shutdown);
     let door = HttpDoor::new(files, possession.key.clone(), OWNER, counters, shutdown.token());

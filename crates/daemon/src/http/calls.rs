@@ -1,8 +1,9 @@
 //! The management API: every call of `wire::control` as `POST /api/v1/NAME`.
 
-use super::{HttpDoor, answer::Refused};
+use super::{HttpDoor, answer::Refused, guard::HostRooms, hosts};
+use crate::hosts::Member;
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     body::Bytes,
     extract::{Query, State},
     http::{HeaderMap, header},
@@ -12,7 +13,7 @@ use base::{Failure, Millis, units::Span};
 use head::{Apply, Principal};
 use serde::Deserialize;
 use std::sync::Arc;
-use wire::control::{self, Audience};
+use wire::control::{self, Audience, Call, Role};
 
 /// Longest time that an answer is held back.
 const WAIT_MAX: Millis = Millis::from_seconds(60);
@@ -30,7 +31,7 @@ pub(super) fn routes() -> Router<Arc<HttpDoor>> {
         .route("/api/v1/bill", get(handle_get::<control::GetBill>))
         .route("/api/v1/jobs", get(handle_get::<control::Jobs>));
     let router = people(router);
-    rooms(router)
+    hosts::routes(rooms(router))
 }
 
 fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
@@ -58,10 +59,19 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::CancelJob>(router);
     let router = add::<control::JobLog>(router);
     let router = add::<control::GetStatus>(router);
+    let router = add::<control::GetHosts>(router);
     add::<control::GetBill>(router)
 }
 
 fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+    let router = add::<control::RegisterPartition>(router);
+    let router = add::<control::ReportSpace>(router);
+    let router = add::<control::NextRemovals>(router);
+    let router = add::<control::ObjectsRemoved>(router);
+    let router = add::<control::BeginWrite>(router);
+    let router = add::<control::CommitWrite>(router);
+    let router = add::<control::AbandonWrite>(router);
+    let router = add::<control::ReportUse>(router);
     let router = add::<control::RegisterLibrary>(router);
     let router = add::<control::NextTapeSession>(router);
     let router = add::<control::TapeProgress>(router);
@@ -91,33 +101,53 @@ async fn handle_get<C: Apply + Default>(
 async fn handle<C: Apply>(
     State(door): State<Arc<HttpDoor>>,
     Query(wait): Query<Wait>,
+    host: Option<Extension<HostRooms>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<C::Reply>, Refused> {
-    // A web page of somebody else can make a browser send forms here, but not JSON.
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    if !kind.starts_with("application/json") {
-        return Err(Failure::invalid(format!("call {} came as {kind:?}", C::NAME))
-            .hint("send it with content-type: application/json")
-            .into());
-    }
-    let call: C = serde_json::from_slice(&body)
-        .map_err(|cause| Failure::invalid(format!("call {} cannot be read: {cause}", C::NAME)))?;
-    let who = principal_for::<C>(&door, &headers)?;
+    let call: C = parse(&headers, &body)?;
+    let who = principal_for::<C>(&door, &headers, host.as_ref().map(|host| &host.0.0))?;
     let wait = wait.wait.map_or(Millis(0), |Span(wait)| wait.min(WAIT_MAX));
     Ok(Json(carry_out(&door, &who, call, wait).await?))
 }
 
-/// Who makes a call; those of rooms need the facility's key.
-fn principal_for<C: Apply>(door: &HttpDoor, headers: &HeaderMap) -> Result<Principal, Failure> {
-    if C::AUDIENCE == Audience::People {
-        return Ok(door.principal(headers));
+/// Reads a call.
+pub(super) fn parse<C: Call>(headers: &HeaderMap, body: &[u8]) -> Result<C, Failure> {
+    // A web page of somebody else can make a browser send forms here, but not JSON.
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    if !kind.starts_with("application/json") {
+        return Err(Failure::invalid(format!("call {} came as {kind:?}", C::NAME))
+            .hint("send it with content-type: application/json"));
+    }
+    serde_json::from_slice(body)
+        .map_err(|cause| Failure::invalid(format!("call {} cannot be read: {cause}", C::NAME)))
+}
+
+/// Who makes a call; those of rooms need the facility's key, or the certificate of a host that does such work.
+pub(super) fn principal_for<C: Call>(
+    door: &HttpDoor,
+    headers: &HeaderMap,
+    host: Option<&Member>,
+) -> Result<Principal, Failure> {
+    let role = match C::AUDIENCE {
+        Audience::People => return Ok(door.principal(headers)),
+        Audience::Rooms => None,
+        Audience::Disk => Some(Role::Disk),
+        Audience::Tape => Some(Role::Tape),
+        Audience::Cpu => Some(Role::Cpu),
+        Audience::Hosts => host.and_then(|host| host.roles.first().copied()),
+    };
+    if let (Some(host), Some(role)) = (host, role)
+        && host.roles.contains(&role)
+    {
+        return Ok(Principal::host(&host.name));
     }
     let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     match token.and_then(|token| token.strip_prefix("Bearer ")) {
         Some(token) if door.key.is(token) => Ok(Principal::room("room")),
-        _ => Err(Failure::permission(format!("call {} is for the rooms of the facility", C::NAME))
-            .hint("it needs the facility's key as bearer token")),
+        _ => Err(Failure::permission(format!("call {} is for the rooms of the facility", C::NAME)).hint(
+            "it needs the facility's key as bearer token, or the certificate of a host with that role",
+        )),
     }
 }
 
@@ -128,9 +158,9 @@ async fn carry_out<C: Apply>(
     wait: Millis,
 ) -> Result<C::Reply, Failure> {
     let reply = tokio::select! {
-        reply = door.files.head().call_waiting(who, call.clone(), wait) => reply,
+        reply = door.files.head()?.call_waiting(who, call.clone(), wait) => reply,
         // Whoever waits is told the state of now, so that a stop does not wait for it.
-        () = door.token.stopped(), if wait.0 > 0 => door.files.head().call(who, call).await,
+        () = door.token.stopped(), if wait.0 > 0 => door.files.head()?.call(who, call).await,
     };
     door.counters.http.answer(reply.as_ref().err().map(|failure| failure.kind));
     reply

@@ -70,7 +70,7 @@ async fn make_room(visit: &Visit, wish: &Wish) -> Result<Option<Response>, Probl
             Err(trouble) => report(visit, trouble).map(Some),
         },
         Some(_) if is_directory(&wish.source) => {
-            visit.door.files.head().call(&visit.who, Remove { path: wish.to.clone() }).await?;
+            visit.call(Remove { path: wish.to.clone() }).await?;
             Ok(None)
         }
         _ => Ok(None),
@@ -100,7 +100,7 @@ pub(super) async fn rename(visit: &Visit) -> Answer {
         return Ok(answer);
     }
     let call = Rename { from: visit.path.clone(), to: wish.to.clone() };
-    visit.door.files.head().call(&visit.who, call).await?;
+    visit.call(call).await?;
     Ok(done(&wish))
 }
 

@@ -78,7 +78,7 @@ async fn quota(visit: &Visit, asked: &Propfind) -> Result<Option<Quota>> {
     if !asked.wants(LiveProperty::QuotaUsed) && !asked.wants(LiveProperty::QuotaAvailable) {
         return Ok(None);
     }
-    let status = visit.door.files.head().call(&visit.who, GetStatus {}).await?;
+    let status = visit.call(GetStatus {}).await?;
     let partitions = status.pools.iter().flat_map(|pool| &pool.partitions);
     let available_bytes =
         partitions.filter(|partition| partition.is_available).map(|one| one.free_bytes).sum();
@@ -135,7 +135,7 @@ pub(super) async fn mkcol(visit: &Visit) -> Answer {
         return Err(Failure::exists("/ exists, a directory").into());
     }
     let call = Mkdir { path: visit.path.clone(), mode: 0o755, parents: false };
-    visit.door.files.head().call(&visit.who, call).await?;
+    visit.call(call).await?;
     Ok((StatusCode::CREATED, [(header::LOCATION, href(&visit.path, true))]).into_response())
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn delete(visit: &Visit) -> Answer {
     let entry = visit.entry(&visit.path).await?;
     visit.require_conditions(Some(&entry))?;
     if !is_directory(&entry) {
-        visit.door.files.head().call(&visit.who, Remove { path: visit.path.clone() }).await?;
+        visit.call(Remove { path: visit.path.clone() }).await?;
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     if parse_depth(visit.field("depth"))? != Depth::Infinity {

@@ -6,7 +6,7 @@ use super::{
     HttpDoor, Peer,
     answer::{Problem, Refused},
 };
-use crate::identity::Identity;
+use crate::{hosts::Member, identity::Identity};
 use axum::{
     body::Body,
     extract::State,
@@ -27,6 +27,8 @@ use wire::{
 
 /// Paths of the management API.
 const API: &str = "/api/";
+/// What everybody may ask who is about to join.
+const OPEN_TO_HOSTS: [&str; 2] = ["/api/v1/get_authority", "/api/v1/join_facility"];
 /// What everybody on this host may see without a proof.
 const OPEN_ON_LOOPBACK: [&str; 4] = ["/metrics", "/console", "/console/events", "/api/v1/status"];
 
@@ -67,10 +69,25 @@ fn refusal(request: &Request<Body>, failure: Failure, status: StatusCode) -> Res
     response
 }
 
+/// The rooms of a host that joined, as its certificate has proven.
+#[derive(Debug, Clone)]
+pub(super) struct HostRooms(pub(super) Member);
+
 fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>) -> Result<()> {
+    if let Some(certificate) = peer.and_then(|peer| peer.certificate)
+        && let Some(member) = door.roster.find(certificate)
+    {
+        let room = member.name.clone();
+        request.extensions_mut().insert(HostRooms(member));
+        return name(request, &room);
+    }
     let who = match identify(door, request.headers(), peer) {
         Ok(who) => who,
-        Err(_) if request.method() == Method::OPTIONS || is_open(request, peer) => {
+        Err(_)
+            if request.method() == Method::OPTIONS
+                || is_open(request, peer)
+                || OPEN_TO_HOSTS.contains(&request.uri().path()) =>
+        {
             return name(request, "nobody");
         }
         Err(failure) => return Err(failure),

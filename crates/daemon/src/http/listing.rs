@@ -38,7 +38,7 @@ impl Pages {
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
         let Some(after) = self.after.take() else { return Ok(None) };
         let list = List { path: self.path.clone(), after };
-        let page = self.door.files.head().call(&self.who, list).await?;
+        let page = self.door.files.head()?.call(&self.who, list).await?;
         if page.is_partial {
             self.after = page.entries.last().map(|last| last.name.clone());
         }

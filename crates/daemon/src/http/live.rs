@@ -4,7 +4,7 @@ use super::{HttpDoor, answer::Refused};
 use crate::{console, metrics};
 use axum::{
     extract::State,
-    http::{HeaderMap, header},
+    http::header,
     response::{Html, IntoResponse, Response, Sse, sse::Event},
 };
 use base::Result;
@@ -19,8 +19,8 @@ const REDRAW: Duration = Duration::from_millis(500);
 
 async fn snapshot(door: &HttpDoor) -> Result<(Status, Bill)> {
     let who = head::Principal::room("console");
-    let status = door.files.head().call(&who, GetStatus {}).await?;
-    let bill = door.files.head().call(&who, GetBill {}).await?;
+    let status = door.files.head()?.call(&who, GetStatus {}).await?;
+    let bill = door.files.head()?.call(&who, GetBill {}).await?;
     Ok((status, bill))
 }
 
@@ -41,10 +41,9 @@ pub(super) async fn console(State(door): State<Arc<HttpDoor>>) -> Result<Respons
 /// `GET /console/events`: the page's content whenever something changed.
 pub(super) async fn events(
     State(door): State<Arc<HttpDoor>>,
-    headers: HeaderMap,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
-    let _ = headers;
-    let changes: Vec<_> = Topic::ALL.into_iter().map(|topic| door.files.head().watch(topic)).collect();
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refused> {
+    let head = door.files.head()?;
+    let changes: Vec<_> = Topic::ALL.into_iter().map(|topic| head.watch(topic)).collect();
     let frames = stream::unfold((door, changes, true), |(door, mut changes, is_first)| async move {
         if !is_first {
             tokio::time::sleep(REDRAW).await;
@@ -58,7 +57,7 @@ pub(super) async fn events(
         let event = Event::default().data(console::event_data(&status, &bill));
         Some((Ok(event), (door, changes, false)))
     });
-    Sse::new(frames)
+    Ok(Sse::new(frames))
 }
 
 async fn any_change(changes: &mut [watch::Receiver<u64>]) {

@@ -3,8 +3,10 @@
 mod answer;
 mod calls;
 mod copy;
+mod data;
 mod dav;
 mod guard;
+mod hosts;
 mod listing;
 mod live;
 mod paths;
@@ -18,7 +20,13 @@ mod write;
 pub use serve::{Peer, serve};
 pub use tpc::RemoteTrust;
 
-use crate::{facility::Key, files::Files, identity::Gate, metrics::DoorCounters};
+use crate::{
+    facility::Key,
+    files::Files,
+    hosts::{Reception, Roster},
+    identity::Gate,
+    metrics::DoorCounters,
+};
 use axum::{
     Router,
     extract::DefaultBodyLimit,
@@ -41,6 +49,12 @@ pub struct HttpDoor {
     token: Token,
     budget: Arc<Budget>,
     remote: tpc::Remote,
+    /// Where names are known, `https://host:port`, if not here.
+    head: String,
+    /// Hosts that joined.
+    roster: Roster,
+    /// What it takes to let hosts join; without it nobody can.
+    reception: Option<Reception>,
 }
 
 impl HttpDoor {
@@ -56,6 +70,9 @@ impl HttpDoor {
             token,
             budget: Arc::default(),
             remote: tpc::Remote::new(RemoteTrust::default()),
+            head: String::new(),
+            roster: Roster::default(),
+            reception: None,
         }
     }
 
@@ -73,6 +90,19 @@ impl HttpDoor {
         self
     }
 
+    /// A door that opens objects by capability only; names are known at `head`, `https://host:port`.
+    pub fn without_names(files: Arc<Files>, head: &str, counters: Arc<DoorCounters>, token: Token) -> Self {
+        Self { head: head.to_owned(), ..Self::new(files, Key::nobody(), "", counters, token) }
+    }
+
+    /// Lets hosts join.
+    #[must_use]
+    pub fn with_hosts(mut self, roster: Roster, reception: Reception) -> Self {
+        self.roster = roster;
+        self.reception = Some(reception);
+        self
+    }
+
     /// On whose behalf a request is made; the guard has proven it.
     fn principal(&self, headers: &axum::http::HeaderMap) -> Principal {
         let name = headers.get(wire::control::USER_HEADER);
@@ -82,6 +112,9 @@ impl HttpDoor {
 }
 
 fn routes(door: Arc<HttpDoor>) -> Router {
+    if !door.head.is_empty() {
+        return data::routes(door);
+    }
     calls::routes()
         .layer(DefaultBodyLimit::max(CONTROL_BODY_BYTES_MAX))
         .route("/metrics", get(live::metrics))

@@ -12,9 +12,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::{ErrorKind, Failure, FilePath, Result};
-use head::Principal;
+use head::{Apply, Principal};
 use std::sync::Arc;
 use wire::{
+    cap,
     control::{Entry, NodeKind, Stat},
     http::{Conditions, EntityTag, Validators, Verdict, dav::Place, decode_path},
 };
@@ -47,10 +48,22 @@ impl Visit {
         place.is_at(host, self.peer.is_some_and(|peer| peer.is_tls))
     }
 
+    /// Asks the head on behalf of whoever asks us.
+    pub(super) async fn call<C: Apply>(&self, call: C) -> Result<C::Reply> {
+        self.door.files.head()?.call(&self.who, call).await
+    }
+
+    /// The capability that came with the request, if it is for this disk server and holds.
+    pub(super) fn cap(&self) -> Option<&str> {
+        let mut pairs = self.query.as_deref()?.split('&');
+        let cap = pairs.find_map(|pair| pair.strip_prefix(cap::PARAMETER)?.strip_prefix('='))?;
+        self.door.files.objects().is_for_us(cap).then_some(cap)
+    }
+
     /// Describes a path.
     pub(super) async fn entry(&self, path: &FilePath) -> Result<Entry> {
         let call = Stat { path: path.clone() };
-        Ok(self.door.files.head().call(&self.who, call).await?.entry)
+        Ok(self.call(call).await?.entry)
     }
 
     /// Describes a path; none if nothing has this name.

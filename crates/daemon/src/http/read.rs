@@ -2,11 +2,17 @@
 
 use super::{
     answer::{Answer, Problem},
+    data::other_way,
+    dav::href,
     listing,
     paths::{FILE_TYPE, Visit, is_directory, tag_of},
     segments::{Piece, body},
 };
-use crate::files::ReadFile;
+use crate::{
+    files::{Elsewhere, Opened},
+    objects::CapFile,
+    open::ReadFile,
+};
 use axum::{
     body::Body,
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
@@ -21,6 +27,11 @@ use wire::{
         http_date, parse_ranges, unsatisfied_range, wanted_digests, wanted_repr_digests,
     },
 };
+
+/// `GET` and `HEAD` of what a capability is for.
+pub(super) async fn read_by_cap(visit: &Visit) -> Answer {
+    send(visit, open_through(visit).await?).await
+}
 
 /// `GET` and `HEAD` on a file or directory.
 pub(super) async fn read(visit: &Visit) -> Answer {
@@ -40,15 +51,35 @@ pub(super) async fn read(visit: &Visit) -> Answer {
         }
     }
     match open(visit).await {
-        Ok(file) => send(visit, file).await,
+        Ok(Opened::Here(file)) => send(visit, Arc::new(file)).await,
+        Ok(Opened::Elsewhere(elsewhere)) => Ok(sent_on(visit, &elsewhere)),
         Err(failure) if failure.kind == ErrorKind::IsDirectory => listing::listing(visit).await,
         Err(failure) => Err(failure.into()),
     }
 }
 
-async fn open(visit: &Visit) -> base::Result<Arc<ReadFile>> {
+async fn open(visit: &Visit) -> base::Result<Opened<ReadFile>> {
     let counter = Arc::clone(&visit.door.counters.http);
-    Ok(Arc::new(visit.door.files.open_read(&visit.who, &visit.path, counter).await?))
+    visit.door.files.open_read(&visit.who, &visit.path, counter).await
+}
+
+/// Opens a file by the capability that came with the request, or by its name, wherever its object is.
+pub(super) async fn open_through(visit: &Visit) -> base::Result<Arc<ReadFile>> {
+    if let Some(cap) = visit.cap() {
+        return match visit.open_cap(cap).await? {
+            CapFile::Read(file) => Ok(Arc::new(file)),
+            CapFile::Write(_) => Err(other_way(&visit.path)),
+        };
+    }
+    let counter = Arc::clone(&visit.door.counters.http);
+    visit.door.files.read_through(&visit.who, &visit.path, counter).await.map(Arc::new)
+}
+
+/// Sends a client to the disk server that has the object, or is to make it.
+pub(super) fn sent_on(visit: &Visit, elsewhere: &Elsewhere) -> Response {
+    let mut response = StatusCode::TEMPORARY_REDIRECT.into_response();
+    put(response.headers_mut(), header::LOCATION, &elsewhere.location(&href(&visit.path, false)));
+    response
 }
 
 /// The answer if the preconditions decide it.
@@ -72,7 +103,7 @@ async fn head(visit: &Visit, entry: &Entry, tag: &EntityTag) -> Answer {
     let wishes = Wishes::of(visit);
     let is_online = entry.state.is_some_and(wire::control::FileState::is_online);
     let digests = if wishes.needs_reading() && is_online {
-        wishes.digests(visit, &open(visit).await?).await?
+        wishes.digests(visit, &open_through(visit).await?).await?
     } else {
         // Nothing is recalled from tape to be hashed.
         entry.checksums.map(Digests::from).unwrap_or_default()
@@ -108,7 +139,7 @@ impl Wishes {
     /// What is known of the content of `file` without delay, and the most wanted sum, for which it may be read.
     async fn digests(&self, visit: &Visit, file: &Arc<ReadFile>) -> Result<Digests> {
         match self.all.first() {
-            Some(first) => visit.door.files.sums().compute(file, *first).await,
+            Some(first) => visit.door.files.objects().sums().compute(file, *first).await,
             None => Ok(file.grant.checksums.into()),
         }
     }

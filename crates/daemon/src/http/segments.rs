@@ -2,7 +2,7 @@
 //!
 //! All bodies of the door share one amount of memory: the more there are, the smaller the segments of each.
 
-use crate::files::{ReadFile, WriteFile};
+use crate::open::{ReadFile, WriteFile};
 use crate::sums::Hashing;
 use axum::body::{Body, Bytes};
 use base::{ByteRange, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};

@@ -1,8 +1,9 @@
 //! The accept loop of the door: every connection has deadlines, bounds and a place, with TLS or without.
 
 use super::{HttpDoor, routes};
+use crate::authority;
 use axum::Router;
-use base::{Result, limits::XRD_READ_SEGMENT_BYTES};
+use base::{Result, Timestamp, limits::XRD_READ_SEGMENT_BYTES};
 use hyper::{Request, body::Incoming, server::conn::http1, service::Service};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -13,6 +14,7 @@ use net::{
     shutdown::{Shutdown, Token},
 };
 use rustls::ServerConfig;
+use sha2::{Digest, Sha256};
 use std::{
     io,
     net::SocketAddr,
@@ -26,7 +28,7 @@ use tokio::{
     net::TcpStream,
     time::{Instant, Sleep, sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
 
 /// Time for the head of a request, counted from the first moment it could be sent: so also the longest silence between
@@ -51,6 +53,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Whether the connection is encrypted.
     pub is_tls: bool,
+    /// SHA-256 of the certificate that it has shown, if that has not ended; its key is proven.
+    pub certificate: Option<[u8; 32]>,
 }
 
 /// Serves the door under `shutdown` until that stops; with `tls` every connection begins with a handshake.
@@ -86,16 +90,25 @@ async fn visit(
 ) {
     let _counted = door.counters.http.connect();
     let Connection { socket, peer: address, place: _place } = connection;
-    let peer = Peer { address, is_tls: acceptor.is_some() };
+    let peer = Peer { address, is_tls: acceptor.is_some(), certificate: None };
     let socket = Steady::new(socket);
     let Some(acceptor) = acceptor else {
         return converse(socket, peer, router, &token).await;
     };
     match timeout(HANDSHAKE_DEADLINE, acceptor.accept(socket)).await {
-        Ok(Ok(socket)) => converse(socket, peer, router, &token).await,
+        Ok(Ok(socket)) => {
+            let certificate = shown(&socket, door.gate.now());
+            converse(socket, Peer { certificate, ..peer }, router, &token).await;
+        }
         Ok(Err(cause)) => debug!(%address, %cause, "TLS handshake failed"),
         Err(_) => debug!(%address, "TLS handshake took too long"),
     }
+}
+
+/// What the certificate of the other end is known by.
+fn shown(socket: &TlsStream<Steady>, now: Timestamp) -> Option<[u8; 32]> {
+    let certificate = socket.get_ref().1.peer_certificates()?.first()?;
+    authority::is_good(certificate, now).then(|| Sha256::digest(certificate).into())
 }
 
 async fn converse<S>(socket: S, peer: Peer, router: Router, token: &Token)

@@ -105,7 +105,7 @@ pub(super) async fn remove(visit: &Visit, path: &FilePath) -> Result<(), Trouble
 
 async fn remove_directory(visit: &Visit, path: FilePath, troubles: &mut Troubles) {
     let call = RemoveDirectory { path: path.clone() };
-    match visit.door.files.head().call(&visit.who, call).await {
+    match visit.call(call).await {
         Ok(_) => {}
         Err(failure) if failure.kind == ErrorKind::NotFound => {}
         Err(failure) => troubles.add(path, failure),
@@ -128,7 +128,7 @@ async fn remove_files(
         }
     }
     let removals = files.into_iter().map(|path| async move {
-        let outcome = visit.door.files.head().call(&visit.who, Remove { path: path.clone() }).await;
+        let outcome = visit.call(Remove { path: path.clone() }).await;
         (path, outcome)
     });
     let mut removals = stream::iter(removals).buffer_unordered(REMOVALS_AT_ONCE);
@@ -196,7 +196,7 @@ pub(super) async fn copy(
 
 async fn make(visit: &Visit, path: &FilePath) -> Result<()> {
     let call = Mkdir { path: path.clone(), mode: 0o755, parents: false };
-    visit.door.files.head().call(&visit.who, call).await.map(|_| ())
+    visit.call(call).await.map(|_| ())
 }
 
 /// Copies the files of a page; tells its directories and where they go.
@@ -237,10 +237,10 @@ pub(super) async fn copy_file(
     moved: impl Fn(usize),
 ) -> Result<()> {
     let door = &visit.door;
-    let source = door.files.open_read(&visit.who, from, Arc::clone(&door.counters.http)).await?;
+    let source = door.files.read_through(&visit.who, from, Arc::clone(&door.counters.http)).await?;
     let (size, mode, sums) = (source.grant.size, source.grant.mode, source.grant.checksums);
     let open = OpenWrite { path: to.clone(), mode, disposition, parents: false, expected_bytes: size };
-    let file = Arc::new(door.files.open_write(&visit.who, open, Arc::clone(&door.counters.http)).await?);
+    let file = Arc::new(door.files.write_through(&visit.who, open, Arc::clone(&door.counters.http)).await?);
     let whole = super::segments::Piece::Range(base::ByteRange { offset: 0, end: size });
     let segments = super::segments::segments(Arc::new(source), vec![whole], door.budget.join());
     let mut segments = std::pin::pin!(segments);

@@ -2,11 +2,12 @@
 
 use super::{
     answer::{Answer, Problem},
+    data::other_way,
     paths::{Visit, is_directory, tag_of},
-    read::put as put_field,
+    read::{put as put_field, sent_on},
     segments::Inflow,
 };
-use crate::{files::WriteFile, sums::Hashing};
+use crate::{files::Opened, objects::CapFile, open::WriteFile, sums::Hashing};
 use axum::{
     body::{Body, Bytes},
     http::{HeaderName, StatusCode, header},
@@ -75,25 +76,24 @@ async fn store(
     }
     let claimed = claims(visit)?;
     let length: Option<u64> = visit.field("content-length").and_then(|length| length.parse().ok());
-    let existing = visit.find(path).await?;
+    // Who has a capability was asked about names by whoever gave it.
+    let existing = if visit.cap().is_some() { None } else { visit.find(path).await? };
     if existing.as_ref().is_some_and(is_directory) {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")).into());
     }
     visit.require_conditions(existing.as_ref())?;
     let is_new_only = visit.field("if-none-match").is_some_and(|field| field.trim() == "*");
-    let open = OpenWrite {
+    let open_write = OpenWrite {
         path: path.clone(),
         mode: 0o644,
         disposition: if is_new_only { Disposition::CreateNew } else { Disposition::Replace },
         parents: false,
         expected_bytes: length.unwrap_or(0),
     };
-    let counter = Arc::clone(&visit.door.counters.http);
-    let opened = visit.door.files.open_write(&visit.who, open, counter).await;
-    let file = Arc::new(opened.map_err(|failure| match failure.kind {
-        ErrorKind::Exists => Problem::precondition(failure.what),
-        _ => failure.into(),
-    })?);
+    let file = match open(visit, open_write).await? {
+        Opened::Here(file) => Arc::new(file),
+        Opened::Elsewhere(elsewhere) => return Ok(sent_on(visit, &elsewhere)),
+    };
     let mut inflow = Inflow::new(Arc::clone(&file), Hashing::for_claims(&claimed), visit.door.budget.join());
     receive(&mut inflow, chunks, path, length).await.map_err(|failure| match failure.kind {
         // The sender's silence, not ours.
@@ -103,6 +103,27 @@ async fn store(
     let (_, hashing) = inflow.finish().await?;
     let arrived = commit(visit, &file, hashing, &claimed).await?;
     Ok(stored(visit, existing.is_some(), &arrived).await)
+}
+
+/// Opens a file by the capability that came with the request, or by its name.
+async fn open(visit: &Visit, open: OpenWrite) -> Result<Opened<WriteFile>, Problem> {
+    if let Some(cap) = visit.cap() {
+        return match visit.open_cap(cap).await? {
+            CapFile::Write(file) => Ok(Opened::Here(file)),
+            CapFile::Read(_) => Err(other_way(&visit.path).into()),
+        };
+    }
+    let counter = Arc::clone(&visit.door.counters.http);
+    // Who waits for our word before it sends can be sent on; who sends already cannot.
+    let opened = if visit.field("expect").is_some() {
+        visit.door.files.open_write(&visit.who, open, counter).await
+    } else {
+        visit.door.files.write_through(&visit.who, open, counter).await.map(Opened::Here)
+    };
+    opened.map_err(|failure| match failure.kind {
+        ErrorKind::Exists => Problem::precondition(failure.what),
+        _ => failure.into(),
+    })
 }
 
 /// All that the sender says about the content.
@@ -171,7 +192,7 @@ async fn commit(
         .await;
     match outcome {
         Ok(info) => {
-            visit.door.files.sums().remember(info.object, arrived);
+            visit.door.files.objects().sums().remember(info.object, arrived);
             Ok(arrived)
         }
         // The bytes are wrong as they came: that is the sender's affair, not this server's.

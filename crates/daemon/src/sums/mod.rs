@@ -2,7 +2,7 @@
 
 mod hashing;
 
-use crate::files::{ReadFile, blocking};
+use crate::{files::blocking, open::ReadFile};
 use base::{Failure, ObjectId, Recent, Result};
 pub(crate) use hashing::Hashing;
 use std::{
@@ -113,7 +113,7 @@ impl ObjectSums {
         }
         let source = Arc::clone(file);
         // Past the meter: nobody's traffic.
-        let source: Source = Arc::new(move |offset, buffer| source.reader().read_at(buffer, offset));
+        let source: Source = Arc::new(move |offset, buffer| source.peek_at(offset, buffer));
         let sums = self.sum((file.grant.object, algorithm), file.grant.size, &source).await?;
         Ok(Digests { md5: sums.md5, sha256: sums.sha256, ..file.grant.checksums.into() })
     }

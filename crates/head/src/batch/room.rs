@@ -44,7 +44,7 @@ impl Apply for RegisterWorker {
             }
         }
         core.touch(Topic::Jobs);
-        Ok(WorkerOrders { drop, root: core.config.root.clone() })
+        Ok(WorkerOrders { drop, root: format!("root://{}", core.config.server.root) })
     }
 }
 
@@ -157,14 +157,14 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         let lost = || Failure::corrupt(format!("input {path} is not online any more"));
         let node = core.store.node(file)?.ok_or_else(lost)?;
         let replica = node.online().next().ok_or_else(lost)?;
-        let cap = CapFor { access: Access::Read, object: replica.object, file: &node, path: &path };
+        let cap = CapFor { access: Access::Read, replica, file: &node, path: &path };
         inputs.push(InputSource {
-            url: core.object_url(cap, context.now),
+            url: core.object_url(&cap, context.now)?,
             size: node.size,
             checksums: node.checksums.ok_or_else(lost)?,
         });
     }
-    let outputs = core.config.root.clone();
+    let outputs = format!("root://{}", core.config.server.root);
     Ok(JobOrder { run: job.run(), owner: job.owner.clone(), spec: job.spec.clone(), inputs, outputs })
 }
 

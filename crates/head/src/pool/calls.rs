@@ -3,36 +3,68 @@
 use super::{Reserve, drop_content, reserve, retire};
 use crate::{
     Apply, Context, Core, Topic, batch,
+    core::unknown_partition,
     namespace::{Right, find, insert, make_directory, require, resolve_file, resolve_parent},
-    store::{Charge, Node, Replica, ReplicaState},
+    store::{Charge, Node, Partition, Replica, ReplicaState},
     tape,
 };
-use base::{ErrorKind, Failure, FilePath, Millis, Result, limits::LIST_ENTRIES_MAX};
+use base::{ErrorKind, Failure, FilePath, Millis, ObjectId, Result, limits::LIST_ENTRIES_MAX};
 use std::sync::Arc;
 use wire::control::{
-    AbandonWrite, CommitWrite, Disposition, Done, Evict, FileState, GetSpace, NextRemovals, NodeKind,
-    ObjectsRemoved, OpenRead, OpenWrite, PathOutcome, PathOutcomes, REPORT_USE_LEN_MAX, ReadGrant,
-    ReadObject, RegisterPartition, Removals, ReportSpace, ReportTraffic, ReportUse, Space, WriteGrant,
+    AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, Evict, FileState, GetSpace,
+    NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PathOutcome, PathOutcomes,
+    REPORT_USE_LEN_MAX, ReadGrant, ReadObject, RegisterPartition, Removals, ReportSpace, ReportTraffic,
+    ReportUse, Space, WriteGrant,
 };
+
+/// How long a reservation may wait for its writer: twice the life of the capability that goes with it.
+const UNBEGUN_MAX: Millis = Millis(2 * wire::cap::OPEN_LIFETIME.0);
 
 impl Apply for RegisterPartition {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        core.store.put_partition(&self.pool, &self.partition, self.total_bytes, self.free_bytes)?;
-        // A disk server that starts has no writer: what was being written was never acknowledged.
-        for replica in core.store.writing(&self.partition)? {
-            abandon(core, &replica, context)?;
+        context.who.require_host(&self.server.name)?;
+        let (name, boot) = (self.partition.clone(), self.boot);
+        let known = core.store.partition(&name)?;
+        if let Some(known) = &known {
+            // Another host with the same disk, or with a copy of it.
+            context.who.require_host(&known.server.name)?;
         }
-        core.live.partitions.insert(self.partition);
+        core.store.put_partition(self)?;
+        if known.is_none_or(|known| known.boot != boot) {
+            // A disk server that starts has no writer: what was being written was never acknowledged.
+            for replica in core.store.writing(&name)? {
+                abandon(core, &replica, context)?;
+            }
+        }
+        core.live.partitions.insert(name);
         core.touch(Topic::Removals);
         Ok(Done {})
     }
 }
 
 impl Apply for ReportSpace {
-    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let partition = partition_of(core, context, &self.partition)?;
+        if partition.boot != self.boot {
+            return Err(unknown_partition(&self.partition));
+        }
         core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
+        core.live.partitions.insert(self.partition.clone());
+        for replica in core.store.writing(&self.partition)? {
+            let is_begun = self.writing.contains(&replica.object);
+            if !is_begun && replica.created + UNBEGUN_MAX < context.now {
+                abandon(core, &replica, context)?;
+            }
+        }
         Ok(Done {})
     }
+}
+
+/// A partition of the host that asks.
+fn partition_of(core: &Core, context: &Context, name: &str) -> Result<Partition> {
+    let partition = core.store.partition(name)?.ok_or_else(|| unknown_partition(name))?;
+    context.who.require_host(&partition.server.name)?;
+    Ok(partition)
 }
 
 impl Apply for GetSpace {
@@ -51,13 +83,15 @@ impl Apply for GetSpace {
 impl Apply for NextRemovals {
     const TOPIC: Topic = Topic::Removals;
 
-    fn apply(self, core: &mut Core, _: &Context) -> Result<Removals> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Removals> {
+        partition_of(core, context, &self.partition)?;
         Ok(Removals { objects: core.store.removals(&self.partition, LIST_ENTRIES_MAX)? })
     }
 }
 
 impl Apply for ObjectsRemoved {
-    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        partition_of(core, context, &self.partition)?;
         for object in self.objects {
             core.store.delete_removal(&self.partition, object)?;
         }
@@ -65,7 +99,7 @@ impl Apply for ObjectsRemoved {
     }
 }
 
-fn read_object(node: &Node, replica: &Replica) -> Result<ReadObject> {
+fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject> {
     let checksums = node
         .checksums
         .ok_or_else(|| Failure::busy(format!("{} is being written for the first time", node.name)))?;
@@ -77,7 +111,15 @@ fn read_object(node: &Node, replica: &Replica) -> Result<ReadObject> {
         modified: node.modified,
         checksums,
         mode: node.mode,
+        server: server_of(core, &replica.partition)?,
     })
+}
+
+/// Who serves a partition, unless it is the disk server in this process.
+fn server_of(core: &Core, partition: &str) -> Result<Option<DiskServer>> {
+    let partition = core.store.partition(partition)?.ok_or_else(|| unknown_partition(partition))?;
+    let is_far = partition.server.name != core.config.server.name;
+    Ok(is_far.then(|| (*partition.server).clone()))
 }
 
 impl Apply for OpenRead {
@@ -92,7 +134,7 @@ impl Apply for OpenRead {
             if replica.is_use_due(context.now) {
                 core.store.touch_replica(replica.object, context.now)?;
             }
-            return read_object(&node, replica).map(ReadGrant::Online);
+            return read_object(core, &node, replica).map(ReadGrant::Online);
         }
         match node.state() {
             FileState::Writing => {
@@ -125,7 +167,7 @@ impl Apply for OpenWrite {
         let existing = existing(core, context, &self)?;
         let base = match &existing {
             Some(node) if self.disposition == Disposition::Update => {
-                Some(base_object(context, node, &self.path)?)
+                Some(base_object(core, context, node, &self.path)?)
             }
             _ => None,
         };
@@ -137,10 +179,54 @@ impl Apply for OpenWrite {
             }
         };
         let bytes = self.expected_bytes.max(base.as_ref().map_or(0, |base| base.size));
-        let wish = Reserve { file: node.id, owner: &context.who.name, bytes, state: ReplicaState::Writing };
+        let wish = Reserve {
+            file: node.id,
+            owner: &context.who.name,
+            bytes,
+            state: ReplicaState::Writing,
+            on: base.as_ref().map(|base| &*base.partition),
+        };
         let replica = reserve(core, &wish, context.now)?;
-        Ok(WriteGrant { file: node.id, object: replica.object, partition: replica.partition, base })
+        grant(core, &replica, base)
     }
+}
+
+fn grant(core: &Core, replica: &Replica, base: Option<ReadObject>) -> Result<WriteGrant> {
+    Ok(WriteGrant {
+        file: replica.file,
+        object: replica.object,
+        partition: replica.partition.clone(),
+        expected_bytes: replica.size,
+        base,
+        server: server_of(core, &replica.partition)?,
+    })
+}
+
+impl Apply for BeginWrite {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<WriteGrant> {
+        let replica = being_written(core, context, self.object)?;
+        let node = core.store.node(replica.file)?.filter(|_| self.is_update);
+        let base = node
+            .as_ref()
+            .and_then(|node| Some((node, node.online().find(|old| old.partition == replica.partition)?)));
+        let base = base.map(|(node, old)| read_object(core, node, old)).transpose()?;
+        if self.is_update && base.is_none() {
+            return Err(Failure::busy(format!("object {} has nothing to begin with any more", self.object))
+                .hint("open the file again"));
+        }
+        grant(core, &replica, base)
+    }
+}
+
+/// An object that a user is writing on the host that asks.
+fn being_written(core: &Core, context: &Context, object: ObjectId) -> Result<Replica> {
+    let replica = core.store.replica(object)?.filter(|row| row.state == ReplicaState::Writing);
+    let replica = replica.ok_or_else(|| {
+        Failure::not_found(format!("object {object} is not being written"))
+            .hint("its file was removed, or the write was given up after a restart; write it again")
+    })?;
+    partition_of(core, context, &replica.partition)?;
+    Ok(replica)
 }
 
 /// The file that is to be written, if it exists and may be.
@@ -193,9 +279,9 @@ fn refuse_resumption(core: &Core, context: &Context, node: &Node, path: &FilePat
 }
 
 /// What an update begins with. A nearline file is recalled first: the caller is told to try again.
-fn base_object(context: &Context, node: &Node, path: &FilePath) -> Result<ReadObject> {
+fn base_object(core: &Core, context: &Context, node: &Node, path: &FilePath) -> Result<ReadObject> {
     if let Some(replica) = node.online().next() {
-        return read_object(node, replica);
+        return read_object(core, node, replica);
     }
     Err(Failure::busy(format!("{path} is {}, not on disk", node.state().as_str()))
         .hint(format!("`bp stage --wait {path}`, then change it"))
@@ -204,11 +290,10 @@ fn base_object(context: &Context, node: &Node, path: &FilePath) -> Result<ReadOb
 
 impl Apply for CommitWrite {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let replica = core.store.replica(self.object)?.filter(|row| row.state == ReplicaState::Writing);
-        let replica = replica.ok_or_else(|| {
-            Failure::not_found(format!("object {} is not being written", self.object))
-                .hint("its file was removed, or the write was given up after a restart; write it again")
-        })?;
+        if is_committed(core, &self)? {
+            return Ok(Done {});
+        }
+        let replica = being_written(core, context, self.object)?;
         drop_content(core, replica.file, Some(replica.object), context.now)?;
         core.store.set_replica_online(replica.object, self.size, context.now)?;
         core.store.set_content(replica.file, self.size, self.checksums, context.now)?;
@@ -219,11 +304,20 @@ impl Apply for CommitWrite {
     }
 }
 
+/// Whether the very same was said before.
+fn is_committed(core: &Core, commit: &CommitWrite) -> Result<bool> {
+    let Some(replica) = core.store.replica(commit.object)? else { return Ok(false) };
+    let node = core.store.node(replica.file)?;
+    Ok(replica.state == ReplicaState::Online
+        && node.is_some_and(|node| (node.size, node.checksums) == (commit.size, Some(commit.checksums))))
+}
+
 impl Apply for AbandonWrite {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         if let Some(replica) = core.store.replica(self.object)?
             && replica.state == ReplicaState::Writing
         {
+            partition_of(core, context, &replica.partition)?;
             abandon(core, &replica, context)?;
         }
         Ok(Done {})

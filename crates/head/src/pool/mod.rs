@@ -42,7 +42,10 @@ pub(crate) fn obtainable_bytes(core: &Core, wanted: u64, now: Timestamp) -> Resu
 
 /// Reserves an object for a file.
 pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<Replica> {
-    let views = partitions(core)?;
+    let mut views = partitions(core)?;
+    if let Some(on) = reserve.on {
+        views.retain(|view| view.name == on);
+    }
     let partition = match choose(&views, &core.config.pool, reserve.bytes) {
         Ok(partition) => partition.name.clone(),
         Err(failure) => make_room(core, &views, reserve.bytes, now)?.ok_or(failure)?,
@@ -67,6 +70,8 @@ pub(crate) struct Reserve<'a> {
     /// Expected size.
     pub(crate) bytes: u64,
     pub(crate) state: ReplicaState,
+    /// The partition on which it must be; `None`: the best one.
+    pub(crate) on: Option<&'a str>,
 }
 
 /// Most replicas dropped to make room for one object.

@@ -153,9 +153,20 @@ impl Store {
 
     fn write_partition(&self, name: &str, partition: &Partition) -> StoreResult<()> {
         self.run(
-            "INSERT INTO partition (name, pool, total, free) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (name) DO UPDATE SET pool = ?2, total = ?3, free = ?4",
-            (name, &partition.pool, partition.total, partition.free),
+            "INSERT INTO partition (name, pool, total, free, server, root, https, boot)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             ON CONFLICT (name) DO UPDATE SET pool = ?2, total = ?3, free = ?4, server = ?5, root = ?6, https = ?7,
+             boot = ?8",
+            (
+                name,
+                &partition.pool,
+                partition.total,
+                partition.free,
+                &partition.server.name,
+                &partition.server.root,
+                &partition.server.https,
+                partition.boot,
+            ),
         )
     }
 

@@ -10,6 +10,7 @@ mod attributes;
 mod database_tests;
 mod engine;
 mod flush;
+mod hosts;
 mod ids;
 mod jobs;
 mod look_ahead;
@@ -26,8 +27,10 @@ pub(crate) mod testing;
 mod volumes;
 
 pub(crate) use accounts::Charge;
+pub(crate) use hosts::HostRow;
 pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
 pub(crate) use nodes::{NewNode, Node};
+pub(crate) use partitions::Partition;
 pub(crate) use replicas::{Replica, ReplicaState};
 pub(crate) use requests::{RequestRow, SessionRow};
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};

@@ -2,12 +2,17 @@
 
 use super::{Store, StoreResult};
 use base::Timestamp;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
+use wire::control::{DiskServer, RegisterPartition};
 
 /// A partition as the head knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Partition {
     pub(crate) pool: String,
+    /// Who serves it, as it said last.
+    pub(crate) server: Arc<DiskServer>,
+    /// Which start of the disk server that was.
+    pub(crate) boot: u64,
     pub(crate) total: u64,
     /// As last reported by the disk server, less what came online since.
     pub(crate) free: u64,
@@ -32,7 +37,7 @@ impl Store {
         if self.pending.borrow().partitions().is_some() {
             return Ok(());
         }
-        const SQL: &str = "SELECT p.name, p.pool, p.total, p.free,
+        const SQL: &str = "SELECT p.name, p.pool, p.total, p.free, p.server, p.root, p.https, p.boot,
             (SELECT CAST(coalesce(sum(r.size), 0) AS BIGINT) FROM replica r
              WHERE r.partition = p.name AND r.state <> 'online')
             FROM partition p";
@@ -41,7 +46,9 @@ impl Store {
                 pool: row.get(1)?,
                 total: row.get(2)?,
                 free: row.get(3)?,
-                promised: row.get(4)?,
+                server: Arc::new(DiskServer { name: row.get(4)?, root: row.get(5)?, https: row.get(6)? }),
+                boot: row.get(7)?,
+                promised: row.get(8)?,
                 is_changed: false,
             };
             Ok((row.get(0)?, space))
@@ -62,15 +69,22 @@ impl Store {
     }
 
     /// Adds a partition, or changes what is known of one.
-    pub(crate) fn put_partition(&self, pool: &str, name: &str, total: u64, free: u64) -> StoreResult<()> {
-        let known = self.partition(name)?;
-        if known.as_ref().is_some_and(|known| known.pool != pool) {
-            // Its replicas are in another pool now.
+    pub(crate) fn put_partition(&self, said: RegisterPartition) -> StoreResult<()> {
+        let known = self.partition(&said.partition)?;
+        if known.as_ref().is_some_and(|known| known.pool != said.pool || *known.server != said.server) {
+            // Its replicas are in another pool now, or elsewhere.
             self.pending.borrow_mut().set_visible();
         }
-        let promised = known.map_or(0, |known| known.promised);
-        let partition = Partition { pool: pool.to_owned(), total, free, promised, is_changed: true };
-        self.change_partition(name, partition);
+        let partition = Partition {
+            pool: said.pool,
+            server: Arc::new(said.server),
+            boot: said.boot,
+            total: said.total_bytes,
+            free: said.free_bytes,
+            promised: known.map_or(0, |known| known.promised),
+            is_changed: true,
+        };
+        self.change_partition(&said.partition, partition);
         Ok(())
     }
 

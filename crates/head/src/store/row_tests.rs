@@ -7,7 +7,7 @@ use super::{
 use base::{Checksums, FileId, ObjectId, Timestamp};
 use proptest::prelude::*;
 use std::sync::{Arc, atomic::Ordering};
-use wire::control::NodeKind;
+use wire::control::{DiskServer, NodeKind, RegisterPartition};
 
 const NOW: Timestamp = Timestamp(5);
 const NAMES: [&str; 3] = ["n0", "n1", "n2"];
@@ -15,10 +15,22 @@ const NAMES: [&str; 3] = ["n0", "n1", "n2"];
 fn store(place: &Place) -> Store {
     let mut store = place.create();
     store.begin();
-    store.put_partition("main", "p", 1000, 900).unwrap();
-    store.put_partition("main", "q", 1000, 900).unwrap();
+    for name in ["p", "q"] {
+        store.put_partition(partition(name)).unwrap();
+    }
     store.commit().unwrap();
     store
+}
+
+fn partition(name: &str) -> RegisterPartition {
+    RegisterPartition {
+        server: DiskServer { name: "host1".into(), root: "h:1".into(), https: "h:2".into() },
+        boot: 1,
+        pool: "main".into(),
+        partition: name.into(),
+        total_bytes: 1000,
+        free_bytes: 900,
+    }
 }
 
 /// All files, in the order of their ids.

@@ -149,8 +149,8 @@ fn archive_files(
         };
         core.store.set_request_active(*id, session, Some(replica.object))?;
         let path = path_of(core, node.id)?;
-        let cap = CapFor { access: Access::Read, object: replica.object, file: &node, path: &path };
-        let source = core.object_url(cap, context.now);
+        let cap = CapFor { access: Access::Read, replica, file: &node, path: &path };
+        let source = core.object_url(&cap, context.now)?;
         let checksums = sums(&node)?;
         files.push(ArchiveFile { request: *id, file: node.id, path, size: node.size, checksums, source });
     }
@@ -177,14 +177,15 @@ fn recall_files(
             owner: &request.owner,
             bytes: node.size,
             state: ReplicaState::Recalling,
+            on: None,
         };
         let Ok(replica) = reserve(core, &wish, context.now) else {
             break;
         };
         core.store.set_request_active(*id, session.id, Some(replica.object))?;
         let path = path_of(core, node.id)?;
-        let cap = CapFor { access: Access::Write, object: replica.object, file: &node, path: &path };
-        let sink = core.object_url(cap, context.now);
+        let cap = CapFor { access: Access::Fill, replica: &replica, file: &node, path: &path };
+        let sink = core.object_url(&cap, context.now)?;
         files.push(RecallFile {
             request: *id,
             file: node.id,

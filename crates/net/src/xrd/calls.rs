@@ -15,8 +15,8 @@ use std::{future::Future, pin::pin, sync::Arc};
 use tokio::{sync::Semaphore, time::timeout};
 use wire::xrd::{
     Answer, Dirlist, DirlistOptions, ErrorCode, Fattr, FattrAction, ListingWriter, Location, Opaque, Open,
-    OpenAnswer, OpenFlags, Prepare, PrepareOptions, Request, StreamId, Subject, Target, encode_fattr_list,
-    encode_fattr_results,
+    OpenAnswer, OpenFlags, Prepare, PrepareOptions, QueryCode, Request, StreamId, Subject, Target,
+    encode_fattr_list, encode_fattr_results,
 };
 
 /// What the requests of a session share.
@@ -41,6 +41,11 @@ pub(super) struct Context<S: Service> {
 
 /// Runs a call and answers it, later if it takes long.
 pub(super) async fn call<S: Service>(context: Arc<Context<S>>, stream: StreamId, request: Request) {
+    if let Some(redirect) = context.service.names_elsewhere().filter(|_| is_about_names(&request)) {
+        // Who is gone is not sent anywhere.
+        let _ = context.outbox.send(stream, Answer::Redirect(redirect)).await;
+        return;
+    }
     let outcome = match request {
         Request::Dirlist(request) => context.list(stream, request).await,
         request => context.answer(stream, context.perform(request)).await,
@@ -68,6 +73,31 @@ pub(super) async fn close<S: Service>(
     };
     if let Err(Gone) = context.answer(stream, work).await {
         tracing::debug!(path = %handle.path, "closed after the session was over");
+    }
+}
+
+/// Whether a request asks for a name of the namespace, not for an open file or for this server.
+fn is_about_names(request: &Request) -> bool {
+    match request {
+        Request::Dirlist(_)
+        | Request::Statx(_)
+        | Request::Mkdir(_)
+        | Request::Rm(_)
+        | Request::Rmdir(_)
+        | Request::Mv(_)
+        | Request::Chmod(_)
+        | Request::Locate(_)
+        | Request::Prepare(_) => true,
+        Request::Stat(stat) => matches!(stat.subject, Subject::Path(_)),
+        Request::Truncate(truncate) => matches!(truncate.subject, Subject::Path(_)),
+        Request::Fattr(fattr) => matches!(fattr.subject, Subject::Path(_)),
+        Request::Query(query) => {
+            matches!(
+                query.code,
+                QueryCode::Checksum | QueryCode::Space | QueryCode::Xattr | QueryCode::Prepare
+            )
+        }
+        _ => false,
     }
 }
 

@@ -310,6 +310,11 @@ pub trait Service: Send + Sync + 'static {
     /// Starts a session whose login needs no proof.
     fn login(&self, peer: Peer) -> impl Future<Output = Result<Self::Session>> + Send;
 
+    /// Who answers requests on names, if this server does not: clients are sent there.
+    fn names_elsewhere(&self) -> Option<Redirect> {
+        None
+    }
+
     /// Opens a file; may take minutes if it must be recalled.
     fn open(
         &self,

@@ -346,8 +346,8 @@ calls! {
     AwaitJobs => AwaitedJobs, "await_jobs", People, pending |reply| reply.jobs.iter().any(|job| !job.state.is_over());
     CancelJob => Done, "cancel_job", People;
     JobLog => JobText, "job_log", People;
-    RegisterWorker => WorkerOrders, "register_worker", Rooms;
-    NextJob => JobOrders, "next_job", Rooms, pending |reply| reply.start.is_empty() && reply.kill.is_empty();
-    JobStarted => Done, "job_started", Rooms;
-    JobEnded => Done, "job_ended", Rooms;
+    RegisterWorker => WorkerOrders, "register_worker", Cpu;
+    NextJob => JobOrders, "next_job", Cpu, pending |reply| reply.start.is_empty() && reply.kill.is_empty();
+    JobStarted => Done, "job_started", Cpu;
+    JobEnded => Done, "job_ended", Cpu;
 }

@@ -4,11 +4,26 @@ use super::{Done, calls};
 use base::{Checksums, FileId, FilePath, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A disk server announces a partition.
+/// A disk server and where clients reach it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskServer {
+    /// Name of its host, unique in the facility.
+    pub name: String,
+    /// Its XRootD door, `host:port`.
+    pub root: String,
+    /// Its HTTP door with TLS, `host:port`.
+    pub https: String,
+}
+
+/// A disk server announces a partition, when it starts and when the head does not know it.
 ///
-/// Every write on it that began in an earlier boot is over: its object is abandoned.
+/// Every write on it that began in an earlier boot of the disk server is over: its object is abandoned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RegisterPartition {
+    /// Who serves it.
+    pub server: DiskServer,
+    /// A number that the disk server draws when it starts.
+    pub boot: u64,
     /// Pool it belongs to.
     pub pool: String,
     /// Its name, unique in the facility.
@@ -19,11 +34,17 @@ pub struct RegisterPartition {
     pub free_bytes: u64,
 }
 
-/// A disk server says how much room is left.
+/// A disk server says how much room is left, and what it is about.
+///
+/// [`NotFound`](base::ErrorKind::NotFound): the head does not know it; it must register.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportSpace {
     /// The partition.
     pub partition: String,
+    /// As in [`RegisterPartition`].
+    pub boot: u64,
+    /// Objects that users are writing. A reservation that stays away from this list is given up.
+    pub writing: Vec<ObjectId>,
     /// Bytes of the file system, or of the configured share of it.
     pub total_bytes: u64,
     /// Bytes that can still be written.
@@ -105,6 +126,9 @@ pub struct ReadObject {
     pub checksums: Checksums,
     /// POSIX permission bits of the file.
     pub mode: u32,
+    /// Who has it, if that is another process than the head's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<DiskServer>,
 }
 
 /// What an existing name means to an open for writing.
@@ -143,11 +167,29 @@ pub struct WriteGrant {
     pub object: ObjectId,
     /// Where to make it.
     pub partition: String,
-    /// For [`Disposition::Update`]: the object to begin with.
+    /// Room to set aside, 0 if nobody knows.
+    pub expected_bytes: u64,
+    /// For [`Disposition::Update`]: the object to begin with, on the same partition.
     pub base: Option<ReadObject>,
+    /// Who is to make it, if that is another process than the head's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<DiskServer>,
+}
+
+/// A disk server has been shown a capability for writing: asks what to begin with.
+///
+/// A reservation that nobody begins is given up when its capability has expired.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BeginWrite {
+    /// The object.
+    pub object: ObjectId,
+    /// Whether it begins with the content that the file has.
+    pub is_update: bool,
 }
 
 /// Makes a written object the content of its file. The object is durable on disk before this is called.
+///
+/// Saying it again is fine: the reply to the first time may have been lost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CommitWrite {
     /// The object.
@@ -193,14 +235,15 @@ pub struct ReportUse {
 }
 
 calls! {
-    RegisterPartition => Done, "register_partition", Rooms;
-    ReportSpace => Done, "report_space", Rooms;
+    RegisterPartition => Done, "register_partition", Disk;
+    ReportSpace => Done, "report_space", Disk;
     GetSpace => Space, "get_space", People;
-    NextRemovals => Removals, "next_removals", Rooms, pending |reply| reply.objects.is_empty();
-    ObjectsRemoved => Done, "objects_removed", Rooms;
+    NextRemovals => Removals, "next_removals", Disk, pending |reply| reply.objects.is_empty();
+    ObjectsRemoved => Done, "objects_removed", Disk;
     OpenRead => ReadGrant, "open_read", Rooms, pending |reply| matches!(reply, ReadGrant::Recalling { .. });
     OpenWrite => WriteGrant, "open_write", Rooms;
-    CommitWrite => Done, "commit_write", Rooms;
-    AbandonWrite => Done, "abandon_write", Rooms;
-    ReportUse => Done, "report_use", Rooms;
+    BeginWrite => WriteGrant, "begin_write", Disk;
+    CommitWrite => Done, "commit_write", Disk;
+    AbandonWrite => Done, "abandon_write", Disk;
+    ReportUse => Done, "report_use", Disk;
 }

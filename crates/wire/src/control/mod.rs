@@ -11,6 +11,7 @@ pub mod attributes;
 pub mod batch;
 pub mod data;
 pub mod files;
+pub mod hosts;
 pub mod status;
 pub mod tape;
 
@@ -18,6 +19,7 @@ pub use attributes::*;
 pub use batch::*;
 pub use data::*;
 pub use files::*;
+pub use hosts::*;
 pub use status::*;
 pub use tape::*;
 
@@ -28,8 +30,16 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 pub enum Audience {
     /// Anybody the facility knows.
     People,
-    /// Disk, tape and batch rooms, which hold the facility key.
+    /// The rooms beside the head, which hold the facility's key.
     Rooms,
+    /// The same, and disk servers that joined.
+    Disk,
+    /// The same, and tape servers that joined.
+    Tape,
+    /// The same, and workers that joined.
+    Cpu,
+    /// The same, and every host that joined.
+    Hosts,
 }
 
 /// One verb of the management API.

@@ -287,13 +287,13 @@ pub struct EnableDrive {
 }
 
 calls! {
-    RegisterLibrary => Done, "register_library", Rooms;
-    NextTapeSession => TapeOrders, "next_tape_session", Rooms, pending |reply| reply.session.is_none();
-    TapeProgress => Done, "tape_progress", Rooms;
-    FilesArchived => Done, "files_archived", Rooms;
-    FileRecalled => Done, "file_recalled", Rooms;
-    RequestFailed => Done, "request_failed", Rooms;
-    EndTapeSession => Done, "end_tape_session", Rooms;
+    RegisterLibrary => Done, "register_library", Tape;
+    NextTapeSession => TapeOrders, "next_tape_session", Tape, pending |reply| reply.session.is_none();
+    TapeProgress => Done, "tape_progress", Tape;
+    FilesArchived => Done, "files_archived", Tape;
+    FileRecalled => Done, "file_recalled", Tape;
+    RequestFailed => Done, "request_failed", Tape;
+    EndTapeSession => Done, "end_tape_session", Tape;
     SetVolumeState => Done, "set_volume_state", People;
     RetryRequest => Done, "retry_request", People;
     EnableDrive => Done, "enable_drive", People;

@@ -3,7 +3,7 @@
 //! Signed with HS256 (RFC 7515): whoever can check such a token can also make one, so only the facility's own doors
 //! take them. A door checks a token by itself; nobody is asked. The clock is an argument.
 
-mod base64url;
+pub mod base64url;
 mod scope;
 pub mod ztn;
 

@@ -1,6 +1,5 @@
 //! Where the client who offers a file and the destination that fetches it meet. Either may come first.
 
-use crate::identity::Identity;
 use base::{Failure, FilePath, Result};
 use std::{
     collections::HashMap,
@@ -26,9 +25,9 @@ const MEETINGS_MAX: usize = 4096;
 
 /// A file that a destination may fetch once.
 #[derive(Debug)]
-pub(super) struct Offer {
-    /// Whose permissions count.
-    who: Identity,
+pub(super) struct Offer<T> {
+    /// What opens the file for the destination.
+    right: T,
     /// `user.process` of the client.
     origin: String,
     client: IpAddr,
@@ -37,10 +36,10 @@ pub(super) struct Offer {
     until: Instant,
 }
 
-impl Offer {
+impl<T> Offer<T> {
     /// An offer to a destination, whose name is looked up.
     pub(super) async fn new(
-        who: Identity,
+        right: T,
         origin: String,
         client: IpAddr,
         destination: String,
@@ -57,11 +56,11 @@ impl Offer {
         let addresses =
             found.map_err(|cause| unknown(cause.to_string()))?.map(|address| address.ip()).collect();
         let wait = ttl_s.map_or(WAIT, |ttl| Duration::from_secs(ttl.into())).min(WAIT_MAX);
-        Ok(Self { who, origin, client, destination, addresses, until: Instant::now() + wait })
+        Ok(Self { right, origin, client, destination, addresses, until: Instant::now() + wait })
     }
 
-    /// Yields whose permissions count, if it is the right one who comes to fetch.
-    fn accept(self, path: &FilePath, origin: &str, address: IpAddr) -> Result<Identity> {
+    /// Yields what opens the file, if it is the right one who comes to fetch.
+    fn accept(self, path: &FilePath, origin: &str, address: IpAddr) -> Result<T> {
         let asked_by = origin.split_once('@').map_or(origin, |(user, _)| user);
         if asked_by != self.origin {
             let what = format!("{path} was offered by {} of {}, not by {asked_by}", self.origin, self.client);
@@ -75,16 +74,16 @@ impl Offer {
             let what = format!("{path} was offered to {}, not to {address}", self.destination);
             return Err(Failure::permission(what).hint("name the destination as the source knows it"));
         }
-        Ok(self.who)
+        Ok(self.right)
     }
 }
 
-enum Meeting {
-    Offered(Offer),
-    Awaited(oneshot::Sender<Offer>),
+enum Meeting<T> {
+    Offered(Offer<T>),
+    Awaited(oneshot::Sender<Offer<T>>),
 }
 
-impl Meeting {
+impl<T> Meeting<T> {
     fn is_over(&self, now: Instant) -> bool {
         match self {
             Self::Offered(offer) => offer.until <= now,
@@ -96,12 +95,17 @@ impl Meeting {
 type Place = (CopyKey, FilePath);
 
 /// Offers that nobody has fetched yet, and destinations that nobody has offered anything yet.
-#[derive(Default)]
-pub(super) struct Meetings(Mutex<HashMap<Place, Meeting>>);
+pub(super) struct Meetings<T>(Mutex<HashMap<Place, Meeting<T>>>);
 
-impl Meetings {
+impl<T> Default for Meetings<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Meetings<T> {
     /// The meetings that are not over.
-    fn now(&self) -> MutexGuard<'_, HashMap<Place, Meeting>> {
+    fn now(&self) -> MutexGuard<'_, HashMap<Place, Meeting<T>>> {
         let mut meetings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         meetings.retain(|_, meeting| !meeting.is_over(now));
@@ -109,7 +113,7 @@ impl Meetings {
     }
 
     /// Offers a file.
-    pub(super) fn offer(&self, key: CopyKey, path: &FilePath, offer: Offer) -> Result<()> {
+    pub(super) fn offer(&self, key: CopyKey, path: &FilePath, offer: Offer<T>) -> Result<()> {
         let mut meetings = self.now();
         let place = (key, path.clone());
         match meetings.remove(&place) {
@@ -124,14 +128,14 @@ impl Meetings {
         }
     }
 
-    /// Waits for the offer of a file and yields whose permissions count.
+    /// Waits for the offer of a file and yields what opens it.
     pub(super) async fn fetch(
         &self,
         key: CopyKey,
         path: &FilePath,
         origin: &str,
         address: IpAddr,
-    ) -> Result<Identity> {
+    ) -> Result<T> {
         let place = (key, path.clone());
         let (sender, receiver) = oneshot::channel();
         let offered = {
@@ -164,7 +168,7 @@ impl Meetings {
     }
 }
 
-fn insert(meetings: &mut HashMap<Place, Meeting>, place: Place, meeting: Meeting) -> Result<()> {
+fn insert<T>(meetings: &mut HashMap<Place, Meeting<T>>, place: Place, meeting: Meeting<T>) -> Result<()> {
     if meetings.len() >= MEETINGS_MAX {
         return Err(Failure::busy(format!("{MEETINGS_MAX} third-party copies wait for their other side"))
             .hint("try again later"));
@@ -181,7 +185,6 @@ fn used_twice(path: &FilePath) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use head::Principal;
     use wire::xrd::{Opaque, tpc};
 
     const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -198,19 +201,17 @@ mod tests {
         "/f".parse().unwrap()
     }
 
-    fn ann() -> Identity {
-        Identity::trusted(Principal { name: "ann".to_owned(), is_operator: false })
-    }
+    const RIGHT: &str = "what opens it";
 
-    async fn offer(destination: &str) -> Offer {
-        Offer::new(ann(), "ann.7".to_owned(), NEAR, destination.to_owned(), None).await.unwrap()
+    async fn offer(destination: &str) -> Offer<&'static str> {
+        Offer::new(RIGHT, "ann.7".to_owned(), NEAR, destination.to_owned(), None).await.unwrap()
     }
 
     #[tokio::test]
     async fn either_side_may_come_first() {
         let meetings = Meetings::default();
         meetings.offer(key("1"), &path(), offer("127.0.0.1").await).unwrap();
-        assert_eq!(meetings.fetch(key("1"), &path(), "ann.7@x", NEAR).await.unwrap(), ann());
+        assert_eq!(meetings.fetch(key("1"), &path(), "ann.7@x", NEAR).await.unwrap(), RIGHT);
         let (place, second) = (path(), offer("127.0.0.1").await);
         let fetching = meetings.fetch(key("2"), &place, "ann.7@x", NEAR);
         let offering = async {
@@ -221,7 +222,7 @@ mod tests {
         };
         let (fetched, offered) = tokio::join!(fetching, offering);
         offered.unwrap();
-        assert_eq!(fetched.unwrap(), ann());
+        assert_eq!(fetched.unwrap(), RIGHT);
         assert!(meetings.now().is_empty());
     }
 
@@ -244,7 +245,7 @@ mod tests {
         assert!(meetings.offer(key("1"), &path(), offer("127.0.0.1").await).is_err());
         assert!(meetings.now().is_empty(), "neither offer counts");
         let unknown =
-            Offer::new(ann(), String::new(), NEAR, "no such host".to_owned(), None).await.unwrap_err();
+            Offer::new(RIGHT, String::new(), NEAR, "no such host".to_owned(), None).await.unwrap_err();
         assert!(unknown.what.contains("no such host") && unknown.hint.is_some());
     }
 
@@ -252,7 +253,7 @@ mod tests {
     async fn an_offer_ends() {
         let meetings = Meetings::default();
         let ended =
-            Offer::new(ann(), "ann.7".to_owned(), NEAR, "127.0.0.1".to_owned(), Some(0)).await.unwrap();
+            Offer::new(RIGHT, "ann.7".to_owned(), NEAR, "127.0.0.1".to_owned(), Some(0)).await.unwrap();
         meetings.offer(key("1"), &path(), ended).unwrap();
         assert!(meetings.now().is_empty());
     }

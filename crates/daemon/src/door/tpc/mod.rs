@@ -5,28 +5,29 @@ mod pull;
 
 pub(crate) use pull::Destination;
 
-use super::{RootDoor, session::DoorSession};
-use crate::identity::Identity;
+use super::session::DoorSession;
+use crate::open::WriteFile;
 use base::{FilePath, Result};
 use client::xrd::{Options, TlsOptions, Token};
 use meeting::{Meetings, Offer};
+use net::{shutdown::Shutdown, xrd::Opaque};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
-use wire::xrd::tpc::{Pull, SourceOpen};
+use wire::xrd::tpc::{self, Pull, SourceOpen};
 
 /// Copies at the same time; more wait for their turn.
 const PULLS_MAX: usize = 32;
 /// A source that sends nothing for this long has failed the copy.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the third-party copies of a door share.
-pub(super) struct ThirdParty {
-    meetings: Meetings,
+/// What the third-party copies of a door share; `T` opens a file for its destination.
+pub(super) struct ThirdParty<T> {
+    meetings: Meetings<T>,
     pulls: Arc<Semaphore>,
     options: Options,
 }
 
-impl ThirdParty {
+impl<T: Clone> ThirdParty<T> {
     /// Copies from servers whose certificates `trust` vouches for; without it those that the system trusts.
     pub(super) fn new(trust: Option<PathBuf>) -> Self {
         let options = Options {
@@ -41,28 +42,28 @@ impl ThirdParty {
         };
         Self { meetings: Meetings::default(), pulls: Arc::new(Semaphore::new(PULLS_MAX)), options }
     }
-}
 
-impl RootDoor {
-    /// What an open for reading has to do with a third-party copy: announces the destination, or yields whose
-    /// permissions count for a destination that was announced.
+    /// What an open for reading has to do with a third-party copy: announces the destination, or yields what opens the
+    /// file for a destination that was announced. Anybody else has `right`.
     pub(super) async fn meet(
         &self,
         session: &DoorSession,
-        who: Identity,
+        right: Option<T>,
         path: &FilePath,
-        open: Option<SourceOpen>,
-    ) -> Result<Identity> {
-        match open {
-            None => Ok(who),
+        opaque: &Opaque,
+    ) -> Result<Option<T>> {
+        match tpc::source_open(opaque)? {
+            None => Ok(right),
             Some(SourceOpen::Offer { key, destination, ttl_s }) => {
-                let (origin, client) = (session.origin.clone(), session.address);
-                let offer = Offer::new(who.clone(), origin, client, destination, ttl_s).await?;
-                self.third_party.meetings.offer(key, path, offer)?;
-                Ok(who)
+                if let Some(right) = &right {
+                    let (origin, client) = (session.origin.clone(), session.address);
+                    let offer = Offer::new(right.clone(), origin, client, destination, ttl_s).await?;
+                    self.meetings.offer(key, path, offer)?;
+                }
+                Ok(right)
             }
             Some(SourceOpen::Fetch { key, origin }) => {
-                self.third_party.meetings.fetch(key, path, &origin, session.address).await
+                self.meetings.fetch(key, path, &origin, session.address).await.map(Some)
             }
         }
     }
@@ -72,10 +73,10 @@ impl RootDoor {
         &self,
         session: &DoorSession,
         path: &FilePath,
-        pull: Pull,
-        file: crate::files::WriteFile,
+        (pull, file): (Pull, WriteFile),
+        tasks: &Shutdown,
     ) -> Result<Destination> {
-        let shared = (Arc::clone(&self.third_party.pulls), self.third_party.options.clone());
-        Destination::new(session, path, pull, file, shared, self.files.tasks())
+        let shared = (Arc::clone(&self.pulls), self.options.clone());
+        Destination::new(session, path, pull, file, shared, tasks)
     }
 }

@@ -1,7 +1,7 @@
 //! The destination of a third-party copy: a file that fills itself from another server.
 
 use super::super::session::DoorSession;
-use crate::files::{WriteFile, blocking};
+use crate::{files::blocking, open::WriteFile};
 use base::{ErrorKind, Failure, FilePath, Result};
 use client::xrd::{File, FileSystem, Options, XrdUrl};
 use net::shutdown::Shutdown;

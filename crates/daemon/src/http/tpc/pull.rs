@@ -4,7 +4,7 @@ use super::{
     Transfer, Verification,
     remote::{Ask, Reply},
 };
-use crate::{files::WriteFile, http::segments::Inflow, sums::Hashing};
+use crate::{http::segments::Inflow, open::WriteFile, sums::Hashing};
 use axum::http::{HeaderValue, Method, StatusCode};
 use base::{Failure, Result};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ async fn open(transfer: &Transfer, expected_bytes: u64) -> Result<WriteFile> {
         parents: false,
         expected_bytes,
     };
-    visit.door.files.open_write(&visit.who, open, Arc::clone(&visit.door.counters.http)).await
+    visit.door.files.write_through(&visit.who, open, Arc::clone(&visit.door.counters.http)).await
 }
 
 /// Takes the body to its end: how many bytes, and their hashes.

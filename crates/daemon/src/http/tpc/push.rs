@@ -6,8 +6,8 @@ use super::{
     remote::{Ask, Reply, Upload},
 };
 use crate::{
-    files::ReadFile,
     http::segments::{Piece, segments},
+    open::ReadFile,
 };
 use axum::{
     body::Body,
@@ -25,7 +25,7 @@ pub(super) async fn run(transfer: &Transfer) -> Result<()> {
     }
     let visit = &transfer.visit;
     let counter = Arc::clone(&visit.door.counters.http);
-    let file = Arc::new(visit.door.files.open_read(&visit.who, &visit.path, counter).await?);
+    let file = Arc::new(visit.door.files.read_through(&visit.who, &visit.path, counter).await?);
     let ours = Digests::from(file.grant.checksums);
     let mut fields = transfer.fields.clone();
     if let Ok(digest) = HeaderValue::from_str(&ours.field(&[DigestAlgorithm::Adler32])) {

@@ -1,13 +1,16 @@
 //! The management client: makes [`Call`]s over HTTP, blocking.
 
+mod tls;
+
+pub use tls::ControlTls;
+
 use base::{ErrorKind, Failure, Millis, Result};
-use std::{io::Read, time::Duration};
+use std::{io::Read, sync::Arc, time::Duration};
+use tls::Agents;
 use wire::control::{Call, USER_HEADER};
 
 /// How long a call that does not wait may take before the facility counts as out of reach.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
-/// How long connecting may take.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Longest wait asked for in one call: proxies and people lose patience with silent connections.
 pub const WAIT_MAX: Millis = Millis::from_seconds(30);
 /// Longest reply taken.
@@ -16,7 +19,7 @@ const REPLY_BYTES_MAX: u64 = 256 << 20;
 /// A connection to the management API. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Control {
-    agent: ureq::Agent,
+    agents: Arc<Agents>,
     http: String,
     user: String,
     key: Option<FacilityKey>,
@@ -36,13 +39,15 @@ impl FacilityKey {
 impl Control {
     /// Talks to `http`, for example `http://127.0.0.1:8094`, as `user`.
     pub fn new(http: impl Into<String>, user: impl Into<String>) -> Self {
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_connect(Some(CONNECT_DEADLINE))
-            .proxy(None)
-            .build();
         let http = http.into().trim_end_matches('/').to_owned();
-        Self { agent: config.into(), http, user: user.into(), key: None }
+        Self { agents: Arc::new(Agents::new(ControlTls::default())), http, user: user.into(), key: None }
+    }
+
+    /// Says whom to believe, and what to show.
+    #[must_use]
+    pub fn with_tls(mut self, tls: ControlTls) -> Self {
+        self.agents = Arc::new(Agents::new(tls));
+        self
     }
 
     /// Adds the facility key, which rooms need.
@@ -69,7 +74,8 @@ impl Control {
             .map_err(|cause| Failure::internal(format!("cannot write the call {}: {cause}", C::NAME)))?;
         let deadline = CALL_DEADLINE + Duration::from_millis(wait.0.unsigned_abs());
         let mut request = self
-            .agent
+            .agents
+            .agent(&self.http)?
             .post(url)
             .config()
             .timeout_global(Some(deadline))

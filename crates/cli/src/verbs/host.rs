@@ -1,0 +1,89 @@
+//! `bp host`: hosts that join the facility, and leave it.
+
+use crate::{
+    context::{Context, Run},
+    output::Tone,
+    table::{Cell, Column, Table},
+};
+use base::units::Span;
+use clap::Subcommand;
+use wire::control::{GetHosts, HostInfo, Invite, RemoveHost, Role};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Let a host join: prints the command to run there
+    Invite {
+        /// What it is to do: disk; may be given again
+        #[arg(long, required = true)]
+        role: Vec<Role>,
+        /// How long it has time to join
+        #[arg(long, default_value = "1h", value_name = "TIME")]
+        lifetime: Span,
+    },
+    /// Show the hosts that joined
+    List,
+    /// Turn a host away: it is not believed any more, and what it holds is out of reach
+    Remove {
+        /// The host
+        name: String,
+    },
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    match args.verb {
+        Verb::Invite { role, lifetime } => invite(role, lifetime, context),
+        Verb::List => list(context),
+        Verb::Remove { name } => {
+            let done = context.call(&RemoveHost { name: name.clone() })?;
+            if context.output.is_json() {
+                context.output.json(&done)?;
+            } else {
+                context.output.news(format!("{name} is not one of the facility any more"))?;
+            }
+            Ok(0)
+        }
+    }
+}
+
+fn invite(roles: Vec<Role>, lifetime: Span, context: &mut Context) -> Run {
+    let words: Vec<_> = roles.iter().map(|role| format!("--role {role}")).collect();
+    let invited = context.call(&Invite { roles, lifetime: lifetime.0 })?;
+    if context.output.is_json() {
+        context.output.json(&invited)?;
+        return Ok(0);
+    }
+    context.output.line(format!("bpd join DIR {} --token {}", words.join(" "), invited.token))?;
+    context.output.news(format!("run this on the other host within {lifetime}; it is good once"))?;
+    Ok(0)
+}
+
+fn list(context: &mut Context) -> Run {
+    let hosts = context.call(&GetHosts {})?;
+    if context.output.is_json() {
+        context.output.json(&hosts)?;
+    } else if hosts.hosts.is_empty() {
+        context.output.news("no host has joined: `bp host invite` lets one")?;
+    } else {
+        context.output.table(&table(&hosts.hosts))?;
+    }
+    Ok(0)
+}
+
+fn table(hosts: &[HostInfo]) -> Table {
+    let mut table = Table::new([Column::Left("host"), Column::Left("roles"), Column::Left("state")]);
+    for host in hosts {
+        let roles: Vec<_> = host.roles.iter().map(|role| role.as_str()).collect();
+        let state = match host.removed {
+            None => Cell::toned("joined", Tone::Good),
+            Some(_) => Cell::toned("turned away", Tone::Bad),
+        };
+        table.row([Cell::from(host.name.as_str()), Cell::from(roles.join(" ")), state]);
+    }
+    table
+}

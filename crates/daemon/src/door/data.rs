@@ -1,0 +1,144 @@
+//! The XRootD door of a disk server on another host than the head's: it opens objects by capability, and sends whoever
+//! asks for a name to the head.
+
+use super::{DoorFile, DoorSession, here, tpc::ThirdParty};
+use crate::{
+    identity::Identity,
+    metrics::DoorCounters,
+    objects::{CapFile, CapOpen, Objects},
+};
+use base::{ErrorKind, Failure, FilePath, Result};
+use net::xrd::{
+    Disposition, ListPage, Opaque, OpenRequest, Opened, Peer, ReadMethod, Redirect, ServerConfig, Service,
+    SpaceInfo, StatInfo, TlsOffer,
+};
+use std::{path::PathBuf, sync::Arc};
+use wire::{cap, xrd};
+
+/// The door.
+pub struct DataDoor {
+    config: ServerConfig,
+    objects: Arc<Objects>,
+    head: Redirect,
+    /// A destination opens with the capability that the client was given.
+    third_party: ThirdParty<String>,
+    counters: Arc<DoorCounters>,
+}
+
+impl DataDoor {
+    /// A door to `objects`; `head` knows the names.
+    pub fn new(objects: Arc<Objects>, facility: &str, head: Redirect, counters: Arc<DoorCounters>) -> Self {
+        let config = super::server_config(facility);
+        Self { config, objects, head, third_party: ThirdParty::new(None), counters }
+    }
+
+    /// Chooses how the bytes of files leave.
+    #[must_use]
+    pub fn with_reads(mut self, method: ReadMethod) -> Self {
+        self.config.read_method = method;
+        self
+    }
+
+    /// Offers TLS.
+    #[must_use]
+    pub fn with_tls(mut self, offer: TlsOffer) -> Self {
+        self.config.tls = Some(offer);
+        self
+    }
+
+    /// Says which authorities vouch for the servers that files are copied from.
+    #[must_use]
+    pub fn with_trust(mut self, authorities: Option<PathBuf>) -> Self {
+        self.third_party = ThirdParty::new(authorities);
+        self
+    }
+
+    async fn open_file(&self, session: &DoorSession, request: &OpenRequest) -> Result<Opened<DoorFile>> {
+        let OpenRequest { path, opaque, .. } = request;
+        let given = opaque.get(cap::PARAMETER).map(str::to_owned);
+        let Some(signed) = self.third_party.meet(session, given, path, opaque).await? else {
+            return Ok(Opened::Elsewhere(self.head.clone()));
+        };
+        let is_update = request.disposition == Disposition::Existing;
+        let open = CapOpen { signed: &signed, path, is_update };
+        match self.objects.open_cap(open, Arc::clone(&self.counters.root)).await {
+            Ok(CapFile::Read(file)) => Ok(here(DoorFile::Read(file))),
+            Ok(CapFile::Write(file)) => match xrd::tpc::pull(opaque, path)? {
+                Some(pull) => {
+                    let tasks = self.objects.tasks();
+                    let copy = self.third_party.destination(session, path, (pull, file), tasks)?;
+                    Ok(here(DoorFile::ThirdParty(copy)))
+                }
+                None => Ok(here(DoorFile::Write(file))),
+            },
+            // The object has moved since, or the capability was kept for too long: the head knows better.
+            Err(failure) if is_outdated(&failure) => Ok(Opened::Elsewhere(self.head.clone())),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+fn is_outdated(failure: &Failure) -> bool {
+    matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
+}
+
+fn names(path: &FilePath) -> Failure {
+    Failure::unsupported(format!("{path} is asked for at the head, not at a disk server"))
+}
+
+impl Service for DataDoor {
+    type Session = DoorSession;
+    type File = DoorFile;
+
+    fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    fn names_elsewhere(&self) -> Option<Redirect> {
+        Some(self.head.clone())
+    }
+
+    /// Everybody is let in: without a capability there is nothing to be had.
+    async fn login(&self, peer: Peer) -> Result<DoorSession> {
+        let nobody = Failure::permission("a disk server wants to see a capability");
+        Ok(super::session::session(Identity::refused(nobody), &peer))
+    }
+
+    async fn open(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {
+        let opened = self.open_file(session, &request).await;
+        self.counters.root.answer(opened.as_ref().err().map(|failure| failure.kind));
+        opened
+    }
+
+    async fn space(&self, _: &DoorSession, path: &FilePath) -> Result<SpaceInfo> {
+        Err(names(path))
+    }
+
+    async fn stat(&self, _: &DoorSession, path: &FilePath, _: &Opaque) -> Result<StatInfo> {
+        Err(names(path))
+    }
+
+    async fn list(&self, _: &DoorSession, path: &FilePath, _: Option<String>, _: bool) -> Result<ListPage> {
+        Err(names(path))
+    }
+
+    async fn mkdir(&self, _: &DoorSession, path: &FilePath, _: u32, _: bool) -> Result<()> {
+        Err(names(path))
+    }
+
+    async fn remove(&self, _: &DoorSession, path: &FilePath) -> Result<()> {
+        Err(names(path))
+    }
+
+    async fn rmdir(&self, _: &DoorSession, path: &FilePath) -> Result<()> {
+        Err(names(path))
+    }
+
+    async fn rename(&self, _: &DoorSession, path: &FilePath, _: &FilePath) -> Result<()> {
+        Err(names(path))
+    }
+
+    async fn checksum(&self, _: &DoorSession, path: &FilePath, _: &str) -> Result<String> {
+        Err(names(path))
+    }
+}

@@ -1,0 +1,74 @@
+//! Calls by which hosts join: the only ones that the door answers itself.
+
+use super::{HttpDoor, answer::Refused, calls, guard::HostRooms};
+use crate::hosts::Reception;
+use axum::{Extension, Json, Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
+use base::{Failure, Result};
+use std::sync::Arc;
+use tracing::info;
+use wire::control::{
+    AuthorityCertificate, Call, Done, GetAuthority, Invite, Invited, JoinFacility, Membership, RemoveHost,
+    RenewCertificate,
+};
+
+type Door = State<Arc<HttpDoor>>;
+type Answer<T> = Result<Json<T>, Refused>;
+
+pub(super) fn routes(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+    let at = |name: &str| format!("/api/v1/{name}");
+    router
+        .route(&at(GetAuthority::NAME), post(authority))
+        .route(&at(Invite::NAME), post(invite))
+        .route(&at(JoinFacility::NAME), post(join))
+        .route(&at(RenewCertificate::NAME), post(renew))
+        .route(&at(RemoveHost::NAME), post(remove))
+}
+
+fn reception(door: &HttpDoor) -> Result<&Reception> {
+    door.reception.as_ref().ok_or_else(|| Failure::unsupported("hosts cannot join here"))
+}
+
+async fn authority(State(door): Door) -> Answer<AuthorityCertificate> {
+    let certificate = reception(&door)?.authority_certificate().await?;
+    Ok(Json(AuthorityCertificate { certificate }))
+}
+
+async fn invite(State(door): Door, headers: HeaderMap, body: Bytes) -> Answer<Invited> {
+    let wish: Invite = calls::parse(&headers, &body)?;
+    let who = door.principal(&headers);
+    Ok(Json(reception(&door)?.invite(door.files.head()?, &who, wish).await?))
+}
+
+async fn join(State(door): Door, headers: HeaderMap, body: Bytes) -> Answer<Membership> {
+    let wish: JoinFacility = calls::parse(&headers, &body)?;
+    let (name, roles) = (wish.name.clone(), wish.roles.clone());
+    let membership = reception(&door)?.admit(door.files.head()?, wish).await?;
+    door.roster.reload(door.files.head()?).await?;
+    info!(host = name, ?roles, "host joined");
+    Ok(Json(membership))
+}
+
+async fn renew(
+    State(door): Door,
+    host: Option<Extension<HostRooms>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answer<Membership> {
+    let wish: RenewCertificate = calls::parse(&headers, &body)?;
+    let Some(Extension(HostRooms(member))) = host else {
+        return Err(Failure::permission("only a host that joined can renew its certificate").into());
+    };
+    let membership = reception(&door)?.renew(door.files.head()?, &member, wish).await?;
+    door.roster.reload(door.files.head()?).await?;
+    info!(host = member.name, "host has a new certificate");
+    Ok(Json(membership))
+}
+
+async fn remove(State(door): Door, headers: HeaderMap, body: Bytes) -> Answer<Done> {
+    let call: RemoveHost = calls::parse(&headers, &body)?;
+    let (who, name) = (door.principal(&headers), call.name.clone());
+    let done = door.files.head()?.call(&who, call).await?;
+    door.roster.reload(door.files.head()?).await?;
+    info!(host = name, "host turned away");
+    Ok(Json(done))
+}

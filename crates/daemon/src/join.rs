@@ -1,0 +1,257 @@
+//! Joining a facility: what a host does once, by invitation, and again whenever its certificate must be renewed.
+
+use crate::{
+    authority::{HostNames, replace},
+    config::{self, Config, Host},
+    facility::{Layout, failed, sync_directory, write_new},
+    hosts::fingerprint,
+};
+use base::{ErrorKind, Failure, Result};
+use client::{Control, ControlTls};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+use wire::{
+    cap::CapKey,
+    control::{GetAuthority, JoinFacility, JoinToken, Membership, RenewCertificate, Role},
+    token::base64url,
+};
+
+/// What a host wants to be.
+#[derive(Debug, Clone)]
+pub struct JoinWish {
+    /// The invitation.
+    pub token: JoinToken,
+    /// What it wants to do.
+    pub roles: Vec<Role>,
+    /// Its name in the facility; `None`: what it calls itself.
+    pub name: Option<String>,
+    /// Name or address by which others reach it.
+    pub address: Option<String>,
+    /// Address that it listens on.
+    pub bind: Option<IpAddr>,
+    /// Ports of `root://` and `https://`, 0 for any.
+    pub ports: (Option<u16>, Option<u16>),
+}
+
+/// What a host that joined knows of its facility; the content of `DIR/membership.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// The facility's id.
+    pub facility: String,
+    /// Its name, for people.
+    pub facility_name: String,
+    /// Who runs it.
+    pub owner: String,
+    /// XRootD door of the head, `host:port`.
+    pub root: String,
+}
+
+impl Member {
+    /// What the host in `layout` knows.
+    pub fn read(layout: &Layout) -> Result<Self> {
+        let file = layout.membership_file();
+        let text = fs::read(&file).map_err(|cause| failed("read", &file, &cause))?;
+        serde_json::from_slice(&text)
+            .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", file.display())))
+    }
+}
+
+/// The files of a host's certificate.
+pub(crate) struct HostFiles {
+    pub(crate) authority: PathBuf,
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl HostFiles {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        let file = |name| layout.tls().join(name);
+        Self { authority: file("ca.pem"), certificate: file("host.pem"), key: file("host.key") }
+    }
+
+    /// How the rooms of this host speak to the head.
+    pub(crate) fn control(&self) -> ControlTls {
+        ControlTls {
+            authorities: Some(self.authority.clone()),
+            identity: Some((self.certificate.clone(), self.key.clone())),
+            insecure: false,
+        }
+    }
+}
+
+/// Makes `directory`, which must be missing or empty, a host of the facility that the invitation is from.
+///
+/// An attempt that failed after the head had agreed can be repeated: the key that was shown is kept.
+pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
+    let layout = Layout::new(directory)?;
+    claim(&layout)?;
+    let config = configured(&wish)?;
+    config.check()?;
+    let files = HostFiles::new(&layout);
+    believe(&wish.token, &files)?;
+    let key = key_pair(&files.key)?;
+    let names = names(&config);
+    let call = JoinFacility {
+        secret: wish.token.secret.clone(),
+        name: config.host_name(),
+        roles: config.host.roles.clone(),
+        key: base64url::encode(key.public_key_raw()),
+        names: names.names,
+        addresses: names.addresses,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let believing = ControlTls { authorities: Some(files.authority.clone()), ..ControlTls::default() };
+    let membership = Control::new(&wish.token.head, "host").with_tls(believing).call(&call)?;
+    if membership.facility != wish.token.facility {
+        let what = format!("{} is facility {}", wish.token.head, membership.facility);
+        return Err(Failure::permission(what).hint("the join token is for another one: ask for a new one"));
+    }
+    settle(&layout, &files, &config, &membership)?;
+    Ok(config)
+}
+
+fn configured(wish: &JoinWish) -> Result<Config> {
+    // Tape and cpu servers away from the head come with the next step.
+    if wish.roles != [Role::Disk] {
+        return Err(Failure::unsupported("a host that joins can be a disk server").hint("use --role disk"));
+    }
+    let host = Host {
+        name: wish.name.clone().unwrap_or_default(),
+        address: wish.address.clone().unwrap_or_default(),
+        roles: wish.roles.clone(),
+        head: wish.token.head.clone(),
+    };
+    let mut config = Config { host, ..Config::default() };
+    config.host.name = config.host_name();
+    if let Some(bind) = wish.bind {
+        config.doors.bind = bind;
+    }
+    let (root_port, https_port) = wish.ports;
+    config.doors.root_port = root_port.unwrap_or(config.doors.root_port);
+    config.doors.https_port = https_port.unwrap_or(config.doors.https_port);
+    Ok(config)
+}
+
+/// What the certificate of this host must say.
+pub(crate) fn names(config: &Config) -> HostNames {
+    let mut names = HostNames::of_this_host(config.doors.bind);
+    let address = &config.host.address;
+    match address.parse::<IpAddr>() {
+        Ok(address) if !names.addresses.contains(&address) => names.addresses.push(address),
+        Err(_) if !address.is_empty() && !names.names.contains(address) => names.names.push(address.clone()),
+        _ => {}
+    }
+    names
+}
+
+/// Refuses a directory that holds anything but what an earlier attempt has left.
+fn claim(layout: &Layout) -> Result<()> {
+    let directory = layout.root();
+    if directory.join(config::FILE).exists() {
+        return Err(Failure::exists(format!("{} belongs to a facility already", directory.display()))
+            .hint(format!("`bpd run {}` runs it", directory.display())));
+    }
+    let tls = layout.tls();
+    fs::create_dir_all(&tls).map_err(|cause| failed("make", &tls, &cause))?;
+    let mut entries = fs::read_dir(directory).map_err(|cause| failed("read", directory, &cause))?;
+    let is_ours = |name: &std::ffi::OsStr| {
+        ["tls", "lock", "id", "cap.key", "membership.json", "disk"].iter().any(|own| name == *own)
+    };
+    if entries.any(|entry| entry.is_ok_and(|entry| !is_ours(&entry.file_name()))) {
+        return Err(Failure::new(ErrorKind::NotEmpty, format!("{} is not empty", directory.display()))
+            .hint("a host joins in a missing or empty directory only"));
+    }
+    Ok(())
+}
+
+/// Fetches the authority's certificate from whoever answers, and believes it only if the invitation names it.
+fn believe(token: &JoinToken, files: &HostFiles) -> Result<()> {
+    let anybody = ControlTls { insecure: true, ..ControlTls::default() };
+    let found = Control::new(&token.head, "host").with_tls(anybody).call(&GetAuthority {})?;
+    if fingerprint(&found.certificate)? != token.authority {
+        let what = format!("{} is not the facility that the join token is from", token.head);
+        return Err(Failure::permission(what)
+            .hint("somebody may be listening in: look at the network, and ask for a new token"));
+    }
+    replace(&files.authority, found.certificate.as_bytes(), 0o644)
+}
+
+/// The key of this host, made if there is none.
+fn key_pair(file: &Path) -> Result<KeyPair> {
+    let unusable =
+        |cause: rcgen::Error| Failure::corrupt(format!("{} is not a key: {cause}", file.display()));
+    if let Ok(pem) = fs::read_to_string(file) {
+        return KeyPair::from_pem(&pem).map_err(unusable);
+    }
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(unusable)?;
+    write_new(file, key.serialize_pem().as_bytes(), 0o600)?;
+    Ok(key)
+}
+
+/// Writes everything down; the configuration last, so that an interrupted attempt is never taken for a host.
+fn settle(layout: &Layout, files: &HostFiles, config: &Config, membership: &Membership) -> Result<()> {
+    replace(&files.certificate, membership.certificate.as_bytes(), 0o644)?;
+    let member = Member {
+        facility: membership.facility.clone(),
+        facility_name: membership.facility_name.clone(),
+        owner: membership.owner.clone(),
+        root: membership.root.clone(),
+    };
+    let text = serde_json::to_vec_pretty(&member)
+        .map_err(|cause| Failure::internal(format!("cannot write the membership: {cause}")))?;
+    replace(&layout.membership_file(), &text, 0o644)?;
+    let cap_key = cap_key(&membership.cap_key)?;
+    replace(&layout.cap_key_file(), &cap_key.reveal(), 0o600)?;
+    if !layout.lock_file().exists() {
+        write_new(&layout.lock_file(), b"", 0o600)?;
+    }
+    if config.host.roles.contains(&Role::Disk) {
+        make_partition(layout, config, &member.facility)?;
+    }
+    write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o644)?;
+    sync_directory(layout.root())
+}
+
+/// The name of a host's first partition.
+pub(crate) fn partition_name(config: &Config) -> String {
+    format!("{}-disk1", config.host_name())
+}
+
+fn make_partition(layout: &Layout, config: &Config, facility: &str) -> Result<()> {
+    let name = partition_name(config);
+    let directory = layout.partition_named(&name);
+    fs::create_dir_all(&directory).map_err(|cause| failed("make", &directory, &cause))?;
+    match disk::Partition::create(&directory, facility, &name) {
+        Err(failure) if failure.kind == ErrorKind::Exists => {
+            disk::Partition::open(&directory, facility).map(drop)
+        }
+        outcome => outcome.map(drop),
+    }
+}
+
+fn cap_key(text: &str) -> Result<CapKey> {
+    let digits = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..text.len() / 2).map(|place| digits(place * 2)).collect();
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+    bytes.map(CapKey::new).ok_or_else(|| Failure::corrupt("the head sent a key that is none"))
+}
+
+/// Asks the head for a new certificate, with the key that this host has.
+pub(crate) fn renew(layout: &Layout, config: &Config) -> Result<()> {
+    let files = HostFiles::new(layout);
+    let key = key_pair(&files.key)?;
+    let names = names(config);
+    let call = RenewCertificate {
+        key: base64url::encode(key.public_key_raw()),
+        names: names.names,
+        addresses: names.addresses,
+    };
+    let control = Control::new(&config.host.head, "host").with_tls(files.control());
+    let membership = control.call(&call)?;
+    replace(&files.certificate, membership.certificate.as_bytes(), 0o644)
+}

@@ -1,0 +1,136 @@
+//! Running a host that joined: its rooms, and doors that open objects by capability.
+
+use crate::{
+    config::Config,
+    door::DataDoor,
+    facility::{Layout, failed},
+    files::{Files, blocking, host_and_port},
+    http::{self, HttpDoor},
+    janitor::Janitor,
+    join::{self, HostFiles, Member},
+    link::Link,
+    metrics::DoorCounters,
+    objects::Objects,
+    run::{introduction, listen, tls_rule},
+};
+use base::{Failure, Result, Timestamp};
+use client::Control;
+use head::Clock;
+use net::{
+    shutdown::{Shutdown, Token},
+    tls::Identity,
+    xrd::{Redirect, TlsOffer},
+};
+use std::{fs, sync::Arc, time::Duration};
+use tracing::{error, info};
+use wire::{cap::CapKey, control::Endpoints};
+
+/// How often the certificate is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(3600);
+/// What has less time than this is renewed.
+const RENEW_S: i64 = 30 * 86_400;
+
+/// What runs, in the order in which it ends.
+pub(crate) struct Running {
+    pub(crate) doors: Shutdown,
+    pub(crate) chores: Shutdown,
+    pub(crate) endpoints: Endpoints,
+}
+
+/// Starts the doors and rooms of a host that joined. The head need not be there: what it has given rights to is served.
+pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Result<Running> {
+    let member = Member::read(layout)?;
+    let doors = &config.doors;
+    let root = listen(doors.bind, doors.root_port, "root_port").await?;
+    let https = listen(doors.bind, doors.https_port, "https_port").await?;
+    let introduction = introduction(config, root.address()?, https.address()?)?;
+    let server = introduction.server.clone();
+    let files = HostFiles::new(layout);
+    let identity =
+        Identity { certificate: files.certificate.clone(), key: files.key.clone(), client_ca: None };
+    let tls = net::tls::server_config(&identity)?;
+    let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
+    let link = Link::Far(Control::new(&config.host.head, "host").with_tls(files.control()));
+    let partition = Arc::new(open_partition(layout, config, &member)?);
+    let objects = Arc::new(Objects::new(
+        link.clone(),
+        vec![Arc::clone(&partition)],
+        read_key(layout)?,
+        Arc::clone(&clock),
+        chores.child(),
+    ));
+    let janitor = Janitor::new(link, introduction, partition, &objects);
+    chores.spawn("janitor", janitor.keep(chores.token()));
+    chores.spawn(
+        "certificate",
+        keep_certificate(layout.clone(), config.clone(), Arc::clone(&clock), chores.token()),
+    );
+
+    let counters = Arc::new(DoorCounters::default());
+    let (host, port) = host_and_port(&member.root)?;
+    let head = Redirect { host, port, opaque: String::new() };
+    let door = DataDoor::new(Arc::clone(&objects), &member.facility_name, head, Arc::clone(&counters))
+        .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
+        .with_reads(config.disk.reads.into());
+    let sessions = net::xrd::serve(Arc::new(door), root, &shutdown);
+    // The door is opened once.
+    let _ = counters.sessions.set(sessions);
+    let files = Arc::new(Files::without_names(objects, Arc::clone(&clock)));
+    let door = HttpDoor::without_names(files, &config.host.head, counters, shutdown.token());
+    http::serve(Arc::new(door), https, Some(tls), &shutdown)?;
+    let endpoints = Endpoints {
+        root: format!("root://{}", server.root),
+        http: config.host.head.clone(),
+        roots: Some(format!("roots://{}", server.root)),
+        https: Some(format!("https://{}", server.https)),
+        is_token_required: true,
+        pid: std::process::id(),
+        facility: member.facility,
+    };
+    info!(root = endpoints.root, head = config.host.head, "host is up");
+    Ok(Running { doors: shutdown, chores, endpoints })
+}
+
+fn open_partition(layout: &Layout, config: &Config, member: &Member) -> Result<disk::Partition> {
+    let disk = &config.disk;
+    let limits = disk::Limits {
+        share_bytes: (disk.size.0 > 0).then_some(disk.size.0),
+        reserved_bytes: disk.reserve.0,
+    };
+    let directory = layout.partition_named(&join::partition_name(config));
+    let partition = disk::Partition::open_limited(&directory, &member.facility, limits)?;
+    partition.set_direct(disk.direct);
+    Ok(partition)
+}
+
+fn read_key(layout: &Layout) -> Result<CapKey> {
+    let file = layout.cap_key_file();
+    let bytes = fs::read(&file).map_err(|cause| failed("read", &file, &cause))?;
+    let bytes = bytes.try_into().map_err(|_| {
+        Failure::corrupt(format!("{} is not a key of 32 bytes", file.display()))
+            .hint("turn the host away with `bp host remove`, and let it join again")
+    })?;
+    Ok(CapKey::new(bytes))
+}
+
+/// Renews the certificate in time. The doors and the way to the head take the new one by themselves.
+async fn keep_certificate(layout: Layout, config: Config, clock: Clock, token: Token) {
+    loop {
+        if is_ending(&layout, clock()) {
+            let (layout, config) = (layout.clone(), config.clone());
+            match blocking(move || join::renew(&layout, &config)).await {
+                Ok(()) => info!("certificate renewed"),
+                Err(failure) => error!(%failure, "the host's certificate cannot be renewed"),
+            }
+        }
+        tokio::select! {
+            () = token.stopped() => return,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+fn is_ending(layout: &Layout, now: Timestamp) -> bool {
+    let later = Timestamp(now.0 + RENEW_S * 1000);
+    fs::read(HostFiles::new(layout).certificate).is_ok_and(|pem| !crate::authority::is_good_pem(&pem, later))
+}

@@ -1,0 +1,286 @@
+//! Objects of this host, opened for doors: by a grant of the head, or by a capability.
+
+use crate::{
+    files::blocking,
+    link::Link,
+    metrics::DoorCounter,
+    open::{Meter, ReadFile, Reservation, Sink, Source, WriteFile},
+    sums::ObjectSums,
+    uses::Uses,
+};
+use base::{Failure, FilePath, ObjectId, Result, Timestamp};
+use disk::{ObjectReader, Partition};
+use head::Clock;
+use net::shutdown::Shutdown;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use wire::{
+    cap::{Access, Cap, CapKey, WHOLE},
+    control::{BeginWrite, ReadObject, WriteGrant},
+};
+
+/// Objects that are remembered as [`Withdrawn`]: more than are promised at a time.
+const WITHDRAWN_MAX: usize = 1 << 16;
+
+/// Objects that were removed before anything was written: whoever was promised one must not make it any more.
+#[derive(Default)]
+pub struct Withdrawn(Mutex<[HashSet<ObjectId>; 2]>);
+
+impl Withdrawn {
+    /// Remembers an object, and forgets the oldest if there are too many.
+    pub fn add(&self, object: ObjectId) {
+        let [new, old] = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if new.len() >= WITHDRAWN_MAX {
+            *old = std::mem::take(new);
+        }
+        new.insert(object);
+    }
+
+    /// Refuses an object that nobody waits for; asked once its writer keeps the janitor away.
+    fn refuse(&self, object: ObjectId) -> Result<()> {
+        let sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sets.iter().any(|set| set.contains(&object)) {
+            return Err(Failure::not_found(format!("object {object} was removed before it was written")));
+        }
+        Ok(())
+    }
+}
+
+/// Objects that users are writing, for reports to the head.
+#[derive(Clone, Default)]
+pub struct Writing(Arc<Mutex<BTreeSet<(String, ObjectId)>>>);
+
+impl Writing {
+    fn all(&self) -> MutexGuard<'_, BTreeSet<(String, ObjectId)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin(&self, partition: &str, object: ObjectId) {
+        self.all().insert((partition.to_owned(), object));
+    }
+
+    pub(crate) fn end(&self, partition: &str, object: ObjectId) {
+        self.all().remove(&(partition.to_owned(), object));
+    }
+
+    /// What is being written on a partition.
+    pub fn on(&self, partition: &str) -> Vec<ObjectId> {
+        let all = self.all();
+        all.iter().filter(|(on, _)| on == partition).map(|(_, object)| *object).collect()
+    }
+}
+
+/// The objects of this host's partitions.
+pub struct Objects {
+    link: Link,
+    partitions: BTreeMap<String, Arc<Partition>>,
+    key: CapKey,
+    clock: Clock,
+    withdrawn: Arc<Withdrawn>,
+    writing: Writing,
+    uses: Arc<Uses>,
+    sums: ObjectSums,
+    /// Follow-up work of files that were dropped in the middle.
+    tasks: Shutdown,
+}
+
+impl Objects {
+    /// Serves the objects of `partitions`; `key` checks the capabilities of this disk server.
+    pub fn new(
+        link: Link,
+        partitions: Vec<Arc<Partition>>,
+        key: CapKey,
+        clock: Clock,
+        tasks: Shutdown,
+    ) -> Self {
+        let named = |partition: Arc<Partition>| (partition.identity().partition.clone(), partition);
+        let partitions = partitions.into_iter().map(named).collect();
+        let uses = Uses::start(&link, &tasks);
+        let (withdrawn, writing, sums) = Default::default();
+        Self { link, partitions, key, clock, withdrawn, writing, uses, sums, tasks }
+    }
+
+    /// Sums of objects that the catalogue does not keep.
+    pub fn sums(&self) -> &ObjectSums {
+        &self.sums
+    }
+
+    /// Objects that must not be made any more; the janitor adds to them.
+    pub fn withdrawn(&self) -> Arc<Withdrawn> {
+        Arc::clone(&self.withdrawn)
+    }
+
+    /// What users are writing.
+    pub fn writing(&self) -> Writing {
+        self.writing.clone()
+    }
+
+    /// Where work runs that outlives its session.
+    pub(crate) fn tasks(&self) -> &Shutdown {
+        &self.tasks
+    }
+
+    fn partition(&self, name: &str) -> Result<Arc<Partition>> {
+        let partition = self.partitions.get(name).cloned();
+        partition.ok_or_else(|| Failure::unavailable(format!("partition {name} is not served here")))
+    }
+
+    /// Opens an object for reading, on behalf of `user`.
+    pub(crate) async fn read(
+        &self,
+        user: &str,
+        grant: Arc<ReadObject>,
+        door: Arc<DoorCounter>,
+    ) -> Result<ReadFile> {
+        let (partition, object) = (self.partition(&grant.partition)?, grant.object);
+        let reader = blocking(move || partition.open_object(object)).await?;
+        Ok(self.reading(user, grant, reader, door))
+    }
+
+    /// Opens an object for reading without waiting for anything but the disk.
+    pub(crate) fn read_now(
+        &self,
+        user: &str,
+        grant: Arc<ReadObject>,
+        door: &Arc<DoorCounter>,
+    ) -> Option<ReadFile> {
+        let reader = self.partitions.get(&grant.partition)?.open_object(grant.object).ok()?;
+        self.uses.opened(grant.object);
+        Some(self.reading(user, grant, reader, Arc::clone(door)))
+    }
+
+    /// Notes that an object was opened elsewhere by a kept grant.
+    pub(crate) fn opened(&self, object: ObjectId) {
+        self.uses.opened(object);
+    }
+
+    fn reading(
+        &self,
+        user: &str,
+        grant: Arc<ReadObject>,
+        reader: Arc<ObjectReader>,
+        door: Arc<DoorCounter>,
+    ) -> ReadFile {
+        ReadFile::new(Source::Object(reader), grant, self.meter(user, door))
+    }
+
+    /// Counts what `user` reads.
+    pub(crate) fn meter(&self, user: &str, door: Arc<DoorCounter>) -> Meter {
+        Meter::new(&self.uses, user, door)
+    }
+
+    /// Takes a reserved object in hand: it is given back unless it is committed.
+    pub(crate) fn reservation(&self, grant: &WriteGrant) -> Reservation {
+        Reservation::new(&self.link, &self.tasks, &self.writing, grant)
+    }
+
+    /// Begins a reserved object.
+    pub(crate) async fn write(
+        &self,
+        grant: &WriteGrant,
+        (path, mode): (&FilePath, u32),
+        door: Arc<DoorCounter>,
+    ) -> Result<WriteFile> {
+        let partition = self.partition(&grant.partition)?;
+        let (withdrawn, expected_bytes) = (Arc::clone(&self.withdrawn), grant.expected_bytes);
+        let (object, base) = (grant.object, grant.base.as_ref().map(|base| base.object));
+        let writer = blocking(move || {
+            let writer = match base {
+                Some(base) => partition.create_object_from(object, base)?,
+                None => partition.create_object(object)?,
+            };
+            withdrawn.refuse(object)?;
+            if expected_bytes > 0 {
+                writer.preallocate(expected_bytes)?;
+            }
+            Ok(writer)
+        })
+        .await?;
+        Ok(WriteFile::new(Sink::Object(Arc::new(writer)), grant.file, (path, mode), &self.clock, door))
+    }
+
+    /// Whether a capability is one of this disk server's that holds.
+    pub fn is_for_us(&self, signed: &str) -> bool {
+        self.key.verify(signed, self.now()).is_ok()
+    }
+
+    /// Checks a capability, which names the object and what may be done; the head is asked only before a user writes.
+    pub async fn open_cap(&self, open: CapOpen<'_>, door: Arc<DoorCounter>) -> Result<CapFile> {
+        let cap = self.key.verify(open.signed, self.now())?;
+        match cap.access {
+            Access::Read => self.read_cap(&cap, door).await.map(CapFile::Read),
+            Access::Fill => self.fill_cap(&cap, open.path, door).await.map(CapFile::Write),
+            Access::Write => {
+                let begin = BeginWrite { object: cap.object, is_update: open.is_update };
+                let grant = self.link.call(begin).await?;
+                let file = self.write(&grant, (open.path, 0o644), door).await?;
+                // Only now: who comes second with the same capability must not end the write of the first.
+                Ok(CapFile::Write(file.with_reservation(self.reservation(&grant))))
+            }
+        }
+    }
+
+    async fn read_cap(&self, cap: &Cap, door: Arc<DoorCounter>) -> Result<ReadFile> {
+        let (partition, object) = (self.partition(&cap.partition)?, cap.object);
+        let reader = blocking(move || partition.open_object(object)).await?;
+        let info = reader.info();
+        let is_other =
+            |content: wire::cap::Content| (content.size, content.checksums) != (info.size, info.checksums);
+        if info.file != cap.file || cap.content.is_some_and(is_other) {
+            return Err(Failure::corrupt(format!("object {object} is not what the capability says")));
+        }
+        let grant = Arc::new(ReadObject {
+            file: info.file,
+            object,
+            partition: cap.partition.clone(),
+            size: info.size,
+            modified: info.written,
+            checksums: info.checksums,
+            mode: 0o644,
+            server: None,
+        });
+        Ok(self.reading(&cap.user, grant, reader, door).within(cap.range))
+    }
+
+    async fn fill_cap(&self, cap: &Cap, path: &FilePath, door: Arc<DoorCounter>) -> Result<WriteFile> {
+        let content = cap.content.filter(|_| cap.range == WHOLE).ok_or_else(|| {
+            Failure::invalid(format!("capability to fill object {} does not say with what", cap.object))
+        })?;
+        let (partition, withdrawn) = (self.partition(&cap.partition)?, Arc::clone(&self.withdrawn));
+        let object = cap.object;
+        let writer = blocking(move || {
+            let writer = partition.create_object(object)?;
+            withdrawn.refuse(object)?;
+            writer.preallocate(content.size)?;
+            Ok(writer)
+        })
+        .await?;
+        Ok(WriteFile::new(Sink::Object(Arc::new(writer)), cap.file, (path, 0o644), &self.clock, door)
+            .expecting(content))
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+}
+
+/// An open by capability.
+#[derive(Debug, Clone, Copy)]
+pub struct CapOpen<'a> {
+    /// The capability.
+    pub signed: &'a str,
+    /// The path, for messages and for the object's description.
+    pub path: &'a FilePath,
+    /// Whether a write begins with the content that the file has.
+    pub is_update: bool,
+}
+
+/// What a capability opens.
+pub enum CapFile {
+    /// For reading.
+    Read(ReadFile),
+    /// For writing.
+    Write(WriteFile),
+}

@@ -1,0 +1,371 @@
+//! Open files: reading, and writing until the commit.
+
+use crate::{far::FarSink, files::blocking, link::Link, metrics::DoorCounter, objects::Writing, uses::Uses};
+use base::{ByteRange, Failure, FileId, FilePath, ObjectId, Result, Timestamp};
+use client::xrd::File;
+use disk::{ObjectReader, ObjectWriter};
+use head::Clock;
+use net::shutdown::Shutdown;
+use std::{
+    io::IoSliceMut,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+use tracing::warn;
+use wire::{
+    cap::{Content, WHOLE},
+    control::{AbandonWrite, CommitWrite, ReadObject, WriteGrant},
+    object::ObjectInfo,
+    xrd::Expectation,
+};
+
+/// Counts what is read, and puts it on the owner's bill when the file is closed.
+pub(crate) struct Meter {
+    uses: Arc<Uses>,
+    owner: String,
+    door: Arc<DoorCounter>,
+    out: AtomicU64,
+}
+
+impl Meter {
+    /// Counts for `owner`; nobody pays if that is empty.
+    pub(crate) fn new(uses: &Arc<Uses>, owner: &str, door: Arc<DoorCounter>) -> Self {
+        Self { uses: Arc::clone(uses), owner: owner.to_owned(), door, out: AtomicU64::new(0) }
+    }
+
+    fn add(&self, bytes: u64) {
+        self.out.fetch_add(bytes, Ordering::Relaxed);
+        self.door.add_out(bytes);
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if !self.owner.is_empty() {
+            self.uses.read(&self.owner, *self.out.get_mut());
+        }
+    }
+}
+
+/// Where the bytes of a file come from.
+pub(crate) enum Source {
+    /// A partition of this host.
+    Object(Arc<ObjectReader>),
+    /// Another disk server.
+    Far(File),
+}
+
+/// A file open for reading.
+pub struct ReadFile {
+    source: Source,
+    /// What the head said about it.
+    pub grant: Arc<ReadObject>,
+    /// Bytes that may be read.
+    range: ByteRange,
+    meter: Meter,
+}
+
+impl ReadFile {
+    pub(crate) fn new(source: Source, grant: Arc<ReadObject>, meter: Meter) -> Self {
+        Self { source, grant, range: WHOLE, meter }
+    }
+
+    /// Lets only these bytes be read.
+    pub(crate) fn within(self, range: ByteRange) -> Self {
+        Self { range, ..self }
+    }
+
+    fn check(&self, offset: u64, length: usize) -> Result<()> {
+        let end = offset.saturating_add(length as u64).min(self.grant.size);
+        if self.range == WHOLE || (self.range.offset <= offset && end <= self.range.end) {
+            return Ok(());
+        }
+        let ByteRange { offset: first, end: last } = self.range;
+        Err(Failure::permission(format!(
+            "the capability is for bytes {first} to {last}, not {offset} to {end}"
+        )))
+    }
+
+    /// Fills `buffer` from `offset`; fewer bytes only at the end of the file. Blocks.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let count = self.peek_at(offset, buffer)?;
+        self.meter.add(count as u64);
+        Ok(count)
+    }
+
+    /// The same, and it is nobody's traffic. Blocks.
+    pub(crate) fn peek_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.check(offset, buffer.len())?;
+        match &self.source {
+            Source::Object(reader) => reader.read_at(buffer, offset),
+            Source::Far(file) => file.read_at(offset, buffer),
+        }
+    }
+
+    /// Fills all of `buffers` from `offset`. Blocks.
+    pub fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        self.check(offset, bytes)?;
+        match &self.source {
+            Source::Object(reader) => reader.read_vectored_at(buffers, offset)?,
+            Source::Far(file) => {
+                let mut at = offset;
+                for buffer in buffers {
+                    let taken = file.read_at(at, buffer)?;
+                    if taken < buffer.len() {
+                        return Err(Failure::corrupt(format!("the file ended at {}", at + taken as u64)));
+                    }
+                    at += taken as u64;
+                }
+            }
+        }
+        self.meter.add(bytes as u64);
+        Ok(())
+    }
+
+    /// The object, if it is on this host and all of it may be read.
+    pub fn reader(&self) -> Option<&ObjectReader> {
+        match &self.source {
+            Source::Object(reader) if self.range == WHOLE => Some(reader),
+            _ => None,
+        }
+    }
+
+    /// Counts bytes that left without being read.
+    pub fn count_sent(&self, bytes: u64) {
+        self.meter.add(bytes);
+    }
+}
+
+/// Gives a reserved object back to the head unless it was committed.
+pub(crate) struct Reservation {
+    link: Link,
+    tasks: Shutdown,
+    writing: Writing,
+    partition: String,
+    object: ObjectId,
+    is_kept: AtomicBool,
+}
+
+impl Reservation {
+    pub(crate) fn new(link: &Link, tasks: &Shutdown, writing: &Writing, grant: &WriteGrant) -> Self {
+        writing.begin(&grant.partition, grant.object);
+        Self {
+            link: link.clone(),
+            tasks: tasks.clone(),
+            writing: writing.clone(),
+            partition: grant.partition.clone(),
+            object: grant.object,
+            is_kept: AtomicBool::new(false),
+        }
+    }
+
+    /// Somebody else has it now.
+    pub(crate) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let object = self.object;
+        self.writing.end(&self.partition, object);
+        if *self.is_kept.get_mut() {
+            return;
+        }
+        if tokio::runtime::Handle::try_current().is_err() {
+            // The process is ending; the next start abandons what was being written.
+            return;
+        }
+        let link = self.link.clone();
+        self.tasks.spawn("abandon", async move {
+            if let Err(failure) = link.call(AbandonWrite { object }).await {
+                warn!(%object, %failure, "reserved object not given back; it is given up later");
+            }
+        });
+    }
+}
+
+/// Where the bytes of a file go.
+#[derive(Clone)]
+pub(crate) enum Sink {
+    /// A partition of this host.
+    Object(Arc<ObjectWriter>),
+    /// Another disk server, which reports it to the head.
+    Far(Arc<FarSink>),
+}
+
+impl Sink {
+    /// Makes it durable. Blocks.
+    fn commit(
+        &self,
+        (file, path): (FileId, &FilePath),
+        expected: Option<Content>,
+        now: Timestamp,
+    ) -> Result<ObjectInfo> {
+        match self {
+            Self::Object(writer) => {
+                let expected = expected.map(|content| (content.size, content.checksums));
+                writer.commit(file, path, expected, now)
+            }
+            Self::Far(sink) => sink.info(),
+        }
+    }
+}
+
+/// A file open for writing. Dropped without a commit it leaves nothing behind.
+pub struct WriteFile {
+    sink: Sink,
+    file: FileId,
+    path: FilePath,
+    mode: u32,
+    /// What a capability demands.
+    expected: Option<Content>,
+    /// What the client says that it has sent.
+    sent: Mutex<Option<Expectation>>,
+    /// None for objects that somebody else reports to the head.
+    reservation: Option<Reservation>,
+    clock: Clock,
+    door: Arc<DoorCounter>,
+    is_closed: AtomicBool,
+}
+
+impl WriteFile {
+    pub(crate) fn new(
+        sink: Sink,
+        file: FileId,
+        (path, mode): (&FilePath, u32),
+        clock: &Clock,
+        door: Arc<DoorCounter>,
+    ) -> Self {
+        Self {
+            sink,
+            file,
+            path: path.clone(),
+            mode,
+            expected: None,
+            sent: Mutex::default(),
+            reservation: None,
+            clock: Arc::clone(clock),
+            door,
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// It is reported to the head when it is committed.
+    pub(crate) fn with_reservation(self, reservation: Reservation) -> Self {
+        Self { reservation: Some(reservation), ..self }
+    }
+
+    /// Nothing else may be committed.
+    pub(crate) fn expecting(self, content: Content) -> Self {
+        Self { expected: Some(content), ..self }
+    }
+
+    /// The file.
+    pub fn file(&self) -> FileId {
+        self.file
+    }
+
+    /// Permission bits.
+    pub fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// Bytes it has now.
+    pub fn size(&self) -> Result<u64> {
+        match &self.sink {
+            Sink::Object(writer) => writer.size(),
+            Sink::Far(sink) => sink.size(),
+        }
+    }
+
+    /// Fills `buffer` from `offset`. Blocks.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        match &self.sink {
+            Sink::Object(writer) => writer.read_at(buffer, offset),
+            Sink::Far(sink) => sink.read_at(offset, buffer),
+        }
+    }
+
+    /// Fills all of `buffers` from `offset`. Blocks.
+    pub fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let mut at = offset;
+        for buffer in buffers {
+            if self.read_at(at, buffer)? < buffer.len() {
+                return Err(Failure::invalid(format!("{} was cut while it was read", self.path)));
+            }
+            at += buffer.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes all of `data` at `offset`. Blocks.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        match &self.sink {
+            Sink::Object(writer) => writer.write_at(data, offset)?,
+            Sink::Far(sink) => sink.write_at(offset, data)?,
+        }
+        self.door.add_in(data.len() as u64);
+        Ok(())
+    }
+
+    /// Sets the size. Blocks.
+    pub fn truncate(&self, size: u64) -> Result<()> {
+        match &self.sink {
+            Sink::Object(writer) => writer.truncate(size),
+            Sink::Far(sink) => sink.truncate(size),
+        }
+    }
+
+    /// Returns when the bytes are on stable storage. Blocks.
+    pub fn sync(&self) -> Result<()> {
+        match &self.sink {
+            Sink::Object(writer) => writer.sync(),
+            Sink::Far(sink) => sink.sync(),
+        }
+    }
+
+    /// Takes what the client says that it has sent: nothing else is committed.
+    pub fn expect(&self, sent: Expectation) {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
+    }
+
+    fn check_sent(&self, info: &ObjectInfo) -> Result<()> {
+        let found = Expectation { size: info.size, crc32c: info.checksums.crc32c };
+        match *self.sent.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(sent) if sent != found => Err(Failure::corrupt(format!(
+                "{}: {} bytes with crc32c {} were sent, {} with {} arrived",
+                self.path, sent.size, sent.crc32c, found.size, found.crc32c
+            ))
+            .hint("nothing was kept: send it again")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes what was written the content of the file: durable on disk, then in the catalogue.
+    ///
+    /// `check` sees the size and sums before the head does, and can refuse.
+    pub async fn commit(&self, check: impl FnOnce(&ObjectInfo) -> Result<()>) -> Result<ObjectInfo> {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return Err(Failure::invalid(format!("{} is closed already", self.path)));
+        }
+        let (sink, file, path) = (self.sink.clone(), self.file, self.path.clone());
+        let (expected, now) = (self.expected, (self.clock)());
+        let info = blocking(move || sink.commit((file, &path), expected, now)).await?;
+        self.check_sent(&info)?;
+        check(&info)?;
+        if let Some(reservation) = &self.reservation {
+            let call = CommitWrite { object: info.object, size: info.size, checksums: info.checksums };
+            reservation.link.insist(call).await?;
+            reservation.keep();
+        }
+        if let Sink::Far(sink) = &self.sink {
+            let sink = Arc::clone(sink);
+            blocking(move || sink.close()).await?;
+        }
+        Ok(info)
+    }
+}

@@ -1,0 +1,134 @@
+//! Hosts that join and are turned away.
+
+use crate::{Apply, Context, Core, store::HostRow};
+use base::{Failure, Millis, Result, Timestamp};
+use wire::control::{
+    AddInvitation, AdmitHost, ChangeCertificate, Done, GetHosts, HostInfo, Hosts, RemoveHost, Role,
+};
+
+/// How long an invitation is remembered after its end, so that a host that comes late hears why it is refused.
+const REMEMBERED: Millis = Millis::from_seconds(7 * 86_400);
+/// Longest name of a host.
+const NAME_BYTES_MAX: usize = 64;
+
+impl Apply for AddInvitation {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("invite hosts")?;
+        if self.roles.is_empty() || self.roles.contains(&Role::Head) {
+            return Err(Failure::invalid("a host is invited to be disk, tape or cpu server")
+                .hint("a standby head needs no invitation, but the catalogue's database"));
+        }
+        core.store.forget_invitations(Timestamp(context.now.0 - REMEMBERED.0))?;
+        core.store.put_invitation(&self.hash, &self.roles, self.expires)?;
+        Ok(Done {})
+    }
+}
+
+impl Apply for AdmitHost {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        check_name(core, &self.name)?;
+        let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
+        let is_known = known.as_ref().is_some_and(|host| host.key == self.key);
+        check_invitation(core, &self, context, is_known)?;
+        if known.is_some() && !is_known {
+            return Err(Failure::exists(format!("a host named {} has joined already", self.name))
+                .hint("give this one another name, or turn that one away first: `bp host remove`"));
+        }
+        core.store.use_invitation(&self.hash, &self.name)?;
+        core.store.put_host(&HostRow {
+            name: self.name,
+            roles: self.roles,
+            key: self.key,
+            current: self.certificate,
+            next: None,
+            joined: context.now,
+            removed: None,
+        })?;
+        Ok(Done {})
+    }
+}
+
+/// A name that can stand in a certificate, in a URL and in front of the name of a partition.
+fn check_name(core: &Core, name: &str) -> Result<()> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
+        let what = format!("host name {name:?} is not 1 to {NAME_BYTES_MAX} of a-z 0-9 . -");
+        return Err(Failure::invalid(what).hint("choose another with --name"));
+    }
+    if name == core.config.server.name {
+        return Err(Failure::exists(format!("the head's own host is named {name}"))
+            .hint("choose another name with --name"));
+    }
+    Ok(())
+}
+
+/// An invitation is good once; the host that used it may come again, because the answer may have been lost.
+fn check_invitation(core: &Core, call: &AdmitHost, context: &Context, is_known: bool) -> Result<()> {
+    let hint = "`bp host invite` on the head's host makes a new one";
+    let refuse = |what: String| Err(Failure::permission(what).hint(hint));
+    let Some(invitation) = core.store.invitation(&call.hash)? else {
+        return refuse("this join token is not known here".to_owned());
+    };
+    match &invitation.host {
+        Some(host) if *host != call.name || !is_known => {
+            return refuse(format!("this join token was used by host {host}"));
+        }
+        Some(_) => {}
+        None if invitation.expires <= context.now => {
+            return refuse("this join token has expired".to_owned());
+        }
+        None => {}
+    }
+    match call.roles.iter().find(|role| !invitation.roles.contains(role)) {
+        Some(role) => refuse(format!("this join token is not for the role {role}")),
+        None => Ok(()),
+    }
+}
+
+impl Apply for ChangeCertificate {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_host(&self.name)?;
+        let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
+        let host = known.ok_or_else(|| unknown(&self.name))?;
+        let is_used = host.next.as_ref() == Some(&self.certificate);
+        let next = (!is_used).then(|| self.certificate.clone());
+        let current = if is_used { self.certificate } else { host.current.clone() };
+        core.store.put_host(&HostRow { current, next, ..host })?;
+        Ok(Done {})
+    }
+}
+
+impl Apply for RemoveHost {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("turn hosts away")?;
+        let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
+        let host = known.ok_or_else(|| unknown(&self.name))?;
+        for (name, partition) in core.store.partition_space()? {
+            if partition.server.name == self.name {
+                core.live.partitions.remove(&name);
+            }
+        }
+        core.store.put_host(&HostRow { removed: Some(context.now), ..host })?;
+        Ok(Done {})
+    }
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::not_found(format!("no host named {name} has joined")).hint("`bp host list` shows them")
+}
+
+impl Apply for GetHosts {
+    fn apply(self, core: &mut Core, _: &Context) -> Result<Hosts> {
+        let info = |host: HostRow| HostInfo {
+            name: host.name,
+            roles: host.roles,
+            certificates: match host.removed {
+                None => [Some(host.current), host.next].into_iter().flatten().collect(),
+                Some(_) => Vec::new(),
+            },
+            joined: host.joined,
+            removed: host.removed,
+        };
+        Ok(Hosts { hosts: core.store.hosts()?.into_iter().map(info).collect() })
+    }
+}

@@ -1,0 +1,315 @@
+//! Hosts of a facility: how they are invited, join, and are turned away.
+
+use super::{Done, calls};
+use crate::token::base64url;
+use base::{Failure, Millis, Result, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// What the daemon of a host does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Decides, and keeps the catalogue.
+    Head,
+    /// Serves partitions.
+    Disk,
+    /// Drives a tape library.
+    Tape,
+    /// Runs jobs.
+    Cpu,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Head, Self::Disk, Self::Tape, Self::Cpu];
+
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::Disk => "disk",
+            Self::Tape => "tape",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Role {
+    type Err = Failure;
+
+    fn from_str(word: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|role| role.as_str() == word);
+        found.ok_or_else(|| {
+            Failure::invalid(format!("{word:?} is not a role")).hint("roles: head, disk, tape, cpu")
+        })
+    }
+}
+
+/// Lets one host join.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Invite {
+    /// What it may do.
+    pub roles: Vec<Role>,
+    /// How long it has time.
+    pub lifetime: Millis,
+}
+
+/// The answer to [`Invite`].
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invited {
+    /// What the host must show: a [`JoinToken`] as text. It is a secret, and good once.
+    pub token: String,
+    /// Until when.
+    pub expires: Timestamp,
+}
+
+/// Where to join, and by what right. It never shows its secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinToken {
+    /// HTTP door of the head, `https://host:port`.
+    pub head: String,
+    /// The facility's id.
+    pub facility: String,
+    /// SHA-256 of the certificate of its authority, in hex.
+    pub authority: String,
+    /// What proves that this host was invited.
+    pub secret: String,
+}
+
+/// Begins the text of a join token, so that nobody takes it for another.
+const JOIN_PREFIX: &str = "bpjoin1.";
+/// Longest text of a join token.
+const JOIN_TOKEN_BYTES_MAX: usize = 4096;
+
+impl fmt::Debug for JoinToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinToken").field("head", &self.head).finish_non_exhaustive()
+    }
+}
+
+impl JoinToken {
+    /// The text that people carry to the other host.
+    #[must_use]
+    pub fn reveal(&self) -> String {
+        let text = serde_json::to_vec(self).expect("plain strings always serialise");
+        format!("{JOIN_PREFIX}{}", base64url::encode(&text))
+    }
+}
+
+impl FromStr for JoinToken {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refused = || {
+            Failure::invalid("this is not a join token").hint("`bp host invite` on the first host makes one")
+        };
+        let text = text.trim();
+        let coded = text.strip_prefix(JOIN_PREFIX).filter(|_| text.len() <= JOIN_TOKEN_BYTES_MAX);
+        let document = coded.and_then(base64url::decode).ok_or_else(refused)?;
+        serde_json::from_slice(&document).map_err(|_| refused())
+    }
+}
+
+/// A host asks to be taken in; its right is the secret of a [`JoinToken`].
+#[derive(Clone, Serialize, Deserialize)]
+pub struct JoinFacility {
+    /// The secret.
+    pub secret: String,
+    /// What the host wants to be called in the facility.
+    pub name: String,
+    /// What it wants to do; the invitation must allow it.
+    pub roles: Vec<Role>,
+    /// Its public key: a point of P-256, uncompressed, base64url.
+    pub key: String,
+    /// Names by which it is reached.
+    pub names: Vec<String>,
+    /// Addresses by which it is reached.
+    pub addresses: Vec<core::net::IpAddr>,
+    /// Version of its daemon.
+    pub version: String,
+}
+
+/// A host asks for a new certificate; its right is the old one.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct RenewCertificate {
+    /// As in [`JoinFacility`].
+    pub key: String,
+    /// Names by which it is reached.
+    pub names: Vec<String>,
+    /// Addresses by which it is reached.
+    pub addresses: Vec<core::net::IpAddr>,
+}
+
+/// What a host needs to be one of the facility.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Membership {
+    /// The facility's id.
+    pub facility: String,
+    /// Its name, for people.
+    pub facility_name: String,
+    /// Who runs it.
+    pub owner: String,
+    /// The certificate of the host, PEM.
+    pub certificate: String,
+    /// The certificate of the authority, PEM.
+    pub authority: String,
+    /// Checks the capabilities of this disk server, hex.
+    pub cap_key: String,
+    /// XRootD door of the head, `host:port`.
+    pub root: String,
+}
+
+/// The certificate of the authority, for whoever wants to join: it is public.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct GetAuthority {}
+
+/// The answer to [`GetAuthority`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AuthorityCertificate {
+    /// PEM.
+    pub certificate: String,
+}
+
+/// Keeps an invitation; the secret stays with the door that made it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AddInvitation {
+    /// SHA-256 of the secret, hex.
+    pub hash: String,
+    /// What the host may do.
+    pub roles: Vec<Role>,
+    /// Until when it is good.
+    pub expires: Timestamp,
+}
+
+/// Takes a host in, if its invitation is good. Saying it again with the same key is fine: the reply may have been lost.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AdmitHost {
+    /// SHA-256 of the secret that it showed, hex.
+    pub hash: String,
+    /// Its name.
+    pub name: String,
+    /// What it wants to do.
+    pub roles: Vec<Role>,
+    /// SHA-256 of its public key, hex.
+    pub key: String,
+    /// SHA-256 of its certificate, hex.
+    pub certificate: String,
+}
+
+/// Gives a host another certificate. The one before is good until the new one is used.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ChangeCertificate {
+    /// The host.
+    pub name: String,
+    /// SHA-256 of the new certificate, hex.
+    pub certificate: String,
+}
+
+/// Turns a host away: its certificate is not taken any more. What it holds is not lost, but out of reach.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveHost {
+    /// The host.
+    pub name: String,
+}
+
+/// Lists the hosts that joined.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct GetHosts {}
+
+/// The answer to [`GetHosts`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hosts {
+    /// By name.
+    pub hosts: Vec<HostInfo>,
+}
+
+/// A host that joined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostInfo {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub roles: Vec<Role>,
+    /// SHA-256 of the certificates that it may show, hex; empty if it was turned away.
+    pub certificates: Vec<String>,
+    /// When it joined.
+    pub joined: Timestamp,
+    /// When it was turned away.
+    pub removed: Option<Timestamp>,
+}
+
+calls! {
+    Invite => Invited, "invite", People;
+    JoinFacility => Membership, "join_facility", People;
+    RenewCertificate => Membership, "renew_certificate", Hosts;
+    GetAuthority => AuthorityCertificate, "get_authority", People;
+    AddInvitation => Done, "add_invitation", Rooms;
+    AdmitHost => Done, "admit_host", Rooms;
+    ChangeCertificate => Done, "change_certificate", Rooms;
+    RemoveHost => Done, "remove_host", People;
+    GetHosts => Hosts, "get_hosts", People;
+}
+
+/// Fuzz body: what is not a join token is refused, and one that is read says the same when written again.
+pub fn fuzz_join_token(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for text in [text.to_string(), format!("{JOIN_PREFIX}{}", base64url::encode(data))] {
+        if let Ok(token) = text.parse::<JoinToken>() {
+            assert_eq!(token.reveal().parse::<JoinToken>().expect("what was written can be read"), token);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn token() -> JoinToken {
+        JoinToken {
+            head: "https://head:8443".into(),
+            facility: "f".into(),
+            authority: "00ff".into(),
+            secret: "s3cret".into(),
+        }
+    }
+
+    #[test]
+    fn a_join_token_survives_being_carried_and_hides_its_secret() {
+        assert_eq!(format!(" {}\n", token().reveal()).parse::<JoinToken>().unwrap(), token());
+        assert!(!format!("{:?}", token()).contains("s3cret"));
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_the_next_step() {
+        for text in ["", "bpjoin1.", "bpjoin1.e30", "eyJhbGciOiJIUzI1NiJ9.e30.x", "bpjoin2.e30"] {
+            let failure = text.parse::<JoinToken>().unwrap_err();
+            assert!(failure.hint.unwrap().contains("bp host invite"), "{text}");
+        }
+    }
+
+    #[test]
+    fn roles_have_words() {
+        for role in Role::ALL {
+            assert_eq!(role.as_str().parse::<Role>().unwrap(), role);
+            assert_eq!(serde_json::to_string(&role).unwrap(), format!("\"{role}\""));
+        }
+        assert!("king".parse::<Role>().unwrap_err().hint.is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn noise_never_panics(data in prop::collection::vec(any::<u8>(), 0..200)) {
+            fuzz_join_token(&data);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+"""A facility of several hosts: joining, writing and reading on other disk servers, and their faults."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clients import DEADLINE, is_same, need, run
+from conftest import SMALL, MakeFacility, one_facility
+from facility import Facility
+from host import Host, hosts, invite, redirect
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Facility, Host]]:
+    """Run a head whose own disk is small, and a disk server that joined and has the most room."""
+    directory = tmp_path_factory.mktemp("hosts")
+    with one_facility(directory / "facility", **{**SMALL, "disk_size": "1MiB"}) as facility:
+        facility.keep_ports(https=True)
+        facility.up()
+        facility.bp("mkdir", "/far")
+        with hosts(facility, directory, "d1") as (host,):
+            yield facility, host
+
+
+def authority(facility: Facility) -> Path:
+    """Find the certificate that all hosts are trusted by."""
+    return facility.directory / "tls" / "ca.pem"
+
+
+def https(facility: Facility, path: str) -> str:
+    """Write the https URL of a path at the head."""
+    return f"{endpoint(facility)}{path}"
+
+
+def endpoint(facility: Facility) -> str:
+    """Find the https door of the head."""
+    return str(json.loads((facility.directory / "endpoints.json").read_text())["https"])
+
+
+def curl(facility: Facility, *words: str | Path) -> str:
+    """Run curl, which trusts the facility's authority and goes where it is sent."""
+    return run("curl", "--silent", "--show-error", "--fail", "--location", "--cacert", authority(facility), *words).out
+
+
+def test_a_host_that_joined_is_shown(pair: tuple[Facility, Host]) -> None:
+    facility, host = pair
+    (shown,) = facility.bp_json("host", "list")["hosts"]
+    assert (shown["name"], shown["roles"], shown["removed"]) == ("d1", ["disk"], None)
+    assert "joined" in facility.bp("host", "list").out
+    assert host.is_available()
+    for secret in ("cap.key", "tls/host.key"):
+        assert (host.directory / secret).stat().st_mode & 0o777 == 0o600
+
+
+def test_xrdcp_is_sent_to_the_disk_server_and_back(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:
+    need("xrdcp", "xrdfs")
+    facility, host = pair
+    before = host.objects()
+    run("xrdcp", "--cksum", "adler32:source", sample, facility.url("/far/x"))
+    new = [size for number, size in host.objects().items() if number not in before]
+    assert new == [sample.stat().st_size]
+    run("xrdcp", "--cksum", "adler32:source", facility.url("/far/x"), tmp_path / "back")
+    assert is_same(tmp_path / "back", sample)
+    assert "Size:" in run("xrdfs", facility.root, "stat", "/far/x").out
+    facility.bp("rm", "/far/x")
+    facility.wait_until("the object is deleted", lambda: host.objects() == before)
+
+
+def test_our_client_copies_to_and_from_other_hosts(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:
+    facility, host = pair
+    facility.bp("cp", sample, facility.url("/far/ours"))
+    facility.bp("cp", facility.url("/far/ours"), tmp_path / "back")
+    assert is_same(tmp_path / "back", sample)
+    assert sample.stat().st_size in host.objects().values()
+    facility.bp("put", "--replace", sample, "/far/ours")
+
+
+def test_curl_reads_and_writes_where_it_is_sent(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:
+    need("curl")
+    facility, host = pair
+    url = https(facility, "/far/c")
+    curl(facility, "--upload-file", sample, "--header", "Expect: 100-continue", url)
+    place = redirect(url, authority(facility))
+    assert re.match(rf"https://127\.0\.0\.1:{host.ports[1]}/far/c\?bp\.cap=", place), place
+    curl(facility, "--output", tmp_path / "back", url)
+    assert is_same(tmp_path / "back", sample)
+    part = curl(facility, "--range", "10-19", "--output", tmp_path / "part", url)
+    assert (tmp_path / "part").read_bytes() == sample.read_bytes()[10:20], part
+    # Who does not wait for our word is served by the head itself, wherever the bytes go.
+    curl(facility, "--upload-file", sample, "--header", "Expect:", https(facility, "/far/through"))
+    assert facility.bp("cat", "/far/through").out == facility.bp("cat", "/far/c").out
+    md5 = hashlib.md5(sample.read_bytes()).hexdigest()
+    assert md5 in run("xrdfs", facility.root, "query", "checksum", "/far/through?cks.type=md5").out
+
+
+def test_a_capability_is_for_one_object_and_one_disk_server(pair: tuple[Facility, Host], sample: Path) -> None:
+    need("curl")
+    facility, _ = pair
+    facility.put(sample, "/far/cap")
+    place = redirect(https(facility, "/far/cap"), authority(facility))
+    base, cap = place.split("?bp.cap=")
+    words = cap.split(".")
+    forged = ".".join([*words[:2], str(int(words[2]) + 1), *words[3:]])
+    for bad in (f"{base}?bp.cap={forged}", f"{base}?bp.cap=x", base):
+        # Whoever has none that holds is sent to the head, which wants to know who asks.
+        assert redirect(bad, authority(facility)) == https(facility, "/far/cap")
+    write = run("curl", "--silent", "--cacert", authority(facility), "--upload-file", sample, place, check=False)
+    assert "other direction" in write.text
+
+
+def test_what_was_given_is_served_without_the_head(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:
+    need("curl")
+    facility, host = pair
+    facility.put(sample, "/far/alone")
+    place = redirect(https(facility, "/far/alone"), authority(facility))
+    facility.kill()
+    try:
+        run("curl", "--silent", "--fail", "--cacert", authority(facility), "--output", tmp_path / "back", place)
+        assert is_same(tmp_path / "back", sample)
+        host.kill()
+        host.start()
+        run("curl", "--silent", "--fail", "--cacert", authority(facility), "--output", tmp_path / "again", place)
+        assert is_same(tmp_path / "again", sample)
+    finally:
+        facility.up()
+    facility.wait_until("the disk server comes back", host.is_available)
+
+
+def test_an_update_begins_with_what_is_there(pair: tuple[Facility, Host], sample: Path) -> None:
+    need("xrdfs")
+    facility, _ = pair
+    facility.put(sample, "/far/cut")
+    run("xrdfs", facility.root, "truncate", "/far/cut", "1000")
+    curl(facility, "--output", sample.with_suffix(".cut"), https(facility, "/far/cut"))
+    assert sample.with_suffix(".cut").read_bytes() == sample.read_bytes()[:1000]
+
+
+def test_a_write_whose_disk_server_dies_leaves_nothing(pair: tuple[Facility, Host], tmp_path: Path) -> None:
+    need("curl")
+    facility, host = pair
+    before = host.objects()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    command = ["curl", "--silent", "--fail", "--location", "--cacert", str(authority(facility))]
+    command += ["--header", "Transfer-Encoding: chunked", "--upload-file", str(fifo), https(facility, "/far/torn")]
+    with subprocess.Popen(command) as sender:
+        with fifo.open("wb") as pipe:
+            pipe.write(bytes(3 << 20))
+            pipe.flush()
+            host.kill()
+        assert sender.wait(DEADLINE) != 0
+    host.up()
+    facility.wait_until("the name is gone", lambda: not facility.bp("ls", "/far/torn", check=False).out)
+    facility.wait_until("the object is gone", lambda: host.objects() == before)
+
+
+def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> None:
+    facility = make_facility()
+    facility.up()
+    other = make_facility()
+    other.up()
+    host = Host(facility, tmp_path / "d9", "d9")
+    assert "not a join token" in host.join_fails("something")
+    token = invite(facility)
+    foreign = invite(other)
+    host.join(token)
+    again = Host(facility, tmp_path / "d8", "d8")
+    assert "was used by host d9" in again.join_fails(token)
+    assert "host named d9 has joined already" in Host(facility, tmp_path / "d7", "d9").join_fails(invite(facility))
+    host.up()
+    facility.bp("host", "remove", "d9")
+    assert not host.is_available()
+    facility.expect_log("disk chores failed")
+    host.down()
+    assert "turned away" in facility.bp("host", "list").out
+    moved = json.loads(base64.urlsafe_b64decode(foreign.removeprefix("bpjoin1.") + "=="))
+    moved["head"] = endpoint(facility)
+    text = base64.urlsafe_b64encode(json.dumps(moved).encode()).decode().rstrip("=")
+    assert "is not the facility" in Host(facility, tmp_path / "d6", "d6").join_fails(f"bpjoin1.{text}")
