@@ -10,7 +10,7 @@ mod batch;
 mod core;
 mod hosts;
 mod namespace;
-mod pool;
+pub mod pool;
 mod service;
 mod status;
 pub mod store;

@@ -1,7 +1,22 @@
 //! Replicas: where new objects go, opens, commits, pins and evictions.
 
+pub mod balance;
+pub mod budget;
 mod calls;
+pub mod collection;
+mod fetch;
 mod place;
+pub mod placement;
+pub mod policy;
+pub mod promise;
+pub mod reading;
+pub mod repair;
+pub mod scrub;
+pub mod silence;
+pub mod surplus;
+#[cfg(test)]
+mod testing;
+pub mod view;
 
 pub(crate) use place::{PartitionView, choose};
 

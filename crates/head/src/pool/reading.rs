@@ -1,0 +1,98 @@
+//! Which replicas a reader is sent to.
+
+use super::view::{PartitionState, PieceState, PieceView, Snapshot, draw};
+
+/// Who reads.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reader<'a> {
+    /// The disk server on the reader's host.
+    pub server: Option<&'a str>,
+    /// The label of the reader's host.
+    pub domain: Option<&'a str>,
+}
+
+/// Pieces that can be read now, the best first: on the reader's host, near it, least loaded; then by chance.
+///
+/// Only verified ones on servers that answer. If there is none, those that must be looked at before they count: a reader
+/// compares checksums, and what is wrong fails there instead of waiting here.
+#[must_use]
+pub fn readable<'a>(
+    snapshot: &Snapshot,
+    pieces: &'a [PieceView],
+    reader: Reader<'_>,
+    random: u64,
+) -> Vec<&'a PieceView> {
+    let in_state = |state: PieceState| {
+        let mut found: Vec<_> = pieces
+            .iter()
+            .filter(|piece| piece.state == state)
+            .filter_map(|piece| Some((piece, snapshot.partition(&piece.partition)?)))
+            .filter(|(_, partition)| {
+                partition.state != PartitionState::Retired && snapshot.answers(partition)
+            })
+            .map(|(piece, partition)| {
+                let distance = if reader.server == Some(&*partition.server) {
+                    0
+                } else if reader.domain == Some(&*partition.domain) {
+                    1
+                } else {
+                    2
+                };
+                let chance = draw(random, &partition.name);
+                ((distance, partition.busy, chance, piece.object), piece)
+            })
+            .collect();
+        found.sort_by_key(|(order, _)| *order);
+        found.into_iter().map(|(_, piece)| piece).collect::<Vec<_>>()
+    };
+    let verified = in_state(PieceState::Verified);
+    if verified.is_empty() { in_state(PieceState::Suspect) } else { verified }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::testing::{file, piece, snapshot};
+
+    fn names<'a>(found: &[&'a PieceView]) -> Vec<&'a str> {
+        found.iter().map(|piece| &*piece.partition).collect()
+    }
+
+    #[test]
+    fn the_nearest_then_the_idlest_is_read() {
+        let mut snapshot = snapshot(4, 2);
+        snapshot.partition_mut("p0").unwrap().busy = 9;
+        snapshot.partition_mut("p2").unwrap().busy = 3;
+        let view = file(1, 2, &["p0", "p1", "p2"]);
+        let read = |reader| names(&readable(&snapshot, &view.pieces, reader, 7)).join(" ");
+        assert_eq!(read(Reader::default()), "p1 p2 p0");
+        assert_eq!(read(Reader { server: Some("s0"), domain: None }), "p0 p1 p2");
+        // p0 and p2 stand in one rack, of which p2 is the idler.
+        assert_eq!(read(Reader { server: None, domain: Some("rack0") }), "p2 p0 p1");
+    }
+
+    #[test]
+    fn silent_lost_and_coming_ones_are_not_read_and_suspects_only_alone() {
+        let mut snapshot = snapshot(4, 4);
+        let mut view = file(1, 2, &["p0", "p1", "p2", "p3"]);
+        view.pieces[0].state = PieceState::Suspect;
+        view.pieces[1].state = PieceState::Coming;
+        view.pieces[2].state = PieceState::Lost;
+        let read =
+            |snapshot: &Snapshot| names(&readable(snapshot, &view.pieces, Reader::default(), 7)).join(" ");
+        assert_eq!(read(&snapshot), "p3");
+        snapshot.partition_mut("p3").unwrap().heard.0 -= snapshot.pool.heard_bound.0 + 1;
+        assert_eq!(read(&snapshot), "p0");
+        snapshot.partition_mut("p0").unwrap().is_given_up = true;
+        assert_eq!(read(&snapshot), "");
+    }
+
+    #[test]
+    fn equal_ones_are_read_in_turns() {
+        let snapshot = snapshot(2, 2);
+        let pieces = [piece(1, "p0"), piece(2, "p1")];
+        let first = |random| readable(&snapshot, &pieces, Reader::default(), random)[0].object.0;
+        let firsts = (0..1000).filter(|random| first(*random) == 1).count();
+        assert!((400..600).contains(&firsts), "{firsts} of 1000");
+    }
+}
