@@ -13,19 +13,7 @@ use base::{FileId, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What may be done with a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PartitionState {
-    /// Read, written.
-    InUse,
-    /// Read; what is on it moves elsewhere.
-    Draining,
-    /// Read; what is on it stays.
-    ReadOnly,
-    /// Not used any more; what is on it does not count.
-    Retired,
-}
+pub use wire::control::PartitionState;
 
 /// A partition, as the catalogue knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
