@@ -51,8 +51,8 @@ impl Year {
         let is_gone = |object: u64| removals.iter().any(|removal| removal.object.0 == object);
         let mut left: BTreeMap<u8, usize> = BTreeMap::new();
         for piece in &row.pieces {
-            let is_reachable = self.servers[site.server_of[piece.at]].is_up;
-            if !is_gone(piece.object) && is_reachable && piece.state == PieceState::Verified {
+            let is_silent = self.is_silent(pool, site.server_of[piece.at]);
+            if !is_gone(piece.object) && !is_silent && piece.state == PieceState::Verified {
                 *left.entry(piece.index).or_default() += 1;
             }
         }
@@ -61,6 +61,12 @@ impl Year {
             Layout::Coded(coding) => left.len() >= usize::from(coding.pieces()),
         };
         assert!(is_kept, "seed {}: file {file} would keep {left:?} of {:?}", self.plan.seed, row.pieces);
+    }
+
+    /// Whether a server was away for so long that the head must know it.
+    pub(super) fn is_silent(&self, pool: usize, server: usize) -> bool {
+        let server = &self.servers[server];
+        !server.is_up && self.now - server.down > self.pools[pool].policy().heard_bound
     }
 
     /// Before each eviction: the file is on tape and nobody wants it here.

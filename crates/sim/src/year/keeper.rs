@@ -280,8 +280,9 @@ impl Year {
             piece.verified = self.now;
             if piece.truth != Truth::Good {
                 self.found_damage(pool, file, object);
-                self.touch(pool, file);
             }
+            // Damaged or not: what had no better place when it was written may have one now.
+            self.touch(pool, file);
         }
     }
 }
