@@ -18,6 +18,7 @@
 mod copy;
 mod direct;
 mod durable;
+pub mod erasure;
 pub mod list;
 mod map;
 pub mod partition;

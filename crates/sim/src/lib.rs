@@ -10,6 +10,7 @@ mod disk;
 mod tape;
 mod users;
 mod world;
+pub mod year;
 
 pub use batch::Stage;
 pub use disk::{Content, DiskServer};

@@ -99,13 +99,12 @@ fn takes(snapshot: &Snapshot, partition: &PartitionView, wish: &Wish<'_>) -> boo
         }
         _ => true,
     };
-    is_writable(snapshot, partition)
-        && room > wish.bytes
-        && is_low
-        && !wish.beside.iter().any(|piece| {
-            // A lost piece must not keep its successor away: the pool may have no other partition.
-            piece.partition == partition.name && piece.state != PieceState::Lost
-        })
+    is_writable(snapshot, partition) && room > wish.bytes && is_low && !has_piece(partition, wish.beside)
+}
+
+/// A lost piece does not count: it must not keep its successor away, the pool may have no other partition.
+fn has_piece(partition: &PartitionView, pieces: &[PieceView]) -> bool {
+    pieces.iter().any(|piece| piece.partition == partition.name && piece.state != PieceState::Lost)
 }
 
 fn is_writable(snapshot: &Snapshot, partition: &PartitionView) -> bool {
@@ -196,12 +195,16 @@ fn refusal(snapshot: &Snapshot, wish: &Wish<'_>, found: usize) -> Failure {
     let largest = writable.iter().map(|partition| partition.room_bytes().saturating_sub(kept)).max();
     let (need, free) = (human_bytes(wish.bytes), human_bytes(free));
     let largest = human_bytes(largest.unwrap_or(0));
-    let places = match (found, wish.pieces_min) {
-        (_, 0 | 1) => "needed on one partition".to_owned(),
-        (found, least) => format!("needed on each of {least} partitions, {found} have it"),
-    };
-    Failure::no_space(format!("pool {pool} has {free} free, {largest} on one partition; {need} are {places}"))
-        .hint("archive and evict files, or give the pool another partition")
+    let mut what = format!("pool {pool} has {free} free, {largest} on one partition; {need} are needed on ");
+    match wish.pieces_min {
+        0 | 1 => what.push_str("one partition"),
+        least => what.push_str(&format!("each of {least} partitions, {found} have it")),
+    }
+    let taken = writable.iter().filter(|partition| has_piece(partition, wish.beside)).count();
+    if taken > 0 {
+        what.push_str(&format!(" ({taken} have a piece of the file already)"));
+    }
+    Failure::no_space(what).hint("archive and evict files, or give the pool another partition")
 }
 
 #[cfg(test)]

@@ -87,7 +87,13 @@ pub fn repair(snapshot: &Snapshot, files: &[FileView], budget: &mut Budget, rand
 
 /// A file for which nothing is to be begun.
 fn rest(snapshot: &Snapshot, file: &FileView) -> Outlook {
-    if good_pieces(snapshot, file) >= file.layout.pieces() { Outlook::Whole } else { Outlook::Waits }
+    let is_whole = is_nearline(file) || good_pieces(snapshot, file) >= file.layout.pieces();
+    if is_whole { Outlook::Whole } else { Outlook::Waits }
+}
+
+/// On tape alone, as after an eviction: nothing of it is to be on disk.
+fn is_nearline(file: &FileView) -> bool {
+    file.pieces.is_empty() && file.tape_copies > 0
 }
 
 /// A piece that is to be made.
@@ -101,6 +107,9 @@ struct Missing {
 fn missing(snapshot: &Snapshot, file: &FileView) -> Vec<Missing> {
     let target = file.layout.per_index();
     let mut missing = Vec::new();
+    if is_nearline(file) {
+        return missing;
+    }
     for index in file.layout.indices() {
         let there = file.pieces.iter().filter(|piece| piece.index == index && snapshot.is_there(piece));
         let (leaving, staying): (Vec<_>, Vec<_>) = there.partition(|piece| snapshot.is_leaving(piece));
@@ -111,15 +120,18 @@ fn missing(snapshot: &Snapshot, file: &FileView) -> Vec<Missing> {
             missing.push(Missing { index, reason });
         }
     }
+    // What drains must not keep back what repairs.
+    missing.sort_by_key(|missing| (missing.reason, missing.index));
     if missing.is_empty() {
         missing.extend(crowded(snapshot, file).map(|index| Missing { index, reason: Reason::Spread }));
     }
     missing
 }
 
-/// A piece that shares its failure domain, of a file that has all its pieces and needs nothing else.
+/// A piece that shares its failure domain, of a file that has all its pieces, for which nothing is under way.
 fn crowded(snapshot: &Snapshot, file: &FileView) -> Option<u8> {
-    if good_pieces(snapshot, file) < file.layout.pieces() {
+    let is_coming = file.pieces.iter().any(|piece| piece.state == PieceState::Coming);
+    if is_coming || good_pieces(snapshot, file) < file.layout.pieces() {
         return None;
     }
     let mut staying: Vec<_> = file

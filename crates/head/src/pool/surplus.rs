@@ -1,6 +1,9 @@
 //! What to delete. Besides eviction ([`super::collection`]) this is the only way in which a good piece of a file ends.
 
-use super::view::{FileView, PieceState, PieceView, Snapshot};
+use super::{
+    promise::good_pieces,
+    view::{FileView, PieceState, PieceView, Snapshot},
+};
 use base::ObjectId;
 use std::sync::Arc;
 
@@ -16,32 +19,29 @@ pub struct Removal {
 /// Pieces that a file does not need. Ask after each change of one of its pieces: a copy that has come, a server that is
 /// back and has said what it has, a piece that was looked at.
 ///
-/// Only good pieces count, and as many as make the file whole are always left; only good ones are deleted, and what is lost
-/// once the file is whole. Pieces that are pinned, coming, suspect or silent stay. First goes what is to leave its
-/// partition, then what shares a failure domain, then what is on the fullest partition.
+/// Nothing is deleted of a file that is not whole by its good pieces alone, and it stays whole. Only good pieces are deleted,
+/// and lost ones. Pieces that are pinned, coming, suspect or silent stay. First goes what is to leave its partition, then what
+/// shares a failure domain, then what is on the fullest partition.
 #[must_use]
 pub fn surplus(snapshot: &Snapshot, file: &FileView) -> Vec<Removal> {
-    let mut kept: Vec<_> = file.pieces.iter().filter(|piece| piece.state != PieceState::Lost).collect();
-    let mut removals = Vec::new();
-    let mut is_whole = true;
-    let target = file.layout.per_index();
+    if good_pieces(snapshot, file) < file.layout.pieces() {
+        // Until it is whole, even a damaged piece may be what somebody can still save.
+        return Vec::new();
+    }
+    let (lost, mut kept): (Vec<_>, Vec<_>) =
+        file.pieces.iter().partition(|piece| piece.state == PieceState::Lost);
+    let mut removals: Vec<_> = lost.into_iter().filter(|piece| !piece.is_pinned).map(removal).collect();
     for index in file.layout.indices() {
         loop {
             let good = kept.iter().filter(|piece| piece.index == index && snapshot.is_good(piece));
             let good: Vec<_> = good.copied().collect();
-            is_whole &= good.len() >= target;
-            if good.len() <= target {
+            if good.len() <= file.layout.per_index() {
                 break;
             }
             let Some(worst) = worst(snapshot, &good, &kept) else { break };
             kept.retain(|piece| piece.object != worst.object);
             removals.push(removal(worst));
         }
-    }
-    if is_whole {
-        // Until then even a damaged piece may be what somebody can still save.
-        let lost = file.pieces.iter().filter(|piece| piece.state == PieceState::Lost && !piece.is_pinned);
-        removals.extend(lost.map(removal));
     }
     removals.sort();
     removals

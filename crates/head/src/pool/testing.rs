@@ -1,10 +1,11 @@
 //! Pools for tests.
 
 use super::{
+    budget::CopyOrder,
     policy::{Coding, Pool},
     view::{FileView, Layout, PartitionState, PartitionView, PieceState, PieceView, Snapshot},
 };
-use base::{FileId, ObjectId, Timestamp};
+use base::{FileId, ObjectId, Timestamp, rng::Rng};
 
 pub(crate) const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const GB: u64 = 1_000_000_000;
@@ -74,4 +75,118 @@ pub(crate) fn coded(id: u64, coding: Coding, partitions: &[&str]) -> FileView {
         piece.index = index;
     }
     view
+}
+
+/// A random pool with random files: replicated or coded, with servers in every state and pieces in every state.
+pub(crate) fn world(seed: u64) -> (Snapshot, Vec<FileView>) {
+    let mut rng = Rng::new(seed);
+    let partitions = 2 + rng.below(12) as usize;
+    let racks = 1 + rng.below(partitions as u64) as usize;
+    let mut snapshot = snapshot(partitions, racks);
+    snapshot.pool.copies = 1 + rng.below(3) as u8;
+    snapshot.pool.acknowledged_copies = 1 + rng.below(u64::from(snapshot.pool.copies)) as u8;
+    if rng.chance(1, 3) {
+        let coding = Coding { data: 1 + rng.below(4) as u8, parity: 1 + rng.below(2) as u8 };
+        snapshot.pool.coding = Some(coding);
+    }
+    if rng.chance(1, 3) {
+        snapshot.pool.failure_domain = super::policy::FailureDomain::Server;
+    }
+    let bound = |rng: &mut Rng, most| 1 + rng.below(most) as u32;
+    for rate in [&mut snapshot.pool.repair, &mut snapshot.pool.moves] {
+        rate.pool_copies = bound(&mut rng, 12);
+        rate.server_copies = bound(&mut rng, 4) as u16;
+        rate.pool_bytes = rng.below(12 * GB);
+        rate.server_bytes = rng.below(4 * GB);
+    }
+    for number in 0..partitions {
+        let at = snapshot.partition_mut(&format!("p{number}")).expect("the partition was just made");
+        disturb(at, &mut rng);
+    }
+    let files = (1..=1 + rng.below(12)).map(|id| some_file(&snapshot, id, &mut rng)).collect();
+    (snapshot, files)
+}
+
+fn disturb(at: &mut PartitionView, rng: &mut Rng) {
+    at.free_bytes = rng.below(at.capacity_bytes);
+    at.busy = rng.below(5) as u32;
+    at.state = match rng.below(10) {
+        0 => PartitionState::Draining,
+        1 => PartitionState::ReadOnly,
+        2 => PartitionState::Retired,
+        _ => PartitionState::InUse,
+    };
+    match rng.below(8) {
+        0 => at.heard.0 -= 600_000,
+        1 => at.is_given_up = true,
+        _ => {}
+    }
+}
+
+fn some_file(snapshot: &Snapshot, id: u64, rng: &mut Rng) -> FileView {
+    let layout = Layout::of(&snapshot.pool);
+    let mut view = file(id, 1, &[]);
+    view.layout = layout;
+    view.since.0 -= rng.below(1000) as i64;
+    view.tape_copies = rng.below(2) as u32;
+    view.is_pinned = rng.chance(1, 8);
+    // A partition holds one piece of a file at most.
+    for (number, at) in snapshot.partitions().iter().enumerate() {
+        if !rng.chance(u64::from(layout.pieces()) + 1, snapshot.partitions().len() as u64) {
+            continue;
+        }
+        let mut piece = piece(100 * id + number as u64, &at.name);
+        piece.index = rng.below(u64::from(layout.indices().end)) as u8;
+        piece.state = match rng.below(10) {
+            0 => PieceState::Coming,
+            1 => PieceState::Suspect,
+            2 => PieceState::Lost,
+            _ => PieceState::Verified,
+        };
+        piece.is_pinned = rng.chance(1, 10);
+        view.pieces.push(piece);
+    }
+    view
+}
+
+/// The same things in another order.
+pub(crate) fn shuffled<T: Clone>(items: &[T], rng: &mut Rng) -> Vec<T> {
+    let mut items = items.to_vec();
+    for at in (1..items.len()).rev() {
+        items.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+    items
+}
+
+/// The same pool and files, told in another order.
+pub(crate) fn retold(snapshot: &Snapshot, files: &[FileView], seed: u64) -> (Snapshot, Vec<FileView>) {
+    let mut rng = Rng::new(seed);
+    let partitions = shuffled(snapshot.partitions(), &mut rng);
+    let again = Snapshot::new(snapshot.pool.clone(), partitions, snapshot.now);
+    let mut files = shuffled(files, &mut rng);
+    for file in &mut files {
+        file.pieces = shuffled(&file.pieces, &mut rng);
+    }
+    (again, files)
+}
+
+/// Carries out orders: what is ordered is coming.
+pub(crate) fn begin(snapshot: &mut Snapshot, files: &mut [FileView], orders: &[CopyOrder]) {
+    for (order, number) in orders.iter().zip(0..) {
+        let at = snapshot.partition_mut(&order.target).expect("orders name partitions of the pool");
+        at.incoming_bytes += order.size_bytes;
+        let file = files.iter_mut().find(|file| file.file == order.file).expect("orders name given files");
+        let mut coming = piece(1_000_000 + 100 * order.file.0 + number, &order.target);
+        (coming.index, coming.state, coming.size_bytes) = (order.index, PieceState::Coming, order.size_bytes);
+        file.pieces.push(coming);
+    }
+}
+
+/// What was coming has come.
+pub(crate) fn finish(file: &mut FileView) {
+    for piece in &mut file.pieces {
+        if piece.state == PieceState::Coming {
+            piece.state = PieceState::Verified;
+        }
+    }
 }

@@ -217,6 +217,11 @@ impl Snapshot {
         Some(&mut self.partitions[at])
     }
 
+    /// All partitions, by name, to be changed. Their names and pools must stay.
+    pub fn partitions_mut(&mut self) -> &mut [PartitionView] {
+        &mut self.partitions
+    }
+
     /// Adds a partition, or replaces the one of its name.
     pub fn put(&mut self, partition: PartitionView) {
         match self.partitions.binary_search_by(|known| known.name.cmp(&partition.name)) {
