@@ -74,7 +74,7 @@ fn wanted(
     let wish = Wish { pieces, pieces_min: 1, bytes: call.size, beside: &beside, purpose: Purpose::Write };
     let placed = place(&snapshot, &wish, call.object.0);
     Ok(placed
-        .map(|placed| placed.partitions.iter().map(|name| name.to_string()).collect())
+        .map(|placed| placed.partitions.iter().map(ToString::to_string).collect())
         .unwrap_or_default())
 }
 

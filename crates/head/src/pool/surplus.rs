@@ -2,7 +2,7 @@
 
 use super::{
     promise::good_pieces,
-    view::{FileView, PieceState, PieceView, Snapshot},
+    view::{FileView, PartitionView, PieceState, PieceView, Snapshot},
 };
 use base::ObjectId;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn worst<'a>(snapshot: &Snapshot, good: &[&'a PieceView], kept: &[&PieceView]) -
                 && domain(other) == domain(piece)
         })
     };
-    let fill = |piece: &PieceView| snapshot.partition(&piece.partition).map_or(1.0, |at| at.fill());
+    let fill = |piece: &PieceView| snapshot.partition(&piece.partition).map_or(1.0, PartitionView::fill);
     let free = good.iter().copied().filter(|piece| !piece.is_pinned);
     free.max_by(|a, b| {
         let order = |piece: &PieceView| (snapshot.is_leaving(piece), shares(piece));
