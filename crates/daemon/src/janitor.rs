@@ -4,6 +4,7 @@ use crate::{
     files::blocking,
     link::Link,
     objects::{Objects, Withdrawn, Writing},
+    reality::Memory,
 };
 use base::{ErrorKind, Millis, ObjectId, Result};
 use disk::Partition;
@@ -68,10 +69,11 @@ impl Janitor {
 
     /// Does the chores until it is time to stop.
     pub async fn keep(self, token: Token) {
+        let mut memory = Memory::new(self.link.clone(), Arc::clone(&self.partition));
         while !token.is_stopped() {
             let outcome = tokio::select! {
                 () = token.stopped() => return,
-                outcome = self.round() => outcome,
+                outcome = self.round(&mut memory) => outcome,
             };
             let outcome = match outcome {
                 // A head that does not know us, or took us for an earlier start.
@@ -90,10 +92,14 @@ impl Janitor {
     }
 
     /// Reports, waits for objects to delete, and deletes them. False if some could not be deleted yet.
-    async fn round(&self) -> Result<bool> {
+    async fn round(&self, memory: &mut Memory) -> Result<bool> {
         self.report().await?;
+        memory.compare().await?;
         let name = self.name();
         let removals = self.link.call_waiting(NextRemovals { partition: name.clone() }, REPORT_EVERY).await?;
+        if !memory.believes(&removals).await? {
+            return Ok(true);
+        }
         let wanted = removals.objects.len();
         let removed = remove(&self.partition, &self.withdrawn, removals.objects).await?;
         let is_complete = removed.len() == wanted;

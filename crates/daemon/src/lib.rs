@@ -1,6 +1,7 @@
 //! `bpd`: the roles, the doors, the operator console.
 
 pub mod authority;
+pub mod catalogue;
 pub mod config;
 pub mod console;
 pub mod door;
@@ -17,6 +18,8 @@ mod member;
 pub mod metrics;
 pub mod objects;
 pub mod open;
+mod reality;
 pub mod run;
+pub mod standby;
 pub mod sums;
 mod uses;

@@ -23,6 +23,7 @@ mod map;
 pub mod partition;
 pub mod reader;
 mod ring;
+mod seen;
 mod space;
 pub mod writer;
 

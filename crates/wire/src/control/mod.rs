@@ -11,7 +11,9 @@ pub mod attributes;
 pub mod batch;
 pub mod data;
 pub mod files;
+pub mod heads;
 pub mod hosts;
+pub mod restored;
 pub mod status;
 pub mod tape;
 
@@ -19,7 +21,9 @@ pub use attributes::*;
 pub use batch::*;
 pub use data::*;
 pub use files::*;
+pub use heads::*;
 pub use hosts::*;
+pub use restored::*;
 pub use status::*;
 pub use tape::*;
 
