@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -87,6 +87,14 @@ def writing(facility: Facility, first: str) -> Iterator[list[str]]:
         thread.join()
 
 
+def until(what: str, is_so: Callable[[], bool]) -> None:
+    """Look again and again: of these things nobody is told."""
+    end = time.monotonic() + DEADLINE
+    while not is_so():
+        assert time.monotonic() < end, f"not so after {DEADLINE} s: {what}"
+        select.select([], [], [], 0.05)
+
+
 def lose_catalogue(facility: Facility) -> None:
     """Take the catalogue away from a facility that is down."""
     for file in facility.directory.glob("catalogue.sqlite*"):
@@ -100,9 +108,7 @@ def unknown(facility: Facility) -> int:
         restored = facility.status()["restored"]
         return all(partition["is_complete"] for partition in restored["partitions"])
 
-    end = time.monotonic() + DEADLINE
-    while not is_complete():
-        assert time.monotonic() < end, facility.status()["restored"]
+    until("all disk servers have said what they have", is_complete)
     return sum(partition["objects"] for partition in facility.status()["restored"]["partitions"])
 
 
@@ -139,13 +145,13 @@ def test_a_backup_is_taken_while_people_work_and_comes_back(facility: Facility, 
     facility.put_bytes(b"new", "/new")
     facility.bp("rm", "/before")
     shown = facility.bp("admin", "settle").out
-    assert re.search(r"disk1 +\d+ +5B? .*/after|/after", shown), shown
-    assert "seen" in facility.bp_fails("admin", "settle", "--unknown", "7").text or True
+    assert "/after" in shown
+    assert "1 objects are not known, not 7" in facility.bp_fails("admin", "settle", "--unknown", "7").text
     assert lying.keys() <= facility.objects_on_disk().keys(), "nothing that was there is deleted"
     facility.bp("admin", "settle", "--unknown", str(unknown(facility)))
     assert "restored" not in facility.status()
     facility.put_bytes(b"newer", "/new")
-    facility.wait_until("the old object of /new is deleted", lambda: len(facility.objects_on_disk()) == len(lying) + 1)
+    until("the old object of /new is deleted", lambda: len(facility.objects_on_disk()) == len(lying) + 1)
     assert lying.keys() <= facility.objects_on_disk().keys()
     assert facility.read("/new") == b"newer"
 
@@ -157,12 +163,12 @@ def test_an_older_copy_of_the_catalogue_is_noticed(facility: Facility, tmp_path:
     shutil.copy(catalogue, copy)
     facility.up()
     facility.put_bytes(b"after", "/after")
-    facility.wait_until("the disk server has noted the start", (lambda: noted(facility) == 2))
+    until("the disk server has noted the start", lambda: noted(facility) == 2)
     facility.down()
     lose_catalogue(facility)
     shutil.copy(copy, catalogue)
     facility.up()
-    facility.wait_until("it is noticed", lambda: "restored" in facility.status())
+    until("it is noticed", lambda: "restored" in facility.status())
     assert unknown(facility) == 1
     assert "saw a later state" in facility.bp("status").out
     facility.bp("admin", "settle", "--unknown", "1")

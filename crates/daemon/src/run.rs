@@ -178,7 +178,8 @@ async fn start(possession: &Possession) -> Result<Running> {
     let clock = system_clock();
     let introduction = introduction(&possession.config, root.address()?, https.address()?)?;
     let server = introduction.server.clone();
-    let core = possession.open_head(server.clone(), clock())?;
+    // It waits for its database.
+    let core = tokio::task::block_in_place(|| possession.open_head(server.clone(), clock()))?;
     let facility = core.facility().clone();
     let (identity, authority) = possession.certificates(&facility.id, clock())?;
     let (tls, tls_for_hosts) =

@@ -7,8 +7,7 @@ use head::{
     store::{ActiveHead, Catalogue, HeadPlace, Watch},
 };
 use net::shutdown::Token;
-use std::{sync::Arc, time::Duration};
-use tokio::time::sleep;
+use std::{sync::mpsc, time::Duration};
 use tracing::{info, warn};
 
 /// How often a standby looks at the active head, and the active head says that it lives.
@@ -33,69 +32,44 @@ pub(crate) async fn await_turn(possession: &Possession, start: Start) -> Result<
         return Ok(());
     }
     let silence = possession.config.take_over_after.0;
-    let place = HeadPlace { host: possession.config.host_name(), root: String::new(), https: String::new() };
-    let watch = Arc::new(tokio::sync::Mutex::new(Some(open(&catalogue).await?)));
-    if start == Start::Usual {
-        return refuse_second(look(&watch).await?, &place.host, silence);
-    }
-    info!(host = place.host, "standby: waiting for the active head to be silent, or for `bp head take-over`");
-    loop {
-        match step(&watch, &catalogue, &place, silence).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
-            Err(failure) => warn!(%failure, "the standby cannot look at the active head"),
-        }
-        sleep(LOOK_EVERY).await;
-    }
-}
-
-/// The way to the database; `None` after it was lost.
-type Shared = Arc<tokio::sync::Mutex<Option<Watch>>>;
-
-async fn open(catalogue: &Catalogue) -> Result<Watch> {
-    let catalogue = catalogue.clone();
-    blocking(move || Watch::new(&catalogue)).await
-}
-
-/// Does something with the database on a thread that may wait; after a failure the way is made anew.
-async fn with<T: Send + 'static>(
-    watch: &Shared,
-    work: impl FnOnce(&Watch) -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let mut guard = Arc::clone(watch).lock_owned().await;
-    blocking(move || {
-        let watch =
-            guard.take().ok_or_else(|| Failure::unavailable("the catalogue's database is out of reach"))?;
-        let done = work(&watch)?;
-        *guard = Some(watch);
-        Ok(done)
+    let host = possession.config.host_name();
+    // Whoever does not wait any more drops the other end.
+    let (_is_wanted, stop) = mpsc::channel::<()>();
+    blocking(move || match start {
+        Start::Usual => refuse_second(Watch::new(&catalogue)?.look()?, &host, silence),
+        Start::Standby | Start::TakeOver => wait(&catalogue, host, silence, &stop),
     })
     .await
 }
 
-async fn look(watch: &Shared) -> Result<Option<ActiveHead>> {
-    with(watch, Watch::look).await
+fn wait(catalogue: &Catalogue, host: String, silence: Millis, stop: &mpsc::Receiver<()>) -> Result<()> {
+    let mut watch = Some(Watch::new(catalogue)?);
+    let place = HeadPlace { host, root: String::new(), https: String::new() };
+    info!(host = place.host, "standby: waiting for the active head to be silent, or for `bp head take-over`");
+    loop {
+        let current = watch.take().map_or_else(|| Watch::new(catalogue), Ok);
+        match current.and_then(|current| Ok((step(&current, &place, silence)?, current))) {
+            Ok((true, _)) => return Ok(()),
+            Ok((false, current)) => watch = Some(current),
+            // The next look goes by a new connection.
+            Err(failure) => warn!(%failure, "the standby cannot look at the active head"),
+        }
+        if stop.recv_timeout(LOOK_EVERY) != Err(mpsc::RecvTimeoutError::Timeout) {
+            return Err(Failure::unavailable("nobody waits for this standby any more"));
+        }
+    }
 }
 
 /// Looks once, and takes over if that is due.
-async fn step(watch: &Shared, catalogue: &Catalogue, place: &HeadPlace, silence: Millis) -> Result<bool> {
-    let is_lost = watch.lock().await.is_none();
-    if is_lost {
-        let new = open(catalogue).await?;
-        *watch.lock().await = Some(new);
-    }
-    let seen = look(watch).await?;
-    if !seen.as_ref().is_none_or(|seen| seen.may_follow(&place.host, silence)) {
+fn step(watch: &Watch, place: &HeadPlace, silence: Millis) -> Result<bool> {
+    let seen = watch.look()?;
+    let is_due = seen.as_ref().is_none_or(|seen| seen.may_follow(&place.host, silence));
+    if !is_due || !watch.claim(seen.as_ref(), place, silence)? {
         return Ok(false);
     }
-    let from = seen.as_ref().map(|seen| (seen.place.host.clone(), seen.age));
-    let place = place.clone();
-    let is_ours = with(watch, move |watch| watch.claim(seen.as_ref(), &place, silence)).await?;
-    if is_ours {
-        let (host, silent) = from.unwrap_or_default();
-        info!(from = host, silent_ms = silent.0, "taking over");
-    }
-    Ok(is_ours)
+    let (from, silent) = seen.map_or_else(Default::default, |seen| (seen.place.host, seen.age.0));
+    info!(from, silent_ms = silent, "taking over");
+    Ok(true)
 }
 
 fn refuse_second(seen: Option<ActiveHead>, host: &str, silence: Millis) -> Result<()> {
@@ -121,12 +95,11 @@ pub(crate) async fn keep_alive(head: Option<Head>, token: Token) {
 
 /// Why a head ends that another one has taken over from.
 pub(crate) async fn replaced(possession: &Possession) -> Failure {
-    let by = async {
-        let catalogue = catalogue::of(&possession.layout, &possession.config)?;
-        let watch = Arc::new(tokio::sync::Mutex::new(Some(open(&catalogue).await?)));
-        look(&watch).await
+    let who = match catalogue::of(&possession.layout, &possession.config) {
+        Ok(catalogue) => blocking(move || Watch::new(&catalogue)?.look()).await,
+        Err(failure) => Err(failure),
     };
-    let who = match by.await {
+    let who = match who {
         Ok(Some(seen)) => format!("the head on {}", seen.place.host),
         Ok(None) | Err(_) => "another head".to_owned(),
     };

@@ -93,3 +93,55 @@ impl Apply for TakeOver {
         Ok(Done {})
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clock, HeadConfig, Principal, store::testing::Place};
+    use base::ErrorKind;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    };
+    use wire::{
+        cap::CapKeys,
+        control::{DiskServer, GetEntry, Mkdir},
+    };
+
+    fn start(place: &Place, host: &str, now: &Arc<AtomicI64>) -> Head {
+        let (name, root, https) = (host.to_owned(), format!("{host}:1"), format!("{host}:2"));
+        let server = DiskServer { name, root: root.clone(), https: https.clone() };
+        let config = HeadConfig { keys: CapKeys::derive(&[7; 32]), server, pool: "main".into() };
+        let time = Arc::clone(now);
+        let clock: Clock = Arc::new(move || Timestamp(time.load(Ordering::Relaxed)));
+        let core = Core::open(&place.catalogue, config, clock()).unwrap();
+        let core = core.at_place(HeadPlace { host: host.into(), root, https });
+        assert!(core.must_beat());
+        Head::start(core, clock).unwrap().0
+    }
+
+    fn wait<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn a_head_that_was_replaced_answers_nobody_not_even_from_memory() {
+        let Some(place) = Place::database() else { return };
+        drop(place.create());
+        let ada = Principal { name: "ada".into(), is_operator: true };
+        let now = Arc::new(AtomicI64::new(5000));
+        let mkdir = |path: &str| Mkdir { path: path.parse().unwrap(), mode: 0o755, parents: false };
+        let look = || GetEntry { path: "/d".parse().unwrap() };
+        let old = start(&place, "a", &now);
+        wait(old.call(&ada, mkdir("/d"))).unwrap();
+        let new = start(&place, "b", &now);
+        wait(new.call(&ada, look())).unwrap();
+        wait(old.call(&ada, mkdir("/late"))).unwrap_err();
+        now.fetch_add(BEAT_EVERY.0, Ordering::Relaxed);
+        let failure = wait(old.call(&ada, look())).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::Unavailable, "{failure}");
+        wait(old.superseded());
+        wait(new.call(&ada, look())).unwrap();
+        assert!(wait(new.call(&ada, GetEntry { path: "/late".parse().unwrap() })).is_err());
+    }
+}

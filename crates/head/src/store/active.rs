@@ -1,6 +1,9 @@
 //! Which head is active. Only in a database can there be a second one; ages are told by its clock, never by those of hosts.
 
-use super::{Catalogue, Store, StoreError, StoreResult, engine::Engine};
+use super::{
+    Catalogue, Store, StoreError, StoreResult,
+    engine::{Engine, Postgres, has_table},
+};
 use base::{Failure, Millis, Result};
 
 /// The clock of a database, in milliseconds since 1970.
@@ -87,16 +90,19 @@ pub struct Watch {
 impl Watch {
     /// Watches the heads of a catalogue in a database.
     pub fn new(catalogue: &Catalogue) -> Result<Self> {
-        if matches!(catalogue, Catalogue::File(_)) {
+        let Catalogue::Database(url) = catalogue else {
             return Err(Failure::unsupported(format!("{catalogue} can have one head only"))
                 .hint("`bpd migrate --to postgresql://…` moves it to a database"));
-        }
-        Ok(Self { engine: catalogue.open(false)? })
+        };
+        let attached = Postgres::attach(url);
+        let engine = attached.map_err(|error| Failure::from(error).during(format!("open {catalogue}")))?;
+        Ok(Self { engine: Box::new(engine) })
     }
 
     /// The head that is or was active; `None`: there was none.
     pub fn look(&self) -> Result<Option<ActiveHead>> {
-        Ok(active(&*self.engine)?)
+        // Older releases knew of one head only.
+        Ok(if has_table(&*self.engine, "head_now")? { active(&*self.engine)? } else { None })
     }
 
     /// Takes over from the head that was seen, if it may still be followed. From then on that head commits nothing. Of several

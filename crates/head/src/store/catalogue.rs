@@ -40,8 +40,16 @@ impl Catalogue {
     /// Refuses a place that holds a catalogue already, or cannot be reached.
     pub fn require_vacant(&self) -> Result<()> {
         match self {
-            Self::File(file) if file.exists() => Err(Failure::exists(format!("{self} exists"))),
-            Self::File(_) => Ok(()),
+            Self::File(file) => {
+                // A log that is left would be taken for that of the new file.
+                let mut log = file.clone().into_os_string();
+                log.push("-wal");
+                match [file, &PathBuf::from(log)].into_iter().find(|path| path.exists()) {
+                    Some(path) => Err(Failure::exists(format!("catalogue {} exists", path.display()))
+                        .hint("move it away, with its log if there is one: what is in it is not touched")),
+                    None => Ok(()),
+                }
+            }
             Self::Database(url) => match Postgres::is_vacant(url) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(Failure::exists(format!("{self} holds a facility already"))

@@ -42,10 +42,7 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn new(catalogue: &'a Catalogue) -> Result<Self> {
-        catalogue.require_vacant().map_err(|failure| match catalogue {
-            Catalogue::File(_) => failure.hint("move it away: what is in it is not touched"),
-            Catalogue::Database(_) => failure,
-        })?;
+        catalogue.require_vacant()?;
         let file = match catalogue {
             Catalogue::File(file) => file.with_extension("new"),
             Catalogue::Database(_) => PathBuf::new(),
@@ -68,17 +65,19 @@ impl<'a> Place<'a> {
     }
 
     fn open(&self, schema: usize) -> Result<Box<dyn Engine>> {
-        let opened = match self.catalogue {
+        let opened: super::StoreResult<Box<dyn Engine>> = match self.catalogue {
             Catalogue::File(_) => {
                 Sqlite::open_up_to(&self.file, true, schema).map(|engine| Box::new(engine) as _)
             }
             Catalogue::Database(url) => Postgres::open_up_to(url, schema).map(|engine| Box::new(engine) as _),
         };
-        opened.map_err(|error| match error {
+        let engine = opened.map_err(|error| match error {
             StoreError::Newer { .. } => Failure::from(error)
                 .hint("it was filled in part, or by a newer release: use an empty database"),
             error => Failure::from(error).during(format!("open {}", self.catalogue)),
-        })
+        })?;
+        engine.be_patient()?;
+        Ok(engine)
     }
 
     /// Gives the file its name.
@@ -206,6 +205,7 @@ fn mark_restored(engine: &dyn Engine, taken: Timestamp, now: Timestamp) -> Resul
 pub fn relocate(from: &Catalogue, to: &Catalogue) -> Result<u64> {
     let place = Place::new(to)?;
     let source = from.open(false)?;
+    source.be_patient()?;
     let raise = "UPDATE facility SET incarnation = incarnation + 1";
     if within(&*source, || Ok(source.count(raise, &[])?))? == 0 {
         return Err(Failure::not_found(format!("{from} holds no facility")));

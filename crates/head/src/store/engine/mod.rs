@@ -7,7 +7,7 @@ mod sqlite;
 
 use cell::Cells;
 pub(super) use cell::{Cell, Params, Row, ToCell};
-pub(super) use postgres::Postgres;
+pub(super) use postgres::{Postgres, has_table};
 pub(super) use sqlite::Sqlite;
 
 use super::StoreResult;
@@ -133,6 +133,9 @@ pub(super) trait Engine: Send {
 
     /// As [`Self::query`] without parameters, inside a transaction; holds few rows at a time.
     fn stream(&self, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> StoreResult<()>) -> StoreResult<()>;
+
+    /// A transaction may rest while others work: for long copies, not for a head.
+    fn be_patient(&self) -> StoreResult<()>;
 
     /// A way to what is committed now and to nothing that comes later, inside a transaction of its own.
     fn snapshot(&self) -> StoreResult<Box<dyn Engine>>;

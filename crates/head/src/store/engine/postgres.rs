@@ -37,8 +37,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 const QUEUE_MAX: usize = 4096;
 /// Rows of a long answer that are held at a time.
 const STREAM_ROWS_MAX: usize = 1000;
-/// A snapshot is read as fast as somebody far away takes it.
-const SNAPSHOT_IDLE: &str = "SET idle_in_transaction_session_timeout = '10min'";
+/// A snapshot is read as fast as somebody far away takes it; a copy rests while the other side is summed up.
+const PATIENCE: &str = "SET idle_in_transaction_session_timeout = '1h'";
 /// Settings of the session. A head that hangs in the middle of a group must not keep another from taking over.
 const SETTINGS: &str = "-c synchronous_commit=on -c lock_timeout=30s -c idle_in_transaction_session_timeout=10s \
                         -c plan_cache_mode=force_generic_plan -c client_min_messages=warning";
@@ -111,6 +111,23 @@ impl Cells for tokio_postgres::Row {
     }
 }
 
+/// A runtime that may be dropped on the threads of another one.
+struct OwnRuntime(Option<Runtime>);
+
+impl OwnRuntime {
+    fn block_on<F: Future>(&self, work: F) -> F::Output {
+        self.0.as_ref().expect("it is there until the drop").block_on(work)
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// A connection, and what was prepared on it.
 struct Session {
     client: Client,
@@ -141,7 +158,7 @@ enum Health {
 
 /// A catalogue in a database.
 pub(in super::super) struct Postgres {
-    runtime: Runtime,
+    runtime: OwnRuntime,
     config: Config,
     session: RefCell<Session>,
     queue: RefCell<Vec<Queued>>,
@@ -173,10 +190,15 @@ impl Postgres {
         Ok(engine)
     }
 
+    /// Connects, and leaves the schema as it is, as another head may be using it.
+    pub(in super::super) fn attach(url: &str) -> StoreResult<Self> {
+        Self::connect(configured(url)?)
+    }
+
     /// Whether there is no facility in a database. Changes nothing there.
     pub(in super::super) fn is_vacant(url: &str) -> StoreResult<bool> {
-        let engine = Self::connect(configured(url)?)?;
-        if engine.shapes()?.iter().all(|shape| shape.name != "facility") {
+        let engine = Self::attach(url)?;
+        if !has_table(&engine, "facility")? {
             return Ok(true);
         }
         let mut is_vacant = true;
@@ -192,6 +214,7 @@ impl Postgres {
             .enable_all()
             .build()
             .map_err(|cause| StoreError::Unstarted { cause })?;
+        let runtime = OwnRuntime(Some(runtime));
         let session = runtime.block_on(connect(&config))?;
         Ok(Self {
             runtime,
@@ -326,6 +349,11 @@ impl Postgres {
         }
         Ok(())
     }
+}
+
+/// Whether the schema has a table.
+pub(in super::super) fn has_table(engine: &dyn Engine, table: &str) -> StoreResult<bool> {
+    Ok(engine.shapes()?.iter().any(|shape| shape.name == table))
 }
 
 /// How a head uses the database at a URL.
@@ -534,9 +562,13 @@ impl Engine for Postgres {
         }
     }
 
+    fn be_patient(&self) -> StoreResult<()> {
+        self.execute(PATIENCE, &[])
+    }
+
     fn snapshot(&self) -> StoreResult<Box<dyn Engine>> {
         let reader = Self::connect(self.config.clone())?;
-        reader.execute(SNAPSHOT_IDLE, &[])?;
+        reader.be_patient()?;
         reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", &[])?;
         // The first query fixes what is seen.
         reader.query("SELECT 1 FROM facility", &[], &mut |_| Ok(()))?;

@@ -239,6 +239,10 @@ impl Engine for Sqlite {
         self.query(sql, &[], each)
     }
 
+    fn be_patient(&self) -> StoreResult<()> {
+        Ok(())
+    }
+
     fn snapshot(&self) -> StoreResult<Box<dyn Engine>> {
         // The lock is given back with the read that follows.
         self.db.execute_batch("PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema")?;
