@@ -404,7 +404,9 @@ mod tests {
     fn digests_do_not_depend_on_the_order() {
         let of = |rows: &[&[u8]]| {
             let mut content = Content::default();
-            rows.iter().for_each(|row| content.add(row));
+            for row in rows {
+                content.add(row);
+            }
             content
         };
         assert_eq!(of(&[b"a", b"b", b"b"]), of(&[b"b", b"a", b"b"]));
