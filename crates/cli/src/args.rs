@@ -97,12 +97,16 @@ pub(crate) enum Verb {
     Drives(verbs::drives::Args),
     /// Show who used what
     Bill(verbs::bill::Args),
+    /// Save the catalogue of a running facility in a file
+    Backup(verbs::backup::Args),
     /// Make a token that proves who somebody is
     Token(verbs::token::Args),
     /// Let hosts join the facility, show them, turn them away
     Host(verbs::host::Args),
     /// Say what pools promise; drain, freeze, use and retire partitions
     Pool(verbs::pool::Args),
+    /// Have another head of the facility take over
+    Head(verbs::head::Args),
     /// Deal with volumes, drives and requests that need a person
     Admin(verbs::admin::Args),
 

@@ -20,6 +20,15 @@ pub const FILE: &str = "facility.toml";
 pub struct Config {
     /// Name of the facility, for people.
     pub name: String,
+    /// The head's catalogue: `postgresql://USER@HOST/DATABASE`, without a password; empty: a file in the facility's directory.
+    pub catalogue: String,
+    /// Path of the file that holds the password of the catalogue's database, which only its owner may read; empty: none
+    /// is needed.
+    pub catalogue_password: PathBuf,
+    /// Bytes of memory for files and directories that were used lately.
+    pub cache: Size,
+    /// How long the active head must be silent before a standby takes over; only with a catalogue in a database.
+    pub take_over_after: Span,
     /// This host.
     pub host: Host,
     /// Where it listens, and to whom.
@@ -179,6 +188,10 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             name: "backplane".to_owned(),
+            catalogue: String::new(),
+            catalogue_password: PathBuf::new(),
+            cache: Size(256 << 20),
+            take_over_after: Span(Millis::from_seconds(15)),
             host: Host::default(),
             doors: Doors::default(),
             tls: Tls::default(),
@@ -273,6 +286,7 @@ impl Config {
                 "set doors.require_token = true and doors.root_tls = \"login\", or use 127.0.0.1",
             );
         }
+        crate::catalogue::check(self)?;
         if self.tls.certificate.as_os_str().is_empty() != self.tls.key.as_os_str().is_empty() {
             let what = "tls.certificate and tls.key belong together".to_owned();
             return refuse(what, "give both, or none to use the facility's own");
@@ -357,6 +371,11 @@ mod tests {
             ("[doors]\nbind = \"0.0.0.0\"\n", "0.0.0.0"),
             ("[doors]\nbind = \"0.0.0.0\"\nrequire_token = true\n", "0.0.0.0"),
             ("[doors]\nroot_tls = \"sometimes\"\n", "sometimes"),
+            ("catalogue = \"postgresql://ada:pass@db/cat\"\n", "password"),
+            ("catalogue = \"/var/lib/cat\"\n", "catalogue"),
+            ("catalogue_password = \"/etc/pw\"\n", "catalogue_password"),
+            ("cache = \"100KiB\"\n", "cache"),
+            ("take_over_after = \"1s\"\n", "take_over_after"),
             ("[tls]\nkey = \"/etc/key.pem\"\n", "tls.certificate"),
             ("[tape]\nvolumes = 9\nslots = 3\n", "tape.volumes"),
             ("[tape]\nblock = \"8B\"\n", "tape.block"),

@@ -2,11 +2,15 @@
 
 use crate::{
     authority::{Authority, HostNames},
+    catalogue,
     config::{self, Config},
 };
 use base::{ErrorKind, Failure, Millis, Result, Timestamp, Vid};
 use client::facility::endpoints_file;
-use head::{Core, HeadConfig, store::FacilityRow};
+use head::{
+    Core, HeadConfig,
+    store::{FacilityRow, HeadPlace},
+};
 use net::tls::Identity;
 use rustix::fs::{FlockOperation, flock};
 use std::{
@@ -77,6 +81,16 @@ impl Layout {
     /// The facility's id, for whoever needs it while the catalogue is in use.
     fn id_file(&self) -> PathBuf {
         self.0.join("id")
+    }
+
+    /// The facility's id, if it was noted.
+    pub(crate) fn facility_id(&self) -> Result<Option<String>> {
+        let file = self.id_file();
+        match fs::read_to_string(&file) {
+            Ok(id) => Ok(Some(id.trim().to_owned())),
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(failed("read", &file, &cause)),
+        }
     }
 
     /// What a host that joined knows of its facility.
@@ -169,6 +183,8 @@ pub(crate) fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure
 pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) -> Result<()> {
     config.check()?;
     let layout = Layout::new(directory)?;
+    // Before anything is made: the database may be out of reach.
+    catalogue::of(&layout, config)?.require_vacant()?;
     claim_empty(layout.root())?;
     let id: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     write_new(&layout.key_file(), &random::<32>()?, 0o600)?;
@@ -183,7 +199,7 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
     tape::VirtualLibrary::create(layout.library(), config.tape.drives, config.tape.slots, &volumes?)?;
     let facility =
         FacilityRow { id, name: config.name.clone(), owner: owner.to_owned(), created: now, incarnation: 0 };
-    Core::create(&layout.catalogue(), &facility)?;
+    Core::create(catalogue::of(&layout, config)?, &facility)?;
     // Last: a directory without it is not a facility, so an interrupted creation is never taken for one.
     write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o644)?;
     sync_directory(layout.root())
@@ -290,8 +306,12 @@ impl Possession {
 
     /// Opens the head's catalogue; `server` is the disk server in this process.
     pub fn open_head(&self, server: DiskServer, now: Timestamp) -> Result<Core> {
+        let DiskServer { name: host, root, https } = server.clone();
         let config = HeadConfig { keys: self.key.caps(), server, pool: self.config.disk.pool.clone() };
-        Core::open(&self.layout.catalogue(), config, now)
+        let catalogue = catalogue::of(&self.layout, &self.config)?;
+        let cache_bytes = usize::try_from(self.config.cache.0).unwrap_or(usize::MAX);
+        let core = Core::open(catalogue, config, now)?.with_cache(cache_bytes);
+        Ok(core.at_place(HeadPlace { host, root, https }))
     }
 
     /// What the doors show, made or renewed if that is needed, and the authority of the facility.

@@ -4,6 +4,7 @@ use crate::{
     files::blocking,
     link::Link,
     objects::{Objects, Withdrawn, Writing},
+    reality::Memory,
 };
 use base::{ErrorKind, Millis, ObjectId, Result};
 use disk::Partition;
@@ -150,8 +151,9 @@ impl Janitor {
 
     /// Deletes what nothing refers to.
     async fn stay_clean(&self, token: &Token) {
+        let mut memory = Memory::new(self.link.clone(), Arc::clone(&self.partition));
         loop {
-            match self.clean().await {
+            match self.clean(&mut memory).await {
                 Ok(true) => {}
                 Ok(false) => pause(token, PAUSE).await,
                 // It registers in a moment.
@@ -165,9 +167,13 @@ impl Janitor {
     }
 
     /// Waits for objects to delete, deletes them, and says what room that made. False if some could not be deleted yet.
-    async fn clean(&self) -> Result<bool> {
+    async fn clean(&self, memory: &mut Memory) -> Result<bool> {
+        memory.compare().await?;
         let name = self.name();
         let removals = self.link.call_waiting(NextRemovals { partition: name.clone() }, ASK_EVERY).await?;
+        if !memory.believes(&removals).await? {
+            return Ok(true);
+        }
         let wanted = removals.objects.len();
         let removed = remove(&self.partition, &self.withdrawn, removals.objects).await?;
         let is_complete = removed.len() == wanted;

@@ -1,6 +1,7 @@
 //! `bpd`: the roles, the doors, the operator console.
 
 pub mod authority;
+pub mod catalogue;
 pub mod config;
 pub mod console;
 pub mod copier;
@@ -19,7 +20,9 @@ pub mod metrics;
 mod mirror;
 pub mod objects;
 pub mod open;
+mod reality;
 pub mod run;
+pub mod standby;
 pub mod sums;
 mod transfer;
 mod uses;

@@ -7,10 +7,12 @@ use base::{
 };
 use clap::{Args, Parser, Subcommand};
 use daemon::{
+    catalogue,
     config::Config,
     facility,
     join::{self, JoinWish},
     run,
+    standby::Start,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
@@ -34,6 +36,10 @@ enum Verb {
     Join(Join),
     /// Makes a token for a user; whoever can read the facility's key can.
     Token(Token),
+    /// Makes the catalogue of a facility that does not run, and has none, from a backup.
+    Restore(Restore),
+    /// Moves the catalogue of a facility that does not run to another place.
+    Migrate(Migrate),
     /// Shows every configuration key with its default.
     Config,
     /// Stays with one batch job; started by the worker.
@@ -78,6 +84,15 @@ struct Create {
     /// CPU slots for jobs; as many as the host has if not given.
     #[arg(long)]
     cpus: Option<u32>,
+    /// Database of the catalogue, postgresql://USER@HOST/DATABASE; a file in the directory if not given.
+    #[arg(long)]
+    catalogue: Option<String>,
+    /// File with the password of that database.
+    #[arg(long)]
+    catalogue_password: Option<PathBuf>,
+    /// Memory for files and directories that were used lately, with a unit: 256MiB.
+    #[arg(long)]
+    cache: Option<Size>,
 }
 
 #[derive(Args)]
@@ -99,6 +114,12 @@ struct Run {
     /// Address to listen on.
     #[arg(long)]
     bind: Option<IpAddr>,
+    /// Waits until the active head of the facility is silent, or is ordered to make room; needs a catalogue in a database.
+    #[arg(long)]
+    standby: bool,
+    /// Takes over from a head on another host that is active.
+    #[arg(long, conflicts_with = "standby")]
+    take_over: bool,
 }
 
 #[derive(Args)]
@@ -129,6 +150,26 @@ struct Join {
     /// Only joins; `bpd run` runs it.
     #[arg(long)]
     only: bool,
+}
+
+#[derive(Args)]
+struct Restore {
+    /// The facility.
+    directory: PathBuf,
+    /// What `bp backup` has written.
+    backup: PathBuf,
+}
+
+#[derive(Args)]
+struct Migrate {
+    /// The facility.
+    directory: PathBuf,
+    /// An empty database, postgresql://USER@HOST/DATABASE, or `file` for a file in the directory.
+    #[arg(long)]
+    to: String,
+    /// File with the password of that database.
+    #[arg(long)]
+    catalogue_password: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -163,6 +204,8 @@ fn main() -> ExitCode {
         Verb::Run(run) => start(&run),
         Verb::Join(wish) => join_and_run(wish),
         Verb::Token(token) => make_token(&token),
+        Verb::Restore(restore) => bring_back(&restore),
+        Verb::Migrate(migrate) => move_catalogue(migrate),
         Verb::Config => show_config(),
         Verb::Shepherd { run_dir, stage } => {
             return ExitCode::from(u8::try_from(batch::shepherd_main(&run_dir, stage)).unwrap_or(1));
@@ -209,6 +252,11 @@ fn make(create: &Create) -> anyhow::Result<()> {
     config.tape.load_time = create.load_time.unwrap_or(config.tape.load_time);
     config.disk.size = create.disk_size.unwrap_or(config.disk.size);
     config.batch.cpus = create.cpus.unwrap_or(config.batch.cpus);
+    config.catalogue = create.catalogue.clone().unwrap_or_default();
+    if let Some(file) = &create.catalogue_password {
+        config.catalogue_password = std::path::absolute(file).context("the path of the password is none")?;
+    }
+    config.cache = create.cache.unwrap_or(config.cache);
     facility::create(&create.directory, &config, &user(), now())?;
     Ok(())
 }
@@ -249,7 +297,12 @@ fn start(run: &Run) -> anyhow::Result<()> {
     }
     raise_file_limit();
     let Run { bind, root_port, http_port, https_port, .. } = *run;
-    let doors = run::Doors { bind, root_port, http_port, https_port };
+    let start = match (run.standby, run.take_over) {
+        (true, _) => Start::Standby,
+        (false, true) => Start::TakeOver,
+        (false, false) => Start::Usual,
+    };
+    let doors = run::Doors { bind, root_port, http_port, https_port, start };
     run::run(&run.directory, &doors)?;
     Ok(())
 }
@@ -294,6 +347,30 @@ fn make_token(token: &Token) -> anyhow::Result<()> {
     } else {
         writeln!(stdout, "{text}")?;
     }
+    Ok(())
+}
+
+fn bring_back(restore: &Restore) -> anyhow::Result<()> {
+    log_to_stderr()?;
+    let restored = catalogue::restore(&restore.directory, &restore.backup, now())?;
+    tracing::info!(rows = restored.rows, facility = restored.begin.name, "the catalogue is restored");
+    tracing::info!("nothing is deleted before you have looked: start it, then `bp admin settle`");
+    Ok(())
+}
+
+fn move_catalogue(migrate: Migrate) -> anyhow::Result<()> {
+    log_to_stderr()?;
+    let password = migrate.catalogue_password.map(std::path::absolute).transpose();
+    let password = password.context("the path of the password is none")?.unwrap_or_default();
+    let to = match &*migrate.to {
+        "file" => catalogue::Destination::File,
+        url => catalogue::Destination::Database(url.to_owned(), password),
+    };
+    let rows = catalogue::migrate(&migrate.directory, &to)?;
+    tracing::info!(
+        rows,
+        "the catalogue has moved; every row was read back, and facility.toml names the new place"
+    );
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Running a facility: every role in one process, wired together, until it is told to stop.
 
 use crate::{
-    authority::HostNames,
+    authority::{Authority, HostNames},
     config::{self, Config, RootTls},
     copier::Copier,
     door::RootDoor,
@@ -16,6 +16,7 @@ use crate::{
     member,
     metrics::DoorCounters,
     objects::Objects,
+    standby::{self, Start},
 };
 use base::{ErrorKind, Failure, Millis, Result, Timestamp, limits::CONNECTIONS_MAX};
 use batch::{Credentials, WorkerConfig, run_worker};
@@ -29,6 +30,7 @@ use net::{
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -40,7 +42,7 @@ use tape::{TapeRoom, VirtualLibrary, session::LabelStyle};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 use wire::{
-    control::{DiskServer, Endpoints},
+    control::{DiskServer, Endpoints, Role},
     label::LabelDate,
 };
 
@@ -64,6 +66,8 @@ pub struct Doors {
     pub http_port: Option<u16>,
     /// Port of `https://`, 0 for any; any if only `http_port` is given.
     pub https_port: Option<u16>,
+    /// How it starts where another head may be active.
+    pub start: Start,
 }
 
 /// The name of the user who runs this process, from the system's user list.
@@ -95,7 +99,7 @@ pub fn run(directory: &Path, doors: &Doors) -> Result<()> {
         .enable_all()
         .build()
         .map_err(|cause| Failure::io("start the runtime", &cause))?;
-    let outcome = runtime.block_on(serve(possession));
+    let outcome = runtime.block_on(serve(possession, doors.start));
     // A recall that a client waits for, or a stuck device, must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
@@ -110,22 +114,34 @@ struct Running {
     head_thread: JoinHandle<()>,
 }
 
-async fn serve(possession: Possession) -> Result<()> {
+async fn serve(possession: Possession, how: Start) -> Result<()> {
     // Signals first: one that comes during the start must not be lost.
     let mut terminate =
         signal(SignalKind::terminate()).map_err(|cause| Failure::io("catch SIGTERM", &cause))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|cause| Failure::io("catch SIGINT", &cause))?;
-    let told = async {
+    let mut told = pin!(async {
         tokio::select! {
             _ = terminate.recv() => info!("SIGTERM: draining"),
             _ = interrupt.recv() => info!("SIGINT: draining"),
         }
-    };
+    });
     if possession.config.host.head.is_empty() {
+        tokio::select! {
+            turn = standby::await_turn(&possession, how) => turn?,
+            () = &mut told => return Ok(()),
+        }
         let running = start(&possession).await?;
-        told.await;
+        let head = running.head.clone();
+        let is_replaced = tokio::select! {
+            () = told => false,
+            () = head.superseded() => true,
+        };
+        drop(head);
         stop(&possession, running).await;
+        if is_replaced {
+            return Err(standby::replaced(&possession).await);
+        }
     } else {
         let running = member::start(&possession.layout, &possession.config, system_clock()).await?;
         possession.announce(&running.endpoints)?;
@@ -152,6 +168,7 @@ async fn drain(parts: [Shutdown; 2]) {
 
 async fn start(possession: &Possession) -> Result<Running> {
     let doors = &possession.config.doors;
+    let has = |role| possession.config.host.roles.contains(&role);
     let root = listen(doors.bind, doors.root_port, "root_port").await?;
     // Tokens are not sent in plain text: beyond this host there is only https.
     let near = if doors.bind.is_loopback() { doors.bind } else { Ipv4Addr::LOCALHOST.into() };
@@ -162,39 +179,37 @@ async fn start(possession: &Possession) -> Result<Running> {
     let clock = system_clock();
     let introduction = introduction(&possession.config, root.address()?, https.address()?)?;
     let server = introduction.server.clone();
-    let core = possession.open_head(server.clone(), clock())?;
+    // It waits for its database.
+    let core = tokio::task::block_in_place(|| possession.open_head(server.clone(), clock()))?;
     let facility = core.facility().clone();
     let (identity, authority) = possession.certificates(&facility.id, clock())?;
     let (tls, tls_for_hosts) =
         (net::tls::server_config(&identity)?, net::tls::server_config_for_hosts(&identity)?);
-    let partition = Arc::new(possession.open_partition(&facility.id)?);
-    let library = possession.open_library()?;
+    let partition =
+        has(Role::Disk).then(|| possession.open_partition(&facility.id).map(Arc::new)).transpose()?;
+    let library = has(Role::Tape).then(|| possession.open_library()).transpose()?;
+    let must_beat = core.must_beat();
     let (head, head_thread) = Head::start(core, Arc::clone(&clock))?;
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
     let counters = Arc::new(DoorCounters::default());
     let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
-    let (served, key) = (vec![Arc::clone(&partition)], keys.of(&server.name));
+    chores.spawn("heartbeat", standby::keep_alive(must_beat.then(|| head.clone()), chores.token()));
+    let (served, key) = (partition.iter().cloned().collect(), keys.of(&server.name));
     let reach = Reach::new(possession.vouchers());
     let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()));
-    let copier = Copier::new(link.clone(), reach.clone(), Arc::clone(&partition), Arc::clone(&clock));
-    let janitor = Janitor::new(link.clone(), introduction, partition, &objects);
-    janitor.register().await?;
+    if let Some(partition) = partition {
+        let copier = Copier::new(link.clone(), reach.clone(), Arc::clone(&partition), Arc::clone(&clock));
+        chores.spawn("copier", copier.keep(chores.token()));
+        keep_partition(Janitor::new(link.clone(), introduction, partition, &objects), &chores).await?;
+    }
+    chores.spawn("pools", tend(link, chores.token()));
     let files = Files::new(head.clone(), objects, keys, Arc::clone(&clock), doors.recall_wait.0);
     let files = Arc::new(files.with_reach(reach));
     let roster = Roster::of(&head).await?;
-    let reception = Reception {
-        authority: authority.clone(),
-        keys: possession.key.caps(),
-        facility: facility.clone(),
-        head: server,
-        clock: Arc::clone(&clock),
-    };
+    let reception = reception(possession, &authority, (&facility, server), &clock);
     let renewal = authority.keep(HostNames::of_this_host(doors.bind), Arc::clone(&clock), chores.token());
     chores.spawn("certificates", renewal);
-    chores.spawn("janitor", janitor.keep(chores.token()));
-    chores.spawn("copier", copier.keep(chores.token()));
-    chores.spawn("pools", tend(link, chores.token()));
     let gate = gate(possession, &facility, &clock);
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters))
         .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
@@ -215,12 +230,35 @@ async fn start(possession: &Possession) -> Result<Running> {
     let control =
         Control::new(&endpoints.http, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
     let worker = worker_config(possession, (&facility.id, &facility.owner), &clock)?;
-    let rooms = Rooms::start(possession, &library, &control, worker)?;
+    let rooms = Rooms::start(possession, library.as_ref(), &control, has(Role::Cpu).then_some(worker))?;
     let endpoints =
         Endpoints { is_token_required: doors.require_token, facility: facility.id.clone(), ..endpoints };
     possession.announce(&endpoints)?;
     info!(root = endpoints.root, http = endpoints.http, incarnation = facility.incarnation, "facility is up");
     Ok(Running { doors: shutdown, chores, rooms, head, head_thread })
+}
+
+/// Announces the partition of this host, and keeps it.
+async fn keep_partition(janitor: Janitor, chores: &Shutdown) -> Result<()> {
+    janitor.register().await?;
+    chores.spawn("janitor", janitor.keep(chores.token()));
+    Ok(())
+}
+
+/// What hosts need that join.
+fn reception(
+    possession: &Possession,
+    authority: &Authority,
+    (facility, head): (&FacilityRow, DiskServer),
+    clock: &Clock,
+) -> Reception {
+    Reception {
+        authority: authority.clone(),
+        keys: possession.key.caps(),
+        facility: facility.clone(),
+        head,
+        clock: Arc::clone(clock),
+    }
 }
 
 /// Who is who at the doors.
@@ -290,17 +328,17 @@ async fn stop(possession: &Possession, running: Running) {
 
 /// The tape server and the worker, on threads of their own.
 struct Rooms {
-    tape: TapeRoom,
+    tape: Option<TapeRoom>,
     stop_worker: Arc<AtomicBool>,
-    worker: JoinHandle<()>,
+    worker: Option<JoinHandle<()>>,
 }
 
 impl Rooms {
     fn start(
         possession: &Possession,
-        library: &VirtualLibrary,
+        library: Option<&VirtualLibrary>,
         control: &Control,
-        worker: WorkerConfig,
+        worker: Option<WorkerConfig>,
     ) -> Result<Self> {
         let labels = LabelStyle {
             site: possession.config.name.clone(),
@@ -308,9 +346,19 @@ impl Rooms {
             block_bytes: u32::try_from(possession.config.tape.block.0).unwrap_or(u32::MAX),
             today: || LabelDate::from_timestamp(Timestamp::from_system(std::time::SystemTime::now())),
         };
-        let tape = TapeRoom::start_virtual(library, labels, control.clone())?;
+        let start = |library| TapeRoom::start_virtual(library, labels, control.clone());
+        let tape = library.map(start).transpose()?;
         let stop_worker = Arc::new(AtomicBool::new(false));
-        let (config, control, stop) = (worker, control.clone(), Arc::clone(&stop_worker));
+        let worker = worker.map(|config| Self::start_worker(config, control, &stop_worker)).transpose()?;
+        Ok(Self { tape, stop_worker, worker })
+    }
+
+    fn start_worker(
+        config: WorkerConfig,
+        control: &Control,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<JoinHandle<()>> {
+        let (control, stop) = (control.clone(), Arc::clone(stop));
         let worker = std::thread::Builder::new().name("worker".to_owned()).spawn(move || {
             while let Err(failure) = run_worker(config.clone(), control.clone(), Arc::clone(&stop)) {
                 if stop.load(Ordering::Acquire) {
@@ -320,18 +368,17 @@ impl Rooms {
                 std::thread::sleep(ROOM_PAUSE);
             }
         });
-        let worker = worker.map_err(|cause| Failure::io("start the worker", &cause))?;
-        Ok(Self { tape, stop_worker, worker })
+        worker.map_err(|cause| Failure::io("start the worker", &cause))
     }
 
     fn tell(&self) {
-        self.tape.tell();
+        self.tape.iter().for_each(TapeRoom::tell);
         self.stop_worker.store(true, Ordering::Release);
     }
 
     fn join(self) -> Result<()> {
-        let tape = self.tape.stop(DRAIN);
-        if self.worker.join().is_err() {
+        let tape = self.tape.map_or(Ok(()), |tape| tape.stop(DRAIN));
+        if self.worker.is_some_and(|worker| worker.join().is_err()) {
             error!("the worker's thread ended badly");
         }
         tape

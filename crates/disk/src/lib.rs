@@ -24,6 +24,7 @@ mod map;
 pub mod partition;
 pub mod reader;
 mod ring;
+mod seen;
 mod space;
 pub mod writer;
 

@@ -2,7 +2,9 @@
 
 use crate::{
     apply::{Apply, Context, Topic},
+    heads::Beat,
     pool,
+    restored::Progress,
     store::{Catalogue, FacilityRow, Partition, Store},
     tape,
 };
@@ -87,6 +89,12 @@ pub struct Core {
     pub(crate) config: HeadConfig,
     pub(crate) facility: FacilityRow,
     pub(crate) started: Timestamp,
+    /// How far the catalogue has come since.
+    pub(crate) progress: Progress,
+    /// What it says where there can be other heads.
+    pub(crate) beat: Option<Beat>,
+    /// When it said so in the group under way.
+    pub(crate) beaten: Option<Timestamp>,
     /// What the call under way has read of the tape queue, and after how many changes.
     pub(crate) explainer: RefCell<Option<(u64, Arc<tape::Explainer>)>>,
     touched: [bool; Topic::ALL.len()],
@@ -102,7 +110,8 @@ impl Core {
     pub fn open(catalogue: impl Into<Catalogue>, config: HeadConfig, now: Timestamp) -> Result<Self> {
         let mut store = Store::open(catalogue)?;
         store.begin();
-        store.next_incarnation()?;
+        let incarnation = store.next_incarnation()?;
+        store.add_head_start(incarnation, now)?;
         store.commit()?;
         let facility = store.facility()?;
         let namespace_version = store.namespace_version();
@@ -113,6 +122,9 @@ impl Core {
             config,
             facility,
             started: now,
+            progress: Progress::default(),
+            beat: None,
+            beaten: None,
             explainer: RefCell::default(),
             touched: Default::default(),
         };
@@ -120,6 +132,13 @@ impl Core {
             core.sweep_again();
         }
         Ok(core)
+    }
+
+    /// Says how many bytes files that were read lately may take.
+    #[must_use]
+    pub fn with_cache(mut self, bytes_max: usize) -> Self {
+        self.store.limit_cache(bytes_max);
+        self
     }
 
     /// The facility's row.

@@ -6,11 +6,14 @@
 
 mod account;
 mod apply;
+mod backup;
 mod batch;
 mod core;
+mod heads;
 mod hosts;
 mod namespace;
 pub mod pool;
+mod restored;
 mod service;
 mod status;
 pub mod store;

@@ -1,6 +1,10 @@
 //! The head on its thread: calls queue up, are committed in groups, and are answered once they are durable.
 
-use crate::{Apply, Core, Principal, Topic, apply::Context};
+use crate::{
+    Apply, Core, Principal, Topic,
+    apply::Context,
+    store::{StoreError, StoreResult},
+};
 use base::{
     Failure, FilePath, Millis, Result, Timestamp,
     limits::{HEAD_BATCH_LEN_MAX, HEAD_QUEUE_LEN_MAX},
@@ -24,9 +28,11 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A call under way, with its type forgotten.
-trait Pending: Send {
+pub(crate) trait Pending: Send {
     fn paths(&self) -> Vec<FilePath>;
     fn apply(&mut self, core: &mut Core, now: Timestamp);
+    /// What is left to do once the group is durable.
+    fn follow(&mut self, _core: &mut Core, _now: Timestamp) {}
     fn answer(self: Box<Self>, committed: &Result<()>);
 }
 
@@ -64,6 +70,8 @@ pub struct Head {
     queue: mpsc::SyncSender<Box<dyn Pending>>,
     changes: Arc<[watch::Sender<u64>; Topic::ALL.len()]>,
     namespace_version: Arc<AtomicU64>,
+    /// Another head has taken over.
+    pub(crate) superseded: Arc<watch::Sender<bool>>,
 }
 
 impl Head {
@@ -72,10 +80,16 @@ impl Head {
         let (queue, calls) = mpsc::sync_channel(HEAD_QUEUE_LEN_MAX);
         let changes = Arc::new(Topic::ALL.map(|_| watch::Sender::new(0)));
         let namespace_version = core.shared_namespace_version();
-        let head = Self { queue, changes: Arc::clone(&changes), namespace_version };
+        let superseded = Arc::new(watch::Sender::new(false));
+        let head = Self {
+            queue,
+            changes: Arc::clone(&changes),
+            namespace_version,
+            superseded: Arc::clone(&superseded),
+        };
         let thread = std::thread::Builder::new()
             .name("head".into())
-            .spawn(move || run(core, &calls, &clock, &changes))
+            .spawn(move || run(core, &calls, &clock, (&changes, &superseded)))
             .map_err(|cause| Failure::io("start the head's thread", &cause))?;
         Ok((head, thread))
     }
@@ -84,14 +98,19 @@ impl Head {
     pub async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<C::Reply> {
         let (reply, answer) = oneshot::channel();
         let ask = Ask { call: Some(call), who: who.clone(), result: None, reply };
-        self.queue.try_send(Box::new(ask)).map_err(|cause| match cause {
+        self.enqueue(Box::new(ask))?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    /// Puts something that is no call in the queue.
+    pub(crate) fn enqueue(&self, pending: Box<dyn Pending>) -> Result<()> {
+        self.queue.try_send(pending).map_err(|cause| match cause {
             mpsc::TrySendError::Full(_) => {
                 Failure::busy(format!("the head has {HEAD_QUEUE_LEN_MAX} calls waiting"))
                     .hint("try again later")
             }
             mpsc::TrySendError::Disconnected(_) => stopped(),
-        })?;
-        answer.await.map_err(|_| stopped())?
+        })
     }
 
     /// Makes a call again and again until its reply is not pending any more or `wait` is over.
@@ -137,7 +156,7 @@ impl Head {
     }
 }
 
-fn stopped() -> Failure {
+pub(crate) fn stopped() -> Failure {
     Failure::unavailable("the head has stopped").hint("look at the daemon's log")
 }
 
@@ -146,12 +165,20 @@ fn run(
     mut core: Core,
     calls: &mpsc::Receiver<Box<dyn Pending>>,
     clock: &Clock,
-    changes: &[watch::Sender<u64>; Topic::ALL.len()],
+    (changes, superseded): (&[watch::Sender<u64>; Topic::ALL.len()], &watch::Sender<bool>),
 ) {
     while let Ok(first) = calls.recv() {
         let mut group = vec![first];
         group.extend(calls.try_iter().take(HEAD_BATCH_LEN_MAX - 1));
-        let committed = carry_out(&mut core, &mut group, clock());
+        let now = clock();
+        let committed = carry_out(&mut core, &mut group, now);
+        if committed.as_ref().is_err_and(|cause| matches!(cause, StoreError::Superseded)) {
+            superseded.send_replace(true);
+        }
+        let committed = committed.map_err(Failure::from);
+        for ask in group.iter_mut().filter(|_| committed.is_ok()) {
+            ask.follow(&mut core, now);
+        }
         let touched = core.take_touched();
         for ask in group {
             ask.answer(&committed);
@@ -164,8 +191,12 @@ fn run(
     }
 }
 
-fn carry_out(core: &mut Core, group: &mut [Box<dyn Pending>], now: Timestamp) -> Result<()> {
+fn carry_out(core: &mut Core, group: &mut [Box<dyn Pending>], now: Timestamp) -> StoreResult<()> {
     core.store.begin();
+    if let Err(cause) = core.beat(now) {
+        // A head that may have been replaced answers nobody, not even from memory.
+        return Err(give_up(core, cause, group.len()));
+    }
     if core.store.looks_ahead() {
         let paths: Vec<_> = group.iter().flat_map(|ask| ask.paths()).collect();
         if let Err(cause) = core.store.look_ahead(&paths) {
@@ -176,11 +207,15 @@ fn carry_out(core: &mut Core, group: &mut [Box<dyn Pending>], now: Timestamp) ->
     for ask in group.iter_mut() {
         ask.apply(core, now);
     }
-    core.store.commit().map_err(|cause| {
-        error!(%cause, calls = group.len(), "commit failed; nothing of this group happened");
-        if let Err(cause) = core.store.rollback() {
-            error!(%cause, "rollback failed");
-        }
-        Failure::from(cause)
-    })
+    core.store.commit().map_err(|cause| give_up(core, cause, group.len()))?;
+    core.has_beaten();
+    Ok(())
+}
+
+fn give_up(core: &mut Core, cause: StoreError, calls: usize) -> StoreError {
+    error!(%cause, calls, "commit failed; nothing of this group happened");
+    if let Err(cause) = core.store.rollback() {
+        error!(%cause, "rollback failed");
+    }
+    cause
 }

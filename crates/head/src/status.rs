@@ -55,6 +55,7 @@ impl Apply for GetStatus {
                 .iter()
                 .map(|job| Ok(job.info(batch::reason(core, job, &slots, context.now)?)))
                 .collect::<Result<_>>()?,
+            restored: core.restored()?,
         })
     }
 }

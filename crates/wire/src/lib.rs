@@ -3,6 +3,7 @@
 //! Nothing here touches the clock, the network, the file system or an async runtime.
 
 pub mod aws;
+pub mod backup;
 pub mod cap;
 pub mod control;
 pub mod http;

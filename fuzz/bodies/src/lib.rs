@@ -26,6 +26,7 @@ macro_rules! targets {
 targets! {
     "attributes" => client::xrd::fuzz_names,
     "aws" => wire::aws::fuzz_aws,
+    "backup" => wire::backup::fuzz_backup,
     "cap" => wire::cap::fuzz_cap,
     "certificate" => daemon::authority::fuzz_certificate,
     "cgroup" => batch::cgroup::fuzz_tables,

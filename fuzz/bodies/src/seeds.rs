@@ -10,6 +10,7 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
     match target {
         "attributes" => attributes(),
         "aws" => images(),
+        "backup" => vec![backup()],
         "label" => labels(),
         "ranges" => RANGES.iter().map(|text| [&10_000_u64.to_le_bytes(), text.as_bytes()].concat()).collect(),
         "request" => requests(),
@@ -17,6 +18,26 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
         "ztn" => vec![wire::token::ztn::encode("a.b.c"), wire::token::ztn::encode("")],
         other => texts(other).iter().map(|text| text.as_bytes().to_vec()).collect(),
     }
+}
+
+/// A backup with one table.
+fn backup() -> Vec<u8> {
+    use wire::backup::{Begin, End, Frame, Rows, Table};
+    let begin = Begin {
+        facility: "f".into(),
+        name: "test".into(),
+        release: "1".into(),
+        taken: base::Timestamp(5),
+        incarnation: 3,
+        schema: [("sqlite".to_owned(), 4)].into(),
+    };
+    let table = Table { table: "t".into(), columns: vec!["a".into()] };
+    let rows = Rows { plain_bytes: 9, packed: b"any bytes".to_vec() };
+    let mut out = Vec::new();
+    for frame in [Frame::Begin(begin), Frame::Table(table), Frame::Rows(rows), Frame::End(End::default())] {
+        frame.put(&mut out);
+    }
+    out
 }
 
 const CAPS: [&str; 2] = [

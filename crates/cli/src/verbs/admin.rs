@@ -22,6 +22,8 @@ enum Thing {
     /// Rows of the tape queue
     #[command(subcommand)]
     Request(Request),
+    /// A catalogue that was restored: show what lies on disks and is not in it, then say that it is good as it is
+    Settle(super::settle::Args),
 }
 
 #[derive(Debug, Subcommand)]
@@ -87,6 +89,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             call(context, &EnableDrive { drive })?;
             Ok(0)
         }
+        Thing::Settle(args) => super::settle::run(args, context),
         Thing::Request(Request::Retry { ids }) => {
             context.each(ids, |context, request| call(context, &RetryRequest { request }))
         }

@@ -38,6 +38,15 @@ pub(crate) struct Shape {
     /// CPU slots for jobs
     #[arg(long, value_name = "N")]
     cpus: Option<u32>,
+    /// Keep the catalogue in this PostgreSQL database [default: in a file of the directory]
+    #[arg(long, value_name = "URL")]
+    catalogue: Option<String>,
+    /// File that holds the password of the database
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    catalogue_password: Option<PathBuf>,
+    /// Memory for files and directories that were used lately, as 256MiB
+    #[arg(long, value_name = "SIZE")]
+    cache: Option<Size>,
 }
 
 impl Shape {
@@ -53,11 +62,16 @@ impl Shape {
             ("--load-time", self.load_time.map(|span| span.to_string())),
             ("--disk-size", self.disk_size.map(|size| size.to_string())),
             ("--cpus", self.cpus.map(|n| n.to_string())),
+            ("--catalogue", self.catalogue.clone()),
+            ("--cache", self.cache.map(|size| size.to_string())),
         ];
         let given = options
             .into_iter()
             .filter_map(|(name, value)| Some(OsString::from(format!("{name}={}", value?))));
-        given.collect()
+        let password = self.catalogue_password.iter();
+        let password =
+            password.flat_map(|file| ["--catalogue-password".into(), file.clone().into_os_string()]);
+        given.chain(password).collect()
     }
 
     /// Whether nothing is asked for.

@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod archive;
+pub(crate) mod backup;
 pub(crate) mod bill;
 pub(crate) mod cancel;
 pub(crate) mod cat;
@@ -13,6 +14,7 @@ pub(crate) mod down;
 pub(crate) mod drives;
 pub(crate) mod evict;
 pub(crate) mod get;
+pub(crate) mod head;
 pub(crate) mod host;
 pub(crate) mod jobs;
 pub(crate) mod log;
@@ -25,6 +27,7 @@ pub(crate) mod put;
 pub(crate) mod queue;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
+pub(crate) mod settle;
 pub(crate) mod stage;
 pub(crate) mod stat;
 pub(crate) mod status;
@@ -69,9 +72,11 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Volumes(args) => volumes::run(args, context),
         Verb::Drives(args) => drives::run(args, context),
         Verb::Bill(args) => bill::run(args, context),
+        Verb::Backup(args) => backup::run(args, context),
         Verb::Token(args) => token::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Pool(args) => pool::run(args, context),
+        Verb::Head(args) => head::run(args, context),
         Verb::Admin(args) => admin::run(args, context),
         Verb::Completion(args) => completion::run(args, context),
         Verb::Man(args) => man::run(args, context),

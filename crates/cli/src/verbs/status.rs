@@ -60,6 +60,9 @@ fn head(output: &mut Output, status: &Status, http: &str) -> Run<()> {
         status.root,
         http
     ))?;
+    if let Some(restored) = &status.restored {
+        super::settle::warn(output, restored)?;
+    }
     let files = &status.files;
     output.line(format!(
         "{} in {}, {}: {} online, {} nearline",

@@ -11,7 +11,9 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 31] = [
+const VERBS: [&str; 33] = [
+    "backup",
+    "head",
     "create",
     "up",
     "down",
@@ -189,6 +191,42 @@ fn status_shows_the_facility() {
         let (code, out, _) = with(&server, &[verb]);
         assert_eq!((code, out.lines().count()), (0, lines), "{verb}: {out}");
     }
+}
+
+#[test]
+fn a_catalogue_that_went_back_is_told_and_settled_by_who_has_seen_what_is_unknown() {
+    let found = |object: u64, path: Value| json!({ "object": object, "path": path, "size": 2048 });
+    let mut status = replies::status();
+    status["restored"] = json!({
+        "epoch": 1, "noticed": 1_795_255_200_000u64, "taken": 1_795_250_000_000u64,
+        "reason": "restored from a backup",
+        "partitions": [
+            { "partition": "disk1", "is_complete": true, "objects": 5, "bytes": 10_240,
+              "shown": [found(7, json!("/data/late")), found(9, Value::Null)] },
+            { "partition": "d2-disk1", "is_complete": false, "objects": 0, "bytes": 0, "shown": [] },
+        ],
+    });
+    let server = Canned::start(move |name, body| match name {
+        "status" => (200, status.clone()),
+        "settle_catalogue" => {
+            assert_eq!(*body, json!({ "unknown": 5, "without_absent": true }));
+            (200, json!({}))
+        }
+        other => panic!("{other}"),
+    });
+    let (code, out, _) = with(&server, &["status"]);
+    assert_eq!(code, 0);
+    let told = "The catalogue went back to an older state: restored from a backup, of 2026-11-21 08:33:20 UTC.\n\
+                Nothing is deleted on disks until `bp admin settle`. Not in it: 5 objects, 10.0 KiB.\n\
+                Not heard yet from: d2-disk1.\n";
+    assert!(out.contains(told), "{out}");
+    let (_, out, _) = with(&server, &["admin", "settle"]);
+    for part in [told, "/data/late", "nobody can read that", "and 3 more", "bp admin settle --unknown 5"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let (code, _, err) = with(&server, &["admin", "settle", "--unknown", "5", "--without-absent"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(with(&server, &["admin", "settle", "--without-absent"]).0, 2);
 }
 
 #[test]

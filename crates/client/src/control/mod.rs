@@ -1,5 +1,6 @@
 //! The management client: makes [`Call`]s over HTTP, blocking.
 
+mod fetch;
 mod tls;
 
 pub use tls::ControlTls;

@@ -43,6 +43,7 @@ pub(crate) fn status() -> Status {
         requests_len: 1371,
         workers: workers(),
         jobs: jobs(),
+        restored: None,
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn routes() -> Router<Arc<HttpDoor>> {
         .route("/api/v1/bill", get(handle_get::<control::GetBill>))
         .route("/api/v1/jobs", get(handle_get::<control::Jobs>));
     let router = people(router);
-    hosts::routes(rooms(router))
+    super::backup::routes(hosts::routes(rooms(router)))
 }
 
 fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
@@ -53,6 +53,8 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::SetVolumeState>(router);
     let router = add::<control::RetryRequest>(router);
     let router = add::<control::EnableDrive>(router);
+    let router = add::<control::SettleCatalogue>(router);
+    let router = add::<control::TakeOver>(router);
     let router = add::<control::Submit>(router);
     let router = add::<control::Jobs>(router);
     let router = add::<control::AwaitJobs>(router);
@@ -71,6 +73,8 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::ReportSpace>(router);
     let router = add::<control::NextRemovals>(router);
     let router = add::<control::ObjectsRemoved>(router);
+    let router = add::<control::CompareCatalogue>(router);
+    let router = add::<control::CompareObjects>(router);
     let router = add::<control::BeginWrite>(router);
     let router = add::<control::PlaceMirrors>(router);
     let router = add::<control::CommitWrite>(router);

@@ -1,6 +1,7 @@
 //! The HTTP door: files and directories as WebDAV, third-party copy, the management API, the console and metrics.
 
 mod answer;
+mod backup;
 mod calls;
 mod copy;
 mod data;

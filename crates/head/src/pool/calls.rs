@@ -94,7 +94,13 @@ impl Apply for NextRemovals {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<Removals> {
         partition_of(core, context, &self.partition)?;
-        Ok(Removals { objects: core.store.removals(&self.partition, LIST_ENTRIES_MAX)? })
+        core.tick(context.now)?;
+        let objects = match core.unsettled()? {
+            // Nobody knows yet what was written since the backup.
+            Some(_) => Vec::new(),
+            None => core.store.removals(&self.partition, LIST_ENTRIES_MAX)?,
+        };
+        Ok(Removals { objects, mark: core.mark()? })
     }
 }
 

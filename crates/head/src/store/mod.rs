@@ -5,7 +5,14 @@
 //! changed in memory and written when the group commits (`pending`, `flush`).
 
 mod accounts;
+mod active;
+#[cfg(test)]
+mod active_tests;
 mod attributes;
+mod backup;
+#[cfg(test)]
+mod backup_tests;
+mod catalogue;
 #[cfg(test)]
 mod database_tests;
 mod engine;
@@ -13,6 +20,7 @@ mod flush;
 mod hosts;
 mod ids;
 mod jobs;
+mod loader;
 mod look_ahead;
 mod node_cache;
 mod nodes;
@@ -21,6 +29,8 @@ mod pending;
 mod pools;
 mod replicas;
 mod requests;
+mod restore;
+mod restored;
 #[cfg(test)]
 mod row_tests;
 #[cfg(test)]
@@ -28,16 +38,21 @@ pub(crate) mod testing;
 mod volumes;
 
 pub(crate) use accounts::Charge;
+pub use active::{ActiveHead, HeadPlace, Watch};
+pub use backup::{Sink, Snapshot};
+pub use catalogue::Catalogue;
 pub(crate) use hosts::HostRow;
 pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
 pub(crate) use nodes::{NewNode, Node};
 pub(crate) use partitions::Partition;
 pub(crate) use replicas::{Replica, ReplicaState};
 pub(crate) use requests::{RequestRow, SessionRow};
+pub use restore::{Restored, relocate, restore};
+pub(crate) use restored::RestoreRow;
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};
-use engine::{Engine, Params, Postgres, Row, Sqlite};
+use engine::{Engine, Params, Row};
 use ids::AllIds;
 use node_cache::NodeCache;
 use pending::Pending;
@@ -45,8 +60,6 @@ use pools::Policies;
 use serde::de::IntoDeserializer;
 use std::{
     cell::{Cell, RefCell},
-    fmt,
-    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -141,70 +154,6 @@ impl From<StoreError> for Failure {
             StoreError::Newer { .. } => (ErrorKind::Unsupported, "use the newer release"),
         };
         Self::new(kind, error.to_string()).hint(hint)
-    }
-}
-
-/// Where a catalogue is.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Catalogue {
-    /// In a file of its own.
-    File(PathBuf),
-    /// In a PostgreSQL database, by URL: `postgresql://user@host/database`. It may hold a password.
-    Database(String),
-}
-
-impl Catalogue {
-    fn open(&self, create: bool) -> Result<Box<dyn Engine>, Failure> {
-        match self {
-            Self::File(file) if create && file.exists() => Err(Failure::exists(format!("{self} exists"))),
-            Self::File(file) => match Sqlite::open(file, create) {
-                Ok(engine) => Ok(Box::new(engine)),
-                Err(error) => Err(Failure::from(error).during(format!("open {self}"))),
-            },
-            Self::Database(url) => match Postgres::open(url) {
-                Ok(engine) => Ok(Box::new(engine)),
-                Err(error) => Err(Failure::from(error).during(format!("open {self}"))),
-            },
-        }
-    }
-}
-
-impl fmt::Display for Catalogue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(file) => write!(f, "catalogue {}", file.display()),
-            // What stands before the host, and after `?`, may be a password; other forms may have one anywhere.
-            Self::Database(url) => match url.split('?').next().and_then(|url| url.split_once("://")) {
-                Some((_, place)) => {
-                    write!(f, "catalogue in the database {}", place.rsplit('@').next().unwrap_or_default())
-                }
-                None => write!(f, "catalogue in a database"),
-            },
-        }
-    }
-}
-
-impl fmt::Debug for Catalogue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl From<&Path> for Catalogue {
-    fn from(file: &Path) -> Self {
-        Self::File(file.to_owned())
-    }
-}
-
-impl From<&PathBuf> for Catalogue {
-    fn from(file: &PathBuf) -> Self {
-        Self::File(file.clone())
-    }
-}
-
-impl From<&Catalogue> for Catalogue {
-    fn from(catalogue: &Catalogue) -> Self {
-        catalogue.clone()
     }
 }
 
@@ -305,6 +254,16 @@ impl Store {
         }
     }
 
+    /// Says how many bytes files that were read lately may take.
+    pub(crate) fn limit_cache(&mut self, bytes_max: usize) {
+        *self.cache.get_mut() = NodeCache::new(bytes_max);
+    }
+
+    /// What is committed now, for a reader that takes its time.
+    pub(crate) fn snapshot(&self, now: Timestamp) -> StoreResult<Snapshot> {
+        Ok(Snapshot::new(self.engine.snapshot()?, now))
+    }
+
     /// The version of the namespace, raised by [`Self::commit`]; see [`crate::Head::namespace_version`].
     pub(crate) fn namespace_version(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.version)
@@ -346,7 +305,7 @@ impl Store {
         self.active_jobs.set(None);
         self.policies.take();
         // A connection that broke during the commit does not tell whether that happened: nothing that was known counts.
-        *self.cache.get_mut() = NodeCache::default();
+        self.cache.get_mut().clear();
         self.engine.rollback()
     }
 
@@ -564,15 +523,6 @@ mod tests {
         drop(Store::create(&file, &facility()).unwrap());
         assert_eq!(Store::create(&file, &facility()).err().unwrap().kind, ErrorKind::Exists);
         assert_eq!(Store::open(&file).unwrap().facility().unwrap(), facility());
-    }
-
-    #[test]
-    fn passwords_are_not_shown() {
-        let shown = |url: &str| Catalogue::Database(url.into()).to_string();
-        assert_eq!(shown("postgresql://u:s3cret@db.example/cat"), "catalogue in the database db.example/cat");
-        assert_eq!(shown("postgres://u@db/cat?password=s3@cret"), "catalogue in the database db/cat");
-        assert_eq!(shown("postgres://u:s3cret@db"), "catalogue in the database db");
-        assert_eq!(shown("host=db password=s3cret"), "catalogue in a database");
     }
 
     #[test]

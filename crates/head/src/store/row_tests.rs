@@ -144,7 +144,7 @@ fn ask(store: &Store) -> Answers {
 
 /// The same from the database alone.
 fn ask_anew(store: &mut Store) -> Answers {
-    *store.cache.get_mut() = NodeCache::default();
+    store.cache.get_mut().clear();
     store.pending.get_mut().forget();
     store.ids.forget();
     ask(store)
@@ -262,7 +262,7 @@ fn numbers_are_never_given_twice() {
 
 #[test]
 fn a_full_cache_forgets_what_was_not_used_and_answers_all_the_same() {
-    let mut cache = NodeCache::default();
+    let mut cache = NodeCache::new(16 << 20);
     let node = |n: u64| {
         Arc::new(Node {
             id: FileId(n),

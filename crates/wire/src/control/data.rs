@@ -1,6 +1,6 @@
 //! What disk servers and doors tell the head while bytes move.
 
-use super::{Done, calls};
+use super::{CatalogueMark, Done, calls};
 use base::{Checksums, FileId, FilePath, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +78,9 @@ pub struct NextRemovals {
 pub struct Removals {
     /// To delete, then to report by [`ObjectsRemoved`].
     pub objects: Vec<ObjectId>,
+    /// The state of the catalogue that says so: only if it is not older than what the disk server saw, they are deleted.
+    #[serde(default)]
+    pub mark: CatalogueMark,
 }
 
 /// Says that objects are gone from a partition.

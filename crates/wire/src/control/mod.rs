@@ -11,9 +11,11 @@ pub mod attributes;
 pub mod batch;
 pub mod data;
 pub mod files;
+pub mod heads;
 pub mod hosts;
 pub mod policy;
 pub mod pools;
+pub mod restored;
 pub mod status;
 pub mod tape;
 
@@ -21,9 +23,11 @@ pub use attributes::*;
 pub use batch::*;
 pub use data::*;
 pub use files::*;
+pub use heads::*;
 pub use hosts::*;
 pub use policy::*;
 pub use pools::*;
+pub use restored::*;
 pub use status::*;
 pub use tape::*;
 

@@ -1,6 +1,6 @@
 //! The facility at a glance: what the console, `bp status` and scripts show.
 
-use super::{JobInfo, PartitionState, Pool, TapePhase, VolumeState, calls};
+use super::{JobInfo, PartitionState, Pool, RestoredInfo, TapePhase, VolumeState, calls};
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,9 @@ pub struct Status {
     pub workers: Vec<WorkerInfo>,
     /// Jobs that are not over, and the newest of those that are; at most 200.
     pub jobs: Vec<JobInfo>,
+    /// The catalogue went back to an older state, and no operator has settled that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<RestoredInfo>,
 }
 
 /// How many files, and where.

@@ -189,6 +189,11 @@ pub(in super::super) trait Cells {
 pub(in super::super) struct Row<'a>(pub(super) &'a dyn Cells);
 
 impl Row<'_> {
+    /// The cell of a column, whatever it holds.
+    pub(in super::super) fn cell(&self, column: usize) -> StoreResult<Cell<'_>> {
+        self.0.cell(column)
+    }
+
     /// Reads a column, counted from 0.
     pub(in super::super) fn get<'b, T: FromCell<'b>>(&'b self, column: usize) -> StoreResult<T> {
         let cell = self.0.cell(column)?;

@@ -7,7 +7,7 @@ mod sqlite;
 
 use cell::Cells;
 pub(super) use cell::{Cell, Params, Row, ToCell};
-pub(super) use postgres::Postgres;
+pub(super) use postgres::{Postgres, has_table};
 pub(super) use sqlite::Sqlite;
 
 use super::StoreResult;
@@ -49,6 +49,34 @@ impl<'a> Rows<'a> {
     fn iter(&self) -> impl Iterator<Item = &[Cell<'a>]> {
         self.cells.chunks_exact(self.table.columns.len())
     }
+}
+
+/// A table as the schema has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+}
+
+impl Shape {
+    /// Reads rows of tables and columns, ordered by table.
+    fn collect(engine: &dyn Engine, sql: &str) -> StoreResult<Vec<Self>> {
+        let mut shapes: Vec<Self> = Vec::new();
+        engine.query(sql, &[], &mut |row| {
+            let (table, column): (&str, String) = (row.get(0)?, row.get(1)?);
+            match shapes.last_mut().filter(|shape| shape.name == table) {
+                Some(shape) => shape.columns.push(column),
+                None => shapes.push(Self { name: table.to_owned(), columns: vec![column] }),
+            }
+            Ok(())
+        })?;
+        Ok(shapes)
+    }
+}
+
+/// The schemas that this release makes, by engine. Those of one release hold the same.
+pub(super) fn schemas() -> [(&'static str, usize); 2] {
+    [("sqlite", sqlite::MIGRATIONS.len()), ("postgresql", postgres::MIGRATIONS.len())]
 }
 
 /// A database under a catalogue.
@@ -99,6 +127,18 @@ pub(super) trait Engine: Send {
 
     /// Undoes what was done since the mark, and forgets it.
     fn return_to_mark(&self) -> StoreResult<()>;
+
+    /// All tables with their columns, by name, but for what only this engine needs.
+    fn shapes(&self) -> StoreResult<Vec<Shape>>;
+
+    /// As [`Self::query`] without parameters, inside a transaction; holds few rows at a time.
+    fn stream(&self, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> StoreResult<()>) -> StoreResult<()>;
+
+    /// A transaction may rest while others work: for long copies, not for a head.
+    fn be_patient(&self) -> StoreResult<()>;
+
+    /// A way to what is committed now and to nothing that comes later, inside a transaction of its own.
+    fn snapshot(&self) -> StoreResult<Box<dyn Engine>>;
 
     /// From now on commits only as long as the head with this number is the last that was started.
     fn set_incarnation(&self, mine: u64);

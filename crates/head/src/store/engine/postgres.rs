@@ -5,7 +5,7 @@
 
 use super::{
     super::{StoreError, StoreResult},
-    Cell, Cells, Engine, Row, Rows, Table,
+    Cell, Cells, Engine, Row, Rows, Shape, Table,
 };
 use bytes::BytesMut;
 use futures_util::future::join_all;
@@ -22,9 +22,10 @@ use tokio_postgres::{
 };
 
 /// Schema changes in order; the table `schema` counts those that were applied.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/postgres/0001.sql"),
     include_str!("../migrations/postgres/0002.sql"),
+    include_str!("../migrations/postgres/0006.sql"),
     include_str!("../migrations/postgres/0007.sql"),
 ];
 /// Two heads that start at the same time must not both change the schema.
@@ -35,6 +36,10 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Statements that wait to be sent: a group of calls makes fewer.
 const QUEUE_MAX: usize = 4096;
+/// Rows of a long answer that are held at a time.
+const STREAM_ROWS_MAX: usize = 1000;
+/// A snapshot is read as fast as somebody far away takes it; a copy rests while the other side is summed up.
+const PATIENCE: &str = "SET idle_in_transaction_session_timeout = '1h'";
 /// Settings of the session. A head that hangs in the middle of a group must not keep another from taking over.
 const SETTINGS: &str = "-c synchronous_commit=on -c lock_timeout=30s -c idle_in_transaction_session_timeout=10s \
                         -c plan_cache_mode=force_generic_plan -c client_min_messages=warning";
@@ -107,6 +112,23 @@ impl Cells for tokio_postgres::Row {
     }
 }
 
+/// A runtime that may be dropped on the threads of another one.
+struct OwnRuntime(Option<Runtime>);
+
+impl OwnRuntime {
+    fn block_on<F: Future>(&self, work: F) -> F::Output {
+        self.0.as_ref().expect("it is there until the drop").block_on(work)
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// A connection, and what was prepared on it.
 struct Session {
     client: Client,
@@ -137,7 +159,7 @@ enum Health {
 
 /// A catalogue in a database.
 pub(in super::super) struct Postgres {
-    runtime: Runtime,
+    runtime: OwnRuntime,
     config: Config,
     session: RefCell<Session>,
     queue: RefCell<Vec<Queued>>,
@@ -151,24 +173,51 @@ pub(in super::super) struct Postgres {
     marks: Shared<u32>,
     /// `table.column` of those that hold texts.
     texts: RefCell<HashMap<String, bool>>,
+    /// Long answers that were asked for: each has a name of its own.
+    streams: Shared<u32>,
 }
 
 impl Postgres {
     /// Connects to the database of a catalogue, and brings its schema up to date. An empty database becomes an empty catalogue.
     pub(in super::super) fn open(url: &str) -> StoreResult<Self> {
-        let mut config: Config = url.parse()?;
-        config.options(SETTINGS).application_name("backplane head");
-        // The head waits for nobody who is gone.
-        config
-            .connect_timeout(CONNECT_DEADLINE)
-            .tcp_user_timeout(SILENCE_MAX)
-            .keepalives_idle(SILENCE_MAX / 3);
+        Self::open_up_to(url, MIGRATIONS.len())
+    }
+
+    /// As [`Self::open`], but up to an older schema.
+    pub(in super::super) fn open_up_to(url: &str, schema: usize) -> StoreResult<Self> {
+        let engine = Self::connect(configured(url)?)?;
+        engine.migrate(schema)?;
+        engine.read_columns()?;
+        Ok(engine)
+    }
+
+    /// Connects, and leaves the schema as it is, as another head may be using it.
+    pub(in super::super) fn attach(url: &str) -> StoreResult<Self> {
+        Self::connect(configured(url)?)
+    }
+
+    /// Whether there is no facility in a database. Changes nothing there.
+    pub(in super::super) fn is_vacant(url: &str) -> StoreResult<bool> {
+        let engine = Self::attach(url)?;
+        if !has_table(&engine, "facility")? {
+            return Ok(true);
+        }
+        let mut is_vacant = true;
+        engine.query("SELECT 1 FROM facility", &[], &mut |_| {
+            is_vacant = false;
+            Ok(())
+        })?;
+        Ok(is_vacant)
+    }
+
+    fn connect(config: Config) -> StoreResult<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|cause| StoreError::Unstarted { cause })?;
+        let runtime = OwnRuntime(Some(runtime));
         let session = runtime.block_on(connect(&config))?;
-        let engine = Self {
+        Ok(Self {
             runtime,
             config,
             session: RefCell::new(session),
@@ -180,14 +229,12 @@ impl Postgres {
             mark: Shared::default(),
             marks: Shared::new(0),
             texts: RefCell::default(),
-        };
-        engine.migrate()?;
-        engine.read_columns()?;
-        Ok(engine)
+            streams: Shared::new(0),
+        })
     }
 
     /// Brings the schema up to date.
-    fn migrate(&self) -> StoreResult<()> {
+    fn migrate(&self, known: usize) -> StoreResult<()> {
         let session = self.session.borrow();
         let client = &session.client;
         self.runtime.block_on(async {
@@ -195,10 +242,10 @@ impl Postgres {
             client.batch_execute("CREATE TABLE IF NOT EXISTS schema (version BIGINT NOT NULL)").await?;
             let found = client.query_opt("SELECT version FROM schema", &[]).await?;
             let found = found.map_or(0, |row| row.get::<_, i64>(0)) as usize;
-            if found > MIGRATIONS.len() {
-                return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
+            if found > known {
+                return Err(StoreError::Newer { found, known });
             }
-            for (number, sql) in MIGRATIONS.iter().enumerate().skip(found) {
+            for (number, sql) in MIGRATIONS.iter().enumerate().take(known).skip(found) {
                 let version = number + 1;
                 let mark = format!("DELETE FROM schema; INSERT INTO schema VALUES ({version})");
                 client.batch_execute(&format!("BEGIN; {sql}; {mark}; COMMIT")).await?;
@@ -303,6 +350,20 @@ impl Postgres {
         }
         Ok(())
     }
+}
+
+/// Whether the schema has a table.
+pub(in super::super) fn has_table(engine: &dyn Engine, table: &str) -> StoreResult<bool> {
+    Ok(engine.shapes()?.iter().any(|shape| shape.name == table))
+}
+
+/// How a head uses the database at a URL.
+fn configured(url: &str) -> StoreResult<Config> {
+    let mut config: Config = url.parse()?;
+    config.options(SETTINGS).application_name("backplane head");
+    // The head waits for nobody who is gone.
+    config.connect_timeout(CONNECT_DEADLINE).tcp_user_timeout(SILENCE_MAX).keepalives_idle(SILENCE_MAX / 3);
+    Ok(config)
 }
 
 fn integer(cell: Cell<'_>) -> Option<i64> {
@@ -474,6 +535,46 @@ impl Engine for Postgres {
         self.health.set(Health::Good);
         self.enqueue("ROLLBACK TO mark", Vec::new())?;
         self.release_mark()
+    }
+
+    fn shapes(&self) -> StoreResult<Vec<Shape>> {
+        Shape::collect(
+            self,
+            "SELECT CAST(t.table_name AS TEXT), CAST(c.column_name AS TEXT) FROM information_schema.tables t
+             JOIN information_schema.columns c ON c.table_schema = t.table_schema AND c.table_name = t.table_name
+             WHERE t.table_schema = current_schema() AND t.table_type = 'BASE TABLE' AND t.table_name <> 'schema'
+             ORDER BY CAST(t.table_name AS TEXT) COLLATE \"C\", c.ordinal_position",
+        )
+    }
+
+    fn stream(&self, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> StoreResult<()>) -> StoreResult<()> {
+        let name = format!("stream{}", self.streams.replace(self.streams.get() + 1));
+        self.execute(&format!("DECLARE {name} NO SCROLL CURSOR FOR {sql}"), &[])?;
+        let fetch = format!("FETCH {STREAM_ROWS_MAX} FROM {name}");
+        loop {
+            let mut rows = 0;
+            self.query(&fetch, &[], &mut |row| {
+                rows += 1;
+                each(row)
+            })?;
+            if rows < STREAM_ROWS_MAX {
+                return self.execute(&format!("CLOSE {name}"), &[]);
+            }
+        }
+    }
+
+    fn be_patient(&self) -> StoreResult<()> {
+        self.execute(PATIENCE, &[])
+    }
+
+    fn snapshot(&self) -> StoreResult<Box<dyn Engine>> {
+        let reader = Self::connect(self.config.clone())?;
+        reader.be_patient()?;
+        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", &[])?;
+        // The first query fixes what is seen.
+        reader.query("SELECT 1 FROM facility", &[], &mut |_| Ok(()))?;
+        reader.is_in_transaction.set(true);
+        Ok(Box::new(reader))
     }
 
     fn set_incarnation(&self, mine: u64) {

@@ -2,60 +2,92 @@
 
 use super::{
     super::{StoreError, StoreResult},
-    Cell, Cells, Engine, Row, Rows, Table,
+    Cell, Cells, Engine, Row, Rows, Shape, Table,
 };
 use rusqlite::{
     Connection, OpenFlags, Statement, ToSql,
     config::DbConfig,
     types::{ToSqlOutput, ValueRef},
 };
-use std::path::Path;
+use std::{
+    cell::Cell as Shared,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Schema changes in order; the database's `user_version` counts those that were applied.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001.sql"),
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
     include_str!("../migrations/0004.sql"),
+    include_str!("../migrations/0008.sql"),
     include_str!("../migrations/0009.sql"),
 ];
+
+/// Columns that the other engine does without: long values have rows with a number here.
+const OWN_COLUMNS: [(&str, &str); 1] = [("attribute", "id")];
 
 /// A catalogue in one file.
 pub(in super::super) struct Sqlite {
     db: Connection,
+    file: PathBuf,
+    /// Also held by every snapshot that is read: as long as there is one, the file is not held alone.
+    readers: Arc<()>,
+    is_shared: Shared<bool>,
 }
 
 impl Sqlite {
     /// Opens a catalogue, or makes an empty one, and brings its schema up to date.
     pub(in super::super) fn open(file: &Path, create: bool) -> StoreResult<Self> {
+        Self::open_up_to(file, create, MIGRATIONS.len())
+    }
+
+    /// As [`Self::open`], but up to an older schema.
+    pub(in super::super) fn open_up_to(file: &Path, create: bool, schema: usize) -> StoreResult<Self> {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
         let db = Connection::open_with_flags(file, flags)?;
-        // FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us.
+        // FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us; said only once the
+        // log is open, or it could not be taken back for snapshots.
         db.execute_batch(
-            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-             PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;",
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536;
+             PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF; SELECT count(*) FROM sqlite_schema;
+             PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT",
         )?;
         // The same plan whatever is bound: otherwise many statements are parsed and planned anew for every new value.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         db.set_prepared_statement_cache_capacity(256);
-        migrate(&db)?;
-        Ok(Self { db })
+        migrate(&db, schema)?;
+        Ok(Self::of(db, file, Arc::default()))
+    }
+
+    fn of(db: Connection, file: &Path, readers: Arc<()>) -> Self {
+        Self { db, file: file.to_owned(), readers, is_shared: Shared::new(false) }
     }
 
     fn run(&self, sql: &str) -> StoreResult<()> {
         self.db.prepare_cached(sql)?.execute(())?;
         Ok(())
     }
+
+    /// Holds the file alone again, once no snapshot is read any more.
+    fn hold_alone(&self) -> StoreResult<()> {
+        if self.is_shared.get() && Arc::strong_count(&self.readers) == 1 {
+            self.db.execute_batch("PRAGMA locking_mode = EXCLUSIVE")?;
+            self.is_shared.set(false);
+        }
+        Ok(())
+    }
 }
 
 /// Brings the schema up to date.
-fn migrate(db: &Connection) -> StoreResult<()> {
+fn migrate(db: &Connection, known: usize) -> StoreResult<()> {
     let found: usize = db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
-    if found > MIGRATIONS.len() {
-        return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
+    if found > known {
+        return Err(StoreError::Newer { found, known });
     }
-    for (number, sql) in MIGRATIONS.iter().enumerate().skip(found) {
+    for (number, sql) in MIGRATIONS.iter().enumerate().take(known).skip(found) {
         db.execute_batch(&format!("BEGIN; {sql}; PRAGMA user_version = {}; COMMIT;", number + 1))?;
     }
     Ok(())
@@ -162,6 +194,7 @@ impl Engine for Sqlite {
     }
 
     fn begin(&self) -> StoreResult<()> {
+        self.hold_alone()?;
         self.run("BEGIN IMMEDIATE")
     }
 
@@ -187,6 +220,38 @@ impl Engine for Sqlite {
     fn return_to_mark(&self) -> StoreResult<()> {
         self.run("ROLLBACK TO mark")?;
         self.release_mark()
+    }
+
+    fn shapes(&self) -> StoreResult<Vec<Shape>> {
+        let mut shapes = Shape::collect(
+            self,
+            "SELECT t.name, c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c
+             WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite_%' ORDER BY t.name, c.cid",
+        )?;
+        for (table, column) in OWN_COLUMNS {
+            for shape in shapes.iter_mut().filter(|shape| shape.name == table) {
+                shape.columns.retain(|name| name != column);
+            }
+        }
+        Ok(shapes)
+    }
+
+    fn stream(&self, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> StoreResult<()>) -> StoreResult<()> {
+        self.query(sql, &[], each)
+    }
+
+    fn be_patient(&self) -> StoreResult<()> {
+        Ok(())
+    }
+
+    fn snapshot(&self) -> StoreResult<Box<dyn Engine>> {
+        // The lock is given back with the read that follows.
+        self.db.execute_batch("PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema")?;
+        self.is_shared.set(true);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(&self.file, flags)?;
+        db.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")?;
+        Ok(Box::new(Self::of(db, &self.file, Arc::clone(&self.readers))))
     }
 
     fn set_incarnation(&self, _: u64) {

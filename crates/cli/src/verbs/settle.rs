@@ -1,0 +1,95 @@
+//! `bp admin settle`: looks at a catalogue that went back to an older state, and puts it into use.
+
+use crate::{
+    context::{Context, Run},
+    output::{Output, Tone},
+    table::{Column, Table},
+    words::{counted, exact_time},
+};
+use base::units::human_bytes;
+use wire::control::{GetStatus, RestoredInfo, SettleCatalogue};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Settle it, if this many objects are unknown, as was shown. They are kept; so is what was to be deleted
+    #[arg(long, value_name = "N")]
+    unknown: Option<u64>,
+    /// Do not wait for disk servers that have not said what they have
+    #[arg(long, requires = "unknown")]
+    without_absent: bool,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    if let Some(unknown) = args.unknown {
+        let done = context.call(&SettleCatalogue { unknown, without_absent: args.without_absent })?;
+        if context.output.is_json() {
+            context.output.json(&done)?;
+        } else {
+            context
+                .output
+                .news("settled: from now on disk servers delete again what the catalogue gives up")?;
+        }
+        return Ok(0);
+    }
+    let restored = context.call(&GetStatus {})?.restored;
+    if context.output.is_json() {
+        context.output.json(&restored)?;
+        return Ok(0);
+    }
+    let Some(restored) = restored else {
+        context.output.news("there is nothing to settle: the catalogue was not restored")?;
+        return Ok(0);
+    };
+    show(&mut context.output, &restored)?;
+    Ok(0)
+}
+
+fn show(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
+    warn(output, restored)?;
+    let mut table = Table::new([
+        Column::Left("partition"),
+        Column::Right("object"),
+        Column::Right("size"),
+        Column::Text("written for"),
+    ]);
+    let mut shown = 0;
+    for partition in &restored.partitions {
+        for found in &partition.shown {
+            let path =
+                found.path.as_ref().map_or_else(|| "nobody can read that".to_owned(), ToString::to_string);
+            table.row([
+                partition.partition.as_str().into(),
+                found.object.to_string().into(),
+                human_bytes(found.size).into(),
+                path.into(),
+            ]);
+            shown += 1;
+        }
+    }
+    if !table.is_empty() {
+        output.titled("Not in the catalogue", &table)?;
+    }
+    let unknown = restored.unknown();
+    if unknown > shown {
+        output.toned(Tone::Faint, &format!("and {} more", unknown - shown))?;
+    }
+    output.line(format!("to go on with the catalogue as it is: bp admin settle --unknown {unknown}"))
+}
+
+/// What is the matter, in a few lines.
+pub(crate) fn warn(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
+    let of = restored.taken.map_or(String::new(), |taken| format!(", of {}", exact_time(taken)));
+    let what = format!("The catalogue went back to an older state: {}{of}.", restored.reason);
+    output.toned(Tone::Bad, &what.replace(|c: char| c.is_control(), " "))?;
+    let unknown = counted(restored.unknown(), "object", "objects");
+    let bytes: u64 = restored.partitions.iter().map(|partition| partition.bytes).sum();
+    output.line(format!(
+        "Nothing is deleted on disks until `bp admin settle`. Not in it: {unknown}, {}.",
+        human_bytes(bytes)
+    ))?;
+    let absent = restored.absent();
+    if absent.is_empty() {
+        return Ok(());
+    }
+    output.line(format!("Not heard yet from: {}.", absent.join(", ")))
+}

@@ -1,0 +1,97 @@
+//! Rows about restores, and about starts of the head.
+
+use super::{Store, StoreResult, engine::Cell};
+use base::{ObjectId, Timestamp};
+use std::collections::BTreeSet;
+
+/// The catalogue went back to an older state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RestoreRow {
+    pub(crate) epoch: u64,
+    pub(crate) noticed: Timestamp,
+    pub(crate) taken: Option<Timestamp>,
+    pub(crate) reason: String,
+    pub(crate) settled: Option<Timestamp>,
+}
+
+impl Store {
+    /// All restores, the last one first.
+    pub(crate) fn restores(&self) -> StoreResult<Vec<RestoreRow>> {
+        const SQL: &str = "SELECT epoch, noticed, taken, reason, settled FROM restored ORDER BY epoch DESC";
+        self.all_now(SQL, (), |row| {
+            Ok(RestoreRow {
+                epoch: row.get(0)?,
+                noticed: Timestamp(row.get(1)?),
+                taken: row.get::<Option<i64>>(2)?.map(Timestamp),
+                reason: row.get(3)?,
+                settled: row.get::<Option<i64>>(4)?.map(Timestamp),
+            })
+        })
+    }
+
+    /// The last restore, 0 if there was none; and the last tick of a start.
+    pub(crate) fn progress(&self, incarnation: u64) -> StoreResult<(u64, u64)> {
+        const SQL: &str = "SELECT (SELECT coalesce(max(epoch), 0) FROM restored),
+            coalesce((SELECT tick FROM head_start WHERE incarnation = ?1), 0)";
+        self.one_now(SQL, (incarnation,), |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// Notes that the catalogue turned out to be older than it should be.
+    pub(crate) fn add_restore(&self, epoch: u64, noticed: Timestamp, reason: &str) -> StoreResult<()> {
+        let sql = "INSERT INTO restored (epoch, noticed, reason) VALUES (?1, ?2, ?3)";
+        self.run(sql, (epoch, noticed.0, reason))
+    }
+
+    /// An operator has looked.
+    pub(crate) fn settle_restores(&self, now: Timestamp) -> StoreResult<()> {
+        self.run("UPDATE restored SET settled = ?1 WHERE settled IS NULL", (now.0,))
+    }
+
+    /// Keeps on disk what was to be deleted.
+    pub(crate) fn forget_removals(&self) -> StoreResult<()> {
+        // What is not written yet is one of them.
+        self.flush()?;
+        self.run("DELETE FROM removal", ())
+    }
+
+    /// Notes a start of the head.
+    pub(crate) fn add_head_start(&self, incarnation: u64, at: Timestamp) -> StoreResult<()> {
+        self.run("INSERT INTO head_start (incarnation, at, tick) VALUES (?1, ?2, 0)", (incarnation, at.0))
+    }
+
+    /// When the head was started for the so many-th time, and its last tick.
+    pub(crate) fn head_start(&self, incarnation: u64) -> StoreResult<Option<(Timestamp, u64)>> {
+        self.maybe_now("SELECT at, tick FROM head_start WHERE incarnation = ?1", (incarnation,), |row| {
+            Ok((Timestamp(row.get(0)?), row.get(1)?))
+        })
+    }
+
+    /// Notes that the catalogue has changed.
+    pub(crate) fn set_tick(&self, incarnation: u64, tick: u64) -> StoreResult<()> {
+        self.run("UPDATE head_start SET tick = ?2 WHERE incarnation = ?1", (incarnation, tick))
+    }
+
+    /// Those of the objects that belong to files.
+    pub(crate) fn known_objects(&self, objects: &[ObjectId]) -> StoreResult<BTreeSet<ObjectId>> {
+        self.flush()?;
+        let ids: Vec<_> = objects.iter().map(|object| object.0 as i64).collect();
+        let mut known = BTreeSet::new();
+        let mut note = |row: &super::Row<'_>| {
+            known.insert(ObjectId(row.get(0)?));
+            Ok(())
+        };
+        if self.engine.is_far() {
+            let sql = "SELECT object FROM replica WHERE object = ANY (?1::bigint[])";
+            self.engine.query(sql, &[Cell::Integers(&ids)], &mut note)?;
+        } else {
+            for id in ids {
+                self.engine.query(
+                    "SELECT object FROM replica WHERE object = ?1",
+                    &[Cell::Integer(id)],
+                    &mut note,
+                )?;
+            }
+        }
+        Ok(known)
+    }
+}
