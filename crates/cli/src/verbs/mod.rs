@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub(crate) mod account;
 pub(crate) mod admin;
 pub(crate) mod archive;
 pub(crate) mod bill;
@@ -20,8 +21,10 @@ pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod mkdir;
 pub(crate) mod mv;
+pub(crate) mod project;
 pub(crate) mod put;
 pub(crate) mod queue;
+pub(crate) mod quota;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
 pub(crate) mod stage;
@@ -68,6 +71,9 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Volumes(args) => volumes::run(args, context),
         Verb::Drives(args) => drives::run(args, context),
         Verb::Bill(args) => bill::run(args, context),
+        Verb::Account(args) => account::run(args, context),
+        Verb::Project(args) => project::run(args, context),
+        Verb::Quota(args) => quota::run(args, context),
         Verb::Token(args) => token::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Admin(args) => admin::run(args, context),

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 31] = [
+const VERBS: [&str; 34] = [
     "create",
     "up",
     "down",
@@ -39,6 +39,9 @@ const VERBS: [&str; 31] = [
     "volumes",
     "drives",
     "bill",
+    "account",
+    "project",
+    "quota",
     "token",
     "admin",
     "completion",

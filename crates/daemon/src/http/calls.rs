@@ -60,6 +60,10 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::JobLog>(router);
     let router = add::<control::GetStatus>(router);
     let router = add::<control::GetHosts>(router);
+    let router = add::<control::SetProject>(router);
+    let router = add::<control::GetAccounts>(router);
+    let router = add::<control::SetQuota>(router);
+    let router = add::<control::GetQuotas>(router);
     add::<control::GetBill>(router)
 }
 

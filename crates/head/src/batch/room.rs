@@ -9,7 +9,7 @@ use crate::{
     Apply, Context, Core, Principal, Topic,
     core::CapFor,
     namespace::{path_of, resolve_file},
-    store::{Charge, JobFileRole, JobRow, WorkerRow},
+    store::{Charge, JobFileRole, JobRow, Payer, WorkerRow},
     tape,
 };
 use base::{Failure, Millis, Result};
@@ -194,7 +194,7 @@ impl Apply for JobEnded {
             slot_wall: Millis(self.usage.wall.0.saturating_mul(slots)),
             ..Charge::default()
         };
-        core.store.charge(&job.owner, &charge);
+        core.store.charge(Payer::user(&job.owner), &charge)?;
         core.store.set_job_text(job.id, &self.text)?;
         job.usage = Some(self.usage);
         job.exit = Some(self.exit.clone());

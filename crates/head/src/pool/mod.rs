@@ -7,7 +7,7 @@ pub(crate) use place::{PartitionView, choose};
 
 use crate::{
     Core, Topic,
-    store::{Charge, Replica, ReplicaState},
+    store::{Replica, ReplicaState},
 };
 use base::{FileId, ObjectId, Result, Timestamp};
 use wire::control::RequestKind;
@@ -86,7 +86,7 @@ fn make_room(core: &mut Core, views: &[PartitionView], bytes: u64, now: Timestam
         let missing = bytes.saturating_sub(view.free_bytes);
         if let Some(victims) = place::victims(&candidates, missing) {
             for victim in victims {
-                retire(core, victim, now)?;
+                retire(core, victim)?;
             }
             return Ok(Some(view.name.clone()));
         }
@@ -94,13 +94,8 @@ fn make_room(core: &mut Core, views: &[PartitionView], bytes: u64, now: Timestam
     Ok(None)
 }
 
-/// Gives a replica to the disk server for deletion, and ends what its owner pays for it.
-pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Result<()> {
-    if replica.state == ReplicaState::Online {
-        let held = (now - replica.created).0.max(0) as f64;
-        let charge = Charge { disk_byte_ms: replica.size as f64 * held, ..Charge::default() };
-        core.store.charge(&replica.owner, &charge);
-    }
+/// Gives a replica to the disk server for deletion; with it ends what its owner pays for it.
+pub(crate) fn retire(core: &mut Core, replica: &Replica) -> Result<()> {
     core.store.remove_replica(replica)?;
     core.touch(Topic::Removals);
     core.touch(Topic::Files);
@@ -110,15 +105,10 @@ pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Resu
 /// Drops replicas and copies of a file, because it is removed or has new content, which is in the object `keep`.
 ///
 /// Its recall ends with them. Its archive request stays: it means the file, whatever is in it.
-pub(crate) fn drop_content(
-    core: &mut Core,
-    file: FileId,
-    keep: Option<ObjectId>,
-    now: Timestamp,
-) -> Result<()> {
+pub(crate) fn drop_content(core: &mut Core, file: FileId, keep: Option<ObjectId>) -> Result<()> {
     let Some(node) = core.store.node(file)? else { return Ok(()) };
     for replica in node.replicas.iter().filter(|replica| Some(replica.object) != keep) {
-        retire(core, replica, now)?;
+        retire(core, replica)?;
     }
     if !node.is_archived {
         // Without a copy nobody can have asked for a recall.

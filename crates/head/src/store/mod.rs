@@ -5,6 +5,8 @@
 //! changed in memory and written when the group commits (`pending`, `flush`).
 
 mod accounts;
+#[cfg(test)]
+mod accounts_tests;
 mod attributes;
 #[cfg(test)]
 mod database_tests;
@@ -13,11 +15,13 @@ mod flush;
 mod hosts;
 mod ids;
 mod jobs;
+mod ledger;
 mod look_ahead;
 mod node_cache;
 mod nodes;
 mod partitions;
 mod pending;
+mod quotas;
 mod replicas;
 mod requests;
 #[cfg(test)]
@@ -29,6 +33,7 @@ mod volumes;
 pub(crate) use accounts::Charge;
 pub(crate) use hosts::HostRow;
 pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
+pub(crate) use ledger::{AccountKey, Held, Payer, Quota};
 pub(crate) use nodes::{NewNode, Node};
 pub(crate) use partitions::Partition;
 pub(crate) use replicas::{Replica, ReplicaState};

@@ -7,19 +7,23 @@
 //! A call whose reply [is pending](Call::is_pending) may be asked to wait: `?wait=30s` holds the answer back until
 //! something is there or the time is over, then the pending reply is returned.
 
+pub mod accounts;
 pub mod attributes;
 pub mod batch;
 pub mod data;
 pub mod files;
 pub mod hosts;
+pub mod quotas;
 pub mod status;
 pub mod tape;
 
+pub use accounts::*;
 pub use attributes::*;
 pub use batch::*;
 pub use data::*;
 pub use files::*;
 pub use hosts::*;
+pub use quotas::*;
 pub use status::*;
 pub use tape::*;
 
