@@ -99,6 +99,12 @@ pub(crate) enum Verb {
     Bill(verbs::bill::Args),
     /// Save the catalogue of a running facility in a file
     Backup(verbs::backup::Args),
+    /// Show accounts by user, group, project, pool and month
+    Account(verbs::account::Args),
+    /// Say what belongs to a project
+    Project(verbs::project::Args),
+    /// Show and set how much users, groups and projects may hold
+    Quota(verbs::quota::Args),
     /// Make a token that proves who somebody is
     Token(verbs::token::Args),
     /// Let hosts join the facility, show them, turn them away

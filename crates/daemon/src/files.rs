@@ -228,7 +228,8 @@ impl Files {
         let grant = grant.ok_or_else(|| Failure::internal(format!("{path} was opened without an object")))?;
         let file = blocking(move || reach.read(&elsewhere, &far)).await?;
         // Its disk server puts what is read on the bill.
-        Ok(ReadFile::new(Source::Far(file), grant, self.objects.meter("", door)))
+        let meter = self.objects.meter("", grant.object, door);
+        Ok(ReadFile::new(Source::Far(file), grant, meter))
     }
 
     /// Opens a file for writing. It becomes the file's content when it is committed, not before.

@@ -173,12 +173,13 @@ impl Objects {
         reader: Arc<ObjectReader>,
         door: Arc<DoorCounter>,
     ) -> ReadFile {
-        ReadFile::new(Source::Object(reader), grant, self.meter(user, door))
+        let meter = self.meter(user, grant.object, door);
+        ReadFile::new(Source::Object(reader), grant, meter)
     }
 
     /// Counts what `user` reads.
-    pub(crate) fn meter(&self, user: &str, door: Arc<DoorCounter>) -> Meter {
-        Meter::new(&self.uses, user, door)
+    pub(crate) fn meter(&self, user: &str, object: ObjectId, door: Arc<DoorCounter>) -> Meter {
+        Meter::new(&self.uses, (user, object), door)
     }
 
     /// Takes a reserved object in hand: it is given back unless it is committed.

@@ -28,14 +28,15 @@ use wire::{
 pub(crate) struct Meter {
     uses: Arc<Uses>,
     owner: String,
+    object: ObjectId,
     door: Arc<DoorCounter>,
     out: AtomicU64,
 }
 
 impl Meter {
     /// Counts for `owner`; nobody pays if that is empty.
-    pub(crate) fn new(uses: &Arc<Uses>, owner: &str, door: Arc<DoorCounter>) -> Self {
-        Self { uses: Arc::clone(uses), owner: owner.to_owned(), door, out: AtomicU64::new(0) }
+    pub(crate) fn new(uses: &Arc<Uses>, (owner, object): (&str, ObjectId), door: Arc<DoorCounter>) -> Self {
+        Self { uses: Arc::clone(uses), owner: owner.to_owned(), object, door, out: AtomicU64::new(0) }
     }
 
     fn add(&self, bytes: u64) {
@@ -47,7 +48,7 @@ impl Meter {
 impl Drop for Meter {
     fn drop(&mut self) {
         if !self.owner.is_empty() {
-            self.uses.read(&self.owner, *self.out.get_mut());
+            self.uses.read(&self.owner, self.object, *self.out.get_mut());
         }
     }
 }

@@ -16,9 +16,55 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Untold {
-    /// Bytes read by user.
-    read: HashMap<String, u64>,
+    /// What each user read, by object; `None`: of many.
+    read: HashMap<String, HashMap<Option<ObjectId>, Reads>>,
+    /// Lines of `read`.
+    lines: usize,
     opened: HashSet<ObjectId>,
+}
+
+/// What was read of an object.
+#[derive(Default)]
+struct Reads {
+    bytes: u64,
+    transfers: u64,
+}
+
+impl Untold {
+    /// Counts what `user` read. With too many lines for a report those of new objects become one for each user.
+    fn read(&mut self, user: &str, object: ObjectId, bytes: u64) {
+        if !self.read.contains_key(user) {
+            if self.lines >= REPORT_USE_LEN_MAX {
+                tracing::warn!(user, bytes, "too many users in one second for the bill");
+                return;
+            }
+            self.read.insert(user.to_owned(), HashMap::new());
+            // Room for the line of many objects is always kept.
+            self.lines += 1;
+        }
+        let Some(own) = self.read.get_mut(user) else { return };
+        let is_known = own.contains_key(&Some(object));
+        let object = if is_known || self.lines < REPORT_USE_LEN_MAX { Some(object) } else { None };
+        self.lines += usize::from(object.is_some() && !is_known);
+        let reads = own.entry(object).or_default();
+        reads.bytes += bytes;
+        reads.transfers += 1;
+    }
+
+    fn traffic(read: HashMap<String, HashMap<Option<ObjectId>, Reads>>) -> Vec<ReportTraffic> {
+        let line = |owner: &str, object, Reads { bytes, transfers }| ReportTraffic {
+            owner: owner.to_owned(),
+            in_bytes: 0,
+            out_bytes: bytes,
+            out_transfers: transfers,
+            object,
+        };
+        let mut lines = Vec::new();
+        for (owner, own) in read {
+            lines.extend(own.into_iter().map(|(object, reads)| line(&owner, object, reads)));
+        }
+        lines
+    }
 }
 
 /// Traffic and opens since the last report.
@@ -36,18 +82,10 @@ impl Uses {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts bytes that `user` read.
-    pub(crate) fn read(&self, user: &str, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        let mut untold = self.untold();
-        if let Some(sum) = untold.read.get_mut(user) {
-            *sum += bytes;
-        } else if untold.read.len() < REPORT_USE_LEN_MAX {
-            untold.read.insert(user.to_owned(), bytes);
-        } else {
-            tracing::warn!(user, bytes, "too many users in one second for the bill");
+    /// Counts bytes that `user` read of an object.
+    pub(crate) fn read(&self, user: &str, object: ObjectId, bytes: u64) {
+        if bytes > 0 {
+            self.untold().read(user, object, bytes);
         }
     }
 
@@ -61,13 +99,11 @@ impl Uses {
 
     /// Tells the head what it does not know yet.
     async fn report(&self, link: &Link) -> Result<()> {
-        let Untold { read, opened } = mem::take(&mut *self.untold());
+        let Untold { read, opened, .. } = mem::take(&mut *self.untold());
         if read.is_empty() && opened.is_empty() {
             return Ok(());
         }
-        let line = |(owner, out_bytes)| ReportTraffic { owner, in_bytes: 0, out_bytes };
-        let traffic = read.into_iter().map(line).collect();
-        let call = ReportUse { traffic, opened: opened.into_iter().collect() };
+        let call = ReportUse { traffic: Untold::traffic(read), opened: opened.into_iter().collect() };
         link.call(call).await.map(drop)
     }
 }
@@ -85,5 +121,29 @@ async fn keep(link: Link, uses: Arc<Uses>, token: Token) {
 fn log(outcome: Result<(), Failure>) {
     if let Err(failure) = outcome {
         tracing::warn!(%failure, "a second of the bill is lost");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_are_told_by_object_and_a_report_is_never_too_long() {
+        let mut untold = Untold::default();
+        for object in 0..2 * REPORT_USE_LEN_MAX as u64 {
+            untold.read("ada", ObjectId(object), 10);
+        }
+        untold.read("ada", ObjectId(0), 5);
+        let lines = Untold::traffic(untold.read);
+        assert!(lines.len() <= REPORT_USE_LEN_MAX);
+        let (bytes, transfers) =
+            lines.iter().fold((0, 0), |sum, line| (sum.0 + line.out_bytes, sum.1 + line.out_transfers));
+        assert_eq!(
+            (bytes, transfers),
+            (20 * REPORT_USE_LEN_MAX as u64 + 5, 2 * REPORT_USE_LEN_MAX as u64 + 1)
+        );
+        let first = lines.iter().find(|line| line.object == Some(ObjectId(0))).expect("it has its own line");
+        assert_eq!((first.out_bytes, first.out_transfers), (15, 2));
     }
 }

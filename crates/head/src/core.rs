@@ -167,6 +167,7 @@ impl Core {
     /// Carries out a call inside an open group; a refused one leaves nothing behind.
     pub(crate) fn apply<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
         self.explainer.take();
+        self.store.set_time(context.now);
         self.store.begin_call();
         let reply = call.apply(self, context);
         self.store.end_call(reply.is_ok())?;

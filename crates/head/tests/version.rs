@@ -24,6 +24,10 @@ fn raises<T>(world: &mut World, what: impl FnOnce(&mut World) -> T) {
     assert_ne!(raised(world, what), 0);
 }
 
+fn traffic(owner: &str, out_bytes: u64) -> ReportTraffic {
+    ReportTraffic { owner: owner.into(), in_bytes: 1, out_bytes, out_transfers: 1, object: None }
+}
+
 #[track_caller]
 fn leaves<T>(world: &mut World, what: impl FnOnce(&mut World) -> T) {
     assert_eq!(raised(world, what), 0);
@@ -78,7 +82,7 @@ fn queues_reports_and_reads_leave_it() {
         world.room(NextRemovals { partition: PARTITION.into() }).unwrap();
         let report = ReportSpace { free_bytes: 5, ..world.report() };
         world.room(report).unwrap();
-        let line = ReportTraffic { owner: "ada".into(), in_bytes: 1, out_bytes: 2 };
+        let line = traffic("ada", 2);
         world.room(ReportUse { traffic: vec![line], opened: Vec::new() }).unwrap();
     });
     world.advance(Millis::from_seconds(3600));
@@ -117,8 +121,7 @@ fn a_report_of_uses_bills_everybody_and_keeps_replicas() {
         world.advance(Millis::from_seconds(100));
     }
     world.clean(false);
-    let line = |owner: &str, out_bytes| ReportTraffic { owner: owner.into(), in_bytes: 1, out_bytes };
-    let traffic = vec![line("bob", 5), line("eve", 7), line("bob", 11)];
+    let traffic = vec![traffic("bob", 5), traffic("eve", 7), traffic("bob", 11)];
     let report = ReportUse { traffic, opened: vec![objects[0], ObjectId(999_999), objects[1]] };
     leaves(&mut world, |world| world.room(report).unwrap());
     begin_write(&mut world, "/new", 200_000);

@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub(crate) mod account;
 pub(crate) mod admin;
 pub(crate) mod archive;
 pub(crate) mod backup;
@@ -23,8 +24,10 @@ pub(crate) mod man;
 pub(crate) mod mkdir;
 pub(crate) mod mv;
 pub(crate) mod pool;
+pub(crate) mod project;
 pub(crate) mod put;
 pub(crate) mod queue;
+pub(crate) mod quota;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
 pub(crate) mod settle;
@@ -73,6 +76,9 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Drives(args) => drives::run(args, context),
         Verb::Bill(args) => bill::run(args, context),
         Verb::Backup(args) => backup::run(args, context),
+        Verb::Account(args) => account::run(args, context),
+        Verb::Project(args) => project::run(args, context),
+        Verb::Quota(args) => quota::run(args, context),
         Verb::Token(args) => token::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Pool(args) => pool::run(args, context),

@@ -75,6 +75,9 @@ fn lines(info: &FileInfo) -> Vec<(&'static str, String)> {
         ("owner", format!("{}:{}", entry.owner, entry.group)),
         ("modified", exact_time(entry.modified)),
     ];
+    if !info.project.is_empty() {
+        lines.push(("project", info.project.clone()));
+    }
     if entry.kind == NodeKind::File {
         lines.push(("size", format!("{} ({})", entry.size, human_bytes(entry.size))));
     }

@@ -11,9 +11,10 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 33] = [
+const VERBS: [&str; 37] = [
     "backup",
     "head",
+    "pool",
     "create",
     "up",
     "down",
@@ -41,6 +42,9 @@ const VERBS: [&str; 33] = [
     "volumes",
     "drives",
     "bill",
+    "account",
+    "project",
+    "quota",
     "token",
     "admin",
     "completion",

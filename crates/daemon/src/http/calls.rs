@@ -65,6 +65,10 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::GetPools>(router);
     let router = add::<control::SetPool>(router);
     let router = add::<control::SetPartition>(router);
+    let router = add::<control::SetProject>(router);
+    let router = add::<control::GetAccounts>(router);
+    let router = add::<control::SetQuota>(router);
+    let router = add::<control::GetQuotas>(router);
     add::<control::GetBill>(router)
 }
 

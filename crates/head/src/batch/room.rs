@@ -10,7 +10,7 @@ use crate::{
     core::CapFor,
     namespace::{path_of, resolve_file},
     pool::source,
-    store::{Charge, JobFileRole, JobRow, WorkerRow},
+    store::{Charge, JobFileRole, JobRow, Payer, WorkerRow},
     tape,
 };
 use base::{Failure, Millis, Result};
@@ -195,7 +195,7 @@ impl Apply for JobEnded {
             slot_wall: Millis(self.usage.wall.0.saturating_mul(slots)),
             ..Charge::default()
         };
-        core.store.charge(&job.owner, &charge);
+        core.store.charge(Payer::user(&job.owner), &charge)?;
         core.store.set_job_text(job.id, &self.text)?;
         job.usage = Some(self.usage);
         job.exit = Some(self.exit.clone());

@@ -24,6 +24,7 @@ impl Apply for Stat {
             copies: Vec::new(),
             pins: Vec::new(),
             waits: None,
+            project: node.project.clone(),
             path: self.path,
         };
         if node.is_directory() {

@@ -7,10 +7,12 @@ use super::{
     tend::end_coming,
 };
 use crate::{
-    Apply, Context, Core, Topic, batch,
+    Apply, Context, Core, Topic,
+    account::{self, Growth, refuse_excess},
+    batch,
     core::unknown_partition,
     namespace::{Right, find, insert, make_directory, require, resolve_file, resolve_parent},
-    store::{Charge, Node, Partition, Replica, ReplicaState},
+    store::{Node, Partition, Replica, ReplicaState},
     tape,
 };
 use base::{ErrorKind, Failure, FilePath, Millis, ObjectId, Result, limits::LIST_ENTRIES_MAX};
@@ -18,8 +20,8 @@ use std::sync::Arc;
 use wire::control::{
     AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, Evict, FileState, GetSpace,
     NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PathOutcome, PathOutcomes,
-    REPORT_USE_LEN_MAX, ReadGrant, ReadObject, RegisterPartition, Removals, ReportSpace, ReportTraffic,
-    ReportUse, Space, WriteGrant,
+    REPORT_USE_LEN_MAX, ReadGrant, ReadObject, RegisterPartition, Removals, ReportSpace, ReportUse, Space,
+    WriteGrant,
 };
 
 /// How long a reservation may wait for its writer: twice the life of the capability that goes with it.
@@ -180,6 +182,7 @@ impl Apply for OpenWrite {
             make_directory(core, context, &parent, 0o755, true)?;
         }
         let existing = existing(core, context, &self)?;
+        let is_new = existing.is_none();
         let base = match &existing {
             Some(node) if self.disposition == Disposition::Update => {
                 Some(base_object(core, context, node, &self.path)?)
@@ -202,6 +205,8 @@ impl Apply for OpenWrite {
             on: base.as_ref().map(|base| &*base.partition),
         };
         let replica = reserve(core, &wish, context.now)?;
+        let growth = Growth { is_new, bytes: bytes.saturating_sub(node.size) };
+        refuse_excess(core, &node, growth)?;
         grant(core, &replica, base)
     }
 }
@@ -234,13 +239,15 @@ impl Apply for BeginWrite {
     }
 }
 
+fn gone(object: ObjectId) -> Failure {
+    Failure::not_found(format!("object {object} is not being written"))
+        .hint("its file was removed, or the write was given up after a restart; write it again")
+}
+
 /// An object that a user is writing on the host that asks.
 pub(super) fn being_written(core: &Core, context: &Context, object: ObjectId) -> Result<Replica> {
     let replica = core.store.replica(object)?.filter(|row| row.state == ReplicaState::Writing);
-    let replica = replica.ok_or_else(|| {
-        Failure::not_found(format!("object {object} is not being written"))
-            .hint("its file was removed, or the write was given up after a restart; write it again")
-    })?;
+    let replica = replica.ok_or_else(|| gone(object))?;
     partition_of(core, context, &replica.partition)?;
     Ok(replica)
 }
@@ -310,13 +317,13 @@ impl Apply for CommitWrite {
             return Ok(Done {});
         }
         let replica = being_written(core, context, self.object)?;
+        let node = core.store.node(replica.file)?.ok_or_else(|| gone(self.object))?;
         let pool = pool_of_partition(core, &replica.partition)?;
-        let node = core.store.node(replica.file)?.filter(|_| pool.copies > 1);
         let mut objects = vec![replica.object];
-        if let Some(node) = node {
+        if pool.copies > 1 {
             objects.extend(counted(&node, &pool, &self.mirrors)?);
         }
-        drop_content(core, replica.file, &objects, context.now)?;
+        drop_content(core, replica.file, &objects)?;
         for object in &objects {
             core.store.set_replica_online(*object, self.size, context.now)?;
         }
@@ -324,7 +331,10 @@ impl Apply for CommitWrite {
         if objects.len() < usize::from(pool.copies) {
             core.store.put_shortage(replica.file, &pool.name, objects.len(), context.now)?;
         }
-        core.store.charge(&replica.owner, &Charge { bytes_in: self.size, ..Charge::default() });
+        let room = replica.size.max(node.size);
+        let growth = Growth { is_new: false, bytes: self.size.saturating_sub(room) };
+        refuse_excess(core, &node, growth)?;
+        account::written(core, &replica, self.size)?;
         core.touch(Topic::Files);
         batch::file_online(core, replica.file)?;
         Ok(Done {})
@@ -353,13 +363,13 @@ impl Apply for AbandonWrite {
 
 /// Gives up a write; a file that never had content goes with it.
 fn abandon(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> {
-    retire(core, replica, context.now)?;
+    retire(core, replica)?;
     for mirror in core.store.node(replica.file)?.iter().flat_map(|node| mirrors(node)) {
-        retire(core, mirror, context.now)?;
+        retire(core, mirror)?;
     }
     match core.store.node(replica.file)? {
         Some(node) if node.checksums.is_none() => {
-            drop_content(core, node.id, &[], context.now)?;
+            drop_content(core, node.id, &[])?;
             core.store.delete_pins(node.id)?;
             core.store.delete_node(node.id)?;
         }
@@ -381,9 +391,8 @@ impl Apply for ReportUse {
             ))
             .hint("send several"));
         }
-        for ReportTraffic { owner, in_bytes, out_bytes } in self.traffic {
-            let charge = Charge { bytes_in: in_bytes, bytes_out: out_bytes, ..Charge::default() };
-            core.store.charge(&owner, &charge);
+        for line in &self.traffic {
+            account::moved(core, line)?;
         }
         for object in self.opened {
             core.store.touch_replica(object, context.now)?;
@@ -417,7 +426,7 @@ fn evict(core: &mut Core, context: &Context, path: &FilePath) -> Result<FileStat
         return Err(Failure::busy(format!("{path} is pinned by {holder}")).hint("wait until it lets go"));
     }
     for replica in node.online() {
-        retire(core, replica, context.now)?;
+        retire(core, replica)?;
     }
     Ok(FileState::Nearline)
 }

@@ -88,7 +88,7 @@ impl Apply for CopyEnded {
                 core.store.delete_shortage(copy.file)?;
             }
             Some(failure) => {
-                retire(core, &copy, context.now)?;
+                retire(core, &copy)?;
                 doubt(core, &copy, self.source, &failure)?;
                 let attempts = core.store.shortage_attempts(copy.file)?.min(DOUBLINGS_MAX);
                 let due = context.now + Millis(BACK_OFF.0 << attempts);

@@ -28,7 +28,7 @@ impl Apply for PlaceMirrors {
         let (failed, standing): (Vec<_>, Vec<_>) =
             mirrors(&node).cloned().partition(|mirror| self.failed.contains(&mirror.object));
         for mirror in &failed {
-            retire(core, mirror, context.now)?;
+            retire(core, mirror)?;
         }
         let mut placed = standing;
         for partition in wanted(core, context, &self, &written, (&placed, &failed))? {

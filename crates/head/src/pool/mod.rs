@@ -28,7 +28,7 @@ pub(crate) use tend::mend;
 
 use crate::{
     Core, Topic,
-    store::{Charge, Replica, ReplicaState},
+    store::{Replica, ReplicaState},
 };
 use base::{Failure, FileId, ObjectId, Result, Timestamp, units::human_bytes};
 use catalogue::snapshot;
@@ -142,7 +142,7 @@ fn make_room(
         let missing = bytes.saturating_sub(partition.room_bytes());
         if let Some(victims) = collection::enough(&candidates, missing) {
             for victim in victims {
-                retire(core, victim, now)?;
+                retire(core, victim)?;
             }
             return Ok(Some(partition.name.to_string()));
         }
@@ -150,13 +150,8 @@ fn make_room(
     Ok(None)
 }
 
-/// Gives a replica to the disk server for deletion, and ends what its owner pays for it.
-pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Result<()> {
-    if replica.state == ReplicaState::Online {
-        let held = (now - replica.created).0.max(0) as f64;
-        let charge = Charge { disk_byte_ms: replica.size as f64 * held, ..Charge::default() };
-        core.store.charge(&replica.owner, &charge);
-    }
+/// Gives a replica to the disk server for deletion; with it ends what its owner pays for it.
+pub(crate) fn retire(core: &mut Core, replica: &Replica) -> Result<()> {
     core.store.remove_replica(replica)?;
     core.touch(Topic::Removals);
     core.touch(Topic::Files);
@@ -166,10 +161,10 @@ pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Resu
 /// Drops replicas and copies of a file, because it is removed or has new content, which is in the objects `keep`.
 ///
 /// Its recall ends with them. Its archive request stays: it means the file, whatever is in it.
-pub(crate) fn drop_content(core: &mut Core, file: FileId, keep: &[ObjectId], now: Timestamp) -> Result<()> {
+pub(crate) fn drop_content(core: &mut Core, file: FileId, keep: &[ObjectId]) -> Result<()> {
     let Some(node) = core.store.node(file)? else { return Ok(()) };
     for replica in node.replicas.iter().filter(|replica| !keep.contains(&replica.object)) {
-        retire(core, replica, now)?;
+        retire(core, replica)?;
     }
     if !node.is_archived {
         // Without a copy nobody can have asked for a recall.

@@ -85,7 +85,7 @@ fn give_up(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
 pub(super) fn end_coming(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
     for state in [ReplicaState::Mirroring, ReplicaState::Copying] {
         for replica in core.store.unsettled(partition, state)? {
-            retire(core, &replica, now)?;
+            retire(core, &replica)?;
         }
     }
     Ok(())
@@ -111,7 +111,7 @@ pub(crate) fn mend(core: &mut Core, file: FileId, now: Timestamp) -> Result<()> 
     let Some((snapshot, view, node)) = look(core, file, now)? else { return Ok(()) };
     for removal in surplus(&snapshot, &view) {
         if let Some(replica) = node.replicas.iter().find(|replica| replica.object == removal.object) {
-            retire(core, replica, now)?;
+            retire(core, replica)?;
         }
     }
     if risk(&snapshot, &view).is_some() {

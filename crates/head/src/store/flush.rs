@@ -1,7 +1,7 @@
 //! Writing what a group of calls has changed.
 
 use super::{
-    Charge, Node, Replica, Store, StoreResult,
+    Node, Replica, Store, StoreResult,
     engine::{Cell, Engine, Rows, Table, ToCell},
     partitions::Partition,
     pending::{Batch, Changed},
@@ -12,6 +12,7 @@ static NODE: Table = Table {
     name: "node",
     columns: &[
         "id", "parent", "name", "kind", "owner", "grp", "mode", "size", "modified", "adler32", "crc32c",
+        "project",
     ],
 };
 /// Nodes that get another name: nobody may meet them under either while that happens.
@@ -36,6 +37,7 @@ fn push_node<'a>(rows: &mut Rows<'a>, node: &'a Node) {
         Cell::Integer(node.modified.0),
         sums.map_or(Cell::Null, |sums| Cell::Integer(sums.adler32.0.into())),
         sums.map_or(Cell::Null, |sums| Cell::Integer(sums.crc32c.0.into())),
+        node.project.cell(),
     ]);
 }
 
@@ -145,8 +147,8 @@ impl Store {
         for (name, partition) in &batch.partitions {
             self.write_partition(name, partition)?;
         }
-        for (owner, charge) in &batch.charges {
-            self.write_charge(owner, charge)?;
+        for account in &batch.accounts {
+            self.write_account(account)?;
         }
         Ok(())
     }
@@ -168,30 +170,6 @@ impl Store {
                 partition.boot,
                 partition.state.as_str(),
                 partition.given_up.map(|at| at.0),
-            ),
-        )
-    }
-
-    fn write_charge(&self, owner: &str, charge: &Charge) -> StoreResult<()> {
-        self.run(
-            "INSERT INTO account (owner, jobs, cpu_ms, slot_wall_ms, tape_loads, tape_written, tape_read, bytes_in,
-             bytes_out, disk_byte_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-             ON CONFLICT (owner) DO UPDATE SET jobs = account.jobs + ?2, cpu_ms = account.cpu_ms + ?3,
-             slot_wall_ms = account.slot_wall_ms + ?4, tape_loads = account.tape_loads + ?5,
-             tape_written = account.tape_written + ?6, tape_read = account.tape_read + ?7,
-             bytes_in = account.bytes_in + ?8, bytes_out = account.bytes_out + ?9,
-             disk_byte_ms = account.disk_byte_ms + ?10",
-            (
-                owner,
-                charge.jobs,
-                charge.cpu.0,
-                charge.slot_wall.0,
-                charge.tape_loads,
-                charge.tape_written,
-                charge.tape_read,
-                charge.bytes_in,
-                charge.bytes_out,
-                charge.disk_byte_ms,
             ),
         )
     }

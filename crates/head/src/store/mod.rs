@@ -5,6 +5,8 @@
 //! changed in memory and written when the group commits (`pending`, `flush`).
 
 mod accounts;
+#[cfg(test)]
+mod accounts_tests;
 mod active;
 #[cfg(test)]
 mod active_tests;
@@ -20,6 +22,7 @@ mod flush;
 mod hosts;
 mod ids;
 mod jobs;
+mod ledger;
 mod loader;
 mod look_ahead;
 mod node_cache;
@@ -27,6 +30,7 @@ mod nodes;
 mod partitions;
 mod pending;
 mod pools;
+mod quotas;
 mod replicas;
 mod requests;
 mod restore;
@@ -43,6 +47,7 @@ pub use backup::{Sink, Snapshot};
 pub use catalogue::Catalogue;
 pub(crate) use hosts::HostRow;
 pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
+pub(crate) use ledger::{AccountKey, Held, Payer, Quota};
 pub(crate) use nodes::{NewNode, Node};
 pub(crate) use partitions::Partition;
 pub(crate) use replicas::{Replica, ReplicaState};

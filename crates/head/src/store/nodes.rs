@@ -22,6 +22,8 @@ pub(crate) struct Node {
     pub(crate) replicas: Vec<Replica>,
     /// Has a copy on tape.
     pub(crate) is_archived: bool,
+    /// To which it is counted; empty: none. What is made in a directory belongs to its project.
+    pub(crate) project: String,
 }
 
 /// What a new row needs.
@@ -57,8 +59,8 @@ impl Node {
     pub(super) fn has_row_of(&self, other: &Self) -> bool {
         (self.id, self.parent, &self.name, self.kind, &self.owner, &self.group)
             == (other.id, other.parent, &other.name, other.kind, &other.owner, &other.group)
-            && (self.mode, self.size, self.modified, self.checksums)
-                == (other.mode, other.size, other.modified, other.checksums)
+            && (self.mode, self.size, self.modified, self.checksums, &self.project)
+                == (other.mode, other.size, other.modified, other.checksums, &other.project)
     }
 
     pub(crate) fn entry(&self) -> Entry {
@@ -91,7 +93,7 @@ fn file_state(is_written: bool, is_online: bool, is_archived: bool) -> FileState
 macro_rules! node_columns {
     () => {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
-         EXISTS (SELECT 1 FROM copy c WHERE c.file = n.id)"
+         EXISTS (SELECT 1 FROM copy c WHERE c.file = n.id), n.project"
     };
 }
 
@@ -122,13 +124,14 @@ pub(super) fn node(row: &Row<'_>) -> StoreResult<Node> {
             .map(|(adler32, crc32c)| Checksums { adler32: Adler32(adler32), crc32c: Crc32c(crc32c) }),
         replicas: Vec::new(),
         is_archived: row.get(11)?,
+        project: row.get(12)?,
     })
 }
 
 /// An entry of a listing. Nobody needs the replicas for that, only whether there are any.
 fn entry(row: &Row<'_>) -> StoreResult<Entry> {
     let node = node(row)?;
-    let state = file_state(node.checksums.is_some(), row.get(12)?, node.is_archived);
+    let state = file_state(node.checksums.is_some(), row.get(13)?, node.is_archived);
     Ok(Entry { state: (!node.is_directory()).then_some(state), ..node.entry() })
 }
 
@@ -191,6 +194,7 @@ impl Store {
 
     fn replace(&self, id: FileId, before: Option<Arc<Node>>, now: Option<Node>) -> StoreResult<()> {
         self.load_partitions()?;
+        self.load_ledger()?;
         self.count_change();
         self.pending.borrow_mut().replace(id, before, now.map(Arc::new));
         Ok(())
@@ -225,6 +229,7 @@ impl Store {
 
     pub(crate) fn insert_node(&self, new: &NewNode<'_>) -> StoreResult<FileId> {
         let id = FileId(self.next_id(Sequence::Node)?);
+        let project = self.node(new.parent)?.map_or_else(String::new, |parent| parent.project.clone());
         let node = Node {
             id,
             parent: new.parent,
@@ -238,6 +243,7 @@ impl Store {
             checksums: None,
             replicas: Vec::new(),
             is_archived: false,
+            project,
         };
         self.replace(id, None, Some(node))?;
         Ok(id)
@@ -256,6 +262,10 @@ impl Store {
 
     pub(crate) fn set_mode(&self, id: FileId, mode: u32) -> StoreResult<()> {
         self.change_node(id, |node| node.mode = mode).map(drop)
+    }
+
+    pub(crate) fn set_project(&self, id: FileId, project: &str) -> StoreResult<()> {
+        self.change_node(id, |node| node.project = project.to_owned()).map(drop)
     }
 
     pub(crate) fn move_node(&self, id: FileId, parent: FileId, name: &str) -> StoreResult<()> {

@@ -96,6 +96,7 @@ impl Store {
             // Its replicas are in another pool now, or elsewhere.
             self.pending.borrow_mut().set_visible();
         }
+        let pools = (known.as_ref().map_or_else(String::new, |known| known.pool.clone()), said.pool.clone());
         let partition = Partition {
             pool: said.pool,
             server: Arc::new(said.server),
@@ -108,6 +109,9 @@ impl Store {
             is_changed: true,
         };
         self.change_partition(&said.partition, partition);
+        if pools.0 != pools.1 {
+            self.move_pool(&said.partition, &pools.0, &pools.1)?;
+        }
         Ok(())
     }
 

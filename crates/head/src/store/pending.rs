@@ -1,19 +1,21 @@
 //! What a group of calls has changed and the database does not have yet.
 //!
-//! Files with their replicas, room on partitions, bills and objects to delete are changed here; [`super::flush`] writes
+//! Files with their replicas, room on partitions, accounts and objects to delete are changed here; [`super::flush`] writes
 //! them when the group commits, or when a query needs them. Every change of a call leaves behind how it is undone, so that
 //! a refused call leaves nothing else.
 
 use super::{
     Charge, Node,
     ids::{Ids, Sequence},
+    ledger::{self, Account, Held, Ledger, Payer, Quota},
     partitions::Partition,
 };
-use base::{FileId, ObjectId};
+use base::{FileId, ObjectId, Timestamp};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
+use wire::control::QuotaKind;
 
 /// A file that was changed: as the database has it, and as it is.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,8 +46,7 @@ pub(super) enum Undo {
         stored: Option<Arc<Node>>,
     },
     Partition(String, Option<Partition>),
-    Charge(String, Option<Charge>),
-    ChargesWritten(BTreeMap<String, Charge>),
+    Ledger(ledger::Entry),
     Removal,
     RemovalsWritten(Vec<Removal>),
     Ids(Sequence, Ids),
@@ -64,7 +65,7 @@ pub(super) struct Batch {
     /// As stored, and as it is; by id.
     pub(super) files: Vec<Changed>,
     pub(super) partitions: Vec<(String, Partition)>,
-    pub(super) charges: BTreeMap<String, Charge>,
+    pub(super) accounts: Vec<Account>,
     pub(super) removals: Vec<Removal>,
 }
 
@@ -72,7 +73,7 @@ impl Batch {
     pub(super) fn is_empty(&self) -> bool {
         self.files.is_empty()
             && self.partitions.is_empty()
-            && self.charges.is_empty()
+            && self.accounts.is_empty()
             && self.removals.is_empty()
     }
 }
@@ -87,7 +88,10 @@ pub(super) struct Pending {
     objects: HashMap<ObjectId, FileId>,
     /// All partitions, with what is promised on them; `None` until they are read.
     partitions: Option<BTreeMap<String, Partition>>,
-    charges: BTreeMap<String, Charge>,
+    /// All accounts, with what they hold; `None` until they are read.
+    ledger: Option<Ledger>,
+    /// The time of the call under way.
+    now: Timestamp,
     removals: Vec<Removal>,
     undo: Vec<Undo>,
     /// Something changed of what stats, read grants and listings are made from.
@@ -121,6 +125,20 @@ impl Pending {
         self.partitions = Some(partitions);
     }
 
+    pub(super) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    pub(super) fn set_ledger(&mut self, ledger: Ledger) {
+        debug_assert!(self.files.is_empty(), "what is held was read from the database");
+        self.ledger = Some(ledger);
+    }
+
+    /// Says when the call under way is made.
+    pub(super) fn set_time(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
     /// Remembers for this group that nothing has a name, as the database says.
     pub(super) fn set_free(&mut self, parent: FileId, name: &str) {
         self.names.entry(parent).or_default().entry(name.into()).or_insert(Name::Free);
@@ -140,6 +158,7 @@ impl Pending {
         let stored = entry.as_ref().map_or_else(|| before.clone(), |entry| entry.stored.clone());
         self.is_visible |= !looks_the_same(before.as_deref(), now.as_deref());
         self.settle(before.as_deref(), now.as_deref());
+        self.account(before.as_deref(), now.as_deref());
         self.files.insert(id, Changed { stored, now });
         self.undo.push(Undo::File { id, before, entry });
     }
@@ -179,10 +198,25 @@ impl Pending {
         self.undo.push(Undo::Partition(name.to_owned(), before));
     }
 
-    pub(super) fn charge(&mut self, owner: &str, charge: &Charge) {
-        let before = self.charges.get(owner).copied();
-        self.charges.insert(owner.to_owned(), before.unwrap_or_default() + *charge);
-        self.undo.push(Undo::Charge(owner.to_owned(), before));
+    /// Keeps accounts right when a file changes.
+    fn account(&mut self, before: Option<&Node>, now: Option<&Node>) {
+        let Self { ledger: Some(ledger), undo, partitions, now: time, .. } = self else { return };
+        let pool_of = |name: &str| {
+            partitions.as_ref().and_then(|all| all.get(name)).map_or("", |partition| &*partition.pool)
+        };
+        ledger.settle((before, now), pool_of, *time, |entry| undo.push(Undo::Ledger(entry)));
+    }
+
+    /// Sets a quota, or lifts one.
+    pub(super) fn set_quota(&mut self, kind: QuotaKind, name: &str, quota: Quota) {
+        let entry = self.ledger.get_or_insert_default().set_quota(kind, name, quota);
+        self.undo.push(Undo::Ledger(entry));
+    }
+
+    /// Writes to an account.
+    pub(super) fn post(&mut self, payer: Payer<'_>, held: Held, charge: Charge) {
+        let (ledger, undo) = (self.ledger.get_or_insert_default(), &mut self.undo);
+        ledger.post(payer, (held, charge), self.now, |entry| undo.push(Undo::Ledger(entry)));
     }
 
     pub(super) fn add_removal(&mut self, removal: Removal) {
@@ -222,13 +256,7 @@ impl Pending {
                         None => all.remove(&name),
                     };
                 }
-                Undo::Charge(owner, before) => {
-                    match before {
-                        Some(before) => self.charges.insert(owner, before),
-                        None => self.charges.remove(&owner),
-                    };
-                }
-                Undo::ChargesWritten(charges) => self.charges = charges,
+                Undo::Ledger(entry) => self.ledger.get_or_insert_default().undo(entry),
                 Undo::Removal => drop(self.removals.pop()),
                 Undo::RemovalsWritten(removals) => self.removals = removals,
                 Undo::Ids(sequence, ids) => sequences.push((sequence, ids)),
@@ -257,9 +285,8 @@ impl Pending {
                 batch.partitions.push((name.clone(), partition.clone()));
             }
         }
-        if !self.charges.is_empty() {
-            batch.charges = std::mem::take(&mut self.charges);
-            self.undo.push(Undo::ChargesWritten(batch.charges.clone()));
+        if let Some(ledger) = &mut self.ledger {
+            batch.accounts = ledger.take_changed(|entry| self.undo.push(Undo::Ledger(entry)));
         }
         if !self.removals.is_empty() {
             batch.removals = std::mem::take(&mut self.removals);
@@ -279,7 +306,7 @@ impl Pending {
 
     /// Forgets everything, also what it knew of partitions.
     pub(super) fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self { now: self.now, ..Self::default() };
     }
 }
 

@@ -1,12 +1,15 @@
 //! What is kept in memory is what the database has, whatever is done, refused and lost.
 
 use super::{
-    CopyRow, NewNode, Node, Replica, ReplicaState, Store, ids::Sequence, node_cache::NodeCache,
-    testing::Place,
+    AccountKey, CopyRow, Held, NewNode, Node, Replica, ReplicaState, Store, ids::Sequence,
+    node_cache::NodeCache, testing::Place,
 };
 use base::{Checksums, FileId, ObjectId, Timestamp};
 use proptest::prelude::*;
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+};
 use wire::control::{DiskServer, NodeKind, RegisterPartition};
 
 const NOW: Timestamp = Timestamp(5);
@@ -108,12 +111,21 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
             }
         }
         12 => store.delete_copies(target.id).unwrap(),
-        13 => store.charge("ada", &super::Charge { jobs: b % 5, ..Default::default() }),
+        13 => {
+            let charge = super::Charge { jobs: b % 5, tape_loads: 0.5, ..Default::default() };
+            store.charge(super::Payer::user("ada"), &charge).unwrap();
+        }
         14 => store.set_space("p", 1000, b % 1000).unwrap(),
         15 => {
             let paths = NAMES.iter().flat_map(|name| [format!("/{name}"), format!("/d/{name}/x")]);
             let paths: Vec<_> = paths.map(|path| path.parse().unwrap()).collect();
             store.look_ahead(&paths).unwrap();
+        }
+        16 => store.set_project(target.id, ["", "run1", "run2"][b as usize % 3]).unwrap(),
+        17 => store.set_time(Timestamp(NOW.0 + b as i64 % 90 * 86_400_000)),
+        18 => {
+            let pool = ["main", "cold"][b as usize % 2].into();
+            store.put_partition(RegisterPartition { pool, ..partition("q") }).unwrap();
         }
         // A query that needs what was changed.
         _ => drop(store.children(FileId(1), "", 9).unwrap()),
@@ -125,11 +137,54 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
 struct Answers {
     files: Vec<Node>,
     partitions: String,
-    bill: String,
+    accounts: Vec<String>,
     removals: Vec<ObjectId>,
 }
 
+const LATER: Timestamp = Timestamp(100 * 86_400_000);
+
+fn accounts(store: &Store) -> Vec<String> {
+    let mut all = Vec::new();
+    let each = |key: &_, month, charge, held| all.push(format!("{key:?} {month} {charge:?} {held:?}"));
+    store.each_account_month(LATER, each).unwrap();
+    all
+}
+
+/// What the accounts hold must be what the files say.
+fn check_held(store: &Store) {
+    let mut expected: BTreeMap<_, Held> = BTreeMap::new();
+    let pools = store.partition_space().unwrap();
+    for file in files(store).iter().filter(|node| !node.is_directory()) {
+        let key = |user: &str, pool: &str| {
+            (user.to_owned(), file.group.clone(), file.project.clone(), pool.to_owned())
+        };
+        let of_name = expected.entry(key(&file.owner, "")).or_default();
+        of_name.files += 1;
+        of_name.bytes += file.size as i64;
+        for replica in &file.replicas {
+            let size = replica.size as i64;
+            if replica.state == ReplicaState::Writing {
+                expected.get_mut(&key(&file.owner, "")).unwrap().reserved += (size - file.size as i64).max(0);
+            } else if replica.state == ReplicaState::Online {
+                let on_pool =
+                    expected.entry(key(&replica.owner, &pools[&replica.partition].pool)).or_default();
+                on_pool.replicas += 1;
+                on_pool.disk_bytes += size;
+            }
+        }
+    }
+    store.load_ledger().unwrap();
+    let pending = store.pending.borrow();
+    let held = pending.ledger().unwrap().accounts().iter().filter(|account| account.held != Held::default());
+    let held = held.map(|account| {
+        let AccountKey { user, group, project, pool } = (*account.key).clone();
+        ((user, group, project, pool), account.held)
+    });
+    assert_eq!(held.collect::<BTreeMap<_, _>>(), expected);
+}
+
 fn ask(store: &Store) -> Answers {
+    check_held(store);
     let mut partitions = store.partition_space().unwrap();
     for partition in partitions.values_mut() {
         partition.is_changed = false;
@@ -137,7 +192,7 @@ fn ask(store: &Store) -> Answers {
     Answers {
         files: files(store).iter().map(|node| (**node).clone()).collect(),
         partitions: format!("{partitions:?}"),
-        bill: format!("{:?}", store.bill(NOW).unwrap()),
+        accounts: accounts(store),
         removals: ["p", "q"].iter().flat_map(|name| store.removals(name, 99).unwrap()).collect(),
     }
 }
@@ -155,7 +210,7 @@ type Change = (u8, u64, u64);
 type CallOf = (Vec<Change>, bool, bool);
 
 fn groups() -> impl Strategy<Value = Vec<(Vec<CallOf>, bool)>> {
-    let changes = prop::collection::vec((0u8..17, any::<u64>(), any::<u64>()), 0..8);
+    let changes = prop::collection::vec((0u8..21, any::<u64>(), any::<u64>()), 0..8);
     let calls = prop::collection::vec((changes, any::<bool>(), prop::bool::weighted(0.7)), 0..5);
     prop::collection::vec((calls, prop::bool::weighted(0.7)), 4..10)
 }
@@ -277,6 +332,7 @@ fn a_full_cache_forgets_what_was_not_used_and_answers_all_the_same() {
             checksums: None,
             replicas: Vec::new(),
             is_archived: false,
+            project: String::new(),
         })
     };
     for n in 0..200_000 {

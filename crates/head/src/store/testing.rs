@@ -33,13 +33,21 @@ impl Place {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let server = SERVER.as_ref()?;
         let name = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        server.sql(&format!("CREATE DATABASE {name} TEMPLATE template0"));
+        server.sql("postgres", &format!("CREATE DATABASE {name} TEMPLATE template0"));
         Some(Self { catalogue: Catalogue::Database(server.url(&name)), _directory: None })
     }
 
     /// Both, as far as they are there.
     pub(crate) fn all() -> Vec<Self> {
         [Some(Self::file()), Self::database()].into_iter().flatten().collect()
+    }
+
+    /// Carries out SQL in it, as an older release has done.
+    pub(crate) fn sql(&self, sql: &str) {
+        match &self.catalogue {
+            Catalogue::File(file) => rusqlite::Connection::open(file).unwrap().execute_batch(sql).unwrap(),
+            Catalogue::Database(url) => SERVER.as_ref().unwrap().sql(database_of(url), sql),
+        }
     }
 
     /// A new catalogue there.
@@ -103,9 +111,9 @@ impl Server {
         format!("postgresql://{}@{socket}/{database}", self.user)
     }
 
-    fn sql(&self, sql: &str) {
+    fn sql(&self, database: &str, sql: &str) {
         let mut psql = Command::new(self.bin.join("psql"));
-        psql.args(["-qX", "-o", "/dev/null", "-h"]).arg(&self.directory).args(["-d", "postgres", "-c", sql]);
+        psql.args(["-qX", "-o", "/dev/null", "-h"]).arg(&self.directory).args(["-d", database, "-c", sql]);
         let done = as_owner(&mut psql, self.owner).current_dir("/").status().unwrap();
         assert!(done.success(), "{sql}");
     }
@@ -133,8 +141,13 @@ fn as_owner(command: &mut Command, owner: Option<(u32, u32)>) -> &mut Command {
 /// Ends all connections to the database of a place but our own: as a server does that is restarted.
 pub(crate) fn cut(place: &Place) {
     let Catalogue::Database(url) = &place.catalogue else { return };
-    let name = Path::new(url).file_name().unwrap().to_str().unwrap();
-    SERVER.as_ref().unwrap().sql(&format!(
+    let name = database_of(url);
+    let sql = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()"
-    ));
+    );
+    SERVER.as_ref().unwrap().sql("postgres", &sql);
+}
+
+fn database_of(url: &str) -> &str {
+    Path::new(url).file_name().unwrap().to_str().unwrap()
 }

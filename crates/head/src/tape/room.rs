@@ -9,9 +9,9 @@ use crate::{
     core::{CapFor, DriveLive},
     namespace::path_of,
     pool::{Reserve, mend, reserve, retire, source},
-    store::{Charge, CopyRow, Node, ReplicaState, RequestRow, SessionRow},
+    store::{Charge, CopyRow, Node, Payer, ReplicaState, RequestRow, SessionRow},
 };
-use base::{ErrorKind, Failure, Millis, RequestId, Result, SessionId, Timestamp, limits::TAPE_ATTEMPTS_MAX};
+use base::{ErrorKind, Failure, Millis, RequestId, Result, SessionId, limits::TAPE_ATTEMPTS_MAX};
 use std::sync::Arc;
 use tracing::{info, warn};
 use wire::{
@@ -277,7 +277,12 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
     }
     core.store.insert_copy(copy, context.now)?;
     core.store.delete_request(request.id)?;
-    core.store.charge(&request.owner, &Charge { tape_written: copy.size, ..Charge::default() });
+    let charge = Charge { tape_written: copy.size, ..Charge::default() };
+    core.store.charge(
+        node.as_ref()
+            .map_or_else(|| Payer::user(&request.owner), |node| Payer::of_file(&request.owner, node)),
+        &charge,
+    )?;
     core.touch(Topic::Files);
     mend(core, copy.file, context.now)?;
     batch::file_archived(core, context, copy.file)
@@ -296,7 +301,8 @@ impl Apply for FileRecalled {
         })?;
         core.store.set_replica_online(object, node.size, context.now)?;
         core.store.delete_request(request.id)?;
-        core.store.charge(&request.owner, &Charge { tape_read: node.size, ..Charge::default() });
+        let charge = Charge { tape_read: node.size, ..Charge::default() };
+        core.store.charge(Payer::of_file(&request.owner, &node), &charge)?;
         core.touch(Topic::Files);
         mend(core, node.id, context.now)?;
         batch::file_online(core, node.id)?;
@@ -328,7 +334,7 @@ fn failed(
     blame: Blame,
     failure: &Failure,
 ) -> Result<()> {
-    free_object(core, &row, context.now)?;
+    free_object(core, &row)?;
     // A full volume is nobody's fault: the next one is taken.
     let counts = failure.kind != ErrorKind::NoSpace || blame != Blame::Volume;
     if counts {
@@ -345,13 +351,13 @@ fn failed(
 }
 
 /// Gives the reserved object of a recall back.
-fn free_object(core: &mut Core, row: &RequestRow, now: Timestamp) -> Result<()> {
+fn free_object(core: &mut Core, row: &RequestRow) -> Result<()> {
     if row.kind == RequestKind::Recall
         && let Some(object) = row.object
         && let Some(replica) = core.store.replica(object)?
         && replica.state == ReplicaState::Recalling
     {
-        retire(core, &replica, now)?;
+        retire(core, &replica)?;
     }
     Ok(())
 }
@@ -364,7 +370,7 @@ impl Apply for EndTapeSession {
         core.store.count_loads(&session.vid, self.loads)?;
         let part = f64::from(self.loads) / session.owners.len().max(1) as f64;
         for owner in &session.owners {
-            core.store.charge(owner, &Charge { tape_loads: part, ..Charge::default() });
+            core.store.charge(Payer::user(owner), &Charge { tape_loads: part, ..Charge::default() })?;
         }
         // Known before the drive asks again: meanwhile another drive would be sent for the volume in vain.
         if (self.trouble.is_none() || self.loads > 0)
@@ -420,7 +426,7 @@ fn take_out_of_use(core: &mut Core, session: &SessionRow, blame: Blame, failure:
 /// Ends a session; requests that it did not report go back to the queue, to be tried after `delay`.
 fn close(core: &mut Core, context: &Context, session: &SessionRow, why: &str, delay: Millis) -> Result<()> {
     for mut row in core.store.requests_of_session(session.id)? {
-        free_object(core, &row, context.now)?;
+        free_object(core, &row)?;
         row.state = RequestState::Queued;
         row.not_before = context.now + delay;
         row.reason = Some(why.to_owned());

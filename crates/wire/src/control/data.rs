@@ -225,6 +225,12 @@ pub struct ReportTraffic {
     pub in_bytes: u64,
     /// Bytes read from it.
     pub out_bytes: u64,
+    /// How often it was opened for that.
+    #[serde(default)]
+    pub out_transfers: u64,
+    /// What was read; `None`: many things.
+    #[serde(default)]
+    pub object: Option<ObjectId>,
 }
 
 /// Most lines of one [`ReportUse`], and most objects: the daemon sends what one second brought.

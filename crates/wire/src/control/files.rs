@@ -111,6 +111,9 @@ pub struct FileInfo {
     /// What the tape queue is doing with it, and why it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
+    /// The project to which it is counted; empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub project: String,
 }
 
 /// Describes one path.

@@ -7,6 +7,7 @@
 //! A call whose reply [is pending](Call::is_pending) may be asked to wait: `?wait=30s` holds the answer back until
 //! something is there or the time is over, then the pending reply is returned.
 
+pub mod accounts;
 pub mod attributes;
 pub mod batch;
 pub mod data;
@@ -15,10 +16,12 @@ pub mod heads;
 pub mod hosts;
 pub mod policy;
 pub mod pools;
+pub mod quotas;
 pub mod restored;
 pub mod status;
 pub mod tape;
 
+pub use accounts::*;
 pub use attributes::*;
 pub use batch::*;
 pub use data::*;
@@ -27,6 +30,7 @@ pub use heads::*;
 pub use hosts::*;
 pub use policy::*;
 pub use pools::*;
+pub use quotas::*;
 pub use restored::*;
 pub use status::*;
 pub use tape::*;

@@ -1,0 +1,54 @@
+//! `bp project`: says what belongs to a project.
+
+use crate::{
+    context::{Context, Run},
+    glob,
+};
+use base::FilePath;
+use wire::control::{GetEntry, NodeKind, ProjectName, SetProject};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What is made in a directory belongs to its project. What is there already keeps its own, but with -r.\n\
+    A file that is moved keeps its project. `bp stat` shows it, `bp account --project` counts."
+)]
+pub(crate) struct Args {
+    /// The directory, or a file
+    path: FilePath,
+    /// The project
+    #[arg(required_unless_present = "none", conflicts_with = "none")]
+    name: Option<ProjectName>,
+    /// It belongs to no project any more
+    #[arg(long)]
+    none: bool,
+    /// Everything below it, too
+    #[arg(long, short)]
+    recursive: bool,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let Args { path, name: project, recursive, .. } = args;
+    set(context, &path, project.as_ref())?;
+    if !recursive || context.call(&GetEntry { path: path.clone() })?.kind != NodeKind::Directory {
+        return Ok(0);
+    }
+    // A directory is marked before what is in it: what is made meanwhile belongs to the project, too.
+    let mut directories = vec![path];
+    while let Some(directory) = directories.pop() {
+        let mut entries = Vec::new();
+        glob::list(&context.control()?, &directory, &mut |entry| entries.push((entry.name, entry.kind)))?;
+        for (name, kind) in entries {
+            let path = directory.join(&name)?;
+            set(context, &path, project.as_ref())?;
+            if kind == NodeKind::Directory {
+                directories.push(path);
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn set(context: &mut Context, path: &FilePath, project: Option<&ProjectName>) -> Run<()> {
+    let reply = context.call(&SetProject { path: path.clone(), project: project.cloned() })?;
+    if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+}
