@@ -1,5 +1,6 @@
 //! `bpd`: the roles, the doors, the operator console.
 
+pub mod audit;
 pub mod authority;
 pub mod config;
 pub mod console;
@@ -10,6 +11,7 @@ pub mod files;
 pub mod hosts;
 pub mod http;
 pub mod identity;
+pub mod issuers;
 pub mod janitor;
 pub mod join;
 pub mod link;

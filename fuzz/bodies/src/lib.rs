@@ -25,6 +25,7 @@ macro_rules! targets {
 
 targets! {
     "attributes" => client::xrd::fuzz_names,
+    "audit" => wire::audit::fuzz_audit,
     "aws" => wire::aws::fuzz_aws,
     "cap" => wire::cap::fuzz_cap,
     "certificate" => daemon::authority::fuzz_certificate,
@@ -35,6 +36,7 @@ targets! {
     "digest" => wire::http::digest::fuzz_digest,
     "expect" => wire::xrd::fuzz_expectation,
     "expr" => ntuple::expr::fuzz_expr,
+    "foreign" => wire::token::foreign::fuzz_foreign,
     "identity" => disk::partition::fuzz_identity,
     "join" => wire::control::fuzz_join_token,
     "label" => wire::label::fuzz_label,

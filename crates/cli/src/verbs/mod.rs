@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod archive;
+pub(crate) mod audit;
 pub(crate) mod bill;
 pub(crate) mod cancel;
 pub(crate) mod cat;
@@ -13,6 +14,7 @@ pub(crate) mod down;
 pub(crate) mod drives;
 pub(crate) mod evict;
 pub(crate) mod get;
+pub(crate) mod grant;
 pub(crate) mod host;
 pub(crate) mod jobs;
 pub(crate) mod log;
@@ -52,6 +54,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Rmdir(args) => rmdir::run(args, context),
         Verb::Mv(args) => mv::run(args, context),
         Verb::Chmod(args) => chmod::run(args, context),
+        Verb::Grant(args) => grant::run(args, context),
         Verb::Put(args) => put::run(args, context),
         Verb::Get(args) => get::run(args, context),
         Verb::Cat(args) => cat::run(args, context),
@@ -68,6 +71,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Volumes(args) => volumes::run(args, context),
         Verb::Drives(args) => drives::run(args, context),
         Verb::Bill(args) => bill::run(args, context),
+        Verb::Audit(args) => audit::run(args, context),
         Verb::Token(args) => token::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Admin(args) => admin::run(args, context),

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 31] = [
+const VERBS: [&str; 33] = [
     "create",
     "up",
     "down",
@@ -23,6 +23,7 @@ const VERBS: [&str; 31] = [
     "rmdir",
     "mv",
     "chmod",
+    "grant",
     "put",
     "get",
     "cat",
@@ -39,6 +40,7 @@ const VERBS: [&str; 31] = [
     "volumes",
     "drives",
     "bill",
+    "audit",
     "token",
     "admin",
     "completion",

@@ -3,6 +3,7 @@
 mod tls;
 
 pub use tls::ControlTls;
+pub(crate) use tls::tls_config;
 
 use base::{ErrorKind, Failure, Millis, Result};
 use std::{io::Read, sync::Arc, time::Duration};

@@ -10,6 +10,7 @@ mod attributes;
 mod database_tests;
 mod engine;
 mod flush;
+mod grants;
 mod hosts;
 mod ids;
 mod jobs;
@@ -27,6 +28,7 @@ pub(crate) mod testing;
 mod volumes;
 
 pub(crate) use accounts::Charge;
+pub(crate) use grants::GrantRow;
 pub(crate) use hosts::HostRow;
 pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
 pub(crate) use nodes::{NewNode, Node};
@@ -243,6 +245,7 @@ pub struct Store {
     /// Changes of the group under way.
     pending: RefCell<Pending>,
     ids: AllIds,
+    grants: grants::Grants,
     /// Jobs that are not over, if they were counted since one of them changed.
     active_jobs: Cell<Option<usize>>,
     /// What the caller began.
@@ -292,6 +295,7 @@ impl Store {
             cache: RefCell::default(),
             pending: RefCell::default(),
             ids: AllIds::default(),
+            grants: grants::Grants::default(),
             active_jobs: Cell::new(None),
             wanted: Cell::new(Depth::Outside),
             entered: Cell::new(Depth::Outside),
@@ -318,6 +322,7 @@ impl Store {
             self.engine.commit()?;
         }
         self.leave();
+        self.grants.end_group();
         let (files, is_visible) = self.pending.get_mut().commit();
         let cache = self.cache.get_mut();
         for (id, now) in files {
@@ -336,6 +341,8 @@ impl Store {
     /// Forgets the group. Also right when the engine has rolled back by itself, as it does on a full disk.
     pub fn rollback(&mut self) -> StoreResult<()> {
         self.leave();
+        self.grants.forget_changes();
+        self.grants.end_group();
         self.pending.get_mut().forget();
         self.ids.forget();
         self.active_jobs.set(None);
@@ -361,6 +368,7 @@ impl Store {
         self.wanted.set(Depth::Group);
         if !keep {
             self.active_jobs.set(None);
+            self.grants.forget_changes();
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));
             }
