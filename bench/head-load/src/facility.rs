@@ -18,7 +18,7 @@ pub(crate) const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
 /// The user of all calls: no operator, so that permissions are looked at.
 pub(crate) fn user() -> Principal {
-    Principal { name: "ada".to_owned(), is_operator: false }
+    Principal::user("ada")
 }
 
 /// The place of the file with this number.

@@ -61,6 +61,8 @@ pub(crate) enum Verb {
     Mv(verbs::mv::Args),
     /// Set permission bits
     Chmod(verbs::chmod::Args),
+    /// Grant users and groups what they may do in directories
+    Grant(verbs::grant::Args),
 
     /// Copy local files into the facility
     Put(verbs::put::Args),
@@ -105,6 +107,8 @@ pub(crate) enum Verb {
     Project(verbs::project::Args),
     /// Show and set how much users, groups and projects may hold
     Quota(verbs::quota::Args),
+    /// Show who did what
+    Audit(verbs::audit::Args),
     /// Make a token that proves who somebody is
     Token(verbs::token::Args),
     /// Let hosts join the facility, show them, turn them away

@@ -1,5 +1,6 @@
 //! The configuration of a daemon: one TOML file, every key with its default.
 
+use crate::{audit::AuditConfig, issuers::config::IssuerConfig};
 use base::{
     Failure, Millis, Result,
     units::{Size, Span},
@@ -41,6 +42,11 @@ pub struct Config {
     pub tape: Tape,
     /// The worker.
     pub batch: Batch,
+    /// The audit log.
+    pub audit: AuditConfig,
+    /// Whose tokens are taken beside the facility's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub issuers: Vec<IssuerConfig>,
 }
 
 /// A host of the facility.
@@ -198,6 +204,8 @@ impl Default for Config {
             disk: Disk::default(),
             tape: Tape::default(),
             batch: Batch::default(),
+            audit: AuditConfig::default(),
+            issuers: Vec::new(),
         }
     }
 }
@@ -315,7 +323,8 @@ impl Config {
                 "labels alone need some of it",
             );
         }
-        Ok(())
+        self.audit.check()?;
+        crate::issuers::config::check(&self.issuers)
     }
 
     /// The name of this host in the facility.

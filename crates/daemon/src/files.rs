@@ -94,7 +94,12 @@ struct Names {
 /// What a kept answer is found by. A name cannot hold a NUL.
 pub fn answer_key(who: &Principal, path: &FilePath) -> String {
     let rank = if who.is_operator { "*" } else { "" };
-    [rank, &who.name, "\0", path.as_str()].concat()
+    let mut key = [rank, &who.name, "\0", path.as_str()].concat();
+    for group in &who.groups {
+        key.push('\0');
+        key.push_str(group);
+    }
+    key
 }
 
 impl Files {

@@ -3,10 +3,14 @@
 //! A token says both and is checked here alone, without asking the head. Without one, whoever comes over loopback is
 //! who they say, unless the facility demands tokens.
 
+use crate::issuers::Issuers;
 use base::{Failure, FilePath, Result};
 use head::{Clock, Principal};
 use std::{net::IpAddr, sync::Arc};
-use wire::token::{Claims, Right, Scopes, TokenKey};
+use wire::token::{
+    Claims, Right, Scopes, TokenKey,
+    foreign::{Person, Presented},
+};
 
 /// Somebody whom a door serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,10 +41,7 @@ impl Identity {
     /// Somebody who could not prove who they are, and hears so at whatever they want to do.
     #[must_use]
     pub fn refused(failure: Failure) -> Self {
-        Self {
-            who: Principal { name: "nobody".to_owned(), is_operator: false },
-            limits: Limits::Nothing(failure),
-        }
+        Self { who: Principal::user("nobody"), limits: Limits::Nothing(failure) }
     }
 
     /// Whether a token narrows what this user may do.
@@ -72,7 +73,7 @@ impl Identity {
         match &self.limits {
             Limits::Token { expires, .. } if *expires <= now => {
                 Err(Failure::permission(format!("token of {:?} has expired", self.who.name))
-                    .hint("`bp token create` makes a new one"))
+                    .hint("get a new one: `bp token create` makes those of this facility"))
             }
             Limits::Nothing(failure) => Err(failure.clone()),
             _ => Ok(()),
@@ -88,12 +89,20 @@ pub struct Gate {
     owner: Arc<str>,
     is_token_required: bool,
     clock: Clock,
+    issuers: Arc<Issuers>,
 }
 
 impl Gate {
     /// The gate of the facility with id `facility`, whose owner may do everything.
     pub fn new(key: TokenKey, facility: &str, owner: &str, is_token_required: bool, clock: Clock) -> Self {
-        Self { key, facility: facility.into(), owner: owner.into(), is_token_required, clock }
+        let (facility, owner, issuers) = (facility.into(), owner.into(), Arc::default());
+        Self { key, facility, owner, is_token_required, clock, issuers }
+    }
+
+    /// Takes tokens of these issuers, too.
+    #[must_use]
+    pub fn with_issuers(self, issuers: Arc<Issuers>) -> Self {
+        Self { issuers, ..self }
     }
 
     /// Whether everybody must bring a token.
@@ -114,14 +123,34 @@ impl Gate {
         (self.clock)()
     }
 
-    /// The bearer of a token.
-    pub fn bearer(&self, token: &str) -> Result<Identity> {
+    /// The bearer of a token. May wait for the keys of its issuer.
+    pub async fn bearer(&self, token: &str) -> Result<Identity> {
+        if !self.issuers.is_empty()
+            && let Some(presented) = Presented::parse(token)?
+        {
+            return self.outsider(self.issuers.admit(presented, self.now()).await?);
+        }
         let Claims { subject, scopes, expires, .. } = self.key.verify(token, &self.facility, self.now())?;
         // Scopes bind the owner too: a token that was narrowed is no master key.
         let is_operator = subject == *self.owner;
         Ok(Identity {
-            who: Principal { name: subject, is_operator },
+            who: Principal { is_operator, ..Principal::user(&subject) },
             limits: Limits::Token { scopes, expires },
+        })
+    }
+
+    /// Somebody whom another issuer knows. No issuer can make an operator.
+    fn outsider(&self, person: Person) -> Result<Identity> {
+        let Person { user, groups, scopes, expires } = person;
+        if user == *self.owner {
+            return Err(Failure::permission(format!(
+                "only this facility's own tokens speak for {user}, its owner"
+            ))
+            .hint("the operator can name another user for this subject in facility.toml"));
+        }
+        Ok(Identity {
+            who: Principal { groups, ..Principal::user(&user) },
+            limits: Limits::Token { scopes: Some(scopes), expires },
         })
     }
 
@@ -131,7 +160,7 @@ impl Gate {
             return Err(Failure::permission("this facility wants to see a token")
                 .hint("`bp token create` makes one; clients find it in BEARER_TOKEN and send it over TLS"));
         }
-        Ok(Identity::trusted(Principal { is_operator: name == &*self.owner, name: name.to_owned() }))
+        Ok(Identity::trusted(Principal { is_operator: name == &*self.owner, ..Principal::user(name) }))
     }
 }
 
@@ -175,9 +204,9 @@ mod tests {
         assert!(gate(false).claimed("x", "::ffff:127.0.0.1".parse().unwrap()).is_ok());
     }
 
-    #[test]
-    fn scopes_bind_everybody_and_only_while_the_token_holds() {
-        let owner = gate(true).bearer(&token("root", Some("storage.read:/data"))).unwrap();
+    #[tokio::test]
+    async fn scopes_bind_everybody_and_only_while_the_token_holds() {
+        let owner = gate(true).bearer(&token("root", Some("storage.read:/data"))).await.unwrap();
         assert!(owner.who.is_operator && owner.is_scoped());
         assert!(owner.may(Right::Read, &path("/data/x"), NOW).is_ok());
         let refused = owner.may(Right::Modify, &path("/data/x"), NOW).unwrap_err();
@@ -194,14 +223,30 @@ mod tests {
     }
 
     #[test]
-    fn a_token_without_scopes_is_its_user() {
-        let alice = gate(true).bearer(&token("alice", None)).unwrap();
+    fn no_issuer_speaks_for_the_owner() {
+        let person = |user: &str| Person {
+            user: user.to_owned(),
+            groups: vec!["prod".to_owned()],
+            scopes: Scopes::everything_below(&path("/vo")),
+            expires: NOW + Millis(1000),
+        };
+        assert!(gate(true).outsider(person("root")).unwrap_err().what.contains("its owner"));
+        let ann = gate(true).outsider(person("ann")).unwrap();
+        assert!(!ann.who.is_operator && ann.is_scoped() && ann.who.is_in("prod") && ann.who.is_in("ann"));
+        assert_eq!((ann.who.group(), Principal::user("ann").group()), ("prod", "ann"));
+        assert!(ann.may(Right::Modify, &path("/vo/x"), NOW).is_ok());
+        assert!(ann.may(Right::List, &path("/"), NOW).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_token_without_scopes_is_its_user() {
+        let alice = gate(true).bearer(&token("alice", None)).await.unwrap();
         assert!(!alice.who.is_operator && !alice.is_scoped());
         assert!(alice.may(Right::Modify, &path("/home/alice"), NOW).is_ok());
         let refused = Identity::refused(Failure::permission("no"));
         assert!(refused.may(Right::Look, &path("/"), NOW).is_err() && !refused.who.is_operator);
-        let nothing = gate(true).bearer(&token("alice", Some("openid"))).unwrap();
+        let nothing = gate(true).bearer(&token("alice", Some("openid"))).await.unwrap();
         assert!(nothing.may(Right::Look, &path("/"), NOW).is_err());
-        assert!(gate(true).bearer("a.b.c").is_err());
+        assert!(gate(true).bearer("a.b.c").await.is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! `bpd`: the roles, the doors, the operator console.
 
+pub mod audit;
 pub mod authority;
 pub mod catalogue;
 pub mod config;
@@ -12,6 +13,7 @@ pub mod files;
 pub mod hosts;
 pub mod http;
 pub mod identity;
+pub mod issuers;
 pub mod janitor;
 pub mod join;
 pub mod link;

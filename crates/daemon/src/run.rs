@@ -1,16 +1,18 @@
 //! Running a facility: every role in one process, wired together, until it is told to stop.
 
 use crate::{
+    audit,
     authority::{Authority, HostNames},
     config::{self, Config, RootTls},
     copier::Copier,
-    door::RootDoor,
+    door::{AuditedDoor, RootDoor},
     facility::{Key, Possession, TokenWish, random, sign_token},
     far::Reach,
     files::Files,
     hosts::{Reception, Roster},
     http::{self, HttpDoor, RemoteTrust},
     identity::Gate,
+    issuers::{Issuers, audience_of},
     janitor::{Introduction, Janitor, tend},
     link::Link,
     member,
@@ -110,6 +112,7 @@ struct Running {
     doors: Shutdown,
     chores: Shutdown,
     rooms: Rooms,
+    audit: audit::Writer,
     head: Head,
     head_thread: JoinHandle<()>,
 }
@@ -210,11 +213,12 @@ async fn start(possession: &Possession) -> Result<Running> {
     let reception = reception(possession, &authority, (&facility, server), &clock);
     let renewal = authority.keep(HostNames::of_this_host(doors.bind), Arc::clone(&clock), chores.token());
     chores.spawn("certificates", renewal);
-    let gate = gate(possession, &facility, &clock);
-    let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters))
-        .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
-        .with_trust(possession.trust())
-        .with_reads(possession.config.disk.reads.into());
+    let issuers = issuers(&possession.config, https.address()?)?;
+    chores.spawn("keys of issuers", Arc::clone(&issuers).keep(chores.token()));
+    let gate = gate(possession, &facility, &clock).with_issuers(issuers);
+    let audit = audit::Writer::start(possession.layout.root(), &possession.config.audit)?;
+    let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters));
+    let root_door = AuditedDoor::new(furnish(root_door, possession, tls), audit.audit());
     let sessions = net::xrd::serve(Arc::new(root_door), root, &shutdown);
     // The door is opened once.
     let _ = counters.sessions.set(sessions);
@@ -222,6 +226,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token())
         .with_gate(gate)
         .with_hosts(roster, reception)
+        .with_audit(audit.audit())
         .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() });
     let http_door = Arc::new(http_door);
     http::serve(Arc::clone(&http_door), http, None, &shutdown)?;
@@ -235,7 +240,15 @@ async fn start(possession: &Possession) -> Result<Running> {
         Endpoints { is_token_required: doors.require_token, facility: facility.id.clone(), ..endpoints };
     possession.announce(&endpoints)?;
     info!(root = endpoints.root, http = endpoints.http, incarnation = facility.incarnation, "facility is up");
-    Ok(Running { doors: shutdown, chores, rooms, head, head_thread })
+    Ok(Running { doors: shutdown, chores, rooms, audit, head, head_thread })
+}
+
+/// Gives a door what the configuration says.
+fn furnish(door: RootDoor, possession: &Possession, tls: Arc<rustls::ServerConfig>) -> RootDoor {
+    let config = &possession.config;
+    door.with_tls(TlsOffer { config: tls, rule: tls_rule(&config.doors) })
+        .with_trust(possession.trust())
+        .with_reads(config.disk.reads.into())
 }
 
 /// Announces the partition of this host, and keeps it.
@@ -265,6 +278,12 @@ fn reception(
 fn gate(possession: &Possession, facility: &FacilityRow, clock: &Clock) -> Gate {
     let require_token = possession.config.doors.require_token;
     Gate::new(possession.key.tokens(), &facility.id, &facility.owner, require_token, Arc::clone(clock))
+}
+
+/// Whose tokens are taken beside the facility's own.
+fn issuers(config: &Config, https: SocketAddr) -> Result<Arc<Issuers>> {
+    let own = audience_of(&config.reachable(https));
+    Issuers::new(&config.issuers, &[own]).map(Arc::new)
 }
 
 /// Where the doors are.
@@ -309,7 +328,7 @@ pub(crate) async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<List
 
 /// Rooms first, so that they can still report; then the doors; then what the doors left to do; the head last.
 async fn stop(possession: &Possession, running: Running) {
-    let Running { doors, chores, rooms, head, head_thread } = running;
+    let Running { doors, chores, rooms, audit, head, head_thread } = running;
     rooms.tell();
     doors.tell();
     let joined = tokio::task::spawn_blocking(move || rooms.join()).await;
@@ -318,6 +337,7 @@ async fn stop(possession: &Possession, running: Running) {
         warn!(%failure, "not every room ended in time; nothing acknowledged is lost");
     }
     drain([doors, chores]).await;
+    audit.stop();
     possession.withdraw();
     drop(head);
     if tokio::task::spawn_blocking(move || head_thread.join()).await.is_err() {

@@ -12,19 +12,43 @@ const HOST_PREFIX: &str = "host:";
 pub struct Principal {
     /// User name.
     pub name: String,
+    /// Its groups beside that of its own name. The first one is that of what it makes.
+    pub groups: Vec<String>,
     /// Whether permissions do not bind it: the facility's owner and its rooms.
     pub is_operator: bool,
 }
 
 impl Principal {
+    /// A user, without groups.
+    pub fn user(name: &str) -> Self {
+        Self { name: name.to_owned(), groups: Vec::new(), is_operator: false }
+    }
+
+    /// Whoever permissions do not bind.
+    pub fn operator(name: &str) -> Self {
+        Self { is_operator: true, ..Self::user(name) }
+    }
+
     /// A room of the facility.
     pub fn room(name: &str) -> Self {
-        Self { name: name.to_owned(), is_operator: true }
+        Self::operator(name)
+    }
+
+    /// Whether it belongs to a group: one of those that were proven, or that of its own name.
+    #[must_use]
+    pub fn is_in(&self, group: &str) -> bool {
+        self.name == group || self.groups.iter().any(|own| own == group)
+    }
+
+    /// The group of what it makes.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.groups.first().unwrap_or(&self.name)
     }
 
     /// The rooms of a host that joined, as its certificate proves.
     pub fn host(name: &str) -> Self {
-        Self { name: format!("{HOST_PREFIX}{name}"), is_operator: true }
+        Self::operator(&format!("{HOST_PREFIX}{name}"))
     }
 
     /// The host, if these are the rooms of one that joined.

@@ -33,7 +33,7 @@ fn mkdir(at: &str) -> Mkdir {
 }
 
 fn rename(from: &str, to: &str) -> Rename {
-    Rename { from: path(from), to: path(to) }
+    Rename { from: path(from), to: path(to), is_new: false }
 }
 
 fn remove(at: &str) -> Remove {

@@ -47,7 +47,9 @@ fn what_names_and_replicas_show_raises_it() {
     raises(&mut world, |world| put(world, "/d/f", 20));
     raises(&mut world, |world| world.user(Mkdir { path: path("/e"), mode: 0o755, parents: false }).unwrap());
     raises(&mut world, |world| world.user(SetMode { path: path("/d/f"), mode: 0o600 }).unwrap());
-    raises(&mut world, |world| world.user(Rename { from: path("/d/f"), to: path("/e/g") }).unwrap());
+    raises(&mut world, |world| {
+        world.user(Rename { from: path("/d/f"), to: path("/e/g"), is_new: false }).unwrap()
+    });
     ask_archive(&mut world, "/e/g").unwrap();
     raises(&mut world, run_drive);
     raises(&mut world, |world| evict(world, "/e/g").unwrap());
@@ -107,7 +109,7 @@ fn a_refused_call_leaves_it() {
         let full: OpenWrite = open_write("/new/directory/f", Disposition::CreateNew, u64::MAX >> 2);
         world.user(full).unwrap_err();
         world.call(user("eve"), SetMode { path: path("/f"), mode: 0o600 }).unwrap_err();
-        world.user(Rename { from: path("/nothing"), to: path("/f") }).unwrap_err();
+        world.user(Rename { from: path("/nothing"), to: path("/f"), is_new: false }).unwrap_err();
     });
 }
 

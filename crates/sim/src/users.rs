@@ -62,7 +62,7 @@ impl World {
 
     /// Renames a file.
     pub fn rename(&mut self, from: &FilePath, to: &FilePath) -> Result<()> {
-        self.user(Rename { from: from.clone(), to: to.clone() })?;
+        self.user(Rename { from: from.clone(), to: to.clone(), is_new: false })?;
         if let Some(content) = self.acknowledged.remove(from) {
             self.acknowledged.insert(to.clone(), content);
         }

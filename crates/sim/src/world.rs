@@ -122,7 +122,7 @@ impl World {
 
     /// Makes a call as a user.
     pub fn user<C: Apply>(&mut self, call: C) -> Result<C::Reply> {
-        self.call(Principal { name: "ada".into(), is_operator: true }, call)
+        self.call(Principal::operator("ada"), call)
     }
 
     /// Makes a call as a room.

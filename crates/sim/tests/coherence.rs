@@ -24,7 +24,7 @@ enum Answer {
 }
 
 fn asker(is_operator: bool) -> Principal {
-    Principal { name: "eve".into(), is_operator }
+    Principal { is_operator, ..Principal::user("eve") }
 }
 
 fn paths() -> Vec<FilePath> {

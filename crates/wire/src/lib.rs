@@ -2,6 +2,7 @@
 //!
 //! Nothing here touches the clock, the network, the file system or an async runtime.
 
+pub mod audit;
 pub mod aws;
 pub mod backup;
 pub mod cap;

@@ -25,6 +25,7 @@ macro_rules! targets {
 
 targets! {
     "attributes" => client::xrd::fuzz_names,
+    "audit" => wire::audit::fuzz_audit,
     "aws" => wire::aws::fuzz_aws,
     "backup" => wire::backup::fuzz_backup,
     "cap" => wire::cap::fuzz_cap,
@@ -36,6 +37,7 @@ targets! {
     "digest" => wire::http::digest::fuzz_digest,
     "expect" => wire::xrd::fuzz_expectation,
     "expr" => ntuple::expr::fuzz_expr,
+    "foreign" => wire::token::foreign::fuzz_foreign,
     "identity" => disk::partition::fuzz_identity,
     "join" => wire::control::fuzz_join_token,
     "label" => wire::label::fuzz_label,

@@ -106,6 +106,17 @@ fn texts(target: &str) -> &'static [&'static str] {
             "T",
             "F",
         ],
+        "audit" => &[
+            r#"{"at":5,"door":"root","address":"192.0.2.1","user":"ann","deed":"rename","what":"/a","to":"/b"}"#,
+            r#"{"at":5,"door":"http","user":"ann","deed":"read","what":"/a","refused":"permission","why":"user ann may not"}"#,
+        ],
+        "foreign" => &[
+            r#"{"iss":"https://a","sub":"s","aud":["a","ANY"],"exp":9,"nbf":1.5,"iat":1,"jti":"1","wlcg.ver":"1.0","scope":"storage.read:/ compute.read","wlcg.groups":["/vo"]}"#,
+            r#"{"iss":"https://a","sub":"s","aud":"ANY","exp":9,"ver":"scitoken:2.0","scope":"read:/a write:/b"}"#,
+            "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJodHRwczovL2EiLCJzdWIiOiJzIiwiZXhwIjo5fQ.c2ln",
+            r#"{"keys":[{"kty":"RSA","kid":"k","use":"sig","alg":"RS256","n":"AQAB","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}"#,
+            r#"{"issuer":"https://a","jwks_uri":"https://a/jwk"}"#,
+        ],
         "propfind" => &PROPFINDS,
         "run" => &["12.1", "notes.txt", "0.0", "../x"],
         "stat" => &["42 (a) b) (c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 0 0"],

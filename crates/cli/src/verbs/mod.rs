@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod admin;
 pub(crate) mod archive;
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bill;
 pub(crate) mod cancel;
@@ -15,6 +16,7 @@ pub(crate) mod down;
 pub(crate) mod drives;
 pub(crate) mod evict;
 pub(crate) mod get;
+pub(crate) mod grant;
 pub(crate) mod head;
 pub(crate) mod host;
 pub(crate) mod jobs;
@@ -59,6 +61,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Rmdir(args) => rmdir::run(args, context),
         Verb::Mv(args) => mv::run(args, context),
         Verb::Chmod(args) => chmod::run(args, context),
+        Verb::Grant(args) => grant::run(args, context),
         Verb::Put(args) => put::run(args, context),
         Verb::Get(args) => get::run(args, context),
         Verb::Cat(args) => cat::run(args, context),
@@ -79,6 +82,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Account(args) => account::run(args, context),
         Verb::Project(args) => project::run(args, context),
         Verb::Quota(args) => quota::run(args, context),
+        Verb::Audit(args) => audit::run(args, context),
         Verb::Token(args) => token::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Pool(args) => pool::run(args, context),

@@ -24,7 +24,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     }
     context.each(sources, |context, from| {
         let to = if into { target.join(from.name())? } else { target.clone() };
-        let reply = context.call(&Rename { from, to })?;
+        let reply = context.call(&Rename { from, to, is_new: false })?;
         if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
     })
 }

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 37] = [
+const VERBS: [&str; 40] = [
     "backup",
     "head",
     "pool",
@@ -26,6 +26,7 @@ const VERBS: [&str; 37] = [
     "rmdir",
     "mv",
     "chmod",
+    "grant",
     "put",
     "get",
     "cat",
@@ -45,6 +46,7 @@ const VERBS: [&str; 37] = [
     "account",
     "project",
     "quota",
+    "audit",
     "token",
     "admin",
     "completion",

@@ -4,6 +4,7 @@ mod fetch;
 mod tls;
 
 pub use tls::ControlTls;
+pub(crate) use tls::tls_config;
 
 use base::{ErrorKind, Failure, Millis, Result};
 use std::{io::Read, sync::Arc, time::Duration};

@@ -68,7 +68,8 @@ fn make(tls: &ControlTls, is_tls: bool) -> Result<Agent> {
     Ok(config.build().into())
 }
 
-fn tls_config(tls: &ControlTls) -> Result<TlsConfig> {
+/// Whom a connection believes, and what it shows.
+pub(crate) fn tls_config(tls: &ControlTls) -> Result<TlsConfig> {
     let authorities = if tls.insecure { Vec::new() } else { trust::authorities(tls.authorities.as_deref())? };
     let authorities: Vec<_> = authorities.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     let identity = tls.identity.as_ref().map(|(certificate, key)| identity(certificate, key)).transpose()?;

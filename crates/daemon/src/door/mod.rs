@@ -1,5 +1,6 @@
 //! The XRootD door: what the session loop asks, answered by the head and the disk server.
 
+mod audited;
 mod data;
 mod file;
 mod names;
@@ -9,6 +10,7 @@ mod stats;
 mod tests;
 pub(crate) mod tpc;
 
+pub use audited::AuditedDoor;
 pub use data::DataDoor;
 pub use file::DoorFile;
 pub use session::DoorSession;
@@ -85,7 +87,7 @@ impl RootDoor {
                 CapFile::Write(file) => DoorFile::Write(file),
             }));
         }
-        let who = self.who(session, opaque)?;
+        let who = self.who(session, opaque).await?;
         if (request.disposition, request.access) == (Disposition::Existing, Access::Read) {
             let who = self.third_party.meet(session, Some(who.into_owned()), path, opaque).await?;
             let who = who.unwrap_or_else(|| session.identity.clone());
@@ -168,11 +170,19 @@ impl Service for RootDoor {
     }
 
     async fn authenticate(&self, peer: Peer, kind: [u8; 4], credentials: &[u8]) -> Result<DoorSession> {
-        self.proven(&peer, kind, credentials)
+        self.proven(&peer, kind, credentials).await
     }
 
     async fn login(&self, peer: Peer) -> Result<DoorSession> {
-        self.claimed(&peer)
+        self.claimed(&peer).await
+    }
+
+    async fn session_for(&self, session: &DoorSession, opaque: &Opaque) -> Result<Option<DoorSession>> {
+        if opaque.get(session::TOKEN_PARAMETER).is_none() {
+            return Ok(None);
+        }
+        let identity = self.who(session, opaque).await?.into_owned();
+        Ok(Some(DoorSession { identity, ..session.clone() }))
     }
 
     fn open_now(&self, session: &DoorSession, request: &OpenRequest) -> Option<Result<Opened<DoorFile>>> {
@@ -207,7 +217,7 @@ impl Service for RootDoor {
     }
 
     async fn stat(&self, session: &DoorSession, path: &FilePath, opaque: &Opaque) -> Result<StatInfo> {
-        let who = self.who(session, opaque)?;
+        let who = self.who(session, opaque).await?;
         let who = self.may(&who, Right::Look, path)?;
         let version = self.files.head()?.namespace_version();
         let stat = self.stat_path(who, path).await;
@@ -224,12 +234,12 @@ impl Service for RootDoor {
         from: Option<String>,
         with_stat: bool,
     ) -> Result<ListPage> {
-        let who = self.may(&session.identity, Right::Read, path)?;
+        let who = self.may(&session.identity, Right::List, path)?;
         self.counted(self.list_page(who, path, from, with_stat).await)
     }
 
     async fn mkdir(&self, session: &DoorSession, path: &FilePath, mode: u32, make_path: bool) -> Result<()> {
-        let who = self.may(&session.identity, Right::Create, path)?;
+        let who = self.may(&session.identity, Right::MakeDirectory, path)?;
         self.counted(self.call(who, control::Mkdir { path: path.clone(), mode, parents: make_path }).await)
     }
 
@@ -244,9 +254,16 @@ impl Service for RootDoor {
     }
 
     async fn rename(&self, session: &DoorSession, from: &FilePath, to: &FilePath) -> Result<()> {
-        let who = self.may(&session.identity, Right::Modify, from)?;
-        self.may(&session.identity, Right::Modify, to)?;
-        self.counted(self.call(who, control::Rename { from: from.clone(), to: to.clone() }).await)
+        let who = &session.identity;
+        // Who may create but not modify may move what is there to where nothing is.
+        let may = |right, path| who.may(right, path, self.gate.now()).is_ok();
+        let is_new = !(may(Right::Modify, from) && may(Right::Modify, to))
+            && may(Right::Create, from)
+            && may(Right::Create, to);
+        let right = if is_new { Right::Create } else { Right::Modify };
+        self.may(who, right, to)?;
+        let who = self.may(who, right, from)?;
+        self.counted(self.call(who, control::Rename { from: from.clone(), to: to.clone(), is_new }).await)
     }
 
     async fn truncate(&self, session: &DoorSession, path: &FilePath, size: u64) -> Result<()> {

@@ -29,9 +29,9 @@ pub struct DoorSession {
 
 impl RootDoor {
     /// Who logs in without a proof.
-    pub(super) fn claimed(&self, peer: &Peer) -> Result<DoorSession> {
+    pub(super) async fn claimed(&self, peer: &Peer) -> Result<DoorSession> {
         let identity = match peer.opaque.get(TOKEN_PARAMETER) {
-            Some(text) => self.bearer(text),
+            Some(text) => self.bearer(text).await,
             None => self.gate.claimed(self.name_of(peer), peer.address.ip()),
         };
         Ok(session(identity?, peer))
@@ -46,22 +46,25 @@ impl RootDoor {
 
     /// Who logs in with a proof. A token that is not good makes a session that is told so at its first request: clients
     /// of the field show that to people, but not why a login failed.
-    pub(super) fn proven(&self, peer: &Peer, kind: [u8; 4], credentials: &[u8]) -> Result<DoorSession> {
+    pub(super) async fn proven(&self, peer: &Peer, kind: [u8; 4], credentials: &[u8]) -> Result<DoorSession> {
         let identity = match kind {
-            ztn::KIND => self.gate.bearer(ztn::parse(credentials)?),
+            ztn::KIND => self.gate.bearer(ztn::parse(credentials)?).await,
             HOST => {
-                return self.claimed(peer).or_else(|failure| Ok(session(Identity::refused(failure), peer)));
+                return self
+                    .claimed(peer)
+                    .await
+                    .or_else(|failure| Ok(session(Identity::refused(failure), peer)));
             }
             _ => return Err(Failure::unsupported("proofs that are taken here: ztn, host")),
         };
         Ok(session(identity.unwrap_or_else(Identity::refused), peer))
     }
 
-    fn bearer(&self, text: &str) -> Result<Identity> {
+    async fn bearer(&self, text: &str) -> Result<Identity> {
         let token = token::bearer(text).ok_or_else(|| {
             Failure::permission("authz holds no bearer token").hint("write authz=Bearer%20TOKEN")
         })?;
-        self.gate.bearer(token)
+        self.gate.bearer(token).await
     }
 
     /// The name that a client claims.
@@ -79,9 +82,22 @@ impl RootDoor {
     }
 
     /// Whose permissions count for one request: those of the token that came with it, else those of the session.
-    pub(super) fn who<'a>(&self, session: &'a DoorSession, opaque: &Opaque) -> Result<Cow<'a, Identity>> {
+    pub(super) async fn who<'a>(
+        &self,
+        session: &'a DoorSession,
+        opaque: &Opaque,
+    ) -> Result<Cow<'a, Identity>> {
+        self.counted_refusal(self.named(session, opaque).await)
+    }
+
+    /// The same, without counting.
+    pub(super) async fn named<'a>(
+        &self,
+        session: &'a DoorSession,
+        opaque: &Opaque,
+    ) -> Result<Cow<'a, Identity>> {
         match opaque.get(TOKEN_PARAMETER) {
-            Some(text) => self.counted_refusal(self.bearer(text)).map(Cow::Owned),
+            Some(text) => self.bearer(text).await.map(Cow::Owned),
             None => Ok(Cow::Borrowed(&session.identity)),
         }
     }

@@ -106,6 +106,11 @@ struct Details<'a> {
 }
 
 impl Problem {
+    /// What failed.
+    pub(super) fn failure(&self) -> &Failure {
+        &self.failure
+    }
+
     /// Answers with this status instead of the one of the failure's kind.
     pub(super) fn with_status(failure: Failure, status: StatusCode) -> Self {
         Self { status: Some(status), ..failure.into() }

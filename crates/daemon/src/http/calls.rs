@@ -1,6 +1,6 @@
 //! The management API: every call of `wire::control` as `POST /api/v1/NAME`.
 
-use super::{HttpDoor, answer::Refused, guard::HostRooms, hosts};
+use super::{HttpDoor, Peer, answer::Refused, guard::HostRooms, hosts};
 use crate::hosts::Member;
 use axum::{
     Extension, Json, Router,
@@ -43,6 +43,8 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::RemoveDirectory>(router);
     let router = add::<control::Rename>(router);
     let router = add::<control::SetMode>(router);
+    let router = add::<control::SetGrant>(router);
+    let router = add::<control::GetGrants>(router);
     let router = add::<control::GetAttributes>(router);
     let router = add::<control::SetAttributes>(router);
     let router = add::<control::GetSpace>(router);
@@ -117,13 +119,18 @@ async fn handle<C: Apply>(
     State(door): State<Arc<HttpDoor>>,
     Query(wait): Query<Wait>,
     host: Option<Extension<HostRooms>>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<C::Reply>, Refused> {
     let call: C = parse(&headers, &body)?;
-    let who = principal_for::<C>(&door, &headers, host.as_ref().map(|host| &host.0.0))?;
     let wait = wait.wait.map_or(Millis(0), |Span(wait)| wait.min(WAIT_MAX));
-    Ok(Json(carry_out(&door, &who, call, wait).await?))
+    let outcome = match principal_for::<C>(&door, &headers, host.as_ref().map(|host| &host.0.0)) {
+        Ok(who) => carry_out(&door, &who, call.clone(), wait).await,
+        Err(failure) => Err(failure),
+    };
+    door.note_call(&headers, peer.map(|Extension(peer)| peer), &call, outcome.as_ref().err());
+    Ok(Json(outcome?))
 }
 
 /// Reads a call.

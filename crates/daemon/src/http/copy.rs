@@ -99,7 +99,8 @@ pub(super) async fn rename(visit: &Visit) -> Answer {
     if let Some(answer) = make_room(visit, &wish).await? {
         return Ok(answer);
     }
-    let call = Rename { from: visit.path.clone(), to: wish.to.clone() };
+    let is_new = !parse_overwrite(visit.field("overwrite"))?;
+    let call = Rename { from: visit.path.clone(), to: wish.to.clone(), is_new };
     visit.call(call).await?;
     Ok(done(&wish))
 }

@@ -38,7 +38,7 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
     // Nobody is anybody here but by a capability.
     parts.headers.remove(USER_HEADER);
     let visit = Visit {
-        who: Principal { name: "nobody".to_owned(), is_operator: false },
+        who: Principal::user("nobody"),
         path: decode_path(parts.uri.path())?,
         is_slashed: parts.uri.path().ends_with('/'),
         query: parts.uri.query().map(str::to_owned),

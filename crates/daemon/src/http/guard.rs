@@ -1,10 +1,12 @@
 //! Before anything else: who asks, and whether a token allows it.
 //!
-//! What comes after the guard finds the proven name in [`USER_HEADER`], whatever the client wrote there.
+//! What comes after the guard finds the proven name in [`USER_HEADER`] and the proven groups in [`GROUPS_HEADER`],
+//! whatever the client wrote there.
 
 use super::{
     HttpDoor, Peer,
     answer::{Problem, Refused},
+    deeds::{self, Deed},
 };
 use crate::{hosts::Member, identity::Identity};
 use axum::{
@@ -25,6 +27,10 @@ use wire::{
     token::{self, Right},
 };
 
+/// Field in which the guard says which groups were proven, with commas between them.
+pub(super) const GROUPS_HEADER: &str = "x-backplane-groups";
+/// Whoever proves nothing.
+const NOBODY: &str = "nobody";
 /// Paths of the management API.
 const API: &str = "/api/";
 /// What everybody may ask who is about to join.
@@ -39,12 +45,12 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let peer = request.extensions().get::<Peer>().copied();
-    match admit(&door, &mut request, peer) {
+    match admit(&door, &mut request, peer).await {
         Ok(()) => next.run(request).await,
-        Err(failure) => {
-            let status =
-                if is_proven(request.headers()) { StatusCode::FORBIDDEN } else { StatusCode::UNAUTHORIZED };
+        Err(Refusal { status, failure, user }) => {
             door.counters.http.answer(Some(failure.kind));
+            let (deed, what) = (deeds::deed(request.method()), request.uri().path());
+            door.note(&Deed { peer, user: &user, deed, what, to: None }, Some(&failure));
             refusal(&request, failure, status)
         }
     }
@@ -64,7 +70,9 @@ fn refusal(request: &Request<Body>, failure: Failure, status: StatusCode) -> Res
         Problem::with_status(failure, status).into_response(request.method(), path)
     };
     if status == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let is_bad = is_proven(request.headers());
+        let field = if is_bad { "Bearer error=\"invalid_token\"" } else { "Bearer" };
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(field));
     }
     response
 }
@@ -73,30 +81,40 @@ fn refusal(request: &Request<Body>, failure: Failure, status: StatusCode) -> Res
 #[derive(Debug, Clone)]
 pub(super) struct HostRooms(pub(super) Member);
 
-fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>) -> Result<()> {
+/// A refusal: 401 if it is not known who asks, 403 if that is not enough.
+struct Refusal {
+    status: StatusCode,
+    failure: Failure,
+    user: String,
+}
+
+async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>) -> Result<(), Refusal> {
+    let refusal = |status, failure, user: &str| Refusal { status, failure, user: user.to_owned() };
+    let unknown = |failure| refusal(StatusCode::UNAUTHORIZED, failure, NOBODY);
     if let Some(certificate) = peer.and_then(|peer| peer.certificate)
         && let Some(member) = door.roster.find(certificate)
     {
         request.extensions_mut().insert(HostRooms(member));
         // To calls of people it is nobody, whatever it is named.
-        return name(request, "nobody");
+        return name(request, &head::Principal::user(NOBODY)).map_err(unknown);
     }
-    let who = match identify(door, request.headers(), peer) {
+    let who = match identify(door, request.headers(), peer).await {
         Ok(who) => who,
         Err(_)
             if request.method() == Method::OPTIONS
                 || is_open(request, peer)
                 || OPEN_TO_HOSTS.contains(&request.uri().path()) =>
         {
-            return name(request, "nobody");
+            return name(request, &head::Principal::user(NOBODY)).map_err(unknown);
         }
-        Err(failure) => return Err(failure),
+        Err(failure) => return Err(unknown(failure)),
     };
-    who.is_good(door.gate.now())?;
+    who.is_good(door.gate.now()).map_err(unknown)?;
+    let forbidden = |failure| refusal(StatusCode::FORBIDDEN, failure, &who.who.name);
     if who.is_scoped() {
-        check(door, &who, request, peer)?;
+        check(door, &who, request, peer).map_err(forbidden)?;
     }
-    name(request, &who.who.name)
+    name(request, &who.who).map_err(forbidden)
 }
 
 fn is_open(request: &Request<Body>, peer: Option<Peer>) -> bool {
@@ -105,7 +123,7 @@ fn is_open(request: &Request<Body>, peer: Option<Peer>) -> bool {
 }
 
 /// Who asks: the bearer of a token, whoever has the facility's key, or who says so and is trusted.
-fn identify(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Result<Identity> {
+async fn identify(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Result<Identity> {
     // Whoever says something, however odd, is not taken for the owner.
     let claimed =
         headers.get(USER_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -126,16 +144,20 @@ fn identify(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Result<
     })?;
     if door.key.is(bearer) {
         let is_operator = claimed == door.gate.owner();
-        return Ok(Identity::trusted(head::Principal { name: claimed.to_owned(), is_operator }));
+        return Ok(Identity::trusted(head::Principal { is_operator, ..head::Principal::user(claimed) }));
     }
-    door.gate.bearer(bearer)
+    door.gate.bearer(bearer).await
 }
 
-/// Writes the proven name where the rest of the door looks for it.
-fn name(request: &mut Request<Body>, name: &str) -> Result<()> {
-    let value = HeaderValue::from_bytes(name.as_bytes())
-        .map_err(|_| Failure::permission(format!("{name:?} is not a name of a user")))?;
-    request.headers_mut().insert(USER_HEADER, value);
+/// Writes the proven name and groups where the rest of the door looks for them.
+fn name(request: &mut Request<Body>, who: &head::Principal) -> Result<()> {
+    let value = |text: &str| {
+        HeaderValue::from_bytes(text.as_bytes())
+            .map_err(|_| Failure::permission(format!("{text:?} is not a name of a user")))
+    };
+    let (name, groups) = (value(&who.name)?, value(&who.groups.join(","))?);
+    request.headers_mut().insert(USER_HEADER, name);
+    request.headers_mut().insert(GROUPS_HEADER, groups);
     Ok(())
 }
 
@@ -148,15 +170,16 @@ fn check(door: &HttpDoor, who: &Identity, request: &mut Request<Body>, peer: Opt
     }
     let now = door.gate.now();
     let path = decode_path(target)?;
-    let needs = needs(request.method(), request.headers(), path, peer)?;
+    let needs = needs(request.method(), request.headers(), (path, target.ends_with('/')), peer)?;
     for (right, path) in &needs.rights {
         who.may(*right, path, now)?;
     }
-    let Some(path) = needs.put else { return Ok(()) };
-    if who.may(Right::Modify, &path, now).is_ok() {
+    if needs.changed.iter().all(|path| who.may(Right::Modify, path, now).is_ok()) {
         return Ok(());
     }
-    who.may(Right::Create, &path, now)?;
+    for path in &needs.changed {
+        who.may(Right::Create, path, now)?;
+    }
     // Who may create but not modify may replace nothing.
     let (field, value) =
         if request.method() == Method::PUT { ("if-none-match", "*") } else { ("overwrite", "F") };
@@ -164,16 +187,22 @@ fn check(door: &HttpDoor, who: &Identity, request: &mut Request<Body>, peer: Opt
     Ok(())
 }
 
-/// What a request needs: rights on paths, and a path where a file is made or replaced.
+/// What a request needs: rights on paths, and paths that it changes: to be allowed to create there is enough if nothing
+/// is replaced.
 #[derive(Debug, PartialEq, Eq)]
 struct Needs {
     rights: Vec<(Right, FilePath)>,
-    put: Option<FilePath>,
+    changed: Vec<FilePath>,
 }
 
-fn needs(method: &Method, headers: &HeaderMap, path: FilePath, peer: Option<Peer>) -> Result<Needs> {
+fn needs(
+    method: &Method,
+    headers: &HeaderMap,
+    (path, is_slashed): (FilePath, bool),
+    peer: Option<Peer>,
+) -> Result<Needs> {
     let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let one = |right| Needs { rights: vec![(right, path.clone())], put: None };
+    let one = |right| Needs { rights: vec![(right, path.clone())], changed: Vec::new() };
     // The path at the other end of a copy or a move, if that end is this door's, too.
     let here = |place: &str| {
         let place = parse_place(place)?;
@@ -182,25 +211,26 @@ fn needs(method: &Method, headers: &HeaderMap, path: FilePath, peer: Option<Peer
         is_here.then(|| place.path()).transpose()
     };
     Ok(match method.as_str() {
-        "OPTIONS" => Needs { rights: Vec::new(), put: None },
+        "OPTIONS" => Needs { rights: Vec::new(), changed: Vec::new() },
         "HEAD" => one(Right::Look),
         "PROPFIND" if parse_depth(field("depth"))? == Depth::Zero => one(Right::Look),
-        "GET" | "PROPFIND" => one(Right::Read),
-        "MKCOL" => one(Right::Create),
-        "PUT" => Needs { rights: Vec::new(), put: Some(path) },
+        "PROPFIND" => one(Right::List),
+        "GET" if is_slashed => one(Right::List),
+        "GET" => one(Right::Read),
+        "MKCOL" => one(Right::MakeDirectory),
+        "PUT" => Needs { rights: Vec::new(), changed: vec![path] },
         // A source at this very door is read by us: no other server sees a token for it.
         "COPY" if headers.contains_key("source") => {
             let from = here(field("source").unwrap_or_default())?;
-            Needs { rights: from.map(|from| (Right::Read, from)).into_iter().collect(), put: Some(path) }
+            let rights = from.map(|from| (Right::Read, from)).into_iter().collect();
+            Needs { rights, changed: vec![path] }
         }
         "MOVE" | "COPY" => {
             let to = here(field("destination").unwrap_or("/"))?;
             if method.as_str() == "COPY" {
-                Needs { put: to, ..one(Right::Read) }
+                Needs { changed: to.into_iter().collect(), ..one(Right::Read) }
             } else {
-                let mut rights = vec![(Right::Modify, path)];
-                rights.extend(to.map(|to| (Right::Modify, to)));
-                Needs { rights, put: None }
+                Needs { rights: Vec::new(), changed: [path].into_iter().chain(to).collect() }
             }
         }
         // DELETE, PROPPATCH, and what is not known: the strictest.
@@ -221,7 +251,7 @@ mod tests {
         for (name, value) in fields {
             headers.insert(*name, HeaderValue::from_static(value));
         }
-        needs(&method.parse().unwrap(), &headers, path("/a"), None).unwrap()
+        needs(&method.parse().unwrap(), &headers, (path("/a"), false), None).unwrap()
     }
 
     #[test]
@@ -229,8 +259,8 @@ mod tests {
         for (method, right) in [
             ("GET", Right::Read),
             ("HEAD", Right::Look),
-            ("PROPFIND", Right::Read),
-            ("MKCOL", Right::Create),
+            ("PROPFIND", Right::List),
+            ("MKCOL", Right::MakeDirectory),
             ("DELETE", Right::Modify),
             ("PROPPATCH", Right::Modify),
             ("LOCK", Right::Modify),
@@ -238,25 +268,27 @@ mod tests {
             assert_eq!(needed(method, &[]).rights, [(right, path("/a"))], "{method}");
         }
         assert_eq!(needed("PROPFIND", &[("depth", "0")]).rights, [(Right::Look, path("/a"))]);
-        assert_eq!(needed("PUT", &[]).put, Some(path("/a")));
+        assert_eq!(needed("PUT", &[]).changed, [path("/a")]);
+        let listed = needs(&Method::GET, &HeaderMap::new(), (path("/a"), true), None).unwrap();
+        assert_eq!(listed.rights, [(Right::List, path("/a"))]);
     }
 
     #[test]
     fn copies_need_rights_at_both_ends_that_are_here() {
         let here = [("host", "h:1"), ("destination", "http://h:1/b")];
         let there = [("host", "h:1"), ("destination", "https://other/b")];
-        assert_eq!(needed("MOVE", &here).rights, [(Right::Modify, path("/a")), (Right::Modify, path("/b"))]);
+        assert_eq!(needed("MOVE", &here).changed, [path("/a"), path("/b")]);
         let copy = needed("COPY", &here);
-        assert_eq!((copy.rights, copy.put), (vec![(Right::Read, path("/a"))], Some(path("/b"))));
+        assert_eq!((copy.rights, copy.changed), (vec![(Right::Read, path("/a"))], vec![path("/b")]));
         let push = needed("COPY", &there);
-        assert_eq!((push.rights, push.put), (vec![(Right::Read, path("/a"))], None));
+        assert_eq!((push.rights, push.changed), (vec![(Right::Read, path("/a"))], vec![]));
         let pull = needed("COPY", &[("host", "h:1"), ("source", "https://other/b")]);
-        assert_eq!((pull.rights, pull.put), (vec![], Some(path("/a"))));
+        assert_eq!((pull.rights, pull.changed), (vec![], vec![path("/a")]));
         for source in ["http://h:1/b?x=1", "dav://H:1/%62", "https://h:1/b", "/b"] {
             let fetch = needed("COPY", &[("host", "h:1"), ("source", source), ("destination", "/c")]);
             assert_eq!(
-                (fetch.rights, fetch.put),
-                (vec![(Right::Read, path("/b"))], Some(path("/a"))),
+                (fetch.rights, fetch.changed),
+                (vec![(Right::Read, path("/b"))], vec![path("/a")]),
                 "{source}"
             );
         }

@@ -1,6 +1,6 @@
 //! Calls by which hosts join: the only ones that the door answers itself.
 
-use super::{HttpDoor, answer::Refused, calls, guard::HostRooms};
+use super::{HttpDoor, Peer, answer::Refused, calls, guard::HostRooms};
 use crate::hosts::Reception;
 use axum::{Extension, Json, Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use base::{Failure, Result};
@@ -13,6 +13,11 @@ use wire::control::{
 
 type Door = State<Arc<HttpDoor>>;
 type Answer<T> = Result<Json<T>, Refused>;
+type Seen = Option<Extension<Peer>>;
+
+fn near(peer: Seen) -> Option<Peer> {
+    peer.map(|Extension(peer)| peer)
+}
 
 pub(super) fn routes(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let at = |name: &str| format!("/api/v1/{name}");
@@ -33,16 +38,20 @@ async fn authority(State(door): Door) -> Answer<AuthorityCertificate> {
     Ok(Json(AuthorityCertificate { certificate }))
 }
 
-async fn invite(State(door): Door, headers: HeaderMap, body: Bytes) -> Answer<Invited> {
+async fn invite(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Invited> {
     let wish: Invite = calls::parse(&headers, &body)?;
     let who = door.principal(&headers);
-    Ok(Json(reception(&door)?.invite(door.files.head()?, &who, wish).await?))
+    let invited = reception(&door)?.invite(door.files.head()?, &who, wish.clone()).await;
+    door.note_call(&headers, near(peer), &wish, invited.as_ref().err());
+    Ok(Json(invited?))
 }
 
-async fn join(State(door): Door, headers: HeaderMap, body: Bytes) -> Answer<Membership> {
+async fn join(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Membership> {
     let wish: JoinFacility = calls::parse(&headers, &body)?;
     let (name, roles) = (wish.name.clone(), wish.roles.clone());
-    let membership = reception(&door)?.admit(door.files.head()?, wish).await?;
+    let membership = reception(&door)?.admit(door.files.head()?, wish.clone()).await;
+    door.note_call(&headers, near(peer), &wish, membership.as_ref().err());
+    let membership = membership?;
     door.roster.reload(door.files.head()?).await?;
     info!(host = name, ?roles, "host joined");
     Ok(Json(membership))
@@ -64,10 +73,12 @@ async fn renew(
     Ok(Json(membership))
 }
 
-async fn remove(State(door): Door, headers: HeaderMap, body: Bytes) -> Answer<Done> {
+async fn remove(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Done> {
     let call: RemoveHost = calls::parse(&headers, &body)?;
     let (who, name) = (door.principal(&headers), call.name.clone());
-    let done = door.files.head()?.call(&who, call).await?;
+    let done = door.files.head()?.call(&who, call.clone()).await;
+    door.note_call(&headers, near(peer), &call, done.as_ref().err());
+    let done = done?;
     door.roster.reload(door.files.head()?).await?;
     info!(host = name, "host turned away");
     Ok(Json(done))

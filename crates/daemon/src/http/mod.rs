@@ -6,6 +6,7 @@ mod calls;
 mod copy;
 mod data;
 mod dav;
+mod deeds;
 mod guard;
 mod hosts;
 mod listing;
@@ -22,6 +23,7 @@ pub use serve::{Peer, serve};
 pub use tpc::RemoteTrust;
 
 use crate::{
+    audit::Audit,
     facility::Key,
     files::Files,
     hosts::{Reception, Roster},
@@ -56,6 +58,8 @@ pub struct HttpDoor {
     roster: Roster,
     /// What it takes to let hosts join; without it nobody can.
     reception: Option<Reception>,
+    /// Where it is noted what was done.
+    audit: Audit,
 }
 
 impl HttpDoor {
@@ -74,6 +78,7 @@ impl HttpDoor {
             head: String::new(),
             roster: Roster::default(),
             reception: None,
+            audit: Audit::default(),
         }
     }
 
@@ -104,11 +109,19 @@ impl HttpDoor {
         self
     }
 
+    /// Notes what is done.
+    #[must_use]
+    pub fn with_audit(self, audit: Audit) -> Self {
+        Self { audit, ..self }
+    }
+
     /// On whose behalf a request is made; the guard has proven it.
     fn principal(&self, headers: &axum::http::HeaderMap) -> Principal {
         let name = headers.get(wire::control::USER_HEADER);
         let name = name.map_or_else(|| "nobody".into(), |name| String::from_utf8_lossy(name.as_bytes()));
-        Principal { is_operator: name == self.owner, name: name.into_owned() }
+        let groups = headers.get(guard::GROUPS_HEADER).and_then(|groups| groups.to_str().ok()).unwrap_or("");
+        let groups = groups.split(',').filter(|group| !group.is_empty()).map(str::to_owned).collect();
+        Principal { is_operator: name == self.owner, groups, name: name.into_owned() }
     }
 }
 

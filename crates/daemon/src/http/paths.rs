@@ -3,7 +3,9 @@
 use super::{
     HttpDoor, Peer,
     answer::{Answer, METHODS, Problem},
-    copy, dav, read, tpc, write,
+    copy, dav,
+    deeds::{self, Deed},
+    read, tpc, write,
 };
 use axum::{
     body::Body,
@@ -111,9 +113,15 @@ pub(super) fn is_directory(entry: &Entry) -> bool {
 /// Any request on a path of the namespace.
 pub(super) async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<Body>) -> Response {
     let (method, instance) = (request.method().clone(), request.uri().path().to_owned());
-    let counters = Arc::clone(&door.counters);
-    let outcome = dispatch(door, request).await;
-    counters.http.answer(outcome.as_ref().err().map(Problem::kind));
+    let user = door.principal(request.headers()).name;
+    let peer = request.extensions().get::<Peer>().copied();
+    let to = request.headers().get("destination").or_else(|| request.headers().get("source"));
+    let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
+    let what = decode_path(&instance).map_or_else(|_| instance.clone(), |path| path.as_str().to_owned());
+    let outcome = dispatch(Arc::clone(&door), request).await;
+    door.counters.http.answer(outcome.as_ref().err().map(Problem::kind));
+    let deed = Deed { peer, user: &user, deed: deeds::deed(&method), what: &what, to: to.as_deref() };
+    door.note_path(&method, &deed, outcome.as_ref().err().map(Problem::failure));
     outcome.unwrap_or_else(|problem| problem.into_response(&method, &instance))
 }
 

@@ -113,7 +113,7 @@ fn inputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<Vec<Arc<Node
     for input in &spec.inputs {
         let node =
             resolve_file(core, &context.who, &input.path).map_err(|failure| failure.during("input"))?;
-        require(&context.who, &node, Right::Read, &input.path)?;
+        require(core, &context.who, &node, Right::Read, &input.path)?;
         match node.state() {
             FileState::Writing => {
                 return Err(Failure::busy(format!("input {} is being written", input.path))
@@ -148,7 +148,7 @@ fn check_outputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<()> {
                 let what = format!("output {path}: {parent} is not a directory");
                 return Err(Failure::new(ErrorKind::NotDirectory, what));
             }
-            require(&context.who, &directory, Right::Write, path)?;
+            require(core, &context.who, &directory, Right::Write, path)?;
             if let Some(node) = core.store.child(directory.id, path.name())?
                 && node.is_directory()
             {

@@ -213,7 +213,7 @@ impl Apply for JobEnded {
 
 /// The process ended well and its outputs are stored: done, or archived first.
 fn succeeded(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
-    let operator = Principal { name: job.owner.clone(), is_operator: true };
+    let operator = Principal::operator(&job.owner);
     let on_behalf = Context { who: operator, now: context.now };
     for (index, output) in job.spec.outputs.iter().enumerate() {
         let node = match resolve_file(core, &on_behalf.who, &output.path) {

@@ -13,7 +13,7 @@ const CHANGES_LEN_MAX: usize = 2 * ATTRIBUTES_LEN_MAX;
 impl Apply for GetAttributes {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Attributes> {
         let node = resolve(core, &context.who, &self.path)?;
-        require(&context.who, &node, Right::Read, &self.path)?;
+        require(core, &context.who, &node, Right::Read, &self.path)?;
         Ok(Attributes { attributes: core.store.attributes(node.id)? })
     }
 }

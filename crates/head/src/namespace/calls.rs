@@ -61,7 +61,7 @@ impl Apply for List {
         if !node.is_directory() {
             return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", self.path)));
         }
-        require(&context.who, &node, Right::Read, &self.path)?;
+        require(core, &context.who, &node, Right::Read, &self.path)?;
         let entries: Vec<Entry> = core.store.children(node.id, &self.after, LIST_ENTRIES_MAX)?;
         Ok(Listing { is_partial: entries.len() == LIST_ENTRIES_MAX, entries })
     }
@@ -99,7 +99,7 @@ impl Apply for RemoveDirectory {
             return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", self.path)));
         }
         let parent = resolve_parent(core, &context.who, &self.path)?;
-        require(&context.who, &parent, Right::Write, &self.path)?;
+        require(core, &context.who, &parent, Right::Write, &self.path)?;
         if core.store.has_children(node.id)? {
             return Err(Failure::new(ErrorKind::NotEmpty, format!("directory {} is not empty", self.path)));
         }
@@ -111,7 +111,7 @@ impl Apply for RemoveDirectory {
 
 impl Apply for Rename {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let Self { from, to } = self;
+        let Self { from, to, is_new } = self;
         let node = resolve(core, &context.who, &from)?;
         if from == to {
             return Ok(Done {});
@@ -120,13 +120,16 @@ impl Apply for Rename {
             return Err(Failure::invalid(format!("{to} lies inside {from}")));
         }
         let old_parent = resolve_parent(core, &context.who, &from)?;
-        require(&context.who, &old_parent, Right::Write, &from)?;
+        require(core, &context.who, &old_parent, Right::Write, &from)?;
         let parent = resolve_parent(core, &context.who, &to)?;
-        require(&context.who, &parent, Right::Write, &to)?;
+        require(core, &context.who, &parent, Right::Write, &to)?;
         if node.is_directory() {
             check_paths_below(core, node.id, &from, &to)?;
         }
         if let Some(target) = core.store.child(parent.id, to.name())? {
+            if is_new {
+                return Err(Failure::exists(format!("{to} exists, a {}", super::kind_word(&target))));
+            }
             match (node.is_directory(), target.is_directory()) {
                 (false, false) => remove_file(core, context, &to, &target)?,
                 (true, true) if !core.store.has_children(target.id)? => core.store.delete_node(target.id)?,

@@ -2,10 +2,11 @@
 
 mod attributes;
 mod calls;
+mod grants;
 mod permission;
 
 pub use permission::rights;
-pub(crate) use permission::{Right, allows};
+pub(crate) use permission::{Right, allows, is_granted};
 
 use crate::{
     Context, Core, Principal, Topic, batch,
@@ -38,7 +39,7 @@ pub(crate) fn find(core: &Core, who: &Principal, path: &FilePath) -> Result<Opti
                 format!("{path}: {} is not a directory", node.name),
             ));
         }
-        require(who, &node, Right::Search, path)?;
+        require(core, who, &node, Right::Search, path)?;
         match core.store.child(node.id, name)? {
             Some(child) => node = child,
             None if names.peek().is_none() => return Ok(None),
@@ -71,9 +72,15 @@ pub(crate) fn resolve_parent(core: &Core, who: &Principal, path: &FilePath) -> R
     Ok(node)
 }
 
-/// Refuses a principal without `right` on `node`.
-pub(crate) fn require(who: &Principal, node: &Node, right: Right, path: &FilePath) -> Result<()> {
-    if allows(who, node, right) {
+/// Refuses a principal whom neither the mode of `node` nor a grant gives `right` on it.
+pub(crate) fn require(
+    core: &Core,
+    who: &Principal,
+    node: &Node,
+    right: Right,
+    path: &FilePath,
+) -> Result<()> {
+    if allows(who, node, right) || is_granted(core, who, node, right)? {
         return Ok(());
     }
     Err(Failure::permission(format!(
@@ -119,7 +126,7 @@ pub(crate) fn insert(
     kind: NodeKind,
     mode: u32,
 ) -> Result<Arc<Node>> {
-    require(&context.who, parent, Right::Write, path)?;
+    require(core, &context.who, parent, Right::Write, path)?;
     refuse_reserved(path)?;
     let new = NewNode {
         parent: parent.id,
@@ -129,7 +136,7 @@ pub(crate) fn insert(
         mode: mode & 0o7777,
         now: context.now,
     };
-    let id = core.store.insert_node(&new)?;
+    let id = core.store.insert_node_of(&new, context.who.group())?;
     core.touch(Topic::Files);
     core.store.node(id)?.ok_or_else(|| Failure::internal(format!("{path} vanished while it was made")))
 }
@@ -149,7 +156,7 @@ pub(crate) fn make_directory(
         return resolve(core, &context.who, path);
     }
     let parent = resolve_parent(core, &context.who, path)?;
-    require(&context.who, &parent, Right::Search, path)?;
+    require(core, &context.who, &parent, Right::Search, path)?;
     match core.store.child(parent.id, path.name())? {
         Some(node) if parents && node.is_directory() => Ok(node),
         Some(node) if parents => {
@@ -167,7 +174,7 @@ fn kind_word(node: &Node) -> &'static str {
 /// Removes a file with everything that belongs to it.
 pub(crate) fn remove_file(core: &mut Core, context: &Context, path: &FilePath, node: &Node) -> Result<()> {
     let parent = resolve_parent(core, &context.who, path)?;
-    require(&context.who, &parent, Right::Write, path)?;
+    require(core, &context.who, &parent, Right::Write, path)?;
     let pins = core.store.pins(node.id, context.now)?;
     if let Some(job) = pins.iter().find(|holder| holder.starts_with("job ")) {
         return Err(Failure::busy(format!("{path} is an input of {job}"))

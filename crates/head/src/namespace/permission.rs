@@ -1,6 +1,9 @@
-//! POSIX permission bits, as a pure function.
+//! POSIX permission bits, as a pure function, and grants beside them.
 
-use crate::{Principal, store::Node};
+use super::grants::upwards;
+use crate::{Core, Principal, store::Node};
+use base::Result;
+use wire::control::Subject;
 
 /// What somebody wants to do with a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +26,7 @@ impl Right {
 
 /// What the mode bits of a node let `who` do: the sum of 4 to read, 2 to change, 1 to search or run.
 ///
-/// Groups carry the name of their user until tokens bring real ones.
+/// Everybody is in the group of their own name; tokens bring others.
 #[must_use]
 pub fn rights(who: &Principal, owner: &str, group: &str, mode: u32) -> u32 {
     if who.is_operator {
@@ -31,7 +34,7 @@ pub fn rights(who: &Principal, owner: &str, group: &str, mode: u32) -> u32 {
     }
     let shift = if who.name == owner {
         6
-    } else if who.name == group {
+    } else if who.is_in(group) {
         3
     } else {
         0
@@ -42,4 +45,19 @@ pub fn rights(who: &Principal, owner: &str, group: &str, mode: u32) -> u32 {
 /// Whether the mode bits let `who` do it.
 pub(crate) fn allows(who: &Principal, node: &Node, right: Right) -> bool {
     rights(who, &node.owner, &node.group, node.mode) & right as u32 != 0
+}
+
+/// Whether a grant on a node or on a directory above it lets `who` do it. It is asked where the mode does not.
+pub(crate) fn is_granted(core: &Core, who: &Principal, node: &Node, right: Right) -> Result<bool> {
+    let table = core.store.grants()?;
+    if table.is_empty() {
+        return Ok(false);
+    }
+    let is_meant = |subject: &Subject| match subject {
+        Subject::User(name) => who.name == *name,
+        Subject::Group(name) => who.is_in(name),
+    };
+    let ids = upwards(core, node)?;
+    let mut grants = ids.iter().filter_map(|id| table.get(id)).flatten();
+    Ok(grants.any(|grant| grant.rights.bits() & right as u32 != 0 && is_meant(&grant.subject)))
 }

@@ -146,7 +146,7 @@ impl Apply for OpenRead {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<ReadGrant> {
         let node = resolve_file(core, &context.who, &self.path)?;
-        require(&context.who, &node, Right::Read, &self.path)?;
+        require(core, &context.who, &node, Right::Read, &self.path)?;
         if let Some(replica) = source(core, &node, node.id.0 ^ context.now.0.unsigned_abs(), context.now)? {
             if replica.is_use_due(context.now) {
                 core.store.touch_replica(replica.object, context.now)?;
@@ -273,7 +273,7 @@ fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<A
             Failure::exists(format!("{path} exists")).hint("replace it explicitly, or use another name")
         );
     }
-    require(&context.who, &node, Right::Write, path)?;
+    require(core, &context.who, &node, Right::Write, path)?;
     if node.replicas.iter().any(|replica| replica.state == ReplicaState::Writing) {
         return Err(Failure::busy(format!("{path} is being written by somebody else"))
             .hint("try again when that writer has closed it"));
@@ -413,7 +413,7 @@ impl Apply for Evict {
 
 fn evict(core: &mut Core, context: &Context, path: &FilePath) -> Result<FileState> {
     let node = resolve_file(core, &context.who, path)?;
-    require(&context.who, &node, Right::Write, path)?;
+    require(core, &context.who, &node, Right::Write, path)?;
     match node.state() {
         FileState::Nearline => return Ok(FileState::Nearline),
         FileState::Both => {}

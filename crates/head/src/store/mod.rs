@@ -19,6 +19,7 @@ mod catalogue;
 mod database_tests;
 mod engine;
 mod flush;
+mod grants;
 mod hosts;
 mod ids;
 mod jobs;
@@ -45,6 +46,7 @@ pub(crate) use accounts::Charge;
 pub use active::{ActiveHead, HeadPlace, Watch};
 pub use backup::{Sink, Snapshot};
 pub use catalogue::Catalogue;
+pub(crate) use grants::GrantRow;
 pub(crate) use hosts::HostRow;
 pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
 pub(crate) use ledger::{AccountKey, Held, Payer, Quota};
@@ -199,6 +201,7 @@ pub struct Store {
     /// Changes of the group under way.
     pending: RefCell<Pending>,
     ids: AllIds,
+    grants: grants::Grants,
     /// Jobs that are not over, if they were counted since one of them changed.
     active_jobs: Cell<Option<usize>>,
     /// What pools promise, if that was read.
@@ -250,6 +253,7 @@ impl Store {
             cache: RefCell::default(),
             pending: RefCell::default(),
             ids: AllIds::default(),
+            grants: grants::Grants::default(),
             active_jobs: Cell::new(None),
             policies: RefCell::default(),
             wanted: Cell::new(Depth::Outside),
@@ -287,6 +291,7 @@ impl Store {
             self.engine.commit()?;
         }
         self.leave();
+        self.grants.end_group();
         let (files, is_visible) = self.pending.get_mut().commit();
         let cache = self.cache.get_mut();
         for (id, now) in files {
@@ -305,6 +310,8 @@ impl Store {
     /// Forgets the group. Also right when the engine has rolled back by itself, as it does on a full disk.
     pub fn rollback(&mut self) -> StoreResult<()> {
         self.leave();
+        self.grants.forget_changes();
+        self.grants.end_group();
         self.pending.get_mut().forget();
         self.ids.forget();
         self.active_jobs.set(None);
@@ -332,6 +339,7 @@ impl Store {
         if !keep {
             self.active_jobs.set(None);
             self.policies.take();
+            self.grants.forget_changes();
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));
             }

@@ -227,7 +227,13 @@ impl Store {
         self.one(SQL, (id.0,), |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
+    /// Inserts a node of its owner's own group.
+    #[cfg(test)]
     pub(crate) fn insert_node(&self, new: &NewNode<'_>) -> StoreResult<FileId> {
+        self.insert_node_of(new, new.owner)
+    }
+
+    pub(crate) fn insert_node_of(&self, new: &NewNode<'_>, group: &str) -> StoreResult<FileId> {
         let id = FileId(self.next_id(Sequence::Node)?);
         let project = self.node(new.parent)?.map_or_else(String::new, |parent| parent.project.clone());
         let node = Node {
@@ -236,7 +242,7 @@ impl Store {
             name: new.name.to_owned(),
             kind: new.kind,
             owner: new.owner.to_owned(),
-            group: new.owner.to_owned(),
+            group: group.to_owned(),
             mode: new.mode,
             size: 0,
             modified: new.now,
@@ -278,6 +284,7 @@ impl Store {
             debug_assert!(node.replicas.is_empty() && !node.is_archived, "its content is left over");
             self.replace(id, Some(node), None)?;
         }
+        self.delete_grants(id)?;
         self.delete_attributes(id)
     }
 

@@ -48,7 +48,7 @@ impl Apply for Archive {
 
 fn archive(core: &mut Core, context: &Context, path: &FilePath) -> Outcome {
     let node = resolve_file(core, &context.who, path)?;
-    require(&context.who, &node, Right::Write, path)?;
+    require(core, &context.who, &node, Right::Write, path)?;
     match node.state() {
         state if state.is_archived() => Ok((state, None)),
         FileState::Lost => Err(Failure::corrupt(format!("{path} has neither replica nor copy"))),
@@ -67,7 +67,7 @@ impl Apply for Stage {
 
 fn stage(core: &mut Core, context: &Context, path: &FilePath, pin: Option<Timestamp>) -> Outcome {
     let node = resolve_file(core, &context.who, path)?;
-    require(&context.who, &node, Right::Read, path)?;
+    require(core, &context.who, &node, Right::Read, path)?;
     if node.state() == FileState::Lost {
         return Err(Failure::corrupt(format!("{path} has neither replica nor copy")));
     }

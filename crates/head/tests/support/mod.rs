@@ -28,12 +28,12 @@ pub(crate) fn path(text: &str) -> FilePath {
 
 /// Somebody whom permissions bind.
 pub(crate) fn user(name: &str) -> Principal {
-    Principal { name: name.to_owned(), is_operator: false }
+    Principal::user(name)
 }
 
 /// The owner of the facility under another name: makes things that belong to `name`.
 pub(crate) fn as_owner(name: &str) -> Principal {
-    Principal { name: name.to_owned(), is_operator: true }
+    Principal::operator(name)
 }
 
 /// Why a call was refused.

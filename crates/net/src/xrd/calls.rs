@@ -15,7 +15,7 @@ use std::{future::Future, pin::pin, sync::Arc};
 use tokio::{sync::Semaphore, time::timeout};
 use wire::xrd::{
     Answer, Dirlist, DirlistOptions, ErrorCode, Fattr, FattrAction, ListingWriter, Location, Opaque, Open,
-    OpenAnswer, OpenFlags, Prepare, PrepareOptions, QueryCode, Request, StreamId, Subject, Target,
+    OpenAnswer, OpenFlags, Prepare, PrepareOptions, QueryCode, Request, StreamId, Subject, Target, Truncate,
     encode_fattr_list, encode_fattr_results,
 };
 
@@ -101,6 +101,26 @@ fn is_about_names(request: &Request) -> bool {
     }
 }
 
+/// What came behind the path of a request; of several paths, behind the first one that has something.
+fn opaque_of(request: &Request) -> Option<Opaque> {
+    let first = |lines: &mut dyn Iterator<Item = &str>| {
+        lines.map(|line| Target::from_text(line).opaque).find(|opaque| !opaque.is_empty())
+    };
+    match request {
+        Request::Truncate(Truncate { subject: Subject::Path(target), .. })
+        | Request::Fattr(Fattr { subject: Subject::Path(target), .. })
+        | Request::Rm(target)
+        | Request::Rmdir(target) => Some(target.opaque.clone()),
+        Request::Mkdir(mkdir) => Some(mkdir.target.opaque.clone()),
+        Request::Chmod(chmod) => Some(chmod.target.opaque.clone()),
+        Request::Locate(locate) => Some(locate.target.opaque.clone()),
+        Request::Mv(mv) => [&mv.from.opaque, &mv.to.opaque].into_iter().find(|it| !it.is_empty()).cloned(),
+        Request::Prepare(prepare) => first(&mut prepare.lines.iter().map(String::as_str)),
+        Request::Query(query) if is_about_names(request) => first(&mut query.text().ok()?.lines()),
+        _ => None,
+    }
+}
+
 /// The checked path of a request.
 fn path(target: &Target) -> Result<FilePath> {
     target.path.parse()
@@ -135,18 +155,31 @@ impl<S: Service> Context<S> {
         }
     }
 
+    /// The session of a request that brought a proof of its own.
+    async fn own_session(&self, opaque: Option<&Opaque>) -> Result<Option<S::Session>> {
+        match opaque.filter(|opaque| !opaque.is_empty()) {
+            Some(opaque) => self.service.session_for(&self.session, opaque).await,
+            None => Ok(None),
+        }
+    }
+
     async fn perform(&self, request: Request) -> Answer {
+        let own = match self.own_session(opaque_of(&request).as_ref()).await {
+            Ok(own) => own,
+            Err(failure) => return Answer::failure(&failure),
+        };
+        let session = own.as_ref().unwrap_or(&self.session);
         let outcome = match request {
             Request::Open(request) => return self.open(request).await,
-            Request::Query(request) => query::answer(self, request).await,
-            request => self.change(request).await,
+            Request::Query(request) => query::answer(self, session, request).await,
+            request => self.change(session, request).await,
         };
         outcome.map_or_else(|failure| Answer::failure(&failure), Answer::Ok)
     }
 
     /// Calls whose answers are plain bytes.
-    async fn change(&self, request: Request) -> Result<Vec<u8>> {
-        let (service, session) = (&self.service, &self.session);
+    async fn change(&self, session: &S::Session, request: Request) -> Result<Vec<u8>> {
+        let service = &self.service;
         let done = |()| Vec::new();
         match request {
             Request::Stat(request) => {
@@ -187,15 +220,15 @@ impl<S: Service> Context<S> {
                 let mode = u32::from(request.mode) & 0o777;
                 service.chmod(session, &path(&request.target)?, mode).await.map(done)
             }
-            Request::Locate(request) => self.locate(&request.target).await,
+            Request::Locate(request) => self.locate(session, &request.target).await,
             Request::Sync(handle) => {
                 let handle = self.handles.get(handle).map_err(|refusal| {
                     refusal.to_failure().unwrap_or_else(|| Failure::invalid("no such open file"))
                 })?;
                 Arc::clone(&handle.file).sync_slowly().await.map(done)
             }
-            Request::Prepare(request) => self.prepare(request).await,
-            Request::Fattr(request) => self.fattr(request).await,
+            Request::Prepare(request) => self.prepare(session, request).await,
+            Request::Fattr(request) => self.fattr(session, request).await,
             other => Err(Failure::internal(format!("{:?} is not a call", other.code()))),
         }
     }
@@ -234,11 +267,11 @@ impl<S: Service> Context<S> {
         }
     }
 
-    async fn locate(&self, target: &Target) -> Result<Vec<u8>> {
+    async fn locate(&self, session: &S::Session, target: &Target) -> Result<Vec<u8>> {
         // `*path` asks for every server that has it, `*` for every server.
         let text = target.path.strip_prefix('*').unwrap_or(&target.path);
         let path: FilePath = if text.is_empty() { FilePath::root() } else { text.parse()? };
-        let locations = self.service.locate(&self.session, &path, &self.local).await?;
+        let locations = self.service.locate(session, &path, &self.local).await?;
         if locations.is_empty() {
             return Err(Failure::not_found(format!("{path} is nowhere")));
         }
@@ -246,7 +279,7 @@ impl<S: Service> Context<S> {
         Ok(format!("{}\0", words.join(" ")).into_bytes())
     }
 
-    async fn prepare(&self, request: Prepare) -> Result<Vec<u8>> {
+    async fn prepare(&self, session: &S::Session, request: Prepare) -> Result<Vec<u8>> {
         let mut lines = request.lines.iter();
         let action = if request.options.contains(PrepareOptions::CANCEL) {
             PrepareAction::Cancel(lines.next().cloned().unwrap_or_default())
@@ -259,10 +292,10 @@ impl<S: Service> Context<S> {
         };
         let paths = lines.map(|line| path(&Target::from_text(line))).collect::<Result<Vec<_>>>()?;
         let request = PrepareRequest { action, paths };
-        self.service.prepare(&self.session, request).await.map(String::into_bytes)
+        self.service.prepare(session, request).await.map(String::into_bytes)
     }
 
-    async fn fattr(&self, request: Fattr) -> Result<Vec<u8>> {
+    async fn fattr(&self, session: &S::Session, request: Fattr) -> Result<Vec<u8>> {
         let path = match &request.subject {
             Subject::Path(target) => path(target)?,
             Subject::Handle(handle) => match self.handles.get(*handle) {
@@ -270,7 +303,7 @@ impl<S: Service> Context<S> {
                 Err(_) => return Err(no_path("fattr")),
             },
         };
-        let (service, session) = (&self.service, &self.session);
+        let service = &self.service;
         match request.action {
             FattrAction::List { with_values } => {
                 Ok(encode_fattr_list(&service.attributes(session, &path).await?, with_values))
@@ -286,26 +319,27 @@ impl<S: Service> Context<S> {
             }
             FattrAction::Set { is_new, pairs } => {
                 let changes = pairs.into_iter().map(|(name, value)| (name, Some(value))).collect();
-                self.set_attributes(&path, changes, is_new).await
+                self.set_attributes(session, &path, changes, is_new).await
             }
             FattrAction::Remove(names) => {
                 // A path that is not there is another matter than an attribute that is not.
                 service.attributes(session, &path).await?;
                 let changes = names.into_iter().map(|name| (name, None)).collect();
-                self.set_attributes(&path, changes, false).await
+                self.set_attributes(session, &path, changes, false).await
             }
         }
     }
 
     async fn set_attributes(
         &self,
+        session: &S::Session,
         path: &FilePath,
         changes: Vec<(String, Option<Vec<u8>>)>,
         is_new: bool,
     ) -> Result<Vec<u8>> {
         let mut results = Vec::with_capacity(changes.len());
         for (name, value) in changes {
-            let change = self.service.set_attribute(&self.session, path, &name, value.as_deref(), is_new);
+            let change = self.service.set_attribute(session, path, &name, value.as_deref(), is_new);
             let result = match change.await {
                 Ok(()) => Ok(Vec::new()),
                 Err(failure) if failure.kind == ErrorKind::Unsupported => return Err(failure),
@@ -326,16 +360,22 @@ impl<S: Service> Context<S> {
             Ok(path) => path,
             Err(failure) => return self.outbox.send(stream, Answer::failure(&failure)).await,
         };
-        let (first, is_late) = self.soon_or_later(stream, self.page(&path, None, with_stat)).await?;
+        let own = match self.own_session(Some(&request.target.opaque)).await {
+            Ok(own) => own,
+            Err(failure) => return self.outbox.send(stream, Answer::failure(&failure)).await,
+        };
+        let session = own.as_ref().unwrap_or(&self.session);
+        let page = |from| self.service.list(session, &path, from, with_stat);
+        let (first, is_late) = self.soon_or_later(stream, page(None)).await?;
         let place = is_late.then(|| self.late_listings.try_acquire());
         if let Some(Err(_)) = place {
             let failure = Failure::busy("too many long listings are under way").hint("try again later");
             return self.outbox.send(stream, finished(stream, Answer::failure(&failure), true)).await;
         }
         let mut writer = ListingWriter::new(with_stat);
-        let (mut page, mut late_body) = (first, Vec::new());
+        let (mut found, mut late_body) = (first, Vec::new());
         loop {
-            let ListPage { entries, next } = match page {
+            let ListPage { entries, next } = match found {
                 Ok(page) => page,
                 Err(failure) => {
                     let answer = finished(stream, Answer::failure(&failure), is_late);
@@ -357,16 +397,12 @@ impl<S: Service> Context<S> {
             if next.is_none() {
                 return Ok(());
             }
-            page = if late_body.len() > LATE_LISTING_BYTES_MAX {
+            found = if late_body.len() > LATE_LISTING_BYTES_MAX {
                 Err(Failure::busy(format!("{path} is too long to be listed now")).hint("try again later"))
             } else {
-                self.page(&path, next, with_stat).await
+                page(next).await
             };
         }
-    }
-
-    async fn page(&self, path: &FilePath, from: Option<String>, with_stat: bool) -> Result<ListPage> {
-        self.service.list(&self.session, path, from, with_stat).await
     }
 }
 

@@ -12,12 +12,16 @@ use wire::xrd::{Query, QueryCode, StatFlags, Target};
 const CONFIG_KEYS_MAX: usize = 64;
 
 /// The body of the answer to a query.
-pub(super) async fn answer<S: Service>(context: &Context<S>, query: Query) -> Result<Vec<u8>> {
-    let (service, session) = (&context.service, &context.session);
+pub(super) async fn answer<S: Service>(
+    context: &Context<S>,
+    session: &S::Session,
+    query: Query,
+) -> Result<Vec<u8>> {
+    let service = &context.service;
     let text = |query: &Query| query.text().map(str::to_owned).map_err(Failure::from);
     match query.code {
         QueryCode::Config => Ok(config(service.config(), &text(&query)?).into_bytes()),
-        QueryCode::Checksum => checksum(context, &Target::from_text(&text(&query)?)).await,
+        QueryCode::Checksum => checksum(context, session, &Target::from_text(&text(&query)?)).await,
         QueryCode::ChecksumCancel => Ok(Vec::new()),
         QueryCode::Space => {
             let target = Target::from_text(&text(&query)?);
@@ -26,7 +30,7 @@ pub(super) async fn answer<S: Service>(context: &Context<S>, query: Query) -> Re
             let space = service.space(session, &path).await?;
             Ok(format!("{}\0", space.to_query_text(&group)).into_bytes())
         }
-        QueryCode::Xattr => xattr(context, &Target::from_text(&text(&query)?)).await,
+        QueryCode::Xattr => xattr(context, session, &Target::from_text(&text(&query)?)).await,
         QueryCode::Stats => Ok(stats(context).into_bytes()),
         QueryCode::Prepare => {
             let text = text(&query)?;
@@ -74,7 +78,11 @@ fn config_value(config: &ServerConfig, key: &str) -> String {
     }
 }
 
-async fn checksum<S: Service>(context: &Context<S>, target: &Target) -> Result<Vec<u8>> {
+async fn checksum<S: Service>(
+    context: &Context<S>,
+    session: &S::Session,
+    target: &Target,
+) -> Result<Vec<u8>> {
     let path: FilePath = target.path.parse()?;
     let offered = &context.service.config().checksums;
     let wanted = target.opaque.get("cks.type").or(offered.first().map(String::as_str)).unwrap_or_default();
@@ -83,13 +91,13 @@ async fn checksum<S: Service>(context: &Context<S>, target: &Target) -> Result<V
         Failure::unsupported(format!("checksum type {wanted:?} is not offered here"))
             .hint(format!("offered: {offered}"))
     })?;
-    let value = context.service.checksum(&context.session, &path, kind).await?;
+    let value = context.service.checksum(session, &path, kind).await?;
     Ok(format!("{kind} {value}\0").into_bytes())
 }
 
 /// Attributes of a file in the form of the storage system of the field.
-async fn xattr<S: Service>(context: &Context<S>, target: &Target) -> Result<Vec<u8>> {
-    let stat = context.service.stat(&context.session, &target.path.parse()?, &target.opaque).await?;
+async fn xattr<S: Service>(context: &Context<S>, session: &S::Session, target: &Target) -> Result<Vec<u8>> {
+    let stat = context.service.stat(session, &target.path.parse()?, &target.opaque).await?;
     let kind = if stat.is_directory() { 'd' } else { 'f' };
     let mode = if stat.flags.contains(StatFlags::WRITABLE) { 'w' } else { 'r' };
     let times =

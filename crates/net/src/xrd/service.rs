@@ -310,6 +310,18 @@ pub trait Service: Send + Sync + 'static {
     /// Starts a session whose login needs no proof.
     fn login(&self, peer: Peer) -> impl Future<Output = Result<Self::Session>> + Send;
 
+    /// Whose session counts for a request whose path came with `opaque`, as that may hold a proof; `None`: this one.
+    ///
+    /// Opens and stats are not asked about: they are given what came with their paths.
+    fn session_for(
+        &self,
+        session: &Self::Session,
+        opaque: &Opaque,
+    ) -> impl Future<Output = Result<Option<Self::Session>>> + Send {
+        let _ = (session, opaque);
+        async { Ok(None) }
+    }
+
     /// Who answers requests on names, if this server does not: clients are sent there.
     fn names_elsewhere(&self) -> Option<Redirect> {
         None

@@ -187,6 +187,9 @@ pub struct Rename {
     pub from: FilePath,
     /// New path.
     pub to: FilePath,
+    /// Nothing may have the new name yet.
+    #[serde(default)]
+    pub is_new: bool,
 }
 
 /// Sets the permission bits.

@@ -12,6 +12,7 @@ pub mod attributes;
 pub mod batch;
 pub mod data;
 pub mod files;
+pub mod grants;
 pub mod heads;
 pub mod hosts;
 pub mod policy;
@@ -26,6 +27,7 @@ pub use attributes::*;
 pub use batch::*;
 pub use data::*;
 pub use files::*;
+pub use grants::*;
 pub use heads::*;
 pub use hosts::*;
 pub use policy::*;
@@ -131,6 +133,7 @@ pub fn fuzz_control(data: &[u8]) {
     round::<SetVolumeState>(data);
     round::<Jobs>(data);
     round::<SetAttributes>(data);
+    round::<SetGrant>(data);
 }
 
 #[cfg(test)]
@@ -138,7 +141,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const CALLS: [&str; 7] = [
+    const CALLS: [&str; 8] = [
         r#"{"spec":{"name":"j","command":["a"],"resources":{"cpus":1,"memory_bytes":0,"wall":1},
             "inputs":[{"path":"/a","name":"a"}],"outputs":[],"archive":true,"environment":{"K":"v"}}}"#,
         r#"{"paths":["/a","/b"],"pin":5}"#,
@@ -147,6 +150,7 @@ mod tests {
         r#"{"vid":"BP0001","state":"suspect"}"#,
         r#"{"path":"/a","parents":true,"mode":493}"#,
         r#"{"path":"/a","changes":[{"name":"n","value":"00ff"},{"name":"m"}],"is_new":false}"#,
+        r#"{"path":"/a","subject":"group:prod","rights":"rw"}"#,
     ];
 
     #[test]

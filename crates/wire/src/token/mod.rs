@@ -4,6 +4,7 @@
 //! take them. A door checks a token by itself; nobody is asked. The clock is an argument.
 
 pub mod base64url;
+pub mod foreign;
 mod scope;
 pub mod ztn;
 
@@ -62,6 +63,9 @@ struct Header {
     alg: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     typ: Option<String>,
+    /// Which of an issuer's keys signed it; a facility has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kid: Option<String>,
     /// Extensions that must be understood; we understand none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     crit: Option<serde_json::Value>,
@@ -106,7 +110,7 @@ impl TokenKey {
     /// Makes a token. Times are cut to seconds.
     #[must_use]
     pub fn sign(&self, claims: &Claims) -> String {
-        let header = Header { alg: "HS256".to_owned(), typ: Some("JWT".to_owned()), crit: None };
+        let header = Header { alg: "HS256".to_owned(), typ: Some("JWT".to_owned()), kid: None, crit: None };
         let text = format!("{}.{}", part(&header), part(&Payload::of(claims)));
         let mut mac = hmac(&self.0);
         mac.update(text.as_bytes());
@@ -246,7 +250,7 @@ fn json<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T> {
 }
 
 fn malformed() -> Failure {
-    Failure::permission("token is malformed").hint("it must be a JSON web token of this facility")
+    Failure::permission("token is malformed").hint("it must be a signed JSON web token")
 }
 
 /// Fuzz body: nothing that was not signed is accepted, nothing panics.

@@ -25,6 +25,7 @@ use tokio_postgres::{
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/postgres/0001.sql"),
     include_str!("../migrations/postgres/0002.sql"),
+    include_str!("../migrations/postgres/0003.sql"),
     include_str!("../migrations/postgres/0004.sql"),
     include_str!("../migrations/postgres/0006.sql"),
     include_str!("../migrations/postgres/0007.sql"),

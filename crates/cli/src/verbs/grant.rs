@@ -1,0 +1,79 @@
+//! `bp grant`: what users and groups may do in directories, beside what modes allow.
+
+use crate::{
+    context::{Context, Run},
+    table::{Cell, Column, Table},
+    words,
+};
+use base::{Failure, FilePath};
+use wire::control::{GetGrants, GrantInfo, Rights, SetGrant, Subject};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A grant counts for the directory and for all that is below it, now and later, beside what modes \
+                        allow.\nIts owner makes it. To reach a directory one must be able to walk through those above."
+)]
+pub(crate) struct Args {
+    /// A directory; with --list also a file
+    #[arg(required_unless_present = "list", value_name = "PATH")]
+    path: Option<FilePath>,
+    /// To whom: user:NAME or group:NAME
+    #[arg(required_unless_present = "list", conflicts_with = "list", value_name = "WHO")]
+    subject: Option<Subject>,
+    /// r to read and list, w to make, change, rename and remove, rw for both
+    #[arg(required_unless_present_any = ["list", "revoke"], conflicts_with_all = ["list", "revoke"])]
+    rights: Option<Rights>,
+    /// Show the grants that count at PATH, or all of the facility
+    #[arg(long, conflicts_with = "revoke")]
+    list: bool,
+    /// Take away what WHO was granted on PATH itself
+    #[arg(long)]
+    revoke: bool,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    if args.list {
+        return list(args.path, context);
+    }
+    let (Some(path), Some(subject)) = (args.path, args.subject) else {
+        return Err(Failure::invalid("a grant needs a path and a user or group").into());
+    };
+    let done = context.call(&SetGrant { path, subject, rights: args.rights })?;
+    if context.output.is_json() {
+        context.output.json(&done)?;
+    }
+    Ok(0)
+}
+
+fn list(path: Option<FilePath>, context: &mut Context) -> Run {
+    let listed = context.call(&GetGrants { path })?;
+    if context.output.is_json() {
+        context.output.json(&listed)?;
+    } else if listed.grants.is_empty() {
+        context.output.news("nothing is granted here: modes alone count")?;
+    } else {
+        context.output.table(&table(&listed.grants))?;
+    }
+    Ok(0)
+}
+
+fn table(grants: &[GrantInfo]) -> Table {
+    let columns = [
+        Column::Path("path"),
+        Column::Left("to"),
+        Column::Left("rights"),
+        Column::Left("by"),
+        Column::Left("since"),
+    ];
+    let mut table = Table::new(columns);
+    for grant in grants {
+        table.row([
+            Cell::from(grant.path.as_str()),
+            Cell::from(grant.subject.to_string()),
+            Cell::from(grant.rights.as_str()),
+            Cell::from(grant.giver.as_str()),
+            Cell::from(words::time(grant.made)),
+        ]);
+    }
+    table
+}

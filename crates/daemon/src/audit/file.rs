@@ -1,0 +1,93 @@
+//! The files of the audit log: one that is written, and older ones with numbers.
+
+use base::{Failure, Result};
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+use wire::audit::FILE;
+
+/// Files of bounded size and number.
+pub(super) struct Files {
+    directory: PathBuf,
+    file: BufWriter<File>,
+    written: u64,
+    file_bytes_max: u64,
+    files_max: u32,
+    /// Lines since the last flush, and those that could not be written.
+    waiting: u64,
+    unwritten: u64,
+}
+
+impl Files {
+    /// Opens the file that was written last, or the first one. Only the facility's owner can read it.
+    pub(super) fn open(directory: &Path, file_bytes_max: u64, files_max: u32) -> Result<Self> {
+        let failed = |cause: io::Error| Failure::io(format!("open {}", directory.display()), &cause);
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let file = append(&directory.join(FILE)).map_err(failed)?;
+        let written = file.metadata().map_err(failed)?.len();
+        let (directory, file) = (directory.to_owned(), BufWriter::new(file));
+        Ok(Self { directory, file, written, file_bytes_max, files_max, waiting: 0, unwritten: 0 })
+    }
+
+    /// Adds a line.
+    pub(super) fn write(&mut self, line: &str) {
+        if self.written > 0 && self.written + line.len() as u64 > self.file_bytes_max {
+            self.rotate();
+        }
+        self.waiting += 1;
+        match self.file.write_all(line.as_bytes()) {
+            Ok(()) => self.written += line.len() as u64,
+            Err(_) => self.give_up(),
+        }
+    }
+
+    /// Hands everything to the system.
+    pub(super) fn flush(&mut self) {
+        if self.file.flush().is_err() {
+            self.give_up();
+        }
+        self.waiting = 0;
+    }
+
+    /// How many lines could not be written since the last time.
+    pub(super) fn take_unwritten(&mut self) -> u64 {
+        std::mem::take(&mut self.unwritten)
+    }
+
+    /// What waits in the buffer is lost, so that it is not tried again and again on a full disk.
+    fn give_up(&mut self) {
+        self.unwritten += std::mem::take(&mut self.waiting);
+        if let Ok(file) = append(&self.directory.join(FILE)) {
+            let (_file, _lost) = std::mem::replace(&mut self.file, BufWriter::new(file)).into_parts();
+        }
+    }
+
+    /// Begins the next file; the oldest one goes.
+    fn rotate(&mut self) {
+        self.flush();
+        for number in (0..self.files_max.saturating_sub(1)).rev() {
+            let (from, to) = (self.numbered(number), self.numbered(number + 1));
+            // Not all of them are there yet.
+            let _ = fs::rename(from, to);
+        }
+        if self.files_max == 1 {
+            let _ = fs::remove_file(self.numbered(0));
+        }
+        match append(&self.numbered(0)) {
+            Ok(file) => (self.file, self.written) = (BufWriter::new(file), 0),
+            Err(_) => self.give_up(),
+        }
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        let (stem, end) = FILE.rsplit_once('.').unwrap_or((FILE, ""));
+        self.directory.join(if number == 0 { FILE.to_owned() } else { format!("{stem}.{number}.{end}") })
+    }
+}
+
+fn append(file: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(file)
+}

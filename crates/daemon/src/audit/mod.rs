@@ -1,0 +1,257 @@
+//! The audit log: every call that changes something or is refused, and every open, as a line of JSON in the facility's
+//! directory. Doors put records into a bounded queue and never wait; what does not fit is counted, and the log says so.
+
+mod file;
+
+use base::{Failure, Result, Timestamp, units::Size};
+use file::Files;
+use serde::{Deserialize, Serialize};
+use std::{
+    net::IpAddr,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread::JoinHandle,
+};
+use tracing::warn;
+use wire::audit::{DIRECTORY, Record};
+
+/// Records that wait to be written: a second of a busy door.
+const QUEUE_LEN_MAX: usize = 16_384;
+
+/// The audit log in the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuditConfig {
+    /// Bytes of one file; then the next one begins.
+    pub file_size: Size,
+    /// Files that are kept, the one that is written among them; 0: nothing is written.
+    pub files: u32,
+}
+
+impl Default for AuditConfig {
+    fn default() -> Self {
+        Self { file_size: Size(64 << 20), files: 16 }
+    }
+}
+
+impl AuditConfig {
+    /// Refuses what makes no sense.
+    pub fn check(&self) -> Result<()> {
+        if self.file_size.0 < 1 << 16 || self.files > 1000 {
+            let what = format!("audit.file_size = {}, audit.files = {}", self.file_size, self.files);
+            return Err(Failure::invalid(format!("{what} make no log"))
+                .hint("files have 64KiB at least, and there are 1000 at most"));
+        }
+        Ok(())
+    }
+}
+
+/// Where doors note what was done. Clones lead to the same log; the default leads nowhere.
+#[derive(Clone, Default)]
+pub struct Audit(Option<Arc<Queue>>);
+
+struct Queue {
+    records: mpsc::SyncSender<Order>,
+    lost: AtomicU64,
+}
+
+enum Order {
+    Write(Record),
+    End,
+}
+
+impl Audit {
+    /// Notes something, or counts it as lost if the log is behind.
+    pub fn note(&self, record: impl FnOnce() -> Record) {
+        let Some(queue) = &self.0 else { return };
+        if queue.records.try_send(Order::Write(record())).is_err() {
+            queue.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Somebody at a door, for records.
+#[derive(Debug, Clone, Copy)]
+pub struct Visitor<'a> {
+    /// The door.
+    pub door: &'static str,
+    /// From where.
+    pub address: Option<IpAddr>,
+    /// Who, as far as it was proven.
+    pub user: &'a str,
+}
+
+impl Visitor<'_> {
+    /// A record without an outcome.
+    #[must_use]
+    pub fn record(&self, at: Timestamp, deed: &'static str, what: &str) -> Record {
+        Record {
+            at,
+            door: self.door.into(),
+            address: self.address.map(|address| address.to_canonical()),
+            user: self.user.to_owned(),
+            deed: deed.into(),
+            what: what.to_owned(),
+            to: None,
+            refused: None,
+            why: None,
+        }
+    }
+}
+
+/// The thread that writes.
+pub struct Writer {
+    audit: Audit,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Begins to write into the directory of the facility.
+    pub fn start(facility: &Path, config: &AuditConfig) -> Result<Self> {
+        if config.files == 0 {
+            return Ok(Self { audit: Audit::default(), thread: None });
+        }
+        let files = Files::open(&facility.join(DIRECTORY), config.file_size.0, config.files)?;
+        let (records, orders) = mpsc::sync_channel(QUEUE_LEN_MAX);
+        let queue = Arc::new(Queue { records, lost: AtomicU64::new(0) });
+        let own = Arc::clone(&queue);
+        let thread = std::thread::Builder::new().name("audit".to_owned());
+        let thread = thread.spawn(move || write(files, &orders, &own.lost));
+        let thread = thread.map_err(|cause| Failure::io("start the audit log's thread", &cause))?;
+        Ok(Self { audit: Audit(Some(queue)), thread: Some(thread) })
+    }
+
+    /// What doors write to.
+    #[must_use]
+    pub fn audit(&self) -> Audit {
+        self.audit.clone()
+    }
+
+    /// Writes what waits, and ends.
+    pub fn stop(self) {
+        if let (Some(queue), Some(thread)) = (self.audit.0, self.thread) {
+            let _ = queue.records.send(Order::End);
+            if thread.join().is_err() {
+                warn!("the audit log's thread ended badly");
+            }
+        }
+    }
+}
+
+fn write(mut files: Files, orders: &mpsc::Receiver<Order>, lost: &AtomicU64) {
+    let mut last = Timestamp(0);
+    while let Ok(order) = orders.recv() {
+        let mut next = Some(order);
+        // All that has come in one go is handed to the system at once.
+        while let Some(Order::Write(record)) = next {
+            last = record.at;
+            files.write(&record.line());
+            next = orders.try_recv().ok();
+        }
+        let missing = lost.swap(0, Ordering::Relaxed) + files.take_unwritten();
+        if missing > 0 {
+            warn!(missing, "the audit log lost records");
+            let visitor = Visitor { door: "audit", address: None, user: "audit" };
+            files.write(&visitor.record(last, "lost", &format!("{missing} records")).line());
+        }
+        files.flush();
+        if matches!(next, Some(Order::End)) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn config(file_size: u64, files: u32) -> AuditConfig {
+        AuditConfig { file_size: Size(file_size), files }
+    }
+
+    fn visitor() -> Visitor<'static> {
+        Visitor { door: "root", address: Some("::ffff:192.0.2.1".parse().unwrap()), user: "ann" }
+    }
+
+    fn lines(directory: &Path, file: &str) -> Vec<Record> {
+        let text = fs::read_to_string(directory.join(DIRECTORY).join(file)).unwrap_or_default();
+        text.lines().map(|line| Record::parse(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_noted_is_written_before_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = Writer::start(directory.path(), &config(1 << 16, 2)).unwrap();
+        let audit = writer.audit();
+        for number in 0..100 {
+            audit.note(|| visitor().record(Timestamp(number), "read", "/a"));
+        }
+        let refused = Failure::permission("no");
+        audit.note(|| visitor().record(Timestamp(100), "remove", "/a").with_outcome(Some(&refused)));
+        writer.stop();
+        let lines = lines(directory.path(), "audit.jsonl");
+        assert_eq!(lines.len(), 101);
+        assert_eq!(lines[7], visitor().record(Timestamp(7), "read", "/a"));
+        assert_eq!(lines[0].address.unwrap().to_string(), "192.0.2.1");
+        assert_eq!(lines[100].why.as_deref(), Some("no"));
+        // Nobody writes any more, and nobody waits.
+        audit.note(|| visitor().record(Timestamp(101), "read", "/a"));
+    }
+
+    #[test]
+    fn files_are_bounded_and_the_oldest_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = "x".repeat(1000);
+        for round in 0..3 {
+            let writer = Writer::start(directory.path(), &config(1 << 16, 3)).unwrap();
+            for number in 0..100 {
+                writer.audit().note(|| visitor().record(Timestamp(round * 100 + number), "read", &name));
+            }
+            writer.stop();
+        }
+        let found = fs::read_dir(directory.path().join(DIRECTORY)).unwrap().count();
+        assert_eq!(found, 3);
+        let files = ["audit.2.jsonl", "audit.1.jsonl", "audit.jsonl"];
+        let all: Vec<_> = files.iter().flat_map(|file| lines(directory.path(), file)).collect();
+        let times: Vec<_> = all.iter().map(|record| record.at.0).collect();
+        assert_eq!(times, (times[0]..300).collect::<Vec<_>>(), "in order, without a gap");
+        assert!(times[0] > 0);
+    }
+
+    #[test]
+    fn what_is_lost_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::open(&directory.path().join(DIRECTORY), 1 << 16, 2).unwrap();
+        let (records, orders) = mpsc::sync_channel(2);
+        let audit = Audit(Some(Arc::new(Queue { records, lost: AtomicU64::new(0) })));
+        for number in 0..5 {
+            audit.note(|| visitor().record(Timestamp(number), "read", "/a"));
+        }
+        let queue = audit.0.unwrap();
+        assert_eq!(queue.lost.load(Ordering::Relaxed), 3);
+        let thread = std::thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || write(files, &orders, &queue.lost)
+        });
+        queue.records.send(Order::End).unwrap();
+        thread.join().unwrap();
+        let lines = lines(directory.path(), "audit.jsonl");
+        assert_eq!(lines.len(), 3);
+        assert_eq!((&*lines[2].deed, &*lines[2].what), ("lost", "3 records"));
+    }
+
+    #[test]
+    fn nothing_is_written_where_nothing_is_wanted() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = Writer::start(directory.path(), &config(1 << 16, 0)).unwrap();
+        writer.audit().note(|| unreachable!("nobody asks"));
+        writer.stop();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert!(config(1, 2).check().is_err() && AuditConfig::default().check().is_ok());
+    }
+}

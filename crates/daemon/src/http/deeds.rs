@@ -1,0 +1,159 @@
+//! Requests of the HTTP door in the audit log: what changes something, what is refused, and opens.
+
+use super::{HttpDoor, Peer};
+use crate::audit::Visitor;
+use axum::http::{HeaderMap, Method};
+use base::{ErrorKind, Failure};
+use serde_json::Value;
+use wire::control::{Audience, Call};
+
+/// Calls of people that change nothing. Those that are not named here are noted, too, when they are done.
+const LOOKS: [&str; 13] = [
+    "stat",
+    "get_entry",
+    "list",
+    "get_attributes",
+    "get_space",
+    "get_grants",
+    "get_hosts",
+    "get_bill",
+    "status",
+    "jobs",
+    "job_log",
+    "await",
+    "await_jobs",
+];
+/// What a record names of a call, in this order; all else may be long, or secret.
+const NAMED: [&str; 11] =
+    ["path", "from", "paths", "subject", "rights", "mode", "vid", "state", "drive", "ids", "name"];
+/// Paths or numbers of one call that a record names.
+const LIST_LEN_MAX: usize = 16;
+
+/// Who asked for what.
+pub(super) struct Deed<'a> {
+    pub(super) peer: Option<Peer>,
+    pub(super) user: &'a str,
+    pub(super) deed: &'static str,
+    pub(super) what: &'a str,
+    pub(super) to: Option<&'a str>,
+}
+
+impl HttpDoor {
+    /// Notes a deed with its outcome.
+    pub(super) fn note(&self, deed: &Deed<'_>, failure: Option<&Failure>) {
+        self.audit.note(|| {
+            let address = deed.peer.map(|peer| peer.address.ip());
+            let visitor = Visitor { door: "http", address, user: deed.user };
+            let mut record = visitor.record(self.gate.now(), deed.deed, deed.what);
+            record.to = deed.to.map(str::to_owned);
+            record.with_outcome(failure)
+        });
+    }
+
+    /// Notes a call of the management API.
+    pub(super) fn note_call<C: Call>(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<Peer>,
+        call: &C,
+        failure: Option<&Failure>,
+    ) {
+        let is_look = C::AUDIENCE != Audience::People || LOOKS.contains(&C::NAME);
+        if is_look && is_dull(failure) {
+            return;
+        }
+        let (what, to) = told(&serde_json::to_value(call).unwrap_or_default());
+        let user = self.principal(headers).name;
+        self.note(&Deed { peer, user: &user, deed: C::NAME, what: &what, to: to.as_deref() }, failure);
+    }
+
+    /// Notes a request on a path.
+    pub(super) fn note_path(&self, method: &Method, deed: &Deed<'_>, failure: Option<&Failure>) {
+        if !is_look(method) || !is_dull(failure) {
+            self.note(deed, failure);
+        }
+    }
+}
+
+/// Whether what only looks is not worth a line: it was answered, or clients asked whether something is there.
+fn is_dull(failure: Option<&Failure>) -> bool {
+    failure.is_none_or(|failure| failure.kind == ErrorKind::NotFound)
+}
+
+fn is_look(method: &Method) -> bool {
+    matches!(method.as_str(), "HEAD" | "PROPFIND" | "OPTIONS")
+}
+
+/// What a method is called in the log.
+pub(super) fn deed(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "read",
+        "HEAD" => "stat",
+        "PROPFIND" => "list",
+        "PUT" => "write",
+        "DELETE" => "remove",
+        "MKCOL" => "mkdir",
+        "MOVE" => "rename",
+        "COPY" => "copy",
+        "PROPPATCH" => "set attribute",
+        _ => "request",
+    }
+}
+
+/// What a call is about, and its other path.
+fn told(call: &Value) -> (String, Option<String>) {
+    let known = NAMED.iter().filter_map(|name| Some((*name, text(call.get(name)?)?)));
+    let words = known.map(|(name, text)| match name {
+        "path" | "from" | "paths" | "subject" | "rights" => text,
+        _ => format!("{name}={text}"),
+    });
+    let words: Vec<_> = words.collect();
+    (words.join(" "), call.get("to").and_then(text))
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(list) => {
+            let mut words: Vec<_> = list.iter().take(LIST_LEN_MAX).filter_map(text).collect();
+            if list.len() > LIST_LEN_MAX {
+                words.push(format!("and {} more", list.len() - LIST_LEN_MAX));
+            }
+            Some(words.join(" "))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn calls_are_told_by_what_they_are_about() {
+        for (call, what, to) in [
+            (json!({"path": "/a", "mode": 493}), "/a mode=493", None),
+            (json!({"from": "/a", "to": "/b", "is_new": false}), "/a", Some("/b")),
+            (json!({"path": "/d", "subject": "user:ann", "rights": "rw"}), "/d user:ann rw", None),
+            (json!({"paths": ["/a", "/b"], "pin": 5}), "/a /b", None),
+            (json!({"name": "disk2", "token": "secret", "key": "secret"}), "name=disk2", None),
+            (json!({}), "", None),
+        ] {
+            assert_eq!(told(&call), (what.to_owned(), to.map(str::to_owned)));
+        }
+        let many: Vec<_> = (0..20).collect();
+        assert!(told(&json!({ "ids": many })).0.ends_with(" 15 and 4 more"));
+    }
+
+    #[test]
+    fn changes_are_noted_and_looks_only_when_they_are_refused() {
+        let (refused, missing) = (Failure::permission("no"), Failure::not_found("no"));
+        assert!(is_dull(None) && is_dull(Some(&missing)) && !is_dull(Some(&refused)));
+        for (method, look) in [(Method::GET, false), (Method::HEAD, true), (Method::PUT, false)] {
+            assert_eq!(is_look(&method), look);
+            assert_ne!(deed(&method), "request");
+        }
+    }
+}
