@@ -250,21 +250,48 @@ impl Partition {
 
     /// Deletes many objects as [`Partition::remove`] does one, and syncs each directory only once. Those that could not
     /// be deleted, because they are being written or the disk refuses, are not in the answer.
+    ///
+    /// Directories are taken in hand by several threads: file systems commit together what waits together, and on a busy host
+    /// one thread alone would fall behind the many that write.
     pub fn remove_all(&self, objects: &[ObjectId]) -> Vec<ObjectId> {
-        let mut unsynced: BTreeMap<PathBuf, Vec<ObjectId>> = BTreeMap::new();
+        let mut homes: BTreeMap<PathBuf, Vec<ObjectId>> = BTreeMap::new();
+        for object in objects {
+            homes.entry(self.shared.home(*object)).or_default().push(*object);
+        }
+        let homes: Vec<_> = homes.into_iter().collect();
+        let share = homes.len().div_ceil(REMOVERS).max(1);
+        std::thread::scope(|scope| {
+            let removers = homes.chunks(share).map(|some| {
+                let remove = |(home, objects): &(PathBuf, Vec<ObjectId>)| self.remove_in(home, objects);
+                scope.spawn(move || some.iter().flat_map(remove).collect::<Vec<_>>())
+            });
+            let removers: Vec<_> = removers.collect();
+            // Of what a thread did that panicked nobody knows.
+            removers.into_iter().flat_map(|remover| remover.join().unwrap_or_default()).collect()
+        })
+    }
+
+    /// Deletes objects of one directory.
+    fn remove_in(&self, home: &Path, objects: &[ObjectId]) -> Vec<ObjectId> {
         let (mut claims, mut gone) = (Vec::with_capacity(objects.len()), Vec::with_capacity(objects.len()));
+        let mut is_synced = true;
         for object in objects {
             let Ok(claim) = self.shared.begin_writing(*object) else { continue };
             let deleted = self.shared.unlink(*object);
             self.readers().remove(object);
             match deleted {
-                Ok(false) => gone.push(*object),
-                Ok(true) => unsynced.entry(self.shared.home(*object)).or_default().push(*object),
+                Ok(had_any) => {
+                    is_synced &= !had_any;
+                    gone.push(*object);
+                }
                 Err(cause) => warn!(%object, %cause, partition = self.shared.name(), "object not deleted"),
             }
             claims.push(claim);
         }
-        gone.extend(sync_all(unsynced.into_iter().collect()));
+        if !is_synced && let Err(cause) = durable::sync_directory(home) {
+            warn!(directory = %home.display(), %cause, "deletions are not durable yet");
+            gone.clear();
+        }
         gone
     }
 
@@ -284,28 +311,8 @@ impl Partition {
     }
 }
 
-/// Directories that are synced at a time: file systems commit what waits together, which makes a batch as fast as the
-/// slowest of them instead of as slow as all.
-const SYNCS_AT_ONCE: usize = 16;
-
-/// Syncs directories; yields what was deleted in those that could be.
-fn sync_all(unsynced: Vec<(PathBuf, Vec<ObjectId>)>) -> Vec<ObjectId> {
-    let sync = |(home, deleted): &(PathBuf, Vec<ObjectId>)| match durable::sync_directory(home) {
-        Ok(()) => deleted.clone(),
-        Err(cause) => {
-            warn!(directory = %home.display(), %cause, "deletions are not durable yet");
-            Vec::new()
-        }
-    };
-    let share = unsynced.len().div_ceil(SYNCS_AT_ONCE).max(1);
-    std::thread::scope(|scope| {
-        let syncs =
-            unsynced.chunks(share).map(|some| scope.spawn(|| some.iter().flat_map(sync).collect::<Vec<_>>()));
-        let syncs: Vec<_> = syncs.collect();
-        // A thread that panicked has synced nothing that anybody knows of.
-        syncs.into_iter().flat_map(|sync| sync.join().unwrap_or_default()).collect()
-    })
-}
+/// Threads that delete many objects.
+const REMOVERS: usize = 16;
 
 impl Shared {
     pub(crate) fn incoming(&self) -> PathBuf {

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 40] = [
+const VERBS: [&str; 39] = [
     "backup",
     "head",
     "pool",

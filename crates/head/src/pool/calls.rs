@@ -42,7 +42,7 @@ impl Apply for RegisterPartition {
             for replica in core.store.unsettled(&name, ReplicaState::Writing)? {
                 abandon(core, &replica, context)?;
             }
-            end_coming(core, &name, context.now)?;
+            end_coming(core, &name)?;
         }
         core.live.roll_calls.insert(name.clone(), (boot, context.now));
         core.live.partitions.insert(name, context.now);

@@ -76,13 +76,13 @@ fn notice_silence(core: &mut Core, now: Timestamp) -> Result<()> {
 fn give_up(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
     warn!(partition, "its disk server was silent for too long: its files are copied again from elsewhere");
     core.store.set_given_up(partition, Some(now))?;
-    end_coming(core, partition, now)?;
+    end_coming(core, partition)?;
     core.sweep_again();
     Ok(())
 }
 
 /// Ends what other disk servers send to a partition, or it fetches.
-pub(super) fn end_coming(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
+pub(super) fn end_coming(core: &mut Core, partition: &str) -> Result<()> {
     for state in [ReplicaState::Mirroring, ReplicaState::Copying] {
         for replica in core.store.unsettled(partition, state)? {
             retire(core, &replica)?;
