@@ -20,7 +20,7 @@ pub(crate) const PARTITION: &str = "disk1";
 pub(crate) const DRIVE: &str = "drv0";
 pub(crate) const WORKER: &str = "worker1";
 
-#[allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#[allow(clippy::unwrap_used, clippy::print_stderr, reason = "in a test a panic is the report")]
 #[path = "../../src/store/testing.rs"]
 mod testing;
 
