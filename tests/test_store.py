@@ -234,7 +234,8 @@ class Heads:
     def _wait(self, what: str) -> None:
         end = time.monotonic() + DEADLINE
         while what not in self.second.log.read_text():
-            assert self.standby and self.standby.poll() is None, self.second.log.read_text()
+            is_there = self.standby is not None and self.standby.poll() is None
+            assert is_there, self.second.log.read_text()
             assert time.monotonic() < end, f"{what}:\n{self.second.log.read_text()}"
 
     def wait_taken_over(self) -> None:

@@ -1,5 +1,7 @@
 //! A catalogue that went back to an older state has nothing deleted before an operator has looked.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 use base::{ErrorKind, Millis, ObjectId, Result, Timestamp};
 use head::{
     Apply, Context, Core, HeadConfig, Principal,

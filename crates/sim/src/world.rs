@@ -6,8 +6,11 @@ use crate::{
     tape::Library,
 };
 use base::{FilePath, Millis, ObjectId, Result, Timestamp, rng::Rng};
-use head::{Apply, Context, Core, HeadConfig, Principal, store::FacilityRow};
-use std::collections::BTreeMap;
+use head::{
+    Apply, Context, Core, HeadConfig, Principal,
+    store::{Catalogue, FacilityRow},
+};
+use std::{any::Any, collections::BTreeMap};
 use wire::{
     cap::{Cap, CapKeys},
     control::{Cartridge, RegisterLibrary, RegisterWorker},
@@ -25,7 +28,9 @@ const VOLUME_BYTES: u64 = 600_000;
 pub struct World {
     core: Option<Core>,
     starts: u32,
-    directory: tempfile::TempDir,
+    catalogue: Catalogue,
+    /// What goes with the catalogue.
+    _place: Box<dyn Any + Send>,
     keys: CapKeys,
     /// The time.
     pub now: Timestamp,
@@ -48,6 +53,11 @@ impl World {
         let shared = std::path::Path::new("/dev/shm");
         let directory = tempfile::tempdir_in(shared).or_else(|_| tempfile::tempdir());
         let directory = directory.expect("a temporary directory can be made");
+        Self::with_catalogue(seed, Catalogue::File(directory.path().join("catalogue")), Box::new(directory))
+    }
+
+    /// The same with its catalogue at an empty place; `place` is dropped with the world.
+    pub fn with_catalogue(seed: u64, catalogue: Catalogue, place: Box<dyn Any + Send>) -> Self {
         let now = Timestamp(1_700_000_000_000);
         let facility = FacilityRow {
             id: "sim".into(),
@@ -56,11 +66,12 @@ impl World {
             created: now,
             incarnation: 0,
         };
-        Core::create(&directory.path().join("catalogue"), &facility).expect("a new catalogue can be made");
+        Core::create(&catalogue, &facility).expect("a new catalogue can be made");
         let mut world = Self {
             core: None,
             starts: 0,
-            directory,
+            catalogue,
+            _place: place,
             keys: CapKeys::derive(&[7; 32]),
             now,
             rng: Rng::new(seed),
@@ -76,7 +87,7 @@ impl World {
     /// Starts head and rooms on what the last crash left.
     pub fn start(&mut self) {
         let config = HeadConfig { keys: self.keys.clone(), server: disk::address(), pool: "main".into() };
-        let core = Core::open(&self.directory.path().join("catalogue"), config, self.now);
+        let core = Core::open(&self.catalogue, config, self.now);
         self.core = Some(core.expect("the catalogue survives"));
         self.starts += 1;
         self.register().expect("rooms can register");

@@ -56,6 +56,10 @@ async fn backup(State(door): State<Arc<HttpDoor>>, headers: HeaderMap) -> Result
         let what = format!("user {} may not read the whole catalogue", who.name);
         return Err(Failure::permission(what).hint("ask the owner of the facility").into());
     }
+    // As for calls: a web page of somebody else can make a browser send forms, but not this.
+    if headers.get(header::CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
+        return Err(Failure::invalid("backup is asked for with content-type: application/json").into());
+    }
     let under_way = UnderWay::begin()?;
     let snapshot = door.files.head()?.snapshot().await?;
     let (parts, received) = mpsc::channel(PARTS_MAX);

@@ -173,7 +173,9 @@ fn fill(engine: &dyn Engine, frames: &mut Frames<'_>) -> Result<(Vec<super::load
                 frames.finish()?;
                 return Ok((loader.finish(&end.tables)?, rows_read));
             }
-            Some(Frame::Begin(_)) | None => return Err(Failure::corrupt("the backup is not complete").hint("take another one")),
+            Some(Frame::Begin(_)) | None => {
+                return Err(Failure::corrupt("the backup is not complete").hint("take another one"));
+            }
         }
     }
 }

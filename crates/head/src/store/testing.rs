@@ -58,6 +58,15 @@ impl Place {
     }
 }
 
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let (Catalogue::Database(url), Some(server)) = (&self.catalogue, SERVER.as_ref()) {
+            let name = Path::new(url).file_name().unwrap().to_str().unwrap();
+            server.sql(&format!("DROP DATABASE {name} WITH (FORCE)"));
+        }
+    }
+}
+
 static SERVER: LazyLock<Option<Server>> = LazyLock::new(|| {
     let server = Server::start();
     if server.is_none() {

@@ -3,7 +3,10 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use base::{ErrorKind, FilePath, JobId, Millis, RequestId, Result};
-use head::Principal;
+use head::{
+    Principal,
+    store::{Catalogue, FacilityRow, Store},
+};
 use sim::{Content, World};
 use std::fmt::Debug;
 use wire::control::{
@@ -17,8 +20,18 @@ pub(crate) const PARTITION: &str = "disk1";
 pub(crate) const DRIVE: &str = "drv0";
 pub(crate) const WORKER: &str = "worker1";
 
+#[allow(clippy::unwrap_used, clippy::print_stderr, reason = "in a test a panic is the report")]
+#[path = "../../src/store/testing.rs"]
+mod testing;
+
 /// A facility that is up. Nothing in these tests depends on chance.
 pub(crate) fn world() -> World {
+    // There they are all carried out once more.
+    if module_path!().starts_with("on_postgresql")
+        && let Some(place) = testing::Place::database()
+    {
+        return World::with_catalogue(1, place.catalogue.clone(), Box::new(place));
+    }
     World::new(1)
 }
 

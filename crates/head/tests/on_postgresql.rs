@@ -1,0 +1,16 @@
+//! The rules of the head once more, with the catalogue in a database: `support::world` looks at the name of this file.
+
+#[path = "attributes.rs"]
+mod attributes;
+#[path = "hosts.rs"]
+mod hosts;
+#[path = "jobs.rs"]
+mod jobs;
+#[path = "namespace.rs"]
+mod namespace;
+#[path = "replicas.rs"]
+mod replicas;
+#[path = "tape_queue.rs"]
+mod tape_queue;
+#[path = "version.rs"]
+mod version;
