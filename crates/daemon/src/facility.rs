@@ -245,6 +245,7 @@ pub fn sign_token(key: &Key, id: String, wish: TokenWish, now: Timestamp) -> Res
         starts: now,
         expires: now + wish.lifetime,
         scopes: wish.scopes,
+        groups: wish.groups,
     };
     Ok((key.tokens().sign(&claims), claims))
 }
@@ -258,6 +259,8 @@ pub struct TokenWish {
     pub lifetime: Millis,
     /// What it allows; `None`: all that the user may do.
     pub scopes: Option<Scopes>,
+    /// Groups of the user; only without scopes.
+    pub groups: Vec<String>,
     /// For whom it is; `None`: this facility.
     pub audience: Option<String>,
 }

@@ -1,13 +1,13 @@
 //! What is kept in memory is what the database has, whatever is done, refused and lost.
 
 use super::{
-    CopyRow, NewNode, Node, Replica, ReplicaState, Store, ids::Sequence, node_cache::NodeCache,
+    CopyRow, GrantRow, NewNode, Node, Replica, ReplicaState, Store, ids::Sequence, node_cache::NodeCache,
     testing::Place,
 };
 use base::{Checksums, FileId, ObjectId, Timestamp};
 use proptest::prelude::*;
 use std::sync::{Arc, atomic::Ordering};
-use wire::control::{DiskServer, NodeKind, RegisterPartition};
+use wire::control::{DiskServer, NodeKind, RegisterPartition, Rights};
 
 const NOW: Timestamp = Timestamp(5);
 const NAMES: [&str; 3] = ["n0", "n1", "n2"];
@@ -115,6 +115,13 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
             let paths: Vec<_> = paths.map(|path| path.parse().unwrap()).collect();
             store.look_ahead(&paths).unwrap();
         }
+        17 => {
+            let subject = if b % 2 == 0 { "user:ann" } else { "group:prod" }.parse().unwrap();
+            let (rights, giver) =
+                (if b % 3 == 0 { Rights::Read } else { Rights::ReadWrite }, "ada".to_owned());
+            store.put_grant(&GrantRow { directory: target.id, subject, rights, giver, made: NOW }).unwrap();
+        }
+        18 => store.delete_grant(target.id, &"user:ann".parse().unwrap()).unwrap(),
         // A query that needs what was changed.
         _ => drop(store.children(FileId(1), "", 9).unwrap()),
     }
@@ -127,6 +134,7 @@ struct Answers {
     partitions: String,
     bill: String,
     removals: Vec<ObjectId>,
+    grants: Vec<GrantRow>,
 }
 
 fn ask(store: &Store) -> Answers {
@@ -139,6 +147,7 @@ fn ask(store: &Store) -> Answers {
         partitions: format!("{partitions:?}"),
         bill: format!("{:?}", store.bill(NOW).unwrap()),
         removals: ["p", "q"].iter().flat_map(|name| store.removals(name, 99).unwrap()).collect(),
+        grants: store.grants().unwrap().values().flatten().cloned().collect(),
     }
 }
 
@@ -147,6 +156,7 @@ fn ask_anew(store: &mut Store) -> Answers {
     *store.cache.get_mut() = NodeCache::default();
     store.pending.get_mut().forget();
     store.ids.forget();
+    store.grants = super::grants::Grants::default();
     ask(store)
 }
 
@@ -155,7 +165,7 @@ type Change = (u8, u64, u64);
 type CallOf = (Vec<Change>, bool, bool);
 
 fn groups() -> impl Strategy<Value = Vec<(Vec<CallOf>, bool)>> {
-    let changes = prop::collection::vec((0u8..17, any::<u64>(), any::<u64>()), 0..8);
+    let changes = prop::collection::vec((0u8..19, any::<u64>(), any::<u64>()), 0..8);
     let calls = prop::collection::vec((changes, any::<bool>(), prop::bool::weighted(0.7)), 0..5);
     prop::collection::vec((calls, prop::bool::weighted(0.7)), 4..10)
 }
