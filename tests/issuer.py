@@ -89,6 +89,9 @@ class Issuer:
         self.stranger = Key(directory / "stranger.pem", "ES256")
         self.published = dict(self.keys)
         self.asked: list[str] = []
+        self.mended: dict[str, bytes | str | None] = {}
+        """What is answered instead, by path: a document, where to go instead, or nothing at all."""
+        self.closing = threading.Event()
         self.ca = directory / "ca.crt"
         self._certify()
         self._server = self._serve()
@@ -111,7 +114,15 @@ class Issuer:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.asked.append(self.path)
-                body = issuer.document(self.path)
+                body = issuer.mended.get(self.path, issuer.document(self.path))
+                if self.path in issuer.mended and body is None:
+                    issuer.closing.wait(60)
+                    return
+                if isinstance(body, str):
+                    self.send_response(302)
+                    self.send_header("location", body)
+                    self.end_headers()
+                    return
                 self.send_response(200 if body is not None else 404)
                 self.send_header("content-type", "application/json")
                 self.end_headers()
@@ -137,6 +148,7 @@ class Issuer:
 
     def close(self) -> None:
         """End the server."""
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
 

@@ -448,6 +448,72 @@ def test_keys_are_kept_and_fetched_when_they_change(make_facility: Callable[...,
     assert curl(facility, "/vo/f", token=issuer.token("storage.read:/", "ec"))[0] == 200
 
 
+def swollen(issuer: Issuer) -> dict[str, bytes | str | None]:
+    """More than a MiB."""
+    good = issuer.document("/vo/jwk") or b""
+    return {"/vo/jwk": good + b" " * (1 << 20)}
+
+
+def downgraded(issuer: Issuer) -> dict[str, bytes | str | None]:
+    """Sends to where there is no TLS."""
+    return {"/vo/jwk": issuer.url.replace("https:", "http:") + "/jwk"}
+
+
+def elsewhere(issuer: Issuer) -> dict[str, bytes | str | None]:
+    """Has its keys where there is no TLS."""
+    place = {"issuer": issuer.url, "jwks_uri": "http://localhost/jwk"}
+    return {"/vo/.well-known/openid-configuration": json.dumps(place).encode()}
+
+
+def somebody_else(issuer: Issuer) -> dict[str, bytes | str | None]:
+    """Says that it is another one."""
+    place = {"issuer": f"{issuer.url}2", "jwks_uri": f"{issuer.url}/jwk"}
+    return {"/vo/.well-known/openid-configuration": json.dumps(place).encode()}
+
+
+def keyless(_: Issuer) -> dict[str, bytes | str | None]:
+    """Has only keys of other kinds."""
+    return {"/vo/jwk": json.dumps({"keys": [{"kty": "oct", "kid": "rsa", "k": "AAAA"}]}).encode()}
+
+
+def garbled(_: Issuer) -> dict[str, bytes | str | None]:
+    """Says nothing that makes sense."""
+    return {"/vo/jwk": b"\xff\xfe{"}
+
+
+def silent(_: Issuer) -> dict[str, bytes | str | None]:
+    """Takes the question and never answers."""
+    return {"/vo/jwk": None}
+
+
+@pytest.mark.parametrize(
+    "mend",
+    [swollen, downgraded, elsewhere, somebody_else, keyless, garbled, silent],
+    ids=lambda mend: mend.__name__,
+)
+def test_an_issuer_that_answers_badly_harms_nobody_else(
+    make_facility: Callable[..., Facility],
+    tmp_path: Path,
+    mend: Callable[[Issuer], dict[str, bytes | str | None]],
+) -> None:
+    need("curl", "openssl")
+    issuer = Issuer(tmp_path / "issuer")
+    issuer.mended = mend(issuer)
+    facility = make_facility()
+    facility.expect_log("keys cannot be fetched")
+    believe(facility, table(issuer))
+    facility.up()
+    facility.put_bytes(b"x", "/vo/f")
+    own = facility.bp("token", "create").out.strip()
+    assert curl(facility, "/vo/f", token=own)[0] == 200
+    began = time.monotonic()
+    code, body = curl(facility, "/vo/f", token=issuer.token("storage.read:/"))
+    assert (code, "cannot be fetched, so its tokens are refused" in body) == (401, True), body
+    assert time.monotonic() - began < 20
+    assert curl(facility, "/vo/f", token=own)[0] == 200
+    issuer.close()
+
+
 def test_an_issuer_that_cannot_be_verified_is_not_believed(
     make_facility: Callable[..., Facility], issuer: Issuer
 ) -> None:

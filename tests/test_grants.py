@@ -71,6 +71,16 @@ def test_grants_are_shown_and_checked(closed: Facility) -> None:
     assert closed.bp_json("grant", "--list")["grants"] == listed
 
 
+def test_members_prove_it_by_a_token(closed: Facility) -> None:
+    need("curl")
+    closed.bp("grant", "/d", "group:prod", "r")
+    for group, status in (("prod", 200), ("other", 403)):
+        token = closed.bp("--user=ann", "token", "create", f"--group={group}").out.strip()
+        assert curl(closed, "ann", "/d/deep/file", "-H", f"Authorization: Bearer {token}") == status
+    assert closed.bp_fails("token", "create", "--group=a,b").code == 2
+    assert closed.bp_fails("token", "create", "--group=prod", "--scope=storage.read:/").code == 2
+
+
 def test_nobody_claims_to_be_in_a_group(closed: Facility) -> None:
     """Groups are what tokens bring: a field of a request says nothing."""
     need("curl")

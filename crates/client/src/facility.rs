@@ -100,6 +100,7 @@ fn sign_token(key: &[u8; 32], facility: &str, user: &str) -> String {
         starts: now,
         expires: now + TOKEN_LIFETIME,
         scopes: None,
+        groups: Vec::new(),
     })
 }
 

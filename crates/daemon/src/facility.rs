@@ -261,6 +261,7 @@ pub fn sign_token(key: &Key, id: String, wish: TokenWish, now: Timestamp) -> Res
         starts: now,
         expires: now + wish.lifetime,
         scopes: wish.scopes,
+        groups: wish.groups,
     };
     Ok((key.tokens().sign(&claims), claims))
 }
@@ -274,6 +275,8 @@ pub struct TokenWish {
     pub lifetime: Millis,
     /// What it allows; `None`: all that the user may do.
     pub scopes: Option<Scopes>,
+    /// Groups of the user; only without scopes.
+    pub groups: Vec<String>,
     /// For whom it is; `None`: this facility.
     pub audience: Option<String>,
 }

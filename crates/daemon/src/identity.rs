@@ -130,11 +130,14 @@ impl Gate {
         {
             return self.outsider(self.issuers.admit(presented, self.now()).await?);
         }
-        let Claims { subject, scopes, expires, .. } = self.key.verify(token, &self.facility, self.now())?;
+        let Claims { subject, scopes, groups, expires, .. } =
+            self.key.verify(token, &self.facility, self.now())?;
         // Scopes bind the owner too: a token that was narrowed is no master key.
         let is_operator = subject == *self.owner;
+        // Whoever has a right to anything by scopes has nothing by groups.
+        let groups = if scopes.is_some() { Vec::new() } else { groups };
         Ok(Identity {
-            who: Principal { is_operator, ..Principal::user(&subject) },
+            who: Principal { is_operator, groups, ..Principal::user(&subject) },
             limits: Limits::Token { scopes, expires },
         })
     }
@@ -186,6 +189,7 @@ mod tests {
             starts: NOW,
             expires: NOW + Millis(1000),
             scopes: scopes.map(|scopes| Scopes::parse(scopes).unwrap()),
+            groups: vec!["prod".to_owned()],
         };
         TokenKey::derive(&[1; 32]).sign(&claims)
     }
@@ -207,7 +211,7 @@ mod tests {
     #[tokio::test]
     async fn scopes_bind_everybody_and_only_while_the_token_holds() {
         let owner = gate(true).bearer(&token("root", Some("storage.read:/data"))).await.unwrap();
-        assert!(owner.who.is_operator && owner.is_scoped());
+        assert!(owner.who.is_operator && owner.is_scoped() && !owner.who.is_in("prod"));
         assert!(owner.may(Right::Read, &path("/data/x"), NOW).is_ok());
         let refused = owner.may(Right::Modify, &path("/data/x"), NOW).unwrap_err();
         assert!(refused.what.contains("does not allow to modify /data/x"), "{refused}");
@@ -241,7 +245,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_without_scopes_is_its_user() {
         let alice = gate(true).bearer(&token("alice", None)).await.unwrap();
-        assert!(!alice.who.is_operator && !alice.is_scoped());
+        assert!(!alice.who.is_operator && !alice.is_scoped() && alice.who.is_in("prod"));
         assert!(alice.may(Right::Modify, &path("/home/alice"), NOW).is_ok());
         let refused = Identity::refused(Failure::permission("no"));
         assert!(refused.may(Right::Look, &path("/"), NOW).is_err() && !refused.who.is_operator);

@@ -185,6 +185,9 @@ struct Token {
     /// What it allows, as storage.read:/data; all that the user may do if not given.
     #[arg(long, num_args = 1..)]
     scope: Vec<String>,
+    /// A group of the user, for grants and modes.
+    #[arg(long, conflicts_with = "scope")]
+    group: Vec<String>,
     /// For whom it is; this facility if not given.
     #[arg(long)]
     audience: Option<String>,
@@ -334,8 +337,14 @@ fn make_token(token: &Token) -> anyhow::Result<()> {
             .hint("use storage.read:/PATH, storage.create:, storage.modify: or storage.stage:")
             .into());
     }
+    if let Some(odd) = token.group.iter().find(|group| !daemon::issuers::config::is_name(group)) {
+        return Err(Failure::invalid(format!("{odd:?} is not a name of a group"))
+            .hint("use letters, digits, `.`, `_`, `-` and `@`")
+            .into());
+    }
     let user = token.user.clone().unwrap_or_else(user);
-    let wish = facility::TokenWish { user, lifetime, scopes, audience: token.audience.clone() };
+    let (groups, audience) = (token.group.clone(), token.audience.clone());
+    let wish = facility::TokenWish { user, lifetime, scopes, groups, audience };
     let (text, claims) = facility::make_token(&token.directory, wish, now())?;
     let mut stdout = std::io::stdout().lock();
     if token.json {

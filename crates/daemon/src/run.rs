@@ -430,7 +430,13 @@ fn credentials(possession: &Possession, facility: &str, clock: &Clock) -> Creden
     let (key, facility, clock) = (possession.key.clone(), facility.to_owned(), Arc::clone(clock));
     let token = move |user: &str| {
         let user = user.to_owned();
-        let wish = TokenWish { user, lifetime: STORE_TOKEN_LIFETIME, scopes: None, audience: None };
+        let wish = TokenWish {
+            user,
+            lifetime: STORE_TOKEN_LIFETIME,
+            scopes: None,
+            groups: Vec::new(),
+            audience: None,
+        };
         let (token, _) = sign_token(&key, facility.clone(), wish, clock())?;
         Ok(Token::new(token))
     };

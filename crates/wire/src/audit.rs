@@ -1,6 +1,7 @@
 //! Lines of the audit log: who did what, to what, from where, and with what outcome. One JSON object a line.
 //!
-//! Nothing that proves who somebody is stands in a line: what is said of a refusal is cut before it.
+//! Nothing that proves who somebody is stands in a line: what is said of a refusal is cut before it. Paths are never cut
+//! so, or whoever wants to hide something would only have to choose its name.
 
 use base::{ErrorKind, Failure, Result, Timestamp};
 use core::net::IpAddr;
@@ -13,8 +14,8 @@ pub const FILE: &str = "audit.jsonl";
 pub const DIRECTORY: &str = "audit";
 /// Longest reason that is kept.
 const WHY_BYTES_MAX: usize = 400;
-/// Longest name, path or list that is kept.
-const WHAT_BYTES_MAX: usize = 8192;
+/// Longest name, path or list that is kept: every path fits.
+const WHAT_BYTES_MAX: usize = base::limits::PATH_BYTES_MAX + 256;
 /// What a proof follows in texts.
 const PROOFS: [&str; 4] = ["authz=", "bearer", "eyj", "bp.cap="];
 
@@ -51,14 +52,14 @@ impl Record {
     #[must_use]
     pub fn with_outcome(self, failure: Option<&Failure>) -> Self {
         let refused = failure.map(|failure| failure.kind);
-        Self { refused, why: failure.map(|failure| said(&failure.what, WHY_BYTES_MAX)), ..self }
+        Self { refused, why: failure.map(|failure| said(&failure.what)), ..self }
     }
 
     /// The line, with its end.
     #[must_use]
     pub fn line(&self) -> String {
-        let what = said(&self.what, WHAT_BYTES_MAX);
-        let to = self.to.as_ref().map(|to| said(to, WHAT_BYTES_MAX));
+        let what = cut(&self.what, WHAT_BYTES_MAX);
+        let to = self.to.as_ref().map(|to| cut(to, WHAT_BYTES_MAX));
         let mut text =
             serde_json::to_string(&Self { what, to, ..self.clone() }).expect("plain values always serialise");
         text.push('\n');
@@ -72,15 +73,20 @@ impl Record {
     }
 }
 
-/// A text without what proves something, and no longer than `max` bytes.
-fn said(text: &str, max: usize) -> String {
+/// A reason without what proves something.
+fn said(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let proof = PROOFS.iter().filter_map(|proof| lower.find(proof)).min();
-    let mut cut = proof.unwrap_or(text.len()).min(max);
-    while !text.is_char_boundary(cut) {
-        cut -= 1;
+    cut(text, proof.unwrap_or(WHY_BYTES_MAX).min(WHY_BYTES_MAX))
+}
+
+/// A text of at most `max` bytes, and a sign that it was longer.
+fn cut(text: &str, max: usize) -> String {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
     }
-    if cut == text.len() { text.to_owned() } else { format!("{}…", &text[..cut]) }
+    if end == text.len() { text.to_owned() } else { format!("{}…", &text[..end]) }
 }
 
 /// Fuzz body: a line that is read says the same when it is written again.
@@ -134,7 +140,7 @@ mod tests {
         assert_eq!(refused("token EYJhbGciOi is odd").1, "token …");
         let long = refused(&"ü".repeat(300)).1;
         assert!(long.len() <= WHY_BYTES_MAX + 3 && long.ends_with("ü…"), "{long}");
-        let secret = Record { what: "/x?bp.cap=secret".to_owned(), ..record() };
-        assert!(!secret.line().contains("secret"));
+        let named = Record { what: "/bearer/authz=/eyja".to_owned(), ..record() };
+        assert!(named.line().contains("/bearer/authz=/eyja"), "nobody hides behind a name");
     }
 }

@@ -45,6 +45,22 @@ const CAPS: [&str; 2] = [
     "w.eA.1.2.3.0-18446744073709551615.-..4.5",
 ];
 
+const AUDITS: [&str; 2] = [
+    r#"{"at":5,"door":"root","address":"192.0.2.1","user":"ann","deed":"rename","what":"/a","to":"/b"}"#,
+    r#"{"at":5,"door":"http","user":"ann","deed":"read","what":"/a","refused":"permission","why":"user ann may not"}"#,
+];
+
+const CONDITIONS: [&str; 4] =
+    ["*", "\"1f-b690b436dc-091e01dee3069283\"", "W/\"a\", \"b\"", "Sun, 06 Nov 1994 08:49:37 GMT"];
+
+const FOREIGN: [&str; 5] = [
+    r#"{"iss":"https://a","sub":"s","aud":["a","ANY"],"exp":9,"nbf":1.5,"iat":1,"jti":"1","wlcg.ver":"1.0","scope":"storage.read:/ compute.read","wlcg.groups":["/vo"]}"#,
+    r#"{"iss":"https://a","sub":"s","aud":"ANY","exp":9,"ver":"scitoken:2.0","scope":"read:/a write:/b"}"#,
+    "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJodHRwczovL2EiLCJzdWIiOiJzIiwiZXhwIjo5fQ.c2ln",
+    r#"{"keys":[{"kty":"RSA","kid":"k","use":"sig","alg":"RS256","n":"AQAB","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}"#,
+    r#"{"issuer":"https://a","jwks_uri":"https://a/jwk"}"#,
+];
+
 const RANGES: [&str; 5] = ["bytes=0-9", "bytes=-5", "bytes=9-", "bytes=0-0,5-9, 20-,-1", "bytes=5-2"];
 
 const PROPFINDS: [&str; 4] = [
@@ -61,9 +77,7 @@ fn texts(target: &str) -> &'static [&'static str] {
             "31 25 0:27 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n0::/system.slice/bpd.service/daemon\n",
             "30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n4:memory:/jobs\n3:cpu,cpuacct:/\n",
         ],
-        "condition" | "tag" => {
-            &["*", "\"1f-b690b436dc-091e01dee3069283\"", "W/\"a\", \"b\"", "Sun, 06 Nov 1994 08:49:37 GMT"]
-        }
+        "condition" | "tag" => &CONDITIONS,
         "join" => &[r#"{"head":"https://h:1","facility":"f","authority":"00","secret":"s"}"#, "bpjoin1.e30"],
         "control" => &[
             r#"{"spec":{"name":"j","queue":"default","command":["/bin/true"],"inputs":[],"outputs":[]}}"#,
@@ -106,17 +120,8 @@ fn texts(target: &str) -> &'static [&'static str] {
             "T",
             "F",
         ],
-        "audit" => &[
-            r#"{"at":5,"door":"root","address":"192.0.2.1","user":"ann","deed":"rename","what":"/a","to":"/b"}"#,
-            r#"{"at":5,"door":"http","user":"ann","deed":"read","what":"/a","refused":"permission","why":"user ann may not"}"#,
-        ],
-        "foreign" => &[
-            r#"{"iss":"https://a","sub":"s","aud":["a","ANY"],"exp":9,"nbf":1.5,"iat":1,"jti":"1","wlcg.ver":"1.0","scope":"storage.read:/ compute.read","wlcg.groups":["/vo"]}"#,
-            r#"{"iss":"https://a","sub":"s","aud":"ANY","exp":9,"ver":"scitoken:2.0","scope":"read:/a write:/b"}"#,
-            "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJodHRwczovL2EiLCJzdWIiOiJzIiwiZXhwIjo5fQ.c2ln",
-            r#"{"keys":[{"kty":"RSA","kid":"k","use":"sig","alg":"RS256","n":"AQAB","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}"#,
-            r#"{"issuer":"https://a","jwks_uri":"https://a/jwk"}"#,
-        ],
+        "audit" => &AUDITS,
+        "foreign" => &FOREIGN,
         "propfind" => &PROPFINDS,
         "run" => &["12.1", "notes.txt", "0.0", "../x"],
         "stat" => &["42 (a) b) (c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 0 0"],

@@ -32,6 +32,9 @@ struct Create {
     /// What it allows, as storage.read:/data; may be given again [default: all that the user may do]
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
+    /// A group of the user, for grants and modes; may be given again
+    #[arg(long, value_name = "NAME", conflicts_with = "scope")]
+    group: Vec<String>,
     /// For whom it is [default: this facility]
     #[arg(long, value_name = "NAME")]
     audience: Option<String>,
@@ -53,6 +56,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     }
     for scope in &create.scope {
         add("scope", scope);
+    }
+    for group in &create.group {
+        add("group", group);
     }
     if let Some(audience) = &create.audience {
         add("audience", audience);

@@ -15,7 +15,7 @@ pub(super) struct Files {
     file: BufWriter<File>,
     written: u64,
     file_bytes_max: u64,
-    files_max: u32,
+    number_max: u32,
     /// Lines since the last flush, and those that could not be written.
     waiting: u64,
     unwritten: u64,
@@ -23,13 +23,13 @@ pub(super) struct Files {
 
 impl Files {
     /// Opens the file that was written last, or the first one. Only the facility's owner can read it.
-    pub(super) fn open(directory: &Path, file_bytes_max: u64, files_max: u32) -> Result<Self> {
+    pub(super) fn open(directory: &Path, file_bytes_max: u64, number_max: u32) -> Result<Self> {
         let failed = |cause: io::Error| Failure::io(format!("open {}", directory.display()), &cause);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
         let file = append(&directory.join(FILE)).map_err(failed)?;
         let written = file.metadata().map_err(failed)?.len();
         let (directory, file) = (directory.to_owned(), BufWriter::new(file));
-        Ok(Self { directory, file, written, file_bytes_max, files_max, waiting: 0, unwritten: 0 })
+        Ok(Self { directory, file, written, file_bytes_max, number_max, waiting: 0, unwritten: 0 })
     }
 
     /// Adds a line.
@@ -68,12 +68,12 @@ impl Files {
     /// Begins the next file; the oldest one goes.
     fn rotate(&mut self) {
         self.flush();
-        for number in (0..self.files_max.saturating_sub(1)).rev() {
+        for number in (0..self.number_max.saturating_sub(1)).rev() {
             let (from, to) = (self.numbered(number), self.numbered(number + 1));
             // Not all of them are there yet.
             let _ = fs::rename(from, to);
         }
-        if self.files_max == 1 {
+        if self.number_max == 1 {
             let _ = fs::remove_file(self.numbered(0));
         }
         match append(&self.numbered(0)) {

@@ -8,9 +8,6 @@ use net::xrd::{
     PrepareRequest, ServerConfig, Service, SpaceInfo, StatInfo,
 };
 
-/// Paths of one request that a record names.
-const PATHS_MAX: usize = 16;
-
 /// The door, and where it notes what was done.
 pub struct AuditedDoor {
     door: RootDoor,
@@ -69,16 +66,6 @@ impl AuditedDoor {
 fn open_deed(request: &OpenRequest) -> (&'static str, Weight) {
     let is_read = (request.disposition, request.access) == (Disposition::Existing, Access::Read);
     (if is_read { "read" } else { "write" }, Weight::Change)
-}
-
-fn named(paths: &[FilePath]) -> String {
-    let mut names: Vec<_> = paths.iter().take(PATHS_MAX).map(FilePath::as_str).collect();
-    let more = paths.len().saturating_sub(PATHS_MAX);
-    let more = format!("and {more} more");
-    if paths.len() > PATHS_MAX {
-        names.push(&more);
-    }
-    names.join(" ")
 }
 
 impl Service for AuditedDoor {
@@ -209,15 +196,19 @@ impl Service for AuditedDoor {
             PrepareAction::Evict => ("evict", Weight::Change),
             PrepareAction::Cancel(_) | PrepareAction::Touch => ("prepare", Weight::Look),
         };
-        let paths = named(&request.paths);
+        let paths = request.paths.clone();
         let done = self.door.prepare(session, request).await;
-        self.note(session, deed, &paths, &done);
+        for path in &paths {
+            self.note(session, deed, path.as_str(), &done);
+        }
         done
     }
 
     async fn prepare_status(&self, session: &DoorSession, id: &str, paths: &[FilePath]) -> Result<String> {
         let status = self.door.prepare_status(session, id, paths).await;
-        self.note(session, ("prepare status", Weight::Look), &named(paths), &status);
+        for path in paths {
+            self.note(session, ("prepare status", Weight::Look), path.as_str(), &status);
+        }
         status
     }
 

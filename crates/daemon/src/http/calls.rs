@@ -129,7 +129,7 @@ async fn handle<C: Apply>(
         Ok(who) => carry_out(&door, &who, call.clone(), wait).await,
         Err(failure) => Err(failure),
     };
-    door.note_call(&headers, peer.map(|Extension(peer)| peer), &call, outcome.as_ref().err());
+    door.note_call(&headers, peer.map(|Extension(peer)| peer), &call, outcome.as_ref());
     Ok(Json(outcome?))
 }
 

@@ -24,16 +24,16 @@ const LOOKS: [&str; 13] = [
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 11] =
-    ["path", "from", "paths", "subject", "rights", "mode", "vid", "state", "drive", "ids", "name"];
-/// Paths or numbers of one call that a record names.
-const LIST_LEN_MAX: usize = 16;
+const NAMED: [&str; 10] =
+    ["path", "from", "subject", "rights", "mode", "vid", "state", "drive", "ids", "name"];
+/// Numbers of one call that a record names; each path has a record of its own.
+const LIST_LEN_MAX: usize = 200;
 
 /// Who asked for what.
 pub(super) struct Deed<'a> {
     pub(super) peer: Option<Peer>,
     pub(super) user: &'a str,
-    pub(super) deed: &'static str,
+    pub(super) verb: &'static str,
     pub(super) what: &'a str,
     pub(super) to: Option<&'a str>,
 }
@@ -44,7 +44,7 @@ impl HttpDoor {
         self.audit.note(|| {
             let address = deed.peer.map(|peer| peer.address.ip());
             let visitor = Visitor { door: "http", address, user: deed.user };
-            let mut record = visitor.record(self.gate.now(), deed.deed, deed.what);
+            let mut record = visitor.record(self.gate.now(), deed.verb, deed.what);
             record.to = deed.to.map(str::to_owned);
             record.with_outcome(failure)
         });
@@ -56,15 +56,26 @@ impl HttpDoor {
         headers: &HeaderMap,
         peer: Option<Peer>,
         call: &C,
-        failure: Option<&Failure>,
+        outcome: Result<&C::Reply, &Failure>,
     ) {
-        let is_look = C::AUDIENCE != Audience::People || LOOKS.contains(&C::NAME);
+        let (is_look, failure) = (C::AUDIENCE != Audience::People || LOOKS.contains(&C::NAME), outcome.err());
         if is_look && is_dull(failure) {
             return;
         }
-        let (what, to) = told(&serde_json::to_value(call).unwrap_or_default());
+        let call = serde_json::to_value(call).unwrap_or_default();
         let user = self.principal(headers).name;
-        self.note(&Deed { peer, user: &user, deed: C::NAME, what: &what, to: to.as_deref() }, failure);
+        let deed = |what, to| Deed { peer, user: &user, verb: C::NAME, what, to };
+        let Some(paths) = call.get("paths").and_then(Value::as_array) else {
+            let (what, to) = told(&call);
+            return self.note(&deed(&what, to.as_deref()), failure);
+        };
+        // One path may be refused where another is not.
+        let reply = outcome.ok().and_then(|reply| serde_json::to_value(reply).ok()).unwrap_or_default();
+        for (index, path) in paths.iter().filter_map(Value::as_str).enumerate() {
+            let own = reply.get("files").and_then(|files| files.get(index)?.get("failure"));
+            let own: Option<Failure> = own.and_then(|own| serde_json::from_value(own.clone()).ok());
+            self.note(&deed(path, None), failure.or(own.as_ref()));
+        }
     }
 
     /// Notes a request on a path.
@@ -85,7 +96,7 @@ fn is_look(method: &Method) -> bool {
 }
 
 /// What a method is called in the log.
-pub(super) fn deed(method: &Method) -> &'static str {
+pub(super) fn verb(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "read",
         "HEAD" => "stat",
@@ -102,9 +113,10 @@ pub(super) fn deed(method: &Method) -> &'static str {
 
 /// What a call is about, and its other path.
 fn told(call: &Value) -> (String, Option<String>) {
-    let known = NAMED.iter().filter_map(|name| Some((*name, text(call.get(name)?)?)));
+    let value = |name: &str| call.get(name).or_else(|| call.get("spec")?.get(name));
+    let known = NAMED.iter().filter_map(|name| Some((*name, text(value(name)?)?)));
     let words = known.map(|(name, text)| match name {
-        "path" | "from" | "paths" | "subject" | "rights" => text,
+        "path" | "from" | "subject" | "rights" => text,
         _ => format!("{name}={text}"),
     });
     let words: Vec<_> = words.collect();
@@ -137,14 +149,15 @@ mod tests {
             (json!({"path": "/a", "mode": 493}), "/a mode=493", None),
             (json!({"from": "/a", "to": "/b", "is_new": false}), "/a", Some("/b")),
             (json!({"path": "/d", "subject": "user:ann", "rights": "rw"}), "/d user:ann rw", None),
-            (json!({"paths": ["/a", "/b"], "pin": 5}), "/a /b", None),
+            (json!({"vid": "BP0001", "state": "suspect"}), "vid=BP0001 state=suspect", None),
             (json!({"name": "disk2", "token": "secret", "key": "secret"}), "name=disk2", None),
+            (json!({"spec": {"name": "fit", "environment": {"KEY": "secret"}}}), "name=fit", None),
             (json!({}), "", None),
         ] {
             assert_eq!(told(&call), (what.to_owned(), to.map(str::to_owned)));
         }
-        let many: Vec<_> = (0..20).collect();
-        assert!(told(&json!({ "ids": many })).0.ends_with(" 15 and 4 more"));
+        let many: Vec<_> = (0..204).collect();
+        assert!(told(&json!({ "ids": many })).0.ends_with(" 199 and 4 more"));
     }
 
     #[test]
@@ -153,7 +166,7 @@ mod tests {
         assert!(is_dull(None) && is_dull(Some(&missing)) && !is_dull(Some(&refused)));
         for (method, look) in [(Method::GET, false), (Method::HEAD, true), (Method::PUT, false)] {
             assert_eq!(is_look(&method), look);
-            assert_ne!(deed(&method), "request");
+            assert_ne!(verb(&method), "request");
         }
     }
 }

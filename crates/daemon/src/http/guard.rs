@@ -49,8 +49,8 @@ pub(super) async fn guard(
         Ok(()) => next.run(request).await,
         Err(Refusal { status, failure, user }) => {
             door.counters.http.answer(Some(failure.kind));
-            let (deed, what) = (deeds::deed(request.method()), request.uri().path());
-            door.note(&Deed { peer, user: &user, deed, what, to: None }, Some(&failure));
+            let (verb, what) = (deeds::verb(request.method()), request.uri().path());
+            door.note(&Deed { peer, user: &user, verb, what, to: None }, Some(&failure));
             refusal(&request, failure, status)
         }
     }

@@ -42,7 +42,7 @@ async fn invite(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) 
     let wish: Invite = calls::parse(&headers, &body)?;
     let who = door.principal(&headers);
     let invited = reception(&door)?.invite(door.files.head()?, &who, wish.clone()).await;
-    door.note_call(&headers, near(peer), &wish, invited.as_ref().err());
+    door.note_call(&headers, near(peer), &wish, invited.as_ref());
     Ok(Json(invited?))
 }
 
@@ -50,7 +50,7 @@ async fn join(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) ->
     let wish: JoinFacility = calls::parse(&headers, &body)?;
     let (name, roles) = (wish.name.clone(), wish.roles.clone());
     let membership = reception(&door)?.admit(door.files.head()?, wish.clone()).await;
-    door.note_call(&headers, near(peer), &wish, membership.as_ref().err());
+    door.note_call(&headers, near(peer), &wish, membership.as_ref());
     let membership = membership?;
     door.roster.reload(door.files.head()?).await?;
     info!(host = name, ?roles, "host joined");
@@ -77,7 +77,7 @@ async fn remove(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) 
     let call: RemoveHost = calls::parse(&headers, &body)?;
     let (who, name) = (door.principal(&headers), call.name.clone());
     let done = door.files.head()?.call(&who, call.clone()).await;
-    door.note_call(&headers, near(peer), &call, done.as_ref().err());
+    door.note_call(&headers, near(peer), &call, done.as_ref());
     let done = done?;
     door.roster.reload(door.files.head()?).await?;
     info!(host = name, "host turned away");

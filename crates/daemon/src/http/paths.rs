@@ -116,11 +116,13 @@ pub(super) async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<B
     let user = door.principal(request.headers()).name;
     let peer = request.extensions().get::<Peer>().copied();
     let to = request.headers().get("destination").or_else(|| request.headers().get("source"));
-    let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
+    // What is behind the path may prove something.
+    let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()));
+    let to = to.map(|to| to.split('?').next().unwrap_or_default().to_owned());
     let what = decode_path(&instance).map_or_else(|_| instance.clone(), |path| path.as_str().to_owned());
     let outcome = dispatch(Arc::clone(&door), request).await;
     door.counters.http.answer(outcome.as_ref().err().map(Problem::kind));
-    let deed = Deed { peer, user: &user, deed: deeds::deed(&method), what: &what, to: to.as_deref() };
+    let deed = Deed { peer, user: &user, verb: deeds::verb(&method), what: &what, to: to.as_deref() };
     door.note_path(&method, &deed, outcome.as_ref().err().map(Problem::failure));
     outcome.unwrap_or_else(|problem| problem.into_response(&method, &instance))
 }

@@ -35,7 +35,9 @@ impl IssuerConfig {
     /// What its tokens mean here.
     pub fn issuer(&self) -> Result<Issuer> {
         let base = if self.base_path.is_empty() { "/" } else { &self.base_path };
-        let base: FilePath = base.parse().map_err(|cause: Failure| cause.during("base_path"))?;
+        let base: FilePath = base.parse().map_err(|cause: Failure| {
+            cause.during("base_path").hint("it is a directory of the facility, as /vo")
+        })?;
         Ok(Issuer {
             url: self.url.clone(),
             base,
@@ -89,7 +91,8 @@ pub fn check(issuers: &[IssuerConfig]) -> Result<()> {
 }
 
 /// Whether a user or group can be called so: what tokens bring is carried in fields that have separators.
-fn is_name(name: &str) -> bool {
+#[must_use]
+pub fn is_name(name: &str) -> bool {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(is_legal)
 }

@@ -1,7 +1,7 @@
 //! What is kept in memory is what the database has, whatever is done, refused and lost.
 
 use super::{
-    AccountKey, CopyRow, Held, NewNode, Node, Replica, ReplicaState, Store, ids::Sequence,
+    AccountKey, CopyRow, GrantRow, Held, NewNode, Node, Replica, ReplicaState, Store, ids::Sequence,
     node_cache::NodeCache, testing::Place,
 };
 use base::{Checksums, FileId, ObjectId, Timestamp};
@@ -10,7 +10,7 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
 };
-use wire::control::{DiskServer, NodeKind, RegisterPartition};
+use wire::control::{DiskServer, NodeKind, PartitionState, Pool, RegisterPartition, Rights};
 
 const NOW: Timestamp = Timestamp(5);
 const NAMES: [&str; 3] = ["n0", "n1", "n2"];
@@ -127,6 +127,26 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
             let pool = ["main", "cold"][b as usize % 2].into();
             store.put_partition(RegisterPartition { pool, ..partition("q") }).unwrap();
         }
+        19 => {
+            let subject = if b % 2 == 0 { "user:ann" } else { "group:prod" }.parse().unwrap();
+            let (rights, giver) =
+                (if b % 3 == 0 { Rights::Read } else { Rights::ReadWrite }, "ada".to_owned());
+            store.put_grant(&GrantRow { directory: target.id, subject, rights, giver, made: NOW }).unwrap();
+        }
+        20 => store.delete_grant(target.id, &"user:ann".parse().unwrap()).unwrap(),
+        21 => object.into_iter().for_each(|object| {
+            let state = if b % 2 == 0 { ReplicaState::Lost } else { ReplicaState::Online };
+            store.set_replica_state(object, state).unwrap();
+        }),
+        22 => store.set_partition_state("p", PartitionState::ALL[b as usize % 4]).unwrap(),
+        23 => store.set_given_up("p", (b % 2 == 0).then_some(NOW)).unwrap(),
+        24 if is_file => store.put_shortage(target.id, "main", b as usize % 3, NOW).unwrap(),
+        25 => store.delay_shortage(target.id, NOW, (b % 2 == 0).then_some("no room")).unwrap(),
+        26 => {
+            let copies = b as u8 % 3 + 1;
+            let name = "main".to_owned();
+            store.set_policy(&Pool { name, copies, acknowledged_copies: 1, ..Pool::default() }).unwrap();
+        }
         // A query that needs what was changed.
         _ => drop(store.children(FileId(1), "", 9).unwrap()),
     }
@@ -139,6 +159,9 @@ struct Answers {
     partitions: String,
     accounts: Vec<String>,
     removals: Vec<ObjectId>,
+    grants: Vec<GrantRow>,
+    short: Vec<(FileId, u64)>,
+    policies: String,
 }
 
 const LATER: Timestamp = Timestamp(100 * 86_400_000);
@@ -189,11 +212,15 @@ fn ask(store: &Store) -> Answers {
     for partition in partitions.values_mut() {
         partition.is_changed = false;
     }
+    let short = store.shortages(LATER, 99).unwrap();
     Answers {
         files: files(store).iter().map(|node| (**node).clone()).collect(),
         partitions: format!("{partitions:?}"),
         accounts: accounts(store),
         removals: ["p", "q"].iter().flat_map(|name| store.removals(name, 99).unwrap()).collect(),
+        grants: store.grants().unwrap().values().flatten().cloned().collect(),
+        short: short.into_iter().map(|file| (file, store.shortage_attempts(file).unwrap())).collect(),
+        policies: format!("{:?}", store.policies().unwrap()),
     }
 }
 
@@ -202,6 +229,8 @@ fn ask_anew(store: &mut Store) -> Answers {
     store.cache.get_mut().clear();
     store.pending.get_mut().forget();
     store.ids.forget();
+    store.policies.take();
+    store.grants = super::grants::Grants::default();
     ask(store)
 }
 
@@ -210,7 +239,7 @@ type Change = (u8, u64, u64);
 type CallOf = (Vec<Change>, bool, bool);
 
 fn groups() -> impl Strategy<Value = Vec<(Vec<CallOf>, bool)>> {
-    let changes = prop::collection::vec((0u8..21, any::<u64>(), any::<u64>()), 0..8);
+    let changes = prop::collection::vec((0u8..29, any::<u64>(), any::<u64>()), 0..8);
     let calls = prop::collection::vec((changes, any::<bool>(), prop::bool::weighted(0.7)), 0..5);
     prop::collection::vec((calls, prop::bool::weighted(0.7)), 4..10)
 }

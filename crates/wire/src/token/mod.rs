@@ -56,6 +56,8 @@ pub struct Claims {
     pub expires: Timestamp,
     /// What it allows; `None`: all that the user may do.
     pub scopes: Option<Scopes>,
+    /// Groups of the user; with scopes they mean nothing.
+    pub groups: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -96,6 +98,8 @@ struct Payload {
     scope: Option<String>,
     #[serde(rename = "wlcg.ver", default, skip_serializing_if = "String::is_empty")]
     version: String,
+    #[serde(rename = "wlcg.groups", default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<String>,
 }
 
 impl TokenKey {
@@ -180,6 +184,7 @@ impl Payload {
             exp: claims.expires.seconds(),
             scope: claims.scopes.as_ref().map(ToString::to_string),
             version: PROFILE.to_owned(),
+            groups: claims.groups.clone(),
         }
     }
 
@@ -203,6 +208,7 @@ impl Payload {
             starts: at(self.nbf),
             expires: at(self.exp),
             scopes: self.scope.as_deref().map(Scopes::parse).transpose()?,
+            groups: self.groups,
         })
     }
 }
@@ -285,6 +291,7 @@ mod tests {
             starts: NOW,
             expires: Timestamp(NOW.0 + 10_000),
             scopes: Some(Scopes::parse("storage.read:/data").unwrap()),
+            groups: Vec::new(),
         }
     }
 
@@ -299,7 +306,8 @@ mod tests {
         assert!(key().verify(&token, "f00", Timestamp(NOW.0 + 9_999)).is_ok());
         assert!(refusal(&claims(), Timestamp(NOW.0 + 10_000)).contains("has expired"));
         assert!(refusal(&claims(), Timestamp(NOW.0 - 61_000)).contains("not good yet"));
-        let free = Claims { audience: Vec::new(), scopes: None, ..claims() };
+        let groups = vec!["prod".to_owned()];
+        let free = Claims { audience: Vec::new(), scopes: None, groups, ..claims() };
         assert_eq!(key().verify(&key().sign(&free), "f00", NOW).unwrap(), free);
     }
 

@@ -3,6 +3,9 @@
 //! A token is taken apart ([`Presented`]), its issuer's keys are found ([`KeySet`]), its signature, times, version and
 //! audience are checked ([`Presented::verify`]), and the issuer's table says whom it makes of it ([`Issuer::admit`]). The
 //! key says which algorithm is used, never the token. Nothing here asks anybody: keys and the time are arguments.
+//!
+//! Rules are those of the common JWT profile of WLCG 1.3 and of the claims and scopes language of SciTokens; where both
+//! leave something open, what the servers of the field do.
 
 mod claims;
 mod issuer;

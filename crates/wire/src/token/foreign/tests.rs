@@ -94,6 +94,7 @@ fn both_algorithms_are_taken() {
         starts: NOW,
         expires: Timestamp(NOW.0 + 1000),
         scopes: None,
+        groups: Vec::new(),
     };
     assert!(Presented::parse(&own.sign(&claims)).unwrap().is_none());
 }
