@@ -65,7 +65,7 @@ pub fn overfull(snapshot: &Snapshot, budget: &Budget) -> Vec<Overfull> {
 
 /// Decides which of `files` move from partitions that are too full, and charges `budget` for the copies.
 ///
-/// `files` are some that have a piece there: any that the catalogue finds soon. Only whole files without surplus move, the
+/// `files` are some that have a piece there: others each time, because not every file can stand everywhere. Only whole files without surplus move, the
 /// largest first, because fewer moves are cheaper. Once the orders are carried out, asking again gives no more than the bounds
 /// still allow.
 #[must_use]
@@ -121,7 +121,7 @@ fn relieve(
     let placed = place_where(snapshot, &wish, random, |partition| {
         partition.name != piece.partition && budget.allows_at(reason, &partition.server, bytes)
     });
-    let target = snapshot.partition(placed.ok()?.partitions.first()?)?;
+    let target = snapshot.partition(placed?.partitions.first()?)?;
     Some(CopyOrder {
         file: file.file,
         index: piece.index,

@@ -8,8 +8,8 @@ use super::{
     budget::{Budget, CopyOrder, Reason},
     fetch::{Fetch, fetch},
     placement::{Purpose, Wish, place, place_where},
-    promise::{good_pieces, margin},
-    view::{FileView, Layout, PieceState, PieceView, Snapshot},
+    promise::{good_among, good_pieces, margin},
+    view::{FileView, Layout, PieceState, PieceView, Snapshot, Standing},
 };
 use base::{Failure, FileId, ObjectId, Timestamp, rng::Rng};
 
@@ -110,12 +110,18 @@ fn missing(snapshot: &Snapshot, file: &FileView) -> Vec<Missing> {
     if is_nearline(file) {
         return missing;
     }
+    let standings = snapshot.standings(file);
     for index in file.layout.indices() {
-        let there = file.pieces.iter().filter(|piece| piece.index == index && snapshot.is_there(piece));
-        let (leaving, staying): (Vec<_>, Vec<_>) = there.partition(|piece| snapshot.is_leaving(piece));
-        let repairs = target.saturating_sub(staying.len() + leaving.len());
-        let all = target.saturating_sub(staying.len());
-        for number in 0..all {
+        let there = standings.iter().filter(|at| at.piece.index == index && at.is_there);
+        let (leaving, staying) =
+            there.fold(
+                (0, 0),
+                |(leaving, staying), at| {
+                    if at.is_leaving { (leaving + 1, staying) } else { (leaving, staying + 1) }
+                },
+            );
+        let repairs = target.saturating_sub(staying + leaving);
+        for number in 0..target.saturating_sub(staying) {
             let reason = if number < repairs { Reason::Repair } else { Reason::Drain };
             missing.push(Missing { index, reason });
         }
@@ -123,28 +129,26 @@ fn missing(snapshot: &Snapshot, file: &FileView) -> Vec<Missing> {
     // What drains must not keep back what repairs.
     missing.sort_by_key(|missing| (missing.reason, missing.index));
     if missing.is_empty() {
-        missing.extend(crowded(snapshot, file).map(|index| Missing { index, reason: Reason::Spread }));
+        missing.extend(
+            crowded(snapshot, file.layout, &standings).map(|index| Missing { index, reason: Reason::Spread }),
+        );
     }
     missing
 }
 
 /// A piece that shares its failure domain, of a file that has all its pieces, for which nothing is under way.
-fn crowded(snapshot: &Snapshot, file: &FileView) -> Option<u8> {
-    let is_coming = file.pieces.iter().any(|piece| piece.state == PieceState::Coming);
-    if is_coming || good_pieces(snapshot, file) < file.layout.pieces() {
+fn crowded(snapshot: &Snapshot, layout: Layout, standings: &[Standing<'_>]) -> Option<u8> {
+    let is_coming = standings.iter().any(|at| at.piece.state == PieceState::Coming);
+    if is_coming || good_among(layout, standings.iter().copied()) < layout.pieces() {
         return None;
     }
-    let mut staying: Vec<_> = file
-        .pieces
-        .iter()
-        .filter(|piece| snapshot.is_there(piece) && !snapshot.is_leaving(piece))
-        .filter_map(|piece| Some((piece.index, snapshot.domain(snapshot.partition(&piece.partition)?))))
-        .collect();
+    let staying = standings.iter().filter(|at| at.is_there && !at.is_leaving);
+    let mut staying: Vec<_> =
+        staying.filter_map(|at| Some((snapshot.domain(at.partition?), at.piece.index))).collect();
     staying.sort_unstable();
-    let mut domains = std::collections::BTreeSet::new();
-    let shared = staying.iter().filter(|(_, domain)| !domains.insert(*domain)).map(|(index, _)| *index);
-    let shared = shared.collect::<Vec<_>>().first().copied();
-    shared.filter(|_| domains.len() < usize::from(file.layout.pieces()))
+    let domains = staying.chunk_by(|a, b| a.0 == b.0).count();
+    let shared = staying.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1).min();
+    shared.filter(|_| domains < usize::from(layout.pieces()))
 }
 
 /// Orders the copies that one file needs.
@@ -212,7 +216,7 @@ fn order(
     let wish = Wish { pieces: 1, pieces_min: 1, bytes, beside: &file.pieces, purpose };
     let is_allowed =
         |partition: &super::view::PartitionView| budget.allows_at(reason, &partition.server, bytes);
-    let placed = place_where(snapshot, &wish, random, is_allowed).map_err(|_| {
+    let placed = place_where(snapshot, &wish, random, is_allowed).ok_or_else(|| {
         match place(snapshot, &wish, random) {
             Ok(_) => Outlook::Postponed,
             // Where no other domain has room, it is as spread as it can be.

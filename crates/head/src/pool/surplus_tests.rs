@@ -4,7 +4,7 @@ use super::*;
 use crate::pool::{
     promise::good_pieces,
     testing::{file, retold, snapshot, world},
-    view::PartitionState,
+    view::{PartitionState, PieceView},
 };
 use proptest::prelude::*;
 

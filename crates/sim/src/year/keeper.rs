@@ -235,15 +235,21 @@ impl Year {
     }
 
     fn balance(&mut self, pool: usize) {
-        // Files to choose from: some of each partition that is too full.
-        const CANDIDATES: usize = 12;
+        // Files to choose from: some of each partition that is too full, others each time.
+        const CANDIDATES: usize = 4;
         let random = self.rng.next_u64();
         let site = &mut self.pools[pool];
+        let under_way = site.budget.under_way(false).copies;
+        let mut looks = LOOKS * site.policy().moves.pool_copies.saturating_sub(under_way) as usize;
         let mut views = Vec::new();
         for over in balance::overfull(&site.snapshot, &site.budget) {
-            let at = site.number(&over.partition);
-            let held = site.held[at].iter().filter(|(_, file, _)| site.files[file].is_acknowledged);
-            views.extend(held.take(CANDIDATES).map(|(_, file, _)| site.view(*file)));
+            let held = &site.held[site.number(&over.partition)];
+            let (Some(first), Some(last)) = (held.first(), held.last()) else { continue };
+            let from = first.0 + Millis(self.rng.below(1 + (last.0 - first.0).0 as u64) as i64);
+            let some = held.range((from, 0, 0)..).take(CANDIDATES.min(looks));
+            looks -= CANDIDATES.min(looks);
+            let some = some.filter(|(_, file, _)| site.files[file].is_acknowledged);
+            views.extend(some.map(|(_, file, _)| site.view(*file)));
         }
         let orders = balance::balance(&site.snapshot, &views, &mut site.budget, random);
         for order in &orders {
