@@ -27,6 +27,7 @@ targets! {
     "attributes" => client::xrd::fuzz_names,
     "aws" => wire::aws::fuzz_aws,
     "cap" => wire::cap::fuzz_cap,
+    "cell" => disk::erasure::fuzz_cell,
     "certificate" => daemon::authority::fuzz_certificate,
     "cgroup" => batch::cgroup::fuzz_tables,
     "condition" => wire::http::condition::fuzz_condition,

@@ -237,6 +237,7 @@ impl Year {
     fn balance(&mut self, pool: usize) {
         // Files to choose from: some of each partition that is too full, others each time.
         const CANDIDATES: usize = 4;
+        const SAME_HOUR: u64 = 100;
         let random = self.rng.next_u64();
         let site = &mut self.pools[pool];
         let under_way = site.budget.under_way(false).copies;
@@ -246,7 +247,9 @@ impl Year {
             let held = &site.held[site.number(&over.partition)];
             let (Some(first), Some(last)) = (held.first(), held.last()) else { continue };
             let from = first.0 + Millis(self.rng.below(1 + (last.0 - first.0).0 as u64) as i64);
-            let some = held.range((from, 0, 0)..).take(CANDIDATES.min(looks));
+            // Many were looked at in the same hour.
+            let skip = self.rng.below(SAME_HOUR) as usize;
+            let some = held.range((from, 0, 0)..).chain(held).skip(skip).take(CANDIDATES.min(looks));
             looks -= CANDIDATES.min(looks);
             let some = some.filter(|(_, file, _)| site.files[file].is_acknowledged);
             views.extend(some.map(|(_, file, _)| site.view(*file)));
