@@ -79,11 +79,13 @@ pub fn balance(snapshot: &Snapshot, files: &[FileView], budget: &mut Budget, ran
     movers.dedup_by_key(|file| file.file);
     let mut orders = Vec::new();
     for file in movers {
-        let from = file.pieces.iter().find_map(|piece| {
+        let there = file.pieces.iter().filter_map(|piece| {
             let at = excess.iter().position(|over| over.partition == piece.partition)?;
             // What is larger than the excess would only turn the tables.
             (piece.size_bytes <= excess[at].excess_bytes).then_some((piece, at))
         });
+        // From the fullest one, whatever the order of the pieces.
+        let from = there.min_by_key(|(_, at)| *at);
         let Some((piece, at)) = from else { continue };
         let random = Rng::new(random ^ file.file.0.rotate_left(8)).next_u64();
         if let Some(order) = relieve(snapshot, file, piece, below, budget, random) {

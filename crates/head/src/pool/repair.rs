@@ -2,7 +2,8 @@
 //!
 //! Keep a queue of files for which something may be to do, in the order of [`risk`]; put a file there when one of its pieces
 //! changed, or its partition did. Give the first ones to [`repair`], again whenever a copy has ended: what [`Outlook`]
-//! says of each decides whether it stays in the queue. No decision looks at files that are not given.
+//! says of each decides whether it stays in the queue. No decision looks at files that are not given. Who carries orders out
+//! gives each a deadline: a piece that is coming counts as there until somebody says that it is not.
 
 use super::{
     budget::{Budget, CopyOrder, Reason},
@@ -240,8 +241,7 @@ fn order(
 
 /// Bytes of a new piece: all pieces of a file have the same size.
 fn piece_bytes(file: &FileView) -> u64 {
-    let known = file.pieces.iter().filter(|piece| piece.state == PieceState::Verified);
-    known.chain(&file.pieces).next().map_or(0, |piece| piece.size_bytes)
+    file.pieces.iter().map(|piece| piece.size_bytes).max().unwrap_or(0)
 }
 
 /// A file that has too few good pieces to make others from.

@@ -2,7 +2,7 @@
 
 use super::{
     promise::good_among,
-    view::{FileView, PartitionView, PieceState, Snapshot, Standing},
+    view::{FileView, PartitionState, PartitionView, PieceState, Snapshot, Standing},
 };
 use base::ObjectId;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Removal {
 /// back and has said what it has, a piece that was looked at.
 ///
 /// Nothing is deleted of a file that is not whole by its good pieces alone, and it stays whole. Only good pieces are deleted,
-/// and lost ones. Pieces that are pinned, coming, suspect or silent stay. First goes what is to leave its partition, then what
+/// and lost ones. Pieces that are pinned, coming, suspect, silent or on read-only partitions stay. First goes what is to leave its partition, then what
 /// shares a failure domain, then what is on the fullest partition.
 #[must_use]
 pub fn surplus(snapshot: &Snapshot, file: &FileView) -> Vec<Removal> {
@@ -63,7 +63,10 @@ fn worst(snapshot: &Snapshot, index: u8, kept: &[Standing<'_>]) -> Option<usize>
     };
     let order = |number: usize| (kept[number].is_leaving, shares(number));
     let fill = |number: usize| kept[number].partition.map_or(1.0, PartitionView::fill);
-    let is_free = |at: &Standing<'_>| at.piece.index == index && at.is_good && !at.piece.is_pinned;
+    let is_writable =
+        |at: &Standing<'_>| at.partition.is_some_and(|partition| partition.state != PartitionState::ReadOnly);
+    let is_free =
+        |at: &Standing<'_>| at.piece.index == index && at.is_good && is_writable(at) && !at.piece.is_pinned;
     (0..kept.len()).filter(|number| is_free(&kept[*number])).max_by(|a, b| {
         let (one, other) = (kept[*a].piece, kept[*b].piece);
         order(*a)

@@ -4,7 +4,7 @@ use super::*;
 use crate::pool::{
     promise::good_pieces,
     testing::{file, retold, snapshot, world},
-    view::{PartitionState, PieceView},
+    view::PieceView,
 };
 use proptest::prelude::*;
 
@@ -35,6 +35,8 @@ fn pinned_ones_stay_and_the_fullest_partition_is_relieved() {
     assert_eq!(at(&snapshot, &view), "p2", "equal ones by name");
     snapshot.partition_mut("p0").unwrap().state = PartitionState::Draining;
     assert_eq!(at(&snapshot, &view), "p0");
+    snapshot.partition_mut("p0").unwrap().state = PartitionState::ReadOnly;
+    assert_eq!(at(&snapshot, &view), "p2", "a read-only file system deletes nothing");
     for piece in &mut view.pieces {
         piece.is_pinned = true;
     }

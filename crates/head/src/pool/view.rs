@@ -25,9 +25,9 @@ pub enum PartitionState {
     InUse,
     /// Read; what is on it moves elsewhere.
     Draining,
-    /// Read; what is on it stays.
+    /// Read; what is on it stays, surplus too: its file system takes no deletions.
     ReadOnly,
-    /// Not used any more; what is on it does not count.
+    /// Not used any more; what is on it does not count. For partitions that are empty, or gone for good.
     Retired,
 }
 
