@@ -67,17 +67,19 @@ pub fn risk(snapshot: &Snapshot, file: &FileView) -> Option<Risk> {
 /// Once its orders are carried out (each is a piece that is coming), asking again gives none.
 #[must_use]
 pub fn repair(snapshot: &Snapshot, files: &[FileView], budget: &mut Budget, random: u64) -> Repairs {
-    let mut repairs = Repairs::default();
-    let mut queue = Vec::new();
+    let (mut queue, mut idle) = (Vec::new(), Vec::new());
     for file in files {
         match risk(snapshot, file) {
             Some(risk) => queue.push((risk, file)),
-            None => repairs.outlooks.push((file.file, rest(snapshot, file))),
+            None => idle.push((file.file, rest(snapshot, file))),
         }
     }
-    repairs.outlooks.sort_by_key(|(file, _)| *file);
+    // A file that is given twice counts once.
     queue.sort_by_key(|(risk, _)| *risk);
-    let idle = std::mem::take(&mut repairs.outlooks);
+    queue.dedup_by_key(|(risk, _)| *risk);
+    idle.sort_by_key(|(file, _)| *file);
+    idle.dedup();
+    let mut repairs = Repairs::default();
     for (_, file) in queue {
         let outlook = repair_file(snapshot, file, budget, random, &mut repairs.orders);
         repairs.outlooks.push((file.file, outlook));
@@ -113,14 +115,11 @@ fn missing(snapshot: &Snapshot, file: &FileView) -> Vec<Missing> {
     }
     let standings = snapshot.standings(file);
     for index in file.layout.indices() {
-        let there = standings.iter().filter(|at| at.piece.index == index && at.is_there);
-        let (leaving, staying) =
-            there.fold(
-                (0, 0),
-                |(leaving, staying), at| {
-                    if at.is_leaving { (leaving + 1, staying) } else { (leaving, staying + 1) }
-                },
-            );
+        let count = |is_leaving: bool| {
+            let there = standings.iter().filter(|at| at.piece.index == index && at.is_there);
+            there.filter(|at| at.is_leaving == is_leaving).count()
+        };
+        let (leaving, staying) = (count(true), count(false));
         let repairs = target.saturating_sub(staying + leaving);
         for number in 0..target.saturating_sub(staying) {
             let reason = if number < repairs { Reason::Repair } else { Reason::Drain };

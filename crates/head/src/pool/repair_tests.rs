@@ -72,6 +72,8 @@ fn the_most_endangered_goes_first_then_the_oldest() {
     assert_eq!(outlooks, expected);
     let targets: Vec<_> = repairs.orders[..2].iter().map(|order| &order.target).collect();
     assert_ne!(targets[0], targets[1], "both copies of one file go to different places");
+    files.push(files[1].clone());
+    assert_eq!(ask(&snapshot, &files), repairs, "a file that is given twice counts once");
 }
 
 #[test]
