@@ -52,6 +52,8 @@ fn domain<'a>(snapshot: &Snapshot, at: &Standing<'a>) -> Option<&'a str> {
 }
 
 /// Which of the good pieces of an index goes.
+///
+/// None, if the one that should go cannot go yet: another in its place would only have to be made again.
 fn worst(snapshot: &Snapshot, index: u8, kept: &[Standing<'_>]) -> Option<usize> {
     let shares = |number: usize| {
         kept.iter().enumerate().any(|(other, at)| {
@@ -61,19 +63,22 @@ fn worst(snapshot: &Snapshot, index: u8, kept: &[Standing<'_>]) -> Option<usize>
                 && domain(snapshot, at) == domain(snapshot, &kept[number])
         })
     };
-    let order = |number: usize| (kept[number].is_leaving, shares(number));
+    let good = (0..kept.len()).filter(|number| kept[*number].piece.index == index && kept[*number].is_good);
+    let good: Vec<_> = good.map(|number| ((kept[number].is_leaving, shares(number)), number)).collect();
+    let first = good.iter().map(|(order, _)| *order).max()?;
+    let goers = good.iter().filter(|(order, number)| *order == first && may_go(&kept[*number]));
     let fill = |number: usize| kept[number].partition.map_or(1.0, PartitionView::fill);
-    let is_writable =
-        |at: &Standing<'_>| at.partition.is_some_and(|partition| partition.state != PartitionState::ReadOnly);
-    let is_free =
-        |at: &Standing<'_>| at.piece.index == index && at.is_good && is_writable(at) && !at.piece.is_pinned;
-    (0..kept.len()).filter(|number| is_free(&kept[*number])).max_by(|a, b| {
+    let goers = goers.map(|(_, number)| *number);
+    goers.max_by(|a, b| {
         let (one, other) = (kept[*a].piece, kept[*b].piece);
-        order(*a)
-            .cmp(&order(*b))
-            .then_with(|| fill(*a).total_cmp(&fill(*b)))
+        fill(*a)
+            .total_cmp(&fill(*b))
             .then_with(|| (&one.partition, one.object).cmp(&(&other.partition, other.object)))
     })
+}
+
+fn may_go(at: &Standing<'_>) -> bool {
+    !at.piece.is_pinned && at.partition.is_some_and(|partition| partition.state != PartitionState::ReadOnly)
 }
 
 #[cfg(test)]

@@ -43,6 +43,17 @@ fn pinned_ones_stay_and_the_fullest_partition_is_relieved() {
     assert_eq!(surplus(&snapshot, &view), []);
 }
 
+#[test]
+fn what_cannot_go_yet_is_not_replaced_by_what_would_have_to_be_made_again() {
+    let mut snapshot = snapshot(4, 4);
+    let mut view = file(1, 2, &["p0", "p1", "p2"]);
+    snapshot.partition_mut("p0").unwrap().state = PartitionState::Draining;
+    view.pieces[0].is_pinned = true;
+    assert_eq!(surplus(&snapshot, &view), [], "while the drained one is read");
+    view.pieces[0].is_pinned = false;
+    assert_eq!(surplus(&snapshot, &view).len(), 1);
+}
+
 proptest! {
     #[test]
     fn no_deletion_lowers_good_pieces_below_the_promise(seed: u64) {

@@ -9,6 +9,7 @@ use head::pool::{
     balance,
     budget::{CopyOrder, Reason},
     collection,
+    promise::good_pieces,
     repair::{Outlook, repair, risk},
     scrub, silence,
     surplus::surplus,
@@ -61,8 +62,8 @@ impl Year {
             return;
         }
         self.pools[pool].enqueue(file, &view);
-        let good = view.pieces.iter().filter(|piece| self.pools[pool].snapshot.is_good(piece)).count();
-        if good >= usize::from(view.layout.pieces()) {
+        let was_whole = self.pools[pool].files[&file].was_whole;
+        if !was_whole && good_pieces(&self.pools[pool].snapshot, &view) >= view.layout.pieces() {
             self.pools[pool].files.get_mut(&file).expect("the file is there").was_whole = true;
         }
     }

@@ -68,7 +68,7 @@ fn policy(name: &str, pool_copies: u32) -> Pool {
         name: name.into(),
         failure_domain: FailureDomain::Label,
         reserved_bytes: 50 * GB,
-        verify_interval: Millis::from_seconds(20 * 86_400),
+        verify_interval: Millis::from_seconds(30 * 86_400),
         repair: Rate { server_copies: 8, server_bytes: 2 * TB, pool_copies, pool_bytes: 40 * TB },
         moves: Rate {
             server_copies: 3,
@@ -107,7 +107,7 @@ impl Plan {
         Self {
             seed,
             days: 365,
-            quiet_days: 30,
+            quiet_days: 40,
             servers: 200,
             racks: 20,
             growths: 3,
