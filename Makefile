@@ -62,8 +62,9 @@ test-kill9: build need-test ## Kills the daemon 50 times at random under load.
 	BP_KILLS=50 .venv/bin/python -m pytest -q -s tests/test_kill9.py
 
 .PHONY: test-sim
-test-sim: ## Simulates a thousand random lives of a facility.
-	BP_SIM_SEEDS=1000..2000 cargo test --release --package sim -- --nocapture
+test-sim: ## Simulates a thousand random lives of a facility, and a year of pools on 200 servers.
+	BP_SIM_SEEDS=1000..2000 BP_YEAR_SEEDS=1000..1500 cargo test --release --package sim -- --nocapture
+	cargo test --release --package sim --test year -- --ignored --nocapture
 
 .PHONY: test-soak
 test-soak: build need-test ## Soaks a facility in 200 clients for half an hour, with kills and a restart.

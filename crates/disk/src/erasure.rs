@@ -323,6 +323,14 @@ fn internal(cause: reed_solomon_simd::Error) -> Failure {
     Failure::internal(format!("coding: {cause}"))
 }
 
+/// Cells of one stripe.
+struct Sorted<'a> {
+    /// Those that are undamaged, each at the number of its piece.
+    good: Vec<Option<&'a [u8]>>,
+    /// Pieces whose cells are damaged.
+    damaged: Vec<u8>,
+}
+
 /// Gives the content of stripes, or pieces anew, from cells of which some are missing or damaged.
 pub struct Decoder {
     shape: Shape,
@@ -339,7 +347,7 @@ impl Decoder {
     ///
     /// `cells` has one entry for each piece; more than are needed let damaged ones be made good.
     pub fn read(&mut self, stripe: u64, cells: &[Option<&[u8]>], content: &mut Vec<u8>) -> Result<Vec<u8>> {
-        let (good, damaged) = self.sort_out(stripe, cells)?;
+        let Sorted { good, damaged } = self.sort_out(stripe, cells)?;
         let shard = self.shape.cell_bytes(stripe) - TAIL_BYTES;
         let data = self.data_payloads(shard, &good)?;
         content.clear();
@@ -361,7 +369,7 @@ impl Decoder {
         if wanted >= self.shape.pieces() {
             return Err(Failure::invalid(format!("there is no piece {wanted} of {}", self.shape.pieces())));
         }
-        let (good, damaged) = self.sort_out(stripe, cells)?;
+        let Sorted { good, damaged } = self.sort_out(stripe, cells)?;
         let bytes = self.shape.cell_bytes(stripe);
         let shard = bytes - TAIL_BYTES;
         let data = self.data_payloads(shard, &good)?;
@@ -379,11 +387,7 @@ impl Decoder {
     }
 
     /// Leaves out what is damaged.
-    fn sort_out<'a>(
-        &self,
-        stripe: u64,
-        cells: &[Option<&'a [u8]>],
-    ) -> Result<(Vec<Option<&'a [u8]>>, Vec<u8>)> {
+    fn sort_out<'a>(&self, stripe: u64, cells: &[Option<&'a [u8]>]) -> Result<Sorted<'a>> {
         let Shape { file, .. } = self.shape;
         if cells.len() != usize::from(self.shape.pieces()) || stripe >= self.shape.stripes() {
             return Err(Failure::invalid(format!(
@@ -407,7 +411,7 @@ impl Decoder {
             ))
             .hint("bring back a disk server that has a piece, or recall the file from tape"));
         }
-        Ok((good, damaged))
+        Ok(Sorted { good, damaged })
     }
 
     /// The payloads of all data cells: those that are there, and the others made anew.

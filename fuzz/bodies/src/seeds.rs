@@ -11,6 +11,7 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
         "attributes" => attributes(),
         "aws" => images(),
         "backup" => vec![backup()],
+        "cell" => cells(),
         "label" => labels(),
         "ranges" => RANGES.iter().map(|text| [&10_000_u64.to_le_bytes(), text.as_bytes()].concat()).collect(),
         "request" => requests(),
@@ -38,6 +39,22 @@ fn backup() -> Vec<u8> {
         frame.put(&mut out);
     }
     out
+}
+
+/// Cells of a small coded file: of data and of parity, of a full stripe and of the last.
+fn cells() -> Vec<Vec<u8>> {
+    use disk::erasure::{Coded, Encoder, Shape};
+    let coded = Coded { file: "7".parse().expect("7 is a number"), content: 3, bytes: 9000 };
+    let shape = Shape::new(2, 1, 4096, coded).expect("the shape is legal");
+    let mut cells = Vec::new();
+    let mut sink = |_: u8, cell: &[u8]| {
+        cells.push(cell.to_vec());
+        Ok(())
+    };
+    let mut encoder = Encoder::new(shape);
+    encoder.push(&[5; 9000], &mut sink).expect("cells are taken");
+    encoder.finish(&mut sink).expect("the size is right");
+    cells
 }
 
 const CAPS: [&str; 2] = [

@@ -65,7 +65,7 @@ pub fn overfull(snapshot: &Snapshot, budget: &Budget) -> Vec<Overfull> {
 
 /// Decides which of `files` move from partitions that are too full, and charges `budget` for the copies.
 ///
-/// `files` are some that have a piece there: any that the catalogue finds soon. Only whole files without surplus move, the
+/// `files` are some that have a piece there: others each time, because not every file can stand everywhere. Only whole files without surplus move, the
 /// largest first, because fewer moves are cheaper. Once the orders are carried out, asking again gives no more than the bounds
 /// still allow.
 #[must_use]
@@ -79,11 +79,13 @@ pub fn balance(snapshot: &Snapshot, files: &[FileView], budget: &mut Budget, ran
     movers.dedup_by_key(|file| file.file);
     let mut orders = Vec::new();
     for file in movers {
-        let from = file.pieces.iter().find_map(|piece| {
+        let there = file.pieces.iter().filter_map(|piece| {
             let at = excess.iter().position(|over| over.partition == piece.partition)?;
             // What is larger than the excess would only turn the tables.
             (piece.size_bytes <= excess[at].excess_bytes).then_some((piece, at))
         });
+        // From the fullest one, whatever the order of the pieces.
+        let from = there.min_by_key(|(_, at)| *at);
         let Some((piece, at)) = from else { continue };
         let random = Rng::new(random ^ file.file.0.rotate_left(8)).next_u64();
         if let Some(order) = relieve(snapshot, file, piece, below, budget, random) {
@@ -121,7 +123,7 @@ fn relieve(
     let placed = place_where(snapshot, &wish, random, |partition| {
         partition.name != piece.partition && budget.allows_at(reason, &partition.server, bytes)
     });
-    let target = snapshot.partition(placed.ok()?.partitions.first()?)?;
+    let target = snapshot.partition(placed?.partitions.first()?)?;
     Some(CopyOrder {
         file: file.file,
         index: piece.index,

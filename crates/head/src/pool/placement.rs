@@ -56,29 +56,43 @@ pub struct Placed {
 /// Two pieces are in one failure domain only if there are too few domains with room, then on different servers if
 /// possible; never on one partition. Refused with `Unavailable` if nobody answers who could take it, else with `NoSpace`.
 pub fn place(snapshot: &Snapshot, wish: &Wish<'_>, random: u64) -> Result<Placed> {
-    place_where(snapshot, wish, random, |_| true)
+    let chosen = choose(snapshot, wish, random, |_| true);
+    placed(snapshot, wish, &chosen).ok_or_else(|| refusal(snapshot, wish, chosen.len()))
 }
 
-/// [`place`] on partitions that `is_allowed`.
+/// [`place`] on partitions that `is_allowed`; `None` instead of a reason.
 pub(crate) fn place_where(
     snapshot: &Snapshot,
     wish: &Wish<'_>,
     random: u64,
     is_allowed: impl Fn(&PartitionView) -> bool,
-) -> Result<Placed> {
+) -> Option<Placed> {
+    placed(snapshot, wish, &choose(snapshot, wish, random, is_allowed))
+}
+
+/// The best partitions, as many as there are or are wanted.
+fn choose<'a>(
+    snapshot: &'a Snapshot,
+    wish: &Wish<'_>,
+    random: u64,
+    is_allowed: impl Fn(&PartitionView) -> bool,
+) -> Vec<&'a PartitionView> {
     let mut candidates: Vec<_> = snapshot
         .partitions()
         .iter()
         .filter(|partition| takes(snapshot, partition, wish) && is_allowed(partition))
         .map(|partition| (race(&snapshot.pool, partition, wish, random), partition))
         .collect();
-    candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.name.cmp(&b.1.name)));
-    let chosen = pick(snapshot, &candidates, wish);
+    candidates.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.name.cmp(&b.1.name)));
+    pick(snapshot, &candidates, wish)
+}
+
+fn placed(snapshot: &Snapshot, wish: &Wish<'_>, chosen: &[&PartitionView]) -> Option<Placed> {
     if chosen.is_empty() || chosen.len() < usize::from(wish.pieces_min) {
-        return Err(refusal(snapshot, wish, chosen.len()));
+        return None;
     }
-    let is_spread = is_spread(snapshot, &chosen, wish.beside);
-    Ok(Placed { partitions: chosen.iter().map(|partition| partition.name.clone()).collect(), is_spread })
+    let is_spread = is_spread(snapshot, chosen, wish.beside);
+    Some(Placed { partitions: chosen.iter().map(|partition| partition.name.clone()).collect(), is_spread })
 }
 
 /// Room that a write leaves alone.

@@ -2,7 +2,7 @@
 
 use super::{
     policy::Pool,
-    view::{FileView, Layout, Snapshot},
+    view::{FileView, Layout, Snapshot, Standing},
 };
 
 /// Whether a writer may be told that its file is safe.
@@ -39,14 +39,22 @@ pub fn acknowledge(snapshot: &Snapshot, file: &FileView) -> Acknowledgement {
 /// Good pieces of a file: all good replicas, or different good pieces of a coded file.
 #[must_use]
 pub fn good_pieces(snapshot: &Snapshot, file: &FileView) -> u8 {
-    let count = |index: u8| {
-        file.pieces.iter().filter(|piece| piece.index == index && snapshot.is_good(piece)).count()
-    };
-    let good: usize = match file.layout {
-        Layout::Copies(_) => count(0),
-        Layout::Coded(_) => file.layout.indices().filter(|index| count(*index) > 0).count(),
-    };
-    u8::try_from(good).unwrap_or(u8::MAX)
+    good_among(file.layout, file.pieces.iter().map(|piece| snapshot.standing(piece)))
+}
+
+/// [`good_pieces`] of pieces whose standing is known.
+pub(crate) fn good_among<'a>(layout: Layout, standings: impl IntoIterator<Item = Standing<'a>>) -> u8 {
+    let good = standings.into_iter().filter(|standing| standing.is_good);
+    match layout {
+        Layout::Copies(_) => u8::try_from(good.count()).unwrap_or(u8::MAX),
+        Layout::Coded(_) => {
+            let seen = good.fold([false; 256], |mut seen, standing| {
+                seen[usize::from(standing.piece.index)] = true;
+                seen
+            });
+            layout.indices().filter(|index| seen[usize::from(*index)]).count() as u8
+        }
+    }
 }
 
 /// Good pieces that may still be lost before the file cannot be read; below zero it cannot be read now.

@@ -2,14 +2,15 @@
 //!
 //! Keep a queue of files for which something may be to do, in the order of [`risk`]; put a file there when one of its pieces
 //! changed, or its partition did. Give the first ones to [`repair`], again whenever a copy has ended: what [`Outlook`]
-//! says of each decides whether it stays in the queue. No decision looks at files that are not given.
+//! says of each decides whether it stays in the queue. No decision looks at files that are not given. Who carries orders out
+//! gives each a deadline: a piece that is coming counts as there until somebody says that it is not.
 
 use super::{
     budget::{Budget, CopyOrder, Reason},
     fetch::{Fetch, fetch},
     placement::{Purpose, Wish, place, place_where},
-    promise::{good_pieces, margin},
-    view::{FileView, Layout, PieceState, PieceView, Snapshot},
+    promise::{good_among, good_pieces, margin},
+    view::{FileView, Layout, PieceState, PieceView, Snapshot, Standing},
 };
 use base::{Failure, FileId, ObjectId, Timestamp, rng::Rng};
 
@@ -66,17 +67,19 @@ pub fn risk(snapshot: &Snapshot, file: &FileView) -> Option<Risk> {
 /// Once its orders are carried out (each is a piece that is coming), asking again gives none.
 #[must_use]
 pub fn repair(snapshot: &Snapshot, files: &[FileView], budget: &mut Budget, random: u64) -> Repairs {
-    let mut repairs = Repairs::default();
-    let mut queue = Vec::new();
+    let (mut queue, mut idle) = (Vec::new(), Vec::new());
     for file in files {
         match risk(snapshot, file) {
             Some(risk) => queue.push((risk, file)),
-            None => repairs.outlooks.push((file.file, rest(snapshot, file))),
+            None => idle.push((file.file, rest(snapshot, file))),
         }
     }
-    repairs.outlooks.sort_by_key(|(file, _)| *file);
+    // A file that is given twice counts once.
     queue.sort_by_key(|(risk, _)| *risk);
-    let idle = std::mem::take(&mut repairs.outlooks);
+    queue.dedup_by_key(|(risk, _)| *risk);
+    idle.sort_by_key(|(file, _)| *file);
+    idle.dedup();
+    let mut repairs = Repairs::default();
     for (_, file) in queue {
         let outlook = repair_file(snapshot, file, budget, random, &mut repairs.orders);
         repairs.outlooks.push((file.file, outlook));
@@ -110,12 +113,15 @@ fn missing(snapshot: &Snapshot, file: &FileView) -> Vec<Missing> {
     if is_nearline(file) {
         return missing;
     }
+    let standings = snapshot.standings(file);
     for index in file.layout.indices() {
-        let there = file.pieces.iter().filter(|piece| piece.index == index && snapshot.is_there(piece));
-        let (leaving, staying): (Vec<_>, Vec<_>) = there.partition(|piece| snapshot.is_leaving(piece));
-        let repairs = target.saturating_sub(staying.len() + leaving.len());
-        let all = target.saturating_sub(staying.len());
-        for number in 0..all {
+        let count = |is_leaving: bool| {
+            let there = standings.iter().filter(|at| at.piece.index == index && at.is_there);
+            there.filter(|at| at.is_leaving == is_leaving).count()
+        };
+        let (leaving, staying) = (count(true), count(false));
+        let repairs = target.saturating_sub(staying + leaving);
+        for number in 0..target.saturating_sub(staying) {
             let reason = if number < repairs { Reason::Repair } else { Reason::Drain };
             missing.push(Missing { index, reason });
         }
@@ -123,28 +129,26 @@ fn missing(snapshot: &Snapshot, file: &FileView) -> Vec<Missing> {
     // What drains must not keep back what repairs.
     missing.sort_by_key(|missing| (missing.reason, missing.index));
     if missing.is_empty() {
-        missing.extend(crowded(snapshot, file).map(|index| Missing { index, reason: Reason::Spread }));
+        missing.extend(
+            crowded(snapshot, file.layout, &standings).map(|index| Missing { index, reason: Reason::Spread }),
+        );
     }
     missing
 }
 
 /// A piece that shares its failure domain, of a file that has all its pieces, for which nothing is under way.
-fn crowded(snapshot: &Snapshot, file: &FileView) -> Option<u8> {
-    let is_coming = file.pieces.iter().any(|piece| piece.state == PieceState::Coming);
-    if is_coming || good_pieces(snapshot, file) < file.layout.pieces() {
+fn crowded(snapshot: &Snapshot, layout: Layout, standings: &[Standing<'_>]) -> Option<u8> {
+    let is_coming = standings.iter().any(|at| at.piece.state == PieceState::Coming);
+    if is_coming || good_among(layout, standings.iter().copied()) < layout.pieces() {
         return None;
     }
-    let mut staying: Vec<_> = file
-        .pieces
-        .iter()
-        .filter(|piece| snapshot.is_there(piece) && !snapshot.is_leaving(piece))
-        .filter_map(|piece| Some((piece.index, snapshot.domain(snapshot.partition(&piece.partition)?))))
-        .collect();
+    let staying = standings.iter().filter(|at| at.is_there && !at.is_leaving);
+    let mut staying: Vec<_> =
+        staying.filter_map(|at| Some((snapshot.domain(at.partition?), at.piece.index))).collect();
     staying.sort_unstable();
-    let mut domains = std::collections::BTreeSet::new();
-    let shared = staying.iter().filter(|(_, domain)| !domains.insert(*domain)).map(|(index, _)| *index);
-    let shared = shared.collect::<Vec<_>>().first().copied();
-    shared.filter(|_| domains.len() < usize::from(file.layout.pieces()))
+    let domains = staying.chunk_by(|a, b| a.0 == b.0).count();
+    let shared = staying.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1).min();
+    shared.filter(|_| domains < usize::from(layout.pieces()))
 }
 
 /// Orders the copies that one file needs.
@@ -212,7 +216,7 @@ fn order(
     let wish = Wish { pieces: 1, pieces_min: 1, bytes, beside: &file.pieces, purpose };
     let is_allowed =
         |partition: &super::view::PartitionView| budget.allows_at(reason, &partition.server, bytes);
-    let placed = place_where(snapshot, &wish, random, is_allowed).map_err(|_| {
+    let placed = place_where(snapshot, &wish, random, is_allowed).ok_or_else(|| {
         match place(snapshot, &wish, random) {
             Ok(_) => Outlook::Postponed,
             // Where no other domain has room, it is as spread as it can be.
@@ -236,8 +240,7 @@ fn order(
 
 /// Bytes of a new piece: all pieces of a file have the same size.
 fn piece_bytes(file: &FileView) -> u64 {
-    let known = file.pieces.iter().filter(|piece| piece.state == PieceState::Verified);
-    known.chain(&file.pieces).next().map_or(0, |piece| piece.size_bytes)
+    file.pieces.iter().map(|piece| piece.size_bytes).max().unwrap_or(0)
 }
 
 /// A file that has too few good pieces to make others from.

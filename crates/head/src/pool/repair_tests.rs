@@ -72,6 +72,8 @@ fn the_most_endangered_goes_first_then_the_oldest() {
     assert_eq!(outlooks, expected);
     let targets: Vec<_> = repairs.orders[..2].iter().map(|order| &order.target).collect();
     assert_ne!(targets[0], targets[1], "both copies of one file go to different places");
+    files.push(files[1].clone());
+    assert_eq!(ask(&snapshot, &files), repairs, "a file that is given twice counts once");
 }
 
 #[test]
@@ -144,7 +146,9 @@ fn what_cannot_be_copied_is_said_to_wait_to_be_on_tape_or_to_be_lost() {
     let mut snapshot = snapshot(4, 4);
     let mut view = file(1, 2, &["p0"]);
     view.pieces[0].state = PieceState::Lost;
-    let outlook = |snapshot: &Snapshot, view: &FileView| ask(snapshot, &[view.clone()]).outlooks[0].1.clone();
+    let outlook = |snapshot: &Snapshot, view: &FileView| {
+        ask(snapshot, std::slice::from_ref(view)).outlooks[0].1.clone()
+    };
     assert_eq!(outlook(&snapshot, &view), Outlook::Lost);
     view.tape_copies = 1;
     assert_eq!(outlook(&snapshot, &view), Outlook::Recall);

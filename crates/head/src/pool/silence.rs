@@ -10,14 +10,12 @@ use std::{collections::BTreeMap, sync::Arc};
 /// registered; in the same step its pieces become suspect.
 #[must_use]
 pub fn to_give_up(snapshot: &Snapshot) -> Vec<Arc<str>> {
-    if is_cut_off(snapshot) {
-        return Vec::new();
-    }
     let used = snapshot.partitions().iter().filter(|partition| partition.state != PartitionState::Retired);
     let silent = used.filter(|partition| {
         !partition.is_given_up && snapshot.now - partition.heard > snapshot.pool.silence_bound
     });
-    silent.map(|partition| partition.name.clone()).collect()
+    let silent: Vec<_> = silent.map(|partition| partition.name.clone()).collect();
+    if silent.is_empty() || is_cut_off(snapshot) { Vec::new() } else { silent }
 }
 
 /// Whether more than half of the pool's servers are silent.

@@ -1,8 +1,8 @@
 //! What to delete. Besides eviction ([`super::collection`]) this is the only way in which a good piece of a file ends.
 
 use super::{
-    promise::good_pieces,
-    view::{FileView, PartitionView, PieceState, PieceView, Snapshot},
+    promise::good_among,
+    view::{FileView, PartitionState, PartitionView, PieceState, Snapshot, Standing},
 };
 use base::ObjectId;
 use std::sync::Arc;
@@ -20,58 +20,65 @@ pub struct Removal {
 /// back and has said what it has, a piece that was looked at.
 ///
 /// Nothing is deleted of a file that is not whole by its good pieces alone, and it stays whole. Only good pieces are deleted,
-/// and lost ones. Pieces that are pinned, coming, suspect or silent stay. First goes what is to leave its partition, then what
+/// and lost ones. Pieces that are pinned, coming, suspect, silent or on read-only partitions stay. First goes what is to leave its partition, then what
 /// shares a failure domain, then what is on the fullest partition.
 #[must_use]
 pub fn surplus(snapshot: &Snapshot, file: &FileView) -> Vec<Removal> {
-    if good_pieces(snapshot, file) < file.layout.pieces() {
+    let standings = snapshot.standings(file);
+    if good_among(file.layout, standings.iter().copied()) < file.layout.pieces() {
         // Until it is whole, even a damaged piece may be what somebody can still save.
         return Vec::new();
     }
     let (lost, mut kept): (Vec<_>, Vec<_>) =
-        file.pieces.iter().partition(|piece| piece.state == PieceState::Lost);
-    let mut removals: Vec<_> = lost.into_iter().filter(|piece| !piece.is_pinned).map(removal).collect();
+        standings.into_iter().partition(|at| at.piece.state == PieceState::Lost);
+    let mut removals: Vec<_> = lost.iter().filter(|at| !at.piece.is_pinned).map(removal).collect();
     for index in file.layout.indices() {
-        loop {
-            let good = kept.iter().filter(|piece| piece.index == index && snapshot.is_good(piece));
-            let good: Vec<_> = good.copied().collect();
-            if good.len() <= file.layout.per_index() {
-                break;
-            }
-            let Some(worst) = worst(snapshot, &good, &kept) else { break };
-            kept.retain(|piece| piece.object != worst.object);
-            removals.push(removal(worst));
+        while kept.iter().filter(|at| at.piece.index == index && at.is_good).count() > file.layout.per_index()
+        {
+            let Some(worst) = worst(snapshot, index, &kept) else { break };
+            removals.push(removal(&kept.remove(worst)));
         }
     }
     removals.sort();
     removals
 }
 
-fn removal(piece: &PieceView) -> Removal {
-    Removal { object: piece.object, partition: piece.partition.clone() }
+fn removal(at: &Standing<'_>) -> Removal {
+    Removal { object: at.piece.object, partition: at.piece.partition.clone() }
 }
 
-/// Which of several good pieces goes.
-fn worst<'a>(snapshot: &Snapshot, good: &[&'a PieceView], kept: &[&PieceView]) -> Option<&'a PieceView> {
-    let domain = |piece: &PieceView| snapshot.partition(&piece.partition).map(|at| snapshot.domain(at));
-    let shares = |piece: &PieceView| {
-        kept.iter().any(|other| {
-            other.object != piece.object
-                && snapshot.is_there(other)
-                && !snapshot.is_leaving(other)
-                && domain(other) == domain(piece)
+fn domain<'a>(snapshot: &Snapshot, at: &Standing<'a>) -> Option<&'a str> {
+    at.partition.map(|partition| snapshot.domain(partition))
+}
+
+/// Which of the good pieces of an index goes.
+///
+/// None, if the one that should go cannot go yet: another in its place would only have to be made again.
+fn worst(snapshot: &Snapshot, index: u8, kept: &[Standing<'_>]) -> Option<usize> {
+    let shares = |number: usize| {
+        kept.iter().enumerate().any(|(other, at)| {
+            other != number
+                && at.is_there
+                && !at.is_leaving
+                && domain(snapshot, at) == domain(snapshot, &kept[number])
         })
     };
-    let fill = |piece: &PieceView| snapshot.partition(&piece.partition).map_or(1.0, PartitionView::fill);
-    let free = good.iter().copied().filter(|piece| !piece.is_pinned);
-    free.max_by(|a, b| {
-        let order = |piece: &PieceView| (snapshot.is_leaving(piece), shares(piece));
-        order(a)
-            .cmp(&order(b))
-            .then_with(|| fill(a).total_cmp(&fill(b)))
-            .then_with(|| a.partition.cmp(&b.partition))
-            .then_with(|| a.object.cmp(&b.object))
+    let good = (0..kept.len()).filter(|number| kept[*number].piece.index == index && kept[*number].is_good);
+    let good: Vec<_> = good.map(|number| ((kept[number].is_leaving, shares(number)), number)).collect();
+    let first = good.iter().map(|(order, _)| *order).max()?;
+    let goers = good.iter().filter(|(order, number)| *order == first && may_go(&kept[*number]));
+    let fill = |number: usize| kept[number].partition.map_or(1.0, PartitionView::fill);
+    let goers = goers.map(|(_, number)| *number);
+    goers.max_by(|a, b| {
+        let (one, other) = (kept[*a].piece, kept[*b].piece);
+        fill(*a)
+            .total_cmp(&fill(*b))
+            .then_with(|| (&one.partition, one.object).cmp(&(&other.partition, other.object)))
     })
+}
+
+fn may_go(at: &Standing<'_>) -> bool {
+    !at.piece.is_pinned && at.partition.is_some_and(|partition| partition.state != PartitionState::ReadOnly)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::*;
 use crate::pool::{
     promise::good_pieces,
     testing::{file, retold, snapshot, world},
-    view::PartitionState,
+    view::PieceView,
 };
 use proptest::prelude::*;
 
@@ -35,10 +35,23 @@ fn pinned_ones_stay_and_the_fullest_partition_is_relieved() {
     assert_eq!(at(&snapshot, &view), "p2", "equal ones by name");
     snapshot.partition_mut("p0").unwrap().state = PartitionState::Draining;
     assert_eq!(at(&snapshot, &view), "p0");
+    snapshot.partition_mut("p0").unwrap().state = PartitionState::ReadOnly;
+    assert_eq!(at(&snapshot, &view), "p2", "a read-only file system deletes nothing");
     for piece in &mut view.pieces {
         piece.is_pinned = true;
     }
     assert_eq!(surplus(&snapshot, &view), []);
+}
+
+#[test]
+fn what_cannot_go_yet_is_not_replaced_by_what_would_have_to_be_made_again() {
+    let mut snapshot = snapshot(4, 4);
+    let mut view = file(1, 2, &["p0", "p1", "p2"]);
+    snapshot.partition_mut("p0").unwrap().state = PartitionState::Draining;
+    view.pieces[0].is_pinned = true;
+    assert_eq!(surplus(&snapshot, &view), [], "while the drained one is read");
+    view.pieces[0].is_pinned = false;
+    assert_eq!(surplus(&snapshot, &view).len(), 1);
 }
 
 proptest! {

@@ -11,7 +11,11 @@
 use super::policy::{FailureDomain, Pool};
 use base::{FileId, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    sync::Arc,
+};
 
 pub use wire::control::PartitionState;
 
@@ -185,6 +189,21 @@ pub struct Snapshot {
     /// The time.
     pub now: Timestamp,
     partitions: Vec<PartitionView>,
+    /// Where each partition is in the list: decisions ask for each piece that they look at.
+    index: HashMap<Arc<str>, usize, BuildHasherDefault<NameHasher>>,
+}
+
+/// A piece with what follows from its partition.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    pub(crate) piece: &'a PieceView,
+    pub(crate) partition: Option<&'a PartitionView>,
+    /// As [`Snapshot::is_good`].
+    pub(crate) is_good: bool,
+    /// As [`Snapshot::is_there`].
+    pub(crate) is_there: bool,
+    /// As [`Snapshot::is_leaving`].
+    pub(crate) is_leaving: bool,
 }
 
 impl Snapshot {
@@ -195,7 +214,15 @@ impl Snapshot {
         partitions.retain(|partition| *partition.pool == *pool.name);
         partitions.sort_by(|a, b| a.name.cmp(&b.name));
         partitions.dedup_by(|a, b| a.name == b.name);
-        Self { pool, now, partitions }
+        let mut snapshot = Self { pool, now, partitions, index: HashMap::default() };
+        snapshot.index_from(0);
+        snapshot
+    }
+
+    fn index_from(&mut self, first: usize) {
+        for (at, partition) in self.partitions.iter().enumerate().skip(first) {
+            self.index.insert(partition.name.clone(), at);
+        }
     }
 
     /// All partitions, by name.
@@ -207,14 +234,12 @@ impl Snapshot {
     /// The partition `name`, if the pool has it.
     #[must_use]
     pub fn partition(&self, name: &str) -> Option<&PartitionView> {
-        let at = self.partitions.binary_search_by(|partition| (*partition.name).cmp(name)).ok()?;
-        Some(&self.partitions[at])
+        Some(&self.partitions[*self.index.get(name)?])
     }
 
     /// The partition `name`, to be changed. Its name and pool must stay.
     pub fn partition_mut(&mut self, name: &str) -> Option<&mut PartitionView> {
-        let at = self.partitions.binary_search_by(|partition| (*partition.name).cmp(name)).ok()?;
-        Some(&mut self.partitions[at])
+        Some(&mut self.partitions[*self.index.get(name)?])
     }
 
     /// All partitions, by name, to be changed. Their names and pools must stay.
@@ -226,7 +251,10 @@ impl Snapshot {
     pub fn put(&mut self, partition: PartitionView) {
         match self.partitions.binary_search_by(|known| known.name.cmp(&partition.name)) {
             Ok(at) => self.partitions[at] = partition,
-            Err(at) => self.partitions.insert(at, partition),
+            Err(at) => {
+                self.partitions.insert(at, partition);
+                self.index_from(at);
+            }
         }
     }
 
@@ -245,33 +273,62 @@ impl Snapshot {
         }
     }
 
-    /// Verified on a partition in use whose server answers: lets others be deleted, can be copied, can be read.
+    /// What follows for a piece from where it is.
+    pub(crate) fn standing<'a>(&'a self, piece: &'a PieceView) -> Standing<'a> {
+        let partition = self.partition(&piece.partition);
+        let used = partition.filter(|partition| partition.state != PartitionState::Retired);
+        let is_expected = match piece.state {
+            PieceState::Coming | PieceState::Verified => true,
+            PieceState::Suspect => self.now - piece.since <= self.pool.silence_bound,
+            PieceState::Lost => false,
+        };
+        Standing {
+            piece,
+            partition,
+            is_good: piece.state == PieceState::Verified && used.is_some_and(|at| self.answers(at)),
+            is_there: is_expected && used.is_some_and(|at| !at.is_given_up),
+            is_leaving: used.is_some_and(|at| at.state == PartitionState::Draining),
+        }
+    }
+
+    /// Of all pieces of a file.
+    pub(crate) fn standings<'a>(&'a self, file: &'a FileView) -> Vec<Standing<'a>> {
+        file.pieces.iter().map(|piece| self.standing(piece)).collect()
+    }
+
+    /// Verified on a partition whose server answers: lets others be deleted, can be copied, can be read.
     #[must_use]
     pub fn is_good(&self, piece: &PieceView) -> bool {
-        piece.state == PieceState::Verified
-            && self.partition(&piece.partition).is_some_and(|partition| {
-                partition.state != PartitionState::Retired && self.answers(partition)
-            })
+        self.standing(piece).is_good
     }
 
     /// Good, or expected to become so: no copy is begun for it.
     #[must_use]
     pub fn is_there(&self, piece: &PieceView) -> bool {
-        let Some(partition) = self.partition(&piece.partition) else { return false };
-        if partition.is_given_up || partition.state == PartitionState::Retired {
-            return false;
-        }
-        match piece.state {
-            PieceState::Coming | PieceState::Verified => true,
-            PieceState::Suspect => self.now - piece.since <= self.pool.silence_bound,
-            PieceState::Lost => false,
-        }
+        self.standing(piece).is_there
     }
 
     /// Whether the piece is where nothing should stay.
     #[must_use]
     pub fn is_leaving(&self, piece: &PieceView) -> bool {
-        self.partition(&piece.partition).is_some_and(|partition| partition.state == PartitionState::Draining)
+        self.standing(piece).is_leaving
+    }
+}
+
+/// FNV-1a: names are short, and nobody chooses them to collide.
+#[derive(Default)]
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        // The map takes the upper bits, of which FNV changes few.
+        self.0 ^ self.0.rotate_left(32)
     }
 }
 

@@ -40,7 +40,7 @@ impl Year {
             row.pieces,
             row.destroyed,
         );
-        self.report.lost += 1;
+        self.report.lost[pool] += 1;
         self.forget(pool, file);
     }
 

@@ -9,6 +9,7 @@ use head::pool::{
     balance,
     budget::{CopyOrder, Reason},
     collection,
+    promise::good_pieces,
     repair::{Outlook, repair, risk},
     scrub, silence,
     surplus::surplus,
@@ -61,8 +62,8 @@ impl Year {
             return;
         }
         self.pools[pool].enqueue(file, &view);
-        let good = view.pieces.iter().filter(|piece| self.pools[pool].snapshot.is_good(piece)).count();
-        if good >= usize::from(view.layout.pieces()) {
+        let was_whole = self.pools[pool].files[&file].was_whole;
+        if !was_whole && good_pieces(&self.pools[pool].snapshot, &view) >= view.layout.pieces() {
             self.pools[pool].files.get_mut(&file).expect("the file is there").was_whole = true;
         }
     }
@@ -235,15 +236,24 @@ impl Year {
     }
 
     fn balance(&mut self, pool: usize) {
-        // Files to choose from: some of each partition that is too full.
-        const CANDIDATES: usize = 12;
+        // Files to choose from: some of each partition that is too full, others each time.
+        const CANDIDATES: usize = 4;
+        const SAME_HOUR: u64 = 100;
         let random = self.rng.next_u64();
         let site = &mut self.pools[pool];
+        let under_way = site.budget.under_way(false).copies;
+        let mut looks = LOOKS * site.policy().moves.pool_copies.saturating_sub(under_way) as usize;
         let mut views = Vec::new();
         for over in balance::overfull(&site.snapshot, &site.budget) {
-            let at = site.number(&over.partition);
-            let held = site.held[at].iter().filter(|(_, file, _)| site.files[file].is_acknowledged);
-            views.extend(held.take(CANDIDATES).map(|(_, file, _)| site.view(*file)));
+            let held = &site.held[site.number(&over.partition)];
+            let (Some(first), Some(last)) = (held.first(), held.last()) else { continue };
+            let from = first.0 + Millis(self.rng.below(1 + (last.0 - first.0).0 as u64) as i64);
+            // Many were looked at in the same hour.
+            let skip = self.rng.below(SAME_HOUR) as usize;
+            let some = held.range((from, 0, 0)..).chain(held).skip(skip).take(CANDIDATES.min(looks));
+            looks -= CANDIDATES.min(looks);
+            let some = some.filter(|(_, file, _)| site.files[file].is_acknowledged);
+            views.extend(some.map(|(_, file, _)| site.view(*file)));
         }
         let orders = balance::balance(&site.snapshot, &views, &mut site.budget, random);
         for order in &orders {

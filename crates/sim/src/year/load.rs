@@ -224,7 +224,7 @@ impl Year {
         }
     }
 
-    /// When a state of a piece began.
+    /// What a file has on a partition is in another state; what is coming or lost stays so.
     pub(super) fn set_states(
         &mut self,
         pool: usize,

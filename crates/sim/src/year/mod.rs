@@ -28,7 +28,9 @@ pub struct Report {
     /// Files that users deleted.
     pub deleted: u64,
     /// Files of which more was destroyed within the time of a repair than their pool bears.
-    pub lost: u64,
+    ///
+    /// One for each pool.
+    pub lost: Vec<u64>,
     /// Pieces that faults destroyed.
     pub destroyed: u64,
     /// Of these, silently damaged ones.
@@ -147,6 +149,7 @@ impl Year {
             pools: Vec::new(),
             report: Report::default(),
         };
+        year.report.lost = vec![0; plan.pools.len()];
         for pool in &plan.pools {
             year.pools.push(PoolSite::new(pool, &year.servers, now));
         }

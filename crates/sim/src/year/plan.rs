@@ -68,7 +68,7 @@ fn policy(name: &str, pool_copies: u32) -> Pool {
         name: name.into(),
         failure_domain: FailureDomain::Label,
         reserved_bytes: 50 * GB,
-        verify_interval: Millis::from_seconds(20 * 86_400),
+        verify_interval: Millis::from_seconds(30 * 86_400),
         repair: Rate { server_copies: 8, server_bytes: 2 * TB, pool_copies, pool_bytes: 40 * TB },
         moves: Rate {
             server_copies: 3,
@@ -107,7 +107,7 @@ impl Plan {
         Self {
             seed,
             days: 365,
-            quiet_days: 30,
+            quiet_days: 40,
             servers: 200,
             racks: 20,
             growths: 3,
@@ -117,13 +117,13 @@ impl Plan {
         }
     }
 
-    /// Weeks on a dozen servers where much breaks: for many seeds.
+    /// Weeks on a score of servers where much breaks: for many seeds.
     #[must_use]
     pub fn short(seed: u64) -> Self {
         let mut plan = Self::year(seed);
         plan.days = 25;
-        (plan.servers, plan.racks, plan.growths, plan.drains) = (14, 7, 1, 2);
-        let sizes = [(0..14, 3 * TB, 12), (0..5, 500 * GB, 12), (0..14, 6 * TB, 6)];
+        (plan.servers, plan.racks, plan.growths, plan.drains) = (20, 10, 1, 2);
+        let sizes = [(0..20, 2 * TB, 12), (0..6, 500 * GB, 12), (0..20, 4 * TB, 6)];
         for (pool, (servers, capacity, files)) in plan.pools.iter_mut().zip(sizes) {
             pool.servers = servers;
             pool.capacity_bytes = capacity;
