@@ -103,6 +103,8 @@ pub(crate) enum Verb {
     Project(verbs::project::Args),
     /// Show and set how much users, groups and projects may hold
     Quota(verbs::quota::Args),
+    /// Compare partitions with the catalogue, and mend what is wrong
+    Scan(verbs::scan::Args),
     /// Make a token that proves who somebody is
     Token(verbs::token::Args),
     /// Let hosts join the facility, show them, turn them away

@@ -18,5 +18,6 @@ pub mod metrics;
 pub mod objects;
 pub mod open;
 pub mod run;
+mod scan;
 pub mod sums;
 mod uses;

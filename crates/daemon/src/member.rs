@@ -60,6 +60,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
         chores.child(),
     ));
     let janitor = Janitor::new(link, introduction, partition, &objects);
+    chores.spawn("scan", janitor.scanner(chores.token()).keep());
     chores.spawn("janitor", janitor.keep(chores.token()));
     chores.spawn(
         "certificate",

@@ -189,6 +189,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     };
     let renewal = authority.keep(HostNames::of_this_host(doors.bind), Arc::clone(&clock), chores.token());
     chores.spawn("certificates", renewal);
+    chores.spawn("scan", janitor.scanner(chores.token()).keep());
     chores.spawn("janitor", janitor.keep(chores.token()));
     let gate = gate(possession, &facility, &clock);
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters))

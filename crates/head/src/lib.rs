@@ -11,6 +11,7 @@ mod core;
 mod hosts;
 mod namespace;
 mod pool;
+mod scan;
 mod service;
 mod status;
 pub mod store;

@@ -27,6 +27,7 @@ pub(crate) mod queue;
 pub(crate) mod quota;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
+pub(crate) mod scan;
 pub(crate) mod stage;
 pub(crate) mod stat;
 pub(crate) mod status;
@@ -74,6 +75,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Account(args) => account::run(args, context),
         Verb::Project(args) => project::run(args, context),
         Verb::Quota(args) => quota::run(args, context),
+        Verb::Scan(args) => scan::run(args, context),
         Verb::Token(args) => token::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Admin(args) => admin::run(args, context),

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 34] = [
+const VERBS: [&str; 35] = [
     "create",
     "up",
     "down",
@@ -42,6 +42,7 @@ const VERBS: [&str; 34] = [
     "account",
     "project",
     "quota",
+    "scan",
     "token",
     "admin",
     "completion",

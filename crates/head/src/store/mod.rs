@@ -26,6 +26,7 @@ mod replicas;
 mod requests;
 #[cfg(test)]
 mod row_tests;
+mod scans;
 #[cfg(test)]
 pub(crate) mod testing;
 mod volumes;
@@ -38,6 +39,7 @@ pub(crate) use nodes::{NewNode, Node};
 pub(crate) use partitions::Partition;
 pub(crate) use replicas::{Replica, ReplicaState};
 pub(crate) use requests::{RequestRow, SessionRow};
+pub(crate) use scans::{FindingRow, ScanRow};
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};

@@ -14,6 +14,7 @@ pub mod data;
 pub mod files;
 pub mod hosts;
 pub mod quotas;
+pub mod scan;
 pub mod status;
 pub mod tape;
 
@@ -24,6 +25,7 @@ pub use data::*;
 pub use files::*;
 pub use hosts::*;
 pub use quotas::*;
+pub use scan::*;
 pub use status::*;
 pub use tape::*;
 

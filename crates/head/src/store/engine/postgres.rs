@@ -26,6 +26,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/postgres/0001.sql"),
     include_str!("../migrations/postgres/0002.sql"),
     include_str!("../migrations/postgres/0004.sql"),
+    include_str!("../migrations/postgres/0005.sql"),
 ];
 /// Two heads that start at the same time must not both change the schema.
 const MIGRATION_LOCK: i64 = 0x6261_636b_706c_616e;
