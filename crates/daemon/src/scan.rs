@@ -24,8 +24,8 @@ use wire::control::{
 const WAIT: Millis = Millis::from_seconds(2);
 /// Pause after something did not work.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Objects that are looked at before the head is asked about them.
-const CHUNK: usize = 256;
+/// Objects that are looked at before the head is asked about them: a fraction of a millisecond of its time.
+const CHUNK: usize = 64;
 /// The same where every byte of them is read.
 const CHUNK_READ: usize = 8;
 /// The head is told at least this often: an interruption costs no more.

@@ -13,7 +13,7 @@ use wire::object::ObjectInfo;
 /// Where objects that nobody knows are put.
 const QUARANTINE: &str = "quarantine";
 /// The homes of objects, and the directory of those that are being written.
-pub const PLACES: u32 = 257;
+pub const PLACES: u32 = wire::control::SCAN_PLACES;
 /// What is being written.
 const INCOMING: u32 = PLACES - 1;
 /// Bytes that are read at once.

@@ -4,15 +4,15 @@ use crate::{
     Apply, Context, Core, Topic,
     core::unknown_partition,
     namespace::path_of,
-    store::{FindingRow, Replica, ReplicaState, ScanRow},
+    store::{FindingRow, Replica, ReplicaState, ScanRow, ScannedReplica},
 };
 use base::{Failure, Millis, ObjectId, Result, Timestamp};
 use tracing::{info, warn};
 use wire::control::{
     AskObjects, CatalogueWindow, Done, FINDINGS_MAX, FindingInfo, FindingKind, Findings, GetFindings,
     GetScans, Known, KnownObject, KnownObjects, MendFinding, Mending, NextFindings, NextScan, OpenFindings,
-    RepairScan, ReportScan, SCAN_OBJECTS_MAX, ScanCursor, ScanGoesOn, ScanInfo, ScanOrder, ScanOrders,
-    ScanPace, ScanState, ScanWork, Scans, StartScan, StopScan, Window,
+    RepairScan, ReportScan, SCAN_OBJECTS_MAX, SCAN_PLACES, ScanCursor, ScanGoesOn, ScanInfo, ScanOrder,
+    ScanOrders, ScanPace, ScanState, ScanWork, Scans, StartScan, StopScan, Window,
 };
 
 /// Numbers of objects that one look at the catalogue goes through: a few milliseconds.
@@ -44,10 +44,11 @@ fn new_scan(before: Option<&ScanRow>, work: ScanWork, pace: ScanPace, now: Times
         started: now,
         updated: now,
         looks: 0,
-        looks_total: 0,
+        progress: 0.0,
         bytes: 0,
         resumed: now,
         looks_before: 0,
+        progress_before: 0.0,
         found: [0; 5],
         mended: 0,
         trouble: None,
@@ -72,8 +73,7 @@ impl Apply for StartScan {
             let before = core.store.scan(&partition)?;
             refuse_running(&partition, before.as_ref())?;
             core.store.forget_findings(&partition)?;
-            let mut scan = new_scan(before.as_ref(), ScanWork::Look, self.pace, context.now);
-            scan.looks_total = core.store.count_online(&partition)?.saturating_mul(2);
+            let scan = new_scan(before.as_ref(), ScanWork::Look, self.pace, context.now);
             core.store.put_scan(&partition, &scan)?;
         }
         core.touch(Topic::Removals);
@@ -108,7 +108,6 @@ impl Apply for RepairScan {
         let mut repair = new_scan(Some(&before), ScanWork::Repair, before.pace, context.now);
         repair.older_than = Timestamp(context.now.0.saturating_sub(self.older_than.0.max(0)));
         (repair.found, repair.mended) = (before.found, before.mended);
-        repair.looks_total = before.found.iter().sum();
         core.store.put_scan(&partition, &repair)?;
         core.touch(Topic::Removals);
         Ok(Done {})
@@ -126,10 +125,9 @@ fn scan_info(partition: String, scan: ScanRow) -> ScanInfo {
     let seconds = (scan.updated - scan.resumed).as_seconds_f64();
     let looks = scan.looks.saturating_sub(scan.looks_before);
     let looks_per_s = if seconds > 0.0 { looks as f64 / seconds } else { 0.0 };
-    let is_running = scan.state == ScanState::Running;
-    let looks_left = scan.looks_total.saturating_sub(scan.looks);
-    let left = (is_running && looks_per_s > 0.0)
-        .then(|| Millis::from_seconds((looks_left as f64 / looks_per_s).min(1e9) as i64));
+    let progress = scan.progress - scan.progress_before;
+    let left = (scan.state == ScanState::Running && progress > 0.0)
+        .then(|| Millis::from_seconds((seconds * (1.0 - scan.progress) / progress).min(1e9) as i64));
     ScanInfo {
         partition,
         work: scan.work,
@@ -138,7 +136,7 @@ fn scan_info(partition: String, scan: ScanRow) -> ScanInfo {
         started: scan.started,
         updated: scan.updated,
         looks: scan.looks,
-        looks_total: scan.looks_total,
+        progress: scan.progress,
         bytes: scan.bytes,
         looks_per_s,
         left,
@@ -169,20 +167,19 @@ impl Apply for NextScan {
         check_host(core, context, &self.partition)?;
         let scan = core.store.scan(&self.partition)?.filter(|scan| scan.state == ScanState::Running);
         let Some(mut scan) = scan else { return Ok(ScanOrders::default()) };
-        (scan.resumed, scan.updated, scan.looks_before) = (context.now, context.now, scan.looks);
+        (scan.resumed, scan.updated) = (context.now, context.now);
+        (scan.looks_before, scan.progress_before) = (scan.looks, scan.progress);
         core.store.put_scan(&self.partition, &scan)?;
         let ScanRow { scan, work, pace, cursor, older_than, .. } = scan;
         Ok(ScanOrders { order: Some(ScanOrder { scan, work, pace, cursor, older_than }) })
     }
 }
 
-fn known(core: &Core, partition: &str, object: ObjectId) -> Result<Known> {
-    if let Some(replica) = core.store.replica(object)?.filter(|replica| replica.partition == partition) {
-        let node = core.store.node(replica.file)?;
-        let checksums = node.as_ref().and_then(|node| node.checksums);
-        return Ok(match (replica.state, node, checksums) {
-            (ReplicaState::Online, Some(node), Some(checksums)) => {
-                Known::Online(KnownObject { object, file: node.id, size: node.size, checksums })
+fn known(core: &Core, partition: &str, object: ObjectId, replica: Option<&ScannedReplica>) -> Result<Known> {
+    if let Some(replica) = replica.filter(|replica| replica.partition == partition) {
+        return Ok(match (replica.state, replica.checksums) {
+            (ReplicaState::Online, Some(checksums)) => {
+                Known::Online(KnownObject { object, file: replica.file, size: replica.size, checksums })
             }
             _ => Known::Moving,
         });
@@ -190,7 +187,7 @@ fn known(core: &Core, partition: &str, object: ObjectId) -> Result<Known> {
     if core.store.is_to_be_removed(partition, object)? {
         return Ok(Known::Moving);
     }
-    Ok(if core.store.was_given(object)? { Known::Unknown } else { Known::Unheard })
+    Ok(if object.0 < core.store.objects_end()? { Known::Unknown } else { Known::Unheard })
 }
 
 impl Apply for AskObjects {
@@ -200,7 +197,11 @@ impl Apply for AskObjects {
             let what = format!("{} objects are more than {SCAN_OBJECTS_MAX}", self.objects.len());
             return Err(Failure::invalid(what).hint("ask for some at a time"));
         }
-        let known = self.objects.into_iter().map(|object| known(core, &self.partition, object));
+        let replicas = core.store.scanned_replicas(&self.objects)?;
+        let known = self
+            .objects
+            .into_iter()
+            .map(|object| known(core, &self.partition, object, replicas.get(&object)));
         Ok(KnownObjects { known: known.collect::<Result<_>>()? })
     }
 }
@@ -217,6 +218,16 @@ impl Apply for CatalogueWindow {
 fn running(core: &Core, partition: &str, scan: u64) -> Result<Option<ScanRow>> {
     let row = core.store.scan(partition)?;
     Ok(row.filter(|row| row.scan == scan && row.state == ScanState::Running))
+}
+
+/// How much of a scan is done: the places hold as many objects each, and so does the catalogue after them.
+fn progress(core: &Core, scan: &ScanRow) -> Result<f64> {
+    let ScanCursor { place, after } = scan.cursor;
+    Ok(match scan.work {
+        ScanWork::Look if place < SCAN_PLACES => f64::from(place) / f64::from(SCAN_PLACES) / 2.0,
+        ScanWork::Look => 0.5 + (after.0 as f64 / core.store.objects_end()?.max(1) as f64).min(1.0) / 2.0,
+        ScanWork::Repair => (scan.looks as f64 / scan.found.iter().sum::<u64>().max(1) as f64).min(1.0),
+    })
 }
 
 impl Apply for ReportScan {
@@ -240,8 +251,10 @@ impl Apply for ReportScan {
         scan.looks += self.looks;
         scan.bytes += self.bytes;
         (scan.cursor, scan.updated, scan.trouble) = (self.cursor, context.now, self.trouble);
+        scan.progress = progress(core, &scan)?;
         if self.is_done {
-            scan.state = ScanState::Done;
+            (scan.state, scan.progress) = (ScanState::Done, 1.0);
+            core.touch(Topic::Removals);
             info!(partition = self.partition, found = ?scan.found, "scan is done");
         }
         core.store.put_scan(&self.partition, &scan)?;

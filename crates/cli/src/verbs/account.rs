@@ -9,6 +9,35 @@ use base::{Month, units::human_bytes};
 use std::str::FromStr;
 use wire::control::{AccountLine, AccountPart, GetAccounts};
 
+/// Stands for an option without a value.
+const EACH: &str = "*";
+
+/// What is asked of one part of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part<T> {
+    /// Each gets its own line.
+    Each,
+    /// Nothing but this.
+    Only(T),
+}
+
+impl<T: FromStr> FromStr for Part<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        if text == EACH { Ok(Self::Each) } else { text.parse().map(Self::Only) }
+    }
+}
+
+impl<T> Part<T> {
+    fn only(self) -> Option<T> {
+        match self {
+            Self::Each => None,
+            Self::Only(value) => Some(value),
+        }
+    }
+}
+
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "An option without a value gives each its own line, with a value it shows only that one:\n\

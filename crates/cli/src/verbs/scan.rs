@@ -122,10 +122,9 @@ fn row(scan: &ScanInfo) -> [Cell; 9] {
         (ScanWork::Repair, ScanState::Done) => "mended",
         (_, ScanState::Stopped) => "stopped",
     };
-    let percent = match scan.state {
-        ScanState::Done => 100,
-        _ => (scan.looks.min(scan.looks_total) * 99).checked_div(scan.looks_total).unwrap_or(0),
-    };
+    // All is done only when it is said to be.
+    let percent =
+        if scan.state == ScanState::Done { 100 } else { (scan.progress * 100.0).clamp(0.0, 99.0) as u64 };
     let found: u64 = scan.found.iter().sum();
     [
         Cell::from(scan.partition.as_str()),

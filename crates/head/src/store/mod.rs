@@ -39,7 +39,7 @@ pub(crate) use nodes::{NewNode, Node};
 pub(crate) use partitions::Partition;
 pub(crate) use replicas::{Replica, ReplicaState};
 pub(crate) use requests::{RequestRow, SessionRow};
-pub(crate) use scans::{FindingRow, ScanRow};
+pub(crate) use scans::{FindingRow, ScanRow, ScannedReplica};
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};

@@ -1,8 +1,14 @@
 //! Rows of scans and of what they have found.
 
-use super::{Replica, ReplicaState, Store, StoreResult, document, engine::Row, ids::Sequence, json};
-use base::{ObjectId, Timestamp};
+use super::{
+    Replica, ReplicaState, Store, StoreResult, document,
+    engine::{Cell, Params, Row},
+    ids::Sequence,
+    json, word,
+};
+use base::{Adler32, Checksums, Crc32c, FileId, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use wire::control::{Finding, ScanCursor, ScanPace, ScanState, ScanWork};
 
 /// A scan of a partition.
@@ -18,12 +24,13 @@ pub(crate) struct ScanRow {
     pub(crate) started: Timestamp,
     pub(crate) updated: Timestamp,
     pub(crate) looks: u64,
-    /// As far as was known when it was started.
-    pub(crate) looks_total: u64,
+    /// How much of it is done, from 0 to 1.
+    pub(crate) progress: f64,
     pub(crate) bytes: u64,
     /// When a disk server took it up last, and how far it was then: for the rate.
     pub(crate) resumed: Timestamp,
     pub(crate) looks_before: u64,
+    pub(crate) progress_before: f64,
     pub(crate) found: [u64; 5],
     pub(crate) mended: u64,
     pub(crate) trouble: Option<String>,
@@ -34,6 +41,42 @@ pub(crate) struct ScanRow {
 pub(crate) struct FindingRow {
     pub(crate) finding: Finding,
     pub(crate) outcome: String,
+}
+
+/// A replica, with what a scan has to know of its file. It is not kept in memory: a scan would push out what is in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScannedReplica {
+    pub(crate) partition: String,
+    pub(crate) state: ReplicaState,
+    pub(crate) file: FileId,
+    /// Of the file.
+    pub(crate) size: u64,
+    pub(crate) checksums: Option<Checksums>,
+}
+
+const SCANNED: &str = "SELECT r.object, r.partition, r.state, r.file, n.size, n.adler32, n.crc32c
+     FROM replica r JOIN node n ON n.id = r.file";
+
+fn scanned(row: &Row<'_>) -> StoreResult<(ObjectId, ScannedReplica)> {
+    let (adler32, crc32c): (Option<u32>, Option<u32>) = (row.get(5)?, row.get(6)?);
+    let sums = |(adler32, crc32c)| Checksums { adler32: Adler32(adler32), crc32c: Crc32c(crc32c) };
+    let replica = ScannedReplica {
+        partition: row.get(1)?,
+        state: word(row, 2)?,
+        file: FileId(row.get(3)?),
+        size: row.get(4)?,
+        checksums: adler32.zip(crc32c).map(sums),
+    };
+    Ok((ObjectId(row.get(0)?), replica))
+}
+
+/// A list as the only parameter.
+struct Objects<'a>(&'a [i64]);
+
+impl Params for Objects<'_> {
+    fn with<R>(&self, give: impl FnOnce(&[Cell<'_>]) -> R) -> R {
+        give(&[Cell::Integers(self.0)])
+    }
 }
 
 fn finding(row: &Row<'_>) -> StoreResult<FindingRow> {
@@ -99,15 +142,29 @@ impl Store {
         self.run("DELETE FROM finding WHERE partition = ?1", (partition,))
     }
 
+    /// The replicas that these objects are.
+    pub(crate) fn scanned_replicas(
+        &self,
+        objects: &[ObjectId],
+    ) -> StoreResult<HashMap<ObjectId, ScannedReplica>> {
+        self.flush()?;
+        if self.engine.is_far() {
+            let objects: Vec<_> = objects.iter().map(|object| object.0 as i64).collect();
+            let sql = format!("{SCANNED} WHERE r.object = ANY (?1::bigint[])");
+            return Ok(self.all_now(&sql, Objects(&objects), scanned)?.into_iter().collect());
+        }
+        let sql = format!("{SCANNED} WHERE r.object = ?1");
+        let mut found = HashMap::with_capacity(objects.len());
+        for object in objects {
+            found.extend(self.maybe_now(&sql, (object.0,), scanned)?);
+        }
+        Ok(found)
+    }
+
     /// Whether an object is to be deleted from a partition.
     pub(crate) fn is_to_be_removed(&self, partition: &str, object: ObjectId) -> StoreResult<bool> {
         let sql = "SELECT 1 FROM removal WHERE object = ?1 AND partition = ?2";
         Ok(self.maybe(sql, (object.0, partition), |_| Ok(()))?.is_some())
-    }
-
-    /// Whether a number was given to an object, or set aside for one.
-    pub(crate) fn was_given(&self, object: ObjectId) -> StoreResult<bool> {
-        Ok(object.0 < self.sequence_end(Sequence::Object)?)
     }
 
     /// Replicas on a partition that can be read, of the `span` numbers after `after`; and whether there are later ones.
@@ -121,13 +178,12 @@ impl Store {
         let sql = "SELECT object FROM replica WHERE object > ?1 AND object <= ?2 AND partition = ?3 AND state = 'online'
                    ORDER BY object";
         let objects = self.all(sql, (after.0, end, partition), |row| row.get(0).map(ObjectId))?;
-        Ok((objects, end < self.sequence_end(Sequence::Object)?))
+        Ok((objects, end < self.objects_end()?))
     }
 
-    /// Replicas on a partition that can be read: how many.
-    pub(crate) fn count_online(&self, partition: &str) -> StoreResult<u64> {
-        let sql = "SELECT count(*) FROM replica WHERE partition = ?1 AND state = 'online'";
-        self.one(sql, (partition,), |row| row.get(0))
+    /// The number after the last that was given to an object, or set aside for one.
+    pub(crate) fn objects_end(&self) -> StoreResult<u64> {
+        self.sequence_end(Sequence::Object)
     }
 
     /// Takes a replica out of the catalogue. Its object is not deleted: somebody may want to look at it.

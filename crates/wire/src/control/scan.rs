@@ -9,6 +9,9 @@ pub const SCAN_OBJECTS_MAX: usize = 1000;
 /// Findings that are kept for each partition; more are only counted.
 pub const FINDINGS_MAX: u64 = 10_000;
 
+/// Places on a partition in which objects lie: 256 directories, and what is being written.
+pub const SCAN_PLACES: u32 = 257;
+
 /// What is wrong with an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -159,8 +162,8 @@ pub struct ScanInfo {
     pub updated: Timestamp,
     /// Looks: each object is looked at twice, on the disk and from the catalogue.
     pub looks: u64,
-    /// Looks that there will be, as far as is known.
-    pub looks_total: u64,
+    /// How much of it is done, from 0 to 1.
+    pub progress: f64,
     /// Bytes read.
     pub bytes: u64,
     /// Looks in a second, lately.
