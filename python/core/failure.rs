@@ -39,6 +39,7 @@ fn kind_name(failure: &Failure) -> &'static str {
         Kind::Invalid => "invalid",
         Kind::Busy => "busy",
         Kind::NoSpace => "no_space",
+        Kind::OverQuota => "over_quota",
         Kind::Corrupt => "corrupt",
         Kind::Io => "io",
         Kind::Unsupported => "unsupported",

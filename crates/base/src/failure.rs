@@ -25,6 +25,8 @@ pub enum ErrorKind {
     Busy,
     /// No room left on disk or tape.
     NoSpace,
+    /// A user, group or project holds as much as it may.
+    OverQuota,
     /// Bytes do not match their checksum, label or catalogue entry.
     Corrupt,
     /// The operating system or a device failed.
@@ -49,7 +51,7 @@ impl ErrorKind {
             Self::Exists | Self::NotEmpty | Self::IsDirectory | Self::NotDirectory => 4,
             Self::Permission => 5,
             Self::Busy | Self::Unavailable | Self::Timeout => 6,
-            Self::NoSpace => 7,
+            Self::NoSpace | Self::OverQuota => 7,
             Self::Corrupt => 8,
             Self::Io => 9,
             Self::Internal => 70,
@@ -140,6 +142,8 @@ shorthand! {
     busy => Busy;
     /// [`ErrorKind::NoSpace`].
     no_space => NoSpace;
+    /// [`ErrorKind::OverQuota`].
+    over_quota => OverQuota;
     /// [`ErrorKind::Corrupt`].
     corrupt => Corrupt;
     /// [`ErrorKind::Unsupported`].

@@ -47,6 +47,7 @@ fn errno_of(kind: ErrorKind) -> c_int {
         ErrorKind::Invalid => libc::EINVAL,
         ErrorKind::Busy => libc::EBUSY,
         ErrorKind::NoSpace => libc::ENOSPC,
+        ErrorKind::OverQuota => libc::EDQUOT,
         // What file systems answer when a checksum is wrong.
         ErrorKind::Corrupt => libc::EBADMSG,
         ErrorKind::Io | ErrorKind::Internal => libc::EIO,

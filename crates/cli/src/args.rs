@@ -109,6 +109,8 @@ pub(crate) enum Verb {
     Quota(verbs::quota::Args),
     /// Show who did what
     Audit(verbs::audit::Args),
+    /// Compare partitions with the catalogue, and mend what is wrong
+    Scan(verbs::scan::Args),
     /// Make a token that proves who somebody is
     Token(verbs::token::Args),
     /// Let hosts join the facility, show them, turn them away

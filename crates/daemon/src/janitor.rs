@@ -5,6 +5,7 @@ use crate::{
     link::Link,
     objects::{Objects, Withdrawn, Writing},
     reality::Memory,
+    scan::Scanner,
 };
 use base::{ErrorKind, Millis, ObjectId, Result};
 use disk::Partition;
@@ -54,6 +55,11 @@ impl Janitor {
 
     fn name(&self) -> String {
         self.partition.identity().partition.clone()
+    }
+
+    /// Scans the partition when the head says so.
+    pub(crate) fn scanner(&self, token: Token) -> Scanner {
+        Scanner::new(self.link.clone(), Arc::clone(&self.partition), token)
     }
 
     /// Announces the partition to the head.

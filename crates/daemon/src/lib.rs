@@ -24,6 +24,7 @@ pub mod objects;
 pub mod open;
 mod reality;
 pub mod run;
+mod scan;
 pub mod standby;
 pub mod sums;
 mod transfer;

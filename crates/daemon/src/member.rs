@@ -60,6 +60,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let objects = Arc::new(objects.with_reach(reach.clone()));
     let copier = Copier::new(link.clone(), reach, Arc::clone(&partition), Arc::clone(&clock));
     let janitor = Janitor::new(link, introduction, partition, &objects);
+    chores.spawn("scan", janitor.scanner(chores.token()).keep());
     chores.spawn("janitor", janitor.keep(chores.token()));
     chores.spawn("copier", copier.keep(chores.token()));
     chores.spawn(

@@ -104,7 +104,7 @@ impl Drop for OpenConnection<'_> {
 }
 
 /// Every kind of failure with its label.
-const KINDS: [(ErrorKind, &str); 15] = [
+const KINDS: [(ErrorKind, &str); 16] = [
     (ErrorKind::NotFound, "not_found"),
     (ErrorKind::Exists, "exists"),
     (ErrorKind::NotDirectory, "not_directory"),
@@ -114,6 +114,7 @@ const KINDS: [(ErrorKind, &str); 15] = [
     (ErrorKind::Invalid, "invalid"),
     (ErrorKind::Busy, "busy"),
     (ErrorKind::NoSpace, "no_space"),
+    (ErrorKind::OverQuota, "over_quota"),
     (ErrorKind::Corrupt, "corrupt"),
     (ErrorKind::Io, "io"),
     (ErrorKind::Unsupported, "unsupported"),

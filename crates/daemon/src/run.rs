@@ -254,6 +254,7 @@ fn furnish(door: RootDoor, possession: &Possession, tls: Arc<rustls::ServerConfi
 /// Announces the partition of this host, and keeps it.
 async fn keep_partition(janitor: Janitor, chores: &Shutdown) -> Result<()> {
     janitor.register().await?;
+    chores.spawn("scan", janitor.scanner(chores.token()).keep());
     chores.spawn("janitor", janitor.keep(chores.token()));
     Ok(())
 }

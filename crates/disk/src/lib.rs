@@ -8,6 +8,7 @@
 //! incoming/ID.json        its description, just before the commit
 //! objects/XX/ID           a committed object; XX is the low byte of ID in hex
 //! objects/XX/ID.json      its description
+//! quarantine/             what was set aside: nobody reads or deletes it
 //! ```
 //!
 //! One rule carries the crash safety: **data never lies in `objects/` without its description.** A commit puts the
@@ -24,6 +25,7 @@ mod map;
 pub mod partition;
 pub mod reader;
 mod ring;
+pub mod scan;
 mod seen;
 mod space;
 pub mod writer;

@@ -50,9 +50,9 @@ impl EntryState {
 
 /// What a directory holds of one object.
 #[derive(Debug, Clone, Copy, Default)]
-struct Found {
-    data: Option<u64>,
-    is_described: bool,
+pub(crate) struct Found {
+    pub(crate) data: Option<u64>,
+    pub(crate) is_described: bool,
 }
 
 /// The entries of one directory, paired.
@@ -123,7 +123,7 @@ impl Place {
 }
 
 /// What a committed object is; `None` if it was removed while we looked.
-fn state(shared: &Shared, object: ObjectId, found: Found, home: PathBuf) -> Option<EntryState> {
+pub(crate) fn state(shared: &Shared, object: ObjectId, found: Found, home: PathBuf) -> Option<EntryState> {
     if shared.home(object) != home {
         return Some(damaged(shared, object, "lies in the wrong directory"));
     }
@@ -178,7 +178,7 @@ fn scan(directory: &Path) -> io::Result<Scanned> {
 }
 
 /// Object and whether the name is of its description; `None` for names we never give.
-fn parse_name(name: &str) -> Option<(ObjectId, bool)> {
+pub(crate) fn parse_name(name: &str) -> Option<(ObjectId, bool)> {
     let (number, is_description) = match name.strip_suffix(".json") {
         Some(number) => (number, true),
         None => (name, false),

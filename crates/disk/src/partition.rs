@@ -221,6 +221,11 @@ impl Partition {
         Ok(reader)
     }
 
+    /// Forgets the reader that is kept open of an object.
+    pub(crate) fn forget_reader(&self, object: ObjectId) {
+        self.readers().remove(&object);
+    }
+
     fn readers(&self) -> MutexGuard<'_, Recent<ObjectId, Arc<ObjectReader>>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -338,6 +343,16 @@ impl Shared {
 
     pub(crate) fn description(&self, object: ObjectId) -> PathBuf {
         self.home(object).join(format!("{object}.json"))
+    }
+
+    /// Where anything of an object may lie, and a name for it elsewhere; data first.
+    pub(crate) fn traces(&self, object: ObjectId) -> [(PathBuf, String); 4] {
+        [
+            (self.data(object), object.to_string()),
+            (self.description(object), format!("{object}.json")),
+            (self.incoming_data(object), format!("{object}.part")),
+            (self.incoming_description(object), format!("{object}.part.json")),
+        ]
     }
 
     /// The partition's name, for messages.

@@ -14,6 +14,7 @@ mod hosts;
 mod namespace;
 pub mod pool;
 mod restored;
+mod scan;
 mod service;
 mod status;
 pub mod store;

@@ -34,7 +34,7 @@ fn a_write_that_does_not_fit_is_refused_and_says_which_quota_and_how_much_is_use
     set(&mut world, QuotaKind::User, "ada", Some(100), None);
     let open = open_write("/b", Disposition::Replace, 41);
     let failure = world.user(open.clone()).unwrap_err();
-    assert_eq!(failure.kind, ErrorKind::NoSpace);
+    assert_eq!(failure.kind, ErrorKind::OverQuota);
     assert_eq!(
         failure.what,
         "the quota of user ada is reached: 60 B of 100 B are held or being written, 41 B more do not fit"
@@ -44,10 +44,10 @@ fn a_write_that_does_not_fit_is_refused_and_says_which_quota_and_how_much_is_use
     world.call(as_owner("bob"), open).unwrap();
     // What is being written counts, and what is given up does not.
     let grant = begin_write(&mut world, "/c", 40);
-    assert_eq!(refusal(world.user(open_write("/d", Disposition::Replace, 1))), ErrorKind::NoSpace);
+    assert_eq!(refusal(world.user(open_write("/d", Disposition::Replace, 1))), ErrorKind::OverQuota);
     assert_eq!(
         refusal(world.user(open_write("/d", Disposition::Replace, 0))),
-        ErrorKind::NoSpace,
+        ErrorKind::OverQuota,
         "of unknown size"
     );
     world.room(AbandonWrite { object: grant.object }).unwrap();
@@ -56,7 +56,7 @@ fn a_write_that_does_not_fit_is_refused_and_says_which_quota_and_how_much_is_use
     put(&mut world, "/e", 60);
     // An overwrite counts as what it adds.
     put(&mut world, "/e", 60);
-    assert_eq!(refusal(world.user(open_write("/e", Disposition::Replace, 61))), ErrorKind::NoSpace);
+    assert_eq!(refusal(world.user(open_write("/e", Disposition::Replace, 61))), ErrorKind::OverQuota);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn more_than_was_said_is_refused_at_the_commit() {
     let mut world = world();
     set(&mut world, QuotaKind::Group, "ada", Some(100), None);
     let grant = begin_write(&mut world, "/a", 0);
-    assert_eq!(refusal(commit(&mut world, grant.object, 101)), ErrorKind::NoSpace);
+    assert_eq!(refusal(commit(&mut world, grant.object, 101)), ErrorKind::OverQuota);
     commit(&mut world, grant.object, 100).unwrap();
     assert_eq!((quota(&mut world).bytes, quota(&mut world).reserved_bytes), (100, 0));
 }
@@ -78,7 +78,7 @@ fn what_was_reserved_before_the_limit_was_lowered_is_taken() {
     commit(&mut world, grant.object, 100).unwrap();
     assert_eq!(quota(&mut world).bytes, 100);
     put(&mut world, "/a", 99);
-    assert_eq!(refusal(world.user(open_write("/b", Disposition::Replace, 0))), ErrorKind::NoSpace);
+    assert_eq!(refusal(world.user(open_write("/b", Disposition::Replace, 0))), ErrorKind::OverQuota);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn check(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 match commit(&mut world, object, size) {
                     Ok(()) => drop(held.insert(which, size)),
                     Err(failure) => {
-                        prop_assert_eq!(failure.kind, ErrorKind::NoSpace);
+                        prop_assert_eq!(failure.kind, ErrorKind::OverQuota);
                         world.room(AbandonWrite { object }).unwrap();
                     }
                 }

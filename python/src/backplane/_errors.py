@@ -6,6 +6,7 @@ from errno import (
     EACCES,
     EAGAIN,
     ECONNREFUSED,
+    EDQUOT,
     EEXIST,
     EIO,
     EISDIR,
@@ -106,6 +107,13 @@ class NoSpaceError(BackplaneError, OSError):
     errno = ENOSPC
 
 
+class OverQuotaError(BackplaneError, OSError):
+    """A user, group or project holds as much as it may."""
+
+    kind = "over_quota"
+    errno = EDQUOT
+
+
 class CorruptError(BackplaneError, ValueError):
     """Bytes do not match their checksum, label or format."""
 
@@ -157,6 +165,7 @@ _BY_KIND: dict[str, type[BackplaneError]] = {
         InvalidError,
         BusyError,
         NoSpaceError,
+        OverQuotaError,
         CorruptError,
         FacilityIOError,
         UnsupportedError,

@@ -6,7 +6,37 @@ use crate::{
     words::span,
 };
 use base::{Month, units::human_bytes};
+use std::str::FromStr;
 use wire::control::{AccountLine, AccountPart, GetAccounts};
+
+/// Stands for an option without a value.
+const EACH: &str = "*";
+
+/// What is asked of one part of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part<T> {
+    /// Each gets its own line.
+    Each,
+    /// Nothing but this.
+    Only(T),
+}
+
+impl<T: FromStr> FromStr for Part<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        if text == EACH { Ok(Self::Each) } else { text.parse().map(Self::Only) }
+    }
+}
+
+impl<T> Part<T> {
+    fn only(self) -> Option<T> {
+        match self {
+            Self::Each => None,
+            Self::Only(value) => Some(value),
+        }
+    }
+}
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -16,20 +46,20 @@ use wire::control::{AccountLine, AccountPart, GetAccounts};
 )]
 pub(crate) struct Args {
     /// A line for each user, or only this one
-    #[arg(long, value_name = "USER", num_args = 0..=1)]
-    owner: Option<Option<String>>,
+    #[arg(long, value_name = "USER", num_args = 0..=1, default_missing_value = EACH)]
+    owner: Option<Part<String>>,
     /// A line for each group, or only this one
-    #[arg(long, value_name = "GROUP", num_args = 0..=1)]
-    group: Option<Option<String>>,
+    #[arg(long, value_name = "GROUP", num_args = 0..=1, default_missing_value = EACH)]
+    group: Option<Part<String>>,
     /// A line for each project, or only this one
-    #[arg(long, value_name = "PROJECT", num_args = 0..=1)]
-    project: Option<Option<String>>,
+    #[arg(long, value_name = "PROJECT", num_args = 0..=1, default_missing_value = EACH)]
+    project: Option<Part<String>>,
     /// A line for each pool, or only this one
-    #[arg(long, value_name = "POOL", num_args = 0..=1)]
-    pool: Option<Option<String>>,
+    #[arg(long, value_name = "POOL", num_args = 0..=1, default_missing_value = EACH)]
+    pool: Option<Part<String>>,
     /// A line for each month, or only this one (YYYY-MM) [default: everything in one line]
-    #[arg(long, value_name = "YYYY-MM", num_args = 0..=1)]
-    month: Option<Option<Month>>,
+    #[arg(long, value_name = "YYYY-MM", num_args = 0..=1, default_missing_value = EACH)]
+    month: Option<Part<Month>>,
     /// Only the N lines with the most space times time
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -38,11 +68,11 @@ pub(crate) struct Args {
 impl Args {
     fn ask(self) -> GetAccounts {
         let is_each = [
-            (AccountPart::Month, matches!(self.month, Some(None))),
-            (AccountPart::User, matches!(self.owner, Some(None))),
-            (AccountPart::Group, matches!(self.group, Some(None))),
-            (AccountPart::Project, matches!(self.project, Some(None))),
-            (AccountPart::Pool, matches!(self.pool, Some(None))),
+            (AccountPart::Month, self.month == Some(Part::Each)),
+            (AccountPart::User, self.owner == Some(Part::Each)),
+            (AccountPart::Group, self.group == Some(Part::Each)),
+            (AccountPart::Project, self.project == Some(Part::Each)),
+            (AccountPart::Pool, self.pool == Some(Part::Each)),
         ];
         let mut by: Vec<_> = is_each.into_iter().filter(|(_, is)| *is).map(|(part, _)| part).collect();
         if by.is_empty() {
@@ -50,11 +80,11 @@ impl Args {
         }
         GetAccounts {
             by,
-            user: self.owner.flatten(),
-            group: self.group.flatten(),
-            project: self.project.flatten(),
-            pool: self.pool.flatten(),
-            month: self.month.flatten(),
+            user: self.owner.and_then(Part::only),
+            group: self.group.and_then(Part::only),
+            project: self.project.and_then(Part::only),
+            pool: self.pool.and_then(Part::only),
+            month: self.month.and_then(Part::only),
             top: self.top,
         }
     }
@@ -155,6 +185,6 @@ mod tests {
             ..Default::default()
         };
         let shown = table(&[AccountPart::User], &[line("ada", 2000), line("bob", 0)]).render(None, false);
-        assert_eq!(shown, "user  files     held\nada       1  2.00 kB\nbob       1        -\n");
+        assert_eq!(shown, "user  files      held\nada       1  1.95 KiB\nbob       1         -\n");
     }
 }

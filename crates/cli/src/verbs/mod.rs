@@ -32,6 +32,7 @@ pub(crate) mod queue;
 pub(crate) mod quota;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
+pub(crate) mod scan;
 pub(crate) mod settle;
 pub(crate) mod stage;
 pub(crate) mod stat;
@@ -83,6 +84,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Project(args) => project::run(args, context),
         Verb::Quota(args) => quota::run(args, context),
         Verb::Audit(args) => audit::run(args, context),
+        Verb::Scan(args) => scan::run(args, context),
         Verb::Token(args) => token::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Pool(args) => pool::run(args, context),

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 39] = [
+const VERBS: [&str; 40] = [
     "backup",
     "head",
     "pool",
@@ -47,6 +47,7 @@ const VERBS: [&str; 39] = [
     "project",
     "quota",
     "audit",
+    "scan",
     "token",
     "admin",
     "completion",

@@ -71,6 +71,11 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::GetAccounts>(router);
     let router = add::<control::SetQuota>(router);
     let router = add::<control::GetQuotas>(router);
+    let router = add::<control::StartScan>(router);
+    let router = add::<control::StopScan>(router);
+    let router = add::<control::RepairScan>(router);
+    let router = add::<control::GetScans>(router);
+    let router = add::<control::GetFindings>(router);
     add::<control::GetBill>(router)
 }
 
@@ -89,6 +94,12 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::NextCopies>(router);
     let router = add::<control::CopyEnded>(router);
     let router = add::<control::RollCall>(router);
+    let router = add::<control::NextScan>(router);
+    let router = add::<control::AskObjects>(router);
+    let router = add::<control::CatalogueWindow>(router);
+    let router = add::<control::ReportScan>(router);
+    let router = add::<control::NextFindings>(router);
+    let router = add::<control::MendFinding>(router);
     let router = add::<control::RegisterLibrary>(router);
     let router = add::<control::NextTapeSession>(router);
     let router = add::<control::TapeProgress>(router);

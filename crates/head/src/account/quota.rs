@@ -26,7 +26,7 @@ pub(crate) struct Growth {
 pub(crate) fn refuse_excess(core: &Core, file: &Node, growth: Growth) -> Result<()> {
     for (kind, name, quota) in core.store.quotas_of(file)? {
         if let Some(what) = excess(&quota, growth) {
-            return Err(Failure::no_space(format!(
+            return Err(Failure::over_quota(format!(
                 "the quota of {} {name} is reached: {what}",
                 kind.as_str()
             ))

@@ -65,6 +65,15 @@ impl AllIds {
 }
 
 impl Store {
+    /// What is below this number was given, or set aside for that.
+    pub(super) fn sequence_end(&self, sequence: Sequence) -> StoreResult<u64> {
+        match self.ids.get(sequence) {
+            Some(ids) => Ok(ids.end),
+            None => self
+                .one_now("SELECT next FROM sequence WHERE name = ?1", (sequence.name(),), |row| row.get(0)),
+        }
+    }
+
     /// A number that was never given before.
     pub(super) fn next_id(&self, sequence: Sequence) -> StoreResult<u64> {
         let mut ids = match self.ids.get(sequence) {

@@ -211,7 +211,7 @@ impl Quota {
         max: (Option<u64>, Option<u64>),
         (bytes, reserved, files): (i64, i64, i64),
     ) -> Self {
-        Self { bytes: max.0, files: max.1, used: Held { bytes, reserved, files, ..Held::default() } }
+        Self { bytes: max.0, files: max.1, used: Held { files, bytes, reserved, ..Held::default() } }
     }
 }
 

@@ -38,6 +38,7 @@ mod restore;
 mod restored;
 #[cfg(test)]
 mod row_tests;
+mod scans;
 #[cfg(test)]
 pub(crate) mod testing;
 mod volumes;
@@ -56,6 +57,7 @@ pub(crate) use replicas::{Replica, ReplicaState};
 pub(crate) use requests::{RequestRow, SessionRow};
 pub use restore::{Restored, relocate, restore};
 pub(crate) use restored::RestoreRow;
+pub(crate) use scans::{FindingRow, ScanRow, ScannedReplica};
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};

@@ -271,7 +271,7 @@ impl Store {
     }
 
     pub(crate) fn set_project(&self, id: FileId, project: &str) -> StoreResult<()> {
-        self.change_node(id, |node| node.project = project.to_owned()).map(drop)
+        self.change_node(id, |node| project.clone_into(&mut node.project)).map(drop)
     }
 
     pub(crate) fn move_node(&self, id: FileId, parent: FileId, name: &str) -> StoreResult<()> {

@@ -19,6 +19,7 @@ pub mod policy;
 pub mod pools;
 pub mod quotas;
 pub mod restored;
+pub mod scan;
 pub mod status;
 pub mod tape;
 
@@ -34,6 +35,7 @@ pub use policy::*;
 pub use pools::*;
 pub use quotas::*;
 pub use restored::*;
+pub use scan::*;
 pub use status::*;
 pub use tape::*;
 

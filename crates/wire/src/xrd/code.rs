@@ -271,7 +271,7 @@ const KINDS: [(ErrorCode, ErrorKind); 36] = [
     (ErrorCode::IoError, ErrorKind::Io),
     (ErrorCode::FsError, ErrorKind::Io),
     (ErrorCode::NoSpace, ErrorKind::NoSpace),
-    (ErrorCode::OverQuota, ErrorKind::NoSpace),
+    (ErrorCode::OverQuota, ErrorKind::OverQuota),
     (ErrorCode::NotAuthorized, ErrorKind::Permission),
     (ErrorCode::SignatureError, ErrorKind::Permission),
     (ErrorCode::DecryptError, ErrorKind::Permission),

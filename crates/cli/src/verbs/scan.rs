@@ -1,0 +1,184 @@
+//! `bp scan`: compares partitions with the catalogue, and mends what is wrong.
+
+use crate::{
+    context::{Context, Run},
+    output::Tone,
+    table::{Cell, Column, Table},
+};
+use base::{
+    Millis, ObjectId,
+    units::{Size, Span, human_bytes, human_span},
+};
+use clap::Subcommand;
+use wire::control::{
+    Call, Done, FindingInfo, FindingKind, GetFindings, GetScans, RepairScan, ScanInfo, ScanPace, ScanState,
+    ScanWork, StartScan, StopScan,
+};
+
+/// An object that was changed later than this is left alone by repairs.
+const OLDER_THAN: Span = Span(Millis::from_seconds(86_400));
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Begin to look what is lost, unknown, too short or damaged
+    Start {
+        /// The partition [default: all]
+        partition: Option<String>,
+        /// Read every byte and compare it with its checksum
+        #[arg(long)]
+        checksum: bool,
+        /// Most objects that are looked at in a second
+        #[arg(long, value_name = "N", default_value_t = 5000)]
+        objects: u64,
+        /// Most bytes that are read in a second
+        #[arg(long, value_name = "SIZE", default_value = "200MB")]
+        bytes: Size,
+    },
+    /// Show how far scans and repairs have come
+    Status,
+    /// Show what the last scan of a partition has found
+    Report {
+        /// The partition
+        partition: String,
+    },
+    /// Mend it: what is lost or damaged is not served any more, what nobody knows is moved to quarantine
+    Repair {
+        /// The partition
+        partition: String,
+        /// Leave what nobody knows alone if it was changed since [default: 1d]
+        #[arg(long, value_name = "TIME")]
+        older_than: Option<Span>,
+    },
+    /// End scans and repairs before they are done
+    Stop {
+        /// The partition [default: all]
+        partition: Option<String>,
+    },
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    match args.what {
+        What::Start { partition, checksum, objects, bytes } => {
+            let pace = ScanPace { is_checksummed: checksum, objects_per_s: objects, bytes_per_s: bytes.0 };
+            call(context, &StartScan { partition, pace })
+        }
+        What::Status => status(context),
+        What::Report { partition } => report(context, &partition),
+        What::Repair { partition, older_than } => {
+            let Span(older_than) = older_than.unwrap_or(OLDER_THAN);
+            call(context, &RepairScan { partition, older_than })
+        }
+        What::Stop { partition } => call(context, &StopScan { partition }),
+    }
+}
+
+fn call<C: Call<Reply = Done>>(context: &mut Context, call: &C) -> Run {
+    let reply = context.call(call)?;
+    if context.output.is_json() {
+        context.output.json(&reply)?;
+    }
+    Ok(0)
+}
+
+fn status(context: &mut Context) -> Run {
+    let reply = context.call(&GetScans {})?;
+    if context.output.is_json() {
+        context.output.json(&reply)?;
+        return Ok(0);
+    }
+    let mut table = Table::new([
+        Column::Left("partition"),
+        Column::Left("state"),
+        Column::Right("done"),
+        Column::Right("a second"),
+        Column::Right("read"),
+        Column::Right("left"),
+        Column::Right("found"),
+        Column::Right("mended"),
+        Column::Text("trouble"),
+    ]);
+    for scan in &reply.scans {
+        table.row(row(scan));
+    }
+    if table.is_empty() {
+        context.output.news("nothing was scanned yet")?;
+    } else {
+        context.output.table(&table)?;
+    }
+    Ok(0)
+}
+
+fn row(scan: &ScanInfo) -> [Cell; 9] {
+    let state = match (scan.work, scan.state) {
+        (ScanWork::Look, ScanState::Running) => "looking",
+        (ScanWork::Look, ScanState::Done) => "looked",
+        (ScanWork::Repair, ScanState::Running) => "mending",
+        (ScanWork::Repair, ScanState::Done) => "mended",
+        (_, ScanState::Stopped) => "stopped",
+    };
+    // All is done only when it is said to be.
+    let percent =
+        if scan.state == ScanState::Done { 100 } else { (scan.progress * 100.0).clamp(0.0, 99.0) as u64 };
+    let found: u64 = scan.found.iter().sum();
+    [
+        Cell::from(scan.partition.as_str()),
+        state.into(),
+        format!("{percent} %").into(),
+        format!("{:.0}", scan.looks_per_s).into(),
+        human_bytes(scan.bytes).into(),
+        scan.left.map_or_else(|| "-".to_owned(), human_span).into(),
+        Cell::toned(found.to_string(), if found > scan.mended { Tone::Bad } else { Tone::Plain }),
+        scan.mended.to_string().into(),
+        scan.trouble.clone().unwrap_or_default().into(),
+    ]
+}
+
+fn report(context: &mut Context, partition: &str) -> Run {
+    let mut all: Vec<FindingInfo> = Vec::new();
+    let mut after = ObjectId(0);
+    loop {
+        let page = context.call(&GetFindings { partition: partition.to_owned(), after })?;
+        if context.output.is_json() {
+            context.output.json(&page)?;
+        }
+        let last = page.findings.last().map(|info| info.finding.object);
+        all.extend(page.findings);
+        match last {
+            Some(last) if page.is_partial => after = last,
+            _ => break,
+        }
+    }
+    if context.output.is_json() {
+        return Ok(0);
+    }
+    if all.is_empty() {
+        context.output.news(format!("nothing was found on {partition}"))?;
+        return Ok(0);
+    }
+    let mut table = Table::new([
+        Column::Left("what"),
+        Column::Right("object"),
+        Column::Path("file"),
+        Column::Text("detail"),
+        Column::Text("outcome"),
+    ]);
+    for info in &all {
+        let tone = if info.finding.kind == FindingKind::Orphan { Tone::Plain } else { Tone::Bad };
+        let path = info.path.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+        table.row([
+            Cell::toned(info.finding.kind.as_str(), tone),
+            info.finding.object.to_string().into(),
+            path.into(),
+            info.finding.detail.as_str().into(),
+            info.outcome.as_str().into(),
+        ]);
+    }
+    context.output.table(&table)?;
+    Ok(0)
+}

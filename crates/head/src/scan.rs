@@ -1,0 +1,311 @@
+//! Partitions compared with the catalogue: what disk servers are told to look at, and what they have found.
+
+use crate::{
+    Apply, Context, Core, Topic,
+    core::unknown_partition,
+    namespace::path_of,
+    store::{FindingRow, Replica, ReplicaState, ScanRow, ScannedReplica},
+};
+use base::{Failure, Millis, ObjectId, Result, Timestamp};
+use tracing::{info, warn};
+use wire::control::{
+    AskObjects, CatalogueWindow, Done, FINDINGS_MAX, FindingInfo, FindingKind, Findings, GetFindings,
+    GetScans, Known, KnownObject, KnownObjects, MendFinding, Mending, NextFindings, NextScan, OpenFindings,
+    RepairScan, ReportScan, SCAN_OBJECTS_MAX, SCAN_PLACES, ScanCursor, ScanGoesOn, ScanInfo, ScanOrder,
+    ScanOrders, ScanPace, ScanState, ScanWork, Scans, StartScan, StopScan, Window,
+};
+
+/// Numbers of objects that one look at the catalogue goes through: a few milliseconds.
+const WINDOW: u64 = SCAN_OBJECTS_MAX as u64;
+
+/// Refuses hosts that speak for partitions of others, and partitions that nobody has registered.
+fn check_host(core: &Core, context: &Context, partition: &str) -> Result<()> {
+    let known = core.store.partition(partition)?.ok_or_else(|| unknown_partition(partition))?;
+    context.who.require_host(&known.server.name)
+}
+
+/// The partitions that an operator means.
+fn meant(core: &Core, partition: Option<String>) -> Result<Vec<String>> {
+    match partition {
+        Some(name) if core.store.partition(&name)?.is_some() => Ok(vec![name]),
+        Some(name) => Err(unknown_partition(&name)),
+        None => Ok(core.store.partition_space()?.into_keys().collect()),
+    }
+}
+
+fn new_scan(before: Option<&ScanRow>, work: ScanWork, pace: ScanPace, now: Timestamp) -> ScanRow {
+    ScanRow {
+        scan: before.map_or(1, |before| before.scan + 1),
+        work,
+        state: ScanState::Running,
+        pace,
+        cursor: ScanCursor::START,
+        older_than: now,
+        started: now,
+        updated: now,
+        looks: 0,
+        progress: 0.0,
+        bytes: 0,
+        resumed: now,
+        looks_before: 0,
+        progress_before: 0.0,
+        found: [0; 5],
+        mended: 0,
+        trouble: None,
+    }
+}
+
+fn refuse_running(partition: &str, scan: Option<&ScanRow>) -> Result<()> {
+    if scan.is_some_and(|scan| scan.state == ScanState::Running) {
+        return Err(Failure::busy(format!("partition {partition} is being scanned"))
+            .hint(format!("wait for it, or `bp scan stop {partition}`")));
+    }
+    Ok(())
+}
+
+impl Apply for StartScan {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("scan partitions")?;
+        if self.pace.objects_per_s == 0 || self.pace.bytes_per_s == 0 {
+            return Err(Failure::invalid("a scan without speed never ends"));
+        }
+        for partition in meant(core, self.partition)? {
+            let before = core.store.scan(&partition)?;
+            refuse_running(&partition, before.as_ref())?;
+            core.store.forget_findings(&partition)?;
+            let scan = new_scan(before.as_ref(), ScanWork::Look, self.pace, context.now);
+            core.store.put_scan(&partition, &scan)?;
+        }
+        core.touch(Topic::Removals);
+        Ok(Done {})
+    }
+}
+
+impl Apply for StopScan {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("stop scans")?;
+        for partition in meant(core, self.partition)? {
+            if let Some(mut scan) = core.store.scan(&partition)?
+                && scan.state == ScanState::Running
+            {
+                scan.state = ScanState::Stopped;
+                core.store.put_scan(&partition, &scan)?;
+            }
+        }
+        Ok(Done {})
+    }
+}
+
+impl Apply for RepairScan {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("repair partitions")?;
+        let partition = self.partition;
+        let before = core.store.scan(&partition)?.ok_or_else(|| {
+            Failure::not_found(format!("partition {partition} was never scanned"))
+                .hint(format!("`bp scan start {partition}` looks what is wrong"))
+        })?;
+        refuse_running(&partition, Some(&before))?;
+        let mut repair = new_scan(Some(&before), ScanWork::Repair, before.pace, context.now);
+        repair.older_than = Timestamp(context.now.0.saturating_sub(self.older_than.0.max(0)));
+        (repair.found, repair.mended) = (before.found, before.mended);
+        core.store.put_scan(&partition, &repair)?;
+        core.touch(Topic::Removals);
+        Ok(Done {})
+    }
+}
+
+impl Apply for GetScans {
+    fn apply(self, core: &mut Core, _: &Context) -> Result<Scans> {
+        let scans = core.store.scans()?.into_iter().map(|(partition, scan)| scan_info(partition, scan));
+        Ok(Scans { scans: scans.collect() })
+    }
+}
+
+fn scan_info(partition: String, scan: ScanRow) -> ScanInfo {
+    let seconds = (scan.updated - scan.resumed).as_seconds_f64();
+    let looks = scan.looks.saturating_sub(scan.looks_before);
+    let looks_per_s = if seconds > 0.0 { looks as f64 / seconds } else { 0.0 };
+    let progress = scan.progress - scan.progress_before;
+    let left = (scan.state == ScanState::Running && progress > 0.0)
+        .then(|| Millis::from_seconds((seconds * (1.0 - scan.progress) / progress).min(1e9) as i64));
+    ScanInfo {
+        partition,
+        work: scan.work,
+        state: scan.state,
+        pace: scan.pace,
+        started: scan.started,
+        updated: scan.updated,
+        looks: scan.looks,
+        progress: scan.progress,
+        bytes: scan.bytes,
+        looks_per_s,
+        left,
+        found: scan.found,
+        mended: scan.mended,
+        trouble: scan.trouble,
+    }
+}
+
+impl Apply for GetFindings {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Findings> {
+        context.who.require_operator("see what scans have found")?;
+        let rows = core.store.findings(&self.partition, (self.after, false), SCAN_OBJECTS_MAX)?;
+        let is_partial = rows.len() == SCAN_OBJECTS_MAX;
+        let findings = rows.into_iter().map(|FindingRow { finding, outcome }| {
+            // What has no path is gone, which is no reason not to show the rest.
+            let path = finding.file.and_then(|file| path_of(core, file).ok());
+            FindingInfo { finding, path, outcome }
+        });
+        Ok(Findings { findings: findings.collect(), is_partial })
+    }
+}
+
+impl Apply for NextScan {
+    const TOPIC: Topic = Topic::Removals;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<ScanOrders> {
+        check_host(core, context, &self.partition)?;
+        let scan = core.store.scan(&self.partition)?.filter(|scan| scan.state == ScanState::Running);
+        let Some(mut scan) = scan else { return Ok(ScanOrders::default()) };
+        (scan.resumed, scan.updated) = (context.now, context.now);
+        (scan.looks_before, scan.progress_before) = (scan.looks, scan.progress);
+        core.store.put_scan(&self.partition, &scan)?;
+        let ScanRow { scan, work, pace, cursor, older_than, .. } = scan;
+        Ok(ScanOrders { order: Some(ScanOrder { scan, work, pace, cursor, older_than }) })
+    }
+}
+
+fn known(core: &Core, partition: &str, object: ObjectId, replica: Option<&ScannedReplica>) -> Result<Known> {
+    if let Some(replica) = replica.filter(|replica| replica.partition == partition) {
+        return Ok(match (replica.state, replica.checksums) {
+            (ReplicaState::Online, Some(checksums)) => {
+                Known::Online(KnownObject { object, file: replica.file, size: replica.size, checksums })
+            }
+            _ => Known::Moving,
+        });
+    }
+    if core.store.is_to_be_removed(partition, object)? {
+        return Ok(Known::Moving);
+    }
+    Ok(if object.0 < core.store.objects_end()? { Known::Unknown } else { Known::Unheard })
+}
+
+impl Apply for AskObjects {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<KnownObjects> {
+        check_host(core, context, &self.partition)?;
+        if self.objects.len() > SCAN_OBJECTS_MAX {
+            let what = format!("{} objects are more than {SCAN_OBJECTS_MAX}", self.objects.len());
+            return Err(Failure::invalid(what).hint("ask for some at a time"));
+        }
+        let replicas = core.store.scanned_replicas(&self.objects)?;
+        let known = self
+            .objects
+            .into_iter()
+            .map(|object| known(core, &self.partition, object, replicas.get(&object)));
+        Ok(KnownObjects { known: known.collect::<Result<_>>()? })
+    }
+}
+
+impl Apply for CatalogueWindow {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Window> {
+        check_host(core, context, &self.partition)?;
+        let (objects, has_more) = core.store.online_after(&self.partition, self.after, WINDOW)?;
+        Ok(Window { objects, next: has_more.then(|| ObjectId(self.after.0.saturating_add(WINDOW))) })
+    }
+}
+
+/// The scan that a disk server speaks of, if it is to go on.
+fn running(core: &Core, partition: &str, scan: u64) -> Result<Option<ScanRow>> {
+    let row = core.store.scan(partition)?;
+    Ok(row.filter(|row| row.scan == scan && row.state == ScanState::Running))
+}
+
+/// How much of a scan is done: the places hold as many objects each, and so does the catalogue after them.
+fn progress(core: &Core, scan: &ScanRow) -> Result<f64> {
+    let ScanCursor { place, after } = scan.cursor;
+    Ok(match scan.work {
+        ScanWork::Look if place < SCAN_PLACES => f64::from(place) / f64::from(SCAN_PLACES) / 2.0,
+        ScanWork::Look => 0.5 + (after.0 as f64 / core.store.objects_end()?.max(1) as f64).min(1.0) / 2.0,
+        ScanWork::Repair => (scan.looks as f64 / scan.found.iter().sum::<u64>().max(1) as f64).min(1.0),
+    })
+}
+
+impl Apply for ReportScan {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<ScanGoesOn> {
+        check_host(core, context, &self.partition)?;
+        let Some(mut scan) = running(core, &self.partition, self.scan)? else {
+            return Ok(ScanGoesOn { goes_on: false });
+        };
+        if self.findings.len() > SCAN_OBJECTS_MAX {
+            return Err(Failure::invalid(format!("{} findings are too many at once", self.findings.len())));
+        }
+        for finding in &self.findings {
+            let kept: u64 = scan.found.iter().sum();
+            let is_new = kept >= FINDINGS_MAX || core.store.put_finding(&self.partition, finding)?;
+            scan.found[finding.kind as usize] += u64::from(is_new);
+            if is_new {
+                let (partition, object, kind) = (&self.partition, finding.object, finding.kind.as_str());
+                warn!(partition, %object, kind, detail = finding.detail, "a scan found something");
+            }
+        }
+        scan.looks += self.looks;
+        scan.bytes += self.bytes;
+        (scan.cursor, scan.updated, scan.trouble) = (self.cursor, context.now, self.trouble);
+        scan.progress = progress(core, &scan)?;
+        if self.is_done {
+            (scan.state, scan.progress) = (ScanState::Done, 1.0);
+            core.touch(Topic::Removals);
+            info!(partition = self.partition, found = ?scan.found, "scan is done");
+        }
+        core.store.put_scan(&self.partition, &scan)?;
+        Ok(ScanGoesOn { goes_on: !self.is_done })
+    }
+}
+
+impl Apply for NextFindings {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<OpenFindings> {
+        check_host(core, context, &self.partition)?;
+        let rows = core.store.findings(&self.partition, (self.after, true), SCAN_OBJECTS_MAX)?;
+        Ok(OpenFindings { findings: rows.into_iter().map(|row| row.finding).collect() })
+    }
+}
+
+impl Apply for MendFinding {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        check_host(core, context, &self.partition)?;
+        let Some(mut scan) = running(core, &self.partition, self.scan)? else {
+            return Err(Failure::not_found(format!("the repair of {} was stopped", self.partition)));
+        };
+        let found = core.store.finding(&self.partition, self.object)?;
+        let found = found
+            .ok_or_else(|| Failure::not_found(format!("object {} was not found to be wrong", self.object)))?;
+        match self.mending {
+            Mending::Drop => {
+                if found.finding.kind == FindingKind::Orphan {
+                    return Err(Failure::invalid(format!("object {} is no replica", self.object)));
+                }
+                let replica = core.store.replica(self.object)?;
+                if let Some(replica) = replica.filter(|replica| is_served(replica, &self.partition)) {
+                    core.store.drop_replica(&replica)?;
+                    warn!(partition = self.partition, object = %self.object, file = %replica.file,
+                          "a replica is not served any more");
+                    core.touch(Topic::Files);
+                }
+                return Ok(Done {});
+            }
+            Mending::Mended(outcome) => {
+                core.store.set_outcome(&self.partition, self.object, &outcome)?;
+                scan.mended += 1;
+            }
+            Mending::Left(why) => {
+                core.store.set_outcome(&self.partition, self.object, &format!("left: {why}"))?;
+            }
+        }
+        core.store.put_scan(&self.partition, &scan)?;
+        Ok(Done {})
+    }
+}
+
+fn is_served(replica: &Replica, partition: &str) -> bool {
+    replica.partition == partition && replica.state == ReplicaState::Online
+}

@@ -1,0 +1,80 @@
+"""Accounts, projects and quotas, by other people's clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clients import fails, need, run
+from conftest import MakeFacility
+from facility import OWNER, Facility, Json
+
+
+@pytest.fixture
+def facility(make_facility: MakeFacility) -> Facility:
+    """Run a facility."""
+    facility = make_facility()
+    facility.up()
+    return facility
+
+
+def lines(facility: Facility, *words: str) -> list[Json]:
+    """Read accounts."""
+    found: list[Json] = facility.bp_json("account", *words)["lines"]
+    return found
+
+
+def test_accounts_follow_what_clients_do(facility: Facility, tmp_path: Path) -> None:
+    need("xrdcp", "curl")
+    local = tmp_path / "file"
+    local.write_bytes(b"x" * 100_000)
+    facility.bp("mkdir", "/cms")
+    facility.bp("project", "/cms", "cms")
+    run("xrdcp", "--silent", local, facility.url("/cms/a"))
+    run("curl", "--silent", "--fail", "--upload-file", local, f"{facility.http}/cms/b")
+    run("xrdcp", "--silent", facility.url("/cms/a"), tmp_path / "back")
+
+    def is_read() -> bool:
+        (line,) = lines(facility, "--project", "cms")
+        return int(line["out_transfers"]) == 1
+
+    facility.wait_until("the read is on the bill", is_read)
+    (line,) = lines(facility, "--project", "cms", "--owner")
+    assert line["user"] == OWNER
+    assert (line["files"], line["bytes"], line["disk_bytes"]) == (2, 200_000, 200_000)
+    assert (line["in_bytes"], line["in_transfers"], line["out_bytes"]) == (200_000, 2, 100_000)
+    (month,) = {line["month"] for line in lines(facility, "--month")}
+    assert lines(facility, "--month", month, "--project", "cms")[0]["bytes"] == 200_000
+    assert {line["pool"] for line in lines(facility, "--pool", "--project", "cms")} == {"", "main"}
+    table = facility.bp("account", "--project").out
+    assert table.splitlines()[0].split()[:2] == ["project", "files"]
+    assert "cms" in table
+    assert "project" in facility.bp("stat", "/cms/a").out
+    facility.kill()
+    facility.up()
+    assert lines(facility, "--project", "cms")[0]["in_transfers"] == 2, "it is durable"
+
+
+def test_a_quota_binds_every_door(facility: Facility, tmp_path: Path) -> None:
+    need("xrdcp", "curl")
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"x" * 60_000)
+    large.write_bytes(b"x" * 60_001)
+    facility.bp("quota", "set", "user", OWNER, "--bytes", "120000")
+    facility.put(small, "/a")
+    refused = facility.bp_fails("put", large, "/b")
+    assert refused.code == 7
+    assert f"the quota of user {OWNER} is reached" in refused.err
+    assert "bp quota" in refused.err
+    assert "quota" in fails("xrdcp", "--silent", large, facility.url("/b")).err
+    status = run("curl", "--silent", "--output", tmp_path / "answer", "--write-out", "%{http_code}",
+                 "--upload-file", large, f"{facility.http}/b")  # fmt: skip
+    assert status.out == "507"
+    run("xrdcp", "--silent", small, facility.url("/b"))
+    (quota,) = facility.bp_json("quota")["quotas"]
+    assert (quota["bytes"], quota["bytes_max"], quota["reserved_bytes"]) == (120_000, 120_000, 0)
+    facility.bp("rm", "/a")
+    facility.bp("quota", "lift", "user", OWNER)
+    assert facility.bp_json("quota")["quotas"] == []
+    facility.put(large, "/c")
