@@ -1,4 +1,4 @@
-"""Who may do what, by tokens of another issuer: other people's clients, a real https server with keys, real signatures."""
+"""Who may do what, by tokens of another issuer: real clients, a real https server with keys, real signatures."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def forged(issuer: Issuer) -> str:
 
 
 def changed(issuer: Issuer) -> str:
-    """A good one with another body."""
+    """Put another body into a good one."""
     head, _, signature = issuer.token("storage.read:/data").split(".")
     return f"{head}.{part(issuer.claims('storage.read:/'))}.{signature}"
 
@@ -248,14 +248,14 @@ def unsigned(issuer: Issuer) -> str:
 
 
 def by_public_key(issuer: Issuer) -> str:
-    """The public key taken for a secret."""
+    """Take the public key for a secret."""
     text = f"{part({'alg': 'HS256', 'kid': 'rsa'})}.{part(issuer.claims('storage.read:/'))}"
     secret = issuer.keys["rsa"].public("PEM")
     return f"{text}.{text_of(hmac.new(secret, text.encode(), hashlib.sha256).digest())}"
 
 
 def other_algorithm(issuer: Issuer) -> str:
-    """The name of the RSA key with the algorithm of the other."""
+    """Name the RSA key and sign with the other."""
     return issuer.token("storage.read:/", "rsa", issuer.keys["ec"])
 
 
@@ -312,9 +312,7 @@ REFUSALS: dict[Refusal, str] = {
 
 
 @pytest.mark.parametrize("make", REFUSALS, ids=lambda make: make.__name__)
-def test_bad_tokens_are_refused_in_clear_words(
-    files: Facility, issuer: Issuer, tmp_path: Path, make: Refusal
-) -> None:
+def test_bad_tokens_are_refused_in_clear_words(files: Facility, issuer: Issuer, tmp_path: Path, make: Refusal) -> None:
     need("xrdcp", "curl")
     token = make(issuer)
     code, body = curl(files, "/vo/data/read", token=token)
@@ -455,7 +453,7 @@ def swollen(issuer: Issuer) -> dict[str, bytes | str | None]:
 
 
 def downgraded(issuer: Issuer) -> dict[str, bytes | str | None]:
-    """Sends to where there is no TLS."""
+    """Send to where there is no TLS."""
     return {"/vo/jwk": issuer.url.replace("https:", "http:") + "/jwk"}
 
 
@@ -482,7 +480,7 @@ def garbled(_: Issuer) -> dict[str, bytes | str | None]:
 
 
 def silent(_: Issuer) -> dict[str, bytes | str | None]:
-    """Takes the question and never answers."""
+    """Take the question and never answer."""
     return {"/vo/jwk": None}
 
 
