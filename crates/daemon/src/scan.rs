@@ -111,7 +111,7 @@ fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String)> {
             Some((FindingKind::WrongChecksum, format!("adler32 {here}, the catalogue says {there}")))
         }
         (Seen::Whole(_), Known::Online(_)) => None,
-        (Seen::Damaged { size, .. }, Known::Online(known)) if *size != known.size => {
+        (Seen::Damaged { size: Some(size), .. }, Known::Online(known)) if *size != known.size => {
             Some((FindingKind::WrongSize, format!("{size} bytes, the catalogue says {}", known.size)))
         }
         (Seen::Damaged { failure, .. }, Known::Online(_)) => {
@@ -128,7 +128,7 @@ const UNHEARD: &str = "its number was never given: is the catalogue an old one?"
 fn describe(seen: &Seen) -> String {
     match seen {
         Seen::Whole(info) => format!("{} bytes of {}", info.size, info.path),
-        Seen::Damaged { size, failure } => format!("{size} bytes; {failure}"),
+        Seen::Damaged { failure, .. } => failure.to_string(),
         _ => "the rest of an interrupted step".to_owned(),
     }
 }
@@ -152,12 +152,14 @@ fn look_at(
     pace.begin();
     for objects in objects.chunks(16) {
         for object in objects {
-            all.push(partition.look(*object)?);
+            all.push(partition.look(*object));
         }
         if !pace.rest(objects.len() as u64, 0, token) {
             return Ok(None);
         }
     }
+    // What was not there before this is not lost if nothing is.
+    partition.check_in_place()?;
     Ok(Some(all))
 }
 
@@ -523,7 +525,7 @@ mod tests {
     #[test]
     fn what_disk_and_catalogue_do_not_agree_on_is_told_apart() {
         let whole = Seen::Whole(info(b"abc"));
-        let damaged = |size| Seen::Damaged { size, failure: Failure::corrupt("damaged") };
+        let damaged = |size| Seen::Damaged { size: Some(size), failure: Failure::corrupt("damaged") };
         for (seen, known, expected) in [
             (&whole, online(b"abc"), None),
             (&whole, online(b"abcd"), Some(FindingKind::WrongSize)),

@@ -182,6 +182,19 @@ impl Partition {
         &self.shared.directory
     }
 
+    /// Refuses a directory that is not this partition any more: its file system is gone, and what lay there is not lost.
+    pub fn check_in_place(&self) -> Result<()> {
+        match read_identity(&self.shared.directory) {
+            Ok((identity, _)) if identity == self.shared.identity => Ok(()),
+            _ => Err(Failure::unavailable(format!(
+                "partition {} is not in {} any more",
+                self.shared.name(),
+                self.shared.directory.display()
+            ))
+            .hint("is its file system mounted?")),
+        }
+    }
+
     /// Room that is left.
     pub fn space(&self) -> Result<Space> {
         self.shared.account.space()

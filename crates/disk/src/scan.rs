@@ -32,8 +32,8 @@ pub enum Seen {
     Whole(ObjectInfo),
     /// It does not fit its description, or has none.
     Damaged {
-        /// Bytes of its data.
-        size: u64,
+        /// Bytes of its data, if the disk says so.
+        size: Option<u64>,
         /// What is wrong.
         failure: Failure,
     },
@@ -65,31 +65,33 @@ impl Partition {
     }
 
     /// Looks at an object.
-    pub fn look(&self, object: ObjectId) -> Result<Seen> {
+    pub fn look(&self, object: ObjectId) -> Seen {
         let shared = &self.shared;
         if shared.is_writing(object) {
-            return Ok(Seen::Writing);
+            return Seen::Writing;
         }
         let data = match fs::metadata(shared.data(object)) {
             Ok(data) => Some(data.len()),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,
-            Err(cause) => return Err(shared.failed("look at", object, &cause)),
+            Err(cause) => {
+                return Seen::Damaged { size: None, failure: shared.failed("look at", object, &cause) };
+            }
         };
         let is_described = shared.description(object).exists();
         if data.is_none() {
             let is_rest = is_described
                 || shared.incoming_data(object).exists()
                 || shared.incoming_description(object).exists();
-            return Ok(if is_rest { Seen::Rest } else { Seen::Missing });
+            return if is_rest { Seen::Rest } else { Seen::Missing };
         }
         let found = Found { data, is_described };
-        Ok(match list::state(shared, object, found, shared.home(object)) {
+        match list::state(shared, object, found, shared.home(object)) {
             None => Seen::Missing,
             Some(EntryState::Complete(info)) => Seen::Whole(info),
             Some(EntryState::Writing) => Seen::Writing,
-            Some(EntryState::Damaged(failure)) => Seen::Damaged { size: data.unwrap_or(0), failure },
+            Some(EntryState::Damaged(failure)) => Seen::Damaged { size: data, failure },
             Some(EntryState::Unfinished | EntryState::Described | EntryState::Foreign) => Seen::Rest,
-        })
+        }
     }
 
     /// Reads every byte of an object from the medium and compares it with its description. `paced` is told how many bytes were
@@ -208,15 +210,15 @@ mod tests {
         assert_eq!(all(&partition), [1, 0x101, 2, 3, 9]);
         assert_eq!(partition.objects_in(1, ObjectId(1)).unwrap(), [ObjectId(0x101)]);
         let shared = &partition.shared;
-        let seen = |object| partition.look(ObjectId(object)).unwrap();
+        let seen = |object| partition.look(ObjectId(object));
         assert!(matches!(seen(1), Seen::Whole(info) if info.size == 7));
         assert_eq!((seen(9), seen(77)), (Seen::Writing, Seen::Missing));
         fs::write(shared.data(ObjectId(2)), b"short").unwrap();
-        assert!(matches!(seen(2), Seen::Damaged { size: 5, .. }));
+        assert!(matches!(seen(2), Seen::Damaged { size: Some(5), .. }));
         fs::remove_file(shared.data(ObjectId(3))).unwrap();
         assert_eq!(seen(3), Seen::Rest);
         fs::remove_file(shared.description(ObjectId(0x101))).unwrap();
-        assert!(matches!(seen(0x101), Seen::Damaged { size: 7, .. }));
+        assert!(matches!(seen(0x101), Seen::Damaged { size: Some(7), .. }));
         // What somebody else has put there is none of ours, wherever it lies.
         fs::write(shared.home(ObjectId(1)).join("note"), b"").unwrap();
         fs::write(shared.home(ObjectId(1)).join("4"), b"").unwrap();
@@ -246,12 +248,27 @@ mod tests {
     }
 
     #[test]
+    fn a_partition_whose_file_system_is_gone_is_not_taken_for_an_empty_one() {
+        let (directory, partition) = partition();
+        write(&partition, 1, b"content");
+        partition.check_in_place().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        fs::rename(partition.directory(), &elsewhere).unwrap();
+        fs::create_dir(partition.directory()).unwrap();
+        assert_eq!(partition.check_in_place().unwrap_err().kind, ErrorKind::Unavailable);
+        drop(Partition::create(&directory.path().join("other"), "f-1", "p").unwrap());
+        fs::remove_dir(partition.directory()).unwrap();
+        fs::rename(directory.path().join("other"), partition.directory()).unwrap();
+        assert_eq!(partition.check_in_place().unwrap_err().kind, ErrorKind::Unavailable, "it is another one");
+    }
+
+    #[test]
     fn what_is_set_aside_is_kept_and_not_seen_any_more() {
         let (_directory, partition) = partition();
         write(&partition, 1, b"content");
         assert!(partition.changed(ObjectId(1)).unwrap() > Timestamp(1), "it was written just now");
         partition.set_aside(ObjectId(1)).unwrap();
-        assert_eq!((all(&partition), partition.look(ObjectId(1)).unwrap()), (vec![], Seen::Missing));
+        assert_eq!((all(&partition), partition.look(ObjectId(1))), (vec![], Seen::Missing));
         assert!(partition.open_object(ObjectId(1)).is_err());
         let quarantine = partition.directory().join(QUARANTINE);
         assert_eq!(fs::read(quarantine.join("1")).unwrap(), b"content");
