@@ -213,6 +213,7 @@ fn carry_out(core: &mut Core, group: &mut [Box<dyn Pending>], now: Timestamp) ->
 }
 
 fn give_up(core: &mut Core, cause: StoreError, calls: usize) -> StoreError {
+    let cause = if core.store.is_fenced() { StoreError::Superseded } else { cause };
     error!(%cause, calls, "commit failed; nothing of this group happened");
     if let Err(cause) = core.store.rollback() {
         error!(%cause, "rollback failed");

@@ -62,6 +62,11 @@ impl Store {
         self.engine.is_far()
     }
 
+    /// Whether the group under way failed because another head has taken over, whoever was told.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.engine.is_fenced()
+    }
+
     /// The head that is active says that it lives.
     pub(crate) fn beat(&self, incarnation: u64, place: &HeadPlace) -> StoreResult<()> {
         let sql = format!(

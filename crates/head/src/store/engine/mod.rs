@@ -140,6 +140,9 @@ pub(super) trait Engine: Send {
     /// A way to what is committed now and to nothing that comes later, inside a transaction of its own.
     fn snapshot(&self) -> StoreResult<Box<dyn Engine>>;
 
+    /// Whether what was begun last is refused because another head has taken over.
+    fn is_fenced(&self) -> bool;
+
     /// From now on commits only as long as the head with this number is the last that was started.
     fn set_incarnation(&self, mine: u64);
 }

@@ -169,6 +169,7 @@ pub(in super::super) struct Postgres {
     /// The head's number, once it has one.
     incarnation: Shared<Option<u64>>,
     is_in_transaction: Shared<bool>,
+    is_fenced: Shared<bool>,
     health: Shared<Health>,
     /// A group was given up: why, may be the connection.
     is_doubtful: Shared<bool>,
@@ -227,6 +228,7 @@ impl Postgres {
             queue: RefCell::default(),
             incarnation: Shared::new(None),
             is_in_transaction: Shared::new(false),
+            is_fenced: Shared::new(false),
             health: Shared::new(Health::Good),
             is_doubtful: Shared::new(false),
             mark: Shared::default(),
@@ -349,7 +351,12 @@ impl Postgres {
         let outcomes = outcomes.inspect_err(|_| self.health.set(Health::Lost))?;
         // The first refusal is the reason of all that follow.
         for (outcome, queued) in outcomes.into_iter().zip(&queue) {
-            outcome.inspect_err(|_| self.refused(queued.mark))?;
+            outcome.inspect_err(|error| {
+                // Whoever is told first may be a call of the group: the group must know, too.
+                let is_fence = error.code().is_some_and(|code| code.code() == super::FENCED);
+                self.is_fenced.set(self.is_fenced.get() || is_fence);
+                self.refused(queued.mark);
+            })?;
         }
         Ok(())
     }
@@ -486,6 +493,7 @@ impl Engine for Postgres {
     fn begin(&self) -> StoreResult<()> {
         self.reconnect()?;
         self.is_in_transaction.set(true);
+        self.is_fenced.set(false);
         self.health.set(Health::Good);
         self.mark.set(Mark::default());
         self.marks.set(0);
@@ -578,6 +586,10 @@ impl Engine for Postgres {
         reader.query("SELECT 1 FROM facility", &[], &mut |_| Ok(()))?;
         reader.is_in_transaction.set(true);
         Ok(Box::new(reader))
+    }
+
+    fn is_fenced(&self) -> bool {
+        self.is_fenced.get()
     }
 
     fn set_incarnation(&self, mine: u64) {

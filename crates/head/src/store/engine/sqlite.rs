@@ -257,6 +257,10 @@ impl Engine for Sqlite {
         Ok(Box::new(Self::of(db, &self.file, Arc::clone(&self.readers))))
     }
 
+    fn is_fenced(&self) -> bool {
+        false
+    }
+
     fn set_incarnation(&self, _: u64) {
         // Nobody else can open the file meanwhile.
     }
