@@ -232,7 +232,7 @@ pub struct WriteFile {
     /// None for objects that somebody else reports to the head.
     reservation: Option<Reservation>,
     /// Its mirrors are filled before it is reported.
-    mirroring: Option<Mirroring>,
+    mirroring: Option<Box<Mirroring>>,
     clock: Clock,
     door: Arc<DoorCounter>,
     is_closed: AtomicBool,
@@ -268,7 +268,7 @@ impl WriteFile {
 
     /// Its pool promises more than one replica.
     pub(crate) fn with_mirrors(self, mirroring: Option<Mirroring>) -> Self {
-        Self { mirroring, ..self }
+        Self { mirroring: mirroring.map(Box::new), ..self }
     }
 
     /// Nothing else may be committed.

@@ -78,7 +78,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             policy.silence_bound = silence_bound.map_or(policy.silence_bound, |span| span.0);
             policy.repair.server_copies = server_copies.unwrap_or(policy.repair.server_copies);
             let done = context.call(&SetPool { pool: policy })?;
-            say(&done, format!("pool {pool} has a new policy: `bp pool list` shows what follows"), context)
+            say(done, format!("pool {pool} has a new policy: `bp pool list` shows what follows"), context)
         }
         Verb::Drain { partition } => set(partition, PartitionState::Draining, context),
         Verb::Freeze { partition } => set(partition, PartitionState::ReadOnly, context),
@@ -96,12 +96,12 @@ fn policy(pool: &str, context: &mut Context) -> Result<Pool, Failure> {
 
 fn set(partition: String, state: PartitionState, context: &mut Context) -> Run {
     let done = context.call(&SetPartition { partition: partition.clone(), state })?;
-    say(&done, format!("partition {partition} is {}", words(state)), context)
+    say(done, format!("partition {partition} is {}", words(state)), context)
 }
 
-fn say(done: &Done, news: String, context: &mut Context) -> Run {
+fn say(done: Done, news: String, context: &mut Context) -> Run {
     if context.output.is_json() {
-        context.output.json(done)?;
+        context.output.json(&done)?;
     } else {
         context.output.news(news)?;
     }

@@ -73,9 +73,7 @@ fn wanted(
     }
     let wish = Wish { pieces, pieces_min: 1, bytes: call.size, beside: &beside, purpose: Purpose::Write };
     let placed = place(&snapshot, &wish, call.object.0);
-    Ok(placed
-        .map(|placed| placed.partitions.iter().map(ToString::to_string).collect())
-        .unwrap_or_default())
+    Ok(placed.map(|placed| placed.partitions.iter().map(ToString::to_string).collect()).unwrap_or_default())
 }
 
 /// What the pool of a partition promises.
