@@ -13,7 +13,7 @@ use crate::{
     link::Link,
     metrics::DoorCounters,
     objects::Objects,
-    run::{introduction, listen, tls_rule},
+    run::{introduction, keep_partition, listen, tls_rule},
 };
 use base::{Failure, Result, Timestamp};
 use client::Control;
@@ -60,9 +60,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let objects = Arc::new(objects.with_reach(reach.clone()));
     let copier = Copier::new(link.clone(), reach, Arc::clone(&partition), Arc::clone(&clock));
     let janitor = Janitor::new(link, introduction, partition, &objects);
-    chores.spawn("scan", janitor.scanner(chores.token()).keep());
-    chores.spawn("janitor", janitor.keep(chores.token()));
-    chores.spawn("copier", copier.keep(chores.token()));
+    keep_partition(janitor, copier, &chores);
     chores.spawn(
         "certificate",
         keep_certificate(layout.clone(), config.clone(), Arc::clone(&clock), chores.token()),

@@ -6,7 +6,7 @@ use crate::{
     config::{self, Config, RootTls},
     copier::Copier,
     door::{AuditedDoor, RootDoor},
-    facility::{Key, Possession, TokenWish, random, sign_token},
+    facility::{Possession, TokenWish, random, sign_token},
     far::Reach,
     files::Files,
     hosts::{Reception, Roster},
@@ -203,8 +203,9 @@ async fn start(possession: &Possession) -> Result<Running> {
     let objects = Arc::new(objects.with_reach(reach.clone()));
     if let Some(partition) = partition {
         let copier = Copier::new(link.clone(), reach.clone(), Arc::clone(&partition), Arc::clone(&clock));
-        chores.spawn("copier", copier.keep(chores.token()));
-        keep_partition(Janitor::new(link.clone(), introduction, partition, &objects), &chores).await?;
+        let janitor = Janitor::new(link.clone(), introduction, partition, &objects);
+        janitor.register().await?;
+        keep_partition(janitor, copier, &chores);
     }
     chores.spawn("pools", tend(link, chores.token()));
     let files = Files::new(head.clone(), objects, keys, Arc::clone(&clock), doors.recall_wait.0);
@@ -222,16 +223,12 @@ async fn start(possession: &Possession) -> Result<Running> {
     let sessions = net::xrd::serve(Arc::new(root_door), root, &shutdown);
     // The door is opened once.
     let _ = counters.sessions.set(sessions);
-    let key: Key = possession.key.clone();
-    let http_door = HttpDoor::new(files, key, &facility.owner, counters, shutdown.token())
+    let http_door = HttpDoor::new(files, possession.key.clone(), &facility.owner, counters, shutdown.token())
         .with_gate(gate)
         .with_hosts(roster, reception)
         .with_audit(audit.audit())
         .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() });
-    let http_door = Arc::new(http_door);
-    http::serve(Arc::clone(&http_door), http, None, &shutdown)?;
-    http::serve(http_door, https, Some(tls_for_hosts), &shutdown)?;
-
+    open_http(http_door, (http, https), tls_for_hosts, &shutdown)?;
     let control =
         Control::new(&endpoints.http, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
     let worker = worker_config(possession, (&facility.id, &facility.owner), &clock)?;
@@ -251,12 +248,23 @@ fn furnish(door: RootDoor, possession: &Possession, tls: Arc<rustls::ServerConfi
         .with_reads(config.disk.reads.into())
 }
 
-/// Announces the partition of this host, and keeps it.
-async fn keep_partition(janitor: Janitor, chores: &Shutdown) -> Result<()> {
-    janitor.register().await?;
+/// Keeps a partition: reports, deletes, fetches copies, compares it with the catalogue.
+pub(crate) fn keep_partition(janitor: Janitor, copier: Copier, chores: &Shutdown) {
+    chores.spawn("copier", copier.keep(chores.token()));
     chores.spawn("scan", janitor.scanner(chores.token()).keep());
     chores.spawn("janitor", janitor.keep(chores.token()));
-    Ok(())
+}
+
+/// Opens one door at both listeners, the second with TLS.
+fn open_http(
+    door: HttpDoor,
+    (http, https): (Listener, Listener),
+    tls: Arc<rustls::ServerConfig>,
+    shutdown: &Shutdown,
+) -> Result<()> {
+    let door = Arc::new(door);
+    http::serve(Arc::clone(&door), http, None, shutdown)?;
+    http::serve(door, https, Some(tls), shutdown)
 }
 
 /// What hosts need that join.

@@ -68,7 +68,7 @@ impl Place {
         };
         let grant = self.call(core, open).unwrap();
         let (object, checksums) = (grant.object, base::Checksums::of(b"a"));
-        self.call(core, CommitWrite { object, size: 1, checksums }).unwrap();
+        self.call(core, CommitWrite { object, size: 1, checksums, mirrors: Vec::new() }).unwrap();
         grant
     }
 
@@ -199,7 +199,10 @@ fn nothing_is_deleted_until_an_operator_has_seen_what_is_unknown() {
 
     let settle = |unknown| SettleCatalogue { unknown, without_absent: false };
     assert_eq!(place.call(&mut core, settle(0)).unwrap_err().kind, ErrorKind::Invalid);
-    let user = Context { who: Principal { name: "bob".into(), is_operator: false }, now: place.now };
+    let user = Context {
+        who: Principal { name: "bob".into(), is_operator: false, groups: Vec::new() },
+        now: place.now,
+    };
     assert_eq!(core.call(&user, settle(2)).unwrap_err().kind, ErrorKind::Permission);
     assert_eq!(place.removals(&mut core).objects, []);
     place.call(&mut core, settle(2)).unwrap();

@@ -19,7 +19,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("cli", &["client", "wire", "base"]),
     ("capi", &["client", "wire", "base"]),
     ("backplane-python", &["client", "wire", "base", "ntuple"]),
-    ("fuzz-bodies", &["batch", "client", "daemon", "disk", "ntuple", "wire"]),
+    ("fuzz-bodies", &["base", "batch", "client", "daemon", "disk", "ntuple", "wire"]),
     ("rfio-load", &["base", "wire", "socket"]),
     ("head-load", &["base", "wire", "head"]),
     ("tidy", &[]),
