@@ -11,16 +11,19 @@ use wire::control::{
 };
 
 fn mkdir(world: &mut World, at: &str, mode: u32) {
-    world.user(Mkdir { path: path(at), mode, parents: false }).unwrap();
+    world.user(Mkdir { path: path(at), mode, parents: false }).expect("the directory can be made");
 }
 
 fn grant(world: &mut World, who: Principal, at: &str, subject: &str, rights: &str) -> Result<Done> {
-    let rights = (rights != "-").then(|| rights.parse().unwrap());
-    world.call(who, SetGrant { path: path(at), subject: subject.parse().unwrap(), rights })
+    let rights = (rights != "-").then(|| rights.parse().expect("tests grant what exists"));
+    world.call(
+        who,
+        SetGrant { path: path(at), subject: subject.parse().expect("tests name somebody"), rights },
+    )
 }
 
 fn give(world: &mut World, at: &str, subject: &str, rights: &str) {
-    grant(world, as_owner("ada"), at, subject, rights).unwrap();
+    grant(world, as_owner("ada"), at, subject, rights).expect("the owner may grant");
 }
 
 fn member() -> Principal {
@@ -49,7 +52,7 @@ fn closed() -> World {
     for at in ["/d", "/d/deep"] {
         for name in ["private", "gone"] {
             put(&mut world, &format!("{at}/{name}"), 3);
-            world.user(SetMode { path: path(&format!("{at}/{name}")), mode: 0o600 }).unwrap();
+            world.user(SetMode { path: path(&format!("{at}/{name}")), mode: 0o600 }).expect("the owner may");
         }
     }
     world
