@@ -183,9 +183,9 @@ pub(crate) fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure
 pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) -> Result<()> {
     config.check()?;
     let layout = Layout::new(directory)?;
-    // Before anything is made: the database may be out of reach.
-    catalogue::of(&layout, config)?.require_vacant()?;
     claim_empty(layout.root())?;
+    // Before anything is made there: the database may be out of reach.
+    catalogue::of(&layout, config)?.require_vacant()?;
     let id: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     write_new(&layout.key_file(), &random::<32>()?, 0o600)?;
     write_new(&layout.lock_file(), b"", 0o600)?;

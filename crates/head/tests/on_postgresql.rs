@@ -1,5 +1,7 @@
 //! The rules of the head once more, with the catalogue in a database: `support::world` looks at the name of this file.
 
+#![allow(clippy::duplicate_mod, reason = "each of these files brings the helpers along")]
+
 #[path = "attributes.rs"]
 mod attributes;
 #[path = "hosts.rs"]

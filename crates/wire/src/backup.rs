@@ -15,7 +15,7 @@ const HEAD_BYTES: usize = 12;
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// What a backup is of: the content of the first frame.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begin {
     /// The facility's id.
     pub facility: String,

@@ -28,9 +28,8 @@ fn backup() -> Vec<u8> {
         facility: "f".into(),
         name: "test".into(),
         release: "1".into(),
-        taken: base::Timestamp(5),
-        incarnation: 3,
         schema: [("sqlite".to_owned(), 4)].into(),
+        ..Begin::default()
     };
     let table = Table { table: "t".into(), columns: vec!["a".into()] };
     let rows = Rows { plain_bytes: 9, packed: b"any bytes".to_vec() };
