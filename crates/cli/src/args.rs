@@ -101,6 +101,8 @@ pub(crate) enum Verb {
     Token(verbs::token::Args),
     /// Let hosts join the facility, show them, turn them away
     Host(verbs::host::Args),
+    /// Say what pools promise; drain, freeze, use and retire partitions
+    Pool(verbs::pool::Args),
     /// Deal with volumes, drives and requests that need a person
     Admin(verbs::admin::Args),
 

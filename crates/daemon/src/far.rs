@@ -35,6 +35,10 @@ impl Reach {
         })
     }
 
+    pub(crate) fn options(&self) -> &Options {
+        &self.0
+    }
+
     /// Opens an object for reading. Blocks.
     pub(crate) fn read(&self, elsewhere: &Elsewhere, path: &FilePath) -> Result<File> {
         File::open_read(&url(elsewhere, path)?, &self.0)

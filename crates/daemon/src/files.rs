@@ -8,10 +8,14 @@ use crate::{
 };
 use base::{ErrorKind, Failure, FilePath, Millis, Recent, Result};
 use head::{Clock, Head, Principal};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep};
 use wire::{
     cap::{self, Access, Cap, CapKeys, Content, WHOLE},
-    control::{DiskServer, OpenRead, OpenWrite, ReadGrant, ReadObject, WriteGrant},
+    control::{DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant, ReadObject, WriteGrant},
     xrd::Redirect,
 };
 
@@ -20,6 +24,12 @@ const STALE_OPENS_MAX: usize = 5;
 
 /// Half of the grants that are kept: the files that a busy hour opens again and again.
 const GRANTS_KEPT: usize = 1 << 14;
+
+/// How long a writer waits for one before it that is on its way out: a connection that ended is noticed a moment later.
+const WRITER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often it asks.
+const WRITER_PAUSE: Duration = Duration::from_millis(25);
 
 /// How long a client may open again what it was sent to: a session that broke is taken up within that time.
 const READ_LIFETIME: Millis = Millis::from_seconds(3600);
@@ -283,11 +293,30 @@ impl Files {
     async fn reserve(&self, who: &Principal, open: OpenWrite) -> Result<(WriteGrant, Reservation)> {
         let (head, objects, who) = (self.head()?.clone(), Arc::clone(&self.objects), who.clone());
         let asked = self.objects.tasks().spawn("open for writing", async move {
-            let grant = head.call(&who, open).await?;
+            let grant = granted(&head, &who, open).await?;
             let reservation = objects.reservation(&grant);
             Ok((grant, reservation))
         });
         asked.await.map_err(|cause| Failure::internal(format!("an open ended badly: {cause}")))?
+    }
+}
+
+/// Asks for an object to write; while somebody else writes the file, for a moment again and again.
+///
+/// An update is refused at once: after a write that was given up it would be for an hour.
+async fn granted(head: &Head, who: &Principal, open: OpenWrite) -> Result<WriteGrant> {
+    let deadline = Instant::now() + WRITER_PATIENCE;
+    loop {
+        match head.call(who, open.clone()).await {
+            Err(failure)
+                if failure.kind == ErrorKind::Busy
+                    && open.disposition != Disposition::Update
+                    && Instant::now() < deadline =>
+            {
+                sleep(WRITER_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
     }
 }
 

@@ -9,11 +9,17 @@ use base::{ErrorKind, Millis, ObjectId, Result};
 use disk::Partition;
 use net::shutdown::Token;
 use std::{sync::Arc, time::Duration};
+use tokio::sync::Notify;
 use tracing::{info, warn};
-use wire::control::{DiskServer, NextRemovals, ObjectsRemoved, RegisterPartition, ReportSpace};
+use wire::control::{
+    DiskServer, NextRemovals, ObjectsRemoved, ROLL_CALL_LEN_MAX, RegisterPartition, ReportSpace, RollCall,
+    Tend, Tended,
+};
 
 /// Room is reported at least this often.
-const REPORT_EVERY: Millis = Millis::from_seconds(2);
+const REPORT_EVERY: Duration = Duration::from_secs(2);
+/// How long the head may hold back its answer while there is nothing to delete.
+const ASK_EVERY: Millis = Millis::from_seconds(10);
 /// Pause after something did not work.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -66,39 +72,108 @@ impl Janitor {
         Ok(())
     }
 
-    /// Does the chores until it is time to stop.
-    pub async fn keep(self, token: Token) {
-        while !token.is_stopped() {
-            let outcome = tokio::select! {
-                () = token.stopped() => return,
-                outcome = self.round() => outcome,
+    /// Says what is here, so that the head can tell what is lost.
+    async fn call_the_roll(&self) -> Result<()> {
+        let partition = Arc::clone(&self.partition);
+        let objects = blocking(move || partition.objects()).await?;
+        let mut after = ObjectId(0);
+        let mut pages = objects.chunks(ROLL_CALL_LEN_MAX).peekable();
+        loop {
+            let page = pages.next().unwrap_or_default();
+            let upto = pages.peek().and(page.last()).copied();
+            let call = RollCall {
+                partition: self.name(),
+                boot: self.introduction.boot,
+                after,
+                upto,
+                objects: page.to_vec(),
             };
-            let outcome = match outcome {
-                // A head that does not know us, or took us for an earlier start.
-                Err(failure) if failure.kind == ErrorKind::NotFound => self.register().await.map(|()| false),
-                outcome => outcome,
+            self.link.call(call).await?;
+            match upto {
+                Some(last) => after = last,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Does the chores until it is time to stop. None waits for another: a head that hears nothing while many objects are
+    /// deleted would take the disk server for lost.
+    pub async fn keep(self, token: Token) {
+        let roll_is_due = Notify::new();
+        tokio::select! {
+            () = token.stopped() => {}
+            () = self.stay_known(&token, &roll_is_due) => {}
+            () = self.answer_the_roll(&token, &roll_is_due) => {}
+            () = self.stay_clean(&token) => {}
+        }
+    }
+
+    /// Registers, and reports again and again.
+    async fn stay_known(&self, token: &Token, roll_is_due: &Notify) {
+        let mut is_known = false;
+        loop {
+            let reported = async {
+                if !is_known {
+                    self.register().await?;
+                    roll_is_due.notify_one();
+                }
+                self.report().await
+            };
+            let outcome = reported.await;
+            is_known = match &outcome {
+                Ok(()) => true,
+                // A head that does not know us, took us for an earlier start, or has not heard of us for long.
+                Err(failure) => is_known && failure.kind != ErrorKind::NotFound,
             };
             match outcome {
+                Err(failure) if failure.kind != ErrorKind::NotFound => {
+                    warn!(partition = self.name(), %failure, "cannot report to the head");
+                    pause(token, PAUSE).await;
+                }
+                Err(_) => pause(token, PAUSE).await,
+                Ok(()) => pause(token, REPORT_EVERY).await,
+            }
+        }
+    }
+
+    /// Says what is here whenever it registered.
+    async fn answer_the_roll(&self, token: &Token, roll_is_due: &Notify) {
+        loop {
+            roll_is_due.notified().await;
+            if let Err(failure) = self.call_the_roll().await {
+                warn!(partition = self.name(), %failure, "the head was not told what is here");
+                pause(token, PAUSE).await;
+                roll_is_due.notify_one();
+            }
+        }
+    }
+
+    /// Deletes what nothing refers to.
+    async fn stay_clean(&self, token: &Token) {
+        loop {
+            match self.clean().await {
                 Ok(true) => {}
-                Ok(false) => pause(&token).await,
+                Ok(false) => pause(token, PAUSE).await,
+                // It registers in a moment.
+                Err(failure) if failure.kind == ErrorKind::NotFound => pause(token, PAUSE).await,
                 Err(failure) => {
                     warn!(partition = self.name(), %failure, "disk chores failed");
-                    pause(&token).await;
+                    pause(token, PAUSE).await;
                 }
             }
         }
     }
 
-    /// Reports, waits for objects to delete, and deletes them. False if some could not be deleted yet.
-    async fn round(&self) -> Result<bool> {
-        self.report().await?;
+    /// Waits for objects to delete, deletes them, and says what room that made. False if some could not be deleted yet.
+    async fn clean(&self) -> Result<bool> {
         let name = self.name();
-        let removals = self.link.call_waiting(NextRemovals { partition: name.clone() }, REPORT_EVERY).await?;
+        let removals = self.link.call_waiting(NextRemovals { partition: name.clone() }, ASK_EVERY).await?;
         let wanted = removals.objects.len();
         let removed = remove(&self.partition, &self.withdrawn, removals.objects).await?;
         let is_complete = removed.len() == wanted;
         if !removed.is_empty() {
             self.link.call(ObjectsRemoved { partition: name, objects: removed }).await?;
+            self.report().await?;
         }
         Ok(is_complete)
     }
@@ -116,9 +191,24 @@ impl Janitor {
     }
 }
 
-async fn pause(token: &Token) {
+/// Lets the head look after its pools until it is time to stop.
+pub async fn tend(link: Link, token: Token) {
+    while !token.is_stopped() {
+        match link.call(Tend {}).await {
+            // Other calls come in between.
+            Ok(Tended { is_more: true }) => tokio::task::yield_now().await,
+            Ok(Tended { is_more: false }) => pause(&token, PAUSE).await,
+            Err(failure) => {
+                warn!(%failure, "pools are not looked after");
+                pause(&token, PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn pause(token: &Token, length: Duration) {
     // Stopping ends the pause; running out of time is the usual way.
-    let _ = tokio::time::timeout(PAUSE, token.stopped()).await;
+    let _ = tokio::time::timeout(length, token.stopped()).await;
 }
 
 /// Deletes what can be deleted; an object that is still being written is tried again later.
@@ -131,7 +221,7 @@ async fn remove(
     blocking(move || {
         for object in &objects {
             // First, so that a writer that begins after the removal finds it.
-            if partition.open_object(*object).is_err() {
+            if !partition.holds(*object) {
                 withdrawn.add(*object);
             }
         }

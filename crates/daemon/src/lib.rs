@@ -3,6 +3,7 @@
 pub mod authority;
 pub mod config;
 pub mod console;
+pub mod copier;
 pub mod door;
 pub mod facility;
 pub mod far;
@@ -15,8 +16,10 @@ pub mod join;
 pub mod link;
 mod member;
 pub mod metrics;
+mod mirror;
 pub mod objects;
 pub mod open;
 pub mod run;
 pub mod sums;
+mod transfer;
 mod uses;

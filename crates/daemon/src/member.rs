@@ -2,8 +2,10 @@
 
 use crate::{
     config::Config,
+    copier::Copier,
     door::DataDoor,
     facility::{Layout, failed},
+    far::Reach,
     files::{Files, blocking, host_and_port},
     http::{self, HttpDoor},
     janitor::Janitor,
@@ -52,15 +54,14 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
     let link = Link::Far(Control::new(&config.host.head, "host").with_tls(files.control()));
     let partition = Arc::new(open_partition(layout, config, &member)?);
-    let objects = Arc::new(Objects::new(
-        link.clone(),
-        vec![Arc::clone(&partition)],
-        read_key(layout)?,
-        Arc::clone(&clock),
-        chores.child(),
-    ));
+    let reach = Reach::new(Some(files.authority.clone()));
+    let (served, key) = (vec![Arc::clone(&partition)], read_key(layout)?);
+    let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
+    let objects = Arc::new(objects.with_reach(reach.clone()));
+    let copier = Copier::new(link.clone(), reach, Arc::clone(&partition), Arc::clone(&clock));
     let janitor = Janitor::new(link, introduction, partition, &objects);
     chores.spawn("janitor", janitor.keep(chores.token()));
+    chores.spawn("copier", copier.keep(chores.token()));
     chores.spawn(
         "certificate",
         keep_certificate(layout.clone(), config.clone(), Arc::clone(&clock), chores.token()),

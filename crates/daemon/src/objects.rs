@@ -1,9 +1,11 @@
 //! Objects of this host, opened for doors: by a grant of the head, or by a capability.
 
 use crate::{
+    far::Reach,
     files::blocking,
     link::Link,
     metrics::DoorCounter,
+    mirror::Mirroring,
     open::{Meter, ReadFile, Reservation, Sink, Source, WriteFile},
     sums::ObjectSums,
     uses::Uses,
@@ -75,6 +77,7 @@ impl Writing {
 /// The objects of this host's partitions.
 pub struct Objects {
     link: Link,
+    reach: Reach,
     partitions: BTreeMap<String, Arc<Partition>>,
     key: CapKey,
     clock: Clock,
@@ -99,7 +102,14 @@ impl Objects {
         let partitions = partitions.into_iter().map(named).collect();
         let uses = Uses::start(&link, &tasks);
         let (withdrawn, writing, sums) = Default::default();
-        Self { link, partitions, key, clock, withdrawn, writing, uses, sums, tasks }
+        let reach = Reach::new(None);
+        Self { link, reach, partitions, key, clock, withdrawn, writing, uses, sums, tasks }
+    }
+
+    /// Says how other disk servers are spoken to.
+    #[must_use]
+    pub fn with_reach(self, reach: Reach) -> Self {
+        Self { reach, ..self }
     }
 
     /// Sums of objects that the catalogue does not keep.
@@ -184,6 +194,11 @@ impl Objects {
         door: Arc<DoorCounter>,
     ) -> Result<WriteFile> {
         let partition = self.partition(&grant.partition)?;
+        let mirroring = grant.is_mirrored.then(|| Mirroring {
+            link: self.link.clone(),
+            reach: self.reach.clone(),
+            partition: Arc::clone(&partition),
+        });
         let (withdrawn, expected_bytes) = (Arc::clone(&self.withdrawn), grant.expected_bytes);
         let (object, base) = (grant.object, grant.base.as_ref().map(|base| base.object));
         let writer = blocking(move || {
@@ -198,7 +213,8 @@ impl Objects {
             Ok(writer)
         })
         .await?;
-        Ok(WriteFile::new(Sink::Object(Arc::new(writer)), grant.file, (path, mode), &self.clock, door))
+        let sink = Sink::Object(Arc::new(writer));
+        Ok(WriteFile::new(sink, grant.file, (path, mode), &self.clock, door).with_mirrors(mirroring))
     }
 
     /// Whether a capability is one of this disk server's that holds.

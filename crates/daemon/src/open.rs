@@ -1,6 +1,9 @@
 //! Open files: reading, and writing until the commit.
 
-use crate::{far::FarSink, files::blocking, link::Link, metrics::DoorCounter, objects::Writing, uses::Uses};
+use crate::{
+    far::FarSink, files::blocking, link::Link, metrics::DoorCounter, mirror::Mirroring, objects::Writing,
+    uses::Uses,
+};
 use base::{ByteRange, Failure, FileId, FilePath, ObjectId, Result, Timestamp};
 use client::xrd::File;
 use disk::{ObjectReader, ObjectWriter};
@@ -227,6 +230,8 @@ pub struct WriteFile {
     sent: Mutex<Option<Expectation>>,
     /// None for objects that somebody else reports to the head.
     reservation: Option<Reservation>,
+    /// Its mirrors are filled before it is reported.
+    mirroring: Option<Mirroring>,
     clock: Clock,
     door: Arc<DoorCounter>,
     is_closed: AtomicBool,
@@ -248,6 +253,7 @@ impl WriteFile {
             expected: None,
             sent: Mutex::default(),
             reservation: None,
+            mirroring: None,
             clock: Arc::clone(clock),
             door,
             is_closed: AtomicBool::new(false),
@@ -257,6 +263,11 @@ impl WriteFile {
     /// It is reported to the head when it is committed.
     pub(crate) fn with_reservation(self, reservation: Reservation) -> Self {
         Self { reservation: Some(reservation), ..self }
+    }
+
+    /// Its pool promises more than one replica.
+    pub(crate) fn with_mirrors(self, mirroring: Option<Mirroring>) -> Self {
+        Self { mirroring, ..self }
     }
 
     /// Nothing else may be committed.
@@ -358,7 +369,12 @@ impl WriteFile {
         self.check_sent(&info)?;
         check(&info)?;
         if let Some(reservation) = &self.reservation {
-            let call = CommitWrite { object: info.object, size: info.size, checksums: info.checksums };
+            let mirrors = match &self.mirroring {
+                Some(mirroring) => mirroring.fill(&info).await?,
+                None => Vec::new(),
+            };
+            let call =
+                CommitWrite { object: info.object, size: info.size, checksums: info.checksums, mirrors };
             reservation.link.insist(call).await?;
             reservation.keep();
         }

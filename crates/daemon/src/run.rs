@@ -3,6 +3,7 @@
 use crate::{
     authority::HostNames,
     config::{self, Config, RootTls},
+    copier::Copier,
     door::RootDoor,
     facility::{Key, Possession, TokenWish, random, sign_token},
     far::Reach,
@@ -10,7 +11,7 @@ use crate::{
     hosts::{Reception, Roster},
     http::{self, HttpDoor, RemoteTrust},
     identity::Gate,
-    janitor::{Introduction, Janitor},
+    janitor::{Introduction, Janitor, tend},
     link::Link,
     member,
     metrics::DoorCounters,
@@ -173,12 +174,14 @@ async fn start(possession: &Possession) -> Result<Running> {
     let counters = Arc::new(DoorCounters::default());
     let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
     let (served, key) = (vec![Arc::clone(&partition)], keys.of(&server.name));
+    let reach = Reach::new(possession.vouchers());
     let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
-    let objects = Arc::new(objects);
-    let janitor = Janitor::new(link, introduction, partition, &objects);
+    let objects = Arc::new(objects.with_reach(reach.clone()));
+    let copier = Copier::new(link.clone(), reach.clone(), Arc::clone(&partition), Arc::clone(&clock));
+    let janitor = Janitor::new(link.clone(), introduction, partition, &objects);
     janitor.register().await?;
     let files = Files::new(head.clone(), objects, keys, Arc::clone(&clock), doors.recall_wait.0);
-    let files = Arc::new(files.with_reach(Reach::new(possession.vouchers())));
+    let files = Arc::new(files.with_reach(reach));
     let roster = Roster::of(&head).await?;
     let reception = Reception {
         authority: authority.clone(),
@@ -190,6 +193,8 @@ async fn start(possession: &Possession) -> Result<Running> {
     let renewal = authority.keep(HostNames::of_this_host(doors.bind), Arc::clone(&clock), chores.token());
     chores.spawn("certificates", renewal);
     chores.spawn("janitor", janitor.keep(chores.token()));
+    chores.spawn("copier", copier.keep(chores.token()));
+    chores.spawn("pools", tend(link, chores.token()));
     let gate = gate(possession, &facility, &clock);
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters))
         .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })

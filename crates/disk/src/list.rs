@@ -70,6 +70,19 @@ pub(crate) fn entries(shared: Arc<Shared>) -> impl Iterator<Item = Result<Entry>
         .flat_map(move |place| place.entries(&shared).unwrap_or_else(|failure| vec![Err(failure)]))
 }
 
+/// The committed objects, ascending: eight bytes of memory for each. No description is read.
+pub(crate) fn objects(shared: &Shared) -> Result<Vec<ObjectId>> {
+    let mut objects = Vec::new();
+    for low in 0..=0xffu64 {
+        let home = shared.home(ObjectId(low));
+        let found = scan(&home).map_err(|cause| Failure::io(format!("list {}", home.display()), &cause))?;
+        let whole = found.objects.into_iter().filter(|(_, found)| found.data.is_some() && found.is_described);
+        objects.extend(whole.map(|(object, _)| object));
+    }
+    objects.sort_unstable();
+    Ok(objects)
+}
+
 #[derive(Clone, Copy)]
 enum Place {
     Incoming,

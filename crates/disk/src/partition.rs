@@ -264,19 +264,47 @@ impl Partition {
             }
             claims.push(claim);
         }
-        for (home, deleted) in unsynced {
-            match durable::sync_directory(&home) {
-                Ok(()) => gone.extend(deleted),
-                Err(cause) => warn!(directory = %home.display(), %cause, "deletions are not durable yet"),
-            }
-        }
+        gone.extend(sync_all(unsynced.into_iter().collect()));
         gone
+    }
+
+    /// Whether a committed object is here, by its name alone.
+    pub fn holds(&self, object: ObjectId) -> bool {
+        self.shared.data(object).exists()
     }
 
     /// Everything that lies on the partition, with what is wrong with it; nothing is read but descriptions.
     pub fn list(&self) -> impl Iterator<Item = Result<Entry>> + use<> {
         list::entries(Arc::clone(&self.shared))
     }
+
+    /// The objects that are here and complete by their names, ascending.
+    pub fn objects(&self) -> Result<Vec<ObjectId>> {
+        list::objects(&self.shared)
+    }
+}
+
+/// Directories that are synced at a time: file systems commit what waits together, which makes a batch as fast as the
+/// slowest of them instead of as slow as all.
+const SYNCS_AT_ONCE: usize = 16;
+
+/// Syncs directories; yields what was deleted in those that could be.
+fn sync_all(unsynced: Vec<(PathBuf, Vec<ObjectId>)>) -> Vec<ObjectId> {
+    let sync = |(home, deleted): &(PathBuf, Vec<ObjectId>)| match durable::sync_directory(home) {
+        Ok(()) => deleted.clone(),
+        Err(cause) => {
+            warn!(directory = %home.display(), %cause, "deletions are not durable yet");
+            Vec::new()
+        }
+    };
+    let share = unsynced.len().div_ceil(SYNCS_AT_ONCE).max(1);
+    std::thread::scope(|scope| {
+        let syncs =
+            unsynced.chunks(share).map(|some| scope.spawn(|| some.iter().flat_map(sync).collect::<Vec<_>>()));
+        let syncs: Vec<_> = syncs.collect();
+        // A thread that panicked has synced nothing that anybody knows of.
+        syncs.into_iter().flat_map(|sync| sync.join().unwrap_or_default()).collect()
+    })
 }
 
 impl Shared {

@@ -74,11 +74,13 @@ pub enum Topic {
     Jobs,
     /// Objects are to be deleted.
     Removals,
+    /// Objects are to be copied from one disk server to another.
+    Copies,
 }
 
 impl Topic {
     /// All topics, in the order of their bits.
-    pub const ALL: [Self; 4] = [Self::Files, Self::Tape, Self::Jobs, Self::Removals];
+    pub const ALL: [Self; 5] = [Self::Files, Self::Tape, Self::Jobs, Self::Removals, Self::Copies];
 
     /// Its place in [`Self::ALL`].
     #[must_use]

@@ -2,10 +2,11 @@
 
 use crate::{
     apply::{Apply, Context, Topic},
-    store::{Catalogue, FacilityRow, Store},
+    pool,
+    store::{Catalogue, FacilityRow, Partition, Store},
     tape,
 };
-use base::{Failure, FileId, Millis, RequestId, Result, SessionId, Timestamp, Vid};
+use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, SessionId, Timestamp, Vid};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +17,7 @@ use std::{
 };
 use wire::{
     cap::{Access, Cap, CapKeys, Content, WHOLE},
-    control::{DiskServer, TapePhase},
+    control::{DiskServer, Pool, TapePhase},
 };
 
 /// How long a capability lasts that the head gives to a room: a full cartridge takes half a day to read.
@@ -64,8 +65,14 @@ impl DriveLive {
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) drives: BTreeMap<String, DriveLive>,
-    /// Partitions whose disk server has registered since the head started.
-    pub(crate) partitions: BTreeSet<String>,
+    /// Partitions whose disk server has registered since the head started, and when it was last heard.
+    pub(crate) partitions: BTreeMap<String, Timestamp>,
+    /// Partitions of kept pools that were silent when somebody looked last.
+    pub(crate) silent: BTreeSet<String>,
+    /// When disk servers registered that have not said yet what they have, and which of their starts that was.
+    pub(crate) roll_calls: BTreeMap<String, (u64, Timestamp)>,
+    /// Files of later objects are to be looked at for missing replicas.
+    pub(crate) sweep: Option<ObjectId>,
     /// Workers that have registered since the head started.
     pub(crate) workers: BTreeSet<String>,
     /// Files whose last write was cut off, and when.
@@ -99,7 +106,7 @@ impl Core {
         store.commit()?;
         let facility = store.facility()?;
         let namespace_version = store.namespace_version();
-        Ok(Self {
+        let mut core = Self {
             store,
             namespace_version,
             live: Live::default(),
@@ -108,7 +115,11 @@ impl Core {
             started: now,
             explainer: RefCell::default(),
             touched: Default::default(),
-        })
+        };
+        if pool::is_sweep_due(&core)? {
+            core.sweep_again();
+        }
+        Ok(core)
     }
 
     /// The facility's row.
@@ -143,6 +154,27 @@ impl Core {
         reply
     }
 
+    /// When a disk server was last heard. The one in this process lives as long as the head does.
+    pub(crate) fn heard(&self, name: &str, partition: &Partition, pool: &Pool, now: Timestamp) -> Timestamp {
+        match self.live.partitions.get(name) {
+            Some(_) if partition.server.name == self.config.server.name => now,
+            Some(heard) => *heard,
+            // Who has not registered yet does not answer, and has been silent since the start.
+            None => Timestamp(self.started.0 - pool.heard_bound.0 - 1),
+        }
+    }
+
+    /// Whether a disk server has registered and was heard lately.
+    pub(crate) fn is_available(&self, name: &str, partition: &Partition, now: Timestamp) -> Result<bool> {
+        let pool = self.store.policy(&partition.pool)?;
+        Ok(now - self.heard(name, partition, &pool, now) <= pool.heard_bound)
+    }
+
+    /// All files are to be looked at for missing replicas, from the first.
+    pub(crate) fn sweep_again(&mut self) {
+        self.live.sweep = Some(ObjectId(0));
+    }
+
     /// Says that callers who wait for `topic` should look again.
     pub(crate) fn touch(&mut self, topic: Topic) {
         self.touched[topic.index()] = true;
@@ -155,6 +187,18 @@ impl Core {
 
     /// The URL by which a room reads or writes one object.
     pub(crate) fn object_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
+        let file = cap.file;
+        let content = file.checksums.map(|checksums| Content { size: file.size, checksums });
+        self.object_url_of(cap, content, now)
+    }
+
+    /// The same, for an object with a content of its own.
+    pub(crate) fn object_url_of(
+        &self,
+        cap: &CapFor<'_>,
+        content: Option<Content>,
+        now: Timestamp,
+    ) -> Result<String> {
         let CapFor { access, replica, file, path } = *cap;
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
@@ -165,7 +209,7 @@ impl Core {
             file: file.id,
             generation: 0,
             range: WHOLE,
-            content: file.checksums.map(|checksums| Content { size: file.size, checksums }),
+            content,
             user: String::new(),
             expires: now + CAP_LIFETIME,
         });

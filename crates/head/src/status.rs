@@ -6,7 +6,7 @@ use crate::{
     store::{DriveRow, JobRow, SessionRow, VolumeRow},
     tape,
 };
-use base::{FilePath, Result};
+use base::{FilePath, Result, Timestamp};
 use std::collections::BTreeMap;
 use wire::control::{
     DriveInfo, GetStatus, JobState, PartitionInfo, PoolInfo, RequestInfo, RequestKind, Status, TapePhase,
@@ -34,7 +34,7 @@ impl Apply for GetStatus {
             now: context.now,
             started: core.started,
             files: core.store.file_counts()?,
-            pools: pools(core, context)?,
+            pools: pools(core, context.now)?,
             drives: core
                 .store
                 .drives()?
@@ -70,11 +70,17 @@ fn jobs(core: &Core) -> Result<Vec<JobRow>> {
     Ok(jobs)
 }
 
-fn pools(core: &Core, context: &Context) -> Result<Vec<PoolInfo>> {
+pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
     let mut pools: BTreeMap<String, Vec<PartitionInfo>> = BTreeMap::new();
-    for row in core.store.partitions(context.now)? {
+    for pool in core.store.policies()?.keys() {
+        pools.insert(pool.clone(), Vec::new());
+    }
+    for row in core.store.partitions(now)? {
         let info = PartitionInfo {
-            is_available: core.live.partitions.contains(&row.name),
+            is_available: core.is_available(&row.name, &row.space, now)?,
+            server: row.space.server.name.clone(),
+            state: row.space.state,
+            is_given_up: row.space.given_up.is_some(),
             name: row.name,
             total_bytes: row.space.total,
             free_bytes: row.space.free.saturating_sub(row.space.promised),
@@ -84,7 +90,16 @@ fn pools(core: &Core, context: &Context) -> Result<Vec<PoolInfo>> {
         };
         pools.entry(row.space.pool).or_default().push(info);
     }
-    Ok(pools.into_iter().map(|(name, partitions)| PoolInfo { name, partitions }).collect())
+    let short = core.store.shortage_counts()?;
+    let copying = core.store.copying_counts()?;
+    let infos = pools.into_iter().map(|(name, partitions)| {
+        let policy = (*core.store.policy(&name)?).clone();
+        let files_short = short.get(&name).copied().unwrap_or(0);
+        let copies_under_way =
+            partitions.iter().map(|partition| copying.get(&partition.name).copied().unwrap_or(0)).sum();
+        Ok(PoolInfo { name, policy, partitions, files_short, copies_under_way })
+    });
+    infos.collect()
 }
 
 fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow]) -> Result<DriveInfo> {

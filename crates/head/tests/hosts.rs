@@ -52,7 +52,12 @@ fn begin_far(world: &mut World) -> WriteGrant {
 }
 
 fn commit(grant: &WriteGrant) -> CommitWrite {
-    CommitWrite { object: grant.object, size: 9, checksums: base::Checksums::of(b"123456789") }
+    CommitWrite {
+        object: grant.object,
+        size: 9,
+        checksums: base::Checksums::of(b"123456789"),
+        mirrors: Vec::new(),
+    }
 }
 
 fn report(boot: u64, writing: &[&WriteGrant]) -> ReportSpace {

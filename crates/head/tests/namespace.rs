@@ -18,7 +18,12 @@ fn with_bobs_home(directory_mode: u32, file_mode: u32) -> World {
     open.mode = file_mode;
     let grant = world.call(bob, open).unwrap();
     let content = sim::Content::numbered(100, 1);
-    let commit = wire::control::CommitWrite { object: grant.object, size: 100, checksums: content.sums };
+    let commit = wire::control::CommitWrite {
+        object: grant.object,
+        size: 100,
+        checksums: content.sums,
+        mirrors: Vec::new(),
+    };
     world.room(commit).unwrap();
     world
 }

@@ -39,7 +39,9 @@ fn the_old_content_stays_readable_until_the_commit() {
         panic!("the old content is on disk");
     };
     assert_eq!((object.size, object.checksums), (10, old.sums));
-    world.room(CommitWrite { object: grant.object, size: 20, checksums: new.sums }).unwrap();
+    world
+        .room(CommitWrite { object: grant.object, size: 20, checksums: new.sums, mirrors: Vec::new() })
+        .unwrap();
     let entry = stat(&mut world, "/f").unwrap().entry;
     assert_eq!((entry.size, entry.checksums), (20, Some(new.sums)));
 }
@@ -216,7 +218,12 @@ fn a_commit_that_comes_after_the_write_was_given_up_is_refused() {
     let content = put(&mut world, "/f", 10);
     let grant = begin_write(&mut world, "/f", 20);
     world.room(AbandonWrite { object: grant.object }).unwrap();
-    let commit = CommitWrite { object: grant.object, size: 20, checksums: Content::numbered(20, 2).sums };
+    let commit = CommitWrite {
+        object: grant.object,
+        size: 20,
+        checksums: Content::numbered(20, 2).sums,
+        mirrors: Vec::new(),
+    };
     assert_eq!(refusal(world.room(commit)), ErrorKind::NotFound);
     assert_eq!(stat(&mut world, "/f").unwrap().entry.checksums, Some(content.sums));
 }

@@ -166,7 +166,9 @@ fn an_archive_of_a_file_that_was_overwritten_meanwhile_is_repeated() {
     let session = archive_session(&mut world);
     let new = Content::numbered(20, 2);
     let grant = begin_write(&mut world, "/f", 20);
-    world.room(CommitWrite { object: grant.object, size: 20, checksums: new.sums }).unwrap();
+    world
+        .room(CommitWrite { object: grant.object, size: 20, checksums: new.sums, mirrors: Vec::new() })
+        .unwrap();
     world.room(reported(&session)).unwrap();
     end_session(&mut world, &session, 1);
     assert_eq!(state(&mut world, "/f"), FileState::Online);

@@ -23,7 +23,12 @@ impl World {
             return Err(base::Failure::no_space("disk is full"));
         }
         self.disk.write(grant.object, grant.file, content);
-        self.room(CommitWrite { object: grant.object, size: content.size, checksums: content.sums })?;
+        self.room(CommitWrite {
+            object: grant.object,
+            size: content.size,
+            checksums: content.sums,
+            mirrors: Vec::new(),
+        })?;
         self.acknowledged.insert(path.clone(), content);
         Ok(())
     }

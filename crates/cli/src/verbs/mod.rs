@@ -20,6 +20,7 @@ pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod mkdir;
 pub(crate) mod mv;
+pub(crate) mod pool;
 pub(crate) mod put;
 pub(crate) mod queue;
 pub(crate) mod rm;
@@ -70,6 +71,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Bill(args) => bill::run(args, context),
         Verb::Token(args) => token::run(args, context),
         Verb::Host(args) => host::run(args, context),
+        Verb::Pool(args) => pool::run(args, context),
         Verb::Admin(args) => admin::run(args, context),
         Verb::Completion(args) => completion::run(args, context),
         Verb::Man(args) => man::run(args, context),

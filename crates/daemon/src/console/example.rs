@@ -55,6 +55,16 @@ fn pools() -> Vec<PoolInfo> {
         replica_bytes: (total - free) * GIB,
         pinned,
         is_available,
+        server: "head".into(),
+        state: PartitionState::InUse,
+        is_given_up: false,
+    };
+    let pool = |name: &str, copies, files_short, partitions| PoolInfo {
+        name: name.into(),
+        policy: Pool { name: name.into(), copies, ..Pool::default() },
+        partitions,
+        files_short,
+        copies_under_way: files_short / 4,
     };
     let main = vec![
         partition("disk1", 12_288, 3_120, 9_120, 212, true),
@@ -63,10 +73,7 @@ fn pools() -> Vec<PoolInfo> {
     ];
     let scratch =
         vec![partition("ssd1", 1_863, 1_022, 551, 12, true), partition("ssd2", 1_863, 1_863, 0, 0, false)];
-    vec![
-        PoolInfo { name: "main".into(), partitions: main },
-        PoolInfo { name: "scratch".into(), partitions: scratch },
-    ]
+    vec![pool("main", 2, 17, main), pool("scratch", 1, 0, scratch)]
 }
 
 fn drives() -> Vec<DriveInfo> {

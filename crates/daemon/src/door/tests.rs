@@ -22,7 +22,9 @@ use net::{listener::Listener, shutdown::Shutdown};
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    sync::Arc,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
 };
 use tokio::runtime::Runtime;
 use wire::control::{DiskServer, Mkdir, SetMode, Stat};
@@ -166,4 +168,26 @@ fn the_owner_with_a_long_name_may_do_everything_at_both_doors() {
     doors.names(OWNER).mkdir(&path("/d"), 0o000, false).unwrap();
     doors.names(OWNER).mkdir(&path("/d/e"), 0o755, false).unwrap();
     assert_eq!(doors.owner_of(&path("/d/e")), OWNER);
+}
+
+/// The server notices the end of a connection a moment after the client: who comes in between must not be refused.
+#[test]
+fn an_open_waits_for_a_writer_that_is_on_its_way_out() {
+    let doors = Doors::open();
+    let create = {
+        let url = doors.root.with_path(path("/f"));
+        move || File::create(&url, &options(OWNER), CreateOptions::default())
+    };
+    let first = create().unwrap();
+    let (opened, next) = mpsc::channel();
+    let second = thread::spawn(move || {
+        let file = create();
+        opened.send(()).unwrap();
+        file.unwrap().close().unwrap();
+    });
+    let early = next.recv_timeout(Duration::from_millis(100));
+    assert_eq!(early, Err(mpsc::RecvTimeoutError::Timeout), "the file has a writer");
+    drop(first);
+    second.join().unwrap();
+    assert_eq!(doors.owner_of(&path("/f")), OWNER);
 }

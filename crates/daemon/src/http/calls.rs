@@ -60,6 +60,9 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::JobLog>(router);
     let router = add::<control::GetStatus>(router);
     let router = add::<control::GetHosts>(router);
+    let router = add::<control::GetPools>(router);
+    let router = add::<control::SetPool>(router);
+    let router = add::<control::SetPartition>(router);
     add::<control::GetBill>(router)
 }
 
@@ -69,9 +72,13 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::NextRemovals>(router);
     let router = add::<control::ObjectsRemoved>(router);
     let router = add::<control::BeginWrite>(router);
+    let router = add::<control::PlaceMirrors>(router);
     let router = add::<control::CommitWrite>(router);
     let router = add::<control::AbandonWrite>(router);
     let router = add::<control::ReportUse>(router);
+    let router = add::<control::NextCopies>(router);
+    let router = add::<control::CopyEnded>(router);
+    let router = add::<control::RollCall>(router);
     let router = add::<control::RegisterLibrary>(router);
     let router = add::<control::NextTapeSession>(router);
     let router = add::<control::TapeProgress>(router);

@@ -9,6 +9,7 @@ use crate::{
     Apply, Context, Core, Principal, Topic,
     core::CapFor,
     namespace::{path_of, resolve_file},
+    pool::source,
     store::{Charge, JobFileRole, JobRow, WorkerRow},
     tape,
 };
@@ -156,8 +157,8 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         let path = path_of(core, file)?;
         let lost = || Failure::corrupt(format!("input {path} is not online any more"));
         let node = core.store.node(file)?.ok_or_else(lost)?;
-        let replica = node.online().next().ok_or_else(lost)?;
-        let cap = CapFor { access: Access::Read, replica, file: &node, path: &path };
+        let replica = source(core, &node, job.id.0, context.now)?.ok_or_else(lost)?;
+        let cap = CapFor { access: Access::Read, replica: &replica, file: &node, path: &path };
         inputs.push(InputSource {
             url: core.object_url(&cap, context.now)?,
             size: node.size,

@@ -173,7 +173,7 @@ pub(crate) fn remove_file(core: &mut Core, context: &Context, path: &FilePath, n
         return Err(Failure::busy(format!("{path} is an input of {job}"))
             .hint(format!("wait for it, or `bp cancel {}`", job.trim_start_matches("job "))));
     }
-    drop_content(core, node.id, None, context.now)?;
+    drop_content(core, node.id, &[], context.now)?;
     for request in core.store.requests_of_file(node.id)? {
         core.store.delete_request(request.id)?;
     }

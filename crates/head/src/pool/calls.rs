@@ -1,6 +1,11 @@
 //! The calls of disk servers and doors, and people's evictions.
 
-use super::{Reserve, drop_content, reserve, retire};
+use super::{
+    Reserve, drop_content,
+    mirror::{counted, mirrors, pool_of_partition},
+    reserve, retire, source,
+    tend::end_coming,
+};
 use crate::{
     Apply, Context, Core, Topic, batch,
     core::unknown_partition,
@@ -32,11 +37,14 @@ impl Apply for RegisterPartition {
         core.store.put_partition(self)?;
         if known.is_none_or(|known| known.boot != boot) {
             // A disk server that starts has no writer: what was being written was never acknowledged.
-            for replica in core.store.writing(&name)? {
+            for replica in core.store.unsettled(&name, ReplicaState::Writing)? {
                 abandon(core, &replica, context)?;
             }
+            end_coming(core, &name, context.now)?;
         }
-        core.live.partitions.insert(name);
+        core.live.roll_calls.insert(name.clone(), (boot, context.now));
+        core.live.partitions.insert(name, context.now);
+        core.touch(Topic::Copies);
         core.touch(Topic::Removals);
         Ok(Done {})
     }
@@ -45,12 +53,13 @@ impl Apply for RegisterPartition {
 impl Apply for ReportSpace {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let partition = partition_of(core, context, &self.partition)?;
-        if partition.boot != self.boot {
+        let is_counted = partition.given_up.is_none() || core.live.roll_calls.contains_key(&self.partition);
+        if partition.boot != self.boot || !is_counted {
             return Err(unknown_partition(&self.partition));
         }
         core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
-        core.live.partitions.insert(self.partition.clone());
-        for replica in core.store.writing(&self.partition)? {
+        core.live.partitions.insert(self.partition.clone(), context.now);
+        for replica in core.store.unsettled(&self.partition, ReplicaState::Writing)? {
             let is_begun = self.writing.contains(&replica.object);
             if !is_begun && replica.created + UNBEGUN_MAX < context.now {
                 abandon(core, &replica, context)?;
@@ -61,7 +70,7 @@ impl Apply for ReportSpace {
 }
 
 /// A partition of the host that asks.
-fn partition_of(core: &Core, context: &Context, name: &str) -> Result<Partition> {
+pub(super) fn partition_of(core: &Core, context: &Context, name: &str) -> Result<Partition> {
     let partition = core.store.partition(name)?.ok_or_else(|| unknown_partition(name))?;
     context.who.require_host(&partition.server.name)?;
     Ok(partition)
@@ -130,11 +139,11 @@ impl Apply for OpenRead {
     fn apply(self, core: &mut Core, context: &Context) -> Result<ReadGrant> {
         let node = resolve_file(core, &context.who, &self.path)?;
         require(&context.who, &node, Right::Read, &self.path)?;
-        if let Some(replica) = node.online().next() {
+        if let Some(replica) = source(core, &node, node.id.0 ^ context.now.0.unsigned_abs(), context.now)? {
             if replica.is_use_due(context.now) {
                 core.store.touch_replica(replica.object, context.now)?;
             }
-            return read_object(core, &node, replica).map(ReadGrant::Online);
+            return read_object(core, &node, &replica).map(ReadGrant::Online);
         }
         match node.state() {
             FileState::Writing => {
@@ -199,6 +208,7 @@ fn grant(core: &Core, replica: &Replica, base: Option<ReadObject>) -> Result<Wri
         expected_bytes: replica.size,
         base,
         server: server_of(core, &replica.partition)?,
+        is_mirrored: pool_of_partition(core, &replica.partition)?.copies > 1,
     })
 }
 
@@ -219,7 +229,7 @@ impl Apply for BeginWrite {
 }
 
 /// An object that a user is writing on the host that asks.
-fn being_written(core: &Core, context: &Context, object: ObjectId) -> Result<Replica> {
+pub(super) fn being_written(core: &Core, context: &Context, object: ObjectId) -> Result<Replica> {
     let replica = core.store.replica(object)?.filter(|row| row.state == ReplicaState::Writing);
     let replica = replica.ok_or_else(|| {
         Failure::not_found(format!("object {object} is not being written"))
@@ -280,8 +290,8 @@ fn refuse_resumption(core: &Core, context: &Context, node: &Node, path: &FilePat
 
 /// What an update begins with. A nearline file is recalled first: the caller is told to try again.
 fn base_object(core: &Core, context: &Context, node: &Node, path: &FilePath) -> Result<ReadObject> {
-    if let Some(replica) = node.online().next() {
-        return read_object(core, node, replica);
+    if let Some(replica) = source(core, node, node.id.0, context.now)? {
+        return read_object(core, node, &replica);
     }
     Err(Failure::busy(format!("{path} is {}, not on disk", node.state().as_str()))
         .hint(format!("`bp stage --wait {path}`, then change it"))
@@ -294,9 +304,20 @@ impl Apply for CommitWrite {
             return Ok(Done {});
         }
         let replica = being_written(core, context, self.object)?;
-        drop_content(core, replica.file, Some(replica.object), context.now)?;
-        core.store.set_replica_online(replica.object, self.size, context.now)?;
+        let pool = pool_of_partition(core, &replica.partition)?;
+        let node = core.store.node(replica.file)?.filter(|_| pool.copies > 1);
+        let mut objects = vec![replica.object];
+        if let Some(node) = node {
+            objects.extend(counted(&node, &pool, &self.mirrors)?);
+        }
+        drop_content(core, replica.file, &objects, context.now)?;
+        for object in &objects {
+            core.store.set_replica_online(*object, self.size, context.now)?;
+        }
         core.store.set_content(replica.file, self.size, self.checksums, context.now)?;
+        if objects.len() < usize::from(pool.copies) {
+            core.store.put_shortage(replica.file, &pool.name, objects.len(), context.now)?;
+        }
         core.store.charge(&replica.owner, &Charge { bytes_in: self.size, ..Charge::default() });
         core.touch(Topic::Files);
         batch::file_online(core, replica.file)?;
@@ -327,9 +348,12 @@ impl Apply for AbandonWrite {
 /// Gives up a write; a file that never had content goes with it.
 fn abandon(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> {
     retire(core, replica, context.now)?;
+    for mirror in core.store.node(replica.file)?.iter().flat_map(|node| mirrors(node)) {
+        retire(core, mirror, context.now)?;
+    }
     match core.store.node(replica.file)? {
         Some(node) if node.checksums.is_none() => {
-            drop_content(core, node.id, None, context.now)?;
+            drop_content(core, node.id, &[], context.now)?;
             core.store.delete_pins(node.id)?;
             core.store.delete_node(node.id)?;
         }

@@ -4,6 +4,7 @@ use super::{
     policy::{Collection, CollectionOrder},
     view::{FileView, PartitionState, PieceState, Snapshot},
 };
+use crate::store::Replica;
 use base::{ErrorKind, Failure, FileId, Millis, Result};
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
@@ -119,6 +120,18 @@ pub fn may_evict(snapshot: &Snapshot, file: &FileView, age_min: Millis) -> Resul
         return Err(Failure::busy(format!("file {id} was made or used a short while ago")));
     }
     Ok(())
+}
+
+/// The first candidates whose sizes add up to more than `missing` bytes; `None` if all of them are not enough.
+pub(crate) fn enough(candidates: &[Replica], missing: u64) -> Option<&[Replica]> {
+    let mut freed = 0;
+    for (index, candidate) in candidates.iter().enumerate() {
+        freed += candidate.size;
+        if freed > missing {
+            return Some(&candidates[..=index]);
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 pub mod balance;
 pub mod budget;
 mod calls;
+mod catalogue;
 pub mod collection;
+mod copies;
 mod fetch;
-mod place;
+mod mirror;
 pub mod placement;
+mod policies;
 pub mod policy;
 pub mod promise;
 pub mod reading;
@@ -14,56 +17,57 @@ pub mod repair;
 pub mod scrub;
 pub mod silence;
 pub mod surplus;
+mod tend;
 #[cfg(test)]
 mod testing;
 pub mod view;
 
-pub(crate) use place::{PartitionView, choose};
+pub(crate) use copies::source;
+pub(crate) use policies::is_sweep_due;
+pub(crate) use tend::mend;
 
 use crate::{
     Core, Topic,
     store::{Charge, Replica, ReplicaState},
 };
-use base::{FileId, ObjectId, Result, Timestamp};
+use base::{Failure, FileId, ObjectId, Result, Timestamp, units::human_bytes};
+use catalogue::snapshot;
+use placement::{Purpose, Wish, place};
+use std::cmp::Reverse;
+use view::{PartitionState, PartitionView, Snapshot};
 use wire::control::RequestKind;
 
-/// Partitions that can take objects now.
-pub(crate) fn partitions(core: &Core) -> Result<Vec<PartitionView>> {
-    let rows = core.store.partition_space()?;
-    let views = rows.into_iter().map(|(name, row)| PartitionView {
-        is_available: core.live.partitions.contains(&name),
-        free_bytes: row.free.saturating_sub(row.promised),
-        name,
-        pool: row.pool,
-    });
-    Ok(views.collect())
+/// Partitions that take new objects, those with the most room first.
+fn writable(snapshot: &Snapshot) -> Vec<&PartitionView> {
+    let all = snapshot.partitions().iter();
+    let mut writable: Vec<_> = all
+        .filter(|partition| partition.state == PartitionState::InUse && snapshot.answers(partition))
+        .collect();
+    writable.sort_by_key(|partition| Reverse(partition.room_bytes()));
+    writable
 }
 
 /// Room that one partition can give: what is free or, if that is less than `wanted`, what eviction would free too.
 pub(crate) fn obtainable_bytes(core: &Core, wanted: u64, now: Timestamp) -> Result<u64> {
-    let mut views = partitions(core)?;
-    views.retain(|view| view.is_available && view.pool == core.config.pool);
-    let mut most = views.iter().map(|view| view.free_bytes).max().unwrap_or(0);
+    let snapshot = snapshot(core, &core.config.pool, now)?;
+    let writable = writable(&snapshot);
+    let mut most = writable.first().map_or(0, |partition| partition.room_bytes());
     if wanted < most {
         return Ok(most);
     }
-    for view in views {
-        let victims = core.store.evictable(&view.name, now, VICTIMS_MAX)?;
+    for partition in writable {
+        let victims = core.store.evictable(&partition.name, now, VICTIMS_MAX)?;
         let evictable: u64 = victims.iter().map(|victim| victim.size).sum();
-        most = most.max(view.free_bytes + evictable);
+        most = most.max(partition.room_bytes() + evictable);
     }
     Ok(most)
 }
 
 /// Reserves an object for a file.
 pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<Replica> {
-    let mut views = partitions(core)?;
-    if let Some(on) = reserve.on {
-        views.retain(|view| view.name == on);
-    }
-    let partition = match choose(&views, &core.config.pool, reserve.bytes) {
-        Ok(partition) => partition.name.clone(),
-        Err(failure) => make_room(core, &views, reserve.bytes, now)?.ok_or(failure)?,
+    let partition = match reserve.on {
+        Some(on) => beside(core, on, reserve.bytes, now)?,
+        None => anywhere(core, reserve, now)?,
     };
     let replica = Replica {
         object: ObjectId(0),
@@ -76,6 +80,38 @@ pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) ->
         used: now,
     };
     Ok(core.store.insert_replica(replica)?)
+}
+
+/// The partition of the pool for new files on which an object is made; what can be evicted there makes room.
+fn anywhere(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<String> {
+    let snapshot = snapshot(core, &core.config.pool, now)?;
+    let wish = Wish { pieces: 1, pieces_min: 1, bytes: reserve.bytes, beside: &[], purpose: Purpose::Write };
+    match place(&snapshot, &wish, reserve.file.0 ^ now.0.unsigned_abs()) {
+        Ok(placed) => Ok(placed.partitions[0].to_string()),
+        Err(failure) => make_room(core, &writable(&snapshot), reserve.bytes, now)?.ok_or(failure),
+    }
+}
+
+/// The partition `on`, where an update finds its old content, if there is room.
+fn beside(core: &mut Core, on: &str, bytes: u64, now: Timestamp) -> Result<String> {
+    let pool = core.store.partition(on)?.map(|partition| partition.pool).unwrap_or_default();
+    let snapshot = snapshot(core, &pool, now)?;
+    let takes = |partition: &&PartitionView| {
+        matches!(partition.state, PartitionState::InUse | PartitionState::Draining)
+            && snapshot.answers(partition)
+    };
+    let partition = snapshot.partition(on).filter(takes).ok_or_else(|| {
+        Failure::unavailable(format!("partition {on} takes no writes now"))
+            .hint("write the whole file again: it goes elsewhere then")
+    })?;
+    if partition.room_bytes() > bytes {
+        return Ok(on.to_owned());
+    }
+    let (need, free) = (human_bytes(bytes), human_bytes(partition.room_bytes()));
+    make_room(core, &[partition], bytes, now)?.ok_or_else(|| {
+        Failure::no_space(format!("partition {on} has {free} free; {need} are needed"))
+            .hint("write the whole file again: it goes elsewhere then")
+    })
 }
 
 /// What an object is reserved for.
@@ -95,15 +131,20 @@ const VICTIMS_MAX: usize = 1000;
 /// Evicts archived, unpinned replicas, least recently used first, until `bytes` fit on one partition.
 ///
 /// The room exists once the disk server has deleted them; until then the write may still meet a full disk.
-fn make_room(core: &mut Core, views: &[PartitionView], bytes: u64, now: Timestamp) -> Result<Option<String>> {
-    for view in views.iter().filter(|view| view.is_available && view.pool == core.config.pool) {
-        let candidates = core.store.evictable(&view.name, now, VICTIMS_MAX)?;
-        let missing = bytes.saturating_sub(view.free_bytes);
-        if let Some(victims) = place::victims(&candidates, missing) {
+fn make_room(
+    core: &mut Core,
+    partitions: &[&PartitionView],
+    bytes: u64,
+    now: Timestamp,
+) -> Result<Option<String>> {
+    for partition in partitions {
+        let candidates = core.store.evictable(&partition.name, now, VICTIMS_MAX)?;
+        let missing = bytes.saturating_sub(partition.room_bytes());
+        if let Some(victims) = collection::enough(&candidates, missing) {
             for victim in victims {
                 retire(core, victim, now)?;
             }
-            return Ok(Some(view.name.clone()));
+            return Ok(Some(partition.name.to_string()));
         }
     }
     Ok(None)
@@ -122,17 +163,12 @@ pub(crate) fn retire(core: &mut Core, replica: &Replica, now: Timestamp) -> Resu
     Ok(())
 }
 
-/// Drops replicas and copies of a file, because it is removed or has new content, which is in the object `keep`.
+/// Drops replicas and copies of a file, because it is removed or has new content, which is in the objects `keep`.
 ///
 /// Its recall ends with them. Its archive request stays: it means the file, whatever is in it.
-pub(crate) fn drop_content(
-    core: &mut Core,
-    file: FileId,
-    keep: Option<ObjectId>,
-    now: Timestamp,
-) -> Result<()> {
+pub(crate) fn drop_content(core: &mut Core, file: FileId, keep: &[ObjectId], now: Timestamp) -> Result<()> {
     let Some(node) = core.store.node(file)? else { return Ok(()) };
-    for replica in node.replicas.iter().filter(|replica| Some(replica.object) != keep) {
+    for replica in node.replicas.iter().filter(|replica| !keep.contains(&replica.object)) {
         retire(core, replica, now)?;
     }
     if !node.is_archived {

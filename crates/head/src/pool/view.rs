@@ -17,19 +17,7 @@ use std::{
     sync::Arc,
 };
 
-/// What may be done with a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PartitionState {
-    /// Read, written.
-    InUse,
-    /// Read; what is on it moves elsewhere.
-    Draining,
-    /// Read; what is on it stays, surplus too: its file system takes no deletions.
-    ReadOnly,
-    /// Not used any more; what is on it does not count. For partitions that are empty, or gone for good.
-    Retired,
-}
+pub use wire::control::PartitionState;
 
 /// A partition, as the catalogue knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -226,7 +214,8 @@ impl Snapshot {
         partitions.retain(|partition| *partition.pool == *pool.name);
         partitions.sort_by(|a, b| a.name.cmp(&b.name));
         partitions.dedup_by(|a, b| a.name == b.name);
-        let mut snapshot = Self { pool, now, partitions, index: HashMap::default() };
+        let index = HashMap::with_capacity_and_hasher(partitions.len(), BuildHasherDefault::default());
+        let mut snapshot = Self { pool, now, partitions, index };
         snapshot.index_from(0);
         snapshot
     }

@@ -153,10 +153,10 @@ impl Store {
 
     fn write_partition(&self, name: &str, partition: &Partition) -> StoreResult<()> {
         self.run(
-            "INSERT INTO partition (name, pool, total, free, server, root, https, boot)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            "INSERT INTO partition (name, pool, total, free, server, root, https, boot, state, given_up)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              ON CONFLICT (name) DO UPDATE SET pool = ?2, total = ?3, free = ?4, server = ?5, root = ?6, https = ?7,
-             boot = ?8",
+             boot = ?8, state = ?9, given_up = ?10",
             (
                 name,
                 &partition.pool,
@@ -166,6 +166,8 @@ impl Store {
                 &partition.server.root,
                 &partition.server.https,
                 partition.boot,
+                partition.state.as_str(),
+                partition.given_up.map(|at| at.0),
             ),
         )
     }

@@ -18,6 +18,7 @@ mod node_cache;
 mod nodes;
 mod partitions;
 mod pending;
+mod pools;
 mod replicas;
 mod requests;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use engine::{Engine, Params, Postgres, Row, Sqlite};
 use ids::AllIds;
 use node_cache::NodeCache;
 use pending::Pending;
+use pools::Policies;
 use serde::de::IntoDeserializer;
 use std::{
     cell::{Cell, RefCell},
@@ -245,6 +247,8 @@ pub struct Store {
     ids: AllIds,
     /// Jobs that are not over, if they were counted since one of them changed.
     active_jobs: Cell<Option<usize>>,
+    /// What pools promise, if that was read.
+    policies: RefCell<Option<Arc<Policies>>>,
     /// What the caller began.
     wanted: Cell<Depth>,
     /// What the engine was told of it: it is told when the first row is written.
@@ -293,6 +297,7 @@ impl Store {
             pending: RefCell::default(),
             ids: AllIds::default(),
             active_jobs: Cell::new(None),
+            policies: RefCell::default(),
             wanted: Cell::new(Depth::Outside),
             entered: Cell::new(Depth::Outside),
             version: Arc::new(AtomicU64::new(1)),
@@ -339,6 +344,7 @@ impl Store {
         self.pending.get_mut().forget();
         self.ids.forget();
         self.active_jobs.set(None);
+        self.policies.take();
         // A connection that broke during the commit does not tell whether that happened: nothing that was known counts.
         *self.cache.get_mut() = NodeCache::default();
         self.engine.rollback()
@@ -361,6 +367,7 @@ impl Store {
         self.wanted.set(Depth::Group);
         if !keep {
             self.active_jobs.set(None);
+            self.policies.take();
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));
             }

@@ -1,9 +1,9 @@
 //! Partitions: kept in memory, with what is promised on them.
 
-use super::{Store, StoreResult};
+use super::{Store, StoreResult, word};
 use base::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
-use wire::control::{DiskServer, RegisterPartition};
+use wire::control::{DiskServer, PartitionState, RegisterPartition};
 
 /// A partition as the head knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub(crate) struct Partition {
     pub(crate) free: u64,
     /// Promised to objects that are being written.
     pub(crate) promised: u64,
+    /// What may be done with it.
+    pub(crate) state: PartitionState,
+    /// Since when its replicas do not count, because nothing was heard of it.
+    pub(crate) given_up: Option<Timestamp>,
     pub(super) is_changed: bool,
 }
 
@@ -37,9 +41,10 @@ impl Store {
         if self.pending.borrow().partitions().is_some() {
             return Ok(());
         }
-        const SQL: &str = "SELECT p.name, p.pool, p.total, p.free, p.server, p.root, p.https, p.boot,
+        const SQL: &str =
+            "SELECT p.name, p.pool, p.total, p.free, p.server, p.root, p.https, p.boot, p.state, p.given_up,
             (SELECT CAST(coalesce(sum(r.size), 0) AS BIGINT) FROM replica r
-             WHERE r.partition = p.name AND r.state <> 'online')
+             WHERE r.partition = p.name AND r.state <> 'online' AND r.state <> 'lost')
             FROM partition p";
         let rows = self.all_now(SQL, (), |row| {
             let space = Partition {
@@ -48,7 +53,9 @@ impl Store {
                 free: row.get(3)?,
                 server: Arc::new(DiskServer { name: row.get(4)?, root: row.get(5)?, https: row.get(6)? }),
                 boot: row.get(7)?,
-                promised: row.get(8)?,
+                state: word(row, 8)?,
+                given_up: row.get::<Option<i64>>(9)?.map(Timestamp),
+                promised: row.get(10)?,
                 is_changed: false,
             };
             Ok((row.get(0)?, space))
@@ -61,6 +68,20 @@ impl Store {
     pub(crate) fn partition_space(&self) -> StoreResult<BTreeMap<String, Partition>> {
         self.load_partitions()?;
         Ok(self.pending.borrow().partitions().cloned().unwrap_or_default())
+    }
+
+    /// What `map` yields of partitions, in the order of their names.
+    pub(crate) fn map_partitions<T>(
+        &self,
+        map: impl FnMut((&String, &Partition)) -> Option<T>,
+    ) -> StoreResult<Vec<T>> {
+        self.load_partitions()?;
+        Ok(self.pending.borrow().partitions().into_iter().flatten().filter_map(map).collect())
+    }
+
+    /// Whoever keeps answers about files must ask again.
+    pub(crate) fn set_visible(&self) {
+        self.pending.borrow_mut().set_visible();
     }
 
     pub(crate) fn partition(&self, name: &str) -> StoreResult<Option<Partition>> {
@@ -81,7 +102,9 @@ impl Store {
             boot: said.boot,
             total: said.total_bytes,
             free: said.free_bytes,
-            promised: known.map_or(0, |known| known.promised),
+            promised: known.as_ref().map_or(0, |known| known.promised),
+            state: known.as_ref().map_or_else(PartitionState::default, |known| known.state),
+            given_up: known.and_then(|known| known.given_up),
             is_changed: true,
         };
         self.change_partition(&said.partition, partition);
@@ -95,6 +118,27 @@ impl Store {
                 self.change_partition(name, Partition { total, free, is_changed: true, ..known });
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Says what may be done with a partition.
+    pub(crate) fn set_partition_state(&self, name: &str, state: PartitionState) -> StoreResult<()> {
+        match self.partition(name)? {
+            Some(known) if known.state != state => {
+                self.change_partition(name, Partition { state, is_changed: true, ..known });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Its replicas do not count from now on, or count again.
+    pub(crate) fn set_given_up(&self, name: &str, given_up: Option<Timestamp>) -> StoreResult<()> {
+        if let Some(known) = self.partition(name)? {
+            // Another replica may be the one to read.
+            self.pending.borrow_mut().set_visible();
+            self.change_partition(name, Partition { given_up, is_changed: true, ..known });
         }
         Ok(())
     }

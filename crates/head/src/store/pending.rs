@@ -5,7 +5,7 @@
 //! a refused call leaves nothing else.
 
 use super::{
-    Charge, Node, ReplicaState,
+    Charge, Node,
     ids::{Ids, Sequence},
     partitions::Partition,
 };
@@ -159,7 +159,7 @@ impl Pending {
         for (node, is_now) in [(before, false), (now, true)] {
             for replica in node.into_iter().flat_map(|node| &node.replicas) {
                 self.objects.insert(replica.object, replica.file);
-                let promised = if replica.state == ReplicaState::Online { 0 } else { replica.size };
+                let promised = if replica.state.is_promised() { replica.size } else { 0 };
                 let partition = self.partitions.as_mut().and_then(|all| all.get_mut(&replica.partition));
                 if let Some(partition) = partition {
                     partition.promised = if is_now {

@@ -10,19 +10,33 @@ use serde::Deserialize;
 pub(crate) enum ReplicaState {
     /// A user writes it.
     Writing,
+    /// A disk server writes it together with one that a user writes.
+    Mirroring,
+    /// A disk server fetches it from another one.
+    Copying,
     /// The tape room writes it.
     Recalling,
     /// Can be read.
     Online,
+    /// Its disk server does not have it any more, or has something else.
+    Lost,
 }
 
 impl ReplicaState {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Writing => "writing",
+            Self::Mirroring => "mirroring",
+            Self::Copying => "copying",
             Self::Recalling => "recalling",
             Self::Online => "online",
+            Self::Lost => "lost",
         }
+    }
+
+    /// Whether room is kept for it.
+    pub(super) fn is_promised(self) -> bool {
+        !matches!(self, Self::Online | Self::Lost)
     }
 }
 
@@ -113,12 +127,40 @@ impl Store {
         Ok(())
     }
 
-    /// Replicas of a partition that users write.
-    pub(crate) fn writing(&self, partition: &str) -> StoreResult<Vec<Replica>> {
+    /// Replicas of a partition that are in a state other than online.
+    pub(crate) fn unsettled(&self, partition: &str, state: ReplicaState) -> StoreResult<Vec<Replica>> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM replica WHERE partition = ?1 AND state = 'writing' AND state <> 'online'"
+            "SELECT {COLUMNS} FROM replica WHERE partition = ?1 AND state = ?2 AND state <> 'online' ORDER BY object"
         );
-        self.all(&sql, (partition,), replica)
+        self.all(&sql, (partition, state.as_str()), replica)
+    }
+
+    /// Replicas of all files in the order of their objects, some at a time.
+    pub(crate) fn replicas_after(
+        &self,
+        after: ObjectId,
+        limit: usize,
+    ) -> StoreResult<Vec<(ObjectId, FileId)>> {
+        let sql = "SELECT object, file FROM replica WHERE object > ?1 ORDER BY object LIMIT ?2";
+        self.all(sql, (after.0, limit), |row| Ok((ObjectId(row.get(0)?), FileId(row.get(1)?))))
+    }
+
+    /// What should be on a partition, of a range of objects.
+    pub(crate) fn replicas_between(
+        &self,
+        partition: &str,
+        (after, upto): (ObjectId, ObjectId),
+    ) -> StoreResult<Vec<Replica>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM replica WHERE object > ?1 AND object <= ?2 AND partition = ?3
+             AND state IN ('online', 'lost')"
+        );
+        self.all(&sql, (after.0, upto.0, partition), replica)
+    }
+
+    /// Notes that a replica is there, or that it is not.
+    pub(crate) fn set_replica_state(&self, object: ObjectId, state: ReplicaState) -> StoreResult<()> {
+        self.change_replica(object, |replica| replica.state = state)
     }
 
     pub(crate) fn set_replica_online(&self, object: ObjectId, size: u64, now: Timestamp) -> StoreResult<()> {

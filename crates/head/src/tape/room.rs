@@ -8,7 +8,7 @@ use crate::{
     Apply, Context, Core, Topic, batch,
     core::{CapFor, DriveLive},
     namespace::path_of,
-    pool::{Reserve, reserve, retire},
+    pool::{Reserve, mend, reserve, retire, source},
     store::{Charge, CopyRow, Node, ReplicaState, RequestRow, SessionRow},
 };
 use base::{ErrorKind, Failure, Millis, RequestId, Result, SessionId, Timestamp, limits::TAPE_ATTEMPTS_MAX};
@@ -142,14 +142,14 @@ fn archive_files(
         let Some((request, node)) = request_and_node(core, *id)? else {
             continue;
         };
-        let Some(replica) = node.online().next() else {
+        let Some(replica) = source(core, &node, id.0, context.now)? else {
             // Nothing on disk to archive: nearline already, or lost. Either way the request is moot.
             core.store.delete_request(request.id)?;
             continue;
         };
         core.store.set_request_active(*id, session, Some(replica.object))?;
         let path = path_of(core, node.id)?;
-        let cap = CapFor { access: Access::Read, replica, file: &node, path: &path };
+        let cap = CapFor { access: Access::Read, replica: &replica, file: &node, path: &path };
         let source = core.object_url(&cap, context.now)?;
         let checksums = sums(&node)?;
         files.push(ArchiveFile { request: *id, file: node.id, path, size: node.size, checksums, source });
@@ -266,8 +266,10 @@ impl Apply for FilesArchived {
 
 /// A copy is on tape. If the file was changed meanwhile it is a copy of old content, and the request stays.
 fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &CopyRow) -> Result<()> {
-    let current = core.store.node(copy.file)?.and_then(|node| Some(node.online().next()?.object));
-    if current != request.object {
+    let node = core.store.node(copy.file)?;
+    let is_current =
+        node.iter().flat_map(|node| node.online()).any(|replica| Some(replica.object) == request.object);
+    if !is_current {
         let mut row = request.clone();
         row.state = RequestState::Queued;
         row.not_before = context.now;
@@ -277,6 +279,7 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
     core.store.delete_request(request.id)?;
     core.store.charge(&request.owner, &Charge { tape_written: copy.size, ..Charge::default() });
     core.touch(Topic::Files);
+    mend(core, copy.file, context.now)?;
     batch::file_archived(core, context, copy.file)
 }
 
@@ -295,6 +298,7 @@ impl Apply for FileRecalled {
         core.store.delete_request(request.id)?;
         core.store.charge(&request.owner, &Charge { tape_read: node.size, ..Charge::default() });
         core.touch(Topic::Files);
+        mend(core, node.id, context.now)?;
         batch::file_online(core, node.id)?;
         Ok(Done {})
     }

@@ -174,6 +174,9 @@ pub struct WriteGrant {
     /// Who is to make it, if that is another process than the head's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<DiskServer>,
+    /// Before the commit its mirrors are placed and filled; see [`super::PlaceMirrors`].
+    #[serde(default)]
+    pub is_mirrored: bool,
 }
 
 /// A disk server has been shown a capability for writing: asks what to begin with.
@@ -198,6 +201,9 @@ pub struct CommitWrite {
     pub size: u64,
     /// Of the whole object.
     pub checksums: Checksums,
+    /// Mirrors of it that are durable too; see [`super::PlaceMirrors`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mirrors: Vec<ObjectId>,
 }
 
 /// Gives a reserved object up.

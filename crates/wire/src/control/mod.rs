@@ -12,6 +12,8 @@ pub mod batch;
 pub mod data;
 pub mod files;
 pub mod hosts;
+pub mod policy;
+pub mod pools;
 pub mod status;
 pub mod tape;
 
@@ -20,6 +22,8 @@ pub use batch::*;
 pub use data::*;
 pub use files::*;
 pub use hosts::*;
+pub use policy::*;
+pub use pools::*;
 pub use status::*;
 pub use tape::*;
 

@@ -1,6 +1,6 @@
 //! The facility at a glance: what the console, `bp status` and scripts show.
 
-use super::{JobInfo, TapePhase, VolumeState, calls};
+use super::{JobInfo, PartitionState, Pool, TapePhase, VolumeState, calls};
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
@@ -63,8 +63,17 @@ pub struct FileCounts {
 pub struct PoolInfo {
     /// Its name.
     pub name: String,
+    /// What it promises and allows.
+    #[serde(default)]
+    pub policy: Pool,
     /// Its partitions.
     pub partitions: Vec<PartitionInfo>,
+    /// Files that have fewer replicas than promised, or lie where they should not stay.
+    #[serde(default)]
+    pub files_short: u64,
+    /// Copies between disk servers that are under way.
+    #[serde(default)]
+    pub copies_under_way: u64,
 }
 
 /// One partition.
@@ -82,8 +91,17 @@ pub struct PartitionInfo {
     pub replica_bytes: u64,
     /// Replicas that may not be dropped.
     pub pinned: u64,
-    /// Whether its disk server is here.
+    /// Whether its disk server was heard lately.
     pub is_available: bool,
+    /// The disk server.
+    #[serde(default)]
+    pub server: String,
+    /// What may be done with it.
+    #[serde(default)]
+    pub state: PartitionState,
+    /// Its disk server was silent for so long that what it holds is copied again from elsewhere.
+    #[serde(default)]
+    pub is_given_up: bool,
 }
 
 /// One drive.

@@ -22,8 +22,11 @@ use tokio_postgres::{
 };
 
 /// Schema changes in order; the table `schema` counts those that were applied.
-const MIGRATIONS: &[&str] =
-    &[include_str!("../migrations/postgres/0001.sql"), include_str!("../migrations/postgres/0002.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/postgres/0001.sql"),
+    include_str!("../migrations/postgres/0002.sql"),
+    include_str!("../migrations/postgres/0007.sql"),
+];
 /// Two heads that start at the same time must not both change the schema.
 const MIGRATION_LOCK: i64 = 0x6261_636b_706c_616e;
 /// A server that is there answers at once.

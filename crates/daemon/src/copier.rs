@@ -1,0 +1,108 @@
+//! Copies between disk servers: fetches the objects that the head wants on a partition of this host.
+
+use crate::{far::Reach, files::blocking, link::Link};
+use base::{Failure, Millis, ObjectId, Result};
+use disk::Partition;
+use head::Clock;
+use net::shutdown::Token;
+use std::{sync::Arc, time::Duration};
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+use wire::control::{CopyEnded, CopyOrder, NextCopies};
+
+/// How long the head may hold back its answer; copies that end in the meantime are reported at once.
+const ASK_EVERY: Millis = Millis::from_seconds(10);
+/// Pause after the head could not be asked.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Fetches for one partition.
+#[derive(Clone)]
+pub struct Copier {
+    link: Link,
+    reach: Reach,
+    partition: Arc<Partition>,
+    clock: Clock,
+}
+
+impl Copier {
+    /// Fetches for `partition`.
+    #[must_use]
+    pub fn new(link: Link, reach: Reach, partition: Arc<Partition>, clock: Clock) -> Self {
+        Self { link, reach, partition, clock }
+    }
+
+    /// Fetches what the head wants until it is time to stop. What is under way then is given up: the head has not
+    /// counted on it.
+    pub async fn keep(self, token: Token) {
+        let mut copies: JoinSet<ObjectId> = JoinSet::new();
+        let mut under_way: Vec<ObjectId> = Vec::new();
+        loop {
+            tokio::select! {
+                () = token.stopped() => return,
+                Some(ended) = copies.join_next(), if !copies.is_empty() => match ended {
+                    Ok(object) => under_way.retain(|one| *one != object),
+                    Err(cause) => {
+                        warn!(%cause, "a copy ended badly");
+                        // Nobody knows which one it was: all that still run are asked for again, and refused as busy.
+                        under_way.clear();
+                    }
+                },
+                asked = self.next(&under_way) => match asked {
+                    Ok(orders) => for order in orders {
+                        under_way.push(order.object);
+                        copies.spawn(self.clone().copy(order));
+                    },
+                    Err(failure) => {
+                        warn!(partition = self.name(), %failure, "cannot ask for copies to make");
+                        // Stopping ends the pause; running out of time is the usual way.
+                        let _ = tokio::time::timeout(PAUSE, token.stopped()).await;
+                    }
+                },
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        self.partition.identity().partition.clone()
+    }
+
+    async fn next(&self, under_way: &[ObjectId]) -> Result<Vec<CopyOrder>> {
+        let call = NextCopies { partition: self.name(), under_way: under_way.to_vec() };
+        Ok(self.link.call_waiting(call, ASK_EVERY).await?.orders)
+    }
+
+    async fn copy(self, order: CopyOrder) -> ObjectId {
+        let (object, source) = (order.object, order.source);
+        let failure = self.fetch(order).await.err();
+        match &failure {
+            None => info!(%object, %source, partition = self.name(), "copied"),
+            Some(failure) => warn!(%object, %source, partition = self.name(), %failure, "copy failed"),
+        }
+        if let Err(failure) = self.link.insist(CopyEnded { object, source, failure }).await {
+            warn!(%object, %failure, "the head was not told how a copy ended; it is asked for again");
+        }
+        object
+    }
+
+    async fn fetch(&self, order: CopyOrder) -> Result<()> {
+        let (reach, partition, now) = (self.reach.clone(), Arc::clone(&self.partition), (self.clock)());
+        blocking(move || {
+            let expected = (order.size, order.checksums);
+            // An answer to the head was lost: it is here already.
+            if let Ok(reader) = partition.open_object(order.object) {
+                let info = reader.info();
+                let is_it = (info.size, info.checksums) == expected;
+                return if is_it { Ok(()) } else { Err(other(order.object)) };
+            }
+            let writer = partition.create_object(order.object)?;
+            writer.preallocate(order.size)?;
+            reach.pull(&order.url, &writer)?;
+            writer.commit(order.file, &order.path, Some(expected), now).map(drop)
+        })
+        .await
+    }
+}
+
+fn other(object: ObjectId) -> Failure {
+    Failure::corrupt(format!("object {object} is here already with another content"))
+}

@@ -1,0 +1,103 @@
+//! What decisions about pools know, taken out of the catalogue.
+
+use super::view::{FileView, Layout, PartitionView, PieceState, PieceView, Snapshot};
+use crate::{
+    Core,
+    store::{Node, Partition, Replica, ReplicaState},
+};
+use base::{Result, Timestamp};
+use std::sync::Arc;
+use wire::control::Pool;
+
+/// A pool as it is now.
+pub(crate) fn snapshot(core: &Core, pool: &str, now: Timestamp) -> Result<Snapshot> {
+    let policy = core.store.policy(pool)?;
+    let views = core.store.map_partitions(|(name, partition)| {
+        (partition.pool == pool).then(|| partition_view(core, (name, partition), &policy, now))
+    })?;
+    Ok(Snapshot::new((*policy).clone(), views, now))
+}
+
+fn partition_view(
+    core: &Core,
+    (name, row): (&str, &Partition),
+    pool: &Pool,
+    now: Timestamp,
+) -> PartitionView {
+    let server: Arc<str> = row.server.name.as_str().into();
+    PartitionView {
+        name: name.into(),
+        // Hosts have no labels yet: each stands alone.
+        domain: Arc::clone(&server),
+        server,
+        pool: row.pool.as_str().into(),
+        capacity_bytes: row.total,
+        free_bytes: row.free,
+        incoming_bytes: row.promised,
+        leaving_bytes: 0,
+        busy: 0,
+        state: row.state,
+        heard: core.heard(name, row, pool, now),
+        is_given_up: row.given_up.is_some(),
+    }
+}
+
+/// The pool that a file is in: where it can be read, else where it was.
+pub(crate) fn pool_of(core: &Core, node: &Node) -> Result<Option<String>> {
+    let standing = || node.replicas.iter().filter(|replica| is_piece(replica));
+    let first = node.online().next().or_else(|| standing().next());
+    let Some(replica) = first else { return Ok(None) };
+    Ok(core.store.partition(&replica.partition)?.map(|partition| partition.pool))
+}
+
+/// A file with all its pieces in the pool of `snapshot`.
+pub(crate) fn file_view(snapshot: &Snapshot, node: &Node) -> FileView {
+    FileView {
+        file: node.id,
+        layout: layout(&snapshot.pool, node),
+        pieces: pieces(node),
+        since: node.modified,
+        created: node.modified,
+        used: node.online().map(|replica| replica.used).max().unwrap_or(node.modified),
+        is_pinned: false,
+        tape_copies: u32::from(node.is_archived),
+    }
+}
+
+/// A copy on tape counts as one of the copies that the pool promises; one replica is there as long as nobody evicts it.
+fn layout(pool: &Pool, node: &Node) -> Layout {
+    match Layout::of(pool) {
+        Layout::Copies(copies) if node.is_archived => Layout::Copies(copies.saturating_sub(1).max(1)),
+        layout => layout,
+    }
+}
+
+/// The pieces of the content that a file has now, or is to have again.
+pub(crate) fn pieces(node: &Node) -> Vec<PieceView> {
+    node.replicas.iter().filter(|replica| is_piece(replica)).map(piece_view).collect()
+}
+
+/// What is being written is the next content.
+fn is_piece(replica: &Replica) -> bool {
+    !matches!(replica.state, ReplicaState::Writing | ReplicaState::Mirroring)
+}
+
+pub(crate) fn piece_view(replica: &Replica) -> PieceView {
+    PieceView {
+        object: replica.object,
+        partition: replica.partition.as_str().into(),
+        index: 0,
+        state: match replica.state {
+            ReplicaState::Online => PieceState::Verified,
+            ReplicaState::Lost => PieceState::Lost,
+            ReplicaState::Writing
+            | ReplicaState::Mirroring
+            | ReplicaState::Copying
+            | ReplicaState::Recalling => PieceState::Coming,
+        },
+        size_bytes: replica.size,
+        since: replica.created,
+        verified: replica.created,
+        is_pinned: false,
+    }
+}

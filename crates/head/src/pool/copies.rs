@@ -1,0 +1,160 @@
+//! Copies between disk servers, and what disk servers say that they have.
+
+use super::{
+    calls::partition_of,
+    catalogue::{pieces, snapshot},
+    reading::{Reader, readable},
+    retire,
+    tend::mend,
+};
+use crate::{
+    Apply, Context, Core, Topic,
+    core::{CapFor, unknown_partition},
+    namespace::path_of,
+    store::{Node, Replica, ReplicaState},
+};
+use base::{ErrorKind, Failure, Millis, ObjectId, Result, Timestamp};
+use tracing::{info, warn};
+use wire::{
+    cap::Access,
+    control::{CopyEnded, CopyOrder, CopyOrders, Done, NextCopies, ROLL_CALL_LEN_MAX, RollCall},
+};
+
+/// Wait before a copy is tried again; it doubles with each failure.
+const BACK_OFF: Millis = Millis::from_seconds(2);
+const DOUBLINGS_MAX: u64 = 8;
+
+impl Apply for NextCopies {
+    const TOPIC: Topic = Topic::Copies;
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<CopyOrders> {
+        partition_of(core, context, &self.partition)?;
+        let mut orders = Vec::new();
+        for replica in core.store.unsettled(&self.partition, ReplicaState::Copying)? {
+            if !self.under_way.contains(&replica.object) {
+                orders.extend(order(core, &replica, context.now)?);
+            }
+        }
+        Ok(CopyOrders { orders })
+    }
+}
+
+/// What is to be fetched, if there is somebody to fetch it from now.
+fn order(core: &Core, copy: &Replica, now: Timestamp) -> Result<Option<CopyOrder>> {
+    let Some(node) = core.store.node(copy.file)? else { return Ok(None) };
+    let (Some(checksums), Some(source)) = (node.checksums, source(core, &node, copy.object.0, now)?) else {
+        return Ok(None);
+    };
+    let path = path_of(core, node.id)?;
+    let cap = CapFor { access: Access::Read, replica: &source, file: &node, path: &path };
+    let url = core.object_url(&cap, now)?;
+    let (object, file, size, source) = (copy.object, node.id, node.size, source.object);
+    Ok(Some(CopyOrder { object, file, path, size, checksums, source, url }))
+}
+
+/// The replica to read: on a disk server that answers if there is one, else any. `chance` makes different readers go to
+/// different ones.
+pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> Result<Option<Replica>> {
+    let Some(first) = node.online().next() else { return Ok(None) };
+    if node.online().nth(1).is_none() && !node.is_archived {
+        return Ok(Some(first.clone()));
+    }
+    let pool = core.store.partition(&first.partition)?.map(|partition| partition.pool).unwrap_or_default();
+    let snapshot = snapshot(core, &pool, now)?;
+    let pieces = pieces(node);
+    let reader = Reader { server: Some(&core.config.server.name), domain: None };
+    let best = readable(&snapshot, &pieces, reader, chance).first().map(|piece| piece.object);
+    if let Some(best) = node.online().find(|replica| Some(replica.object) == best) {
+        return Ok(Some(best.clone()));
+    }
+    // Silent is not away: the client will see. But what is on tape need not be waited for.
+    let is_given_up = |replica: &&Replica| {
+        snapshot.partition(&replica.partition).is_some_and(|partition| partition.is_given_up)
+    };
+    let first = node.online().find(|replica| !is_given_up(replica)).or(Some(first));
+    Ok(first.filter(|first| !node.is_archived || !is_given_up(first)).cloned())
+}
+
+impl Apply for CopyEnded {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let copy = core.store.replica(self.object)?.filter(|row| row.state == ReplicaState::Copying);
+        // Given up in the meantime, or said for the second time.
+        let Some(copy) = copy else { return Ok(Done {}) };
+        partition_of(core, context, &copy.partition)?;
+        match self.failure {
+            None => {
+                core.store.set_replica_online(copy.object, copy.size, context.now)?;
+                core.touch(Topic::Files);
+                core.store.delete_shortage(copy.file)?;
+            }
+            Some(failure) => {
+                retire(core, &copy, context.now)?;
+                doubt(core, &copy, self.source, &failure)?;
+                let attempts = core.store.shortage_attempts(copy.file)?.min(DOUBLINGS_MAX);
+                let due = context.now + Millis(BACK_OFF.0 << attempts);
+                core.store.delay_shortage(copy.file, due, Some(&failure.what))?;
+            }
+        }
+        mend(core, copy.file, context.now)?;
+        Ok(Done {})
+    }
+}
+
+/// What could not be copied because it is damaged or missing does not count any more, if there is another replica.
+fn doubt(core: &Core, copy: &Replica, source: ObjectId, failure: &Failure) -> Result<()> {
+    let node = core.store.node(copy.file)?;
+    let others =
+        node.iter().flat_map(|node| node.online()).filter(|replica| replica.object != source).count();
+    if matches!(failure.kind, ErrorKind::Corrupt | ErrorKind::NotFound) && others > 0 {
+        warn!(file = %copy.file, %source, %failure, "a replica is damaged: it is made anew from another one");
+        core.store.set_replica_state(source, ReplicaState::Lost)?;
+    }
+    Ok(())
+}
+
+impl Apply for RollCall {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let partition = partition_of(core, context, &self.partition)?;
+        if self.objects.len() > ROLL_CALL_LEN_MAX || !self.objects.is_sorted() {
+            return Err(Failure::invalid(format!(
+                "a page of a roll call is up to {ROLL_CALL_LEN_MAX} objects in ascending order"
+            )));
+        }
+        let begun = core.live.roll_calls.get(&self.partition).filter(|(boot, _)| *boot == self.boot);
+        // What came online since is not in a list that was begun then.
+        let (_, begun) = *begun.ok_or_else(|| unknown_partition(&self.partition))?;
+        let upto = self.upto.unwrap_or(ObjectId(i64::MAX as u64));
+        for replica in core.store.replicas_between(&self.partition, (self.after, upto))? {
+            compare(core, &replica, self.objects.binary_search(&replica.object).is_ok(), begun, context.now)?;
+        }
+        if self.upto.is_none() {
+            core.live.roll_calls.remove(&self.partition);
+            if partition.given_up.is_some() {
+                info!(partition = self.partition, "its disk server is back");
+                core.store.set_given_up(&self.partition, None)?;
+                core.sweep_again();
+            }
+        }
+        Ok(Done {})
+    }
+}
+
+/// What the catalogue says of a replica against whether it is there.
+fn compare(
+    core: &mut Core,
+    replica: &Replica,
+    is_there: bool,
+    begun: Timestamp,
+    now: Timestamp,
+) -> Result<()> {
+    let state = match (replica.state, is_there) {
+        // What came later is not in the list.
+        (ReplicaState::Online, false) if replica.created < begun => ReplicaState::Lost,
+        (ReplicaState::Lost, true) => ReplicaState::Online,
+        _ => return Ok(()),
+    };
+    warn!(object = %replica.object, file = %replica.file, partition = replica.partition, ?state, "roll call");
+    core.store.set_replica_state(replica.object, state)?;
+    core.touch(Topic::Files);
+    mend(core, replica.file, now)
+}

@@ -1,0 +1,212 @@
+//! Keeping what pools promise: who is given up, which files are short of replicas, which copies begin.
+
+use super::{
+    budget::{Budget, CopyOrder, Reason},
+    catalogue::{file_view, pool_of, snapshot},
+    promise::good_pieces,
+    repair::{Outlook, repair, risk},
+    retire,
+    silence::to_give_up,
+    surplus::surplus,
+    view::{FileView, PartitionState, Snapshot},
+};
+use crate::{
+    Apply, Context, Core, Topic,
+    store::{Node, Replica, ReplicaState},
+};
+use base::{FileId, Millis, ObjectId, Result, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use tracing::{info, warn};
+use wire::control::{Tend, Tended};
+
+/// Replicas that are looked at in one call, when files that are short are searched for.
+const SWEEP_LEN: usize = 256;
+/// Files for which copies are planned in one call.
+const PLAN_LEN: usize = 64;
+/// When a file is looked at again that waits for something that will be announced: only in case it is not.
+const LOOK_AGAIN: Millis = Millis::from_seconds(60);
+/// When a file is looked at again that waits for its turn.
+const NEXT_TURN: Millis = Millis(1000);
+/// When a file is looked at again that fits nowhere.
+const ROOM_AGAIN: Millis = Millis::from_seconds(30);
+
+impl Apply for Tend {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Tended> {
+        notice_silence(core, context.now)?;
+        let has_swept = sweep(core, context.now)?;
+        let has_begun = begin_copies(core, context.now)?;
+        Ok(Tended { is_more: has_swept || has_begun })
+    }
+}
+
+/// Pools that have something to keep: more than one replica, or a partition that is to be emptied.
+pub(super) fn pools_to_keep(core: &Core) -> Result<BTreeSet<String>> {
+    let pools = core.store.map_partitions(|(_, row)| Some((row.pool.clone(), row.state)))?;
+    let mut kept = BTreeSet::new();
+    for (pool, state) in pools {
+        if state == PartitionState::Draining || core.store.policy(&pool)?.copies > 1 {
+            kept.insert(pool);
+        }
+    }
+    Ok(kept)
+}
+
+fn notice_silence(core: &mut Core, now: Timestamp) -> Result<()> {
+    let mut silent = BTreeSet::new();
+    for pool in pools_to_keep(core)? {
+        let snapshot = snapshot(core, &pool, now)?;
+        for partition in snapshot.partitions().iter().filter(|partition| !snapshot.answers(partition)) {
+            silent.insert(partition.name.to_string());
+        }
+        if snapshot.pool.copies > 1 {
+            for partition in to_give_up(&snapshot) {
+                give_up(core, &partition, now)?;
+            }
+        }
+    }
+    if silent != core.live.silent {
+        // Readers are sent elsewhere from now on, or here again.
+        core.store.set_visible();
+        core.live.silent = silent;
+    }
+    Ok(())
+}
+
+/// What a partition has does not count any more, until its disk server has said what there is.
+fn give_up(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
+    warn!(partition, "its disk server was silent for too long: its files are copied again from elsewhere");
+    core.store.set_given_up(partition, Some(now))?;
+    end_coming(core, partition, now)?;
+    core.sweep_again();
+    Ok(())
+}
+
+/// Ends what other disk servers send to a partition, or it fetches.
+pub(super) fn end_coming(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
+    for state in [ReplicaState::Mirroring, ReplicaState::Copying] {
+        for replica in core.store.unsettled(partition, state)? {
+            retire(core, &replica, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks at some files, one after the other, for what is missing or too much. Yields whether there was something to see.
+fn sweep(core: &mut Core, now: Timestamp) -> Result<bool> {
+    let Some(after) = core.live.sweep else { return Ok(false) };
+    let replicas = core.store.replicas_after(after, SWEEP_LEN)?;
+    core.live.sweep = replicas.last().map(|(object, _)| *object);
+    let files: BTreeSet<FileId> = replicas.into_iter().map(|(_, file)| file).collect();
+    for file in &files {
+        mend(core, *file, now)?;
+    }
+    if files.is_empty() {
+        info!("every file was looked at");
+    }
+    Ok(!files.is_empty())
+}
+
+/// Removes replicas that a file does not need, and notes what it lacks.
+pub(crate) fn mend(core: &mut Core, file: FileId, now: Timestamp) -> Result<()> {
+    let Some((snapshot, view, node)) = look(core, file, now)? else { return Ok(()) };
+    for removal in surplus(&snapshot, &view) {
+        if let Some(replica) = node.replicas.iter().find(|replica| replica.object == removal.object) {
+            retire(core, replica, now)?;
+        }
+    }
+    if risk(&snapshot, &view).is_some() {
+        let good = good_pieces(&snapshot, &view).into();
+        core.store.put_shortage(file, &snapshot.pool.name, good, now)?;
+    }
+    Ok(())
+}
+
+/// A file and its pool, unless it is gone or was never written.
+fn look(
+    core: &Core,
+    file: FileId,
+    now: Timestamp,
+) -> Result<Option<(Snapshot, FileView, std::sync::Arc<Node>)>> {
+    let Some(node) = core.store.node(file)?.filter(|node| node.checksums.is_some()) else { return Ok(None) };
+    let Some(pool) = pool_of(core, &node)? else { return Ok(None) };
+    let snapshot = snapshot(core, &pool, now)?;
+    let view = file_view(&snapshot, &node);
+    Ok(Some((snapshot, view, node)))
+}
+
+/// Begins copies for files that are short of replicas. Yields whether any was begun.
+fn begin_copies(core: &mut Core, now: Timestamp) -> Result<bool> {
+    let mut by_pool: BTreeMap<String, (Snapshot, Vec<FileView>)> = BTreeMap::new();
+    for shortage in core.store.shortages(now, PLAN_LEN)? {
+        match look(core, shortage, now)? {
+            Some((snapshot, view, _)) => {
+                let pool = snapshot.pool.name.clone();
+                by_pool.entry(pool).or_insert_with(|| (snapshot, Vec::new())).1.push(view);
+            }
+            None => core.store.delete_shortage(shortage)?,
+        }
+    }
+    let mut has_begun = false;
+    for (snapshot, files) in by_pool.into_values() {
+        let mut budget = Budget::with(&snapshot.pool, &under_way(core, &snapshot)?);
+        let repairs = repair(&snapshot, &files, &mut budget, now.0.unsigned_abs());
+        for order in &repairs.orders {
+            begin(core, order, now)?;
+            has_begun = true;
+        }
+        for (file, outlook) in repairs.outlooks {
+            note(core, file, &outlook, now)?;
+        }
+    }
+    Ok(has_begun)
+}
+
+/// Copies under way in a pool, as far as its bounds are concerned.
+fn under_way(core: &Core, snapshot: &Snapshot) -> Result<Vec<CopyOrder>> {
+    let mut orders = Vec::new();
+    for partition in snapshot.partitions() {
+        for replica in core.store.unsettled(&partition.name, ReplicaState::Copying)? {
+            orders.push(CopyOrder {
+                file: replica.file,
+                index: 0,
+                size_bytes: replica.size,
+                sources: Vec::new(),
+                target: partition.name.clone(),
+                target_server: partition.server.clone(),
+                reason: Reason::Repair,
+                relieves: None,
+            });
+        }
+    }
+    Ok(orders)
+}
+
+fn begin(core: &mut Core, order: &CopyOrder, now: Timestamp) -> Result<()> {
+    let Some(node) = core.store.node(order.file)? else { return Ok(()) };
+    let owner = node.online().next().map_or_else(|| node.owner.clone(), |replica| replica.owner.clone());
+    core.store.insert_replica(Replica {
+        object: ObjectId(0),
+        file: order.file,
+        partition: order.target.to_string(),
+        state: ReplicaState::Copying,
+        owner,
+        size: node.size,
+        created: now,
+        used: now,
+    })?;
+    core.touch(Topic::Copies);
+    Ok(())
+}
+
+fn note(core: &Core, file: FileId, outlook: &Outlook, now: Timestamp) -> Result<()> {
+    match outlook {
+        // What was lost is looked at again when its disk server says that it is back; what is on tape, when it is recalled.
+        Outlook::Whole | Outlook::Lost | Outlook::Recall => core.store.delete_shortage(file)?,
+        Outlook::Waits | Outlook::Begun => core.store.delay_shortage(file, now + LOOK_AGAIN, None)?,
+        Outlook::Postponed => core.store.delay_shortage(file, now + NEXT_TURN, None)?,
+        Outlook::NoRoom(failure) => {
+            core.store.delay_shortage(file, now + ROOM_AGAIN, Some(&failure.what))?;
+        }
+    }
+    Ok(())
+}

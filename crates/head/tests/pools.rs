@@ -1,0 +1,356 @@
+//! Pools with several disk servers: mirrors, copies, silence, lost disks, draining.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod support;
+
+use base::{ErrorKind, Failure, Millis, ObjectId};
+use head::Principal;
+use sim::{Content, World};
+use std::collections::{BTreeMap, BTreeSet};
+use support::*;
+use wire::control::{
+    AbandonWrite, CommitWrite, CopyEnded, CopyOrder, DiskServer, GetPools, Mirror, NextCopies, NextRemovals,
+    ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo, ReadGrant, RegisterPartition,
+    ReportSpace, RollCall, SetPartition, SetPool, Tend,
+};
+
+const SERVERS: [&str; 3] = ["a", "b", "c"];
+
+/// Three disk servers of the pool `main` beside the one of the simulation, which takes nothing new.
+struct Pools {
+    world: World,
+    /// What lies on each of them.
+    disks: BTreeMap<&'static str, BTreeSet<ObjectId>>,
+    /// Those that say nothing.
+    silent: BTreeSet<&'static str>,
+    boot: u64,
+}
+
+impl Pools {
+    fn new(copies: u8, acknowledged_copies: u8) -> Self {
+        let mut pools = Self {
+            world: world(),
+            disks: SERVERS.into_iter().map(|name| (name, BTreeSet::new())).collect(),
+            silent: BTreeSet::new(),
+            boot: 1,
+        };
+        let policy = Pool { copies, acknowledged_copies, ..Pool::default() };
+        pools.world.user(SetPool { pool: policy }).unwrap();
+        let state = PartitionState::ReadOnly;
+        pools.world.user(SetPartition { partition: PARTITION.into(), state }).unwrap();
+        SERVERS.into_iter().for_each(|name| pools.register(name));
+        pools
+    }
+
+    fn host<C: head::Apply>(&mut self, name: &str, call: C) -> base::Result<C::Reply> {
+        self.world.call(Principal::host(name), call)
+    }
+
+    fn register(&mut self, name: &'static str) {
+        let server =
+            DiskServer { name: name.into(), root: format!("{name}:1094"), https: format!("{name}:8443") };
+        let (partition, boot) = (format!("{name}.disk"), self.boot);
+        let (total_bytes, free_bytes) = (1_000_000, 900_000);
+        let pool = "main".into();
+        let call = RegisterPartition { server, boot, pool, partition, total_bytes, free_bytes };
+        self.host(name, call).unwrap();
+        self.call_the_roll(name).unwrap();
+    }
+
+    fn call_the_roll(&mut self, name: &'static str) -> base::Result<wire::control::Done> {
+        let objects = self.disks[name].iter().copied().collect();
+        let (partition, boot) = (format!("{name}.disk"), self.boot);
+        self.host(name, RollCall { partition, boot, after: ObjectId(0), upto: None, objects })
+    }
+
+    /// Two seconds pass: who is not silent reports and deletes; copies are made; the head tends its pools.
+    fn tick(&mut self) {
+        self.world.advance(Millis(2000));
+        for name in SERVERS {
+            if self.silent.contains(name) {
+                continue;
+            }
+            let (partition, boot) = (format!("{name}.disk"), self.boot);
+            let report = ReportSpace {
+                partition: partition.clone(),
+                boot,
+                writing: Vec::new(),
+                total_bytes: 1_000_000,
+                free_bytes: 900_000,
+            };
+            if self.host(name, report).is_err_and(|failure| failure.kind == ErrorKind::NotFound) {
+                self.register(name);
+            }
+            let objects = self.host(name, NextRemovals { partition: partition.clone() }).unwrap().objects;
+            for object in &objects {
+                self.disks.get_mut(name).unwrap().remove(object);
+            }
+            self.host(name, ObjectsRemoved { partition, objects }).unwrap();
+            for order in self.orders(name) {
+                let source = order.source;
+                let has_it = self.disks.values().any(|disk| disk.contains(&source));
+                let failure = (!has_it).then(|| Failure::not_found("it is not here"));
+                self.end_copy(name, &order, failure);
+            }
+        }
+        while self.world.room(Tend {}).unwrap().is_more {}
+    }
+
+    fn orders(&mut self, name: &str) -> Vec<CopyOrder> {
+        let ask = NextCopies { partition: format!("{name}.disk"), under_way: Vec::new() };
+        self.host(name, ask).unwrap().orders
+    }
+
+    fn end_copy(&mut self, name: &'static str, order: &CopyOrder, failure: Option<Failure>) {
+        if failure.is_none() {
+            self.disks.get_mut(name).unwrap().insert(order.object);
+        }
+        self.host(name, CopyEnded { object: order.object, source: order.source, failure }).unwrap();
+    }
+
+    fn place(&mut self, grant: &wire::control::WriteGrant, failed: Vec<ObjectId>) -> Vec<Mirror> {
+        let name = grant.server.clone().unwrap().name;
+        let Content { size, sums } = Content::numbered(100, 1);
+        self.host(&name, PlaceMirrors { object: grant.object, size, checksums: sums, failed })
+            .unwrap()
+            .mirrors
+    }
+
+    fn commit(&mut self, grant: &wire::control::WriteGrant, mirrors: &[ObjectId]) -> base::Result<()> {
+        let name = grant.server.clone().unwrap().name;
+        let Content { size, sums } = Content::numbered(100, 1);
+        let mirrors = mirrors.to_vec();
+        self.host(&name, CommitWrite { object: grant.object, size, checksums: sums, mirrors }).map(drop)
+    }
+
+    /// Writes a file with its mirrors.
+    fn write(&mut self, at: &str) {
+        let grant = begin_write(&mut self.world, at, 100);
+        let mirrors = self.place(&grant, Vec::new());
+        let mut objects = vec![];
+        let home = grant.partition.clone();
+        self.store(&home, grant.object);
+        for mirror in mirrors {
+            let server = self.server_of(&mirror);
+            self.store(&format!("{server}.disk"), mirror.object);
+            objects.push(mirror.object);
+        }
+        self.commit(&grant, &objects).unwrap();
+    }
+
+    fn server_of(&self, mirror: &Mirror) -> &'static str {
+        let name = |name: &&str| mirror.url.starts_with(&format!("root://{name}:1094/"));
+        SERVERS.into_iter().find(name).unwrap()
+    }
+
+    fn store(&mut self, partition: &str, object: ObjectId) {
+        let name = SERVERS.into_iter().find(|name| partition == format!("{name}.disk")).unwrap();
+        self.disks.get_mut(name).unwrap().insert(object);
+    }
+
+    fn replicas(&mut self, at: &str) -> Vec<String> {
+        let mut replicas = stat(&mut self.world, at).unwrap().replicas;
+        replicas.sort();
+        replicas
+    }
+
+    fn pool(&mut self) -> PoolInfo {
+        let pools = self.world.user(GetPools {}).unwrap().pools;
+        pools.into_iter().find(|pool| pool.name == "main").unwrap()
+    }
+
+    fn until(&mut self, what: &str, is_so: impl Fn(&mut Self) -> bool) {
+        for _ in 0..600 {
+            if is_so(self) {
+                return;
+            }
+            self.tick();
+        }
+        panic!("{what}: {:?}", self.pool());
+    }
+
+    /// Where readers are sent.
+    fn reader(&mut self, at: &str) -> String {
+        match self.world.user(OpenRead { path: path(at) }).unwrap() {
+            ReadGrant::Online(object) => object.partition,
+            ReadGrant::Recalling { waits } => panic!("{waits}"),
+        }
+    }
+}
+
+#[test]
+fn a_write_is_acknowledged_with_its_mirrors_only() {
+    let mut pools = Pools::new(2, 2);
+    let grant = begin_write(&mut pools.world, "/f", 100);
+    assert!(grant.is_mirrored);
+    assert_eq!(refusal(pools.commit(&grant, &[])), ErrorKind::NoSpace);
+    let mirrors = pools.place(&grant, Vec::new());
+    assert_eq!(mirrors.len(), 1);
+    assert_ne!(format!("{}.disk", pools.server_of(&mirrors[0])), grant.partition);
+    assert_eq!(pools.place(&grant, Vec::new())[0].object, mirrors[0].object, "asking twice places once");
+    assert_eq!(refusal(pools.commit(&grant, &[ObjectId(999)])), ErrorKind::NoSpace, "a mirror of nobody");
+    pools.commit(&grant, &[mirrors[0].object]).unwrap();
+    assert_eq!(pools.replicas("/f").len(), 2);
+    assert_eq!(pools.pool().files_short, 0);
+}
+
+#[test]
+fn a_mirror_that_fails_is_placed_on_another_disk_server() {
+    let mut pools = Pools::new(2, 2);
+    let grant = begin_write(&mut pools.world, "/f", 100);
+    let first = pools.place(&grant, Vec::new()).remove(0);
+    let second = pools.place(&grant, vec![first.object]).remove(0);
+    assert_ne!(pools.server_of(&first), pools.server_of(&second));
+    assert_eq!(refusal(pools.commit(&grant, &[first.object])), ErrorKind::NoSpace);
+    pools.commit(&grant, &[second.object]).unwrap();
+}
+
+#[test]
+fn a_write_that_is_given_up_takes_its_mirrors_with_it() {
+    let mut pools = Pools::new(2, 2);
+    let grant = begin_write(&mut pools.world, "/f", 100);
+    let mirror = pools.place(&grant, Vec::new()).remove(0);
+    let name = pools.server_of(&mirror);
+    pools.store(&format!("{name}.disk"), mirror.object);
+    pools.world.room(AbandonWrite { object: grant.object }).unwrap();
+    pools.tick();
+    assert!(pools.disks[name].is_empty());
+    assert_eq!(refusal(stat(&mut pools.world, "/f")), ErrorKind::NotFound);
+}
+
+#[test]
+fn what_was_acknowledged_with_fewer_replicas_is_copied_after() {
+    let mut pools = Pools::new(3, 1);
+    let grant = begin_write(&mut pools.world, "/f", 100);
+    pools.store(&grant.partition.clone(), grant.object);
+    pools.commit(&grant, &[]).unwrap();
+    assert_eq!(pools.pool().files_short, 1);
+    pools.until("three replicas", |pools| pools.replicas("/f").len() == 3);
+    assert_eq!(pools.pool().files_short, 0);
+}
+
+#[test]
+fn readers_go_where_somebody_answers() {
+    let mut pools = Pools::new(2, 2);
+    pools.write("/f");
+    let version = pools.world.namespace_version();
+    let home = pools.reader("/f");
+    let name = SERVERS.into_iter().find(|name| home == format!("{name}.disk")).unwrap();
+    pools.silent.insert(name);
+    (0..10).for_each(|_| pools.tick());
+    assert_ne!(pools.reader("/f"), home);
+    assert!(pools.world.namespace_version() > version, "kept answers are asked for again");
+    assert_eq!(pools.replicas("/f").len(), 2, "silence is not death");
+}
+
+#[test]
+fn a_server_that_is_silent_for_long_is_given_up_and_what_is_too_much_goes_when_it_is_back() {
+    let mut pools = Pools::new(2, 2);
+    (0..20).for_each(|number| pools.write(&format!("/f{number}")));
+    pools.silent.insert("a");
+    let held = pools.disks["a"].len();
+    assert!(held > 0, "something must be at stake");
+    pools.until("a is given up", |pools| pools.pool().partitions.iter().any(|one| one.is_given_up));
+    pools.until("all are whole", |pools| {
+        let elsewhere = pools.disks["b"].len() + pools.disks["c"].len();
+        elsewhere == 40 && pools.pool().files_short == 0
+    });
+    pools.silent.clear();
+    pools.until("it is back, and what is too much is gone", |pools| {
+        pools.disks.values().map(BTreeSet::len).sum::<usize>() == 40
+    });
+    for number in 0..20 {
+        assert_eq!(pools.replicas(&format!("/f{number}")).len(), 2);
+    }
+    assert!(!pools.pool().partitions.iter().any(|one| one.is_given_up));
+}
+
+#[test]
+fn nobody_is_given_up_while_most_are_silent() {
+    let mut pools = Pools::new(2, 2);
+    pools.write("/f");
+    pools.silent.extend(["a", "b"]);
+    // The disk server of the simulation answers, and is one of four.
+    pools.silent.insert("c");
+    (0..600).for_each(|_| pools.tick());
+    assert!(!pools.pool().partitions.iter().any(|one| one.is_given_up));
+}
+
+#[test]
+fn a_disk_that_comes_back_empty_is_filled_again() {
+    let mut pools = Pools::new(2, 2);
+    (0..10).for_each(|number| pools.write(&format!("/f{number}")));
+    pools.world.advance(Millis(1));
+    pools.disks.get_mut("b").unwrap().clear();
+    pools.boot = 2;
+    SERVERS.into_iter().for_each(|name| pools.register(name));
+    pools.until("all are whole", |pools| {
+        pools.disks.values().map(BTreeSet::len).sum::<usize>() == 20 && pools.pool().files_short == 0
+    });
+}
+
+#[test]
+fn an_object_that_is_missing_and_comes_back_counts_again() {
+    let mut pools = Pools::new(1, 1);
+    pools.write("/f");
+    let home = pools.replicas("/f").remove(0);
+    let name = SERVERS.into_iter().find(|name| home == format!("main/{name}.disk")).unwrap();
+    let disk = std::mem::take(pools.disks.get_mut(name).unwrap());
+    pools.world.advance(Millis(1));
+    pools.register(name);
+    assert!(pools.replicas("/f").is_empty());
+    pools.tick();
+    pools.disks.insert(name, disk);
+    pools.register(name);
+    assert_eq!(pools.replicas("/f").len(), 1);
+}
+
+#[test]
+fn a_drained_partition_gets_empty_and_can_be_retired() {
+    let mut pools = Pools::new(1, 1);
+    (0..20).for_each(|number| pools.write(&format!("/f{number}")));
+    let partition = "a.disk".to_owned();
+    assert!(!pools.disks["a"].is_empty());
+    let retire = SetPartition { partition: partition.clone(), state: PartitionState::Retired };
+    assert_eq!(refusal(pools.world.user(retire.clone())), ErrorKind::Busy);
+    pools.world.user(SetPartition { partition, state: PartitionState::Draining }).unwrap();
+    pools.until("a is empty", |pools| pools.disks["a"].is_empty());
+    pools.world.user(retire).unwrap();
+    for number in 0..20 {
+        assert_eq!(pools.replicas(&format!("/f{number}")).len(), 1);
+    }
+}
+
+#[test]
+fn a_source_that_is_damaged_is_made_anew() {
+    let mut pools = Pools::new(2, 2);
+    pools.write("/f");
+    pools
+        .world
+        .user(SetPool { pool: Pool { copies: 3, acknowledged_copies: 3, ..Pool::default() } })
+        .unwrap();
+    while pools.world.room(Tend {}).unwrap().is_more {}
+    let (name, order) = SERVERS.into_iter().find_map(|name| Some((name, pools.orders(name).pop()?))).unwrap();
+    pools.end_copy(name, &order, Some(Failure::corrupt("other bytes")));
+    assert_eq!(pools.replicas("/f").len(), 1, "the damaged one does not count any more");
+    pools.until("three replicas", |pools| pools.replicas("/f").len() == 3);
+    pools.until("the damaged one is deleted", |pools| {
+        !pools.disks.values().any(|disk| disk.contains(&order.source))
+    });
+}
+
+#[test]
+fn only_operators_change_pools_and_nobody_promises_nonsense() {
+    let mut pools = Pools::new(1, 1);
+    let pool = Pool { copies: 2, acknowledged_copies: 2, ..Pool::default() };
+    let asked = pools.world.call(user("eve"), SetPool { pool });
+    assert_eq!(refusal(asked), ErrorKind::Permission);
+    let state = PartitionState::Draining;
+    let asked = pools.world.call(user("eve"), SetPartition { partition: "a.disk".into(), state });
+    assert_eq!(refusal(asked), ErrorKind::Permission);
+    let pool = Pool { copies: 1, acknowledged_copies: 2, ..Pool::default() };
+    assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Invalid);
+    let pool = Pool { coding: Some(wire::control::Coding { data: 4, parity: 2 }), ..Pool::default() };
+    assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Unsupported);
+}

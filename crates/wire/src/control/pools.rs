@@ -1,0 +1,197 @@
+//! Pools: what they promise, and how disk servers and head keep it together.
+
+use super::{Done, PoolInfo, calls, policy::Pool};
+use base::{Checksums, Failure, FileId, FilePath, ObjectId};
+use serde::{Deserialize, Serialize};
+
+/// What may be done with a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionState {
+    /// Everything.
+    #[default]
+    InUse,
+    /// Nothing new comes; what is there goes elsewhere.
+    Draining,
+    /// Nothing new comes; what is there stays.
+    ReadOnly,
+    /// Empty, and not to be used any more.
+    Retired,
+}
+
+impl PartitionState {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::InUse, Self::Draining, Self::ReadOnly, Self::Retired];
+
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InUse => "in_use",
+            Self::Draining => "draining",
+            Self::ReadOnly => "read_only",
+            Self::Retired => "retired",
+        }
+    }
+}
+
+/// Says what a pool promises and allows. A pool that nobody knows is made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetPool {
+    /// The pool.
+    pub pool: Pool,
+}
+
+/// Says what may be done with a partition.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetPartition {
+    /// The partition.
+    pub partition: String,
+    /// What may be done.
+    pub state: PartitionState,
+}
+
+/// Asks for all pools.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct GetPools {}
+
+/// The answer to [`GetPools`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pools {
+    /// By name.
+    pub pools: Vec<PoolInfo>,
+}
+
+/// A disk server has a written object durable, and asks where its mirrors go. Saying it again is fine.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PlaceMirrors {
+    /// The object.
+    pub object: ObjectId,
+    /// Its bytes.
+    pub size: u64,
+    /// Of the whole object.
+    pub checksums: Checksums,
+    /// Mirrors that could not be written: others are wanted in their place.
+    pub failed: Vec<ObjectId>,
+}
+
+/// Where the mirrors of an object go.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mirrors {
+    /// To be filled before the commit; fewer than the pool wants if there is no place for more.
+    pub mirrors: Vec<Mirror>,
+}
+
+/// An object to be filled.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mirror {
+    /// The object.
+    pub object: ObjectId,
+    /// Where it is filled, with the capability.
+    pub url: String,
+}
+
+/// Asks which objects a partition is to fetch from other disk servers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NextCopies {
+    /// The partition.
+    pub partition: String,
+    /// What it is fetching already.
+    pub under_way: Vec<ObjectId>,
+}
+
+/// Objects to fetch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyOrders {
+    /// None of them is under way. Each is reported by [`CopyEnded`].
+    pub orders: Vec<CopyOrder>,
+}
+
+/// An object to fetch.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyOrder {
+    /// The new object.
+    pub object: ObjectId,
+    /// Its file.
+    pub file: FileId,
+    /// The file's name, for the object's description.
+    pub path: FilePath,
+    /// Bytes.
+    pub size: u64,
+    /// What must arrive.
+    pub checksums: Checksums,
+    /// The object that is copied.
+    pub source: ObjectId,
+    /// Where it is read, with the capability.
+    pub url: String,
+}
+
+/// Says how a copy ended: the object is durable, or nothing is left of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CopyEnded {
+    /// The new object.
+    pub object: ObjectId,
+    /// What it was copied from.
+    pub source: ObjectId,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+/// A disk server says, page by page, what is on a partition: what is missing is lost, what was missing is back.
+///
+/// [`Busy`](base::ErrorKind::Busy): the head has not heard the first page, it begins anew.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RollCall {
+    /// The partition.
+    pub partition: String,
+    /// As in [`super::RegisterPartition`].
+    pub boot: u64,
+    /// The page begins behind this object; 0 for the first.
+    pub after: ObjectId,
+    /// The page ends with this object; `None`: it is the last.
+    pub upto: Option<ObjectId>,
+    /// Every object in between, ascending.
+    pub objects: Vec<ObjectId>,
+}
+
+/// Most objects in one page of a [`RollCall`].
+pub const ROLL_CALL_LEN_MAX: usize = 8192;
+
+/// Lets the head look for files that have too few or too many replicas.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Tend {}
+
+/// The answer to [`Tend`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tended {
+    /// There is more to look at right now.
+    pub is_more: bool,
+}
+
+impl core::fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Mirror").field("object", &self.object).finish_non_exhaustive()
+    }
+}
+
+impl core::fmt::Debug for CopyOrder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("CopyOrder")
+            .field("object", &self.object)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+calls! {
+    SetPool => Done, "set_pool", People;
+    SetPartition => Done, "set_partition", People;
+    GetPools => Pools, "get_pools", People;
+    PlaceMirrors => Mirrors, "place_mirrors", Disk;
+    NextCopies => CopyOrders, "next_copies", Disk, pending |reply| reply.orders.is_empty();
+    CopyEnded => Done, "copy_ended", Disk;
+    RollCall => Done, "roll_call", Disk;
+    Tend => Tended, "tend", Rooms;
+}
