@@ -214,7 +214,8 @@ impl Snapshot {
         partitions.retain(|partition| *partition.pool == *pool.name);
         partitions.sort_by(|a, b| a.name.cmp(&b.name));
         partitions.dedup_by(|a, b| a.name == b.name);
-        let mut snapshot = Self { pool, now, partitions, index: HashMap::default() };
+        let index = HashMap::with_capacity_and_hasher(partitions.len(), BuildHasherDefault::default());
+        let mut snapshot = Self { pool, now, partitions, index };
         snapshot.index_from(0);
         snapshot
     }
