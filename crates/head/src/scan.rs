@@ -4,6 +4,7 @@ use crate::{
     Apply, Context, Core, Topic,
     core::unknown_partition,
     namespace::path_of,
+    pool,
     store::{FindingRow, Replica, ReplicaState, ScanRow, ScannedReplica},
 };
 use base::{Failure, Millis, ObjectId, Result, Timestamp};
@@ -290,6 +291,7 @@ impl Apply for MendFinding {
                     warn!(partition = self.partition, object = %self.object, file = %replica.file,
                           "a replica is not served any more");
                     core.touch(Topic::Files);
+                    pool::mend(core, replica.file, context.now)?;
                 }
                 return Ok(Done {});
             }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use wire::control::{Audience, Call};
 
 /// Calls of people that change nothing. Those that are not named here are noted, too, when they are done.
-const LOOKS: [&str; 13] = [
+const LOOKS: [&str; 18] = [
     "stat",
     "get_entry",
     "list",
@@ -17,6 +17,11 @@ const LOOKS: [&str; 13] = [
     "get_grants",
     "get_hosts",
     "get_bill",
+    "get_pools",
+    "accounts",
+    "quotas",
+    "scans",
+    "findings",
     "status",
     "jobs",
     "job_log",
@@ -24,8 +29,8 @@ const LOOKS: [&str; 13] = [
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 10] =
-    ["path", "from", "subject", "rights", "mode", "vid", "state", "drive", "ids", "name"];
+const NAMED: [&str; 12] =
+    ["path", "from", "subject", "rights", "mode", "vid", "state", "drive", "ids", "name", "pool", "partition"];
 /// Numbers of one call that a record names; each path has a record of its own.
 const LIST_LEN_MAX: usize = 200;
 
