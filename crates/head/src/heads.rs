@@ -128,7 +128,7 @@ mod tests {
     fn a_head_that_was_replaced_answers_nobody_not_even_from_memory() {
         let Some(place) = Place::database() else { return };
         drop(place.create());
-        let ada = Principal { name: "ada".into(), is_operator: true };
+        let ada = Principal::operator("ada");
         let now = Arc::new(AtomicI64::new(5000));
         let mkdir = |path: &str| Mkdir { path: path.parse().unwrap(), mode: 0o755, parents: false };
         let look = || GetEntry { path: "/d".parse().unwrap() };

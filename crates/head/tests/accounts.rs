@@ -71,7 +71,7 @@ fn what_is_made_in_a_project_belongs_to_it_wherever_it_goes() {
     );
     assert_eq!(project(&mut world, "").bytes, 1007, "what was there before stays where it was");
     assert_eq!(stat(&mut world, "/cms/a/b").unwrap().project, "cms");
-    world.user(Rename { from: path("/cms/a/b/f"), to: path("/moved") }).unwrap();
+    world.user(Rename { from: path("/cms/a/b/f"), to: path("/moved"), is_new: false }).unwrap();
     mark(&mut world, "/cms/old", "cms");
     assert_eq!(project(&mut world, "cms").bytes, 1100);
     world.user(SetProject { path: path("/moved"), project: None }).unwrap();
@@ -139,7 +139,9 @@ fn the_largest_come_first_and_the_rest_is_counted() {
         let open = open_write(name, wire::control::Disposition::Replace, size);
         let grant = world.call(as_owner(owner), open).unwrap();
         let checksums = sim::Content::numbered(size, 1).sums;
-        world.room(wire::control::CommitWrite { object: grant.object, size, checksums }).unwrap();
+        world
+            .room(wire::control::CommitWrite { object: grant.object, size, checksums, mirrors: Vec::new() })
+            .unwrap();
     }
     world.advance(DAY);
     let ask = GetAccounts { top: Some(2), ..by(&[AccountPart::User]) };

@@ -2,16 +2,26 @@
 
 #![allow(clippy::duplicate_mod, reason = "each of these files brings the helpers along")]
 
+#[path = "accounts.rs"]
+mod accounts;
 #[path = "attributes.rs"]
 mod attributes;
+#[path = "grants.rs"]
+mod grants;
 #[path = "hosts.rs"]
 mod hosts;
 #[path = "jobs.rs"]
 mod jobs;
 #[path = "namespace.rs"]
 mod namespace;
+#[path = "pools.rs"]
+mod pools;
+#[path = "quotas.rs"]
+mod quotas;
 #[path = "replicas.rs"]
 mod replicas;
+#[path = "scan.rs"]
+mod scan;
 #[path = "tape_queue.rs"]
 mod tape_queue;
 #[path = "version.rs"]

@@ -29,8 +29,20 @@ const LOOKS: [&str; 18] = [
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 12] =
-    ["path", "from", "subject", "rights", "mode", "vid", "state", "drive", "ids", "name", "pool", "partition"];
+const NAMED: [&str; 12] = [
+    "path",
+    "from",
+    "subject",
+    "rights",
+    "mode",
+    "vid",
+    "state",
+    "drive",
+    "ids",
+    "name",
+    "pool",
+    "partition",
+];
 /// Numbers of one call that a record names; each path has a record of its own.
 const LIST_LEN_MAX: usize = 200;
 

@@ -45,6 +45,7 @@ fn footprint(node: &Node) -> usize {
         + block(node.name.len())
         + block(node.owner.capacity())
         + block(node.group.capacity())
+        + block(node.project.capacity())
         + block(node.replicas.capacity() * size_of::<Replica>())
         + node.replicas.iter().map(replica).sum::<usize>()
 }
@@ -219,6 +220,7 @@ mod tests {
             kind: NodeKind::File,
             owner: "ada".into(),
             group: "ada".into(),
+            project: String::new(),
             mode: 0o644,
             size: 1,
             modified: Timestamp(1),

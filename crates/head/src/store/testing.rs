@@ -61,8 +61,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let (Catalogue::Database(url), Some(server)) = (&self.catalogue, SERVER.as_ref()) {
-            let name = Path::new(url).file_name().unwrap().to_str().unwrap();
-            server.sql(&format!("DROP DATABASE {name} WITH (FORCE)"));
+            server.sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", database_of(url)));
         }
     }
 }
