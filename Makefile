@@ -16,7 +16,7 @@ need:
 
 .PHONY: need-test
 need-test:
-	@scripts/need --wish curl=curl openssl=openssl xrdcp=xrootd-client xrootd=xrootd-server tapemap=hercules \
+	@scripts/need --wish curl=curl openssl=openssl xrdcp=xrootd-client xrootd=xrootd-server tapemap=hercules ip=iproute2 \
 		python3:XRootD=python3-xrootd gfal-copy=gfal2-util-scripts davix-get=davix rclone=rclone litmus=litmus \
 		gfortran=gfortran pkg-config=pkg-config '/usr/lib/postgresql/*/bin/initdb=postgresql' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_http.so=gfal2-plugin-http' \
@@ -70,6 +70,11 @@ test-sim: ## Simulates a thousand random lives of a facility, and a year of pool
 test-soak: build need-test ## Soaks a facility in 200 clients for half an hour, with kills and a restart.
 	@scripts/venv test blackbox
 	BP_SOAK_SECONDS=$${BP_SOAK_SECONDS:-1800} .venv/bin/python -m pytest -q -s tests/test_soak.py
+
+.PHONY: test-faults
+test-faults: build need-test ## Kills and cuts off hosts of a facility at random for a quarter of an hour.
+	@scripts/venv test blackbox
+	BP_FAULT_SECONDS=$${BP_FAULT_SECONDS:-900} .venv/bin/python -m pytest -q -s tests/test_faults.py
 
 .PHONY: fuzz
 fuzz: need ## Fuzzes every parser of outside bytes for an hour.

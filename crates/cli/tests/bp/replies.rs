@@ -43,9 +43,11 @@ pub(crate) fn status() -> Value {
         "name": "lab", "facility": "f-1", "root": "root://127.0.0.1:1094", "version": "0.1.0", "incarnation": 3,
         "now": NOW, "started": NOW - 7_500_000,
         "files": { "files": 12, "directories": 3, "online": 9, "nearline": 3, "bytes": 5_000_000_000u64 },
-        "pools": [{ "name": "main", "partitions": [{
+        "pools": [{ "name": "main", "policy": wire::control::Pool::default(), "files_short": 2, "copies_under_way": 1,
+                    "partitions": [{
             "name": "disk1", "total_bytes": 1u64 << 40, "free_bytes": 1u64 << 39, "replicas": 9,
             "replica_bytes": 4_000_000_000u64, "pinned": 1, "is_available": false,
+            "server": "node2", "state": "draining", "is_given_up": false,
         }] }],
         "drives": [{
             "name": "drv1", "library": "lib1", "vid": "BP0001", "phase": "transferring", "path": "/data/run1.parquet",

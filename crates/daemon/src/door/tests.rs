@@ -176,7 +176,8 @@ fn an_open_waits_for_a_writer_that_is_on_its_way_out() {
     let doors = Doors::open();
     let create = {
         let url = doors.root.with_path(path("/f"));
-        move || File::create(&url, &options(OWNER), CreateOptions::default())
+        let replace = CreateOptions { replace: true, ..CreateOptions::default() };
+        move || File::create(&url, &options(OWNER), replace)
     };
     let first = create().unwrap();
     let (opened, next) = mpsc::channel();
