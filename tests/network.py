@@ -27,9 +27,13 @@ class Network:
         # Of this run: an interrupted one may have left its own.
         self._prefix = f"bp{secrets.token_hex(3)}"
         self.addresses = {name: f"10.77.0.{number}" for number, name in enumerate(names, 1)}
+        self._hosts = "127.0.0.1 localhost\n" + "".join(f"{self.addresses[name]} {name}\n" for name in names)
 
     def _space(self, name: str) -> str:
         return f"{self._prefix}-{name}"
+
+    def _etc(self, name: str) -> Path:
+        return Path("/etc/netns") / self._space(name)
 
     def lay(self) -> None:
         """Make the hosts and their cables."""
@@ -40,6 +44,10 @@ class Network:
         for name, address in self.addresses.items():
             space = self._space(name)
             run("ip", "netns", "add", space)
+            # `ip netns exec` shows this as /etc/hosts.
+            names = self._etc(name) / "hosts"
+            names.parent.mkdir(parents=True)
+            names.write_text(self._hosts)
             run("ip", "-n", switch, "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", space)
             run("ip", "-n", switch, "link", "set", name, "master", "br0", "up")
             run("ip", "-n", space, "addr", "add", f"{address}/24", "dev", "eth0")
@@ -50,6 +58,7 @@ class Network:
         """Take everything away. Processes that still run there keep their space until they end."""
         for name in (*self.addresses, "switch"):
             run("ip", "netns", "del", self._space(name), check=False)
+            shutil.rmtree(self._etc(name), ignore_errors=True)
 
     def pull(self, name: str) -> None:
         """Pull the cable of a host: what is sent is lost, and nobody is told."""

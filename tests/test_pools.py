@@ -1,4 +1,4 @@
-"""Pools over several disk servers: mirrors, lost disk servers, drained partitions. Debian's xrdcp decides what is there."""
+"""Pools over several disk servers: mirrors, lost disk servers, drained partitions. Debian's xrdcp is the judge."""
 
 from __future__ import annotations
 
@@ -125,9 +125,7 @@ def test_a_lost_disk_server_costs_nothing(mirrored: tuple[Facility, list[Host]],
     check_files(facility, sources, tmp_path)
 
 
-def test_a_disk_that_lost_its_objects_is_filled_again(
-    mirrored: tuple[Facility, list[Host]], tmp_path: Path
-) -> None:
+def test_a_disk_that_lost_its_objects_is_filled_again(mirrored: tuple[Facility, list[Host]], tmp_path: Path) -> None:
     need("xrdcp")
     facility, servers = mirrored
     sources = write_files(facility, tmp_path)
@@ -157,7 +155,7 @@ def test_a_drained_partition_gets_empty(mirrored: tuple[Facility, list[Host]], t
 
 
 def test_without_a_second_disk_server_nothing_is_acknowledged(
-    mirrored: tuple[Facility, list[Host]], sample: Path, tmp_path: Path
+    mirrored: tuple[Facility, list[Host]], sample: Path
 ) -> None:
     facility, servers = mirrored
     for server in servers[1:]:

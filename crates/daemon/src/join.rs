@@ -139,14 +139,7 @@ fn configured(wish: &JoinWish) -> Result<Config> {
 
 /// What the certificate of this host must say.
 pub(crate) fn names(config: &Config) -> HostNames {
-    let mut names = HostNames::of_this_host(config.doors.bind);
-    let address = &config.host.address;
-    match address.parse::<IpAddr>() {
-        Ok(address) if !names.addresses.contains(&address) => names.addresses.push(address),
-        Err(_) if !address.is_empty() && !names.names.contains(address) => names.names.push(address.clone()),
-        _ => {}
-    }
-    names
+    HostNames::of_this_host(config.doors.bind, &config.host.address)
 }
 
 /// Refuses a directory that holds anything but what an earlier attempt has left.

@@ -212,7 +212,8 @@ async fn start(possession: &Possession) -> Result<Running> {
     let files = Arc::new(files.with_reach(reach));
     let roster = Roster::of(&head).await?;
     let reception = reception(possession, &authority, (&facility, server), &clock);
-    let renewal = authority.keep(HostNames::of_this_host(doors.bind), Arc::clone(&clock), chores.token());
+    let names = HostNames::of_this_host(doors.bind, &possession.config.host.address);
+    let renewal = authority.keep(names, Arc::clone(&clock), chores.token());
     chores.spawn("certificates", renewal);
     let issuers = issuers(&possession.config, https.address()?)?;
     chores.spawn("keys of issuers", Arc::clone(&issuers).keep(chores.token()));

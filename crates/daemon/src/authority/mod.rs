@@ -56,9 +56,10 @@ pub struct HostNames {
 }
 
 impl HostNames {
-    /// This host: loopback, the name that it calls itself, and the address that it listens on.
+    /// This host: loopback, the name that it calls itself, the address that it listens on, and the name or address by
+    /// which others reach it; empty: no other.
     #[must_use]
-    pub fn of_this_host(bind: IpAddr) -> Self {
+    pub fn of_this_host(bind: IpAddr, address: &str) -> Self {
         let uname = rustix::system::uname();
         let own = uname.nodename().to_str().unwrap_or_default().to_ascii_lowercase();
         let mut names = vec!["localhost".to_owned()];
@@ -67,6 +68,13 @@ impl HostNames {
             names.push(own);
         }
         let mut addresses = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)];
+        match address.parse() {
+            Ok(address) if !addresses.contains(&address) => addresses.push(address),
+            Err(_) if !address.is_empty() && !names.iter().any(|name| name == address) => {
+                names.push(address.to_owned());
+            }
+            _ => {}
+        }
         if !bind.is_unspecified() && !addresses.contains(&bind) {
             addresses.push(bind);
         }
@@ -360,9 +368,9 @@ mod tests {
 
     #[test]
     fn this_host_has_a_name_and_loopback() {
-        let host = HostNames::of_this_host([192, 0, 2, 7].into());
+        let host = HostNames::of_this_host([192, 0, 2, 7].into(), "disk.example");
         assert!(host.names.contains(&"localhost".to_owned()));
         assert!(host.addresses.contains(&[192, 0, 2, 7].into()) && host.addresses.len() == 3);
-        assert_eq!(HostNames::of_this_host([0, 0, 0, 0].into()).addresses.len(), 2);
+        assert_eq!(HostNames::of_this_host([0, 0, 0, 0].into(), "127.0.0.1").addresses.len(), 2);
     }
 }
