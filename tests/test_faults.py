@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -127,6 +128,7 @@ class Client(threading.Thread):
         self.stop = threading.Event()
         self.wrong: list[str] = []
         self.refusal = ""
+        self.refusals: Counter[str] = Counter()
 
     def run(self) -> None:
         """Work until told to stop."""
@@ -144,6 +146,7 @@ class Client(threading.Thread):
         is_done = done.code == 0 and "[ERROR]" not in done.text
         if not is_done:
             self.refusal = str(done)
+            self.refusals[done.text.strip().splitlines()[-1][:100] if done.text.strip() else "nothing said"] += 1
         return is_done
 
     def write(self, number: int) -> None:
@@ -275,6 +278,8 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
             assert not client.is_alive(), client.name
         writes = f"{journal.acknowledged} writes acknowledged, {journal.refused} not"
         print(f"{len(faults)} faults; {writes}; {journal.read} reads")
+        for reason, count in sum((client.refusals for client in clients), Counter[str]()).most_common(8):
+            print(f"{count:8} {reason}")
         head.wait_up()
         wait_until("every file has its replicas", lambda: is_whole(head), HEAL)
         assert [wrong for client in clients for wrong in client.wrong] == []

@@ -39,7 +39,7 @@ impl Pools {
         pools.world.user(SetPool { pool: policy }).unwrap();
         let state = PartitionState::ReadOnly;
         pools.world.user(SetPartition { partition: PARTITION.into(), state }).unwrap();
-        SERVERS.into_iter().for_each(|name| pools.register(name));
+        pools.register_all();
         pools
     }
 
@@ -56,6 +56,12 @@ impl Pools {
         let call = RegisterPartition { server, boot, pool, partition, total_bytes, free_bytes };
         self.host(name, call).unwrap();
         self.call_the_roll(name).unwrap();
+    }
+
+    fn register_all(&mut self) {
+        for name in SERVERS {
+            self.register(name);
+        }
     }
 
     fn call_the_roll(&mut self, name: &'static str) -> base::Result<wire::control::Done> {
@@ -132,16 +138,11 @@ impl Pools {
         let home = grant.partition.clone();
         self.store(&home, grant.object);
         for mirror in mirrors {
-            let server = self.server_of(&mirror);
+            let server = server_of(&mirror);
             self.store(&format!("{server}.disk"), mirror.object);
             objects.push(mirror.object);
         }
         self.commit(&grant, &objects).unwrap();
-    }
-
-    fn server_of(&self, mirror: &Mirror) -> &'static str {
-        let name = |name: &&str| mirror.url.starts_with(&format!("root://{name}:1094/"));
-        SERVERS.into_iter().find(name).unwrap()
     }
 
     fn store(&mut self, partition: &str, object: ObjectId) {
@@ -179,6 +180,11 @@ impl Pools {
     }
 }
 
+fn server_of(mirror: &Mirror) -> &'static str {
+    let name = |name: &&str| mirror.url.starts_with(&format!("root://{name}:1094/"));
+    SERVERS.into_iter().find(name).unwrap()
+}
+
 #[test]
 fn a_write_is_acknowledged_with_its_mirrors_only() {
     let mut pools = Pools::new(2, 2);
@@ -187,7 +193,7 @@ fn a_write_is_acknowledged_with_its_mirrors_only() {
     assert_eq!(refusal(pools.commit(&grant, &[])), ErrorKind::NoSpace);
     let mirrors = pools.place(&grant, Vec::new());
     assert_eq!(mirrors.len(), 1);
-    assert_ne!(format!("{}.disk", pools.server_of(&mirrors[0])), grant.partition);
+    assert_ne!(format!("{}.disk", server_of(&mirrors[0])), grant.partition);
     assert_eq!(pools.place(&grant, Vec::new())[0].object, mirrors[0].object, "asking twice places once");
     assert_eq!(refusal(pools.commit(&grant, &[ObjectId(999)])), ErrorKind::NoSpace, "a mirror of nobody");
     pools.commit(&grant, &[mirrors[0].object]).unwrap();
@@ -201,7 +207,7 @@ fn a_mirror_that_fails_is_placed_on_another_disk_server() {
     let grant = begin_write(&mut pools.world, "/f", 100);
     let first = pools.place(&grant, Vec::new()).remove(0);
     let second = pools.place(&grant, vec![first.object]).remove(0);
-    assert_ne!(pools.server_of(&first), pools.server_of(&second));
+    assert_ne!(server_of(&first), server_of(&second));
     assert_eq!(refusal(pools.commit(&grant, &[first.object])), ErrorKind::NoSpace);
     pools.commit(&grant, &[second.object]).unwrap();
 }
@@ -211,7 +217,7 @@ fn a_write_that_is_given_up_takes_its_mirrors_with_it() {
     let mut pools = Pools::new(2, 2);
     let grant = begin_write(&mut pools.world, "/f", 100);
     let mirror = pools.place(&grant, Vec::new()).remove(0);
-    let name = pools.server_of(&mirror);
+    let name = server_of(&mirror);
     pools.store(&format!("{name}.disk"), mirror.object);
     pools.world.room(AbandonWrite { object: grant.object }).unwrap();
     pools.tick();
@@ -284,7 +290,7 @@ fn a_disk_that_comes_back_empty_is_filled_again() {
     pools.world.advance(Millis(1));
     pools.disks.get_mut("b").unwrap().clear();
     pools.boot = 2;
-    SERVERS.into_iter().for_each(|name| pools.register(name));
+    pools.register_all();
     pools.until("all are whole", |pools| {
         pools.disks.values().map(BTreeSet::len).sum::<usize>() == 20 && pools.pool().files_short == 0
     });
