@@ -213,8 +213,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     let roster = Roster::of(&head).await?;
     let reception = reception(possession, &authority, (&facility, server), &clock);
     let names = HostNames::of_this_host(doors.bind, &possession.config.host.address);
-    let renewal = authority.keep(names, Arc::clone(&clock), chores.token());
-    chores.spawn("certificates", renewal);
+    chores.spawn("certificates", authority.keep(names, Arc::clone(&clock), chores.token()));
     let issuers = issuers(&possession.config, https.address()?)?;
     chores.spawn("keys of issuers", Arc::clone(&issuers).keep(chores.token()));
     let gate = gate(possession, &facility, &clock).with_issuers(issuers);
