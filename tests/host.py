@@ -100,7 +100,13 @@ class Host:
     def objects(self) -> dict[int, int]:
         """List the complete objects on its partition, with sizes."""
         files = (self.directory / "disk" / self.partition).glob("objects/*/*")
-        return {int(file.name): file.stat().st_size for file in files if file.suffix != ".json"}
+        found = {}
+        for file in files:
+            # One that is deleted in this moment is not there.
+            with suppress(FileNotFoundError):
+                if file.suffix != ".json":
+                    found[int(file.name)] = file.stat().st_size
+        return found
 
 
 def invite(facility: Facility, *words: str) -> str:

@@ -170,6 +170,7 @@ def test_what_is_being_written_is_never_reported(facility: Facility) -> None:
 
 
 def test_a_scan_goes_on_after_a_restart_and_can_be_stopped(facility: Facility) -> None:
+    facility.expect_log("roll call")
     for number in range(20):
         facility.put_bytes(b"content", f"/dir/{number}")
     data_of(facility, "/dir/7").unlink()

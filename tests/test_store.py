@@ -22,7 +22,7 @@ from facility import Facility, free_ports
 from host import Host
 from postgres import Postgres, postgres
 
-RESTORED = "the catalogue was restored; nothing is deleted|older than its disks"
+RESTORED = "the catalogue was restored; nothing is deleted|older than its disks|roll call"
 """What the disk server and the head say of a catalogue that went back."""
 
 

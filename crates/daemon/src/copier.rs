@@ -1,6 +1,11 @@
 //! Copies between disk servers: fetches the objects that the head wants on a partition of this host.
 
-use crate::{far::Reach, files::blocking, link::Link};
+use crate::{
+    far::Reach,
+    files::blocking,
+    link::Link,
+    objects::{Objects, Withdrawn},
+};
 use base::{Failure, Millis, ObjectId, Result};
 use disk::Partition;
 use head::Clock;
@@ -21,14 +26,27 @@ pub struct Copier {
     link: Link,
     reach: Reach,
     partition: Arc<Partition>,
+    withdrawn: Arc<Withdrawn>,
     clock: Clock,
 }
 
 impl Copier {
-    /// Fetches for `partition`.
+    /// Fetches for `partition`, whose objects are served from `objects`.
     #[must_use]
-    pub fn new(link: Link, reach: Reach, partition: Arc<Partition>, clock: Clock) -> Self {
-        Self { link, reach, partition, clock }
+    pub fn new(
+        link: &Link,
+        reach: &Reach,
+        partition: &Arc<Partition>,
+        objects: &Objects,
+        clock: &Clock,
+    ) -> Self {
+        Self {
+            link: link.clone(),
+            reach: reach.clone(),
+            partition: Arc::clone(partition),
+            withdrawn: objects.withdrawn(),
+            clock: Arc::clone(clock),
+        }
     }
 
     /// Fetches what the head wants until it is time to stop. What is under way then is given up: the head has not
@@ -86,6 +104,7 @@ impl Copier {
 
     async fn fetch(&self, order: CopyOrder) -> Result<()> {
         let (reach, partition, now) = (self.reach.clone(), Arc::clone(&self.partition), (self.clock)());
+        let withdrawn = Arc::clone(&self.withdrawn);
         blocking(move || {
             let expected = (order.size, order.checksums);
             // An answer to the head was lost: it is here already.
@@ -95,6 +114,7 @@ impl Copier {
                 return if is_it { Ok(()) } else { Err(other(order.object)) };
             }
             let writer = partition.create_object(order.object)?;
+            withdrawn.refuse(order.object)?;
             writer.preallocate(order.size)?;
             reach.pull(&order.url, &writer)?;
             writer.commit(order.file, &order.path, Some(expected), now).map(drop)

@@ -211,7 +211,10 @@ pub async fn tend(link: Link, token: Token) {
             Ok(Tended { is_more: true }) => tokio::task::yield_now().await,
             Ok(Tended { is_more: false }) => pause(&token, PAUSE).await,
             Err(failure) => {
-                warn!(%failure, "pools are not looked after");
+                // A head that was replaced ends by itself, and says so.
+                if failure.kind != ErrorKind::Unavailable {
+                    warn!(%failure, "pools are not looked after");
+                }
                 pause(&token, PAUSE).await;
             }
         }

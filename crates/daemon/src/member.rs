@@ -58,7 +58,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let (served, key) = (vec![Arc::clone(&partition)], read_key(layout)?);
     let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()));
-    let copier = Copier::new(link.clone(), reach, Arc::clone(&partition), Arc::clone(&clock));
+    let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
     let janitor = Janitor::new(link, introduction, partition, &objects);
     keep_partition(janitor, copier, &chores);
     chores.spawn(

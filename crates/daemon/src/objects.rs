@@ -41,7 +41,7 @@ impl Withdrawn {
     }
 
     /// Refuses an object that nobody waits for; asked once its writer keeps the janitor away.
-    fn refuse(&self, object: ObjectId) -> Result<()> {
+    pub(crate) fn refuse(&self, object: ObjectId) -> Result<()> {
         let sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sets.iter().any(|set| set.contains(&object)) {
             return Err(Failure::not_found(format!("object {object} was removed before it was written")));

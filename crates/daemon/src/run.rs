@@ -202,7 +202,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()));
     if let Some(partition) = partition {
-        let copier = Copier::new(link.clone(), reach.clone(), Arc::clone(&partition), Arc::clone(&clock));
+        let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
         let janitor = Janitor::new(link.clone(), introduction, partition, &objects);
         janitor.register().await?;
         keep_partition(janitor, copier, &chores);

@@ -5,7 +5,7 @@ use crate::{
     core::unknown_partition,
     namespace::path_of,
     pool,
-    store::{FindingRow, Replica, ReplicaState, ScanRow, ScannedReplica},
+    store::{FindingRow, Replica, ScanRow, ScannedReplica},
 };
 use base::{Failure, Millis, ObjectId, Result, Timestamp};
 use tracing::{info, warn};
@@ -178,11 +178,11 @@ impl Apply for NextScan {
 
 fn known(core: &Core, partition: &str, object: ObjectId, replica: Option<&ScannedReplica>) -> Result<Known> {
     if let Some(replica) = replica.filter(|replica| replica.partition == partition) {
-        return Ok(match (replica.state, replica.checksums) {
-            (ReplicaState::Online, Some(checksums)) => {
+        return Ok(match replica.checksums.filter(|_| replica.state.is_settled()) {
+            Some(checksums) => {
                 Known::Online(KnownObject { object, file: replica.file, size: replica.size, checksums })
             }
-            _ => Known::Moving,
+            None => Known::Moving,
         });
     }
     if core.store.is_to_be_removed(partition, object)? {
@@ -309,5 +309,5 @@ impl Apply for MendFinding {
 }
 
 fn is_served(replica: &Replica, partition: &str) -> bool {
-    replica.partition == partition && replica.state == ReplicaState::Online
+    replica.partition == partition && replica.state.is_settled()
 }

@@ -297,6 +297,35 @@ fn a_disk_that_comes_back_empty_is_filled_again() {
 }
 
 #[test]
+fn what_a_server_had_lets_nothing_be_deleted_before_it_has_said_that_it_is_there() {
+    let mut pools = Pools::new(3, 3);
+    pools.write("/f");
+    pools.world.advance(Millis(1));
+    let (partition, boot) = ("a.disk".to_owned(), 2);
+    let server = DiskServer { name: "a".into(), root: "a:1094".into(), https: "a:8443".into() };
+    let (total_bytes, free_bytes, pool) = (1_000_000, 900_000, "main".into());
+    let register = RegisterPartition { server, boot, pool, partition, total_bytes, free_bytes };
+    pools.host("a", register).unwrap();
+    // One too many, if what `a` had counts.
+    pools
+        .world
+        .user(SetPool { pool: Pool { copies: 2, acknowledged_copies: 2, ..Pool::default() } })
+        .unwrap();
+    while pools.world.room(Tend {}).unwrap().is_more {}
+    assert_eq!(pools.replicas("/f").len(), 3);
+    assert_eq!(pools.pool().files_short, 0, "no copy is begun either");
+    let call = RollCall {
+        partition: "a.disk".into(),
+        boot,
+        after: ObjectId(0),
+        upto: None,
+        objects: pools.disks["a"].iter().copied().collect(),
+    };
+    pools.host("a", call).unwrap();
+    pools.until("one goes", |pools| pools.replicas("/f").len() == 2);
+}
+
+#[test]
 fn an_object_that_is_missing_and_comes_back_counts_again() {
     let mut pools = Pools::new(1, 1);
     pools.write("/f");

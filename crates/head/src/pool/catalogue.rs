@@ -51,11 +51,11 @@ pub(crate) fn pool_of(core: &Core, node: &Node) -> Result<Option<String>> {
 }
 
 /// A file with all its pieces in the pool of `snapshot`.
-pub(crate) fn file_view(snapshot: &Snapshot, node: &Node) -> FileView {
+pub(crate) fn file_view(core: &Core, snapshot: &Snapshot, node: &Node) -> FileView {
     FileView {
         file: node.id,
         layout: layout(&snapshot.pool, node),
-        pieces: pieces(node),
+        pieces: pieces(core, node),
         since: node.modified,
         created: node.modified,
         used: node.online().map(|replica| replica.used).max().unwrap_or(node.modified),
@@ -73,8 +73,17 @@ fn layout(pool: &Pool, node: &Node) -> Layout {
 }
 
 /// The pieces of the content that a file has now, or is to have again.
-pub(crate) fn pieces(node: &Node) -> Vec<PieceView> {
-    node.replicas.iter().filter(|replica| is_piece(replica)).map(piece_view).collect()
+///
+/// Between the registration of a disk server and the end of its roll call nothing is deleted because of what it had.
+pub(crate) fn pieces(core: &Core, node: &Node) -> Vec<PieceView> {
+    let replicas = node.replicas.iter().filter(|replica| is_piece(replica));
+    let view = |replica: &Replica| match core.live.roll_calls.get(&replica.partition) {
+        Some((_, begun)) if replica.state == ReplicaState::Online && replica.created < *begun => {
+            PieceView { state: PieceState::Suspect, since: *begun, ..piece_view(replica) }
+        }
+        _ => piece_view(replica),
+    };
+    replicas.map(view).collect()
 }
 
 /// What is being written is the next content.

@@ -3,6 +3,7 @@
 use super::{
     calls::partition_of,
     catalogue::{pieces, snapshot},
+    policies::is_sweep_due,
     reading::{Reader, readable},
     retire,
     tend::mend,
@@ -61,7 +62,7 @@ pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> R
     }
     let pool = core.store.partition(&first.partition)?.map(|partition| partition.pool).unwrap_or_default();
     let snapshot = snapshot(core, &pool, now)?;
-    let pieces = pieces(node);
+    let pieces = pieces(core, node);
     let reader = Reader { server: Some(&core.config.server.name), domain: None };
     let best = readable(&snapshot, &pieces, reader, chance).first().map(|piece| piece.object);
     if let Some(best) = node.online().find(|replica| Some(replica.object) == best) {
@@ -132,6 +133,8 @@ impl Apply for RollCall {
             if partition.given_up.is_some() {
                 info!(partition = self.partition, "its disk server is back");
                 core.store.set_given_up(&self.partition, None)?;
+            }
+            if partition.given_up.is_some() || is_sweep_due(core)? {
                 core.sweep_again();
             }
         }

@@ -130,7 +130,7 @@ fn look(
     let Some(node) = core.store.node(file)?.filter(|node| node.checksums.is_some()) else { return Ok(None) };
     let Some(pool) = pool_of(core, &node)? else { return Ok(None) };
     let snapshot = snapshot(core, &pool, now)?;
-    let view = file_view(&snapshot, &node);
+    let view = file_view(core, &snapshot, &node);
     Ok(Some((snapshot, view, node)))
 }
 

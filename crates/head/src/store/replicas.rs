@@ -34,9 +34,14 @@ impl ReplicaState {
         }
     }
 
+    /// Whether it has, or should have, the whole content.
+    pub(crate) fn is_settled(self) -> bool {
+        matches!(self, Self::Online | Self::Lost)
+    }
+
     /// Whether room is kept for it.
     pub(super) fn is_promised(self) -> bool {
-        !matches!(self, Self::Online | Self::Lost)
+        !self.is_settled()
     }
 }
 

@@ -167,7 +167,7 @@ impl Store {
         Ok(self.maybe(sql, (object.0, partition), |_| Ok(()))?.is_some())
     }
 
-    /// Replicas on a partition that can be read, of the `span` numbers after `after`; and whether there are later ones.
+    /// Replicas on a partition that can be read, or should be, of the `span` numbers after `after`; and whether there are later ones.
     pub(crate) fn online_after(
         &self,
         partition: &str,
@@ -175,8 +175,8 @@ impl Store {
         span: u64,
     ) -> StoreResult<(Vec<ObjectId>, bool)> {
         let end = after.0.saturating_add(span);
-        let sql = "SELECT object FROM replica WHERE object > ?1 AND object <= ?2 AND partition = ?3 AND state = 'online'
-                   ORDER BY object";
+        let sql = "SELECT object FROM replica WHERE object > ?1 AND object <= ?2 AND partition = ?3
+                   AND state IN ('online', 'lost') ORDER BY object";
         let objects = self.all(sql, (after.0, end, partition), |row| row.get(0).map(ObjectId))?;
         Ok((objects, end < self.objects_end()?))
     }
@@ -188,7 +188,7 @@ impl Store {
 
     /// Takes a replica out of the catalogue. Its object is not deleted: somebody may want to look at it.
     pub(crate) fn drop_replica(&self, replica: &Replica) -> StoreResult<()> {
-        debug_assert_eq!(replica.state, ReplicaState::Online, "what is being written has a writer");
+        debug_assert!(replica.state.is_settled(), "what is being written has a writer");
         self.change_node(replica.file, |node| node.replicas.retain(|known| known.object != replica.object))?;
         Ok(())
     }
