@@ -15,6 +15,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -290,9 +291,17 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
 def check(net: Network, daemons: dict[str, Daemon], journal: Journal, env: dict[str, str], back: Path) -> None:
     """Read every file by xrdcp, and its two replicas from the disks themselves."""
     certain = {path: contents for path, contents in journal.files.items() if 0 not in contents}
-    for path, contents in certain.items():
-        net.run("client", "xrdcp", "-s", "-f", "--cksum", "adler32:source", url(path), back, env=env)
-        assert zlib.adler32(back.read_bytes()) in contents, path
+
+    def read(path: str, contents: set[int]) -> None:
+        local = back / path.rsplit("/", 1)[1]
+        net.run("client", "xrdcp", "-s", "--cksum", "adler32:source", url(path), local, env=env)
+        assert zlib.adler32(local.read_bytes()) in contents, path
+        local.unlink()
+
+    back.mkdir()
+    with ThreadPoolExecutor(WRITERS) as readers:
+        # Whatever failed is raised here.
+        list(readers.map(read, certain.keys(), certain.values()))
 
     def lie_twice() -> bool:
         return [path for path in certain if len(replicas(path)) != 2] == []

@@ -34,8 +34,8 @@ impl Apply for Tend {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Tended> {
         notice_silence(core, context.now)?;
         let has_swept = sweep(core, context.now)?;
-        let has_begun = begin_copies(core, context.now)?;
-        Ok(Tended { is_more: has_swept || has_begun })
+        let is_more = begin_copies(core, context.now)?;
+        Ok(Tended { is_more: has_swept || is_more })
     }
 }
 
@@ -134,10 +134,13 @@ fn look(
     Ok(Some((snapshot, view, node)))
 }
 
-/// Begins copies for files that are short of replicas. Yields whether any was begun.
+/// Begins copies for files that are short of replicas. Yields whether there are more of them: each that was looked at is
+/// due later.
 fn begin_copies(core: &mut Core, now: Timestamp) -> Result<bool> {
     let mut by_pool: BTreeMap<String, (Snapshot, Vec<FileView>)> = BTreeMap::new();
-    for shortage in core.store.shortages(now, PLAN_LEN)? {
+    let short = core.store.shortages(now, PLAN_LEN)?;
+    let is_more = short.len() == PLAN_LEN;
+    for shortage in short {
         match look(core, shortage, now)? {
             Some((snapshot, view, _)) => {
                 let pool = snapshot.pool.name.clone();
@@ -146,19 +149,17 @@ fn begin_copies(core: &mut Core, now: Timestamp) -> Result<bool> {
             None => core.store.delete_shortage(shortage)?,
         }
     }
-    let mut has_begun = false;
     for (snapshot, files) in by_pool.into_values() {
         let mut budget = Budget::with(&snapshot.pool, &under_way(core, &snapshot)?);
         let repairs = repair(&snapshot, &files, &mut budget, now.0.unsigned_abs());
         for order in &repairs.orders {
             begin(core, order, now)?;
-            has_begun = true;
         }
         for (file, outlook) in repairs.outlooks {
             note(core, file, &outlook, now)?;
         }
     }
-    Ok(has_begun)
+    Ok(is_more)
 }
 
 /// Copies under way in a pool, as far as its bounds are concerned.
