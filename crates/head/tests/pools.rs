@@ -273,6 +273,22 @@ fn a_server_that_is_silent_for_long_is_given_up_and_what_is_too_much_goes_when_i
 }
 
 #[test]
+fn what_is_too_much_goes_when_a_silent_server_is_heard_again() {
+    let mut pools = Pools::new(3, 3);
+    pools.write("/f");
+    pools.silent.insert("a");
+    (0..10).for_each(|_| pools.tick());
+    pools
+        .world
+        .user(SetPool { pool: Pool { copies: 2, acknowledged_copies: 2, ..Pool::default() } })
+        .unwrap();
+    (0..10).for_each(|_| pools.tick());
+    assert_eq!(pools.replicas("/f").len(), 3, "the silent one may be gone");
+    pools.silent.clear();
+    pools.until("one goes", |pools| pools.replicas("/f").len() == 2);
+}
+
+#[test]
 fn nobody_is_given_up_while_most_are_silent() {
     let mut pools = Pools::new(2, 2);
     pools.write("/f");

@@ -67,6 +67,10 @@ fn notice_silence(core: &mut Core, now: Timestamp) -> Result<()> {
     if silent != core.live.silent {
         // Readers are sent elsewhere from now on, or here again.
         core.store.set_visible();
+        if !core.live.silent.is_subset(&silent) {
+            // What could not go while it was silent may go now.
+            core.sweep_again();
+        }
         core.live.silent = silent;
     }
     Ok(())
