@@ -6,7 +6,10 @@ use crate::{
     facility::{Layout, Possession, failed},
 };
 use base::{Failure, Millis, Result, Timestamp};
-use head::store::{Catalogue, Restored, relocate};
+use head::{
+    Core,
+    store::{Catalogue, FacilityRow, Restored, relocate},
+};
 use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
@@ -84,6 +87,23 @@ pub fn restore(directory: &Path, backup: &Path, now: Timestamp) -> Result<Restor
     let catalogue = of(&possession.layout, &possession.config)?;
     let mut file = File::open(backup).map_err(|cause| failed("open", backup, &cause))?;
     head::store::restore(&catalogue, id.as_deref(), &mut file, now)
+}
+
+/// Makes an empty catalogue for the facility in `directory`, which does not run and has lost its own.
+pub fn rebuild(directory: &Path, owner: &str, now: Timestamp) -> Result<()> {
+    let possession = Possession::take(directory)?;
+    let Some(id) = possession.layout.facility_id()? else {
+        let what = format!("{} does not say which facility it is", directory.display());
+        return Err(Failure::not_found(what).hint(
+            "put the files `id`, `key` and `tls/` of the facility back: without them its disks are foreign",
+        ));
+    };
+    let catalogue = of(&possession.layout, &possession.config)?;
+    catalogue.require_vacant()?;
+    let (name, owner) = (possession.config.name.clone(), owner.to_owned());
+    // Starts go on behind all that can have been.
+    let incarnation = now.0.unsigned_abs() / 1000;
+    Core::rebuild(catalogue, &FacilityRow { id, name, owner, created: now, incarnation }, now)
 }
 
 /// Where a catalogue is to go.

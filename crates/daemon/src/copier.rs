@@ -117,7 +117,7 @@ impl Copier {
             withdrawn.refuse(order.object)?;
             writer.preallocate(order.size)?;
             reach.pull(&order.url, &writer)?;
-            writer.commit(order.file, &order.path, Some(expected), now).map(drop)
+            writer.commit(&order.label, Some(expected), now).map(drop)
         })
         .await
     }

@@ -9,10 +9,7 @@ use std::{
     sync::{Mutex, PoisonError},
     time::Duration,
 };
-use wire::{
-    control::WriteGrant,
-    object::{self, ObjectInfo},
-};
+use wire::{control::WriteGrant, object::ObjectInfo};
 
 /// A disk server that sends nothing for this long has failed the transfer.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
@@ -58,16 +55,8 @@ impl Reach {
             let size = Some(grant.expected_bytes).filter(|bytes| *bytes > 0);
             File::create(&url, &self.0, CreateOptions { replace: true, size, ..CreateOptions::default() })?
         };
-        let info = ObjectInfo {
-            version: object::VERSION,
-            facility: String::new(),
-            object: grant.object,
-            file: grant.file,
-            path: path.clone(),
-            size: file.size(),
-            checksums: Checksums::EMPTY,
-            written: Timestamp(0),
-        };
+        let content = (file.size(), Checksums::EMPTY);
+        let info = ObjectInfo::new("", grant.object, &grant.label(path), content, Timestamp(0));
         Ok(FarSink { state: Mutex::new(State { file: Some(file), sums: StreamSums::default(), info }) })
     }
 }

@@ -210,6 +210,7 @@ impl Files {
             object: grant.object,
             file: grant.file,
             generation: 0,
+            holder: None,
             range: WHOLE,
             content: Some(Content { size: grant.size, checksums: grant.checksums }),
             user: who.name.clone(),
@@ -244,14 +245,14 @@ impl Files {
         open: OpenWrite,
         door: Arc<DoorCounter>,
     ) -> Result<Opened<WriteFile>> {
-        let (path, mode) = (open.path.clone(), open.mode);
+        let path = open.path.clone();
         let (grant, reservation) = self.reserve(who, open).await?;
         if let Some(server) = &grant.server {
             // Whoever is sent there is known by the capability; a reservation that nobody begins is given up.
             reservation.keep();
             return self.to_write(who, &grant, server).map(Opened::Elsewhere);
         }
-        let file = self.objects.write(&grant, (&path, mode), door).await?;
+        let file = self.objects.write(&grant, &path, door).await?;
         Ok(Opened::Here(file.with_reservation(reservation)))
     }
 
@@ -262,17 +263,17 @@ impl Files {
         open: OpenWrite,
         door: Arc<DoorCounter>,
     ) -> Result<WriteFile> {
-        let (path, mode) = (open.path.clone(), open.mode);
+        let path = open.path.clone();
         let (grant, reservation) = self.reserve(who, open).await?;
         let Some(server) = &grant.server else {
-            let file = self.objects.write(&grant, (&path, mode), door).await?;
+            let file = self.objects.write(&grant, &path, door).await?;
             return Ok(file.with_reservation(reservation));
         };
         let (elsewhere, reach) = (self.to_write(who, &grant, server)?, self.reach.clone());
-        let (far, file) = (path.clone(), grant.file);
+        let (far, label) = (path.clone(), grant.label(&path));
         let sink = blocking(move || reach.write(&elsewhere, &grant, &far)).await?;
         reservation.keep();
-        Ok(WriteFile::new(Sink::Far(Arc::new(sink)), file, (&path, mode), &self.clock, door))
+        Ok(WriteFile::new(Sink::Far(Arc::new(sink)), label, &self.clock, door))
     }
 
     fn to_write(&self, who: &Principal, grant: &WriteGrant, server: &DiskServer) -> Result<Elsewhere> {
@@ -281,7 +282,8 @@ impl Files {
             partition: grant.partition.clone(),
             object: grant.object,
             file: grant.file,
-            generation: 0,
+            generation: grant.object.0,
+            holder: None,
             range: WHOLE,
             content: None,
             user: who.name.clone(),

@@ -3,7 +3,7 @@
 use crate::{
     authority::{HostNames, replace},
     config::{self, Config, Host},
-    facility::{Layout, failed, sync_directory, write_new},
+    facility::{Layout, Possession, failed, sync_directory, write_new},
     hosts::fingerprint,
 };
 use base::{ErrorKind, Failure, Result};
@@ -89,8 +89,12 @@ impl HostFiles {
 /// An attempt that failed after the head had agreed can be repeated: the key that was shown is kept.
 pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
     let layout = Layout::new(directory)?;
-    claim(&layout)?;
-    let config = configured(&wish)?;
+    let before = claim(&layout, &wish.token)?;
+    let is_again = before.is_some();
+    let config = match before {
+        Some(config) => config,
+        None => configured(&wish)?,
+    };
     config.check()?;
     let files = HostFiles::new(&layout);
     believe(&wish.token, &files)?;
@@ -112,6 +116,11 @@ pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
         return Err(Failure::permission(what).hint("the join token is for another one: ask for a new one"));
     }
     settle(&layout, &files, &config, &membership)?;
+    if !is_again {
+        // Last: an interrupted attempt is never taken for a host.
+        write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o644)?;
+        sync_directory(layout.root())?;
+    }
     Ok(config)
 }
 
@@ -142,12 +151,12 @@ pub(crate) fn names(config: &Config) -> HostNames {
     HostNames::of_this_host(config.doors.bind, &config.host.address)
 }
 
-/// Refuses a directory that holds anything but what an earlier attempt has left.
-fn claim(layout: &Layout) -> Result<()> {
+/// Refuses a directory that holds anything but what an earlier attempt has left, or a host of the same facility: that may join
+/// again, because the head may have lost its catalogue. Yields the configuration of such a host.
+fn claim(layout: &Layout, token: &JoinToken) -> Result<Option<Config>> {
     let directory = layout.root();
     if directory.join(config::FILE).exists() {
-        return Err(Failure::exists(format!("{} belongs to a facility already", directory.display()))
-            .hint(format!("`bpd run {}` runs it", directory.display())));
+        return claim_again(layout, token).map(Some);
     }
     let tls = layout.tls();
     fs::create_dir_all(&tls).map_err(|cause| failed("make", &tls, &cause))?;
@@ -159,7 +168,22 @@ fn claim(layout: &Layout) -> Result<()> {
         return Err(Failure::new(ErrorKind::NotEmpty, format!("{} is not empty", directory.display()))
             .hint("a host joins in a missing or empty directory only"));
     }
-    Ok(())
+    Ok(None)
+}
+
+/// The configuration of a host that joins its facility once more; whatever else it holds stays as it is.
+fn claim_again(layout: &Layout, token: &JoinToken) -> Result<Config> {
+    let directory = layout.root();
+    let foreign = || {
+        Failure::exists(format!("{} belongs to another facility already", directory.display()))
+            .hint(format!("`bpd run {}` runs it", directory.display()))
+    };
+    let member = Member::read(layout).map_err(|_| foreign())?;
+    if member.facility != token.facility {
+        return Err(foreign());
+    }
+    let possession = Possession::take(directory)?;
+    Ok(possession.config)
 }
 
 /// Fetches the authority's certificate from whoever answers, and believes it only if the invitation names it.
@@ -186,7 +210,7 @@ fn key_pair(file: &Path) -> Result<KeyPair> {
     Ok(key)
 }
 
-/// Writes everything down; the configuration last, so that an interrupted attempt is never taken for a host.
+/// Writes down what the head has said.
 fn settle(layout: &Layout, files: &HostFiles, config: &Config, membership: &Membership) -> Result<()> {
     replace(&files.certificate, membership.certificate.as_bytes(), 0o644)?;
     let member = Member {
@@ -206,7 +230,6 @@ fn settle(layout: &Layout, files: &HostFiles, config: &Config, membership: &Memb
     if config.host.roles.contains(&Role::Disk) {
         make_partition(layout, config, &member.facility)?;
     }
-    write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o644)?;
     sync_directory(layout.root())
 }
 

@@ -38,6 +38,8 @@ enum Verb {
     Token(Token),
     /// Makes the catalogue of a facility that does not run, and has none, from a backup.
     Restore(Restore),
+    /// Makes an empty catalogue for a facility that does not run and has lost its own, without a backup.
+    Rebuild(Rebuild),
     /// Moves the catalogue of a facility that does not run to another place.
     Migrate(Migrate),
     /// Shows every configuration key with its default.
@@ -161,6 +163,15 @@ struct Restore {
 }
 
 #[derive(Args)]
+struct Rebuild {
+    /// The facility: its configuration, `id`, `key` and `tls/` must be there.
+    directory: PathBuf,
+    /// Who runs the facility; who calls this if not given.
+    #[arg(long)]
+    owner: Option<String>,
+}
+
+#[derive(Args)]
 struct Migrate {
     /// The facility.
     directory: PathBuf,
@@ -208,6 +219,7 @@ fn main() -> ExitCode {
         Verb::Join(wish) => join_and_run(wish),
         Verb::Token(token) => make_token(&token),
         Verb::Restore(restore) => bring_back(&restore),
+        Verb::Rebuild(wish) => rebuild(wish),
         Verb::Migrate(migrate) => move_catalogue(migrate),
         Verb::Config => show_config(),
         Verb::Shepherd { run_dir, stage } => {
@@ -364,6 +376,14 @@ fn bring_back(restore: &Restore) -> anyhow::Result<()> {
     let restored = catalogue::restore(&restore.directory, &restore.backup, now())?;
     tracing::info!(rows = restored.rows, facility = restored.begin.name, "the catalogue is restored");
     tracing::info!("nothing is deleted before you have looked: start it, then `bp admin settle`");
+    Ok(())
+}
+
+fn rebuild(wish: Rebuild) -> anyhow::Result<()> {
+    log_to_stderr()?;
+    catalogue::rebuild(&wish.directory, &wish.owner.unwrap_or_else(user), now())?;
+    tracing::info!("the catalogue is empty, and nothing is deleted before you have looked");
+    tracing::info!("start it, let disk servers join again, then `bp admin recover` takes in what they have");
     Ok(())
 }
 

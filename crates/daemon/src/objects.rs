@@ -21,6 +21,7 @@ use std::{
 use wire::{
     cap::{Access, Cap, CapKey, WHOLE},
     control::{BeginWrite, ReadObject, WriteGrant},
+    object::Label,
 };
 
 /// Objects that are remembered as [`Withdrawn`]: more than are promised at a time.
@@ -191,7 +192,7 @@ impl Objects {
     pub(crate) async fn write(
         &self,
         grant: &WriteGrant,
-        (path, mode): (&FilePath, u32),
+        path: &FilePath,
         door: Arc<DoorCounter>,
     ) -> Result<WriteFile> {
         let partition = self.partition(&grant.partition)?;
@@ -215,7 +216,7 @@ impl Objects {
         })
         .await?;
         let sink = Sink::Object(Arc::new(writer));
-        Ok(WriteFile::new(sink, grant.file, (path, mode), &self.clock, door).with_mirrors(mirroring))
+        Ok(WriteFile::new(sink, grant.label(path), &self.clock, door).with_mirrors(mirroring))
     }
 
     /// Whether a capability is one of this disk server's that holds.
@@ -232,7 +233,7 @@ impl Objects {
             Access::Write => {
                 let begin = BeginWrite { object: cap.object, is_update: open.is_update };
                 let grant = self.link.call(begin).await?;
-                let file = self.write(&grant, (open.path, 0o644), door).await?;
+                let file = self.write(&grant, open.path, door).await?;
                 // Only now: who comes second with the same capability must not end the write of the first.
                 Ok(CapFile::Write(file.with_reservation(self.reservation(&grant))))
             }
@@ -274,8 +275,9 @@ impl Objects {
             Ok(writer)
         })
         .await?;
-        Ok(WriteFile::new(Sink::Object(Arc::new(writer)), cap.file, (path, 0o644), &self.clock, door)
-            .expecting(content))
+        let holder = cap.holder.clone().unwrap_or_default();
+        let label = Label { file: cap.file, path: path.clone(), generation: cap.generation, holder };
+        Ok(WriteFile::new(Sink::Object(Arc::new(writer)), label, &self.clock, door).expecting(content))
     }
 
     fn now(&self) -> Timestamp {

@@ -4,7 +4,7 @@ use crate::{
     far::FarSink, files::blocking, link::Link, metrics::DoorCounter, mirror::Mirroring, objects::Writing,
     uses::Uses,
 };
-use base::{ByteRange, Failure, FileId, FilePath, ObjectId, Result, Timestamp};
+use base::{ByteRange, Failure, FileId, ObjectId, Result, Timestamp};
 use client::xrd::File;
 use disk::{ObjectReader, ObjectWriter};
 use head::Clock;
@@ -20,7 +20,7 @@ use tracing::warn;
 use wire::{
     cap::{Content, WHOLE},
     control::{AbandonWrite, CommitWrite, ReadObject, WriteGrant},
-    object::ObjectInfo,
+    object::{Label, ObjectInfo},
     xrd::Expectation,
 };
 
@@ -203,16 +203,11 @@ pub(crate) enum Sink {
 
 impl Sink {
     /// Makes it durable. Blocks.
-    fn commit(
-        &self,
-        (file, path): (FileId, &FilePath),
-        expected: Option<Content>,
-        now: Timestamp,
-    ) -> Result<ObjectInfo> {
+    fn commit(&self, label: &Label, expected: Option<Content>, now: Timestamp) -> Result<ObjectInfo> {
         match self {
             Self::Object(writer) => {
                 let expected = expected.map(|content| (content.size, content.checksums));
-                writer.commit(file, path, expected, now)
+                writer.commit(label, expected, now)
             }
             Self::Far(sink) => sink.info(),
         }
@@ -222,9 +217,7 @@ impl Sink {
 /// A file open for writing. Dropped without a commit it leaves nothing behind.
 pub struct WriteFile {
     sink: Sink,
-    file: FileId,
-    path: FilePath,
-    mode: u32,
+    label: Box<Label>,
     /// What a capability demands.
     expected: Option<Content>,
     /// What the client says that it has sent.
@@ -239,18 +232,10 @@ pub struct WriteFile {
 }
 
 impl WriteFile {
-    pub(crate) fn new(
-        sink: Sink,
-        file: FileId,
-        (path, mode): (&FilePath, u32),
-        clock: &Clock,
-        door: Arc<DoorCounter>,
-    ) -> Self {
+    pub(crate) fn new(sink: Sink, label: Label, clock: &Clock, door: Arc<DoorCounter>) -> Self {
         Self {
             sink,
-            file,
-            path: path.clone(),
-            mode,
+            label: Box::new(label),
             expected: None,
             sent: Mutex::default(),
             reservation: None,
@@ -278,12 +263,12 @@ impl WriteFile {
 
     /// The file.
     pub fn file(&self) -> FileId {
-        self.file
+        self.label.file
     }
 
     /// Permission bits.
     pub fn mode(&self) -> u32 {
-        self.mode
+        self.label.holder.mode
     }
 
     /// Bytes it has now.
@@ -307,7 +292,7 @@ impl WriteFile {
         let mut at = offset;
         for buffer in buffers {
             if self.read_at(at, buffer)? < buffer.len() {
-                return Err(Failure::invalid(format!("{} was cut while it was read", self.path)));
+                return Err(Failure::invalid(format!("{} was cut while it was read", self.label.path)));
             }
             at += buffer.len() as u64;
         }
@@ -350,7 +335,7 @@ impl WriteFile {
         match *self.sent.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(sent) if sent != found => Err(Failure::corrupt(format!(
                 "{}: {} bytes with crc32c {} were sent, {} with {} arrived",
-                self.path, sent.size, sent.crc32c, found.size, found.crc32c
+                self.label.path, sent.size, sent.crc32c, found.size, found.crc32c
             ))
             .hint("nothing was kept: send it again")),
             _ => Ok(()),
@@ -362,11 +347,11 @@ impl WriteFile {
     /// `check` sees the size and sums before the head does, and can refuse.
     pub async fn commit(&self, check: impl FnOnce(&ObjectInfo) -> Result<()>) -> Result<ObjectInfo> {
         if self.is_closed.swap(true, Ordering::AcqRel) {
-            return Err(Failure::invalid(format!("{} is closed already", self.path)));
+            return Err(Failure::invalid(format!("{} is closed already", self.label.path)));
         }
-        let (sink, file, path) = (self.sink.clone(), self.file, self.path.clone());
+        let (sink, label) = (self.sink.clone(), self.label.clone());
         let (expected, now) = (self.expected, (self.clock)());
-        let info = blocking(move || sink.commit((file, &path), expected, now)).await?;
+        let info = blocking(move || sink.commit(&label, expected, now)).await?;
         self.check_sent(&info)?;
         check(&info)?;
         if let Some(reservation) = &self.reservation {

@@ -6,7 +6,8 @@ use disk::{Entry, EntryState, Partition};
 use std::sync::Arc;
 use tracing::{info, warn};
 use wire::control::{
-    COMPARE_OBJECTS_LEN_MAX, CatalogueMark, CompareCatalogue, CompareObjects, FoundObject, Removals,
+    COMPARE_OBJECTS_LEN_MAX, CatalogueMark, CompareCatalogue, CompareObjects, Described, FoundObject,
+    Removals,
 };
 
 /// What one partition remembers of the catalogue.
@@ -96,12 +97,15 @@ impl Memory {
 
 /// What the head is told of an entry: only what is whole, or should be.
 fn found(entry: Entry) -> Option<FoundObject> {
-    let path = match entry.state {
-        EntryState::Complete(info) => Some(info.path),
+    let described = match entry.state {
+        EntryState::Complete(info) => {
+            let (checksums, written) = (info.checksums, info.written);
+            Some(Described { label: info.label(), checksums, written })
+        }
         EntryState::Damaged(_) => None,
         EntryState::Writing | EntryState::Unfinished | EntryState::Described | EntryState::Foreign => {
             return None;
         }
     };
-    Some(FoundObject { object: entry.object?, path, size: entry.size })
+    Some(FoundObject { object: entry.object?, size: entry.size, described })
 }

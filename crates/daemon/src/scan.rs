@@ -486,19 +486,13 @@ impl Scanner {
 mod tests {
     use super::*;
     use base::{Checksums, FileId, Timestamp};
-    use wire::object::ObjectInfo;
+    use wire::object::{Holder, Label, ObjectInfo};
 
     fn info(content: &[u8]) -> ObjectInfo {
-        ObjectInfo {
-            version: wire::object::VERSION,
-            facility: "f".into(),
-            object: ObjectId(1),
-            file: FileId(2),
-            path: "/a".parse().expect("a legal path"),
-            size: content.len() as u64,
-            checksums: Checksums::of(content),
-            written: Timestamp(1),
-        }
+        let (path, holder) = ("/a".parse().expect("a legal path"), Holder::default());
+        let label = Label { file: FileId(2), path, generation: 1, holder };
+        let content = (content.len() as u64, Checksums::of(content));
+        ObjectInfo::new("f", ObjectId(1), &label, content, Timestamp(1))
     }
 
     fn online(content: &[u8]) -> Known {

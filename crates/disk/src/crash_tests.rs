@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
     rc::Rc,
 };
+use wire::object::{Holder, Label};
 
 const FACILITY: &str = "f-1";
 const OLD: ObjectId = ObjectId(0x101);
@@ -39,16 +40,16 @@ enum Promise {
 
 /// Writes OLD, replaces it by NEW made from it, removes OLD.
 fn live(partition: &Partition, promise: &RefCell<Promise>) -> Result<()> {
-    let path = "/data/a".parse()?;
+    let label = Label { file: FileId(1), path: "/data/a".parse()?, generation: 1, holder: Holder::default() };
     let writer = partition.create_object(OLD)?;
     writer.preallocate(4000)?;
     writer.write_at(&old_content(), 0)?;
-    writer.commit(FileId(1), &path, Some((4000, Checksums::of(&old_content()))), Timestamp(1))?;
+    writer.commit(&label, Some((4000, Checksums::of(&old_content()))), Timestamp(1))?;
     *promise.borrow_mut() = Promise::OldStored;
     let writer = partition.create_object_from(NEW, OLD)?;
     writer.write_at(b"NEW!", 4)?;
     writer.sync()?;
-    writer.commit(FileId(1), &path, None, Timestamp(2))?;
+    writer.commit(&label, None, Timestamp(2))?;
     *promise.borrow_mut() = Promise::NewStored;
     drop(writer);
     *promise.borrow_mut() = Promise::OldRemoving;

@@ -182,6 +182,7 @@ pub fn is_damage(failure: &Failure) -> bool {
 mod tests {
     use super::*;
     use base::FileId;
+    use wire::object::{Holder, Label};
 
     fn partition() -> (tempfile::TempDir, Partition) {
         let directory = tempfile::tempdir().unwrap();
@@ -192,7 +193,9 @@ mod tests {
     fn write(partition: &Partition, object: u64, content: &[u8]) {
         let writer = partition.create_object(ObjectId(object)).unwrap();
         writer.write_at(content, 0).unwrap();
-        writer.commit(FileId(1), &"/a".parse().unwrap(), None, Timestamp(1)).unwrap();
+        let (path, holder) = ("/a".parse().unwrap(), Holder::default());
+        let label = Label { file: FileId(1), path, generation: object, holder };
+        writer.commit(&label, None, Timestamp(1)).unwrap();
     }
 
     fn all(partition: &Partition) -> Vec<u64> {

@@ -7,7 +7,7 @@ use crate::{
     partition::{Shared, WriteClaim, check_end},
     reader::{self, ObjectReader},
 };
-use base::{Checksums, Failure, FileId, FilePath, ObjectId, Result, Timestamp, checksum::StreamSums};
+use base::{Checksums, Failure, ObjectId, Result, Timestamp, checksum::StreamSums};
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
 use std::{
     fs::{File, OpenOptions},
@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 use tracing::{debug, warn};
-use wire::object::ObjectInfo;
+use wire::object::{Label, ObjectInfo};
 
 /// What `fstatfs` says of file systems in memory (`linux/magic.h`).
 const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -240,8 +240,7 @@ impl ObjectWriter {
     /// With `expected` (size and sums) anything else fails as [`base::ErrorKind::Corrupt`] and nothing is kept.
     pub fn commit(
         &self,
-        file: FileId,
-        path: &FilePath,
+        label: &Label,
         expected: Option<(u64, Checksums)>,
         now: Timestamp,
     ) -> Result<ObjectInfo> {
@@ -252,16 +251,8 @@ impl ObjectWriter {
         if let Some(expected) = expected {
             reader::compare(self.object, self.shared.name(), expected, (size, checksums))?;
         }
-        let info = ObjectInfo {
-            version: wire::object::VERSION,
-            facility: self.shared.identity.facility.clone(),
-            object: self.object,
-            file,
-            path: path.clone(),
-            size,
-            checksums,
-            written: now,
-        };
+        let facility = &self.shared.identity.facility;
+        let info = ObjectInfo::new(facility, self.object, label, (size, checksums), now);
         self.publish(&info).map_err(|cause| self.failed("commit", &cause))?;
         *phase = Phase::Committed;
         let mut content = self.content();

@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
-use base::{Checksums, ErrorKind, FileId, FilePath, ObjectId, Timestamp, rng::Rng};
+use base::{Checksums, ErrorKind, FileId, ObjectId, Timestamp, rng::Rng};
 use disk::{EntryState, Limits, OBJECT_BYTES_MAX, Partition};
 use proptest::prelude::*;
 use std::{fs, path::Path, process::Command, thread};
+use wire::object::{Holder, Label};
 
 const FACILITY: &str = "f-1";
 
-fn path() -> FilePath {
-    "/data/a".parse().unwrap()
+fn label(file: u64) -> Label {
+    let holder = Holder { owner: "ada".into(), group: "ada".into(), mode: 0o644 };
+    Label { file: FileId(file), path: "/data/a".parse().unwrap(), generation: 1, holder }
 }
 
 fn partition(directory: &Path) -> Partition {
@@ -20,7 +22,7 @@ fn partition(directory: &Path) -> Partition {
 fn store(partition: &Partition, object: u64, content: &[u8]) {
     let writer = partition.create_object(ObjectId(object)).unwrap();
     writer.write_at(content, 0).unwrap();
-    writer.commit(FileId(object), &path(), None, Timestamp(1)).unwrap();
+    writer.commit(&label(object), None, Timestamp(1)).unwrap();
 }
 
 fn read(partition: &Partition, object: u64) -> Vec<u8> {
@@ -69,7 +71,7 @@ fn an_object_is_there_after_commit_and_gone_after_remove() {
     assert_eq!(partition.create_object(ObjectId(7)).unwrap_err().kind, ErrorKind::Busy);
     assert_eq!(partition.remove(ObjectId(7)).unwrap_err().kind, ErrorKind::Busy);
     let expected = Some((9, Checksums::of(b"123456789")));
-    let info = writer.commit(FileId(1), &path(), expected, Timestamp(5)).unwrap();
+    let info = writer.commit(&label(1), expected, Timestamp(5)).unwrap();
     assert_eq!(info.checksums, Checksums::of(b"123456789"));
     assert_eq!(writer.write_at(b"x", 0).unwrap_err().kind, ErrorKind::Invalid);
     drop(writer);
@@ -92,11 +94,11 @@ fn a_wrong_object_is_refused_and_not_kept() {
     let writer = partition.create_object(ObjectId(7)).unwrap();
     writer.write_at(b"hallo", 0).unwrap();
     let expected = Some((5, Checksums::of(b"hello")));
-    let failure = writer.commit(FileId(1), &path(), expected, Timestamp(5)).unwrap_err();
+    let failure = writer.commit(&label(1), expected, Timestamp(5)).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Corrupt);
     let sum = Checksums::of(b"hello").adler32.to_string();
     assert!(failure.what.contains("object 7") && failure.what.contains(&sum), "{failure}");
-    assert_eq!(writer.commit(FileId(1), &path(), None, Timestamp(5)).unwrap_err().kind, ErrorKind::Invalid);
+    assert_eq!(writer.commit(&label(1), None, Timestamp(5)).unwrap_err().kind, ErrorKind::Invalid);
     drop(writer);
     assert_eq!(partition.list().count(), 0);
     let writer = partition.create_object(ObjectId(7)).unwrap();
@@ -130,7 +132,7 @@ fn a_hole_left_by_truncation_is_summed_as_it_is() {
     content.extend([0; 50]);
     content.extend([2; 20]);
     let expected = Some((120, Checksums::of(&content)));
-    writer.commit(FileId(1), &path(), expected, Timestamp(1)).unwrap();
+    writer.commit(&label(1), expected, Timestamp(1)).unwrap();
     assert_eq!(read(&partition, 7), content);
 }
 
@@ -146,7 +148,7 @@ fn rot_is_found_and_never_blessed_by_an_update() {
     assert_eq!(partition.verify(ObjectId(7)).unwrap_err().kind, ErrorKind::Corrupt);
     let writer = partition.create_object_from(ObjectId(8), ObjectId(7)).unwrap();
     writer.write_at(b"x", 0).unwrap();
-    let failure = writer.commit(FileId(1), &path(), None, Timestamp(1)).unwrap_err();
+    let failure = writer.commit(&label(1), None, Timestamp(1)).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Corrupt);
     assert!(failure.what.contains("object 7"), "{failure}");
 
@@ -160,11 +162,11 @@ fn an_untouched_copy_keeps_the_sums_of_its_base() {
     let partition = partition(root.path());
     store(&partition, 7, b"123456789");
     let writer = partition.create_object_from(ObjectId(8), ObjectId(7)).unwrap();
-    writer.commit(FileId(1), &path(), Some((9, Checksums::of(b"123456789"))), Timestamp(1)).unwrap();
+    writer.commit(&label(1), Some((9, Checksums::of(b"123456789"))), Timestamp(1)).unwrap();
     let writer = partition.create_object_from(ObjectId(9), ObjectId(7)).unwrap();
     writer.truncate(0).unwrap();
     writer.write_at(b"123", 0).unwrap();
-    writer.commit(FileId(1), &path(), Some((3, Checksums::of(b"123"))), Timestamp(1)).unwrap();
+    writer.commit(&label(1), Some((3, Checksums::of(b"123"))), Timestamp(1)).unwrap();
     assert_eq!(read(&partition, 7), b"123456789");
     assert_eq!(read(&partition, 8), b"123456789");
     let missing = partition.create_object_from(ObjectId(10), ObjectId(99)).unwrap_err();
@@ -222,7 +224,7 @@ fn a_share_is_never_exceeded_and_is_counted_again_at_the_start() {
     let writer = partition.create_object(ObjectId(3)).unwrap();
     writer.preallocate(300).unwrap();
     writer.write_at(b"short", 0).unwrap();
-    writer.commit(FileId(1), &path(), None, Timestamp(1)).unwrap();
+    writer.commit(&label(1), None, Timestamp(1)).unwrap();
     drop(writer);
     assert_eq!(partition.space().unwrap().free_bytes, 395);
     drop(partition);
@@ -302,7 +304,7 @@ proptest! {
                 });
             }
         });
-        let info = writer.commit(FileId(1), &path(), None, Timestamp(1)).unwrap();
+        let info = writer.commit(&label(1), None, Timestamp(1)).unwrap();
         let content = read(&partition, object.0);
         prop_assert_eq!(info.size, content.len() as u64);
         prop_assert_eq!(info.checksums, Checksums::of(&content));
@@ -331,7 +333,7 @@ proptest! {
             }
         });
         let expected = Some((content.len() as u64, Checksums::of(&content)));
-        writer.commit(FileId(1), &path(), expected, Timestamp(1)).unwrap();
+        writer.commit(&label(1), expected, Timestamp(1)).unwrap();
         prop_assert!(read(&partition, 5) == content);
     }
 

@@ -106,6 +106,11 @@ impl Core {
         Store::create(catalogue, facility).map(drop)
     }
 
+    /// Makes an empty catalogue for a facility that has lost its own; see [`Store::rebuild`].
+    pub fn rebuild(catalogue: impl Into<Catalogue>, facility: &FacilityRow, now: Timestamp) -> Result<()> {
+        Store::rebuild(catalogue, facility, now).map(drop)
+    }
+
     /// Opens an existing facility. The start is counted; nothing else changes.
     pub fn open(catalogue: impl Into<Catalogue>, config: HeadConfig, now: Timestamp) -> Result<Self> {
         let mut store = Store::open(catalogue)?;
@@ -209,25 +214,27 @@ impl Core {
     pub(crate) fn object_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
         let file = cap.file;
         let content = file.checksums.map(|checksums| Content { size: file.size, checksums });
-        self.object_url_of(cap, content, now)
+        self.object_url_of(cap, (file.generation, content), now)
     }
 
-    /// The same, for an object with a content of its own.
+    /// The same, for an object with a content of its own, and its generation.
     pub(crate) fn object_url_of(
         &self,
         cap: &CapFor<'_>,
-        content: Option<Content>,
+        (generation, content): (u64, Option<Content>),
         now: Timestamp,
     ) -> Result<String> {
         let CapFor { access, replica, file, path } = *cap;
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
+        let is_read = access == Access::Read;
         let signed = self.config.keys.of(&partition.server.name).sign(&Cap {
             access,
             partition: replica.partition.clone(),
             object: replica.object,
             file: file.id,
-            generation: 0,
+            generation: if is_read { 0 } else { generation },
+            holder: (!is_read).then(|| file.holder()),
             range: WHOLE,
             content,
             user: String::new(),

@@ -13,6 +13,7 @@ mod heads;
 mod hosts;
 mod namespace;
 pub mod pool;
+mod recover;
 mod restored;
 mod scan;
 mod service;

@@ -3,13 +3,13 @@
 //! What was written since is on disks and not in the catalogue, and its numbers mean something else now. As long as nobody has
 //! looked, disk servers are given nothing to delete.
 
-use crate::{Apply, Context, Core, Topic, core::unknown_partition, store::RestoreRow};
+use crate::{Apply, Context, Core, Topic, core::unknown_partition, recover::recover, store::RestoreRow};
 use base::{Failure, Millis, Result, Timestamp};
 use std::collections::BTreeMap;
 use tracing::warn;
 use wire::control::{
     COMPARE_OBJECTS_LEN_MAX, CatalogueMark, CatalogueState, CompareCatalogue, CompareObjects, Done,
-    RestoredInfo, SettleCatalogue, UNKNOWN_SHOWN_MAX, UnknownObjects,
+    RecoverCatalogue, RestoredInfo, SettleCatalogue, UNKNOWN_SHOWN_MAX, UnknownObjects,
 };
 
 /// A catalogue that changes says so this often: what happened in between is not missed when it goes back.
@@ -61,6 +61,7 @@ impl Core {
             noticed: row.noticed,
             taken: row.taken,
             reason: row.reason,
+            is_recovering: row.is_recovering,
             partitions: partitions.collect(),
         }))
     }
@@ -101,7 +102,11 @@ impl Apply for CompareCatalogue {
             let reason = format!("the disk server of {} saw a later state: {why}", self.partition);
             warn!(%reason, "the catalogue is older than its disks; nothing is deleted until `bp admin settle`");
             let epoch = core.mark()?.epoch.max(seen.epoch) + 1;
-            core.store.add_restore(epoch, context.now, &reason)?;
+            // What was given up since the start may have been acknowledged before it.
+            core.store.forget_removals()?;
+            let is_recovering = core.unsettled()?.is_some_and(|restore| restore.is_recovering);
+            let (noticed, taken, settled) = (context.now, None, None);
+            core.store.add_restore(&RestoreRow { epoch, noticed, taken, reason, settled, is_recovering })?;
         }
         Ok(CatalogueState { mark: core.mark()?, is_settled: core.unsettled()?.is_none() })
     }
@@ -116,11 +121,18 @@ impl Apply for CompareObjects {
         }
         let objects: Vec<_> = self.objects.iter().map(|found| found.object).collect();
         let known = core.store.known_objects(&objects)?;
+        let mut unknown: Vec<_> =
+            self.objects.into_iter().filter(|found| !known.contains(&found.object)).collect();
+        let all = unknown.len();
+        if core.unsettled()?.is_some_and(|restore| restore.is_recovering) {
+            unknown = recover(core, &self.partition, unknown, context.now)?;
+        }
         let said = core.progress.unknown.entry(self.partition.clone()).or_default();
         if self.is_first {
             *said = UnknownObjects { partition: self.partition, ..UnknownObjects::default() };
         }
-        for found in self.objects.into_iter().filter(|found| !known.contains(&found.object)) {
+        said.recovered += (all - unknown.len()) as u64;
+        for found in unknown {
             said.objects += 1;
             said.bytes += found.size;
             if said.shown.len() < UNKNOWN_SHOWN_MAX {
@@ -128,6 +140,21 @@ impl Apply for CompareObjects {
             }
         }
         said.is_complete = self.is_last;
+        Ok(Done {})
+    }
+}
+
+impl Apply for RecoverCatalogue {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("recover a restored catalogue")?;
+        let Some(restore) = core.unsettled()? else {
+            return Err(Failure::invalid("there is nothing to recover: the catalogue was not restored"));
+        };
+        // It counts once more, so that every disk server says again what it has.
+        let (epoch, noticed) = (restore.epoch + 1, context.now);
+        core.store.add_restore(&RestoreRow { epoch, noticed, is_recovering: true, ..restore })?;
+        core.progress.unknown.clear();
+        core.touch(Topic::Removals);
         Ok(Done {})
     }
 }
@@ -150,6 +177,8 @@ impl Apply for SettleCatalogue {
         // Among what is to be deleted may be what was written since the backup.
         core.store.forget_removals()?;
         core.store.settle_restores(context.now)?;
+        // What was taken in may have fewer replicas than it should, or more.
+        core.sweep_again();
         core.touch(Topic::Removals);
         Ok(Done {})
     }

@@ -16,9 +16,6 @@ use wire::control::{
     ScanOrders, ScanPace, ScanState, ScanWork, Scans, StartScan, StopScan, Window,
 };
 
-/// Numbers of objects that one look at the catalogue goes through: a few milliseconds.
-const WINDOW: u64 = SCAN_OBJECTS_MAX as u64;
-
 /// Refuses hosts that speak for partitions of others, and partitions that nobody has registered.
 fn check_host(core: &Core, context: &Context, partition: &str) -> Result<()> {
     let known = core.store.partition(partition)?.ok_or_else(|| unknown_partition(partition))?;
@@ -210,8 +207,8 @@ impl Apply for AskObjects {
 impl Apply for CatalogueWindow {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Window> {
         check_host(core, context, &self.partition)?;
-        let (objects, has_more) = core.store.online_after(&self.partition, self.after, WINDOW)?;
-        Ok(Window { objects, next: has_more.then(|| ObjectId(self.after.0.saturating_add(WINDOW))) })
+        let (objects, next) = core.store.online_after(&self.partition, self.after, SCAN_OBJECTS_MAX)?;
+        Ok(Window { objects, next })
     }
 }
 
@@ -226,7 +223,11 @@ fn progress(core: &Core, scan: &ScanRow) -> Result<f64> {
     let ScanCursor { place, after } = scan.cursor;
     Ok(match scan.work {
         ScanWork::Look if place < SCAN_PLACES => f64::from(place) / f64::from(SCAN_PLACES) / 2.0,
-        ScanWork::Look => 0.5 + (after.0 as f64 / core.store.objects_end()?.max(1) as f64).min(1.0) / 2.0,
+        ScanWork::Look => {
+            let (begin, end) = (core.store.objects_begin()?, core.store.objects_end()?);
+            let all = end.saturating_sub(begin).max(1);
+            0.5 + (after.0.saturating_sub(begin) as f64 / all as f64).min(1.0) / 2.0
+        }
         ScanWork::Repair => (scan.looks as f64 / scan.found.iter().sum::<u64>().max(1) as f64).min(1.0),
     })
 }

@@ -2,19 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use base::{ErrorKind, Millis, ObjectId, Result, Timestamp};
+use base::{ErrorKind, FileId, Millis, ObjectId, Result, Timestamp};
 use head::{
     Apply, Context, Core, HeadConfig, Principal,
     store::{Catalogue, FacilityRow},
 };
-use std::{fs, path::Path};
+use proptest::prelude::*;
+use std::{collections::BTreeMap, fs, path::Path};
 use wire::{
     cap::CapKeys,
     control::{
-        CatalogueMark, CatalogueState, CommitWrite, CompareCatalogue, CompareObjects, DiskServer,
-        Disposition, FoundObject, GetStatus, NextRemovals, OpenWrite, RegisterPartition, Remove,
-        SettleCatalogue, WriteGrant,
+        CatalogueMark, CatalogueState, CommitWrite, CompareCatalogue, CompareObjects, Described, DiskServer,
+        Disposition, FoundObject, GetStatus, List, NextRemovals, OpenRead, OpenWrite, ReadGrant,
+        RecoverCatalogue, RegisterPartition, Remove, SettleCatalogue, Stat, WriteGrant,
     },
+    object::{Holder, Label},
 };
 
 const START: Timestamp = Timestamp(1_700_000_000_000);
@@ -76,6 +78,41 @@ impl Place {
         self.call(core, CompareCatalogue { partition: "p".into(), seen }).unwrap()
     }
 
+    /// The disk server says what it has, in pages of two; yields how many of them are unknown after it.
+    fn tell(&self, core: &mut Core, objects: &[FoundObject]) -> u64 {
+        let pages: Vec<_> = objects.chunks(2).collect();
+        for (at, page) in pages.iter().enumerate() {
+            let (is_first, is_last, objects) = (at == 0, at + 1 == pages.len(), page.to_vec());
+            self.call(core, CompareObjects { partition: "p".into(), is_first, is_last, objects }).unwrap();
+        }
+        self.call(core, GetStatus {}).unwrap().restored.unwrap().unknown()
+    }
+
+    /// The catalogue is lost, and an empty one takes in what is found.
+    fn lose_the_catalogue(&mut self) -> Core {
+        let _ = fs::remove_file(self.file("c"));
+        let facility = FacilityRow {
+            id: "f".into(),
+            name: "test".into(),
+            owner: "ada".into(),
+            created: self.now,
+            incarnation: 1,
+        };
+        Core::rebuild(&self.file("c"), &facility, self.now).unwrap();
+        let mut core = self.start();
+        assert!(!self.compare(&mut core, None).is_settled);
+        self.call(&mut core, RecoverCatalogue {}).unwrap();
+        core
+    }
+
+    /// The names of a directory, with what the files have.
+    fn names(&self, core: &mut Core, path: &str) -> BTreeMap<String, u32> {
+        let list = List { path: path.parse().unwrap(), after: String::new() };
+        let entries = self.call(core, list).map(|listing| listing.entries).unwrap_or_default();
+        let sum = |sums: Option<base::Checksums>| sums.map_or(0, |sums| sums.crc32c.0);
+        entries.into_iter().map(|entry| (entry.name, sum(entry.checksums))).collect()
+    }
+
     fn removals(&self, core: &mut Core) -> wire::control::Removals {
         self.call(core, NextRemovals { partition: "p".into() }).unwrap()
     }
@@ -94,7 +131,17 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn found(object: ObjectId) -> FoundObject {
-    FoundObject { object, path: Some("/f".parse().unwrap()), size: 3 }
+    FoundObject { object, size: 3, described: None }
+}
+
+/// An object that describes itself; its generation is its content.
+fn stray(object: u64, file: u64, path: &str, generation: u64) -> FoundObject {
+    let holder = Holder { owner: "bob".into(), group: "atlas".into(), mode: 0o640 };
+    let label = Label { file: FileId(file), path: path.parse().unwrap(), generation, holder };
+    let content = generation.to_string();
+    let checksums = base::Checksums::of(content.as_bytes());
+    let described = Some(Described { label, checksums, written: Timestamp(START.0 + generation as i64) });
+    FoundObject { object: ObjectId(object), size: content.len() as u64, described }
 }
 
 #[test]
@@ -223,4 +270,120 @@ fn who_has_not_said_what_lies_there_is_waited_for() {
     assert_eq!(place.call(&mut core, settle(false)).unwrap_err().kind, ErrorKind::Busy);
     place.call(&mut core, settle(true)).unwrap();
     assert!(place.compare(&mut core, Some(seen)).is_settled, "it is known that it went back");
+}
+
+#[test]
+fn a_lost_catalogue_is_made_from_what_objects_say_of_themselves() {
+    let mut place = Place::new();
+    let mut core = place.lose_the_catalogue();
+    let again = |object, first: &FoundObject| FoundObject { object: ObjectId(object), ..first.clone() };
+    let first = stray(7, 3, "/data/run/a", 7);
+    let objects =
+        [first.clone(), stray(9, 4, "/b", 9), stray(12, 4, "/b", 12), found(ObjectId(20)), again(15, &first)];
+    assert_eq!(place.tell(&mut core, &objects), 1, "what nobody can read");
+    let info = place.call(&mut core, Stat { path: "/data/run/a".parse().unwrap() }).unwrap();
+    let entry = info.entry;
+    assert_eq!((entry.id, &*entry.owner, &*entry.group, entry.mode), (FileId(3), "bob", "atlas", 0o640));
+    assert_eq!((entry.size, entry.modified, info.replicas.len()), (1, Timestamp(START.0 + 7), 2));
+    let data = place.call(&mut core, Stat { path: "/data".parse().unwrap() }).unwrap().entry;
+    assert_eq!(&*data.owner, "ada", "nobody knows whose directories were");
+    let ReadGrant::Online(grant) = place.call(&mut core, OpenRead { path: "/b".parse().unwrap() }).unwrap()
+    else {
+        panic!("/b is not online");
+    };
+    assert_eq!((grant.object, grant.size), (ObjectId(12), 2));
+    // What is written now gets numbers that nobody ever gave, and nothing is deleted.
+    let new = place.write(&mut core, "/new");
+    assert!(new.object.0 > 1 << 48 && new.file.0 > 1 << 48, "{new:?}");
+    assert_eq!(place.removals(&mut core).objects, []);
+    // It can be said again, and the head started again.
+    drop(core);
+    let mut core = place.start();
+    assert_eq!(place.tell(&mut core, &objects), 2, "and by now an old content");
+    let restored = place.call(&mut core, GetStatus {}).unwrap().restored.unwrap();
+    assert_eq!((restored.recovered(), restored.absent()), (0, vec![]), "all that was taken in is known");
+    place.call(&mut core, SettleCatalogue { unknown: 2, without_absent: false }).unwrap();
+    place.call(&mut core, Remove { path: "/b".parse().unwrap() }).unwrap();
+    assert_eq!(place.removals(&mut core).objects, [ObjectId(12)], "from now on all is as usual");
+    let refused = place.call(&mut core, RecoverCatalogue {}).unwrap_err();
+    assert!(refused.what.contains("nothing to recover"), "{refused}");
+}
+
+#[test]
+fn what_is_known_and_later_stays_and_what_was_removed_does_not_come_back() {
+    let mut place = Place::new();
+    let mut core = place.lose_the_catalogue();
+    place.tell(&mut core, &[stray(7, 3, "/a", 7), stray(8, 4, "/gone", 8)]);
+    let new = place.write(&mut core, "/a");
+    place.call(&mut core, Remove { path: "/gone".parse().unwrap() }).unwrap();
+    let objects =
+        [stray(7, 3, "/a", 7), stray(8, 4, "/gone", 8), stray(5, 9, "/a", 5), stray(6, 10, "/a/b", 6)];
+    assert_eq!(place.tell(&mut core, &objects), 2, "an old content, and a removed file");
+    assert_eq!(new.file, FileId(3), "the file was written once more");
+    let aside = place.names(&mut core, "/lost+found");
+    assert_eq!(aside.keys().collect::<Vec<_>>(), ["a.9", "b.10"]);
+    let bob = Context { who: Principal::user("bob"), now: place.now };
+    let list = List { path: "/lost+found".parse().unwrap(), after: String::new() };
+    assert_eq!(core.call(&bob, list).unwrap_err().kind, ErrorKind::Permission);
+    assert!(place.call(&mut core, Stat { path: "/gone".parse().unwrap() }).is_err());
+}
+
+#[test]
+fn what_was_being_written_when_the_backup_was_made_is_taken_in() {
+    let mut place = Place::new();
+    let mut core = place.start();
+    let open = OpenWrite {
+        path: "/late".parse().unwrap(),
+        mode: 0o644,
+        disposition: Disposition::Replace,
+        parents: true,
+        expected_bytes: 1,
+    };
+    let late = place.call(&mut core, open).unwrap();
+    drop(core);
+    // The head's file is put back to this state; meanwhile the write was acknowledged.
+    let mut core = place.start();
+    let seen = CatalogueMark { epoch: 3, ..CatalogueMark::default() };
+    assert!(!place.compare(&mut core, Some(seen)).is_settled);
+    drop(core);
+    let mut core = place.start();
+    place.call(&mut core, RecoverCatalogue {}).unwrap();
+    let object = stray(late.object.0, late.file.0, "/late", late.object.0);
+    assert_eq!(place.tell(&mut core, &[object]), 0);
+    assert!(place.call(&mut core, OpenRead { path: "/late".parse().unwrap() }).is_ok());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_order_in_which_objects_are_found_does_not_matter(
+        writes in prop::collection::vec((0u64..4, 0usize..2), 1..10),
+        order in Just((0..10usize).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        // Each file keeps its name; the numbers of writes grow.
+        let name = |file: u64| ["/a", "/d/b"][(file % 2) as usize];
+        let objects: Vec<_> = writes
+            .iter()
+            .enumerate()
+            .flat_map(|(at, (file, replicas))| {
+                let generation = 10 + 3 * at as u64;
+                (0..=*replicas as u64).map(move |replica| stray(generation + replica, 3 + file, name(*file), generation))
+            })
+            .collect();
+        let shuffled: Vec<_> =
+            order.iter().flat_map(|at| objects.iter().skip(*at).step_by(10)).cloned().collect();
+        prop_assert_eq!(shuffled.len(), objects.len());
+        let outcome = |objects: &[FoundObject]| {
+            let mut place = Place::new();
+            let mut core = place.lose_the_catalogue();
+            place.tell(&mut core, objects);
+            ["/", "/d", "/lost+found"].map(|path| place.names(&mut core, path))
+        };
+        let (one, other) = (outcome(&objects), outcome(&shuffled));
+        prop_assert_eq!(&one, &other);
+        let files: std::collections::BTreeSet<_> = writes.iter().map(|(file, _)| file).collect();
+        let found: usize = one.iter().flat_map(BTreeMap::values).filter(|sum| **sum != 0).count();
+        prop_assert_eq!(found, files.len(), "every file is somewhere");
+    }
 }

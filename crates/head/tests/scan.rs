@@ -11,7 +11,7 @@ use support::*;
 use wire::control::{
     AskObjects, CatalogueWindow, FINDINGS_MAX, FileState, Finding, FindingKind, GetFindings, GetScans, Known,
     MendFinding, Mending, NextFindings, NextScan, OpenRead, ReadGrant, Remove, RepairScan, ReportScan,
-    ScanCursor, ScanInfo, ScanOrder, ScanPace, ScanState, StartScan, StopScan,
+    SCAN_OBJECTS_MAX, ScanCursor, ScanInfo, ScanOrder, ScanPace, ScanState, StartScan, StopScan,
 };
 
 const PACE: ScanPace = ScanPace { is_checksummed: false, objects_per_s: 10, bytes_per_s: 10 };
@@ -77,11 +77,13 @@ fn the_catalogue_tells_what_it_knows_of_an_object_all_its_life() {
 fn windows_go_through_the_whole_catalogue() {
     let mut world = world();
     let mut expected = Vec::new();
-    for number in 0..5 {
+    for number in 0..=SCAN_OBJECTS_MAX {
         put(&mut world, &format!("/{number}"), 10);
         expected.push(object_of(&mut world, &format!("/{number}")));
-        // Numbers are set aside by the thousand: after a restart there is a gap.
-        world.crash();
+        if number == 2 {
+            // Numbers are set aside by the thousand: after a restart there is a gap.
+            world.crash();
+        }
     }
     begin_write(&mut world, "/writing", 10);
     let (mut found, mut after, mut windows) = (Vec::new(), Some(ObjectId(0)), 0);

@@ -1,12 +1,12 @@
 //! Capabilities: a signed, short-lived right to one object, checked by its disk server alone.
 //!
 //! Text form, in the opaque part of a URL (spec/capability.md):
-//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.OFFSET-END.CONTENT.USER.EXPIRES.MAC`. ACCESS is `r`, `f` or `w`;
-//! names are base64url, numbers decimal; CONTENT is `-` or `SIZE-ADLER32-CRC32C` with sums of 8 hex digits; EXPIRES is in
-//! milliseconds since 1970. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
+//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES.MAC`. ACCESS is `r`, `f` or `w`;
+//! names are base64url, numbers decimal; HOLDER is `-` or `OWNER~GROUP~MODE`; CONTENT is `-` or `SIZE-ADLER32-CRC32C` with sums of
+//! 8 hex digits; EXPIRES is in milliseconds since 1970. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
 //! key of the disk server.
 
-use crate::token::base64url;
+use crate::{object::Holder, token::base64url};
 use base::{ByteRange, Checksums, Failure, FileId, Millis, ObjectId, Timestamp};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -17,7 +17,7 @@ pub const PARAMETER: &str = "bp.cap";
 /// How long a client may take from the head's answer to the open at the disk server.
 pub const OPEN_LIFETIME: Millis = Millis::from_seconds(300);
 /// Separates this use of the facility's key from all others.
-const KEY_LABEL: &[u8] = b"backplane capability 2";
+const KEY_LABEL: &[u8] = b"backplane capability 3";
 
 /// Signs the capabilities of all disk servers: the head has it. It never shows itself.
 #[derive(Clone)]
@@ -70,8 +70,10 @@ pub struct Cap {
     pub object: ObjectId,
     /// Of which file.
     pub file: FileId,
-    /// Which grant of the file this is: a disk server that knows of a later one refuses it.
+    /// Which content of the file is written: see [`crate::object::ObjectInfo::generation`]. 0 in rights to read.
     pub generation: u64,
+    /// Whose the file is, for the description of an object that is filled.
+    pub holder: Option<Holder>,
     /// Bytes that may be touched.
     pub range: ByteRange,
     /// What the object has, or must have after the write; `None`: not known yet.
@@ -202,25 +204,50 @@ impl fmt::Display for Content {
     }
 }
 
+fn encode_name(name: &str) -> String {
+    base64url::encode(name.as_bytes())
+}
+
+fn decode_name(text: &str) -> Option<String> {
+    String::from_utf8(base64url::decode(text)?).ok()
+}
+
+fn holder_text(holder: &Holder) -> String {
+    format!("{}~{}~{}", encode_name(&holder.owner), encode_name(&holder.group), holder.mode)
+}
+
+fn parse_holder(text: &str) -> Option<Holder> {
+    let mut fields = text.split('~');
+    let (owner, group) = (decode_name(fields.next()?)?, decode_name(fields.next()?)?);
+    let mode = fields.next()?.parse().ok()?;
+    fields.next().is_none().then_some(Holder { owner, group, mode })
+}
+
 impl Cap {
     fn text(&self) -> String {
         let Self { object, file, generation, range, .. } = self;
-        let name = |name: &str| base64url::encode(name.as_bytes());
+        let name = encode_name;
+        let holder = self.holder.as_ref().map_or_else(|| "-".to_owned(), holder_text);
         let content = self.content.map_or_else(|| "-".to_owned(), |content| content.to_string());
         let (access, partition, user) = (self.access.word(), name(&self.partition), name(&self.user));
         let (offset, end, expires) = (range.offset, range.end, self.expires.0);
-        format!("{access}.{partition}.{object}.{file}.{generation}.{offset}-{end}.{content}.{user}.{expires}")
+        format!(
+            "{access}.{partition}.{object}.{file}.{generation}.{holder}.{offset}-{end}.{content}.{user}.{expires}"
+        )
     }
 
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split('.');
-        let name = |text: &str| String::from_utf8(base64url::decode(text)?).ok();
         let cap = Self {
             access: Access::parse(fields.next()?)?,
-            partition: name(fields.next()?)?,
+            partition: decode_name(fields.next()?)?,
             object: fields.next()?.parse().ok()?,
             file: fields.next()?.parse().ok()?,
             generation: fields.next()?.parse().ok()?,
+            holder: match fields.next()? {
+                "-" => None,
+                text => Some(parse_holder(text)?),
+            },
             range: {
                 let (offset, end) = fields.next()?.split_once('-')?;
                 ByteRange { offset: offset.parse().ok()?, end: end.parse().ok()? }
@@ -229,7 +256,7 @@ impl Cap {
                 "-" => None,
                 text => Some(Content::parse(text)?),
             },
-            user: name(fields.next()?)?,
+            user: decode_name(fields.next()?)?,
             expires: Timestamp(fields.next()?.parse().ok()?),
         };
         (fields.next().is_none() && cap.range.offset <= cap.range.end).then_some(cap)
@@ -256,6 +283,7 @@ mod tests {
             object: ObjectId(7),
             file: FileId(3),
             generation: 2,
+            holder: Some(Holder { owner: "ada".into(), group: "atlas".into(), mode: 0o640 }),
             range: ByteRange { offset: 0, end: 9 },
             content: Some(Content { size: 9, checksums: Checksums::of(b"123456789") }),
             user: "alice.b".into(),
@@ -273,8 +301,9 @@ mod tests {
         assert_eq!(key().verify(&signed, Timestamp(1000)).unwrap(), example());
         assert!(key().verify(&signed, Timestamp(1001)).unwrap_err().what.contains("expired"));
         assert_eq!(format!("{:?}", key()), "CapKey(..)");
+        let user = String::new();
         let open =
-            Cap { access: Access::Write, content: None, range: WHOLE, user: String::new(), ..example() };
+            Cap { access: Access::Write, holder: None, content: None, range: WHOLE, user, ..example() };
         assert_eq!(key().verify(&key().sign(&open), Timestamp(0)).unwrap(), open);
     }
 
@@ -292,7 +321,10 @@ mod tests {
     fn a_known_right_is_written_byte_by_byte() {
         let signed = key().sign(&example());
         let (text, _) = signed.rsplit_once('.').unwrap();
-        assert_eq!(text, "f.ZGlzay0xLmV4YW1wbGU.7.3.2.0-9.9-091e01de-e3069283.YWxpY2UuYg.1000");
+        assert_eq!(
+            text,
+            "f.ZGlzay0xLmV4YW1wbGU.7.3.2.YWRh~YXRsYXM~416.0-9.9-091e01de-e3069283.YWxpY2UuYg.1000"
+        );
     }
 
     proptest! {

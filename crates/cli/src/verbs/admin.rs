@@ -24,6 +24,8 @@ enum Thing {
     Request(Request),
     /// A catalogue that was restored: show what lies on disks and is not in it, then say that it is good as it is
     Settle(super::settle::Args),
+    /// A catalogue that was restored: take in what lies on disks and is not in it, as it describes itself
+    Recover(super::recover::Args),
 }
 
 #[derive(Debug, Subcommand)]
@@ -90,6 +92,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             Ok(0)
         }
         Thing::Settle(args) => super::settle::run(args, context),
+        Thing::Recover(args) => super::recover::run(args, context),
         Thing::Request(Request::Retry { ids }) => {
             context.each(ids, |context, request| call(context, &RetryRequest { request }))
         }

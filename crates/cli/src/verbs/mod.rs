@@ -30,6 +30,7 @@ pub(crate) mod project;
 pub(crate) mod put;
 pub(crate) mod queue;
 pub(crate) mod quota;
+pub(crate) mod recover;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
 pub(crate) mod scan;

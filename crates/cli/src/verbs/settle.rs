@@ -44,7 +44,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     Ok(0)
 }
 
-fn show(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
+pub(super) fn show(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
     warn(output, restored)?;
     let mut table = Table::new([
         Column::Left("partition"),
@@ -55,8 +55,8 @@ fn show(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
     let mut shown = 0;
     for partition in &restored.partitions {
         for found in &partition.shown {
-            let path =
-                found.path.as_ref().map_or_else(|| "nobody can read that".to_owned(), ToString::to_string);
+            let path = found.described.as_ref().map(|described| described.label.path.to_string());
+            let path = path.unwrap_or_else(|| "nobody can read that".to_owned());
             table.row([
                 partition.partition.as_str().into(),
                 found.object.to_string().into(),
@@ -73,6 +73,9 @@ fn show(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
     if unknown > shown {
         output.toned(Tone::Faint, &format!("and {} more", unknown - shown))?;
     }
+    if unknown > 0 && !restored.is_recovering {
+        output.line("to take them in as they describe themselves: bp admin recover")?;
+    }
     output.line(format!("to go on with the catalogue as it is: bp admin settle --unknown {unknown}"))
 }
 
@@ -87,6 +90,9 @@ pub(crate) fn warn(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
         "Nothing is deleted on disks until `bp admin settle`. Not in it: {unknown}, {}.",
         human_bytes(bytes)
     ))?;
+    if restored.is_recovering {
+        output.line(format!("Taken in: {}.", counted(restored.recovered(), "object", "objects")))?;
+    }
     let absent = restored.absent();
     if absent.is_empty() {
         return Ok(());

@@ -202,14 +202,20 @@ fn status_shows_the_facility() {
 
 #[test]
 fn a_catalogue_that_went_back_is_told_and_settled_by_who_has_seen_what_is_unknown() {
-    let found = |object: u64, path: Value| json!({ "object": object, "path": path, "size": 2048 });
+    let found =
+        |object: u64, described: Value| json!({ "object": object, "size": 2048, "described": described });
+    let late = json!({
+        "label": { "file": 3, "path": "/data/late", "generation": 7,
+                   "holder": { "owner": "ada", "group": "ada", "mode": 420 } },
+        "checksums": { "adler32": "00000001", "crc32c": "00000000" }, "written": 1_795_252_000_000u64,
+    });
     let mut status = replies::status();
     status["restored"] = json!({
         "epoch": 1, "noticed": 1_795_255_200_000u64, "taken": 1_795_250_000_000u64,
         "reason": "restored from a backup",
         "partitions": [
             { "partition": "disk1", "is_complete": true, "objects": 5, "bytes": 10_240,
-              "shown": [found(7, json!("/data/late")), found(9, Value::Null)] },
+              "shown": [found(7, late), found(9, Value::Null)] },
             { "partition": "d2-disk1", "is_complete": false, "objects": 0, "bytes": 0, "shown": [] },
         ],
     });
@@ -228,7 +234,8 @@ fn a_catalogue_that_went_back_is_told_and_settled_by_who_has_seen_what_is_unknow
                 Not heard yet from: d2-disk1.\n";
     assert!(out.contains(told), "{out}");
     let (_, out, _) = with(&server, &["admin", "settle"]);
-    for part in [told, "/data/late", "nobody can read that", "and 3 more", "bp admin settle --unknown 5"] {
+    for part in [told, "/data/late", "nobody can read that", "and 3 more", "bp admin recover", "--unknown 5"]
+    {
         assert!(out.contains(part), "{part}: {out}");
     }
     let (code, _, err) = with(&server, &["admin", "settle", "--unknown", "5", "--without-absent"]);

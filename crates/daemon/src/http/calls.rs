@@ -56,6 +56,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::RetryRequest>(router);
     let router = add::<control::EnableDrive>(router);
     let router = add::<control::SettleCatalogue>(router);
+    let router = add::<control::RecoverCatalogue>(router);
     let router = add::<control::TakeOver>(router);
     let router = add::<control::Submit>(router);
     let router = add::<control::Jobs>(router);

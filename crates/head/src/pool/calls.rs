@@ -12,7 +12,7 @@ use crate::{
     batch,
     core::unknown_partition,
     namespace::{Right, find, insert, make_directory, require, resolve_file, resolve_parent},
-    store::{Node, Partition, Replica, ReplicaState},
+    store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape,
 };
 use base::{ErrorKind, Failure, FilePath, Millis, ObjectId, Result, limits::LIST_ENTRIES_MAX};
@@ -207,13 +207,14 @@ impl Apply for OpenWrite {
         let replica = reserve(core, &wish, context.now)?;
         let growth = Growth { is_new, bytes: bytes.saturating_sub(node.size) };
         refuse_excess(core, &node, growth)?;
-        grant(core, &replica, base)
+        grant(core, (&node, &replica), base)
     }
 }
 
-fn grant(core: &Core, replica: &Replica, base: Option<ReadObject>) -> Result<WriteGrant> {
+fn grant(core: &Core, (node, replica): (&Node, &Replica), base: Option<ReadObject>) -> Result<WriteGrant> {
     Ok(WriteGrant {
         file: replica.file,
+        holder: node.holder(),
         object: replica.object,
         partition: replica.partition.clone(),
         expected_bytes: replica.size,
@@ -226,16 +227,14 @@ fn grant(core: &Core, replica: &Replica, base: Option<ReadObject>) -> Result<Wri
 impl Apply for BeginWrite {
     fn apply(self, core: &mut Core, context: &Context) -> Result<WriteGrant> {
         let replica = being_written(core, context, self.object)?;
-        let node = core.store.node(replica.file)?.filter(|_| self.is_update);
-        let base = node
-            .as_ref()
-            .and_then(|node| Some((node, node.online().find(|old| old.partition == replica.partition)?)));
-        let base = base.map(|(node, old)| read_object(core, node, old)).transpose()?;
+        let node = core.store.node(replica.file)?.ok_or_else(|| gone(self.object))?;
+        let old = node.online().find(|old| self.is_update && old.partition == replica.partition);
+        let base = old.map(|old| read_object(core, &node, old)).transpose()?;
         if self.is_update && base.is_none() {
             return Err(Failure::busy(format!("object {} has nothing to begin with any more", self.object))
                 .hint("open the file again"));
         }
-        grant(core, &replica, base)
+        grant(core, (&node, &replica), base)
     }
 }
 
@@ -327,7 +326,8 @@ impl Apply for CommitWrite {
         for object in &objects {
             core.store.set_replica_online(*object, self.size, context.now)?;
         }
-        core.store.set_content(replica.file, self.size, self.checksums, context.now)?;
+        let content = NewContent { size: self.size, checksums: self.checksums, generation: self.object.0 };
+        core.store.set_content(replica.file, content, context.now)?;
         if objects.len() < usize::from(pool.copies) {
             core.store.put_shortage(replica.file, &pool.name, objects.len(), context.now)?;
         }

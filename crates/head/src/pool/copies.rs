@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use wire::{
     cap::Access,
     control::{CopyEnded, CopyOrder, CopyOrders, Done, NextCopies, ROLL_CALL_LEN_MAX, RollCall},
+    object::Label,
 };
 
 /// Wait before a copy is tried again; it doubles with each failure.
@@ -49,8 +50,9 @@ fn order(core: &Core, copy: &Replica, now: Timestamp) -> Result<Option<CopyOrder
     let path = path_of(core, node.id)?;
     let cap = CapFor { access: Access::Read, replica: &source, file: &node, path: &path };
     let url = core.object_url(&cap, now)?;
-    let (object, file, size, source) = (copy.object, node.id, node.size, source.object);
-    Ok(Some(CopyOrder { object, file, path, size, checksums, source, url }))
+    let (object, size, source, generation) = (copy.object, node.size, source.object, node.generation);
+    let label = Label { file: node.id, path, generation, holder: node.holder() };
+    Ok(Some(CopyOrder { object, label, size, checksums, source, url }))
 }
 
 /// The replica to read: on a disk server that answers if there is one, else any. `chance` makes different readers go to

@@ -41,7 +41,8 @@ impl Apply for PlaceMirrors {
         let path = path_of(core, node.id)?;
         let mirrors = placed.iter().map(|replica| {
             let cap = CapFor { access: Access::Fill, replica, file: &node, path: &path };
-            Ok(Mirror { object: replica.object, url: core.object_url_of(&cap, Some(content), context.now)? })
+            let url = core.object_url_of(&cap, (written.object.0, Some(content)), context.now)?;
+            Ok(Mirror { object: replica.object, url })
         });
         Ok(Mirrors { mirrors: mirrors.collect::<Result<_>>()? })
     }

@@ -152,7 +152,12 @@ fn make_room(
 
 /// Gives a replica to the disk server for deletion; with it ends what its owner pays for it.
 pub(crate) fn retire(core: &mut Core, replica: &Replica) -> Result<()> {
-    core.store.remove_replica(replica)?;
+    if replica.state.is_settled() || core.unsettled()?.is_none() {
+        core.store.remove_replica(replica)?;
+    } else {
+        // Half written as far as a restored catalogue knows: it may have been acknowledged since.
+        core.store.drop_replica(replica)?;
+    }
     core.touch(Topic::Removals);
     core.touch(Topic::Files);
     Ok(())

@@ -32,6 +32,10 @@ const ROOM_AGAIN: Millis = Millis::from_seconds(30);
 
 impl Apply for Tend {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Tended> {
+        if core.unsettled()?.is_some() {
+            // What seems to be missing may lie where nobody has looked yet.
+            return Ok(Tended { is_more: false });
+        }
         notice_silence(core, context.now)?;
         let has_swept = sweep(core, context.now)?;
         let is_more = begin_copies(core, context.now)?;

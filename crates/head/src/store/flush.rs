@@ -11,8 +11,19 @@ use wire::control::NodeKind;
 static NODE: Table = Table {
     name: "node",
     columns: &[
-        "id", "parent", "name", "kind", "owner", "grp", "mode", "size", "modified", "adler32", "crc32c",
+        "id",
+        "parent",
+        "name",
+        "kind",
+        "owner",
+        "grp",
+        "mode",
+        "size",
+        "modified",
+        "adler32",
+        "crc32c",
         "project",
+        "generation",
     ],
 };
 /// Nodes that get another name: nobody may meet them under either while that happens.
@@ -38,6 +49,7 @@ fn push_node<'a>(rows: &mut Rows<'a>, node: &'a Node) {
         sums.map_or(Cell::Null, |sums| Cell::Integer(sums.adler32.0.into())),
         sums.map_or(Cell::Null, |sums| Cell::Integer(sums.crc32c.0.into())),
         node.project.cell(),
+        Cell::id(node.generation),
     ]);
 }
 

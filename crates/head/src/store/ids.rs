@@ -3,6 +3,10 @@
 use super::{Store, StoreResult, pending::Undo};
 use std::cell::RefCell;
 
+/// Numbers that are left out for those that nobody knows of: nothing that lies on a disk or a tape may get the number of
+/// something else.
+pub(super) const IDS_SKIPPED: u64 = 1_000_000_000;
+
 /// What is numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequence {
@@ -65,6 +69,20 @@ impl AllIds {
 }
 
 impl Store {
+    /// Lets the numbers of a sequence go on far behind `known`, which somebody has given.
+    pub(super) fn pass(&self, sequence: Sequence, known: u64) -> StoreResult<()> {
+        if known < self.sequence_end(sequence)? {
+            return Ok(());
+        }
+        if let Some(before) = self.ids.get(sequence) {
+            self.pending.borrow_mut().note(Undo::Ids(sequence, before));
+        }
+        let next = known.saturating_add(IDS_SKIPPED);
+        self.run("UPDATE sequence SET next = ?2 WHERE name = ?1", (sequence.name(), next))?;
+        self.ids.set(sequence, None);
+        Ok(())
+    }
+
     /// What is below this number was given, or set aside for that.
     pub(super) fn sequence_end(&self, sequence: Sequence) -> StoreResult<u64> {
         match self.ids.get(sequence) {

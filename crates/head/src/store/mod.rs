@@ -51,7 +51,7 @@ pub(crate) use grants::GrantRow;
 pub(crate) use hosts::HostRow;
 pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
 pub(crate) use ledger::{AccountKey, Held, Payer, Quota};
-pub(crate) use nodes::{NewNode, Node};
+pub(crate) use nodes::{NewContent, NewNode, Node};
 pub(crate) use partitions::Partition;
 pub(crate) use replicas::{Replica, ReplicaState};
 pub(crate) use requests::{RequestRow, SessionRow};
@@ -219,7 +219,15 @@ pub struct Store {
 impl Store {
     /// Makes the catalogue of a new facility, which must not exist, with the root directory.
     pub fn create(catalogue: impl Into<Catalogue>, facility: &FacilityRow) -> Result<Self, Failure> {
-        let catalogue = catalogue.into();
+        Self::create_with(&catalogue.into(), facility, |_| Ok(()))
+    }
+
+    /// The same, with what `fill` adds to it.
+    fn create_with(
+        catalogue: &Catalogue,
+        facility: &FacilityRow,
+        fill: impl FnOnce(&Self) -> StoreResult<()>,
+    ) -> Result<Self, Failure> {
         let mut store = Self::new(catalogue.open(true)?);
         if store.maybe_now("SELECT 1 FROM facility", (), |_| Ok(()))?.is_some() {
             return Err(Failure::exists(format!("{catalogue} holds a facility already")));
@@ -234,8 +242,35 @@ impl Store {
              VALUES (1, 1, '/', 'directory', ?1, ?1, 493, ?2)",
             (&facility.owner, facility.created.0),
         )?;
+        fill(&store)?;
         store.commit()?;
         Ok(store)
+    }
+
+    /// Makes the catalogue of a facility whose old one is lost. It knows nothing of what lies on disks and tapes, so nothing is
+    /// deleted or written over before an operator has looked; `now` is when that was noticed.
+    ///
+    /// Numbers begin at the microseconds since 1970, where none can have been given: no facility makes a million objects in every
+    /// second of its life.
+    pub fn rebuild(
+        catalogue: impl Into<Catalogue>,
+        facility: &FacilityRow,
+        now: Timestamp,
+    ) -> Result<Self, Failure> {
+        Self::create_with(&catalogue.into(), facility, |store| {
+            let first = now.0.unsigned_abs().saturating_mul(1000);
+            store.run("UPDATE sequence SET next = ?1 WHERE name IN ('node', 'replica')", (first,))?;
+            let others = "UPDATE sequence SET next = next + ?1 WHERE name NOT IN ('node', 'replica')";
+            store.run(others, (restore::SMALL_IDS_SKIPPED,))?;
+            store.add_restore(&RestoreRow {
+                epoch: 1,
+                noticed: now,
+                taken: None,
+                reason: "it was lost and made anew".to_owned(),
+                settled: None,
+                is_recovering: false,
+            })
+        })
     }
 
     /// Opens an existing catalogue. Never makes one.

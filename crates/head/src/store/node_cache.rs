@@ -227,6 +227,7 @@ mod tests {
             checksums: Some(Checksums { adler32: Adler32(1), crc32c: Crc32c(1) }),
             replicas: vec![replica],
             is_archived: false,
+            generation: 0,
         })
     }
 

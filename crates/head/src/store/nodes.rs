@@ -3,7 +3,10 @@
 use super::{Replica, ReplicaState, Store, StoreResult, engine::Row, ids::Sequence, pending::Name, word};
 use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
 use std::sync::Arc;
-use wire::control::{Entry, FileCounts, FileState, NodeKind};
+use wire::{
+    control::{Entry, FileCounts, FileState, NodeKind},
+    object::Holder,
+};
 
 /// A file or directory, with its replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) size: u64,
     pub(crate) modified: Timestamp,
     pub(crate) checksums: Option<Checksums>,
+    /// Which content it has: the number of the first object that had it. 0: none, or not known.
+    pub(crate) generation: u64,
     /// Those that can be read or are being written, by object.
     pub(crate) replicas: Vec<Replica>,
     /// Has a copy on tape.
@@ -36,7 +41,20 @@ pub(crate) struct NewNode<'a> {
     pub(crate) now: Timestamp,
 }
 
+/// What a write has made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewContent {
+    pub(crate) size: u64,
+    pub(crate) checksums: Checksums,
+    pub(crate) generation: u64,
+}
+
 impl Node {
+    /// Whose it is, for descriptions of its objects.
+    pub(crate) fn holder(&self) -> Holder {
+        Holder { owner: self.owner.clone(), group: self.group.clone(), mode: self.mode }
+    }
+
     pub(crate) fn is_directory(&self) -> bool {
         self.kind == NodeKind::Directory
     }
@@ -59,8 +77,8 @@ impl Node {
     pub(super) fn has_row_of(&self, other: &Self) -> bool {
         (self.id, self.parent, &self.name, self.kind, &self.owner, &self.group)
             == (other.id, other.parent, &other.name, other.kind, &other.owner, &other.group)
-            && (self.mode, self.size, self.modified, self.checksums, &self.project)
-                == (other.mode, other.size, other.modified, other.checksums, &other.project)
+            && (self.mode, self.size, self.modified, self.checksums, self.generation, &self.project)
+                == (other.mode, other.size, other.modified, other.checksums, other.generation, &other.project)
     }
 
     pub(crate) fn entry(&self) -> Entry {
@@ -93,7 +111,8 @@ fn file_state(is_written: bool, is_online: bool, is_archived: bool) -> FileState
 macro_rules! node_columns {
     () => {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
-         EXISTS (SELECT 1 FROM copy c WHERE c.file = n.id), n.project"
+         EXISTS (SELECT 1 FROM copy c WHERE c.file = n.id), n.project,
+         n.generation"
     };
 }
 
@@ -125,13 +144,14 @@ pub(super) fn node(row: &Row<'_>) -> StoreResult<Node> {
         replicas: Vec::new(),
         is_archived: row.get(11)?,
         project: row.get(12)?,
+        generation: row.get(13)?,
     })
 }
 
 /// An entry of a listing. Nobody needs the replicas for that, only whether there are any.
 fn entry(row: &Row<'_>) -> StoreResult<Entry> {
     let node = node(row)?;
-    let state = file_state(node.checksums.is_some(), row.get(13)?, node.is_archived);
+    let state = file_state(node.checksums.is_some(), row.get(14)?, node.is_archived);
     Ok(Entry { state: (!node.is_directory()).then_some(state), ..node.entry() })
 }
 
@@ -247,6 +267,7 @@ impl Store {
             size: 0,
             modified: new.now,
             checksums: None,
+            generation: 0,
             replicas: Vec::new(),
             is_archived: false,
             project,
@@ -255,15 +276,22 @@ impl Store {
         Ok(id)
     }
 
-    pub(crate) fn set_content(
-        &self,
-        id: FileId,
-        size: u64,
-        sums: Checksums,
-        now: Timestamp,
-    ) -> StoreResult<()> {
-        self.change_node(id, |node| (node.size, node.checksums, node.modified) = (size, Some(sums), now))?;
-        Ok(())
+    /// Adds a file whose number and objects were given by a catalogue that is lost.
+    pub(crate) fn insert_known(&self, node: Node) -> StoreResult<()> {
+        self.pass(Sequence::Node, node.id.0)?;
+        for replica in &node.replicas {
+            self.pass(Sequence::Object, replica.object.0)?;
+        }
+        self.replace(node.id, None, Some(node))
+    }
+
+    pub(crate) fn set_content(&self, id: FileId, content: NewContent, now: Timestamp) -> StoreResult<()> {
+        let NewContent { size, checksums, generation } = content;
+        self.change_node(id, |node| {
+            (node.size, node.checksums, node.generation) = (size, Some(checksums), generation);
+            node.modified = now;
+        })
+        .map(drop)
     }
 
     pub(crate) fn set_mode(&self, id: FileId, mode: u32) -> StoreResult<()> {

@@ -102,6 +102,12 @@ impl Store {
         Ok(replica)
     }
 
+    /// Adds a replica whose number was given by a catalogue that is lost.
+    pub(crate) fn insert_known_replica(&self, replica: Replica) -> StoreResult<()> {
+        self.pass(Sequence::Object, replica.object.0)?;
+        self.change_node(replica.file, |node| node.replicas.push(replica)).map(drop)
+    }
+
     pub(crate) fn replica(&self, object: ObjectId) -> StoreResult<Option<Replica>> {
         let Some(file) = self.file_of(object)? else { return Ok(None) };
         let node = self.node(file)?;

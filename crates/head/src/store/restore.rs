@@ -4,6 +4,7 @@ use super::{
     Catalogue, StoreError,
     backup::content,
     engine::{Cell, Engine, Postgres, Sqlite, ToCell, schemas},
+    ids::IDS_SKIPPED,
     loader::{Loader, copy_all, write_withheld},
 };
 use base::{Failure, Result, Timestamp};
@@ -14,11 +15,8 @@ use std::{
 };
 use wire::backup::{Begin, Decoder, Frame, take_row};
 
-/// Numbers that a restored catalogue leaves out, for those that were given since the backup. Nothing that lies on a disk or a
-/// tape may get the number of something else.
-const IDS_SKIPPED: i64 = 1_000_000_000;
-/// The same of those that people read.
-const SMALL_IDS_SKIPPED: i64 = 1_000_000;
+/// Numbers that a restored catalogue leaves out, for those that were given since the backup, of what people read.
+pub(super) const SMALL_IDS_SKIPPED: i64 = 1_000_000;
 /// The same of starts of the head.
 const STARTS_SKIPPED: i64 = 1000;
 /// What is read of a backup at once.

@@ -12,12 +12,15 @@ pub(crate) struct RestoreRow {
     pub(crate) taken: Option<Timestamp>,
     pub(crate) reason: String,
     pub(crate) settled: Option<Timestamp>,
+    /// What is found on disks is taken in.
+    pub(crate) is_recovering: bool,
 }
 
 impl Store {
     /// All restores, the last one first.
     pub(crate) fn restores(&self) -> StoreResult<Vec<RestoreRow>> {
-        const SQL: &str = "SELECT epoch, noticed, taken, reason, settled FROM restored ORDER BY epoch DESC";
+        const SQL: &str =
+            "SELECT epoch, noticed, taken, reason, settled, recovering FROM restored ORDER BY epoch DESC";
         self.all_now(SQL, (), |row| {
             Ok(RestoreRow {
                 epoch: row.get(0)?,
@@ -25,6 +28,7 @@ impl Store {
                 taken: row.get::<Option<i64>>(2)?.map(Timestamp),
                 reason: row.get(3)?,
                 settled: row.get::<Option<i64>>(4)?.map(Timestamp),
+                is_recovering: row.get(5)?,
             })
         })
     }
@@ -37,9 +41,11 @@ impl Store {
     }
 
     /// Notes that the catalogue turned out to be older than it should be.
-    pub(crate) fn add_restore(&self, epoch: u64, noticed: Timestamp, reason: &str) -> StoreResult<()> {
-        let sql = "INSERT INTO restored (epoch, noticed, reason) VALUES (?1, ?2, ?3)";
-        self.run(sql, (epoch, noticed.0, reason))
+    pub(crate) fn add_restore(&self, restore: &RestoreRow) -> StoreResult<()> {
+        let sql =
+            "INSERT INTO restored (epoch, noticed, taken, reason, recovering) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let RestoreRow { epoch, noticed, taken, reason, is_recovering, .. } = restore;
+        self.run(sql, (*epoch, noticed.0, taken.map(|at| at.0), reason, *is_recovering))
     }
 
     /// An operator has looked.

@@ -1,8 +1,8 @@
 //! What is kept in memory is what the database has, whatever is done, refused and lost.
 
 use super::{
-    AccountKey, CopyRow, GrantRow, Held, NewNode, Node, Replica, ReplicaState, Store, ids::Sequence,
-    node_cache::NodeCache, testing::Place,
+    AccountKey, CopyRow, GrantRow, Held, NewContent, NewNode, Node, Replica, ReplicaState, Store,
+    ids::Sequence, node_cache::NodeCache, testing::Place,
 };
 use base::{Checksums, FileId, ObjectId, Timestamp};
 use proptest::prelude::*;
@@ -50,6 +50,10 @@ fn files(store: &Store) -> Vec<Arc<Node>> {
     all
 }
 
+fn content(b: u64) -> NewContent {
+    NewContent { size: b % 1000, checksums: Checksums::EMPTY, generation: b % 1000 }
+}
+
 /// One change as the head makes it; what the head would refuse changes nothing.
 fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
     let all = files(store);
@@ -70,7 +74,7 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
             store.insert_node(&new).unwrap();
         }
         2 => store.set_mode(target.id, b as u32 % 8).unwrap(),
-        3 if is_file => store.set_content(target.id, b % 1000, Checksums::EMPTY, NOW).unwrap(),
+        3 if is_file => store.set_content(target.id, content(b), NOW).unwrap(),
         4 if is_file && is_free => store.move_node(target.id, parent, name).unwrap(),
         // Two files change their names.
         5 => {
@@ -359,6 +363,7 @@ fn a_full_cache_forgets_what_was_not_used_and_answers_all_the_same() {
             size: 0,
             modified: Timestamp(0),
             checksums: None,
+            generation: 0,
             replicas: Vec::new(),
             is_archived: false,
             project: String::new(),

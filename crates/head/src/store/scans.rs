@@ -167,18 +167,25 @@ impl Store {
         Ok(self.maybe(sql, (object.0, partition), |_| Ok(()))?.is_some())
     }
 
-    /// Replicas on a partition that can be read, or should be, of the `span` numbers after `after`; and whether there are later ones.
+    /// Replicas on a partition that can be read, or should be, of the `span` ones of all partitions after `after`; and the last
+    /// of these, if there may be later ones.
     pub(crate) fn online_after(
         &self,
         partition: &str,
         after: ObjectId,
-        span: u64,
-    ) -> StoreResult<(Vec<ObjectId>, bool)> {
-        let end = after.0.saturating_add(span);
-        let sql = "SELECT object FROM replica WHERE object > ?1 AND object <= ?2 AND partition = ?3
-                   AND state IN ('online', 'lost') ORDER BY object";
-        let objects = self.all(sql, (after.0, end, partition), |row| row.get(0).map(ObjectId))?;
-        Ok((objects, end < self.objects_end()?))
+        span: usize,
+    ) -> StoreResult<(Vec<ObjectId>, Option<ObjectId>)> {
+        let sql = "SELECT object, partition = ?2 AND state IN ('online', 'lost') FROM replica
+                   WHERE object > ?1 ORDER BY object LIMIT ?3";
+        let replicas: Vec<(ObjectId, bool)> =
+            self.all(sql, (after.0, partition, span), |row| Ok((ObjectId(row.get(0)?), row.get(1)?)))?;
+        let last = replicas.last().filter(|_| replicas.len() == span).map(|(object, _)| *object);
+        Ok((replicas.into_iter().filter(|(_, is_here)| *is_here).map(|(object, _)| object).collect(), last))
+    }
+
+    /// The first object that the catalogue knows.
+    pub(crate) fn objects_begin(&self) -> StoreResult<u64> {
+        self.one("SELECT coalesce(min(object), 0) FROM replica", (), |row| row.get(0))
     }
 
     /// The number after the last that was given to an object, or set aside for one.
@@ -188,7 +195,6 @@ impl Store {
 
     /// Takes a replica out of the catalogue. Its object is not deleted: somebody may want to look at it.
     pub(crate) fn drop_replica(&self, replica: &Replica) -> StoreResult<()> {
-        debug_assert!(replica.state.is_settled(), "what is being written has a writer");
         self.change_node(replica.file, |node| node.replicas.retain(|known| known.object != replica.object))?;
         Ok(())
     }

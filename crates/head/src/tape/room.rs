@@ -36,7 +36,12 @@ impl Apply for RegisterLibrary {
                 .insert(drive.clone(), DriveLive { loaded: loaded.clone(), ..DriveLive::default() });
         }
         for cartridge in &self.cartridges {
+            let is_new = core.store.volume(&cartridge.vid)?.is_none();
             core.store.put_volume(&self.library, &cartridge.vid, cartridge.capacity_bytes)?;
+            if is_new && core.unsettled()?.is_some() {
+                let reason = "not in the restored catalogue: may hold files";
+                core.store.set_volume_state(&cartridge.vid, VolumeState::Suspect, Some(reason))?;
+            }
         }
         for session in core.store.sessions()? {
             if self.drives.iter().any(|content| content.drive == session.drive) {

@@ -1,6 +1,7 @@
 //! What disk servers and doors tell the head while bytes move.
 
 use super::{CatalogueMark, Done, calls};
+use crate::object::{Holder, Label};
 use base::{Checksums, FileId, FilePath, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -166,7 +167,9 @@ pub struct OpenWrite {
 pub struct WriteGrant {
     /// The file.
     pub file: FileId,
-    /// The new object.
+    /// Whose it is.
+    pub holder: Holder,
+    /// The new object. Its number is the generation of what is written.
     pub object: ObjectId,
     /// Where to make it.
     pub partition: String,
@@ -180,6 +183,15 @@ pub struct WriteGrant {
     /// Before the commit its mirrors are placed and filled; see [`super::PlaceMirrors`].
     #[serde(default)]
     pub is_mirrored: bool,
+}
+
+impl WriteGrant {
+    /// What stands beside the object; `path` is how the file is called by whoever opens it.
+    #[must_use]
+    pub fn label(&self, path: &FilePath) -> Label {
+        let Self { file, object, ref holder, .. } = *self;
+        Label { file, path: path.clone(), generation: object.0, holder: holder.clone() }
+    }
 }
 
 /// A disk server has been shown a capability for writing: asks what to begin with.

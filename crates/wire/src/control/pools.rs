@@ -1,7 +1,8 @@
 //! Pools: what they promise, and how disk servers and head keep it together.
 
 use super::{Done, PoolInfo, calls, policy::Pool};
-use base::{Checksums, Failure, FileId, FilePath, ObjectId};
+use crate::object::Label;
+use base::{Checksums, Failure, ObjectId};
 use serde::{Deserialize, Serialize};
 
 /// What may be done with a partition.
@@ -114,10 +115,8 @@ pub struct CopyOrders {
 pub struct CopyOrder {
     /// The new object.
     pub object: ObjectId,
-    /// Its file.
-    pub file: FileId,
-    /// The file's name, for the object's description.
-    pub path: FilePath,
+    /// For its description.
+    pub label: Label,
     /// Bytes.
     pub size: u64,
     /// What must arrive.
@@ -180,7 +179,7 @@ impl core::fmt::Debug for CopyOrder {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("CopyOrder")
             .field("object", &self.object)
-            .field("path", &self.path)
+            .field("path", &self.label.path)
             .finish_non_exhaustive()
     }
 }

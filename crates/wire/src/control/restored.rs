@@ -1,7 +1,8 @@
 //! A catalogue that went back to an older state: how disk servers notice, and what an operator does about it.
 
 use super::{Done, calls};
-use base::{FilePath, ObjectId, Timestamp};
+use crate::object::Label;
+use base::{Checksums, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// How far a catalogue had come. Disk servers remember the last one that they saw.
@@ -40,10 +41,21 @@ pub struct CatalogueState {
 pub struct FoundObject {
     /// Its number.
     pub object: ObjectId,
-    /// The file that it was written for, if that can be read.
-    pub path: Option<FilePath>,
     /// Bytes.
     pub size: u64,
+    /// What its description says, if that can be read.
+    pub described: Option<Described>,
+}
+
+/// What an object says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// The file that it was written for.
+    pub label: Label,
+    /// Of all its bytes.
+    pub checksums: Checksums,
+    /// When it was written.
+    pub written: Timestamp,
 }
 
 /// Most objects in one [`CompareObjects`].
@@ -72,6 +84,16 @@ pub struct SettleCatalogue {
     pub without_absent: bool,
 }
 
+/// Has what disk servers hold, and a restored catalogue does not know, taken into it as it describes itself.
+///
+/// Every disk server says again what it has. Nothing that the catalogue knows is lost: what was written later takes the place of
+/// what was written before, and of two files of one name the other is found in [`LOST_AND_FOUND`].
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct RecoverCatalogue {}
+
+/// Directory of files whose name belongs to another file.
+pub const LOST_AND_FOUND: &str = "lost+found";
+
 /// A restore that is not settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredInfo {
@@ -83,6 +105,9 @@ pub struct RestoredInfo {
     pub taken: Option<Timestamp>,
     /// What happened.
     pub reason: String,
+    /// Whether what is found is taken in.
+    #[serde(default)]
+    pub is_recovering: bool,
     /// What partitions hold that the catalogue does not know.
     pub partitions: Vec<UnknownObjects>,
 }
@@ -92,6 +117,12 @@ impl RestoredInfo {
     #[must_use]
     pub fn unknown(&self) -> u64 {
         self.partitions.iter().map(|partition| partition.objects).sum()
+    }
+
+    /// How many objects were taken in.
+    #[must_use]
+    pub fn recovered(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.recovered).sum()
     }
 
     /// Partitions whose disk servers have not said yet what they have.
@@ -116,6 +147,9 @@ pub struct UnknownObjects {
     pub objects: u64,
     /// Bytes of all.
     pub bytes: u64,
+    /// How many objects were taken into the catalogue.
+    #[serde(default)]
+    pub recovered: u64,
     /// Some of them, [`UNKNOWN_SHOWN_MAX`] at most.
     pub shown: Vec<FoundObject>,
 }
@@ -124,4 +158,5 @@ calls! {
     CompareCatalogue => CatalogueState, "compare_catalogue", Disk;
     CompareObjects => Done, "compare_objects", Disk;
     SettleCatalogue => Done, "settle_catalogue", People;
+    RecoverCatalogue => Done, "recover_catalogue", People;
 }

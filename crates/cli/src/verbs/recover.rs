@@ -1,0 +1,60 @@
+//! `bp admin recover`: takes what lies on disks into a restored catalogue.
+
+use crate::{
+    context::{Context, Run},
+    progress,
+    verbs::settle,
+    words::counted,
+};
+use base::{Failure, units::Span};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+use wire::control::{GetStatus, RecoverCatalogue, RestoredInfo};
+
+/// How often it is looked who has spoken.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long to wait for disk servers that have not said what they have; they are taken in also later
+    #[arg(long, default_value = "10m", value_name = "SPAN")]
+    timeout: Span,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    context.call(&RecoverCatalogue {})?;
+    let deadline = Instant::now() + Duration::from_millis(args.timeout.0.0.unsigned_abs());
+    let spinner = progress::spinner(&context.output);
+    let restored = loop {
+        let Some(restored) = context.call(&GetStatus {})?.restored else {
+            return Err(Failure::busy("somebody has settled the catalogue in between").into());
+        };
+        let absent = restored.absent().len();
+        if absent == 0 || Instant::now() >= deadline {
+            break restored;
+        }
+        let of = counted(restored.partitions.len() as u64, "partition", "partitions");
+        let taken = counted(restored.recovered(), "object", "objects");
+        spinner.set_message(format!("{taken} taken in; {absent} of {of} not heard to the end"));
+        thread::sleep(INTERVAL);
+    };
+    spinner.finish_and_clear();
+    finish(context, &restored)
+}
+
+fn finish(context: &mut Context, restored: &RestoredInfo) -> Run {
+    if context.output.is_json() {
+        context.output.json(restored)?;
+    } else {
+        settle::show(&mut context.output, restored)?;
+    }
+    let absent = restored.absent();
+    if absent.is_empty() {
+        return Ok(0);
+    }
+    Err(Failure::timeout(format!("not heard to the end from {}", absent.join(", ")))
+        .hint("what they have is taken in when they speak; `bp admin settle` shows it")
+        .into())
+}

@@ -1,0 +1,240 @@
+//! Taking what lies on disks into a catalogue that does not know it, as it describes itself.
+//!
+//! Nothing that is known is lost by it. Of two contents of a file the one that was written later counts, and of two files of one
+//! name the one that was written later has it; the other is found in `/lost+found`. What is not taken in stays on its disk, unknown.
+
+use crate::{
+    Context, Core, Principal, Topic,
+    namespace::{ROOT, make_directory},
+    pool::drop_content,
+    store::{NewContent, Node, Replica, ReplicaState},
+};
+use base::{ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp};
+use std::sync::Arc;
+use tracing::info;
+use wire::{
+    control::{Described, FoundObject, LOST_AND_FOUND, NodeKind},
+    object::Holder,
+};
+
+/// Longest part of a name that is kept in `/lost+found`.
+const NAME_KEPT_BYTES: usize = 200;
+
+/// No catalogue gives higher numbers: whoever wrote one did not know what it was.
+const NUMBER_MAX: u64 = 1 << 60;
+
+/// An object on its way into the catalogue.
+struct Stray<'a> {
+    object: ObjectId,
+    partition: &'a str,
+    size: u64,
+    described: Described,
+}
+
+impl Stray<'_> {
+    /// Which content it has. The first descriptions do not say it: a file was never written twice at a time, so that the number
+    /// of the object grows with each write.
+    fn generation(&self) -> u64 {
+        match self.described.label.generation {
+            0 => self.object.0,
+            generation => generation,
+        }
+    }
+
+    fn replica(&self, owner: &str) -> Replica {
+        Replica {
+            object: self.object,
+            file: self.described.label.file,
+            partition: self.partition.to_owned(),
+            state: ReplicaState::Online,
+            owner: owner.to_owned(),
+            size: self.size,
+            created: self.described.written,
+            used: self.described.written,
+        }
+    }
+
+    fn content(&self) -> NewContent {
+        NewContent { size: self.size, checksums: self.described.checksums, generation: self.generation() }
+    }
+}
+
+/// What an object is to the file that it was written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Its file is not known.
+    NewFile,
+    /// A further replica of what the file has.
+    Replica,
+    /// A later content of the file.
+    NewContent,
+    /// An earlier content, or no content of a file.
+    None,
+}
+
+fn place(node: Option<&Node>, stray: &Stray<'_>) -> Place {
+    let Some(node) = node else { return Place::NewFile };
+    let content = (stray.size, Some(stray.described.checksums));
+    if node.is_directory() {
+        Place::None
+    } else if (node.size, node.checksums) == content {
+        Place::Replica
+    } else if node.checksums.is_none() || node.generation < stray.generation() {
+        Place::NewContent
+    } else {
+        Place::None
+    }
+}
+
+/// Takes in what can be; yields the rest. What is to be deleted stays so.
+pub(crate) fn recover(
+    core: &mut Core,
+    partition: &str,
+    found: Vec<FoundObject>,
+    now: Timestamp,
+) -> Result<Vec<FoundObject>> {
+    let mut rest = Vec::new();
+    for found in found {
+        let FoundObject { object, size, ref described } = found;
+        let is_wanted = !core.store.is_to_be_removed(partition, object)?;
+        let taken = match described.clone().filter(|_| is_wanted) {
+            Some(described) => take_in(core, &Stray { object, partition, size, described }, now)?,
+            None => false,
+        };
+        if !taken {
+            rest.push(found);
+        }
+    }
+    core.touch(Topic::Files);
+    core.touch(Topic::Jobs);
+    Ok(rest)
+}
+
+fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
+    let file = stray.described.label.file;
+    if [file.0, stray.object.0, stray.generation()].iter().any(|number| *number == 0 || *number > NUMBER_MAX)
+    {
+        return Ok(false);
+    }
+    let node = core.store.node(file)?;
+    match (place(node.as_deref(), stray), node) {
+        (Place::NewFile, _) => add_file(core, stray, now)?,
+        (Place::Replica, Some(node)) => {
+            core.store.insert_known_replica(stray.replica(&node.owner))?;
+            if node.generation < stray.generation() {
+                core.store.set_content(file, stray.content(), node.modified)?;
+            }
+        }
+        (Place::NewContent, Some(node)) => {
+            for old in &node.replicas {
+                // Kept on its disk, as everything until an operator has looked.
+                core.store.drop_replica(old)?;
+            }
+            drop_content(core, file, &[])?;
+            core.store.insert_known_replica(stray.replica(&node.owner))?;
+            core.store.set_content(file, stray.content(), stray.described.written)?;
+            // Its name is that of the later write, too.
+            let (parent, name) = home(core, stray, now)?;
+            core.store.move_node(file, parent.id, &name)?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Makes the file that an object was written for.
+fn add_file(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<()> {
+    let label = &stray.described.label;
+    let (parent, name) = home(core, stray, now)?;
+    let Holder { mut owner, mut group, mut mode } = label.holder.clone();
+    if owner.is_empty() {
+        owner.clone_from(&core.facility.owner);
+        (group, mode) = (owner.clone(), 0o600);
+    }
+    core.store.insert_known(Node {
+        id: label.file,
+        parent: parent.id,
+        name,
+        kind: NodeKind::File,
+        replicas: vec![stray.replica(&owner)],
+        owner,
+        group,
+        mode,
+        size: stray.size,
+        modified: stray.described.written,
+        checksums: Some(stray.described.checksums),
+        generation: stray.generation(),
+        is_archived: false,
+        project: parent.project.clone(),
+    })?;
+    Ok(())
+}
+
+/// Where a file goes: where it was, unless something later is there.
+fn home(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<(Arc<Node>, String)> {
+    let label = &stray.described.label;
+    let Some(parent) = directory(core, label.path.parent().as_ref(), now)? else {
+        return Ok((lost_and_found(core, now)?, lost_name(label.file, label.path.name())));
+    };
+    let name = label.path.name();
+    match core.store.child(parent.id, name)? {
+        None => Ok((parent, name.to_owned())),
+        Some(own) if own.id == label.file => Ok((parent, name.to_owned())),
+        Some(other) if !gives_way(&other, stray) => {
+            Ok((lost_and_found(core, now)?, lost_name(label.file, name)))
+        }
+        Some(other) => {
+            let aside = lost_and_found(core, now)?;
+            core.store.move_node(other.id, aside.id, &lost_name(other.id, name))?;
+            info!(path = %label.path, file = %other.id, "a later file has its name: it is in /{LOST_AND_FOUND}");
+            Ok((parent, name.to_owned()))
+        }
+    }
+}
+
+/// Whether a file leaves its name to what was written later. Not one that is being written now.
+fn gives_way(other: &Node, stray: &Stray<'_>) -> bool {
+    let is_writing = other.replicas.iter().any(|replica| replica.state == ReplicaState::Writing);
+    !other.is_directory() && !is_writing && other.generation < stray.generation()
+}
+
+/// The directory of this path, made if it is missing; `None` if a file is in the way.
+fn directory(core: &mut Core, path: Option<&FilePath>, now: Timestamp) -> Result<Option<Arc<Node>>> {
+    let Some(path) = path else { return Ok(None) };
+    let context = Context { who: Principal::operator(&core.facility.owner), now };
+    match make_directory(core, &context, path, 0o755, true) {
+        Ok(node) => Ok(Some(node)),
+        Err(failure) if matches!(failure.kind, ErrorKind::NotDirectory | ErrorKind::Invalid) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Only the owner of the facility looks into it: nobody knows who may read what is found.
+fn lost_and_found(core: &mut Core, now: Timestamp) -> Result<Arc<Node>> {
+    let context = Context { who: Principal::operator(&core.facility.owner), now };
+    let root = FilePath::root().join(LOST_AND_FOUND)?;
+    if let Some(node) = core.store.child(ROOT, LOST_AND_FOUND)?.filter(|node| node.is_directory()) {
+        return Ok(node);
+    }
+    make_directory(core, &context, &root, 0o700, false)
+}
+
+/// No other file has this name there.
+fn lost_name(file: FileId, name: &str) -> String {
+    let end = (0..=name.len().min(NAME_KEPT_BYTES)).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}.{file}", &name[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn names_in_lost_and_found_are_names(name in "[^/\\x00-\\x1f\\x7f]{1,255}", file in 1u64..u64::MAX) {
+            let name = lost_name(FileId(file), &name);
+            prop_assert!(name.len() <= 255 && name.ends_with(&format!(".{file}")), "{}", name);
+        }
+    }
+}

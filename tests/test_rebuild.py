@@ -1,0 +1,163 @@
+"""A facility that has lost its catalogue, without a backup: made anew from what lies on its disk servers."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clients import fails, is_same, need, run
+from conftest import SMALL, one_facility
+from facility import Facility
+from host import Host, hosts, invite
+
+FILES = 30
+NAMES = ("d1", "d2", "d3")
+LOST = r"was restored|older than its disks|roll call|not known|cannot report|chores failed|cannot ask for|silent"
+"""What is said while the head does not know its hosts."""
+
+Mirrored = tuple[Facility, list[Host]]
+
+
+@pytest.fixture
+def mirrored(tmp_path: Path) -> Iterator[Mirrored]:
+    """Run a head that stores nothing itself, and three disk servers of a pool with two copies."""
+    with one_facility(tmp_path / "facility", **SMALL) as facility:
+        facility.expect_log(LOST)
+        facility.keep_ports(https=True)
+        facility.up()
+        with hosts(facility, tmp_path, *NAMES) as servers:
+            set_up_pool(facility)
+            yield facility, servers
+
+
+def set_up_pool(facility: Facility) -> None:
+    """Say what the pool promises: the catalogue alone knows that."""
+    facility.bp("pool", "freeze", "disk1")
+    facility.bp("pool", "set", "main", "--copies=2", "--heard-bound=4s", "--silence-bound=8s")
+
+
+def write_files(facility: Facility, directory: Path) -> dict[str, Path]:
+    """Write files with xrdcp, some of them twice, some with names that are odd."""
+    draw = random.Random(int(os.environ.get("BP_SEED", "7")))
+    files = {}
+    for number in range(FILES):
+        path = f"/data/run{number % 5}/f {number}.root" if number % 7 == 0 else f"/data/run{number % 5}/f{number}"
+        source = directory / f"source{number}"
+        for _ in range(1 + number % 2):
+            source.write_bytes(draw.randbytes(draw.randrange(0, 300_000)))
+            url = facility.url(path)
+            run("xrdcp", "-s", "-f", "-p", "--cksum", "adler32:source", source, url)
+        files[path] = source
+    return files
+
+
+def check_files(facility: Facility, files: dict[str, Path], directory: Path) -> None:
+    """Read all files back with xrdcp, which compares adler32."""
+    for path, source in files.items():
+        back = directory / "back"
+        run("xrdcp", "-s", "-f", "--cksum", "adler32:source", facility.url(path), back)
+        assert is_same(back, source), path
+
+
+def lying(servers: list[Host]) -> set[tuple[str, int]]:
+    """List the objects of all disk servers."""
+    return {(server.name, number) for server in servers for number in server.objects()}
+
+
+def lose_catalogue(facility: Facility) -> None:
+    """End the head without warning, and take its database away."""
+    facility.kill()
+    for file in facility.directory.glob("catalogue.sqlite*"):
+        file.unlink()
+
+
+def rebuild(facility: Facility, servers: list[Host]) -> str:
+    """Make the catalogue anew; what the operator sees."""
+    assert "catalogue.sqlite" in fails(facility.bin / "bpd", "run", facility.directory).text
+    run(facility.bin / "bpd", "rebuild", facility.directory)
+    assert "catalogue.sqlite exists" in fails(facility.bin / "bpd", "rebuild", facility.directory).text
+    facility.up()
+    for server in servers:
+        server.down()
+        server.join(invite(facility))
+        server.up()
+    return facility.bp("admin", "recover").out
+
+
+def test_every_file_comes_back(mirrored: Mirrored, tmp_path: Path) -> None:
+    need("xrdcp")
+    facility, servers = mirrored
+    files = write_files(facility, tmp_path)
+    facility.bp("chmod", "600", "/data/run1/f1")
+    facility.bp("put", "--replace", files["/data/run1/f1"], "/data/run1/f1")
+    facility.bp("rm", "/data/run2/f2")
+    del files["/data/run2/f2"]
+    facility.wait_until("old contents are gone", lambda: len(lying(servers)) == 2 * len(files))
+    before = lying(servers)
+    lose_catalogue(facility)
+
+    out = rebuild(facility, servers)
+    assert f"Taken in: {len(before)} objects." in out
+    assert "bp admin settle --unknown 0" in out
+    check_files(facility, files, tmp_path)
+    assert {facility.stat(path)["owner"] for path in files} == {facility.owner}
+    assert (facility.stat("/data/run1/f1")["mode"], facility.stat("/data/run1/f11")["mode"]) == (0o600, 0o644)
+    assert "does not exist" in facility.bp_fails("stat", "/data/run2/f2").text
+    assert "does not exist" in facility.bp_fails("stat", "/lost+found").text
+    assert before <= lying(servers), "nothing is deleted before an operator has looked"
+
+    set_up_pool(facility)
+    facility.bp("admin", "settle", "--unknown", "0")
+    assert lying(servers) == before, "all files have the replicas that they had"
+    # From now on all is as usual: replacing, removing, and after another restart.
+    for path in list(files)[:3]:
+        run("xrdcp", "-s", "-f", tmp_path / "source29", facility.url(path))
+        files[path] = tmp_path / "source29"
+    facility.bp("rm", "/data/run3/f3")
+    del files["/data/run3/f3"]
+    facility.wait_until("what was given up is gone", lambda: len(lying(servers)) == 2 * len(files))
+    facility.down()
+    facility.up()
+    check_files(facility, files, tmp_path)
+
+
+def test_a_backup_and_what_was_written_since(mirrored: Mirrored, tmp_path: Path) -> None:
+    need("xrdcp")
+    facility, servers = mirrored
+    files = write_files(facility, tmp_path)
+    moved, changed = "/data/run1/f1", "/data/run2/f2"
+    facility.bp("mv", moved, "/data/moved")
+    files["/data/moved"] = files.pop(moved)
+    facility.bp("backup", tmp_path / "backup")
+    # Since then one file is new, one has another content, and one another name, which its objects do not know.
+    for path in ("/data/new", changed):
+        source = tmp_path / path.replace("/", "_")
+        source.write_bytes(os.urandom(50_000))
+        run("xrdcp", "-s", "-f", source, facility.url(path))
+        files[path] = source
+    facility.wait_until("old contents are gone", lambda: len(lying(servers)) == 2 * len(files))
+    lose_catalogue(facility)
+    run(facility.bin / "bpd", "restore", facility.directory, tmp_path / "backup")
+    facility.up()
+    for server in servers:
+        facility.wait_until(f"{server.name} is heard", server.is_available)
+    assert "Taken in: 4 objects." in facility.bp("admin", "recover").out
+    check_files(facility, files, tmp_path)
+    facility.bp("admin", "settle", "--unknown", "0")
+    facility.wait_until("every file has two replicas", lambda: len(lying(servers)) == 2 * len(files))
+    check_files(facility, files, tmp_path)
+
+
+def test_what_cannot_be_rebuilt_is_refused(tmp_path: Path) -> None:
+    facility = Facility(tmp_path / "f")
+    facility.create(**SMALL)
+    assert "catalogue.sqlite exists" in fails(facility.bin / "bpd", "rebuild", facility.directory).text
+    (facility.directory / "catalogue.sqlite").unlink()
+    (facility.directory / "id").unlink()
+    text = fails(facility.bin / "bpd", "rebuild", facility.directory).text
+    assert "put the files `id`, `key` and `tls/` of the facility back" in text
+    assert not (facility.directory / "catalogue.sqlite").exists()
