@@ -77,6 +77,8 @@ pub(crate) struct Live {
     pub(crate) sweep: Option<ObjectId>,
     /// Workers that have registered since the head started.
     pub(crate) workers: BTreeSet<String>,
+    /// Disk servers that a client could not reach, and until when others are preferred.
+    pub(crate) avoided: BTreeMap<String, Timestamp>,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
 }

@@ -10,9 +10,9 @@ use sim::{Content, World};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use wire::control::{
-    AbandonWrite, CommitWrite, CopyEnded, CopyOrder, DiskServer, GetPools, Mirror, NextCopies, NextRemovals,
-    ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo, ReadGrant, RegisterPartition,
-    ReportSpace, RollCall, SetPartition, SetPool, Tend,
+    AbandonWrite, AvoidServers, CommitWrite, CopyEnded, CopyOrder, DiskServer, GetPools, Mirror, NextCopies,
+    NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo, ReadGrant,
+    RegisterPartition, ReportSpace, RollCall, SetPartition, SetPool, Tend,
 };
 
 const SERVERS: [&str; 3] = ["a", "b", "c"];
@@ -234,6 +234,41 @@ fn what_was_acknowledged_with_fewer_replicas_is_copied_after() {
     assert_eq!(pools.pool().files_short, 1);
     pools.until("three replicas", |pools| pools.replicas("/f").len() == 3);
     assert_eq!(pools.pool().files_short, 0);
+}
+
+#[test]
+fn a_client_that_was_sent_in_vain_is_sent_elsewhere() {
+    let mut pools = Pools::new(2, 1);
+    pools.write("/f");
+    let first = pools.reader("/f");
+    let host = first.trim_end_matches(".disk").to_owned();
+    let tried = |hosts: &[&str], at: &str| {
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        AvoidServers { hosts, path: path(at) }
+    };
+    pools.world.user(tried(&[&host, "elsewhere.example"], "/f")).unwrap();
+    for _ in 0..20 {
+        assert_ne!(pools.reader("/f"), first);
+        pools.world.advance(Millis(10));
+    }
+    // If all are avoided there is no elsewhere.
+    pools.world.user(tried(&SERVERS, "/f")).unwrap();
+    pools.reader("/f");
+    assert_eq!(refusal(pools.world.user(tried(&["x"; 17], "/f"))), ErrorKind::Invalid);
+    // A write that could not begin is given up, for who was to write it and nobody else.
+    for _ in 0..8 {
+        pools.tick();
+    }
+    let grant = begin_write(&mut pools.world, "/new", 100);
+    let host = grant.server.unwrap().name;
+    pools.world.call(Principal::operator("other"), tried(&[&host], "/new")).unwrap();
+    assert_eq!(stat(&mut pools.world, "/new").unwrap().entry.size, 0, "somebody writes it");
+    pools.world.user(tried(&[&host], "/new")).unwrap();
+    assert_eq!(refusal(stat(&mut pools.world, "/new")), ErrorKind::NotFound);
+    for number in 0..10 {
+        let grant = begin_write(&mut pools.world, &format!("/new{number}"), 100);
+        assert_ne!(grant.server.unwrap().name, host);
+    }
 }
 
 #[test]

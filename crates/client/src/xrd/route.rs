@@ -18,6 +18,11 @@ use wire::xrd::{Opaque, Redirect, Request};
 /// Longest body of an answer that is kept whole: a listing of some hundred thousand names.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
+/// Key of the opaque part by which a client says whom it was sent to in vain; clients of the field do the same.
+const TRIED: &str = "tried";
+/// Servers that are not reached before we give up.
+const UNREACHED_MAX: usize = 3;
+
 /// What became of a request.
 #[derive(Debug)]
 pub(super) enum Reply {
@@ -98,13 +103,21 @@ pub(super) async fn route(
     wait: Wait,
 ) -> Result<Answered, Trouble> {
     let (mut place, mut opaque) = (url.clone(), url.opaque.clone());
+    let mut tried: Vec<String> = Vec::new();
     for hop in 0..=options.redirects_max {
         let asked = ask(&place, options, purpose, again, &make(&opaque), wait).await;
         let (lease, reply) = match asked {
-            Err(trouble) if hop > 0 => {
+            Ok(answered) => answered,
+            // Whoever sent us there knows others, perhaps.
+            Err(Missed::Unreached(_)) if hop > 0 && tried.len() < UNREACHED_MAX => {
+                tried.push(std::mem::replace(&mut place, url.clone()).host);
+                opaque = url.opaque.clone().with(TRIED, tried.join(","));
+                continue;
+            }
+            Err(Missed::Unreached(trouble) | Missed::Failed(trouble)) if hop > 0 => {
                 return Err(trouble.during(format!("redirected from {}", url.authority())));
             }
-            asked => asked?,
+            Err(Missed::Unreached(trouble) | Missed::Failed(trouble)) => return Err(trouble),
         };
         let redirect = match reply {
             Reply::Done(body) => return Ok(Answered { lease, body }),
@@ -119,6 +132,14 @@ pub(super) async fn route(
     Err(Failure::unavailable(what).hint("the servers send clients in a circle; tell their operator").into())
 }
 
+/// Why a server gave no answer.
+enum Missed {
+    /// There is no connection to it.
+    Unreached(Trouble),
+    /// Anything else.
+    Failed(Trouble),
+}
+
 /// Asks one server; again if the connection breaks and that does no harm.
 async fn ask(
     place: &XrdUrl,
@@ -127,18 +148,20 @@ async fn ask(
     again: Again,
     request: &Request,
     wait: Wait,
-) -> Result<(Lease, Reply), Trouble> {
+) -> Result<(Lease, Reply), Missed> {
     let key = Key::of(place, options);
     let mut retry = Retry::few(options);
     loop {
         // Nobody waits for a server that is not there.
-        let lease = connections::take(&key, options, purpose, wait).await?;
+        let lease = connections::take(&key, options, purpose, wait).await.map_err(Missed::Unreached)?;
         match call(lease.mux(), request, options, wait).await {
             Ok(reply) => return Ok((lease, reply)),
-            Err(trouble) if again == Again::Never || !trouble.is_broken() => return Err(trouble),
+            Err(trouble) if again == Again::Never || !trouble.is_broken() => {
+                return Err(Missed::Failed(trouble));
+            }
             // It was closed while it was idle; that says nothing of the server.
             Err(_) if !lease.is_new => {}
-            Err(trouble) => retry.again(trouble, wait).await?,
+            Err(trouble) => retry.again(trouble, wait).await.map_err(Missed::Failed)?,
         }
     }
 }

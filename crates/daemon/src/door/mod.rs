@@ -23,11 +23,13 @@ use crate::{
     objects::{CapFile, CapOpen},
 };
 use base::{FilePath, Result};
+use head::Principal;
 use net::xrd::{
     Access, Disposition, ListPage, Location, Opaque, OpenRequest, Opened, Peer, PrepareAction,
     PrepareRequest, ReadMethod, ServerConfig, Service, SpaceInfo, StatInfo, TlsOffer,
 };
 use std::{path::PathBuf, sync::Arc};
+use tracing::debug;
 use wire::{cap, control, token::Right, xrd};
 
 /// The door.
@@ -92,6 +94,7 @@ impl RootDoor {
             let who = self.third_party.meet(session, Some(who.into_owned()), path, opaque).await?;
             let who = who.unwrap_or_else(|| session.identity.clone());
             let who = self.may(&who, Right::Read, path)?;
+            self.avoid_tried(who, &request).await;
             return match self.files.open_read(who, path, counter).await? {
                 files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
                 files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),
@@ -109,6 +112,7 @@ impl RootDoor {
         let OpenRequest { path, opaque, .. } = request;
         let (right, disposition) = self.disposition(who, request);
         let who = self.may(who, right, path)?;
+        self.avoid_tried(who, request).await;
         let pull = xrd::tpc::pull(opaque, path)?;
         // `oss.asize` is what clients of the field say about the size to come.
         let expected_bytes = opaque.get("oss.asize").and_then(|size| size.parse().ok()).unwrap_or(0);
@@ -130,6 +134,19 @@ impl RootDoor {
         }
     }
 
+    /// Has servers avoided to which the client says that it was sent in vain.
+    async fn avoid_tried(&self, who: &Principal, request: &OpenRequest) {
+        let Some(tried) = request.opaque.get(TRIED) else { return };
+        let hosts = tried.split(',').filter(|host| !host.is_empty()).take(control::AVOIDED_LEN_MAX);
+        let hosts = hosts.map(str::to_owned).collect();
+        // A hint: without it the open goes on as if there was none.
+        if let Err(failure) =
+            self.call(who, control::AvoidServers { hosts, path: request.path.clone() }).await
+        {
+            debug!(%failure, "hosts that were not reached are not avoided");
+        }
+    }
+
     /// Which right an open for writing needs, and what it may find there.
     fn disposition(&self, who: &Identity, request: &OpenRequest) -> (Right, control::Disposition) {
         let may = |right| who.may(right, &request.path, self.gate.now()).is_ok();
@@ -144,6 +161,9 @@ impl RootDoor {
         }
     }
 }
+
+/// Key of the opaque part by which a client says to whom it was sent in vain.
+const TRIED: &str = "tried";
 
 /// What the doors say about themselves.
 fn server_config(facility: &str) -> ServerConfig {

@@ -38,6 +38,7 @@ fn partition_view(
         busy: 0,
         state: row.state,
         heard: core.heard(name, row, pool, now),
+        is_avoided: core.live.avoided.get(&row.server.name).is_some_and(|until| now < *until),
         is_given_up: row.given_up.is_some(),
     }
 }

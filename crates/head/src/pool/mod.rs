@@ -1,5 +1,6 @@
 //! Replicas: where new objects go, opens, commits, pins and evictions.
 
+mod avoid;
 pub mod balance;
 pub mod budget;
 mod calls;

@@ -53,9 +53,16 @@ pub struct Placed {
 
 /// Chooses partitions for new pieces of a file. Each number `random` gives one choice; many numbers give the weights.
 ///
+/// Servers that a client could not reach are chosen only if the others are too few.
 /// Two pieces are in one failure domain only if there are too few domains with room, then on different servers if
 /// possible; never on one partition. Refused with `Unavailable` if nobody answers who could take it, else with `NoSpace`.
 pub fn place(snapshot: &Snapshot, wish: &Wish<'_>, random: u64) -> Result<Placed> {
+    if snapshot.partitions().iter().any(|partition| partition.is_avoided)
+        && let Some(placed) = place_where(snapshot, wish, random, |partition| !partition.is_avoided)
+        && placed.partitions.len() == usize::from(wish.pieces)
+    {
+        return Ok(placed);
+    }
     let chosen = choose(snapshot, wish, random, |_| true);
     placed(snapshot, wish, &chosen).ok_or_else(|| refusal(snapshot, wish, chosen.len()))
 }

@@ -11,7 +11,7 @@ pub struct Reader<'a> {
     pub domain: Option<&'a str>,
 }
 
-/// Pieces that can be read now, the best first: on the reader's host, near it, least loaded; then by chance.
+/// Pieces that can be read now, the best first: where clients get through, on the reader's host, near it, least loaded; then by chance.
 ///
 /// Only verified ones on servers that answer. If there is none, those that must be looked at before they count: a reader
 /// compares checksums, and what is wrong fails there instead of waiting here.
@@ -39,7 +39,7 @@ pub fn readable<'a>(
                     2
                 };
                 let chance = draw(random, &partition.name);
-                ((distance, partition.busy, chance, piece.object), piece)
+                ((partition.is_avoided, distance, partition.busy, chance, piece.object), piece)
             })
             .collect();
         found.sort_by_key(|(order, _)| *order);
@@ -85,6 +85,15 @@ mod tests {
         assert_eq!(read(&snapshot), "p0");
         snapshot.partition_mut("p0").unwrap().is_given_up = true;
         assert_eq!(read(&snapshot), "");
+    }
+
+    #[test]
+    fn who_was_not_reached_comes_last() {
+        let mut snapshot = snapshot(2, 2);
+        snapshot.partition_mut("p0").unwrap().is_avoided = true;
+        let view = file(1, 2, &["p0", "p1"]);
+        let reader = Reader { server: Some("s0"), domain: None };
+        assert_eq!(names(&readable(&snapshot, &view.pieces, reader, 7)), ["p1", "p0"]);
     }
 
     #[test]

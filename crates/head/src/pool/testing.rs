@@ -24,6 +24,7 @@ pub(crate) fn partition(number: usize, racks: usize) -> PartitionView {
         busy: 0,
         state: PartitionState::InUse,
         heard: NOW,
+        is_avoided: false,
         is_given_up: false,
     }
 }

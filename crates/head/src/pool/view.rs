@@ -44,6 +44,8 @@ pub struct PartitionView {
     pub state: PartitionState,
     /// When its server was last heard.
     pub heard: Timestamp,
+    /// A client could not reach its server a moment ago.
+    pub is_avoided: bool,
     /// Its server was silent for so long that its pieces were made anew ([`super::silence`]).
     pub is_given_up: bool,
 }

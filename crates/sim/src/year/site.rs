@@ -145,6 +145,7 @@ impl PoolSite {
             busy: 0,
             state: PartitionState::InUse,
             heard: HEARD,
+            is_avoided: false,
             is_given_up: false,
         });
         self.server_of.push(number);

@@ -2,7 +2,7 @@
 
 use super::{Done, PoolInfo, calls, policy::Pool};
 use crate::object::Label;
-use base::{Checksums, Failure, ObjectId};
+use base::{Checksums, Failure, FilePath, ObjectId};
 use serde::{Deserialize, Serialize};
 
 /// What may be done with a partition.
@@ -158,6 +158,19 @@ pub struct RollCall {
 /// Most objects in one page of a [`RollCall`].
 pub const ROLL_CALL_LEN_MAX: usize = 8192;
 
+/// A client could not reach these disk servers, to which it was sent a moment ago: for a while others are sent elsewhere if there is
+/// an elsewhere, and what it was to write there is given up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AvoidServers {
+    /// Names or addresses of hosts, as they stood in the redirection; [`AVOIDED_LEN_MAX`] at most.
+    pub hosts: Vec<String>,
+    /// What the client wants to open now.
+    pub path: FilePath,
+}
+
+/// Most hosts in one [`AvoidServers`].
+pub const AVOIDED_LEN_MAX: usize = 16;
+
 /// Lets the head look for files that have too few or too many replicas.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Tend {}
@@ -193,4 +206,5 @@ calls! {
     CopyEnded => Done, "copy_ended", Disk;
     RollCall => Done, "roll_call", Disk;
     Tend => Tended, "tend", Rooms;
+    AvoidServers => Done, "avoid_servers", Rooms;
 }

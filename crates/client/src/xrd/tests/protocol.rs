@@ -45,6 +45,38 @@ fn redirects_are_followed_with_what_they_add() {
 }
 
 #[test]
+fn whoever_sends_to_a_server_that_is_gone_is_told_and_asked_for_another() {
+    let data = serve(|_, stream, _| opened(9).encode(stream));
+    let port = data.port;
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let answer = move |request: &Request| {
+        let Request::Open(open) = request else { return None };
+        Some(open.target.opaque.get("tried").map(str::to_owned))
+    };
+    let head = serve(move |_, stream, request| match answer(&request) {
+        Some(tried) => {
+            let port = if tried.as_deref() == Some("127.0.0.1") { port } else { gone };
+            let redirect = Redirect { host: "127.0.0.1".into(), port, opaque: String::new() };
+            Answer::Redirect(redirect).encode(stream)
+        }
+        None => Answer::Ok(Vec::new()).encode(stream),
+    });
+    let file = File::open_read(&head, &options()).unwrap();
+    assert_eq!((file.size(), file.server()), (9, data.authority().as_str()));
+    // One that knows no other is not asked for ever.
+    let asked = std::sync::Arc::new(AtomicUsize::new(0));
+    let count = std::sync::Arc::clone(&asked);
+    let stubborn = serve(move |_, stream, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let redirect = Redirect { host: "127.0.0.1".into(), port: gone, opaque: String::new() };
+        Answer::Redirect(redirect).encode(stream)
+    });
+    let failure = File::open_read(&stubborn, &options()).unwrap_err();
+    assert!(failure.to_string().contains(&stubborn.authority()), "{failure}");
+    assert_eq!(asked.load(Ordering::SeqCst), 4);
+}
+
+#[test]
 fn redirects_in_a_circle_end() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

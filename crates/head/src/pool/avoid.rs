@@ -1,0 +1,74 @@
+//! Disk servers to which a client was sent in vain: the head may not have noticed yet that they are gone.
+
+use super::{mirror::mirrors, retire};
+use crate::{
+    Apply, Context, Core,
+    namespace::resolve_file,
+    pool::drop_content,
+    store::{Node, ReplicaState},
+};
+use base::{Failure, Millis, Result};
+use std::{collections::BTreeSet, sync::Arc};
+use tracing::info;
+use wire::control::{AVOIDED_LEN_MAX, AvoidServers, Done};
+
+/// How long others are preferred: by then a server that is gone is silent, and one that is not was not reached by accident.
+const AVOIDED_FOR: Millis = Millis::from_seconds(15);
+
+impl Apply for AvoidServers {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        if self.hosts.len() > AVOIDED_LEN_MAX {
+            return Err(Failure::invalid(format!("{} hosts are too many at once", self.hosts.len())));
+        }
+        let avoided = servers(core, &self.hosts)?;
+        core.live.avoided.retain(|_, until| context.now < *until);
+        for server in &avoided {
+            let until = context.now + AVOIDED_FOR;
+            if core.live.avoided.insert(server.clone(), until).is_none() {
+                info!(server, user = context.who.name, "a client could not reach it: others are preferred");
+                // Doors have kept where files are.
+                core.store.set_visible();
+            }
+        }
+        // Who may not see the file hears of that when it is opened.
+        if let Ok(node) = resolve_file(core, &context.who, &self.path) {
+            give_back(core, context, &node, &avoided)?;
+        }
+        Ok(Done {})
+    }
+}
+
+/// The disk servers at these hosts. That of the head's own host answers here and now.
+fn servers(core: &Core, hosts: &[String]) -> Result<BTreeSet<String>> {
+    let is_meant = |root: &str| {
+        let host = root.rsplit_once(':').map_or(root, |(host, _)| host);
+        hosts.iter().any(|tried| tried.trim_matches(['[', ']']) == host.trim_matches(['[', ']']))
+    };
+    let found = core.store.map_partitions(|(_, row)| {
+        let is_own = row.server.name == core.config.server.name;
+        (!is_own && is_meant(&row.server.root)).then(|| row.server.name.clone())
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+/// Gives up what this user was to write on one of `servers`: it comes back because it could not begin.
+fn give_back(core: &mut Core, context: &Context, node: &Arc<Node>, servers: &BTreeSet<String>) -> Result<()> {
+    let writing = node
+        .replicas
+        .iter()
+        .find(|replica| replica.state == ReplicaState::Writing && replica.owner == context.who.name);
+    let Some(writing) = writing else { return Ok(()) };
+    let partition = core.store.partition(&writing.partition)?;
+    if !partition.is_some_and(|partition| servers.contains(&partition.server.name)) {
+        return Ok(());
+    }
+    for replica in mirrors(node).chain([writing]) {
+        retire(core, replica)?;
+    }
+    if node.checksums.is_none() {
+        drop_content(core, node.id, &[])?;
+        core.store.delete_pins(node.id)?;
+        core.store.delete_node(node.id)?;
+    }
+    Ok(())
+}
