@@ -38,6 +38,8 @@ pub const TAPE_ATTEMPTS_MAX: u32 = 3;
 pub const TAPE_SESSION_FILES_MAX: usize = 500;
 /// Bytes of one archive session between flushes, as CTA.
 pub const TAPE_FLUSH_BYTES: u64 = 32 << 30;
+/// Bytes that a survey session reads: about ten minutes, for which others wait that want the drive.
+pub const TAPE_SURVEY_BYTES: u64 = 256 << 30;
 /// Inputs plus outputs of one job.
 pub const JOB_FILES_MAX: usize = 10_000;
 /// Jobs that may wait; beyond this submission answers `Busy`.

@@ -84,6 +84,7 @@ pub(crate) fn volume_state(state: VolumeState) -> Cell {
         VolumeState::Blank => Tone::Faint,
         VolumeState::Full => Tone::Plain,
         VolumeState::Appendable => Tone::Good,
+        VolumeState::Unread => Tone::Wait,
         VolumeState::Suspect => Tone::Bad,
     };
     Cell::toned(state.as_str(), tone)

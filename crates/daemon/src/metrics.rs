@@ -198,7 +198,14 @@ fn tape(out: &mut Exposition, status: &Status) {
         out.sample(&labels, u64::from(drive.trouble.is_some()));
     }
     out.family("volumes_count", Gauge, "Volumes by state, of the first 1000.");
-    for state in [VolumeState::Blank, VolumeState::Appendable, VolumeState::Full, VolumeState::Suspect] {
+    let states = [
+        VolumeState::Blank,
+        VolumeState::Appendable,
+        VolumeState::Full,
+        VolumeState::Unread,
+        VolumeState::Suspect,
+    ];
+    for state in states {
         let number = status.volumes.iter().filter(|volume| volume.state == state).count();
         out.sample(&[("state", state.as_str())], number as u64);
     }

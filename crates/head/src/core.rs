@@ -79,6 +79,8 @@ pub(crate) struct Live {
     pub(crate) workers: BTreeSet<String>,
     /// Disk servers that a client could not reach, and until when others are preferred.
     pub(crate) avoided: BTreeMap<String, Timestamp>,
+    /// Volumes whose survey was interrupted, and when it may go on.
+    pub(crate) surveys_due: BTreeMap<Vid, Timestamp>,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
 }

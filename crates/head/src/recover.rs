@@ -13,7 +13,7 @@ use base::{ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp};
 use std::sync::Arc;
 use tracing::info;
 use wire::{
-    control::{Described, FoundObject, LOST_AND_FOUND, NodeKind},
+    control::{Described, FoundFile, FoundObject, LOST_AND_FOUND, NodeKind},
     object::Holder,
 };
 
@@ -21,7 +21,10 @@ use wire::{
 const NAME_KEPT_BYTES: usize = 200;
 
 /// No catalogue gives higher numbers: whoever wrote one did not know what it was.
-const NUMBER_MAX: u64 = 1 << 60;
+pub(crate) const NUMBER_MAX: u64 = 1 << 60;
+
+/// What stands for the name of a file that only a tape knows.
+const NAMELESS: &str = "file";
 
 /// An object on its way into the catalogue.
 struct Stray<'a> {
@@ -79,6 +82,9 @@ fn place(node: Option<&Node>, stray: &Stray<'_>) -> Place {
         Place::None
     } else if (node.size, node.checksums) == content {
         Place::Replica
+    } else if node.is_of_tape() && node.modified > stray.described.written {
+        // It was written to tape on a later day.
+        Place::None
     } else if node.checksums.is_none() || node.generation < stray.generation() {
         Place::NewContent
     } else {
@@ -116,13 +122,19 @@ fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
     {
         return Ok(false);
     }
+    if is_nameless(core, file)? {
+        let (parent, name) = home(core, stray, now)?;
+        core.store.move_node(file, parent.id, &name)?;
+        core.store.set_holder(file, &holder(core, stray))?;
+    }
     let node = core.store.node(file)?;
     match (place(node.as_deref(), stray), node) {
         (Place::NewFile, _) => add_file(core, stray, now)?,
         (Place::Replica, Some(node)) => {
             core.store.insert_known_replica(stray.replica(&node.owner))?;
             if node.generation < stray.generation() {
-                core.store.set_content(file, stray.content(), node.modified)?;
+                let modified = if node.is_of_tape() { stray.described.written } else { node.modified };
+                core.store.set_content(file, stray.content(), modified)?;
             }
         }
         (Place::NewContent, Some(node)) => {
@@ -146,11 +158,7 @@ fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
 fn add_file(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<()> {
     let label = &stray.described.label;
     let (parent, name) = home(core, stray, now)?;
-    let Holder { mut owner, mut group, mut mode } = label.holder.clone();
-    if owner.is_empty() {
-        owner.clone_from(&core.facility.owner);
-        (group, mode) = (owner.clone(), 0o600);
-    }
+    let Holder { owner, group, mode } = holder(core, stray);
     core.store.insert_known(Node {
         id: label.file,
         parent: parent.id,
@@ -168,6 +176,52 @@ fn add_file(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<()> {
         project: parent.project.clone(),
     })?;
     Ok(())
+}
+
+/// Whose a file is. What nobody knows belongs to the owner of the facility.
+fn holder(core: &Core, stray: &Stray<'_>) -> Holder {
+    let holder = &stray.described.label.holder;
+    if holder.owner.is_empty() { unknown_holder(core) } else { holder.clone() }
+}
+
+fn unknown_holder(core: &Core) -> Holder {
+    let owner = core.facility.owner.clone();
+    Holder { group: owner.clone(), owner, mode: 0o600 }
+}
+
+/// Makes a file that only a tape knows, without its content's copy. If an object of it is found later, that tells its name.
+pub(crate) fn add_nameless(core: &mut Core, found: &FoundFile, now: Timestamp) -> Result<()> {
+    let parent = lost_and_found(core, now)?;
+    let mut name = lost_name(found.file, NAMELESS);
+    if core.store.child(parent.id, &name)?.is_some() {
+        // Somebody has named another file so.
+        name = lost_name(found.file, &format!("{NAMELESS} {}", found.fseq));
+    }
+    let Holder { owner, group, mode } = unknown_holder(core);
+    core.store.insert_known(Node {
+        id: found.file,
+        parent: parent.id,
+        name,
+        kind: NodeKind::File,
+        replicas: Vec::new(),
+        owner,
+        group,
+        mode,
+        size: found.size,
+        modified: found.created,
+        checksums: Some(found.checksums),
+        generation: 0,
+        is_archived: false,
+        project: parent.project.clone(),
+    })?;
+    Ok(())
+}
+
+/// Whether a file is where [`add_nameless`] has put it, so that nobody has given it a name.
+fn is_nameless(core: &Core, file: FileId) -> Result<bool> {
+    let Some(node) = core.store.node(file)?.filter(|node| node.is_of_tape()) else { return Ok(false) };
+    let parent = core.store.child(ROOT, LOST_AND_FOUND)?;
+    Ok(parent.is_some_and(|parent| parent.id == node.parent) && node.name == lost_name(file, NAMELESS))
 }
 
 /// Where a file goes: where it was, unless something later is there.

@@ -124,14 +124,17 @@ fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow]) -> Result<DriveInf
 }
 
 fn volume(core: &Core, row: VolumeRow, sessions: &[SessionRow]) -> VolumeInfo {
-    let busy = sessions.iter().find(|session| session.vid == row.vid).map(|session| session.drive.clone());
+    let session = sessions.iter().find(|session| session.vid == row.vid);
+    let busy = session.map(|session| session.drive.clone());
+    let survey = session.filter(|session| session.kind == "survey");
+    let survey = survey.map(|session| format!("is being surveyed in drive {}, file {}", session.drive, row.append.fseq));
     let loaded = core.live.drives.iter().find(|(_, live)| live.loaded.as_ref() == Some(&row.vid));
     VolumeInfo {
         drive: busy.or_else(|| loaded.map(|(name, _)| name.clone())),
         vid: row.vid,
         library: row.library,
         state: row.state,
-        reason: row.reason,
+        reason: survey.or(row.reason),
         files: row.files,
         live_bytes: row.live_bytes,
         used_bytes: row.used,

@@ -1,12 +1,14 @@
 //! The simulated tape server: labels, order and checks as the real one, media as lists.
 
 use crate::{Content, DRIVES, World};
-use base::{Failure, FileId, Vid};
+use base::{Failure, FileId, Timestamp, Vid};
 use std::collections::BTreeMap;
 use wire::control::{
     AppendPoint, ArchiveFile, ArchivedCopy, Blame, DriveContent, EndTapeSession, FileRecalled, FilesArchived,
-    NextTapeSession, RecallFile, RequestFailed, TapePhase, TapeProgress, TapeSession, TapeWork,
+    FilesFound, FoundFile, NextTapeSession, RecallFile, RequestFailed, TapePhase, TapeProgress, TapeSession,
+    TapeWork, VolumeSurveyed,
 };
+use wire::label::LabelDate;
 
 /// Logical blocks of a simulated tape file: labels and marks around one data block.
 const BLOCKS_PER_FILE: u64 = 10;
@@ -17,6 +19,8 @@ pub struct TapeFile {
     pub(crate) file: FileId,
     pub(crate) block: u64,
     pub(crate) content: Content,
+    /// The beginning of the day on which it was written.
+    pub(crate) created: Timestamp,
 }
 
 /// A cartridge.
@@ -115,6 +119,7 @@ impl World {
             }
             TapeWork::Archive { append, files } => self.archive(session, *append, files, mishap),
             TapeWork::Recall { files } => self.recall(session, files, mishap),
+            TapeWork::Survey { from, .. } => self.survey(session, *from, mishap),
         }
     }
 
@@ -165,7 +170,8 @@ impl World {
         }
         let volume = self.library.volumes.get_mut(&session.vid).expect("a known volume");
         let block = 1 + volume.files.len() as u64 * BLOCKS_PER_FILE;
-        volume.files.push(TapeFile { file: file.file, block, content: object.content });
+        let created = LabelDate::from_timestamp(self.now).begins();
+        volume.files.push(TapeFile { file: file.file, block, content: object.content, created });
         if mishap == Mishap::Crash {
             return None;
         }
@@ -182,6 +188,43 @@ impl World {
         }
         self.room(report).expect("copies may be reported, also twice");
         Some(())
+    }
+
+    /// Reports one file after the other; a mishap comes in the middle.
+    fn survey(&mut self, session: &TapeSession, from: AppendPoint, mishap: Mishap) -> Option<Trouble> {
+        let volume = self.library.volumes[&session.vid].clone();
+        let used_bytes = self.library.used(&session.vid);
+        let (known, all) = (from.fseq as usize - 1, volume.files.len());
+        for (at, file) in volume.files.iter().enumerate().skip(known) {
+            let is_middle = at == usize::midpoint(known, all);
+            match mishap {
+                Mishap::SessionEnds if is_middle => {
+                    return Some(Some((Blame::System, Failure::unavailable("the tape server is stopping"))));
+                }
+                Mishap::Crash if is_middle => return None,
+                _ => {}
+            }
+            let found = FoundFile {
+                file: file.file,
+                fseq: at as u32 + 1,
+                block: file.block,
+                end_block: file.block + BLOCKS_PER_FILE,
+                size: file.content.size,
+                checksums: file.content.sums,
+                created: file.created,
+            };
+            let report = FilesFound { session: session.id, files: vec![found], used_bytes };
+            if mishap == Mishap::AnswerLost {
+                self.room(report.clone()).expect("found files may be reported");
+            }
+            self.room(report).expect("found files may be reported, also twice");
+        }
+        let block = 1 + all as u64 * BLOCKS_PER_FILE;
+        let end = AppendPoint { fseq: all as u32 + 1, block, may_have_leftover: false };
+        let end = volume.is_labelled.then_some(end);
+        let surveyed = VolumeSurveyed { session: session.id, end, used_bytes };
+        self.room(surveyed).expect("the end may be reported");
+        Some(None)
     }
 
     fn recall(&mut self, session: &TapeSession, files: &[RecallFile], mishap: Mishap) -> Option<Trouble> {

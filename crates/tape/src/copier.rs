@@ -216,6 +216,6 @@ fn send(sender: &SyncSender<Option<Vec<u8>>>, message: Option<Vec<u8>>) -> bool 
     sender.send(message).is_ok()
 }
 
-fn stopping() -> Failure {
+pub(crate) fn stopping() -> Failure {
     Failure::unavailable("the tape server is stopping")
 }

@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 use wire::control::{
-    AppendPoint, ArchiveFile, ArchivedCopy, Blame, Call, EndTapeSession, FilesArchived, RecallFile,
-    RequestFailed, TapeSession, TapeWork,
+    AppendPoint, ArchiveFile, ArchivedCopy, Blame, Call, EndTapeSession, FilesArchived, FilesFound,
+    FoundFile, RecallFile, RequestFailed, TapeSession, TapeWork, VolumeSurveyed,
 };
 use wire::label::LabelDate;
 
@@ -40,6 +40,9 @@ pub(crate) struct Catalogue {
     pub(crate) append: Option<AppendPoint>,
     /// Copies that the head has acknowledged, by request.
     pub(crate) copies: BTreeMap<u64, ArchivedCopy>,
+    /// What surveys have found, and where the last one ended: `Some(None)` is a blank medium.
+    pub(crate) found: Vec<FoundFile>,
+    pub(crate) surveyed: Option<Option<AppendPoint>>,
     /// Calls that are refused, with this, so many times.
     pub(crate) refusals: BTreeMap<&'static str, (Failure, u32)>,
 }
@@ -104,6 +107,13 @@ impl Catalogue {
         match name {
             "next_tape_session" => return Ok(json!({ "session": self.orders.pop_front() })),
             "files_archived" => self.archived(serde_json::from_value(call.clone()).unwrap())?,
+            "files_found" => self.note_found(serde_json::from_value(call.clone()).unwrap())?,
+            "volume_surveyed" => {
+                let surveyed: VolumeSurveyed = serde_json::from_value(call.clone()).unwrap();
+                assert!(surveyed.end.is_none_or(|end| (end.fseq, end.block) == self.place()));
+                self.surveyed = Some(surveyed.end);
+                self.append = surveyed.end;
+            }
             "end_tape_session" if call["trouble"].is_null() => {
                 if let Some(append) = &mut self.append {
                     append.may_have_leftover = false;
@@ -124,6 +134,37 @@ impl Catalogue {
             self.copies.insert(copy.request.0, copy);
         }
         Ok(())
+    }
+
+    /// Where the next file goes, or lies.
+    fn place(&self) -> (u32, u64) {
+        self.append.map_or((1, 1), |append| (append.fseq, append.block))
+    }
+
+    fn note_found(&mut self, found: FilesFound) -> Result<()> {
+        for file in found.files {
+            if (file.fseq, file.block) != self.place() {
+                return Err(Failure::corrupt("what was found does not follow the catalogue's end"));
+            }
+            let (fseq, block) = (file.fseq + 1, file.end_block);
+            self.append = Some(AppendPoint { fseq, block, may_have_leftover: false });
+            self.found.push(file);
+        }
+        Ok(())
+    }
+
+    /// The catalogue is lost.
+    pub(crate) fn forget(&mut self) {
+        (self.append, self.surveyed) = (None, None);
+        self.found.clear();
+        self.copies.clear();
+    }
+
+    /// Orders for a survey of what lies behind the known end.
+    pub(crate) fn survey(&self, id: u64, bytes_max: u64) -> TapeSession {
+        let (fseq, block) = self.place();
+        let from = AppendPoint { fseq, block, may_have_leftover: false };
+        TapeSession { id: SessionId(id), vid: vid(1), work: TapeWork::Survey { from, bytes_max } }
     }
 
     /// Orders for an archive of these requests; as the real head does, the end is in doubt from now on.

@@ -3,6 +3,10 @@
 //! Every mismatch is a [`Fault`] whose failure names volume, file, drive, what was found and what was expected.
 //! Failures of the source or the sink pass through as they are.
 
+mod survey;
+
+pub use survey::{Found, begin_survey, next_file};
+
 use crate::drive::{Read, TapeDrive, Written};
 use crate::fault::Fault;
 use base::{Checksums, Failure, FileId, Result, Vid};
@@ -173,17 +177,7 @@ pub fn check_label(drive: &mut dyn TapeDrive, vid: &Vid) -> Result<Vol1, Fault> 
 /// What must lie before it is the trailer of the file before; what may lie behind it, only `point` knows.
 pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> Result<(), Fault> {
     let place = Place::file(drive, vid, point.fseq);
-    let is_first = point.fseq == 1;
-    let block_min = if is_first { FIRST_FILE_BLOCK } else { FIRST_FILE_BLOCK + OBJECTS_AROUND_DATA };
-    if point.fseq == 0 || point.block < block_min || is_first && point.block != FIRST_FILE_BLOCK {
-        let failure = Failure::internal(format!("{place}: it cannot begin at block {}", point.block));
-        return Err(Fault::system(failure.hint("the catalogue's end of this volume is wrong")));
-    }
-    if is_first {
-        check_label(drive, vid)?;
-    } else {
-        check_end_of_previous(drive, &place, point)?;
-    }
+    check_before(drive, &place, point)?;
     if point.may_have_leftover {
         return Ok(());
     }
@@ -195,6 +189,21 @@ pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> 
         return Err(Fault::volume(failure.hint("the volume holds files that the catalogue does not know")));
     }
     place.locate(drive, point.block)
+}
+
+/// Checks what lies before a place where a file may begin: the label of the volume, or the trailer of the file before.
+fn check_before(drive: &mut dyn TapeDrive, place: &Place, point: AppendPoint) -> Result<(), Fault> {
+    let is_first = point.fseq == 1;
+    let block_min = if is_first { FIRST_FILE_BLOCK } else { FIRST_FILE_BLOCK + OBJECTS_AROUND_DATA };
+    if point.fseq == 0 || point.block < block_min || is_first && point.block != FIRST_FILE_BLOCK {
+        let failure = Failure::internal(format!("{place}: it cannot begin at block {}", point.block));
+        return Err(Fault::system(failure.hint("the catalogue's end of this volume is wrong")));
+    }
+    if is_first {
+        check_label(drive, &place.vid).map(drop)
+    } else {
+        check_end_of_previous(drive, place, point)
+    }
 }
 
 /// Checks UTL1 and the mark that end the file before; the position is then the append point.
@@ -356,30 +365,56 @@ pub fn read_file(
     place.check_labels(&labels, Side::Header, 0, &headers)?;
     place.expect_mark(drive, "the mark behind the headers")?;
     let mut block = Vec::with_capacity(block_bytes);
-    let (mut blocks, mut size, mut checksums) = (0u64, 0u64, Checksums::EMPTY);
-    let mut is_short = false;
-    while let Read::Block(length) = place.read(drive, &mut block, "data or the mark behind them")? {
-        if is_short || length > block_bytes {
-            let rest =
-                if is_short { "only the last may be shorter" } else { "which is longer than the label says" };
-            return Err(
-                place.mismatch(&format!("data block {blocks} has {length} bytes of {block_bytes}; {rest}"))
-            );
-        }
-        is_short = length < block_bytes;
-        size += length as u64;
-        blocks += 1;
-        if size > file.size {
+    let mut data = Data::new(block_bytes);
+    while let Read::Block(_) = place.read(drive, &mut block, "data or the mark behind them")? {
+        data.add(&place, &block)?;
+        if data.size > file.size {
             return Err(place.mismatch(&format!("data go on behind byte {}, where the file ends", file.size)));
         }
-        checksums = checksums.extend(&block);
         sink(&block).map_err(Fault::of_disk)?;
     }
+    let Data { blocks, size, checksums, .. } = data;
     let trailers = place.read_labels(drive)?;
     place.check_labels(&labels, Side::Trailer, blocks, &trailers)?;
     place.expect_mark(drive, "the mark behind the trailers")?;
     let hint = "recall another copy if there is one; the volume must be checked";
     place.compare_file(file, size, checksums, "tape").map_err(|failure| Fault::volume(failure.hint(hint)))
+}
+
+/// The data of a file, as far as they were read.
+struct Data {
+    /// Bytes of every block but the last.
+    block_bytes: usize,
+    blocks: u64,
+    size: u64,
+    checksums: Checksums,
+    is_short: bool,
+}
+
+impl Data {
+    fn new(block_bytes: usize) -> Self {
+        Self { block_bytes, blocks: 0, size: 0, checksums: Checksums::EMPTY, is_short: false }
+    }
+
+    /// Takes the next block, whose length must be right.
+    fn add(&mut self, place: &Place, block: &[u8]) -> Result<(), Fault> {
+        let (length, block_bytes, blocks) = (block.len(), self.block_bytes, self.blocks);
+        if self.is_short || length > block_bytes {
+            let rest = if self.is_short {
+                "only the last may be shorter"
+            } else {
+                "which is longer than the label says"
+            };
+            return Err(
+                place.mismatch(&format!("data block {blocks} has {length} bytes of {block_bytes}; {rest}"))
+            );
+        }
+        self.is_short = length < block_bytes;
+        self.size += length as u64;
+        self.blocks += 1;
+        self.checksums = self.checksums.extend(block);
+        Ok(())
+    }
 }
 
 /// What failures name.

@@ -9,13 +9,13 @@ use std::{fs, path::PathBuf};
 use wire::control::Blame;
 
 /// A drive with the blank volume BP0001 in it.
-struct Bench {
+pub(super) struct Bench {
     dir: tempfile::TempDir,
-    drive: VirtualDrive,
+    pub(super) drive: VirtualDrive,
 }
 
 impl Bench {
-    fn new(options: DriveOptions) -> Self {
+    pub(super) fn new(options: DriveOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let library = VirtualLibrary::create(dir.path().join("lib"), 1, 1, &[vid()]).unwrap();
         let mut library = library.with_options(options);
@@ -26,13 +26,13 @@ impl Bench {
     }
 
     /// With a label on the volume.
-    fn labelled() -> Self {
+    pub(super) fn labelled() -> Self {
         let mut bench = Self::new(DriveOptions::default());
         label_volume(&mut bench.drive, &vid(), Relabel::Refuse, today()).unwrap();
         bench
     }
 
-    fn append(&mut self, file: &TapeFile, data: &[u8]) -> Result<Appended, Fault> {
+    pub(super) fn append(&mut self, file: &TapeFile, data: &[u8]) -> Result<Appended, Fault> {
         self.append_blocks(file, 1024, data)
     }
 
@@ -41,12 +41,12 @@ impl Bench {
         append_file(&mut self.drive, file, &style, &mut pieces(data))
     }
 
-    fn style(&self, block_bytes: u32) -> Style {
+    pub(super) fn style(&self, block_bytes: u32) -> Style {
         Style { block_bytes, today: today(), writer: writer(&self.drive, "lab", "tape01.example") }
     }
 
     /// Writes files of these sizes from the first place on; returns them and where the next goes.
-    fn fill(&mut self, block_bytes: u32, sizes: &[usize]) -> (Vec<(TapeFile, Vec<u8>)>, AppendPoint) {
+    pub(super) fn fill(&mut self, block_bytes: u32, sizes: &[usize]) -> (Vec<(TapeFile, Vec<u8>)>, AppendPoint) {
         let mut point = AppendPoint { fseq: 1, block: 1, may_have_leftover: false };
         seek_append(&mut self.drive, &vid(), point).unwrap();
         let mut files = Vec::new();
@@ -62,7 +62,7 @@ impl Bench {
         (files, point)
     }
 
-    fn read(&mut self, file: &TapeFile) -> Result<Vec<u8>, Fault> {
+    pub(super) fn read(&mut self, file: &TapeFile) -> Result<Vec<u8>, Fault> {
         let mut data = Vec::new();
         let mut sink = |block: &[u8]| {
             data.extend_from_slice(block);
@@ -76,7 +76,7 @@ impl Bench {
     }
 
     /// Changes the image behind the drive's back.
-    fn tamper(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn tamper(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
         self.drive.unload().unwrap();
         let mut image = fs::read(self.image()).unwrap();
         change(&mut image);
@@ -85,27 +85,27 @@ impl Bench {
     }
 }
 
-fn vid() -> Vid {
+pub(super) fn vid() -> Vid {
     "BP0001".parse().unwrap()
 }
 
-fn today() -> LabelDate {
+pub(super) fn today() -> LabelDate {
     LabelDate::new(2026, 325).unwrap()
 }
 
-fn data(size: usize, seed: u64) -> Vec<u8> {
+pub(super) fn data(size: usize, seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     (0..size).map(|_| rng.next_u64() as u8).collect()
 }
 
-fn file(point: AppendPoint, data: &[u8]) -> TapeFile {
+pub(super) fn file(point: AppendPoint, data: &[u8]) -> TapeFile {
     let AppendPoint { fseq, block, .. } = point;
     let file_id = FileId(1000 + u64::from(fseq));
     TapeFile { vid: vid(), fseq, file_id, block, size: data.len() as u64, checksums: Checksums::of(data) }
 }
 
 /// A source that gives `data` in pieces of odd sizes.
-fn pieces(data: &[u8]) -> impl FnMut(&mut [u8]) -> Result<usize> {
+pub(super) fn pieces(data: &[u8]) -> impl FnMut(&mut [u8]) -> Result<usize> {
     let (mut rest, mut rng) = (data, Rng::new(5));
     move |buffer| {
         let piece = rest.len().min(buffer.len()).min(1 + rng.below(5000) as usize);

@@ -3,12 +3,15 @@
 //! ```text
 //! Load ─► CheckLabel ─► SeekEnd ─► Archive(0) ─► Archive(1) ─► … ─► Flush ─► Done
 //!   │          └──────► Recall(0) ─► Recall(1) ─► … ─► Done         │  ▲
-//!   └─► Label ─► Done                                 Archive(i) ◄──┘──┘
+//!   ├─► Label ─► Done                                 Archive(i) ◄──┘──┘
+//!   └─► BeginSurvey ─► Survey ─► Survey ─► … ─► Done
 //! ```
 //!
 //! A file that fails for its own or the disk's reasons is reported, and the session goes on. A fault of the volume or
 //! the drive ends it. Copies are reported after a flush and never before, recalled files after the disk server has
 //! committed them.
+
+mod survey;
 
 use crate::activity::{Activity, Stop};
 use crate::copier::{self, Disk};
@@ -87,6 +90,9 @@ enum Step {
     /// Flush and report, then go on with this file.
     Flush(usize),
     Recall(usize),
+    BeginSurvey,
+    /// Read the file that lies at the end of what is known.
+    Survey,
     Done,
 }
 
@@ -94,11 +100,12 @@ struct Session<'a, H, D> {
     bay: &'a mut Bay<H, D>,
     orders: &'a TapeSession,
     loads: u32,
-    /// Where the next file goes.
+    /// Where the next file goes, or lies.
     end: AppendPoint,
     /// Written, not flushed.
     pending: Vec<ArchivedCopy>,
     pending_bytes: u64,
+    survey: survey::Survey,
     /// Something that the catalogue does not know may lie behind `end`.
     is_dirty: bool,
     is_nearly_full: bool,
@@ -110,6 +117,7 @@ pub(crate) fn run<H: Head, D: Disk>(bay: &mut Bay<H, D>, orders: &TapeSession) {
     bay.activity.begin(orders.id);
     let end = match &orders.work {
         TapeWork::Archive { append, .. } => *append,
+        TapeWork::Survey { from, .. } => *from,
         _ => AppendPoint { fseq: 1, block: label_io::FIRST_FILE_BLOCK, may_have_leftover: true },
     };
     let mut session = Session {
@@ -119,6 +127,7 @@ pub(crate) fn run<H: Head, D: Disk>(bay: &mut Bay<H, D>, orders: &TapeSession) {
         end,
         pending: Vec::new(),
         pending_bytes: 0,
+        survey: survey::Survey::default(),
         is_dirty: matches!(&orders.work, TapeWork::Archive { append, .. } if append.may_have_leftover),
         is_nearly_full: false,
         system_faults: 0,
@@ -155,6 +164,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             None => self.close_end().err(),
             Some(fault) => {
                 self.save_pending();
+                self.save_found();
                 Some(fault)
             }
         }
@@ -169,6 +179,8 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
             Step::Archive(index) => self.archive(index),
             Step::Flush(index) => self.flush(index),
             Step::Recall(index) => self.recall(index),
+            Step::BeginSurvey => self.begin_survey(),
+            Step::Survey => self.survey(),
             Step::Done => Ok(Step::Done),
         }
     }
@@ -178,6 +190,7 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         self.loads = loading::load(robot, drive, watchdog, &self.orders.vid)?;
         Ok(match self.orders.work {
             TapeWork::Label => Step::Label,
+            TapeWork::Survey { .. } => Step::BeginSurvey,
             _ => Step::CheckLabel,
         })
     }

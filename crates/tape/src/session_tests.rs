@@ -10,17 +10,17 @@ use std::{fs, path::PathBuf};
 const BLOCK_BYTES: u32 = 512;
 
 /// A library with one drive, three slots and two volumes; a head and a disk in memory.
-struct World {
+pub(super) struct World {
     dir: tempfile::TempDir,
     options: DriveOptions,
-    head: FakeHead,
-    disk: MemoryDisk,
-    bay: Option<Bay<FakeHead, MemoryDisk>>,
-    sessions: u64,
+    pub(super) head: FakeHead,
+    pub(super) disk: MemoryDisk,
+    pub(super) bay: Option<Bay<FakeHead, MemoryDisk>>,
+    pub(super) sessions: u64,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with_options(DriveOptions::default())
     }
 
@@ -36,7 +36,7 @@ impl World {
     }
 
     /// The bay, started if it is not running.
-    fn bay(&mut self) -> &mut Bay<FakeHead, MemoryDisk> {
+    pub(super) fn bay(&mut self) -> &mut Bay<FakeHead, MemoryDisk> {
         self.bay.get_or_insert_with(|| {
             let library =
                 VirtualLibrary::open(self.dir.path().join("lib")).unwrap().with_options(self.options);
@@ -55,25 +55,25 @@ impl World {
         })
     }
 
-    fn run(&mut self, orders: &TapeSession) {
+    pub(super) fn run(&mut self, orders: &TapeSession) {
         run(self.bay(), orders);
         assert!(self.bay().activity.now().is_none());
     }
 
-    fn archive(&mut self, requests: &[u64]) {
+    pub(super) fn archive(&mut self, requests: &[u64]) {
         self.sessions += 1;
         let orders = self.head.lock().archive(self.sessions, &self.disk, requests);
         self.run(&orders);
     }
 
-    fn recall(&mut self, requests: &[u64]) {
+    pub(super) fn recall(&mut self, requests: &[u64]) {
         self.sessions += 1;
         let orders = self.head.lock().recall(self.sessions, &self.disk, requests);
         self.run(&orders);
     }
 
     /// Puts files of these sizes on disk, numbered from `first`; returns their requests.
-    fn files(&self, first: u64, sizes: &[usize]) -> Vec<u64> {
+    pub(super) fn files(&self, first: u64, sizes: &[usize]) -> Vec<u64> {
         let numbered = sizes.iter().zip(first..);
         numbered
             .map(|(size, request)| {
@@ -83,11 +83,11 @@ impl World {
             .collect()
     }
 
-    fn acknowledged(&self) -> Vec<u64> {
+    pub(super) fn acknowledged(&self) -> Vec<u64> {
         self.head.lock().copies.keys().copied().collect()
     }
 
-    fn image(&self) -> PathBuf {
+    pub(super) fn image(&self) -> PathBuf {
         self.dir.path().join("lib/drive/0/BP0001.aws")
     }
 }

@@ -150,6 +150,7 @@ pub(super) fn volume_tone(state: VolumeState) -> Tone {
     match state {
         VolumeState::Blank | VolumeState::Full => Tone::Quiet,
         VolumeState::Appendable => Tone::Good,
+        VolumeState::Unread => Tone::Wait,
         VolumeState::Suspect => Tone::Bad,
     }
 }

@@ -53,6 +53,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::Evict>(router);
     let router = add::<control::Await>(router);
     let router = add::<control::SetVolumeState>(router);
+    let router = add::<control::SurveyVolumes>(router);
     let router = add::<control::RetryRequest>(router);
     let router = add::<control::EnableDrive>(router);
     let router = add::<control::SettleCatalogue>(router);
@@ -106,6 +107,8 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::TapeProgress>(router);
     let router = add::<control::FilesArchived>(router);
     let router = add::<control::FileRecalled>(router);
+    let router = add::<control::FilesFound>(router);
+    let router = add::<control::VolumeSurveyed>(router);
     let router = add::<control::RequestFailed>(router);
     let router = add::<control::EndTapeSession>(router);
     let router = add::<control::RegisterWorker>(router);

@@ -29,13 +29,14 @@ const LOOKS: [&str; 18] = [
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 12] = [
+const NAMED: [&str; 13] = [
     "path",
     "from",
     "subject",
     "rights",
     "mode",
     "vid",
+    "vids",
     "state",
     "drive",
     "ids",

@@ -68,6 +68,11 @@ impl Node {
         self.online().next().is_some()
     }
 
+    /// Whether nothing but labels of tapes tells which content it has, so that days alone put contents in order.
+    pub(crate) fn is_of_tape(&self) -> bool {
+        self.generation == 0 && self.is_archived
+    }
+
     /// Where the bytes are; derived, never stored.
     pub(crate) fn state(&self) -> FileState {
         file_state(self.checksums.is_some(), self.is_online(), self.is_archived)
@@ -296,6 +301,11 @@ impl Store {
 
     pub(crate) fn set_mode(&self, id: FileId, mode: u32) -> StoreResult<()> {
         self.change_node(id, |node| node.mode = mode).map(drop)
+    }
+
+    pub(crate) fn set_holder(&self, id: FileId, holder: &Holder) -> StoreResult<()> {
+        let Holder { owner, group, mode } = holder.clone();
+        self.change_node(id, |node| (node.owner, node.group, node.mode) = (owner, group, mode)).map(drop)
     }
 
     pub(crate) fn set_project(&self, id: FileId, project: &str) -> StoreResult<()> {

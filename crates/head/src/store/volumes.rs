@@ -25,6 +25,8 @@ pub(crate) struct VolumeRow {
     pub(crate) loads: u64,
     pub(crate) files: u64,
     pub(crate) live_bytes: u64,
+    /// Before it became unread.
+    pub(crate) was_full: bool,
 }
 
 /// A tape copy in the catalogue.
@@ -49,6 +51,7 @@ fn volume(row: &Row<'_>) -> StoreResult<VolumeRow> {
         loads: row.get(9)?,
         files: row.get(10)?,
         live_bytes: row.get(11)?,
+        was_full: row.get(12)?,
     })
 }
 
@@ -65,7 +68,8 @@ fn copy(row: &Row<'_>) -> StoreResult<CopyRow> {
 const VOLUME: &str =
     "v.vid, v.library, v.state, v.reason, v.capacity, v.used, v.next_fseq, v.end_block, v.leftover,
     v.loads, (SELECT count(*) FROM copy c WHERE c.vid = v.vid),
-    (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid) FROM volume v";
+    (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid), v.was_full
+    FROM volume v";
 
 impl Store {
     pub(crate) fn put_drive(&self, library: &str, name: &str) -> StoreResult<()> {
@@ -116,6 +120,13 @@ impl Store {
             (vid.as_str(), state.as_str(), reason),
         )?;
         Ok(changed > 0)
+    }
+
+    /// A volume is to be surveyed from its end on. What lies there is not known until then, and not written over.
+    pub(crate) fn set_unread(&self, vid: &Vid, was_full: bool, reason: &str) -> StoreResult<()> {
+        self.set_volume_state(vid, VolumeState::Unread, Some(reason))?;
+        self.set_leftover(vid, false)?;
+        self.run("UPDATE volume SET was_full = ?2 WHERE vid = ?1", (vid.as_str(), was_full))
     }
 
     /// Moves the end of the data of a volume.

@@ -109,6 +109,10 @@ impl Apply for SetVolumeState {
         context.who.require_operator("change volumes")?;
         let volume = core.store.volume(&self.vid)?;
         let volume = volume.ok_or_else(|| Failure::not_found(format!("volume {} is not known", self.vid)))?;
+        if self.state == VolumeState::Unread {
+            let what = format!("volume {} cannot be said to be unread", self.vid);
+            return Err(Failure::invalid(what).hint("`bp admin volume survey` has volumes read"));
+        }
         if self.state == VolumeState::Blank && volume.files > 0 {
             return Err(Failure::busy(format!("volume {} holds {} files", self.vid, volume.files)).hint(
                 "remove or copy them first: a blank volume is labelled and written from its beginning",

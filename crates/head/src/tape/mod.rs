@@ -5,6 +5,7 @@ mod plan;
 #[cfg(test)]
 mod plan_tests;
 mod room;
+mod survey;
 
 pub(crate) use plan::{Explainer, View};
 
@@ -109,7 +110,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
         loaded: core.live.drives.get(&row.name).and_then(|live| live.loaded.clone()),
         leaving: core.live.drives.get(&row.name).and_then(|live| live.leaving.clone()),
         busy_with: session_of(&row.name).map(|session| session.vid.clone()),
-        is_writing: session_of(&row.name).is_some_and(|session| session.kind != "recall"),
+        is_writing: session_of(&row.name).is_some_and(|session| matches!(&*session.kind, "archive" | "label")),
         // A drive whose tape server has not registered since the head started cannot be given work.
         trouble: row.trouble.or_else(|| {
             (!core.live.drives.contains_key(&row.name)).then(|| "its tape server is not running".to_owned())
@@ -117,7 +118,9 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
         name: row.name,
         library: row.library,
     });
-    let volumes = core.store.volumes()?.into_iter().map(|row| {
+    let rows = core.store.volumes()?;
+    let surveys = survey::due(core, &rows, now)?;
+    let volumes = rows.into_iter().map(|row| {
         let view = VolumeView {
             vid: row.vid.clone(),
             library: row.library,
@@ -130,7 +133,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
     let queue = queue(core)?;
     let recalls = queue.iter().filter(|work| work.kind == RequestKind::Recall);
     let free_disk_bytes = pool::obtainable_bytes(core, recalls.map(|work| work.size).sum(), now)?;
-    Ok(View { drives: drives.collect(), volumes: volumes.collect(), queue, free_disk_bytes })
+    Ok(View { drives: drives.collect(), volumes: volumes.collect(), surveys, queue, free_disk_bytes })
 }
 
 fn queue(core: &Core) -> Result<Vec<Work>> {

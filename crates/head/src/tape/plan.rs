@@ -65,6 +65,8 @@ pub(crate) struct VolumeView {
 pub(crate) struct View {
     pub(crate) drives: Vec<DriveView>,
     pub(crate) volumes: BTreeMap<Vid, VolumeView>,
+    /// Volumes that are to be surveyed, and may be now.
+    pub(crate) surveys: Vec<Vid>,
     /// Queued requests, oldest first.
     pub(crate) queue: Vec<Work>,
     /// Room for recalled files, free or to be had by evicting others.
@@ -83,6 +85,7 @@ pub(crate) enum PlannedWork {
     Label,
     Archive(Vec<RequestId>),
     Recall(Vec<RequestId>),
+    Survey,
 }
 
 /// A plan and how much it is wanted.
@@ -94,7 +97,7 @@ struct Candidate {
 /// Chooses the next session of an idle drive.
 ///
 /// People wait for recalls, so they go before archives; a loaded volume goes before one that must be fetched; but
-/// whatever has starved goes first, oldest first.
+/// whatever has starved goes first, oldest first. Surveys are for drives that have nothing else to do.
 pub(crate) fn next_session(view: &View, drive: &str, now: Timestamp) -> Option<Plan> {
     let drive = view.drives.iter().find(|row| row.name == drive)?;
     if drive.busy_with.is_some() || drive.trouble.is_some() {
@@ -108,7 +111,16 @@ pub(crate) fn next_session(view: &View, drive: &str, now: Timestamp) -> Option<P
         let is_recall = matches!(candidate.plan.work, PlannedWork::Recall(_));
         (!is_starving, !is_starving && !is_loaded, !is_starving && !is_recall, candidate.oldest)
     };
-    candidates.into_iter().min_by_key(urgency).map(|candidate| candidate.plan)
+    let best = candidates.into_iter().min_by_key(urgency).map(|candidate| candidate.plan);
+    best.or_else(|| survey(view, drive))
+}
+
+/// The volume to be surveyed: the loaded one, else the first that can be had.
+fn survey(view: &View, drive: &DriveView) -> Option<Plan> {
+    let can_have = |vid: &&Vid| view.volumes.get(vid).is_some_and(|volume| is_reachable(view, drive, volume));
+    let vids = view.surveys.iter().filter(can_have);
+    let vid = vids.min_by_key(|vid| (drive.loaded.as_ref() != Some(vid), *vid))?;
+    Some(Plan { vid: vid.clone(), work: PlannedWork::Survey })
 }
 
 /// Whether a drive can have a volume now.
@@ -296,7 +308,12 @@ fn explain_archive(view: &View, work: &Work) -> String {
         matches!(volume.state, VolumeState::Appendable | VolumeState::Blank) && volume.free_bytes >= bytes
     };
     if !view.volumes.values().any(has_room) {
-        return format!("no volume has room for {}; add a blank cartridge", human_bytes(bytes));
+        let unread = view.volumes.values().filter(|volume| volume.state == VolumeState::Unread).count();
+        let hint = match unread {
+            0 => "add a blank cartridge".to_owned(),
+            unread => format!("volumes that are to be surveyed: {unread}"),
+        };
+        return format!("no volume has room for {}; {hint}", human_bytes(bytes));
     }
     match view.drives.iter().find(|drive| drive.is_writing) {
         Some(drive) => format!("drive {} is writing; this is next", drive.name),

@@ -55,7 +55,7 @@ fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
         volume(2, VolumeState::Appendable),
         volume(3, VolumeState::Blank),
     ];
-    View { drives, volumes: volumes.into(), queue, free_disk_bytes: 100 * GB }
+    View { drives, volumes: volumes.into(), surveys: Vec::new(), queue, free_disk_bytes: 100 * GB }
 }
 
 fn explain(view: &View, work: &Work, now: Timestamp) -> String {
@@ -144,6 +144,32 @@ fn every_reason_names_what_is_waited_for() {
     assert!(explain(&view, &view.queue[0], NOW).contains("no tape server"));
 }
 
+#[test]
+fn surveys_are_for_drives_that_have_nothing_else_to_do() {
+    let mut view = view(vec![drive("a", None), drive("b", Some(4))], vec![recall(1, 1, 90), archive(2, GB)]);
+    view.volumes.extend([volume(4, VolumeState::Unread), volume(5, VolumeState::Unread)]);
+    view.surveys = vec![vid(4), vid(5)];
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00001".into(), vec![1]));
+    view.queue.remove(0);
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00002".into(), vec![2]));
+    view.queue.clear();
+    let survey = |n| Some(Plan { vid: vid(n), work: PlannedWork::Survey });
+    assert_eq!(next_session(&view, "a", NOW), survey(5), "the other one lies in drive b");
+    assert_eq!(next_session(&view, "b", NOW), survey(4), "what is loaded goes first");
+    view.drives[1].busy_with = Some(vid(4));
+    assert_eq!(next_session(&view, "b", NOW), None);
+    view.surveys.clear();
+    assert_eq!(next_session(&view, "a", NOW), None, "not all that is unread may be read now");
+}
+
+#[test]
+fn an_unread_volume_is_read_and_not_written() {
+    let mut view = view(vec![drive("a", None)], vec![recall(1, 4, 90), archive(2, GB)]);
+    view.volumes = [volume(4, VolumeState::Unread)].into();
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00004".into(), vec![1]));
+    assert!(explain(&view, &view.queue[1], NOW).ends_with("volumes that are to be surveyed: 1"));
+}
+
 prop_compose! {
     fn any_work()(id in 0u64..1000, size in 0u64..50 * GB, age in 0i64..10_000_000, late in any::<bool>(),
         target in prop::option::of((0u32..6, 0u64..100))) -> Work {
@@ -167,7 +193,8 @@ proptest! {
         }
         let loaded = loaded.filter(|n| other.loaded != Some(vid(*n)));
         let mut view = view(vec![drive("a", loaded), other.clone()], queue);
-        view.volumes.extend([volume(4, VolumeState::Suspect)]);
+        view.volumes.extend([volume(4, VolumeState::Suspect), volume(5, VolumeState::Unread)]);
+        view.surveys = vec![vid(5)];
         view.free_disk_bytes = free;
         for work in &view.queue {
             prop_assert!(!explain(&view, work, NOW).is_empty());
@@ -177,6 +204,7 @@ proptest! {
         let volume = &view.volumes[&plan.vid];
         let find = |id: &RequestId| view.queue.iter().find(|work| work.id == *id).unwrap();
         match &plan.work {
+            PlannedWork::Survey => prop_assert_eq!(volume.state, VolumeState::Unread),
             PlannedWork::Label => prop_assert_eq!(volume.state, VolumeState::Blank),
             PlannedWork::Archive(ids) => {
                 prop_assert_eq!(volume.state, VolumeState::Appendable);

@@ -9,9 +9,12 @@ use crate::{
     core::{CapFor, DriveLive},
     namespace::path_of,
     pool::{Reserve, mend, reserve, retire, source},
-    store::{Charge, CopyRow, Node, Payer, ReplicaState, RequestRow, SessionRow},
+    store::{Charge, CopyRow, Node, Payer, ReplicaState, RequestRow, SessionRow, VolumeRow},
 };
-use base::{ErrorKind, Failure, Millis, RequestId, Result, SessionId, limits::TAPE_ATTEMPTS_MAX};
+use base::{
+    ErrorKind, Failure, Millis, RequestId, Result, SessionId, Vid,
+    limits::{TAPE_ATTEMPTS_MAX, TAPE_SURVEY_BYTES},
+};
 use std::sync::Arc;
 use tracing::{info, warn};
 use wire::{
@@ -83,8 +86,10 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
         PlannedWork::Label => ("label", Vec::new()),
         PlannedWork::Archive(requests) => ("archive", requests.clone()),
         PlannedWork::Recall(requests) => ("recall", requests.clone()),
+        PlannedWork::Survey => ("survey", Vec::new()),
     };
-    let owners = owners(core, &requests)?;
+    // A survey is for everybody, and nobody pays for it.
+    let owners = if plan.work == PlannedWork::Survey { Vec::new() } else { owners(core, &requests)? };
     let mut row = SessionRow {
         id: SessionId(0),
         drive: drive.to_owned(),
@@ -98,18 +103,20 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
     let work = match plan.work {
         PlannedWork::Label => TapeWork::Label,
         PlannedWork::Archive(_) => {
-            let volume = core.store.volume(&plan.vid)?;
-            let append =
-                volume.ok_or_else(|| Failure::internal(format!("volume {} vanished", plan.vid)))?.append;
+            let append = volume_of(core, &plan.vid)?.append;
             let files = archive_files(core, context, row.id, &requests)?;
             // From here on blocks may lie behind the end that the catalogue knows.
             core.store.set_leftover(&plan.vid, true)?;
             TapeWork::Archive { append, files }
         }
         PlannedWork::Recall(_) => TapeWork::Recall { files: recall_files(core, context, &row, &requests)? },
+        PlannedWork::Survey => {
+            let from = volume_of(core, &plan.vid)?.append;
+            TapeWork::Survey { from, bytes_max: TAPE_SURVEY_BYTES }
+        }
     };
     let is_empty = match &work {
-        TapeWork::Label => false,
+        TapeWork::Label | TapeWork::Survey { .. } => false,
         TapeWork::Archive { files, .. } => files.is_empty(),
         TapeWork::Recall { files } => files.is_empty(),
     };
@@ -120,6 +127,10 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
     info!(session = %row.id, %drive, vid = %plan.vid, kind, files = requests.len(), "tape session begins");
     core.touch(Topic::Tape);
     Ok(Some(TapeSession { id: row.id, vid: plan.vid, work }))
+}
+
+pub(super) fn volume_of(core: &Core, vid: &Vid) -> Result<VolumeRow> {
+    core.store.volume(vid)?.ok_or_else(|| Failure::internal(format!("volume {vid} vanished")))
 }
 
 /// Who shares the load. A blank volume is labelled for whoever waits longest to be archived.
@@ -234,9 +245,7 @@ impl Apply for TapeProgress {
 impl Apply for FilesArchived {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let session = core.session(self.session)?;
-        let volume = core.store.volume(&session.vid)?;
-        let mut append =
-            volume.ok_or_else(|| Failure::internal(format!("volume {} vanished", session.vid)))?.append;
+        let mut append = volume_of(core, &session.vid)?.append;
         for copy in self.copies {
             if copy.fseq < append.fseq {
                 // Reported before; the answer was lost.
@@ -388,6 +397,7 @@ impl Apply for EndTapeSession {
             Some((blame, failure)) => {
                 warn!(session = %session.id, vid = %session.vid, drive = %session.drive, ?blame, cause = %failure, "tape session ended early");
                 take_out_of_use(core, &session, *blame, failure)?;
+                core.live.surveys_due.insert(session.vid.clone(), context.now + BACK_OFF);
             }
         }
         // After trouble the same orders would meet it again at once.

@@ -21,6 +21,7 @@ pub mod quotas;
 pub mod restored;
 pub mod scan;
 pub mod status;
+pub mod survey;
 pub mod tape;
 
 pub use accounts::*;
@@ -37,6 +38,7 @@ pub use quotas::*;
 pub use restored::*;
 pub use scan::*;
 pub use status::*;
+pub use survey::*;
 pub use tape::*;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -133,6 +135,7 @@ pub fn fuzz_control(data: &[u8]) {
     round::<Mkdir>(data);
     round::<List>(data);
     round::<SetVolumeState>(data);
+    round::<SurveyVolumes>(data);
     round::<Jobs>(data);
     round::<SetAttributes>(data);
     round::<SetGrant>(data);
@@ -143,13 +146,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const CALLS: [&str; 8] = [
+    const CALLS: [&str; 9] = [
         r#"{"spec":{"name":"j","command":["a"],"resources":{"cpus":1,"memory_bytes":0,"wall":1},
             "inputs":[{"path":"/a","name":"a"}],"outputs":[],"archive":true,"environment":{"K":"v"}}}"#,
         r#"{"paths":["/a","/b"],"pin":5}"#,
         r#"{"paths":["/a"],"want":"online"}"#,
         r#"{"from":"/a","to":"/b"}"#,
         r#"{"vid":"BP0001","state":"suspect"}"#,
+        r#"{"vids":["BP0001"],"all":false}"#,
         r#"{"path":"/a","parents":true,"mode":493}"#,
         r#"{"path":"/a","changes":[{"name":"n","value":"00ff"},{"name":"m"}],"is_new":false}"#,
         r#"{"path":"/a","subject":"group:prod","rights":"rw"}"#,

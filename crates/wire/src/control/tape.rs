@@ -78,6 +78,13 @@ pub enum TapeWork {
         /// In this order.
         files: Vec<RecallFile>,
     },
+    /// Read what lies on the volume, and report it.
+    Survey {
+        /// What lies before it is known.
+        from: AppendPoint,
+        /// The session ends behind the file with which it has read so many: others may wait for the drive.
+        bytes_max: u64,
+    },
 }
 
 /// The end of the catalogued data of a volume.
@@ -255,6 +262,8 @@ pub enum VolumeState {
     Appendable,
     /// May be read.
     Full,
+    /// May be read, and may hold files that the catalogue does not know: to be surveyed.
+    Unread,
     /// Not used until a person says so.
     Suspect,
 }
@@ -267,6 +276,7 @@ impl VolumeState {
             Self::Blank => "blank",
             Self::Appendable => "appendable",
             Self::Full => "full",
+            Self::Unread => "unread",
             Self::Suspect => "suspect",
         }
     }

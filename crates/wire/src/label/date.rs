@@ -43,6 +43,12 @@ impl LabelDate {
         Err(Failure::invalid(format!("day {day} of year {year} is not a day from 1900 to 2999")))
     }
 
+    /// When the day begins (UTC).
+    #[must_use]
+    pub fn begins(self) -> Timestamp {
+        Timestamp(self.days_since_epoch() * SECONDS_OF_DAY * 1000)
+    }
+
     /// Days since 1970-01-01; negative before it.
     #[must_use]
     pub fn days_since_epoch(self) -> i64 {

@@ -1,0 +1,184 @@
+//! Reading a volume without knowing what lies on it, file after file, by the labels (`spec/tape.md` §3.6).
+
+use super::{Data, FIRST_FILE_BLOCK, LABELS, Place, check_before, check_label};
+use crate::drive::{Read, TapeDrive};
+use crate::fault::Fault;
+use base::{FileId, Result, Vid};
+use wire::control::{AppendPoint, FoundFile};
+use wire::label::{FileLabels, Hdr1, LabelName, Side};
+
+/// What lies where a file may begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// A whole file. The position is behind it.
+    File(FoundFile),
+    /// No file, or one that is not whole; nothing lies behind it.
+    End {
+        /// Whether an append was interrupted here: what it left is written over by the next.
+        has_leftover: bool,
+    },
+}
+
+/// Why a file could not be read to its end.
+enum Cut {
+    /// The data of the tape end in it.
+    Torn,
+    /// It is not what a file is.
+    Fault(Fault),
+}
+
+impl From<Fault> for Cut {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// Checks what lies before `from`. False for a medium that is blank: without even a label.
+pub fn begin_survey(drive: &mut dyn TapeDrive, vid: &Vid, from: AppendPoint) -> Result<bool, Fault> {
+    if from.fseq == 1 {
+        drive.rewind().map_err(Fault::of_drive)?;
+        let place = Place::volume(drive, vid);
+        let first = drive.read_block(&mut Vec::new());
+        if first.map_err(|failure| Fault::of_drive(failure.during(&place)))? == Read::End {
+            return Ok(false);
+        }
+    } else {
+        check_label(drive, vid)?;
+    }
+    let place = Place::file(drive, vid, from.fseq);
+    check_before(drive, &place, from)?;
+    Ok(true)
+}
+
+/// Reads what lies at `point` to its end. `seen` is told of every block of data, and can end it.
+///
+/// A file counts if its trailers say what its headers do, with the number of blocks that were read. What is no file, and no
+/// end of a volume either, is a fault of the volume.
+pub fn next_file(
+    drive: &mut dyn TapeDrive,
+    vid: &Vid,
+    point: AppendPoint,
+    seen: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<Found, Fault> {
+    let place = Place::file(drive, vid, point.fseq);
+    place.locate(drive, point.block)?;
+    let mut reader = Reader { drive, place: &place };
+    let mut first = Vec::new();
+    let outcome = match reader.object(&mut first)? {
+        Some(Read::Block(_)) => reader.file(point, first, seen),
+        // The closing mark (§3.5), or nothing at all.
+        Some(_) => reader.end("the closing mark").map(|()| Found::End { has_leftover: false }).map_err(Cut::Fault),
+        None => Ok(Found::End { has_leftover: false }),
+    };
+    match outcome {
+        Ok(found) => Ok(found),
+        Err(Cut::Torn) => Ok(Found::End { has_leftover: true }),
+        Err(Cut::Fault(fault)) => Err(fault),
+    }
+}
+
+struct Reader<'a> {
+    drive: &'a mut dyn TapeDrive,
+    place: &'a Place,
+}
+
+impl Reader<'_> {
+    /// Reads the file whose first block was read, or the label of a volume without files.
+    fn file(
+        &mut self,
+        point: AppendPoint,
+        first: Vec<u8>,
+        seen: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Found, Cut> {
+        let hdr1 = Hdr1::decode(&first).map_err(|error| self.place.mismatch(&error.to_string()))?;
+        let LabelName::File(file) = hdr1.file else { return Ok(self.prelabel(point, &hdr1)?) };
+        let labels = self.headers(point, file, first)?;
+        let data = self.data(labels.block_bytes, seen)?;
+        let trailers = [self.label()?, self.label()?, self.label()?];
+        self.place.check_labels(&labels, Side::Trailer, data.blocks, &trailers)?;
+        self.mark("the mark behind the trailers")?;
+        let end_block = self.drive.position().map_err(Fault::of_drive)?.block;
+        let AppendPoint { fseq, block, .. } = point;
+        let (size, checksums, created) = (data.size, data.checksums, hdr1.created.begins());
+        Ok(Found::File(FoundFile { file, fseq, block, end_block, size, checksums, created }))
+    }
+
+    /// The label of a volume without files (§3.1) stands at its beginning, and nothing but a mark behind it.
+    fn prelabel(&mut self, point: AppendPoint, hdr1: &Hdr1) -> Result<Found, Fault> {
+        let place = self.place;
+        if point.block != FIRST_FILE_BLOCK || hdr1.side != Side::Header || hdr1.vsn != place.vid {
+            let what = format!("found PRELABEL of volume {} at block {}", hdr1.vsn, point.block);
+            return Err(place.mismatch(&format!("{what}, expected a file or the end of the data")));
+        }
+        match self.object(&mut Vec::new())? {
+            Some(Read::Block(length)) => {
+                Err(place.mismatch(&format!("found a block of {length} bytes, expected the mark behind PRELABEL")))
+            }
+            Some(_) => self.end("PRELABEL").map(|()| Found::End { has_leftover: false }),
+            None => Ok(Found::End { has_leftover: false }),
+        }
+    }
+
+    /// Reads HDR2 and UHL1, checks all three and goes to the data.
+    fn headers(&mut self, point: AppendPoint, file_id: FileId, first: Vec<u8>) -> Result<FileLabels, Cut> {
+        let place = self.place;
+        let vid = place.vid.clone();
+        let mut labels = FileLabels { vid, fseq: point.fseq, file_id, block_bytes: 0 };
+        // Before the next is read: what is torn must be known to be a file of this volume.
+        let checked = labels.check(Side::Header, 0, &first, 0);
+        checked.map_err(|mismatch| place.mismatch(&mismatch.to_string()))?;
+        let headers: [Vec<u8>; LABELS] = [first, self.label()?, self.label()?];
+        labels.block_bytes = place.block_bytes(&headers)?;
+        place.check_labels(&labels, Side::Header, 0, &headers)?;
+        self.mark("the mark behind the headers")?;
+        Ok(labels)
+    }
+
+    /// Reads the data and the mark behind them.
+    fn data(&mut self, block_bytes: u32, seen: &mut dyn FnMut(usize) -> Result<()>) -> Result<Data, Cut> {
+        let mut data = Data::new(block_bytes as usize);
+        let mut block = Vec::with_capacity(data.block_bytes);
+        while let Read::Block(length) = self.object(&mut block)?.ok_or(Cut::Torn)? {
+            data.add(self.place, &block)?;
+            seen(length).map_err(Fault::system)?;
+        }
+        Ok(data)
+    }
+
+    /// Reads an object; `None` is the end of the data.
+    fn object(&mut self, block: &mut Vec<u8>) -> Result<Option<Read>, Fault> {
+        let read = self.drive.read_block(block);
+        let read = read.map_err(|failure| Fault::of_drive(failure.during(self.place)))?;
+        Ok((read != Read::End).then_some(read))
+    }
+
+    fn label(&mut self) -> Result<Vec<u8>, Cut> {
+        let mut label = Vec::new();
+        match self.object(&mut label)?.ok_or(Cut::Torn)? {
+            Read::Block(_) => Ok(label),
+            _ => Err(self.place.mismatch("found a tape mark, expected a label").into()),
+        }
+    }
+
+    fn mark(&mut self, expected: &str) -> Result<(), Cut> {
+        match self.object(&mut Vec::new())?.ok_or(Cut::Torn)? {
+            Read::Block(length) => {
+                let what = format!("found a block of {length} bytes, expected {expected}");
+                Err(self.place.mismatch(&what).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that nothing lies behind `what`.
+    fn end(&mut self, what: &str) -> Result<(), Fault> {
+        match self.object(&mut Vec::new())? {
+            None => Ok(()),
+            Some(_) => Err(self.place.mismatch(&format!("data lie behind {what}, expected their end"))),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "survey_tests.rs"]
+mod tests;
