@@ -138,11 +138,7 @@ fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
             }
         }
         (Place::NewContent, Some(node)) => {
-            for old in &node.replicas {
-                // Kept on its disk, as everything until an operator has looked.
-                core.store.drop_replica(old)?;
-            }
-            drop_content(core, file, &[])?;
+            give_up_content(core, &node)?;
             core.store.insert_known_replica(stray.replica(&node.owner))?;
             core.store.set_content(file, stray.content(), stray.described.written)?;
             // Its name is that of the later write, too.
@@ -152,6 +148,14 @@ fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// A file gets a later content. What it has is kept on its disks, as everything until an operator has looked.
+pub(crate) fn give_up_content(core: &mut Core, node: &Node) -> Result<()> {
+    for old in &node.replicas {
+        core.store.drop_replica(old)?;
+    }
+    drop_content(core, node.id, &[])
 }
 
 /// Makes the file that an object was written for.

@@ -3,13 +3,16 @@
 //! What was written since is on disks and not in the catalogue, and its numbers mean something else now. As long as nobody has
 //! looked, disk servers are given nothing to delete.
 
-use crate::{Apply, Context, Core, Topic, core::unknown_partition, recover::recover, store::RestoreRow};
+use crate::{
+    Apply, Context, Core, Topic, core::unknown_partition, recover::recover, store::RestoreRow,
+    tape::is_doubtful,
+};
 use base::{Failure, Millis, Result, Timestamp};
 use std::collections::BTreeMap;
 use tracing::warn;
 use wire::control::{
     COMPARE_OBJECTS_LEN_MAX, CatalogueMark, CatalogueState, CompareCatalogue, CompareObjects, Done,
-    RecoverCatalogue, RestoredInfo, SettleCatalogue, UNKNOWN_SHOWN_MAX, UnknownObjects,
+    RecoverCatalogue, RestoredInfo, SettleCatalogue, UNKNOWN_SHOWN_MAX, UnknownObjects, VolumeState,
 };
 
 /// A catalogue that changes says so this often: what happened in between is not missed when it goes back.
@@ -63,6 +66,7 @@ impl Core {
             reason: row.reason,
             is_recovering: row.is_recovering,
             partitions: partitions.collect(),
+            volumes: self.store.volumes()?.iter().filter(|volume| is_doubtful(volume)).count() as u64,
         }))
     }
 
@@ -173,6 +177,12 @@ impl Apply for SettleCatalogue {
         if !absent.is_empty() && !self.without_absent {
             let what = format!("nobody has said yet what lies on {}", absent.join(", "));
             return Err(Failure::busy(what).hint("wait for their disk servers, or add --without-absent"));
+        }
+        let unread = core.store.volumes()?.into_iter().find(|volume| volume.state == VolumeState::Unread);
+        if let Some(volume) = unread.filter(|_| !self.without_absent) {
+            let what = format!("volume {} is still to be surveyed", volume.vid);
+            return Err(Failure::busy(what)
+                .hint("wait (`bp volumes`), or add --without-absent: then no file comes back from it"));
         }
         // Among what is to be deleted may be what was written since the backup.
         core.store.forget_removals()?;

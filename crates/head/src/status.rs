@@ -127,7 +127,8 @@ fn volume(core: &Core, row: VolumeRow, sessions: &[SessionRow]) -> VolumeInfo {
     let session = sessions.iter().find(|session| session.vid == row.vid);
     let busy = session.map(|session| session.drive.clone());
     let survey = session.filter(|session| session.kind == "survey");
-    let survey = survey.map(|session| format!("is being surveyed in drive {}, file {}", session.drive, row.append.fseq));
+    let survey = survey
+        .map(|session| format!("is being surveyed in drive {}, file {}", session.drive, row.append.fseq));
     let loaded = core.live.drives.iter().find(|(_, live)| live.loaded.as_ref() == Some(&row.vid));
     VolumeInfo {
         drive: busy.or_else(|| loaded.map(|(name, _)| name.clone())),

@@ -22,6 +22,8 @@ mod quotas;
 mod replicas;
 #[path = "scan.rs"]
 mod scan;
+#[path = "survey.rs"]
+mod survey;
 #[path = "tape_queue.rs"]
 mod tape_queue;
 #[path = "version.rs"]

@@ -46,7 +46,11 @@ impl Bench {
     }
 
     /// Writes files of these sizes from the first place on; returns them and where the next goes.
-    pub(super) fn fill(&mut self, block_bytes: u32, sizes: &[usize]) -> (Vec<(TapeFile, Vec<u8>)>, AppendPoint) {
+    pub(super) fn fill(
+        &mut self,
+        block_bytes: u32,
+        sizes: &[usize],
+    ) -> (Vec<(TapeFile, Vec<u8>)>, AppendPoint) {
         let mut point = AppendPoint { fseq: 1, block: 1, may_have_leftover: false };
         seek_append(&mut self.drive, &vid(), point).unwrap();
         let mut files = Vec::new();

@@ -1,9 +1,12 @@
 //! `bp admin`: volumes, drives and requests that need a person.
 
-use crate::context::{Context, Run};
+use crate::{
+    context::{Context, Run},
+    words::counted,
+};
 use base::{RequestId, Vid};
 use clap::{Subcommand, ValueEnum};
-use wire::control::{Call, Done, EnableDrive, RetryRequest, SetVolumeState, VolumeState};
+use wire::control::{Call, Done, EnableDrive, RetryRequest, SetVolumeState, SurveyVolumes, VolumeState};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -36,6 +39,15 @@ enum Volume {
         vid: Vid,
         /// What may be done with it
         state: State,
+    },
+    /// Read what lies on volumes and take it in, if the catalogue was lost or restored
+    Survey {
+        /// The volumes
+        #[arg(required_unless_present = "all", value_name = "VID")]
+        vids: Vec<Vid>,
+        /// All that are suspect, and those that a restore made read only
+        #[arg(long)]
+        all: bool,
     },
 }
 
@@ -87,6 +99,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             call(context, &SetVolumeState { vid, state: state.into() })?;
             Ok(0)
         }
+        Thing::Volume(Volume::Survey { vids, all }) => survey(context, &SurveyVolumes { vids, all }),
         Thing::Drive(Drive::Enable { drive }) => {
             call(context, &EnableDrive { drive })?;
             Ok(0)
@@ -97,6 +110,21 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             context.each(ids, |context, request| call(context, &RetryRequest { request }))
         }
     }
+}
+
+fn survey(context: &mut Context, call: &SurveyVolumes) -> Run {
+    let ordered = context.call(call)?;
+    if context.output.is_json() {
+        context.output.json(&ordered)?;
+    } else if ordered.vids.is_empty() {
+        context.output.news("there is nothing to survey: of every volume it is known what lies on it")?;
+    } else {
+        let vids: Vec<_> = ordered.vids.iter().map(Vid::as_str).collect();
+        let volumes = counted(vids.len() as u64, "volume", "volumes");
+        let vids = vids.join(" ");
+        context.output.news(&format!("{volumes} will be surveyed, `bp volumes` shows how far: {vids}"))?;
+    }
+    Ok(0)
 }
 
 fn call<C: Call<Reply = Done>>(context: &mut Context, call: &C) -> Run<()> {

@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// Settle it, if this many objects are unknown, as was shown. They are kept; so is what was to be deleted
     #[arg(long, value_name = "N")]
     unknown: Option<u64>,
-    /// Do not wait for disk servers that have not said what they have
+    /// Do not wait for disk servers that have not said what they have, nor for surveys of volumes
     #[arg(long, requires = "unknown")]
     without_absent: bool,
 }
@@ -92,6 +92,11 @@ pub(crate) fn warn(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
     ))?;
     if restored.is_recovering {
         output.line(format!("Taken in: {}.", counted(restored.recovered(), "object", "objects")))?;
+    }
+    if restored.volumes > 0 {
+        let volumes = counted(restored.volumes, "volume", "volumes");
+        output
+            .line(format!("May hold files that are not in it: {volumes}; `bp admin volume survey --all`."))?;
     }
     let absent = restored.absent();
     if absent.is_empty() {

@@ -117,7 +117,11 @@ fn troubles(status: &Status) -> Vec<Trouble> {
     }
     for volume in status.volumes.iter().filter(|volume| volume.state == VolumeState::Suspect) {
         let what = volume.reason.clone().unwrap_or_else(|| "is suspect".to_owned());
-        let command = Some(format!("bp admin volume set {} full", volume.vid));
+        let command = match status.restored {
+            Some(_) => format!("bp admin volume survey {}", volume.vid),
+            None => format!("bp admin volume set {} full", volume.vid),
+        };
+        let command = Some(command);
         troubles.push(Trouble { thing: format!("volume {}", volume.vid), what, command });
     }
     for pool in &status.pools {

@@ -192,7 +192,8 @@ fn mark_restored(engine: &dyn Engine, taken: Timestamp, now: Timestamp) -> Resul
     )?;
     // What was appended since would be written over.
     let reason = "restored from a backup: may hold later files";
-    let sql = "UPDATE volume SET state = CASE WHEN state = 'appendable' THEN 'full' ELSE 'suspect' END, reason = ?1
+    let sql =
+        "UPDATE volume SET state = CASE WHEN state = 'appendable' THEN 'full' ELSE 'suspect' END, reason = ?1
                WHERE state IN ('blank', 'appendable', 'unread')";
     run(sql, &[reason.cell()])?;
     Ok(())

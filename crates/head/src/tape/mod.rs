@@ -8,6 +8,7 @@ mod room;
 mod survey;
 
 pub(crate) use plan::{Explainer, View};
+pub(crate) use survey::is_doubtful;
 
 use crate::{
     Context, Core, Topic, pool,
@@ -110,7 +111,8 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
         loaded: core.live.drives.get(&row.name).and_then(|live| live.loaded.clone()),
         leaving: core.live.drives.get(&row.name).and_then(|live| live.leaving.clone()),
         busy_with: session_of(&row.name).map(|session| session.vid.clone()),
-        is_writing: session_of(&row.name).is_some_and(|session| matches!(&*session.kind, "archive" | "label")),
+        is_writing: session_of(&row.name)
+            .is_some_and(|session| matches!(&*session.kind, "archive" | "label")),
         // A drive whose tape server has not registered since the head started cannot be given work.
         trouble: row.trouble.or_else(|| {
             (!core.live.drives.contains_key(&row.name)).then(|| "its tape server is not running".to_owned())

@@ -7,21 +7,21 @@
 use super::room::volume_of;
 use crate::{
     Apply, Context, Core, Topic, batch,
-    pool::{drop_content, mend},
-    recover::{NUMBER_MAX, add_nameless},
+    pool::mend,
+    recover::{NUMBER_MAX, add_nameless, give_up_content},
     store::{CopyRow, NewContent, Node, ReplicaState, SessionRow, VolumeRow},
 };
 use base::{Failure, Result, Timestamp, Vid};
 use std::collections::BTreeSet;
 use tracing::{info, warn};
 use wire::control::{
-    Done, FILES_FOUND_LEN_MAX, FilesFound, FoundFile, RequestKind, RequestState, SurveyOrdered, SurveyVolumes,
-    VolumeState, VolumeSurveyed,
+    Done, FILES_FOUND_LEN_MAX, FilesFound, FoundFile, RequestKind, RequestState, SurveyOrdered,
+    SurveyVolumes, VolumeState, VolumeSurveyed,
 };
 
 /// What a file on tape is to the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+enum Meaning {
     /// A copy of what the file has.
     Copy,
     /// Later than what the file has.
@@ -33,7 +33,7 @@ pub(super) enum Meaning {
 }
 
 /// Decides what was found on `vid` means. `copies` are those of the node; `is_recovering`: the catalogue has lost files.
-pub(super) fn meaning(
+fn meaning(
     node: Option<&Node>,
     copies: &[CopyRow],
     (vid, found): (&Vid, &FoundFile),
@@ -86,7 +86,7 @@ pub(super) fn due(core: &Core, volumes: &[VolumeRow], now: Timestamp) -> Result<
 }
 
 /// Whether a restore, or what a drive has found, leaves in doubt what lies on a volume.
-fn is_doubtful(volume: &VolumeRow) -> bool {
+pub(crate) fn is_doubtful(volume: &VolumeRow) -> bool {
     match volume.state {
         VolumeState::Suspect | VolumeState::Unread => true,
         // Nobody gives a reason for a volume that has no room.
@@ -210,11 +210,11 @@ fn take_in(
                 core.store.set_content(found.file, content, found.created)?;
             }
         }
-        (Meaning::Later, _) => {
-            drop_content(core, found.file, &[])?;
+        (Meaning::Later, Some(node)) => {
+            give_up_content(core, &node)?;
             core.store.set_content(found.file, content, found.created)?;
         }
-        (Meaning::NewFile | Meaning::Copy, _) => add_nameless(core, found, context.now)?,
+        (Meaning::NewFile | Meaning::Copy | Meaning::Later, _) => add_nameless(core, found, context.now)?,
     }
     let FoundFile { file, fseq, block, size, .. } = *found;
     core.store.insert_copy(&CopyRow { file, vid: vid.clone(), fseq, block, size }, found.created)?;

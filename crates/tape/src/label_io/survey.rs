@@ -67,7 +67,9 @@ pub fn next_file(
     let outcome = match reader.object(&mut first)? {
         Some(Read::Block(_)) => reader.file(point, first, seen),
         // The closing mark (§3.5), or nothing at all.
-        Some(_) => reader.end("the closing mark").map(|()| Found::End { has_leftover: false }).map_err(Cut::Fault),
+        Some(_) => {
+            reader.end("the closing mark").map(|()| Found::End { has_leftover: false }).map_err(Cut::Fault)
+        }
         None => Ok(Found::End { has_leftover: false }),
     };
     match outcome {
@@ -111,9 +113,8 @@ impl Reader<'_> {
             return Err(place.mismatch(&format!("{what}, expected a file or the end of the data")));
         }
         match self.object(&mut Vec::new())? {
-            Some(Read::Block(length)) => {
-                Err(place.mismatch(&format!("found a block of {length} bytes, expected the mark behind PRELABEL")))
-            }
+            Some(Read::Block(length)) => Err(place
+                .mismatch(&format!("found a block of {length} bytes, expected the mark behind PRELABEL"))),
             Some(_) => self.end("PRELABEL").map(|()| Found::End { has_leftover: false }),
             None => Ok(Found::End { has_leftover: false }),
         }

@@ -8,7 +8,9 @@ use crate::fault::Fault;
 use crate::label_io::{self, Found};
 use base::limits::TAPE_FLUSH_BYTES;
 use tracing::warn;
-use wire::control::{AppendPoint, FILES_FOUND_LEN_MAX, FilesFound, FoundFile, TapePhase, TapeWork, VolumeSurveyed};
+use wire::control::{
+    AppendPoint, FILES_FOUND_LEN_MAX, FilesFound, FoundFile, TapePhase, TapeWork, VolumeSurveyed,
+};
 
 const _: () = assert!(FLUSH_FILES <= FILES_FOUND_LEN_MAX);
 

@@ -82,7 +82,8 @@ fn what_was_found_before_damage_counts() {
     world.bay = None;
     let mut image = fs::read(world.image()).unwrap();
     // The header of the second file.
-    let at = image.windows(10).enumerate().filter(|(_, window)| window.starts_with(b"UHL1")).nth(1).unwrap().0;
+    let at =
+        image.windows(10).enumerate().filter(|(_, window)| window.starts_with(b"UHL1")).nth(1).unwrap().0;
     image[at + 12] ^= 1;
     fs::write(world.image(), image).unwrap();
     world.head.lock().forget();

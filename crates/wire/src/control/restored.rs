@@ -80,7 +80,7 @@ pub struct CompareObjects {
 pub struct SettleCatalogue {
     /// How many unknown objects the operator has seen.
     pub unknown: u64,
-    /// Do not wait for disk servers that have not said what they have.
+    /// Do not wait for disk servers that have not said what they have, nor for surveys of volumes.
     pub without_absent: bool,
 }
 
@@ -110,6 +110,9 @@ pub struct RestoredInfo {
     pub is_recovering: bool,
     /// What partitions hold that the catalogue does not know.
     pub partitions: Vec<UnknownObjects>,
+    /// Volumes that may hold files which the catalogue does not know, and were not surveyed to their ends.
+    #[serde(default)]
+    pub volumes: u64,
 }
 
 impl RestoredInfo {
