@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clients import fails, is_same, need, run
-from conftest import SMALL, one_facility
+from clients import fails, is_same, need, run, write_file
+from conftest import SMALL, MakeFacility, one_facility
 from facility import Facility
 from host import Host, hosts, invite
 
@@ -150,6 +150,112 @@ def test_a_backup_and_what_was_written_since(mirrored: Mirrored, tmp_path: Path)
     facility.bp("admin", "settle", "--unknown", "0")
     facility.wait_until("every file has two replicas", lambda: len(lying(servers)) == 2 * len(files))
     check_files(facility, files, tmp_path)
+
+
+SIZES = (0, 1, 511, 262_144, 262_145, 1_000_003, 3_000_000, 77)
+"""Of files that go to tape."""
+
+
+def archive_files(facility: Facility, directory: Path) -> dict[str, Path]:
+    """Write files and archive them."""
+    files = {}
+    for number, size in enumerate(SIZES):
+        files[f"/data/f{number}"] = write_file(directory / f"local{number}", size, number)
+        facility.put(files[f"/data/f{number}"], f"/data/f{number}")
+    facility.bp("archive", "--wait", *files)
+    return files
+
+
+def states(facility: Facility) -> list[str]:
+    """Tell what may be done with the volumes."""
+    return [volume["state"] for volume in facility.status()["volumes"]]
+
+
+def wait_surveyed(facility: Facility) -> None:
+    """Wait until it is known of all volumes what lies on them."""
+    facility.wait_until("all volumes were surveyed", lambda: "unread" not in states(facility))
+    assert states(facility) == ["appendable", "blank", "blank", "blank"]
+
+
+def get_files(facility: Facility, files: dict[str, Path], directory: Path) -> None:
+    """Read files as their owner."""
+    for path, source in files.items():
+        facility.bp("get", "--replace", path, directory / "back")
+        assert is_same(directory / "back", source), path
+
+
+def test_tapes_tell_what_lies_on_them(make_facility: MakeFacility, tmp_path: Path) -> None:
+    facility = make_facility()
+    facility.expect_log(LOST)
+    facility.up()
+    files = archive_files(facility, tmp_path)
+    evicted = list(files)[::2]
+    facility.bp("evict", *evicted)
+    facility.wait_removals()
+    found = {f"/lost+found/file.{facility.stat(path)['id']}": files.pop(path) for path in evicted}
+    lose_catalogue(facility)
+    # Loading takes so long that there is a middle of a survey.
+    facility.configure("load_time", '"1s"')
+    run(facility.bin / "bpd", "rebuild", facility.directory)
+    facility.up()
+    facility.wait_until("the library has registered", lambda: states(facility) == ["suspect"] * 4)
+    assert "bp admin recover" in facility.bp_fails("admin", "volume", "survey", "--all").text
+    assert "May hold files that are not in it: 4 volumes" in facility.bp("admin", "recover").out
+
+    assert "4 volumes will be surveyed" in facility.bp("admin", "volume", "survey", "--all").text
+    assert "still to be surveyed" in facility.bp_fails("admin", "settle", "--unknown", "0").text
+    for moment in ("being surveyed", "blank"):
+        facility.wait_until(f"a volume is {moment}", lambda moment=moment: moment in facility.bp("volumes").out)
+        facility.kill()
+        facility.up()
+    wait_surveyed(facility)
+    assert {facility.state(path) for path in files} == {"both"}
+    assert {facility.state(path) for path in found} == {"nearline"}
+    names = facility.bp("ls", "/lost+found").out.split()
+    assert sorted(names) == sorted(path.rpartition("/")[2] for path in found)
+    assert {(info["owner"], info["mode"]) for info in map(facility.stat, found)} == {(facility.owner, 0o600)}
+    get_files(facility, files, tmp_path)
+    facility.bp("stage", "--wait", *found)
+    get_files(facility, found, tmp_path)
+
+    # What is written from now on goes behind what lies there.
+    facility.bp("admin", "settle", "--unknown", "0")
+    facility.put(write_file(tmp_path / "new", 100_000, 99), "/new")
+    facility.archive_and_evict("/new")
+    (copy,) = facility.stat("/new")["copies"]
+    assert (copy["vid"], copy["fseq"]) == ("BP0001", len(SIZES) + 1)
+    facility.bp("evict", *files, *found)
+    facility.wait_removals()
+    facility.bp("stage", "--wait", "/new", *files, *found)
+    get_files(facility, {"/new": tmp_path / "new"} | files | found, tmp_path)
+
+
+def test_tapes_tell_what_was_written_since_the_backup(make_facility: MakeFacility, tmp_path: Path) -> None:
+    facility = make_facility()
+    facility.expect_log(LOST)
+    facility.up()
+    files = archive_files(facility, tmp_path)
+    facility.bp("backup", tmp_path / "backup")
+    late = {f"/late{number}": write_file(tmp_path / f"late{number}", 50_000, number) for number in range(2)}
+    for path, local in late.items():
+        facility.put(local, path)
+    facility.bp("archive", "--wait", *late)
+    facility.bp("evict", "/late0")
+    facility.wait_removals()
+    lost = {f"/lost+found/file.{facility.stat('/late0')['id']}": late.pop("/late0")}
+    lose_catalogue(facility)
+    run(facility.bin / "bpd", "restore", facility.directory, tmp_path / "backup")
+    facility.up()
+    assert states(facility) == ["full", "suspect", "suspect", "suspect"]
+    facility.bp("admin", "recover")
+    assert facility.state("/late1") == "online"
+    facility.bp("admin", "volume", "survey", "--all")
+    wait_surveyed(facility)
+    assert facility.state("/late1") == "both"
+    assert {facility.state(path) for path in lost} == {"nearline"}
+    facility.bp("stage", "--wait", *lost)
+    get_files(facility, files | late | lost, tmp_path)
+    facility.bp("admin", "settle", "--unknown", "0")
 
 
 def test_what_cannot_be_rebuilt_is_refused(tmp_path: Path) -> None:

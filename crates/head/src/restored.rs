@@ -111,6 +111,8 @@ impl Apply for CompareCatalogue {
             let is_recovering = core.unsettled()?.is_some_and(|restore| restore.is_recovering);
             let (noticed, taken, settled) = (context.now, None, None);
             core.store.add_restore(&RestoreRow { epoch, noticed, taken, reason, settled, is_recovering })?;
+            core.store.doubt_volumes("the catalogue went back to an older state: may hold later files")?;
+            core.touch(Topic::Tape);
         }
         Ok(CatalogueState { mark: core.mark()?, is_settled: core.unsettled()?.is_none() })
     }

@@ -157,6 +157,29 @@ fn nothing_is_surveyed_before_an_operator_has_things_taken_in() {
 }
 
 #[test]
+fn nothing_is_written_to_volumes_that_may_hold_later_files() {
+    let mut world = world();
+    put_archived(&mut world, "/f", 10);
+    restore(&mut world);
+    let states = |world: &mut World| -> Vec<_> {
+        let volumes = world.user(GetStatus {}).unwrap().volumes;
+        volumes.into_iter().map(|volume| (volume.state, volume.reason.is_some())).collect()
+    };
+    let suspect = (VolumeState::Suspect, true);
+    assert_eq!(states(&mut world), [(VolumeState::Full, true), suspect, suspect, suspect]);
+    put(&mut world, "/g", 10);
+    ask_archive(&mut world, "/g").unwrap();
+    assert_eq!(next_session(&mut world), None);
+    world.user(RecoverCatalogue {}).unwrap();
+    assert_eq!(world.user(SurveyVolumes { vids: Vec::new(), all: true }).unwrap().vids.len(), 4);
+    assert!(request(&mut world).reason.ends_with("volumes that are to be surveyed: 4"));
+    run_drive(&mut world);
+    let blank = (VolumeState::Blank, false);
+    assert_eq!(states(&mut world), [(VolumeState::Appendable, false), blank, blank, blank]);
+    assert_eq!(stat(&mut world, "/g").unwrap().copies[0].fseq, 2);
+}
+
+#[test]
 fn a_lost_file_is_found_and_can_be_staged() {
     let mut world = world();
     recover(&mut world);
@@ -379,11 +402,11 @@ fn a_catalogue_is_not_settled_while_volumes_are_unread() {
     let call = CompareObjects { partition: PARTITION.into(), is_first: true, is_last: true, objects: vec![] };
     world.room(call).unwrap();
     let session = survey(&mut world, "SIM001");
-    assert_eq!(world.user(GetStatus {}).unwrap().restored.unwrap().volumes, 1);
+    assert_eq!(world.user(GetStatus {}).unwrap().restored.unwrap().volumes, 4);
     let settle = |without_absent| SettleCatalogue { unknown: 0, without_absent };
     assert_eq!(refusal(world.user(settle(false))), ErrorKind::Busy);
     finish(&mut world, &session, 0).unwrap();
-    assert_eq!(world.user(GetStatus {}).unwrap().restored.unwrap().volumes, 0);
+    assert_eq!(world.user(GetStatus {}).unwrap().restored.unwrap().volumes, 3, "nobody must survey all");
     world.user(settle(false)).unwrap();
 }
 
@@ -462,6 +485,7 @@ proptest! {
         let mut world = world();
         recover(&mut world);
         let content = |write: u64| Content::numbered(write, 100 + write);
+        let mut surveyed = 0;
         for at in order {
             match traces.get(at) {
                 Some(Trace::Object { file, write }) => {
@@ -469,8 +493,8 @@ proptest! {
                     tell(&mut world, 10 + write, *file, &format!("/f{file}"), content(*write), written);
                 }
                 Some(Trace::Volume(files)) => {
-                    let vid = format!("SIM{:03}", 1 + at % 4);
-                    let vid = if volume(&mut world, &vid).state == VolumeState::Blank { vid } else { free_volume(&mut world) };
+                    surveyed += 1;
+                    let vid = format!("SIM{surveyed:03}");
                     let session = survey(&mut world, &vid);
                     let files: Vec<_> = (1..).zip(files).map(|(fseq, (file, write, day))| found(fseq, FileId(*file), content(*write), *day)).collect();
                     report(&mut world, &session, &files).unwrap();
@@ -488,10 +512,4 @@ proptest! {
         }
         prop_assert_eq!(seen, expected);
     }
-}
-
-fn free_volume(world: &mut World) -> String {
-    let volumes = world.user(GetStatus {}).unwrap().volumes;
-    let free = volumes.into_iter().find(|volume| volume.state == VolumeState::Blank);
-    free.expect("there are as many as are read").vid.to_string()
 }

@@ -212,7 +212,7 @@ fn a_catalogue_that_went_back_is_told_and_settled_by_who_has_seen_what_is_unknow
     let mut status = replies::status();
     status["restored"] = json!({
         "epoch": 1, "noticed": 1_795_255_200_000u64, "taken": 1_795_250_000_000u64,
-        "reason": "restored from a backup",
+        "reason": "restored from a backup", "volumes": 2,
         "partitions": [
             { "partition": "disk1", "is_complete": true, "objects": 5, "bytes": 10_240,
               "shown": [found(7, late), found(9, Value::Null)] },
@@ -231,6 +231,7 @@ fn a_catalogue_that_went_back_is_told_and_settled_by_who_has_seen_what_is_unknow
     assert_eq!(code, 0);
     let told = "The catalogue went back to an older state: restored from a backup, of 2026-11-21 08:33:20 UTC.\n\
                 Nothing is deleted on disks until `bp admin settle`. Not in it: 5 objects, 10.0 KiB.\n\
+                May hold files that are not in it: 2 volumes; `bp admin volume survey --all`.\n\
                 Not heard yet from: d2-disk1.\n";
     assert!(out.contains(told), "{out}");
     let (_, out, _) = with(&server, &["admin", "settle"]);
@@ -241,6 +242,22 @@ fn a_catalogue_that_went_back_is_told_and_settled_by_who_has_seen_what_is_unknow
     let (code, _, err) = with(&server, &["admin", "settle", "--unknown", "5", "--without-absent"]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(with(&server, &["admin", "settle", "--without-absent"]).0, 2);
+}
+
+#[test]
+fn surveys_are_ordered_for_all_volumes_or_for_those_that_are_named() {
+    let server = Canned::start(|name, body| {
+        assert_eq!(name, "survey_volumes");
+        let vids = if body["all"] == true { json!(["BP0001", "BP0002"]) } else { json!([]) };
+        (200, json!({ "vids": vids }))
+    });
+    let (code, out, err) = with(&server, &["admin", "volume", "survey", "--all"]);
+    assert_eq!((code, &*err), (0, ""));
+    assert_eq!(out, "2 volumes will be surveyed, `bp volumes` shows how far: BP0001 BP0002\n");
+    let (_, out, _) = with(&server, &["--json", "admin", "volume", "survey", "BP0003"]);
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), json!({ "vids": [] }));
+    assert_eq!(server.made("survey_volumes")[1].body, json!({ "vids": ["BP0003"], "all": false }));
+    assert_eq!(with(&server, &["admin", "volume", "survey"]).0, 2, "somebody must say which");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::{
     engine::{Cell, Engine, Postgres, Sqlite, ToCell, schemas},
     ids::IDS_SKIPPED,
     loader::{Loader, copy_all, write_withheld},
+    volumes::DOUBT_VOLUMES,
 };
 use base::{Failure, Result, Timestamp};
 use std::{
@@ -190,12 +191,7 @@ fn mark_restored(engine: &dyn Engine, taken: Timestamp, now: Timestamp) -> Resul
          SELECT coalesce(max(epoch), 0) + 1, CAST(?1 AS BIGINT), CAST(?2 AS BIGINT), 'restored from a backup' FROM restored",
         &[now.0.cell(), taken.0.cell()],
     )?;
-    // What was appended since would be written over.
-    let reason = "restored from a backup: may hold later files";
-    let sql =
-        "UPDATE volume SET state = CASE WHEN state = 'appendable' THEN 'full' ELSE 'suspect' END, reason = ?1
-               WHERE state IN ('blank', 'appendable', 'unread')";
-    run(sql, &[reason.cell()])?;
+    run(DOUBT_VOLUMES, &["restored from a backup: may hold later files".cell()])?;
     Ok(())
 }
 

@@ -71,7 +71,18 @@ const VOLUME: &str =
     (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid), v.was_full
     FROM volume v";
 
+/// A catalogue is older than it was: what was written to volumes since would be written over, and blank ones may not be.
+pub(super) const DOUBT_VOLUMES: &str =
+    "UPDATE volume SET state = CASE WHEN state = 'appendable' THEN 'full' ELSE 'suspect' END, reason = ?1
+     WHERE state IN ('blank', 'appendable', 'unread')";
+
 impl Store {
+    /// Has nothing written to volumes until they were surveyed, or a person has said what they are.
+    pub(crate) fn doubt_volumes(&self, reason: &str) -> StoreResult<()> {
+        self.pending.borrow_mut().set_visible();
+        self.run(DOUBT_VOLUMES, (reason,))
+    }
+
     pub(crate) fn put_drive(&self, library: &str, name: &str) -> StoreResult<()> {
         self.run(
             "INSERT INTO drive (name, library) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET library = ?2",
