@@ -397,7 +397,9 @@ impl Apply for EndTapeSession {
             Some((blame, failure)) => {
                 warn!(session = %session.id, vid = %session.vid, drive = %session.drive, ?blame, cause = %failure, "tape session ended early");
                 take_out_of_use(core, &session, *blame, failure)?;
-                core.live.surveys_due.insert(session.vid.clone(), context.now + BACK_OFF);
+                if session.kind == "survey" {
+                    core.live.surveys_due.insert(session.vid.clone(), context.now + BACK_OFF);
+                }
             }
         }
         // After trouble the same orders would meet it again at once.

@@ -32,7 +32,7 @@ enum Meaning {
     Dead,
 }
 
-/// Decides what was found on `vid` means. `copies` are those of the node; `is_recovering`: the catalogue has lost files.
+/// Decides what a file means that was found on `vid`. `copies` are those of the node; `is_recovering`: the catalogue has lost files.
 fn meaning(
     node: Option<&Node>,
     copies: &[CopyRow],
@@ -218,12 +218,12 @@ fn take_in(
     }
     let FoundFile { file, fseq, block, size, .. } = *found;
     core.store.insert_copy(&CopyRow { file, vid: vid.clone(), fseq, block, size }, found.created)?;
-    is_archived(core, context, found)?;
+    archived(core, context, found)?;
     Ok(meaning)
 }
 
 /// Nobody need wait any longer for the file to be on tape.
-fn is_archived(core: &mut Core, context: &Context, found: &FoundFile) -> Result<()> {
+fn archived(core: &mut Core, context: &Context, found: &FoundFile) -> Result<()> {
     if let Some(request) = core.store.request_of(RequestKind::Archive, found.file)?
         && request.state != RequestState::Active
     {
