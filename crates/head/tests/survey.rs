@@ -146,7 +146,7 @@ fn nothing_is_surveyed_before_an_operator_has_things_taken_in() {
     let session = survey(&mut world, "SIM001");
     restore(&mut world);
     let file = found(1, FileId(LOST_FILE), Content::numbered(5, 1), 19_000);
-    assert_eq!(refusal(report(&mut world, &session, &[file.clone()])), ErrorKind::Busy);
+    assert_eq!(refusal(report(&mut world, &session, std::slice::from_ref(&file))), ErrorKind::Busy);
     end_session(&mut world, &session, 1);
     assert_eq!(next_session(&mut world), None);
     assert_eq!(refusal(order(&mut world, "SIM001")), ErrorKind::Busy);
@@ -293,7 +293,7 @@ fn only_operators_have_volumes_surveyed_and_not_all_of_them_can_be() {
         set_volume(&mut world, vid, state).unwrap();
     }
     let vids = world.user(all.clone()).unwrap().vids;
-    assert_eq!(vids.iter().map(|vid| vid.as_str()).collect::<Vec<_>>(), ["SIM002"]);
+    assert_eq!(vids.iter().map(base::Vid::as_str).collect::<Vec<_>>(), ["SIM002"]);
     assert_eq!(world.user(all).unwrap().vids, vids, "it can be said again");
 }
 
