@@ -109,9 +109,8 @@ impl Apply for NextRemovals {
 impl Apply for ObjectsRemoved {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         partition_of(core, context, &self.partition)?;
-        for object in self.objects {
-            core.store.delete_removal(&self.partition, object)?;
-        }
+        let freed = core.store.end_removals(&self.partition, &self.objects)?;
+        core.live.care.note_freed(&self.partition, freed, context.now);
         Ok(Done {})
     }
 }

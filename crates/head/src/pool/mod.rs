@@ -1,12 +1,16 @@
 //! Replicas: where new objects go, opens, commits, pins and evictions.
 
 pub mod balance;
+mod balancing;
 pub mod budget;
 mod calls;
+mod care;
 mod catalogue;
+mod collecting;
 pub mod collection;
 mod copies;
 mod fetch;
+mod gather;
 mod mirror;
 pub mod placement;
 mod policies;
@@ -15,15 +19,21 @@ pub mod promise;
 pub mod reading;
 pub mod repair;
 pub mod scrub;
+mod scrubbing;
 pub mod silence;
 pub mod surplus;
 mod tend;
 #[cfg(test)]
 mod testing;
+mod under_way;
 pub mod view;
 
+pub(crate) use balancing::{Uneven, uneven};
+pub(crate) use care::Care;
+pub(crate) use collecting::collecting_bytes;
 pub(crate) use copies::source;
 pub(crate) use policies::is_sweep_due;
+pub(crate) use scrubbing::{drop_damaged, is_running, note_verified};
 pub(crate) use tend::mend;
 
 use crate::{
@@ -153,6 +163,7 @@ fn make_room(
 /// Gives a replica to the disk server for deletion; with it ends what its owner pays for it.
 pub(crate) fn retire(core: &mut Core, replica: &Replica) -> Result<()> {
     core.store.remove_replica(replica)?;
+    core.live.care.forget_copy(replica.object);
     core.touch(Topic::Removals);
     core.touch(Topic::Files);
     Ok(())
