@@ -29,7 +29,9 @@ impl Servers {
         let mut servers = Self { world: world(), disks: BTreeMap::new() };
         servers.world.user(SetPool { pool }).unwrap();
         servers.set(PARTITION, PartitionState::ReadOnly);
-        names.iter().for_each(|name| servers.add(name));
+        for name in names {
+            servers.add(name);
+        }
         servers
     }
 

@@ -8,8 +8,8 @@ use super::{
 use base::{Millis, ObjectId, Timestamp};
 use std::collections::BTreeMap;
 
-/// File systems give room back some time after they were told to: so long what was deleted counts as still leaving, or else
-/// more would be evicted in its place.
+/// File systems give room back some time after they were told to: so long, or until it is seen, what was deleted counts as
+/// still leaving, or else more would be evicted in its place.
 const GIVEN_BACK_WITHIN: Millis = Millis::from_seconds(5);
 /// Orders that are kept in mind: more than any pool lets run.
 const COPIES_MAX: usize = 100_000;
@@ -36,6 +36,8 @@ struct Freed {
     since: Timestamp,
     bytes: u64,
     before: u64,
+    /// So much is free once all of it is given back.
+    expected_free: u64,
 }
 
 impl Care {
@@ -58,11 +60,23 @@ impl Care {
         self.copies.remove(&object);
     }
 
-    /// A disk server has deleted something.
-    pub(super) fn note_freed(&mut self, partition: &str, bytes: u64, now: Timestamp) {
+    /// A disk server has deleted something on a partition; before that it said that `free` bytes are free.
+    pub(super) fn note_freed(&mut self, partition: &str, (bytes, free): (u64, u64), now: Timestamp) {
+        if bytes == 0 {
+            return;
+        }
+        let is_first = self.freed_bytes(partition, now) == 0;
         let freed = self.freed.entry(partition.to_owned()).or_default();
         freed.turn(now);
         freed.bytes += bytes;
+        freed.expected_free = if is_first { free } else { freed.expected_free }.saturating_add(bytes);
+    }
+
+    /// A disk server says what is free.
+    pub(super) fn note_free(&mut self, partition: &str, free: u64) {
+        if self.freed.get(partition).is_some_and(|freed| free >= freed.expected_free) {
+            self.freed.remove(partition);
+        }
     }
 
     /// Bytes that were deleted so lately that the file system may not have given them back.
@@ -103,14 +117,18 @@ mod tests {
     fn what_was_deleted_counts_for_a_while() {
         let mut care = Care::default();
         let at = |seconds: i64| Timestamp(1_700_000_000_000 + 1000 * seconds);
-        care.note_freed("p", 100, at(0));
-        care.note_freed("p", 10, at(3));
+        care.note_freed("p", (100, 50), at(0));
+        care.note_freed("p", (10, 50), at(3));
         assert_eq!((care.freed_bytes("p", at(4)), care.freed_bytes("q", at(4))), (110, 0));
-        care.note_freed("p", 1, at(6));
+        care.note_freed("p", (1, 50), at(6));
         assert_eq!(care.freed_bytes("p", at(7)), 111);
         assert_eq!(care.freed_bytes("p", at(11)), 1);
         assert_eq!(care.freed_bytes("p", at(20)), 0);
-        care.note_freed("p", 5, at(40));
+        care.note_freed("p", (5, 70), at(40));
         assert_eq!(care.freed_bytes("p", at(40)), 5);
+        care.note_free("p", 74);
+        assert_eq!(care.freed_bytes("p", at(40)), 5);
+        care.note_free("p", 75);
+        assert_eq!(care.freed_bytes("p", at(40)), 0, "the file system has given it back");
     }
 }

@@ -144,7 +144,7 @@ mod tests {
 
     fn collected(words: &[&str], known: Option<Collection>) -> Option<(u16, u16)> {
         let line = ["set", "main"].iter().chain(words);
-        let Line { args } = Line::try_parse_from(line).expect("legal options");
+        let Line { args } = Line::try_parse_from(line).unwrap();
         collection(&args, known).map(|waters| (waters.begin_free_permille, waters.end_free_permille))
     }
 
