@@ -58,6 +58,14 @@ def free_ports(count: int) -> list[int]:
     raise AssertionError("no free ports")
 
 
+def configure(directory: Path, key: str, value: str) -> None:
+    """Change one key of the facility.toml in a directory; it must be there."""
+    file = directory / "facility.toml"
+    text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", file.read_text())
+    assert count == 1, f"{count} keys {key} in {file}"
+    file.write_text(text)
+
+
 class ApiError(AssertionError):
     """The management API refused a call."""
 
@@ -97,10 +105,7 @@ class Facility:
 
     def configure(self, key: str, value: str) -> None:
         """Change one key of facility.toml; it must be there."""
-        file = self.directory / "facility.toml"
-        text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", file.read_text())
-        assert count == 1, f"{count} keys {key} in {file}"
-        file.write_text(text)
+        configure(self.directory, key, value)
 
     def keep_ports(self, https: bool = False) -> None:
         """Use the same ports at every start, so that clients can come back; that of https on demand."""

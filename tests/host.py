@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clients import DEADLINE, fails, run
-from facility import Facility, free_ports, kill_and_wait
+from facility import Facility, configure, free_ports, kill_and_wait
 
 
 class Host:
@@ -115,13 +115,15 @@ def invite(facility: Facility, *words: str) -> str:
 
 
 @contextmanager
-def hosts(facility: Facility, directory: Path, *names: str) -> Iterator[list[Host]]:
-    """Let hosts of these names join and run; they are stopped at the end."""
+def hosts(facility: Facility, directory: Path, *names: str, size: str = "") -> Iterator[list[Host]]:
+    """Let hosts of these names join and run, with partitions of a size; they are stopped at the end."""
     made = [Host(facility, directory / name, name) for name in names]
     try:
         for number, host in enumerate(made):
             host.ports = free_ports(2 * len(made) + 3)[3 + 2 * number :][:2]
             host.join()
+            if size:
+                configure(host.directory, "size", f'"{size}"')
             host.up()
         yield made
     finally:

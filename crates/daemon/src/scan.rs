@@ -3,15 +3,20 @@
 //! Nothing is believed that was looked at once. What seems wrong is asked and looked at again: a file that is written, evicted or
 //! removed meanwhile is known to the head before its object appears, and forgotten only after the object has gone.
 
+mod scrub;
+
 use crate::{files::blocking, link::Link};
-use base::{Failure, Millis, ObjectId, Result};
+use base::{ErrorKind, Failure, Millis, ObjectId, Result};
 use disk::{
     Partition,
     scan::{PLACES, Seen, is_damage},
 };
 use net::shutdown::Token;
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tracing::{info, warn};
@@ -59,6 +64,10 @@ impl Pace {
 
     /// Waits after so much was done. False if it is time to stop.
     fn rest(&mut self, objects: u64, bytes: u64, token: &Token) -> bool {
+        self.rest_unless(objects, bytes, || token.is_stopped())
+    }
+
+    fn rest_unless(&mut self, objects: u64, bytes: u64, is_stopped: impl Fn() -> bool) -> bool {
         let spent =
             objects as f64 / self.bounds.objects_per_s as f64 + bytes as f64 / self.bounds.bytes_per_s as f64;
         let now = Instant::now();
@@ -67,7 +76,7 @@ impl Pace {
         let until = self.next.max(now + busy);
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            if token.is_stopped() {
+            if is_stopped() {
                 return false;
             }
             if left.is_zero() {
@@ -168,13 +177,13 @@ fn scrub(
     partition: &Partition,
     object: ObjectId,
     pace: &mut Pace,
-    token: &Token,
+    is_stopped: impl Fn() -> bool,
 ) -> Result<Option<(Option<Failure>, u64)>> {
     let mut bytes = 0;
     pace.begin();
     let outcome = partition.scrub(object, |count| {
         bytes += count;
-        pace.rest(0, count, token)
+        pace.rest_unless(0, count, &is_stopped)
     });
     match outcome {
         Ok(None) => Ok(None),
@@ -222,7 +231,7 @@ impl Scanner {
         let mut progress =
             Progress { cursor, looks: 0, bytes: 0, findings: Vec::new(), told: Instant::now() };
         let end = match order.work {
-            ScanWork::Look => self.look(order, &mut progress).await,
+            ScanWork::Look | ScanWork::Scrub => self.look(order, &mut progress).await,
             ScanWork::Repair => self.repair(order, &mut progress).await,
         };
         match end {
@@ -274,10 +283,14 @@ impl Scanner {
             let objects = blocking(move || partition.objects_in(place, after)).await?;
             for chunk in objects.chunks(if order.pace.is_checksummed { CHUNK_READ } else { CHUNK }) {
                 let Some(last) = chunk.last() else { break };
-                pace = match self.look_through(order.pace, chunk, pace, progress).await? {
+                pace = match self.look_through((order, order.pace), chunk, pace, progress).await? {
                     Some(pace) => pace,
                     None => return Ok(End::Stopped),
                 };
+                // Before it counts as done: what is interrupted is found again.
+                if !self.mend_found(order, progress).await? {
+                    return Ok(End::Stopped);
+                }
                 progress.cursor.after = *last;
                 if !self.tell_now_and_then(order, progress).await? {
                     return Ok(End::Stopped);
@@ -291,7 +304,7 @@ impl Scanner {
     /// Compares some objects that lie there. `None`: it is time to stop.
     async fn look_through(
         &self,
-        how: ScanPace,
+        (order, how): (&ScanOrder, ScanPace),
         chunk: &[ObjectId],
         pace: Pace,
         progress: &mut Progress,
@@ -306,7 +319,7 @@ impl Scanner {
                     None => return Ok(None),
                 };
             } else if how.is_checksummed && matches!((seen, known), (Seen::Whole(_), Known::Online(_))) {
-                pace = match self.read(*object, known, pace, progress).await? {
+                pace = match self.read(order, (*object, known), pace, progress).await? {
                     Some(pace) => pace,
                     None => return Ok(None),
                 };
@@ -353,15 +366,19 @@ impl Scanner {
     /// Reads every byte of an object.
     async fn read(
         &self,
-        object: ObjectId,
-        known: &Known,
+        order: &ScanOrder,
+        (object, known): (ObjectId, &Known),
         mut pace: Pace,
         progress: &mut Progress,
     ) -> Result<Option<Pace>> {
         let (partition, token) = (Arc::clone(&self.partition), self.token.clone());
-        let read =
-            blocking(move || Ok(scrub(&partition, object, &mut pace, &token)?.map(|read| (pace, read))))
-                .await?;
+        let is_unwanted = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_unwanted);
+        let reading = blocking(move || {
+            let is_stopped = || token.is_stopped() || told.load(Ordering::Relaxed);
+            Ok(scrub(&partition, object, &mut pace, is_stopped)?.map(|read| (pace, read)))
+        });
+        let read = self.while_wanted(order, progress.cursor, &is_unwanted, reading).await?;
         let Some((pace, (damage, bytes))) = read else { return Ok(None) };
         progress.bytes += bytes;
         if let Some(failure) = damage {
@@ -369,7 +386,7 @@ impl Scanner {
             let now = self.ask(vec![object]).await?;
             if now.first() == Some(known) {
                 let kind = match failure.kind {
-                    base::ErrorKind::Corrupt => FindingKind::WrongChecksum,
+                    ErrorKind::Corrupt => FindingKind::WrongChecksum,
                     _ => FindingKind::Damaged,
                 };
                 let file = file_of(&Seen::Missing, known);
@@ -397,6 +414,9 @@ impl Scanner {
                     };
                 }
             }
+            if !self.mend_found(order, progress).await? {
+                return Ok(End::Stopped);
+            }
             let Some(next) = window.next else { return Ok(End::Done) };
             progress.cursor.after = next;
             if !self.tell_now_and_then(order, progress).await? {
@@ -414,7 +434,8 @@ impl Scanner {
                 return Ok(End::Done);
             }
             for finding in findings {
-                let Some((next_pace, mending)) = self.mend(order, &finding, pace).await? else {
+                let found = (&finding, progress.cursor);
+                let Some((next_pace, mending)) = self.mend(order, found, pace).await? else {
                     return Ok(End::Stopped);
                 };
                 pace = next_pace;
@@ -437,14 +458,15 @@ impl Scanner {
     async fn mend(
         &self,
         order: &ScanOrder,
-        finding: &Finding,
+        (finding, cursor): (&Finding, ScanCursor),
         pace: Pace,
     ) -> Result<Option<(Pace, Mending)>> {
         let object = finding.object;
         let how = ScanPace { is_checksummed: finding.kind == FindingKind::WrongChecksum, ..order.pace };
-        let cursor = order.cursor;
         let mut now = Progress { cursor, looks: 0, bytes: 0, findings: Vec::new(), told: Instant::now() };
-        let Some(pace) = self.look_through(how, &[object], pace, &mut now).await? else { return Ok(None) };
+        let Some(pace) = self.look_through((order, how), &[object], pace, &mut now).await? else {
+            return Ok(None);
+        };
         let left = |why: &str| Mending::Left(why.to_owned());
         let Some(found) = now.findings.pop() else {
             return Ok(Some((pace, Mending::Mended("nothing is wrong any more".to_owned()))));
@@ -461,7 +483,13 @@ impl Scanner {
             return Ok(Some((pace, mending)));
         }
         // Before anything is moved: nobody is sent to it any more.
-        self.mending(order, object, Mending::Drop).await?;
+        match self.mending(order, object, Mending::Drop).await {
+            // The only copy: the head does not give it up by itself.
+            Err(failure) if failure.kind == ErrorKind::Corrupt => {
+                return Ok(Some((pace, left(&failure.what))));
+            }
+            dropped => dropped?,
+        }
         let mending = match found.kind {
             // Its description may be left.
             FindingKind::Lost => match self.set_aside(object).await? {

@@ -75,6 +75,8 @@ pub(crate) struct Live {
     pub(crate) roll_calls: BTreeMap<String, (u64, Timestamp)>,
     /// Files of later objects are to be looked at for missing replicas.
     pub(crate) sweep: Option<ObjectId>,
+    /// What is being collected, moved and verified.
+    pub(crate) care: pool::Care,
     /// Workers that have registered since the head started.
     pub(crate) workers: BTreeSet<String>,
     /// Disk servers that a client could not reach, and until when others are preferred.

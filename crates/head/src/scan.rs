@@ -5,7 +5,7 @@ use crate::{
     core::unknown_partition,
     namespace::path_of,
     pool,
-    store::{FindingRow, Replica, ScanRow, ScannedReplica},
+    store::{FindingRow, Replica, ScanRow, ScannedReplica, ScrubRow},
 };
 use base::{Failure, Millis, ObjectId, Result, Timestamp};
 use tracing::{info, warn};
@@ -13,7 +13,7 @@ use wire::control::{
     AskObjects, CatalogueWindow, Done, FINDINGS_MAX, FindingInfo, FindingKind, Findings, GetFindings,
     GetScans, Known, KnownObject, KnownObjects, MendFinding, Mending, NextFindings, NextScan, OpenFindings,
     RepairScan, ReportScan, SCAN_OBJECTS_MAX, SCAN_PLACES, ScanCursor, ScanGoesOn, ScanInfo, ScanOrder,
-    ScanOrders, ScanPace, ScanState, ScanWork, Scans, StartScan, StopScan, Window,
+    ScanOrders, ScanPace, ScanState, ScanWork, Scans, ScrubInfo, StartScan, StopScan, Window,
 };
 
 /// Refuses hosts that speak for partitions of others, and partitions that nobody has registered.
@@ -31,9 +31,16 @@ fn meant(core: &Core, partition: Option<String>) -> Result<Vec<String>> {
     }
 }
 
-fn new_scan(before: Option<&ScanRow>, work: ScanWork, pace: ScanPace, now: Timestamp) -> ScanRow {
+/// The number of the next scan of a partition: no other has it, whoever wanted it.
+pub(crate) fn next_number(core: &Core, partition: &str) -> Result<u64> {
+    let scrub = core.store.scrub(partition)?.and_then(|row| row.scan);
+    let scans = core.store.scan(partition)?.into_iter().chain(scrub);
+    Ok(scans.map(|scan| scan.scan + 1).max().unwrap_or(1))
+}
+
+pub(crate) fn new_scan(scan: u64, work: ScanWork, pace: ScanPace, now: Timestamp) -> ScanRow {
     ScanRow {
-        scan: before.map_or(1, |before| before.scan + 1),
+        scan,
         work,
         state: ScanState::Running,
         pace,
@@ -71,7 +78,7 @@ impl Apply for StartScan {
             let before = core.store.scan(&partition)?;
             refuse_running(&partition, before.as_ref())?;
             core.store.forget_findings(&partition)?;
-            let scan = new_scan(before.as_ref(), ScanWork::Look, self.pace, context.now);
+            let scan = new_scan(next_number(core, &partition)?, ScanWork::Look, self.pace, context.now);
             core.store.put_scan(&partition, &scan)?;
         }
         core.touch(Topic::Removals);
@@ -83,11 +90,12 @@ impl Apply for StopScan {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("stop scans")?;
         for partition in meant(core, self.partition)? {
-            if let Some(mut scan) = core.store.scan(&partition)?
-                && scan.state == ScanState::Running
-            {
-                scan.state = ScanState::Stopped;
-                core.store.put_scan(&partition, &scan)?;
+            let scrub = core.store.scrub(&partition)?.and_then(|row| row.scan);
+            for mut scan in core.store.scan(&partition)?.into_iter().chain(scrub) {
+                if scan.state == ScanState::Running {
+                    scan.state = ScanState::Stopped;
+                    put(core, &partition, &scan)?;
+                }
             }
         }
         Ok(Done {})
@@ -103,7 +111,8 @@ impl Apply for RepairScan {
                 .hint(format!("`bp scan start {partition}` looks what is wrong"))
         })?;
         refuse_running(&partition, Some(&before))?;
-        let mut repair = new_scan(Some(&before), ScanWork::Repair, before.pace, context.now);
+        let number = next_number(core, &partition)?;
+        let mut repair = new_scan(number, ScanWork::Repair, before.pace, context.now);
         repair.older_than = Timestamp(context.now.0.saturating_sub(self.older_than.0.max(0)));
         (repair.found, repair.mended) = (before.found, before.mended);
         core.store.put_scan(&partition, &repair)?;
@@ -115,7 +124,16 @@ impl Apply for RepairScan {
 impl Apply for GetScans {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Scans> {
         let scans = core.store.scans()?.into_iter().map(|(partition, scan)| scan_info(partition, scan));
-        Ok(Scans { scans: scans.collect() })
+        let scrubs = core.store.scrubs()?.into_iter().map(|(partition, row)| {
+            let ScrubRow { begun, finished, scan } = row;
+            ScrubInfo {
+                scan: scan.map(|scan| scan_info(partition.clone(), scan)),
+                partition,
+                begun,
+                finished,
+            }
+        });
+        Ok(Scans { scans: scans.collect(), scrubs: scrubs.collect() })
     }
 }
 
@@ -158,16 +176,37 @@ impl Apply for GetFindings {
     }
 }
 
+/// What is to be done with a partition: first what a person wants.
+fn next(core: &Core, partition: &str) -> Result<Option<ScanRow>> {
+    let is_running = |scan: &ScanRow| scan.state == ScanState::Running;
+    if let Some(scan) = core.store.scan(partition)?.filter(is_running) {
+        return Ok(Some(scan));
+    }
+    let scrub = core.store.scrub(partition)?.and_then(|row| row.scan).filter(is_running);
+    // Nobody knows yet what the catalogue has forgotten.
+    Ok(if scrub.is_some() && core.unsettled()?.is_some() { None } else { scrub })
+}
+
+/// Notes how far a scan has come.
+fn put(core: &Core, partition: &str, scan: &ScanRow) -> Result<()> {
+    if scan.work != ScanWork::Scrub {
+        return Ok(core.store.put_scan(partition, scan)?);
+    }
+    let Some(row) = core.store.scrub(partition)? else { return Ok(()) };
+    let is_done = scan.state == ScanState::Done;
+    let finished = if is_done { Some(scan.updated) } else { row.finished };
+    Ok(core.store.put_scrub(partition, &ScrubRow { finished, scan: Some(scan.clone()), ..row })?)
+}
+
 impl Apply for NextScan {
     const TOPIC: Topic = Topic::Removals;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<ScanOrders> {
         check_host(core, context, &self.partition)?;
-        let scan = core.store.scan(&self.partition)?.filter(|scan| scan.state == ScanState::Running);
-        let Some(mut scan) = scan else { return Ok(ScanOrders::default()) };
+        let Some(mut scan) = next(core, &self.partition)? else { return Ok(ScanOrders::default()) };
         (scan.resumed, scan.updated) = (context.now, context.now);
         (scan.looks_before, scan.progress_before) = (scan.looks, scan.progress);
-        core.store.put_scan(&self.partition, &scan)?;
+        put(core, &self.partition, &scan)?;
         let ScanRow { scan, work, pace, cursor, older_than, .. } = scan;
         Ok(ScanOrders { order: Some(ScanOrder { scan, work, pace, cursor, older_than }) })
     }
@@ -214,16 +253,19 @@ impl Apply for CatalogueWindow {
 
 /// The scan that a disk server speaks of, if it is to go on.
 fn running(core: &Core, partition: &str, scan: u64) -> Result<Option<ScanRow>> {
-    let row = core.store.scan(partition)?;
-    Ok(row.filter(|row| row.scan == scan && row.state == ScanState::Running))
+    let scrub = core.store.scrub(partition)?.and_then(|row| row.scan);
+    let mut rows = core.store.scan(partition)?.into_iter().chain(scrub);
+    Ok(rows.find(|row| row.scan == scan && row.state == ScanState::Running))
 }
 
 /// How much of a scan is done: the places hold as many objects each, and so does the catalogue after them.
 fn progress(core: &Core, scan: &ScanRow) -> Result<f64> {
     let ScanCursor { place, after } = scan.cursor;
     Ok(match scan.work {
-        ScanWork::Look if place < SCAN_PLACES => f64::from(place) / f64::from(SCAN_PLACES) / 2.0,
-        ScanWork::Look => {
+        ScanWork::Look | ScanWork::Scrub if place < SCAN_PLACES => {
+            f64::from(place) / f64::from(SCAN_PLACES) / 2.0
+        }
+        ScanWork::Look | ScanWork::Scrub => {
             let (begin, end) = (core.store.objects_begin()?, core.store.objects_end()?);
             let all = end.saturating_sub(begin).max(1);
             0.5 + (after.0.saturating_sub(begin) as f64 / all as f64).min(1.0) / 2.0
@@ -258,9 +300,14 @@ impl Apply for ReportScan {
             (scan.state, scan.progress) = (ScanState::Done, 1.0);
             core.touch(Topic::Removals);
             info!(partition = self.partition, found = ?scan.found, "scan is done");
+            if scan.work == ScanWork::Look && scan.pace.is_checksummed {
+                pool::note_verified(core, &self.partition, &scan, context.now)?;
+            }
         }
-        core.store.put_scan(&self.partition, &scan)?;
-        Ok(ScanGoesOn { goes_on: !self.is_done })
+        put(core, &self.partition, &scan)?;
+        // One that nobody asked for makes way.
+        let is_next = next(core, &self.partition)?.is_some_and(|next| next.scan == scan.scan);
+        Ok(ScanGoesOn { goes_on: !self.is_done && is_next })
     }
 }
 
@@ -288,11 +335,7 @@ impl Apply for MendFinding {
                 }
                 let replica = core.store.replica(self.object)?;
                 if let Some(replica) = replica.filter(|replica| is_served(replica, &self.partition)) {
-                    core.store.drop_replica(&replica)?;
-                    warn!(partition = self.partition, object = %self.object, file = %replica.file,
-                          "a replica is not served any more");
-                    core.touch(Topic::Files);
-                    pool::mend(core, replica.file, context.now)?;
+                    drop_found(core, context, &replica, scan.work)?;
                 }
                 return Ok(Done {});
             }
@@ -304,9 +347,21 @@ impl Apply for MendFinding {
                 core.store.set_outcome(&self.partition, self.object, &format!("left: {why}"))?;
             }
         }
-        core.store.put_scan(&self.partition, &scan)?;
+        put(core, &self.partition, &scan)?;
         Ok(Done {})
     }
+}
+
+/// A replica that was found damaged is served no more. A person may give up the last one; the head by itself does not.
+fn drop_found(core: &mut Core, context: &Context, replica: &Replica, work: ScanWork) -> Result<()> {
+    if work == ScanWork::Scrub {
+        return pool::drop_damaged(core, replica, context);
+    }
+    core.store.drop_replica(replica)?;
+    let Replica { partition, object, file, .. } = replica;
+    warn!(partition, %object, %file, "a replica is not served any more");
+    core.touch(Topic::Files);
+    pool::mend(core, *file, context.now)
 }
 
 fn is_served(replica: &Replica, partition: &str) -> bool {

@@ -3,14 +3,15 @@
 use crate::{
     Apply, Context, Core, batch,
     namespace::path_of,
-    store::{DriveRow, JobRow, SessionRow, VolumeRow},
+    pool,
+    store::{DriveRow, JobRow, ScrubRow, SessionRow, VolumeRow},
     tape,
 };
 use base::{FilePath, Result, Timestamp};
 use std::collections::BTreeMap;
 use wire::control::{
-    DriveInfo, GetStatus, JobState, PartitionInfo, PoolInfo, RequestInfo, RequestKind, Status, TapePhase,
-    VolumeInfo, WorkerInfo,
+    DriveInfo, FindingKind, GetStatus, JobState, PartitionInfo, PoolInfo, RequestInfo, RequestKind, Status,
+    TapePhase, VolumeInfo, WorkerInfo,
 };
 
 /// Rows of the tape queue that are shown.
@@ -76,8 +77,16 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
     for pool in core.store.policies()?.keys() {
         pools.insert(pool.clone(), Vec::new());
     }
+    let scrubs: BTreeMap<String, ScrubRow> = core.store.scrubs()?.into_iter().collect();
     for row in core.store.partitions(now)? {
+        let scrub = scrubs.get(&row.name);
+        let (collecting_bytes, stuck_bytes) = pool::collecting_bytes(core, &row.name);
         let info = PartitionInfo {
+            collecting_bytes,
+            stuck_bytes,
+            verified_percent: scrub.filter(|row| pool::is_running(row)).map(percent),
+            verified: scrub.and_then(|row| row.finished),
+            damaged: scrub.map_or(0, damaged),
             is_available: core.is_available(&row.name, &row.space, now)?,
             server: row.space.server.name.clone(),
             state: row.space.state,
@@ -98,9 +107,31 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
         let files_short = short.get(&name).copied().unwrap_or(0);
         let copies_under_way =
             partitions.iter().map(|partition| copying.get(&partition.name).copied().unwrap_or(0)).sum();
-        Ok(PoolInfo { name, policy, partitions, files_short, copies_under_way })
+        let pool::Uneven { bytes: uneven_bytes, moves: moves_under_way } = pool::uneven(core, &name, now)?;
+        let moves_under_way = moves_under_way.min(copies_under_way);
+        Ok(PoolInfo {
+            name,
+            policy,
+            partitions,
+            files_short,
+            copies_under_way,
+            moves_under_way,
+            uneven_bytes,
+        })
     });
     infos.collect()
+}
+
+/// What a verification has found and could not mend. Objects that nobody knows are none of it.
+fn damaged(row: &ScrubRow) -> u64 {
+    let Some(scan) = &row.scan else { return 0 };
+    let found = FindingKind::ALL.iter().zip(scan.found).filter(|(kind, _)| **kind != FindingKind::Orphan);
+    found.map(|(_, count)| count).sum::<u64>().saturating_sub(scan.mended)
+}
+
+/// How much of a verification is done.
+fn percent(row: &ScrubRow) -> u8 {
+    row.scan.as_ref().map_or(0, |scan| (scan.progress * 100.0).clamp(0.0, 99.0) as u8)
 }
 
 fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow]) -> Result<DriveInfo> {

@@ -6,6 +6,10 @@
 mod accounts;
 #[path = "attributes.rs"]
 mod attributes;
+#[path = "balance.rs"]
+mod balance;
+#[path = "collection.rs"]
+mod collection;
 #[path = "grants.rs"]
 mod grants;
 #[path = "hosts.rs"]
@@ -22,6 +26,8 @@ mod quotas;
 mod replicas;
 #[path = "scan.rs"]
 mod scan;
+#[path = "scrub.rs"]
+mod scrub;
 #[path = "survey.rs"]
 mod survey;
 #[path = "tape_queue.rs"]

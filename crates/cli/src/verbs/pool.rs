@@ -1,16 +1,17 @@
 //! `bp pool`: what pools promise, and what may be done with their partitions.
 
+mod collect;
+mod policy;
+
 use crate::{
     context::{Context, Run},
     output::Tone,
     table::{Cell, Column, Table},
+    words::time,
 };
-use base::{
-    Failure,
-    units::{Span, human_bytes},
-};
+use base::units::human_bytes;
 use clap::Subcommand;
-use wire::control::{Done, GetPools, PartitionInfo, PartitionState, Pool, PoolInfo, SetPartition, SetPool};
+use wire::control::{Done, GetPools, PartitionInfo, PartitionState, PoolInfo, SetPartition};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -22,26 +23,10 @@ pub(crate) struct Args {
 enum Verb {
     /// Show pools, their partitions and what is missing
     List,
-    /// Change what a pool promises
-    Set {
-        /// The pool
-        pool: String,
-        /// Replicas of each file, on different disk servers
-        #[arg(long, value_name = "N")]
-        copies: Option<u8>,
-        /// Replicas that are durable before a write is acknowledged
-        #[arg(long, value_name = "N")]
-        acknowledged: Option<u8>,
-        /// Silence after which a disk server's files are read elsewhere
-        #[arg(long, value_name = "TIME")]
-        heard_bound: Option<Span>,
-        /// Silence after which a disk server's files are copied again from elsewhere
-        #[arg(long, value_name = "TIME")]
-        silence_bound: Option<Span>,
-        /// Copies between disk servers that come from or go to one of them at a time
-        #[arg(long, value_name = "N")]
-        server_copies: Option<u16>,
-    },
+    /// Change what a pool promises and allows
+    Set(policy::Args),
+    /// Drop files that are safe on tape from its disks, or show which would go
+    Collect(collect::Args),
     /// Let nothing new come to a partition, and move what it has elsewhere
     Drain {
         /// The partition
@@ -67,31 +52,13 @@ enum Verb {
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.verb {
         Verb::List => list(context),
-        Verb::Set { pool, copies, acknowledged, heard_bound, silence_bound, server_copies } => {
-            let mut policy = policy(&pool, context)?;
-            // Whoever asks for more copies wants them before the acknowledgement, unless he says otherwise.
-            let was_all = policy.acknowledged_copies == policy.copies;
-            policy.copies = copies.unwrap_or(policy.copies);
-            let unsaid = if was_all { policy.copies } else { policy.acknowledged_copies.min(policy.copies) };
-            policy.acknowledged_copies = acknowledged.unwrap_or(unsaid);
-            policy.heard_bound = heard_bound.map_or(policy.heard_bound, |span| span.0);
-            policy.silence_bound = silence_bound.map_or(policy.silence_bound, |span| span.0);
-            policy.repair.server_copies = server_copies.unwrap_or(policy.repair.server_copies);
-            let done = context.call(&SetPool { pool: policy })?;
-            say(done, format!("pool {pool} has a new policy: `bp pool list` shows what follows"), context)
-        }
+        Verb::Set(args) => policy::set(&args, context),
+        Verb::Collect(args) => collect::run(&args, context),
         Verb::Drain { partition } => set(partition, PartitionState::Draining, context),
         Verb::Freeze { partition } => set(partition, PartitionState::ReadOnly, context),
         Verb::Use { partition } => set(partition, PartitionState::InUse, context),
         Verb::Retire { partition } => set(partition, PartitionState::Retired, context),
     }
-}
-
-/// The policy that a pool has now.
-fn policy(pool: &str, context: &mut Context) -> Result<Pool, Failure> {
-    let pools = context.call(&GetPools {})?.pools;
-    let known = pools.into_iter().find(|known| known.name == pool).map(|known| known.policy);
-    Ok(known.unwrap_or_else(|| Pool { name: pool.to_owned(), ..Pool::default() }))
 }
 
 fn set(partition: String, state: PartitionState, context: &mut Context) -> Run {
@@ -131,6 +98,8 @@ fn pools_table(pools: &[PoolInfo]) -> Table {
         Column::Right("acknowledged"),
         Column::Right("files short"),
         Column::Right("copying"),
+        Column::Right("moving"),
+        Column::Right("to move"),
     ]);
     for pool in pools {
         let short = pool.files_short.to_string();
@@ -139,7 +108,9 @@ fn pools_table(pools: &[PoolInfo]) -> Table {
             pool.policy.copies.to_string().into(),
             pool.policy.acknowledged_copies.to_string().into(),
             if pool.files_short > 0 { Cell::toned(short, Tone::Bad) } else { short.into() },
-            pool.copies_under_way.to_string().into(),
+            (pool.copies_under_way.saturating_sub(pool.moves_under_way)).to_string().into(),
+            pool.moves_under_way.to_string().into(),
+            human_bytes(pool.uneven_bytes).into(),
         ]);
     }
     table
@@ -154,6 +125,7 @@ fn partitions_table(pools: &[PoolInfo]) -> Table {
         Column::Right("bytes"),
         Column::Right("free"),
         Column::Right("size"),
+        Column::Left("verified"),
     ]);
     for pool in pools {
         for partition in &pool.partitions {
@@ -165,6 +137,7 @@ fn partitions_table(pools: &[PoolInfo]) -> Table {
                 human_bytes(partition.replica_bytes).into(),
                 human_bytes(partition.free_bytes).into(),
                 human_bytes(partition.total_bytes).into(),
+                verified(partition),
             ]);
         }
     }
@@ -172,9 +145,29 @@ fn partitions_table(pools: &[PoolInfo]) -> Table {
 }
 
 fn state(partition: &PartitionInfo) -> Cell {
+    let word = words(partition.state);
     match (partition.is_given_up, partition.is_available) {
         (true, _) => Cell::toned("given up", Tone::Bad),
-        (false, false) => Cell::toned(format!("{}, silent", words(partition.state)), Tone::Bad),
-        (false, true) => Cell::from(words(partition.state)),
+        (false, false) => Cell::toned(format!("{word}, silent"), Tone::Bad),
+        (false, true) if partition.stuck_bytes > 0 => {
+            Cell::toned(format!("{word}, {} too full", human_bytes(partition.stuck_bytes)), Tone::Bad)
+        }
+        (false, true) if partition.collecting_bytes > 0 => {
+            Cell::from(format!("{word}, freeing {}", human_bytes(partition.collecting_bytes)))
+        }
+        (false, true) => Cell::from(word),
+    }
+}
+
+/// When its bytes were compared with their checksums, or how far that is.
+fn verified(partition: &PartitionInfo) -> Cell {
+    let when = match (partition.verified_percent, partition.verified) {
+        (Some(percent), _) => format!("{percent} %"),
+        (None, Some(verified)) => time(verified),
+        (None, None) => "-".to_owned(),
+    };
+    match partition.damaged {
+        0 => Cell::from(when),
+        damaged => Cell::toned(format!("{when}, {damaged} damaged"), Tone::Bad),
     }
 }

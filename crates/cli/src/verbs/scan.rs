@@ -106,6 +106,10 @@ fn status(context: &mut Context) -> Run {
     for scan in &reply.scans {
         table.row(row(scan));
     }
+    // What the pools' intervals want, as far as it has begun.
+    for scan in reply.scrubs.iter().filter_map(|scrub| scrub.scan.as_ref()) {
+        table.row(row(scan));
+    }
     if table.is_empty() {
         context.output.news("nothing was scanned yet")?;
     } else {
@@ -120,6 +124,8 @@ fn row(scan: &ScanInfo) -> [Cell; 9] {
         (ScanWork::Look, ScanState::Done) => "looked",
         (ScanWork::Repair, ScanState::Running) => "mending",
         (ScanWork::Repair, ScanState::Done) => "mended",
+        (ScanWork::Scrub, ScanState::Running) => "verifying",
+        (ScanWork::Scrub, ScanState::Done) => "verified",
         (_, ScanState::Stopped) => "stopped",
     };
     // All is done only when it is said to be.

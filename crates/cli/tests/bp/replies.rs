@@ -44,10 +44,12 @@ pub(crate) fn status() -> Value {
         "now": NOW, "started": NOW - 7_500_000,
         "files": { "files": 12, "directories": 3, "online": 9, "nearline": 3, "bytes": 5_000_000_000u64 },
         "pools": [{ "name": "main", "policy": wire::control::Pool::default(), "files_short": 2, "copies_under_way": 1,
+                    "moves_under_way": 0, "uneven_bytes": 0,
                     "partitions": [{
             "name": "disk1", "total_bytes": 1u64 << 40, "free_bytes": 1u64 << 39, "replicas": 9,
             "replica_bytes": 4_000_000_000u64, "pinned": 1, "is_available": false,
-            "server": "node2", "state": "draining", "is_given_up": false,
+            "server": "node2", "state": "draining", "is_given_up": false, "collecting_bytes": 0, "stuck_bytes": 0,
+            "verified_percent": null, "verified": null, "damaged": 0,
         }] }],
         "drives": [{
             "name": "drv1", "library": "lib1", "vid": "BP0001", "phase": "transferring", "path": "/data/run1.parquet",

@@ -35,6 +35,12 @@ fn row(pool: &str, partition: &PartitionInfo) -> Markup {
                 } @else {
                     (tag("not here", Tone::Bad))
                 }
+                @if let Some(percent) = partition.verified_percent {
+                    " " (tag(&format!("verifying {percent} %"), Tone::Busy))
+                }
+                @if partition.collecting_bytes > 0 {
+                    " " (tag(&format!("collecting {}", human_bytes(partition.collecting_bytes)), Tone::Busy))
+                }
             }
             td.n {
                 (human_bytes(partition.free_bytes))

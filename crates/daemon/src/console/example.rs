@@ -59,6 +59,11 @@ fn pools() -> Vec<PoolInfo> {
         server: "head".into(),
         state: PartitionState::InUse,
         is_given_up: false,
+        collecting_bytes: if free < 300 { 119 * GIB } else { 0 },
+        stuck_bytes: 0,
+        verified_percent: (pinned == 97).then_some(42),
+        verified: None,
+        damaged: 0,
     };
     let pool = |name: &str, copies, files_short, partitions| PoolInfo {
         name: name.into(),
@@ -66,6 +71,8 @@ fn pools() -> Vec<PoolInfo> {
         partitions,
         files_short,
         copies_under_way: files_short / 4,
+        moves_under_way: 0,
+        uneven_bytes: 0,
     };
     let main = vec![
         partition("disk1", 12_288, 3_120, 9_120, 212, true),

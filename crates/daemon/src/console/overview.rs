@@ -129,6 +129,28 @@ fn troubles(status: &Status) -> Vec<Trouble> {
             let thing = format!("partition {}/{}", pool.name, partition.name);
             troubles.push(Trouble { thing, what: "its disk server is not here".to_owned(), command: None });
         }
+        for partition in pool.partitions.iter().filter(|partition| partition.stuck_bytes > 0) {
+            let thing = format!("partition {}/{}", pool.name, partition.name);
+            let missing = human_bytes(partition.stuck_bytes);
+            let what = format!("{missing} are missing to the high water, and no file may go");
+            troubles.push(Trouble {
+                thing,
+                what,
+                command: Some(format!("bp pool collect {} --dry-run", pool.name)),
+            });
+        }
+        for partition in pool.partitions.iter().filter(|partition| partition.damaged > 0) {
+            let thing = format!("partition {}/{}", pool.name, partition.name);
+            let what = format!(
+                "{} damaged and without another copy",
+                counted(partition.damaged, "replica is", "replicas are")
+            );
+            troubles.push(Trouble {
+                thing,
+                what,
+                command: Some(format!("bp scan report {}", partition.name)),
+            });
+        }
     }
     for request in status.requests.iter().filter(|request| request.state == RequestState::Failed) {
         let what = format!("{} of {}: {}", request.kind.as_str(), request.path, request.reason);

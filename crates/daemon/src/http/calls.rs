@@ -68,6 +68,8 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::GetHosts>(router);
     let router = add::<control::GetPools>(router);
     let router = add::<control::SetPool>(router);
+    let router = add::<control::CollectPool>(router);
+    let router = add::<control::GetCollectable>(router);
     let router = add::<control::SetPartition>(router);
     let router = add::<control::SetProject>(router);
     let router = add::<control::GetAccounts>(router);

@@ -60,6 +60,7 @@ impl Apply for ReportSpace {
             return Err(unknown_partition(&self.partition));
         }
         core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
+        core.live.care.note_free(&self.partition, self.free_bytes);
         core.live.partitions.insert(self.partition.clone(), context.now);
         for replica in core.store.unsettled(&self.partition, ReplicaState::Writing)? {
             let is_begun = self.writing.contains(&replica.object);
@@ -108,10 +109,9 @@ impl Apply for NextRemovals {
 
 impl Apply for ObjectsRemoved {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        partition_of(core, context, &self.partition)?;
-        for object in self.objects {
-            core.store.delete_removal(&self.partition, object)?;
-        }
+        let partition = partition_of(core, context, &self.partition)?;
+        let freed = core.store.end_removals(&self.partition, &self.objects)?;
+        core.live.care.note_freed(&self.partition, (freed, partition.free), context.now);
         Ok(Done {})
     }
 }

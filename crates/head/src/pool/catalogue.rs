@@ -34,7 +34,7 @@ fn partition_view(
         capacity_bytes: row.total,
         free_bytes: row.free,
         incoming_bytes: row.promised,
-        leaving_bytes: 0,
+        leaving_bytes: row.leaving,
         busy: 0,
         state: row.state,
         heard: core.heard(name, row, pool, now),

@@ -1,11 +1,11 @@
 //! Garbage collection: which files leave the disks of a pool because they are safe on tape.
 
 use super::{
-    policy::{Collection, CollectionOrder},
-    view::{FileView, PartitionState, PieceState, Snapshot},
+    policy::CollectionOrder,
+    view::{FileView, PartitionState, PartitionView, PieceState, Snapshot},
 };
 use crate::store::Replica;
-use base::{ErrorKind, Failure, FileId, Millis, Result};
+use base::{ErrorKind, Failure, FileId, Millis, Result, Timestamp};
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 /// Bytes to free on a partition.
@@ -20,20 +20,36 @@ pub struct Shortage {
 /// Partitions below the low water of free space, and what brings them to the high water; by name.
 #[must_use]
 pub fn shortages(snapshot: &Snapshot) -> Vec<Shortage> {
-    let Some(collection) = snapshot.pool.collection else { return Vec::new() };
+    snapshot.pool.collection.map(|waters| below(snapshot, waters.begin_free_permille)).unwrap_or_default()
+}
+
+/// The same for a person who does not wait for the low water: all partitions below the high one.
+#[must_use]
+pub fn shortages_now(snapshot: &Snapshot) -> Vec<Shortage> {
+    snapshot.pool.collection.map(|waters| below(snapshot, waters.end_free_permille)).unwrap_or_default()
+}
+
+/// What brings the partitions of which less is free to the high water.
+fn below(snapshot: &Snapshot, begin_free_permille: u16) -> Vec<Shortage> {
+    let end_free_permille = snapshot.pool.collection.unwrap_or_default().end_free_permille;
     let share = |capacity: u64, permille: u16| capacity / 1000 * u64::from(permille);
     let mut found = Vec::new();
     for partition in snapshot.partitions() {
         if partition.state != PartitionState::InUse || !snapshot.answers(partition) {
             continue;
         }
-        let free = partition.room_bytes().saturating_add(partition.leaving_bytes);
-        if free < share(partition.capacity_bytes, collection.begin_free_permille) {
-            let end = share(partition.capacity_bytes, collection.end_free_permille);
-            found.push(Shortage { partition: partition.name.clone(), bytes: end - free });
+        let free = free_bytes(partition);
+        if free < share(partition.capacity_bytes, begin_free_permille) {
+            let end = share(partition.capacity_bytes, end_free_permille);
+            found.push(Shortage { partition: partition.name.clone(), bytes: end.saturating_sub(free) });
         }
     }
     found
+}
+
+/// What is to be deleted counts as free.
+fn free_bytes(partition: &PartitionView) -> u64 {
+    partition.room_bytes().saturating_add(partition.leaving_bytes)
 }
 
 /// What `bytes` more on one partition want, for a write that found no room or for a person who asks.
@@ -46,9 +62,8 @@ pub fn shortage_for(snapshot: &Snapshot, bytes: u64) -> Option<Shortage> {
         .partitions()
         .iter()
         .filter(|at| at.state == PartitionState::InUse && snapshot.answers(at) && at.capacity_bytes > needed);
-    let free = |at: &super::view::PartitionView| at.room_bytes().saturating_add(at.leaving_bytes);
-    let best = open.max_by(|a, b| free(a).cmp(&free(b)).then_with(|| b.name.cmp(&a.name)))?;
-    let bytes = needed.saturating_sub(free(best));
+    let best = open.max_by(|a, b| free_bytes(a).cmp(&free_bytes(b)).then_with(|| b.name.cmp(&a.name)))?;
+    let bytes = needed.saturating_sub(free_bytes(best));
     (bytes > 0).then(|| Shortage { partition: best.name.clone(), bytes })
 }
 
@@ -63,7 +78,7 @@ pub fn collect(snapshot: &Snapshot, files: &[FileView], shortages: &[Shortage]) 
         shortages.iter().map(|shortage| (&*shortage.partition, shortage.bytes)).collect();
     let mut candidates: Vec<_> =
         files.iter().filter(|file| may_evict(snapshot, file, policy.age_min).is_ok()).collect();
-    candidates.sort_by_key(|file| (rank(&policy, file), file.file));
+    candidates.sort_by_key(|file| (rank_of(policy.order, file), file.file));
     candidates.dedup_by_key(|file| file.file);
     let mut evicted = Vec::new();
     for file in candidates {
@@ -82,14 +97,20 @@ pub fn collect(snapshot: &Snapshot, files: &[FileView], shortages: &[Shortage]) 
     evicted
 }
 
-/// The smallest goes first.
-fn rank(policy: &Collection, file: &FileView) -> (Reverse<u64>, i64) {
-    match policy.order {
-        CollectionOrder::LeastRecentlyUsed => (Reverse(0), file.used.max(file.created).0),
-        CollectionOrder::Age => (Reverse(0), file.created.0),
-        CollectionOrder::Size => {
-            (Reverse(file.pieces.iter().map(|piece| piece.size_bytes).sum()), file.used.0)
-        }
+/// Whose turn it is: the smallest goes first.
+pub(crate) type Rank = (Reverse<u64>, i64);
+
+fn rank_of(order: CollectionOrder, file: &FileView) -> Rank {
+    let bytes = file.pieces.iter().map(|piece| piece.size_bytes).sum();
+    rank(order, bytes, (file.created, file.used.max(file.created)))
+}
+
+/// Of something that has so many bytes, was made and was used last at these times.
+pub(crate) fn rank(order: CollectionOrder, bytes: u64, (created, used): (Timestamp, Timestamp)) -> Rank {
+    match order {
+        CollectionOrder::LeastRecentlyUsed => (Reverse(0), used.0),
+        CollectionOrder::Age => (Reverse(0), created.0),
+        CollectionOrder::Size => (Reverse(bytes), used.0),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pool::{
-    policy::Pool,
+    policy::{Collection, Pool},
     testing::{NOW, file, retold, snapshot, world},
 };
 use base::Timestamp;
@@ -45,7 +45,12 @@ fn collection_begins_at_one_water_and_ends_at_the_other() {
     // What is to be deleted counts as free: asking again gives nothing.
     snapshot.partition_mut("p0").unwrap().leaving_bytes = 51 * GB;
     assert_eq!(shortages(&snapshot), []);
+    // A person need not wait for the low water.
+    snapshot.partition_mut("p0").unwrap().leaving_bytes = 11 * GB;
+    assert_eq!(shortages(&snapshot), []);
+    assert_eq!(shortages_now(&snapshot), [Shortage { partition: "p0".into(), bytes: 40 * GB }]);
     snapshot.pool.collection = None;
+    assert_eq!(shortages_now(&snapshot), []);
     assert_eq!(shortages(&snapshot), []);
 }
 

@@ -1,12 +1,14 @@
 //! Copies between disk servers, and what disk servers say that they have.
 
 use super::{
+    balancing,
     calls::partition_of,
     catalogue::{pieces, snapshot},
     policies::is_sweep_due,
     reading::{Reader, readable},
     retire,
     tend::mend,
+    under_way::planned_source,
 };
 use crate::{
     Apply, Context, Core, Topic,
@@ -44,9 +46,11 @@ impl Apply for NextCopies {
 /// What is to be fetched, if there is somebody to fetch it from now.
 fn order(core: &Core, copy: &Replica, now: Timestamp) -> Result<Option<CopyOrder>> {
     let Some(node) = core.store.node(copy.file)? else { return Ok(None) };
-    let (Some(checksums), Some(source)) = (node.checksums, source(core, &node, copy.object.0, now)?) else {
-        return Ok(None);
+    let chosen = match planned_source(core, copy.object, &node, now)? {
+        Some(planned) => Some(planned),
+        None => source(core, &node, copy.object.0, now)?,
     };
+    let (Some(checksums), Some(source)) = (node.checksums, chosen) else { return Ok(None) };
     let path = path_of(core, node.id)?;
     let cap = CapFor { access: Access::Read, replica: &source, file: &node, path: &path };
     let url = core.object_url(&cap, now)?;
@@ -86,11 +90,13 @@ impl Apply for CopyEnded {
         partition_of(core, context, &copy.partition)?;
         match self.failure {
             None => {
+                core.live.care.forget_copy(copy.object);
                 core.store.set_replica_online(copy.object, copy.size, context.now)?;
                 core.touch(Topic::Files);
                 core.store.delete_shortage(copy.file)?;
             }
             Some(failure) => {
+                balancing::rest_after(core, copy.object, context.now);
                 retire(core, &copy)?;
                 doubt(core, &copy, self.source, &failure)?;
                 let attempts = core.store.shortage_attempts(copy.file)?.min(DOUBLINGS_MAX);

@@ -51,7 +51,7 @@ pub(crate) fn fetch(
     if firsts(good, |piece| piece.index).len() >= needed { Fetch::Later } else { Fetch::Never }
 }
 
-fn source(snapshot: &Snapshot, piece: &PieceView) -> Option<Source> {
+pub(super) fn source(snapshot: &Snapshot, piece: &PieceView) -> Option<Source> {
     let server = snapshot.partition(&piece.partition)?.server.clone();
     Some(Source { object: piece.object, partition: piece.partition.clone(), server, index: piece.index })
 }

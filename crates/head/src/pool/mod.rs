@@ -2,12 +2,16 @@
 
 mod avoid;
 pub mod balance;
+mod balancing;
 pub mod budget;
 mod calls;
+mod care;
 mod catalogue;
+mod collecting;
 pub mod collection;
 mod copies;
 mod fetch;
+mod gather;
 mod mirror;
 pub mod placement;
 mod policies;
@@ -16,15 +20,21 @@ pub mod promise;
 pub mod reading;
 pub mod repair;
 pub mod scrub;
+mod scrubbing;
 pub mod silence;
 pub mod surplus;
 mod tend;
 #[cfg(test)]
 mod testing;
+mod under_way;
 pub mod view;
 
+pub(crate) use balancing::{Uneven, uneven};
+pub(crate) use care::Care;
+pub(crate) use collecting::collecting_bytes;
 pub(crate) use copies::source;
 pub(crate) use policies::is_sweep_due;
+pub(crate) use scrubbing::{drop_damaged, is_running, note_verified};
 pub(crate) use tend::mend;
 
 use crate::{
@@ -159,6 +169,7 @@ pub(crate) fn retire(core: &mut Core, replica: &Replica) -> Result<()> {
         // Half written as far as a restored catalogue knows: it may have been acknowledged since.
         core.store.drop_replica(replica)?;
     }
+    core.live.care.forget_copy(replica.object);
     core.touch(Topic::Removals);
     core.touch(Topic::Files);
     Ok(())

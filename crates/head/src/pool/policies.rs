@@ -14,6 +14,7 @@ impl Apply for SetPool {
                 .hint("promise copies instead"));
         }
         core.store.set_policy(&self.pool)?;
+        core.live.care.look_again();
         core.sweep_again();
         Ok(Done {})
     }
@@ -33,6 +34,7 @@ impl Apply for SetPartition {
             .hint(format!("`bp pool drain {}` moves them elsewhere", self.partition)));
         }
         core.store.set_partition_state(&self.partition, self.state)?;
+        core.live.care.look_again();
         core.sweep_again();
         Ok(Done {})
     }

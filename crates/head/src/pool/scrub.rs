@@ -1,7 +1,8 @@
 //! Which pieces are read and compared with their checksums next.
 
-use super::view::{PartitionState, PieceState, PieceView, Snapshot};
-use base::Millis;
+use super::view::{PartitionState, PartitionView, PieceState, PieceView, Snapshot};
+use base::{Millis, Timestamp};
+use std::sync::Arc;
 
 /// Pieces to look at now, at most `pieces_max`: first what is suspect, then what was not looked at for the longest time.
 ///
@@ -25,6 +26,19 @@ pub fn due<'a>(snapshot: &Snapshot, pieces: &'a [PieceView], pieces_max: usize) 
     due
 }
 
+/// Partitions whose verification is to begin now, by name. `begun` tells when the last one began, or `None` if one is under way
+/// or the partition is new.
+///
+/// The interval counts from beginning to beginning: the pace is such that one ends before the next.
+#[must_use]
+pub fn partitions_due(snapshot: &Snapshot, begun: impl Fn(&str) -> Option<Timestamp>) -> Vec<Arc<str>> {
+    let is_due = |at: &&PartitionView| {
+        begun(&at.name).is_some_and(|begun| snapshot.now - begun >= snapshot.pool.verify_interval)
+    };
+    let used = snapshot.partitions().iter().filter(|at| at.state != PartitionState::Retired);
+    used.filter(|at| snapshot.answers(at)).filter(is_due).map(|at| at.name.clone()).collect()
+}
+
 /// Bytes per second at which `used_bytes` are looked at once in the pool's interval, with a fifth to spare.
 #[must_use]
 pub fn pace_bytes_per_s(used_bytes: u64, interval: Millis) -> u64 {
@@ -36,7 +50,6 @@ pub fn pace_bytes_per_s(used_bytes: u64, interval: Millis) -> u64 {
 mod tests {
     use super::*;
     use crate::pool::testing::{piece, snapshot};
-    use base::Timestamp;
 
     #[test]
     fn suspects_go_first_then_the_oldest_and_only_what_is_due() {
@@ -65,6 +78,23 @@ mod tests {
         pieces.reverse();
         let again = due(&snapshot, &pieces, 10);
         assert_eq!(again.iter().map(|piece| piece.object.0).collect::<Vec<_>>(), [4, 3, 2]);
+    }
+
+    #[test]
+    fn partitions_are_verified_again_after_the_interval() {
+        let mut snapshot = snapshot(6, 6);
+        let (now, interval) = (snapshot.now.0, snapshot.pool.verify_interval.0);
+        let silent = snapshot.pool.heard_bound.0 + 1;
+        snapshot.partition_mut("p2").unwrap().heard.0 -= silent;
+        snapshot.partition_mut("p3").unwrap().state = PartitionState::Retired;
+        snapshot.partition_mut("p4").unwrap().state = PartitionState::ReadOnly;
+        let begun = |name: &str| match name {
+            // Not yet; or one is under way.
+            "p0" => Some(Timestamp(now - interval + 1)),
+            "p5" => None,
+            _ => Some(Timestamp(now - interval)),
+        };
+        assert_eq!(partitions_due(&snapshot, begun), ["p1".into(), "p4".into()]);
     }
 
     #[test]

@@ -1,20 +1,25 @@
-//! Keeping what pools promise: who is given up, which files are short of replicas, which copies begin.
+//! Keeping what pools promise: who is given up, which files are short of replicas, which copies begin. What else pools want
+//! done is begun from here too: collection, balancing, verification.
 
 use super::{
-    budget::{Budget, CopyOrder, Reason},
+    balancing::begin_moves,
+    budget::Budget,
     catalogue::{file_view, pool_of, snapshot},
+    collecting::collect_some,
     promise::good_pieces,
     repair::{Outlook, repair, risk},
     retire,
+    scrubbing::begin_scrubs,
     silence::to_give_up,
     surplus::surplus,
+    under_way::{begin, under_way},
     view::{FileView, PartitionState, Snapshot},
 };
 use crate::{
-    Apply, Context, Core, Topic,
-    store::{Node, Replica, ReplicaState},
+    Apply, Context, Core,
+    store::{Node, ReplicaState},
 };
-use base::{FileId, Millis, ObjectId, Result, Timestamp};
+use base::{FileId, Millis, Result, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
 use wire::control::{Tend, Tended};
@@ -38,8 +43,11 @@ impl Apply for Tend {
         }
         notice_silence(core, context.now)?;
         let has_swept = sweep(core, context.now)?;
-        let is_more = begin_copies(core, context.now)?;
-        Ok(Tended { is_more: has_swept || is_more })
+        let has_begun = begin_copies(core, context.now)?;
+        let has_collected = collect_some(core, context.now)?;
+        begin_moves(core, context.now)?;
+        begin_scrubs(core, context.now)?;
+        Ok(Tended { is_more: has_swept || has_begun || has_collected })
     }
 }
 
@@ -130,7 +138,7 @@ pub(crate) fn mend(core: &mut Core, file: FileId, now: Timestamp) -> Result<()> 
 }
 
 /// A file and its pool, unless it is gone or was never written.
-fn look(
+pub(super) fn look(
     core: &Core,
     file: FileId,
     now: Timestamp,
@@ -168,43 +176,6 @@ fn begin_copies(core: &mut Core, now: Timestamp) -> Result<bool> {
         }
     }
     Ok(is_more)
-}
-
-/// Copies under way in a pool, as far as its bounds are concerned.
-fn under_way(core: &Core, snapshot: &Snapshot) -> Result<Vec<CopyOrder>> {
-    let mut orders = Vec::new();
-    for partition in snapshot.partitions() {
-        for replica in core.store.unsettled(&partition.name, ReplicaState::Copying)? {
-            orders.push(CopyOrder {
-                file: replica.file,
-                index: 0,
-                size_bytes: replica.size,
-                sources: Vec::new(),
-                target: partition.name.clone(),
-                target_server: partition.server.clone(),
-                reason: Reason::Repair,
-                relieves: None,
-            });
-        }
-    }
-    Ok(orders)
-}
-
-fn begin(core: &mut Core, order: &CopyOrder, now: Timestamp) -> Result<()> {
-    let Some(node) = core.store.node(order.file)? else { return Ok(()) };
-    let owner = node.online().next().map_or_else(|| node.owner.clone(), |replica| replica.owner.clone());
-    core.store.insert_replica(Replica {
-        object: ObjectId(0),
-        file: order.file,
-        partition: order.target.to_string(),
-        state: ReplicaState::Copying,
-        owner,
-        size: node.size,
-        created: now,
-        used: now,
-    })?;
-    core.touch(Topic::Copies);
-    Ok(())
 }
 
 fn note(core: &Core, file: FileId, outlook: &Outlook, now: Timestamp) -> Result<()> {

@@ -32,7 +32,7 @@ static REPLICA: Table = Table {
     name: "replica",
     columns: &["object", "file", "partition", "state", "owner", "size", "created", "used"],
 };
-static REMOVAL: Table = Table { name: "removal", columns: &["object", "partition"] };
+static REMOVAL: Table = Table { name: "removal", columns: &["object", "partition", "size"] };
 
 fn push_node<'a>(rows: &mut Rows<'a>, node: &'a Node) {
     let sums = node.checksums.as_ref();
@@ -153,7 +153,7 @@ impl Store {
         Sorted::of(&batch.files).write(&*self.engine)?;
         let mut removals = Rows::new(&REMOVAL);
         for removal in &batch.removals {
-            removals.push([Cell::id(removal.object.0), removal.partition.cell()]);
+            removals.push([Cell::id(removal.object.0), removal.partition.cell(), removal.size.cell()]);
         }
         self.engine.insert(&removals)?;
         for (name, partition) in &batch.partitions {

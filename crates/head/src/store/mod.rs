@@ -14,6 +14,7 @@ mod attributes;
 mod backup;
 #[cfg(test)]
 mod backup_tests;
+mod care;
 mod catalogue;
 #[cfg(test)]
 mod database_tests;
@@ -39,6 +40,7 @@ mod restored;
 #[cfg(test)]
 mod row_tests;
 mod scans;
+mod scrubs;
 #[cfg(test)]
 pub(crate) mod testing;
 mod volumes;
@@ -46,6 +48,7 @@ mod volumes;
 pub(crate) use accounts::Charge;
 pub use active::{ActiveHead, HeadPlace, Watch};
 pub use backup::{Sink, Snapshot};
+pub(crate) use care::{Candidate, Place};
 pub use catalogue::Catalogue;
 pub(crate) use grants::GrantRow;
 pub(crate) use hosts::HostRow;
@@ -58,6 +61,7 @@ pub(crate) use requests::{RequestRow, SessionRow};
 pub use restore::{Restored, relocate, restore};
 pub(crate) use restored::RestoreRow;
 pub(crate) use scans::{FindingRow, ScanRow, ScannedReplica};
+pub(crate) use scrubs::ScrubRow;
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};

@@ -18,6 +18,8 @@ pub(crate) struct Partition {
     pub(crate) free: u64,
     /// Promised to objects that are being written.
     pub(crate) promised: u64,
+    /// Of objects that are to be deleted.
+    pub(crate) leaving: u64,
     /// What may be done with it.
     pub(crate) state: PartitionState,
     /// Since when its replicas do not count, because nothing was heard of it.
@@ -44,7 +46,8 @@ impl Store {
         const SQL: &str =
             "SELECT p.name, p.pool, p.total, p.free, p.server, p.root, p.https, p.boot, p.state, p.given_up,
             (SELECT CAST(coalesce(sum(r.size), 0) AS BIGINT) FROM replica r
-             WHERE r.partition = p.name AND r.state <> 'online' AND r.state <> 'lost')
+             WHERE r.partition = p.name AND r.state <> 'online' AND r.state <> 'lost'),
+            (SELECT CAST(coalesce(sum(d.size), 0) AS BIGINT) FROM removal d WHERE d.partition = p.name)
             FROM partition p";
         let rows = self.all_now(SQL, (), |row| {
             let space = Partition {
@@ -56,6 +59,7 @@ impl Store {
                 state: word(row, 8)?,
                 given_up: row.get::<Option<i64>>(9)?.map(Timestamp),
                 promised: row.get(10)?,
+                leaving: row.get(11)?,
                 is_changed: false,
             };
             Ok((row.get(0)?, space))
@@ -104,6 +108,7 @@ impl Store {
             total: said.total_bytes,
             free: said.free_bytes,
             promised: known.as_ref().map_or(0, |known| known.promised),
+            leaving: known.as_ref().map_or(0, |known| known.leaving),
             state: known.as_ref().map_or_else(PartitionState::default, |known| known.state),
             given_up: known.and_then(|known| known.given_up),
             is_changed: true,
@@ -143,6 +148,17 @@ impl Store {
             // Another replica may be the one to read.
             self.pending.borrow_mut().set_visible();
             self.change_partition(name, Partition { given_up, is_changed: true, ..known });
+        }
+        Ok(())
+    }
+
+    /// So much of it is given back, or is not to be deleted any more.
+    pub(super) fn end_leaving(&self, name: &str, bytes: u64) -> StoreResult<()> {
+        if let Some(known) = self.partition(name)?.filter(|_| bytes > 0) {
+            // Its row does not say it.
+            let leaving = known.leaving.saturating_sub(bytes);
+            self.count_change();
+            self.pending.borrow_mut().set_partition(name, Partition { leaving, ..known });
         }
         Ok(())
     }

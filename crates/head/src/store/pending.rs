@@ -57,6 +57,8 @@ pub(super) enum Undo {
 pub(super) struct Removal {
     pub(super) object: ObjectId,
     pub(super) partition: String,
+    /// Bytes that its disk server gives back with it.
+    pub(super) size: u64,
 }
 
 /// What is to be written.
@@ -220,8 +222,20 @@ impl Pending {
     }
 
     pub(super) fn add_removal(&mut self, removal: Removal) {
+        self.leave(&removal, true);
         self.removals.push(removal);
         self.undo.push(Undo::Removal);
+    }
+
+    /// Keeps right what is to leave a partition.
+    fn leave(&mut self, removal: &Removal, is_added: bool) {
+        if let Some(partition) = self.partitions.as_mut().and_then(|all| all.get_mut(&removal.partition)) {
+            partition.leaving = if is_added {
+                partition.leaving.saturating_add(removal.size)
+            } else {
+                partition.leaving.saturating_sub(removal.size)
+            };
+        }
     }
 
     /// A call begins: what was changed before stays.
@@ -257,7 +271,11 @@ impl Pending {
                     };
                 }
                 Undo::Ledger(entry) => self.ledger.get_or_insert_default().undo(entry),
-                Undo::Removal => drop(self.removals.pop()),
+                Undo::Removal => {
+                    if let Some(removal) = self.removals.pop() {
+                        self.leave(&removal, false);
+                    }
+                }
                 Undo::RemovalsWritten(removals) => self.removals = removals,
                 Undo::Ids(sequence, ids) => sequences.push((sequence, ids)),
             }

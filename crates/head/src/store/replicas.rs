@@ -1,6 +1,6 @@
 //! Replicas and pins.
 
-use super::{Store, StoreResult, engine::Row, ids::Sequence, pending::Removal, word};
+use super::{Store, StoreResult, engine::Row, ids::Sequence, pending::Removal, scans::Objects, word};
 use base::{FileId, Millis, ObjectId, Timestamp};
 use serde::Deserialize;
 
@@ -69,7 +69,7 @@ impl Replica {
     }
 }
 
-const COLUMNS: &str = "object, file, partition, state, owner, size, created, used";
+pub(super) const COLUMNS: &str = "object, file, partition, state, owner, size, created, used";
 /// Replicas by a list of files.
 pub(super) const REPLICAS_OF_FILES: &str = "SELECT object, file, partition, state, owner, size, created, used
      FROM replica WHERE file = ANY (?1::bigint[]) ORDER BY object";
@@ -189,9 +189,9 @@ impl Store {
 
     /// Gives a replica to its disk server for deletion.
     pub(crate) fn remove_replica(&self, replica: &Replica) -> StoreResult<()> {
-        let Replica { object, file, ref partition, .. } = *replica;
+        let Replica { object, file, ref partition, size, .. } = *replica;
         self.change_node(file, |node| node.replicas.retain(|replica| replica.object != object))?;
-        self.pending.borrow_mut().add_removal(Removal { object, partition: partition.clone() });
+        self.pending.borrow_mut().add_removal(Removal { object, partition: partition.clone(), size });
         Ok(())
     }
 
@@ -201,9 +201,30 @@ impl Store {
         self.all(sql, (partition, limit), |row| row.get(0).map(ObjectId))
     }
 
-    pub(crate) fn delete_removal(&self, partition: &str, object: ObjectId) -> StoreResult<()> {
-        let sql = "DELETE FROM removal WHERE object = ?1 AND partition = ?2";
-        self.run(sql, (object.0, partition))
+    /// Objects were deleted. Yields their bytes.
+    pub(crate) fn end_removals(&self, partition: &str, objects: &[ObjectId]) -> StoreResult<u64> {
+        self.flush()?;
+        let mut freed = 0;
+        if self.engine.is_far() {
+            let objects: Vec<_> = objects.iter().map(|object| object.0 as i64).collect();
+            let sql = "SELECT partition, size FROM removal WHERE object = ANY (?1::bigint[])";
+            self.all_now(sql, Objects(&objects), |row| {
+                let (at, size): (&str, u64) = (row.get(0)?, row.get(1)?);
+                freed += if at == partition { size } else { 0 };
+                Ok(())
+            })?;
+        } else {
+            let sql = "SELECT size FROM removal WHERE object = ?1 AND partition = ?2";
+            for object in objects {
+                freed += self.maybe_now(sql, (object.0, partition), |row| row.get::<u64>(0))?.unwrap_or(0);
+            }
+        }
+        for object in objects {
+            let sql = "DELETE FROM removal WHERE object = ?1 AND partition = ?2";
+            self.run(sql, (object.0, partition))?;
+        }
+        self.end_leaving(partition, freed)?;
+        Ok(freed)
     }
 
     pub(crate) fn put_pin(&self, file: FileId, holder: &str, expires: Option<Timestamp>) -> StoreResult<()> {
@@ -232,7 +253,7 @@ impl Store {
         self.run("DELETE FROM pin WHERE file = ?1", (file.0,))
     }
 
-    /// Archived, unpinned replicas of a partition, least recently used first.
+    /// Unpinned replicas of a partition that are on volumes which nobody suspects, least recently used first.
     pub(crate) fn evictable(
         &self,
         partition: &str,
@@ -241,7 +262,8 @@ impl Store {
     ) -> StoreResult<Vec<Replica>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM replica r WHERE partition = ?1 AND state = 'online'
-             AND EXISTS (SELECT 1 FROM copy c WHERE c.file = r.file)
+             AND EXISTS (SELECT 1 FROM copy c JOIN volume v ON v.vid = c.vid
+                         WHERE c.file = r.file AND v.state <> 'suspect')
              AND NOT EXISTS (SELECT 1 FROM pin p WHERE p.file = r.file AND (p.expires IS NULL OR p.expires > ?2))
              ORDER BY used LIMIT ?3"
         );

@@ -57,7 +57,11 @@ impl Store {
     pub(crate) fn forget_removals(&self) -> StoreResult<()> {
         // What is not written yet is one of them.
         self.flush()?;
-        self.run("DELETE FROM removal", ())
+        self.run("DELETE FROM removal", ())?;
+        for (name, partition) in self.partition_space()? {
+            self.end_leaving(&name, partition.leaving)?;
+        }
+        Ok(())
     }
 
     /// Notes a start of the head.

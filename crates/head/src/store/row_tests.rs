@@ -151,6 +151,13 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
             let name = "main".to_owned();
             store.set_policy(&Pool { name, copies, acknowledged_copies: 1, ..Pool::default() }).unwrap();
         }
+        27 => {
+            let some = store.removals("p", 1 + b as usize % 3).unwrap();
+            store.end_removals("p", &some).unwrap();
+            // Of another partition, or said for the second time.
+            store.end_removals("q", &some).unwrap();
+        }
+        28 => store.forget_removals().unwrap(),
         // A query that needs what was changed.
         _ => drop(store.children(FileId(1), "", 9).unwrap()),
     }
@@ -243,7 +250,7 @@ type Change = (u8, u64, u64);
 type CallOf = (Vec<Change>, bool, bool);
 
 fn groups() -> impl Strategy<Value = Vec<(Vec<CallOf>, bool)>> {
-    let changes = prop::collection::vec((0u8..29, any::<u64>(), any::<u64>()), 0..8);
+    let changes = prop::collection::vec((0u8..31, any::<u64>(), any::<u64>()), 0..8);
     let calls = prop::collection::vec((changes, any::<bool>(), prop::bool::weighted(0.7)), 0..5);
     prop::collection::vec((calls, prop::bool::weighted(0.7)), 4..10)
 }

@@ -71,7 +71,7 @@ fn scanned(row: &Row<'_>) -> StoreResult<(ObjectId, ScannedReplica)> {
 }
 
 /// A list as the only parameter.
-struct Objects<'a>(&'a [i64]);
+pub(super) struct Objects<'a>(pub(super) &'a [i64]);
 
 impl Params for Objects<'_> {
     fn with<R>(&self, give: impl FnOnce(&[Cell<'_>]) -> R) -> R {

@@ -2,7 +2,7 @@
 
 use super::{Done, PoolInfo, calls, policy::Pool};
 use crate::object::Label;
-use base::{Checksums, Failure, FilePath, ObjectId};
+use base::{Checksums, Failure, FilePath, Millis, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// What may be done with a partition.
@@ -138,6 +138,70 @@ pub struct CopyEnded {
     pub failure: Option<Failure>,
 }
 
+/// Drops files of a pool that are safe on tape from its disks, some at a time, in the order of its policy.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectPool {
+    /// The pool.
+    pub pool: String,
+    /// So many bytes are to fit on one of its partitions; `None`: each partition is brought to the high water.
+    #[serde(default)]
+    pub free_bytes: Option<u64>,
+    /// Files that were made or used within this time stay; `None`: as the pool's policy says.
+    #[serde(default)]
+    pub age_min: Option<Millis>,
+    /// Where to go on, as the last answer said; `None`: begin.
+    #[serde(default)]
+    pub from: Option<String>,
+}
+
+/// Shows what [`CollectPool`] would drop.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetCollectable {
+    /// The pool.
+    pub pool: String,
+    /// As in [`CollectPool`].
+    #[serde(default)]
+    pub free_bytes: Option<u64>,
+    /// As in [`CollectPool`].
+    #[serde(default)]
+    pub age_min: Option<Millis>,
+    /// As in [`CollectPool`].
+    #[serde(default)]
+    pub from: Option<String>,
+}
+
+/// What went, or would go.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collected {
+    /// The partition that gets room; `None`: none needs any.
+    pub partition: Option<String>,
+    /// Bytes that are wanted on it.
+    pub wanted_bytes: u64,
+    /// Bytes that are not found yet; if it does not go on with this partition, nothing more may go.
+    pub missing_bytes: u64,
+    /// Files, in the order in which they go.
+    pub files: Vec<CollectedFile>,
+    /// The head is looking for files; [waiting](crate::control::Call::is_pending) is worth while.
+    pub is_looking: bool,
+    /// Where to go on; `None`: that was all.
+    pub next: Option<String>,
+}
+
+/// A file that left the disks of a pool, or would.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectedFile {
+    /// Its path.
+    pub path: FilePath,
+    /// Bytes on the partition.
+    pub bytes: u64,
+    /// When its content was made.
+    pub modified: Timestamp,
+    /// When it was last used.
+    pub used: Timestamp,
+}
+
 /// A disk server says, page by page, what is on a partition: what is missing is lost, what was missing is back.
 ///
 /// [`Busy`](base::ErrorKind::Busy): the head has not heard the first page, it begins anew.
@@ -201,6 +265,8 @@ calls! {
     SetPool => Done, "set_pool", People;
     SetPartition => Done, "set_partition", People;
     GetPools => Pools, "get_pools", People;
+    CollectPool => Collected, "collect_pool", People, pending |reply| reply.is_looking;
+    GetCollectable => Collected, "get_collectable", People, pending |reply| reply.is_looking;
     PlaceMirrors => Mirrors, "place_mirrors", Disk;
     NextCopies => CopyOrders, "next_copies", Disk, pending |reply| reply.orders.is_empty();
     CopyEnded => Done, "copy_ended", Disk;

@@ -82,6 +82,8 @@ pub enum ScanWork {
     Look,
     /// Mend what was found.
     Repair,
+    /// Look, and mend at once what is damaged and safe elsewhere: the pool's interval wants it.
+    Scrub,
 }
 
 /// How fast, and how thoroughly.
@@ -129,8 +131,24 @@ pub struct GetScans {}
 /// Scans by partition.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scans {
-    /// The last scan of each.
+    /// The last scan of each that a person wanted.
     pub scans: Vec<ScanInfo>,
+    /// How far the bytes of each were compared with their checksums because the pool's interval wants it.
+    #[serde(default)]
+    pub scrubs: Vec<ScrubInfo>,
+}
+
+/// The verification of a partition by its pool's interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScrubInfo {
+    /// The partition.
+    pub partition: String,
+    /// When the last one began; until the first, when the partition was seen first.
+    pub begun: Timestamp,
+    /// When the last one came to its end.
+    pub finished: Option<Timestamp>,
+    /// The one under way, or the last.
+    pub scan: Option<ScanInfo>,
 }
 
 /// Where a scan is in its life.

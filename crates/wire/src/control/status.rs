@@ -77,6 +77,12 @@ pub struct PoolInfo {
     /// Copies between disk servers that are under way.
     #[serde(default)]
     pub copies_under_way: u64,
+    /// Those of them that drain, spread or balance.
+    #[serde(default)]
+    pub moves_under_way: u64,
+    /// Bytes that are to move until its partitions are as full as each other, as far as its policy wants that.
+    #[serde(default)]
+    pub uneven_bytes: u64,
 }
 
 /// One partition.
@@ -105,6 +111,21 @@ pub struct PartitionInfo {
     /// Its disk server was silent for so long that what it holds is copied again from elsewhere.
     #[serde(default)]
     pub is_given_up: bool,
+    /// Bytes that files which are safe on tape are to free; as far as nothing may go, [`Self::stuck_bytes`].
+    #[serde(default)]
+    pub collecting_bytes: u64,
+    /// Bytes that are missing to the high water, and no file may go.
+    #[serde(default)]
+    pub stuck_bytes: u64,
+    /// How much of its bytes was compared with checksums, if that is under way.
+    #[serde(default)]
+    pub verified_percent: Option<u8>,
+    /// When all of them were.
+    #[serde(default)]
+    pub verified: Option<Timestamp>,
+    /// Replicas that were found damaged or missing then, and could not be made anew from other copies.
+    #[serde(default)]
+    pub damaged: u64,
 }
 
 /// One drive.

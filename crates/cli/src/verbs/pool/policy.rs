@@ -1,0 +1,171 @@
+//! `bp pool set`: what a pool promises and allows.
+
+use super::say;
+use crate::context::{Context, Run};
+use base::{Failure, Result, units::Span};
+use clap::ValueEnum;
+use std::str::FromStr;
+use wire::control::{Collection, CollectionOrder, GetPools, Pool, SetPool};
+
+/// How far the high water is above the low one if nobody says it.
+const WATERS_APART: u16 = 50;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The pool
+    pool: String,
+    /// Replicas of each file, on different disk servers
+    #[arg(long, value_name = "N")]
+    copies: Option<u8>,
+    /// Replicas that are durable before a write is acknowledged
+    #[arg(long, value_name = "N")]
+    acknowledged: Option<u8>,
+    /// Silence after which a disk server's files are read elsewhere
+    #[arg(long, value_name = "TIME")]
+    heard_bound: Option<Span>,
+    /// Silence after which a disk server's files are copied again from elsewhere
+    #[arg(long, value_name = "TIME")]
+    silence_bound: Option<Span>,
+    /// Copies between disk servers that come from or go to one of them at a time
+    #[arg(long, value_name = "N")]
+    server_copies: Option<u16>,
+    /// The same of those that drain and balance; 0: none
+    #[arg(long, value_name = "N")]
+    server_moves: Option<u16>,
+    /// Free part of a partition below which files that are safe on tape leave it; 0: none do
+    #[arg(long, value_name = "PERCENT")]
+    low_water: Option<Permille>,
+    /// Free part of a partition that is enough then
+    #[arg(long, value_name = "PERCENT")]
+    high_water: Option<Permille>,
+    /// Files that were made or used later than this stay
+    #[arg(long, value_name = "TIME")]
+    collect_age: Option<Span>,
+    /// Which files leave first
+    #[arg(long, value_name = "ORDER")]
+    collect_order: Option<Order>,
+    /// Every byte is compared with its checksum once in this time
+    #[arg(long, value_name = "TIME")]
+    verify_interval: Option<Span>,
+    /// How far a partition may be fuller or emptier than the pool before files move
+    #[arg(long, value_name = "PERCENT")]
+    spread: Option<Permille>,
+}
+
+/// Who leaves first.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Order {
+    /// Not used for the longest time
+    Used,
+    /// Made first
+    Age,
+    /// The largest
+    Size,
+}
+
+/// Thousandths, written as percent: `5`, `5%`, `2.5%`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Permille(u16);
+
+impl FromStr for Permille {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let number = text.trim().trim_end_matches('%').trim_end();
+        match number.parse::<f64>() {
+            Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(Self((percent * 10.0).round() as u16)),
+            _ => Err(Failure::invalid(format!("{text:?} is not a part of a whole such as 5%"))),
+        }
+    }
+}
+
+pub(super) fn set(args: &Args, context: &mut Context) -> Run {
+    let mut policy = known(&args.pool, context)?;
+    change(args, &mut policy);
+    let done = context.call(&SetPool { pool: policy })?;
+    say(done, format!("pool {} has a new policy: `bp pool list` shows what follows", args.pool), context)
+}
+
+/// The policy that a pool has now.
+fn known(pool: &str, context: &mut Context) -> Result<Pool> {
+    let pools = context.call(&GetPools {})?.pools;
+    let known = pools.into_iter().find(|known| known.name == pool).map(|known| known.policy);
+    Ok(known.unwrap_or_else(|| Pool { name: pool.to_owned(), ..Pool::default() }))
+}
+
+fn change(args: &Args, policy: &mut Pool) {
+    // Whoever asks for more copies wants them before the acknowledgement, unless he says otherwise.
+    let was_all = policy.acknowledged_copies == policy.copies;
+    policy.copies = args.copies.unwrap_or(policy.copies);
+    let unsaid = if was_all { policy.copies } else { policy.acknowledged_copies.min(policy.copies) };
+    policy.acknowledged_copies = args.acknowledged.unwrap_or(unsaid);
+    policy.heard_bound = args.heard_bound.map_or(policy.heard_bound, |span| span.0);
+    policy.silence_bound = args.silence_bound.map_or(policy.silence_bound, |span| span.0);
+    policy.repair.server_copies = args.server_copies.unwrap_or(policy.repair.server_copies);
+    policy.moves.server_copies = args.server_moves.unwrap_or(policy.moves.server_copies);
+    policy.verify_interval = args.verify_interval.map_or(policy.verify_interval, |span| span.0);
+    policy.spread_permille = args.spread.map_or(policy.spread_permille, |spread| spread.0);
+    policy.collection = collection(args, policy.collection);
+}
+
+fn collection(args: &Args, known: Option<Collection>) -> Option<Collection> {
+    let is_asked = args.low_water.is_some() || args.high_water.is_some();
+    if args.low_water == Some(Permille(0)) || (known.is_none() && !is_asked) {
+        return None;
+    }
+    let mut collection = known.unwrap_or_default();
+    if let Some(Permille(low)) = args.low_water {
+        collection.begin_free_permille = low;
+        if collection.end_free_permille <= low {
+            collection.end_free_permille = low + WATERS_APART;
+        }
+    }
+    collection.end_free_permille = args.high_water.map_or(collection.end_free_permille, |high| high.0);
+    collection.age_min = args.collect_age.map_or(collection.age_min, |span| span.0);
+    collection.order = match args.collect_order {
+        None => collection.order,
+        Some(Order::Used) => CollectionOrder::LeastRecentlyUsed,
+        Some(Order::Age) => CollectionOrder::Age,
+        Some(Order::Size) => CollectionOrder::Size,
+    };
+    Some(collection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn collected(words: &[&str], known: Option<Collection>) -> Option<(u16, u16)> {
+        let line = ["set", "main"].iter().chain(words);
+        let Line { args } = Line::try_parse_from(line).unwrap();
+        collection(&args, known).map(|waters| (waters.begin_free_permille, waters.end_free_permille))
+    }
+
+    #[test]
+    fn waters_are_written_as_percent() {
+        assert_eq!("2.5%".parse::<Permille>().unwrap(), Permille(25));
+        assert_eq!(" 5 %".parse::<Permille>().unwrap(), Permille(50));
+        for bad in ["", "%", "-1", "101%", "NaN", "five"] {
+            assert!(bad.parse::<Permille>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_collected_unless_somebody_says_so() {
+        let some =
+            Some(Collection { begin_free_permille: 100, end_free_permille: 200, ..Collection::default() });
+        assert_eq!(collected(&[], None), None);
+        assert_eq!(collected(&["--collect-age=1h"], None), None);
+        assert_eq!(collected(&["--low-water=5%", "--high-water=20%"], None), Some((50, 200)));
+        assert_eq!(collected(&["--low-water=30%"], some), Some((300, 350)));
+        assert_eq!(collected(&["--collect-order=size"], some), Some((100, 200)));
+        assert_eq!(collected(&["--low-water=0"], some), None);
+    }
+}

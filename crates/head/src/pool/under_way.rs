@@ -1,0 +1,91 @@
+//! Copies between disk servers that are under way: what counts against the bounds of a pool.
+
+use super::{
+    budget::{CopyOrder, Reason},
+    catalogue::file_view,
+    fetch::source,
+    view::{PartitionView, PieceView, Snapshot},
+};
+use crate::{
+    Core, Topic,
+    store::{Node, Replica, ReplicaState},
+};
+use base::{ObjectId, Result, Timestamp};
+
+/// Begins a copy: its disk server asks for it.
+pub(super) fn begin(core: &mut Core, order: &CopyOrder, now: Timestamp) -> Result<()> {
+    let Some(node) = core.store.node(order.file)? else { return Ok(()) };
+    let owner = node.online().next().map_or_else(|| node.owner.clone(), |replica| replica.owner.clone());
+    let replica = core.store.insert_replica(Replica {
+        object: ObjectId(0),
+        file: order.file,
+        partition: order.target.to_string(),
+        state: ReplicaState::Copying,
+        owner,
+        size: node.size,
+        created: now,
+        used: now,
+    })?;
+    core.live.care.note_copy(replica.object, order);
+    core.touch(Topic::Copies);
+    Ok(())
+}
+
+/// Copies under way in a pool, with what they are made from.
+pub(super) fn under_way(core: &Core, snapshot: &Snapshot) -> Result<Vec<CopyOrder>> {
+    let mut orders = Vec::new();
+    for replica in core.store.copying()? {
+        let Some(target) = snapshot.partition(&replica.partition) else { continue };
+        match (core.live.care.copy(replica.object), core.store.node(replica.file)?) {
+            (Some(order), _) => orders.push(order.clone()),
+            (None, Some(node)) => orders.push(guessed(core, snapshot, (&replica, target), &node)),
+            (None, None) => {}
+        }
+    }
+    Ok(orders)
+}
+
+/// An order that was given before the head was started: why, and from what, as it would be given now.
+fn guessed(
+    core: &Core,
+    snapshot: &Snapshot,
+    (copy, target): (&Replica, &PartitionView),
+    node: &Node,
+) -> CopyOrder {
+    let view = file_view(core, snapshot, node);
+    let good = || view.pieces.iter().filter(|piece| piece.object != copy.object && snapshot.is_good(piece));
+    let reason = if good().count() < usize::from(view.layout.pieces()) {
+        Reason::Repair
+    } else if good().any(|piece| snapshot.is_leaving(piece)) {
+        Reason::Drain
+    } else {
+        Reason::Balance
+    };
+    let fill = |piece: &&PieceView| snapshot.partition(&piece.partition).map_or(0.0, PartitionView::fill);
+    let fullest = good().max_by(|a, b| fill(a).total_cmp(&fill(b)));
+    CopyOrder {
+        file: copy.file,
+        index: 0,
+        size_bytes: copy.size,
+        sources: good().take(1).filter_map(|piece| source(snapshot, piece)).collect(),
+        target: target.name.clone(),
+        target_server: target.server.clone(),
+        reason,
+        relieves: fullest.filter(|_| reason == Reason::Balance).map(|piece| piece.partition.clone()),
+    }
+}
+
+/// The replica that the plan of a copy means to read, if it still can be read.
+pub(super) fn planned_source(
+    core: &Core,
+    copy: ObjectId,
+    node: &Node,
+    now: Timestamp,
+) -> Result<Option<Replica>> {
+    let planned = core.live.care.copy(copy).and_then(|order| order.sources.first());
+    let Some(planned) = planned.map(|source| source.object) else { return Ok(None) };
+    let Some(replica) = node.online().find(|replica| replica.object == planned) else { return Ok(None) };
+    let Some(partition) = core.store.partition(&replica.partition)? else { return Ok(None) };
+    let answers = partition.given_up.is_none() && core.is_available(&replica.partition, &partition, now)?;
+    Ok(answers.then(|| replica.clone()))
+}
