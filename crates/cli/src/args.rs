@@ -66,7 +66,7 @@ pub(crate) enum Verb {
 
     /// Copy local files into the facility
     Put(verbs::put::Args),
-    /// Copy files out of the facility
+    /// Copy files out of the facility, or reserve room for one
     Get(verbs::get::Args),
     /// Print files
     Cat(verbs::cat::Args),

@@ -140,6 +140,14 @@ impl Output {
         self.stderr.write_all(text.as_bytes()).map_err(stop)
     }
 
+    /// Prints a line beside the output, on standard error: not with `--quiet` or `--json`.
+    pub(crate) fn aside(&mut self, text: &str) -> Run<()> {
+        if self.is_quiet || self.is_json || self.is_hushed {
+            return Ok(());
+        }
+        self.error_text(&format!("{text}\n"))
+    }
+
     /// Says on standard error what went wrong, and the next step.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         let _ = self.stdout.flush();

@@ -4,6 +4,8 @@
 
 #[path = "accounts.rs"]
 mod accounts;
+#[path = "allocation.rs"]
+mod allocation;
 #[path = "attributes.rs"]
 mod attributes;
 #[path = "balance.rs"]

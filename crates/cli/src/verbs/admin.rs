@@ -122,7 +122,7 @@ fn survey(context: &mut Context, call: &SurveyVolumes) -> Run {
         let vids: Vec<_> = ordered.vids.iter().map(Vid::as_str).collect();
         let volumes = counted(vids.len() as u64, "volume", "volumes");
         let vids = vids.join(" ");
-        context.output.news(&format!("{volumes} will be surveyed, `bp volumes` shows how far: {vids}"))?;
+        context.output.news(format!("{volumes} will be surveyed, `bp volumes` shows how far: {vids}"))?;
     }
     Ok(0)
 }

@@ -1,28 +1,57 @@
-//! `bp get`: copies files out of the facility.
+//! `bp get`: copies files out of the facility; with `--pool` it reserves room for one instead, as SHIFT's `sfget` did.
 
 use crate::{
     context::{Context, Run},
     glob::{self, Match},
     mover::Manner,
     transfer,
+    words::exact_time,
 };
-use base::{ErrorKind, Failure, FilePath, Result};
+use base::{
+    ErrorKind, Failure, FilePath, Result,
+    units::{Size, Span, human_bytes},
+};
+use serde::Serialize;
 use std::path::PathBuf;
+use wire::control::{Allocate, Allocated, Allocation};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Replace local files that exist
-    #[arg(long)]
+    #[arg(long, conflicts_with = "pool")]
     replace: bool,
+    /// Copy nothing: reserve room in this pool for the file PATH, and print the URL to write it to; if it exists, only
+    /// print its URL
+    #[arg(long, value_name = "POOL", requires = "size")]
+    pool: Option<String>,
+    /// How large the file may become, as 20GB
+    #[arg(long, requires = "pool")]
+    size: Option<Size>,
+    /// How long the room is reserved, as 12h or 7d [default: 1d]
+    #[arg(long = "for", value_name = "TIME", requires = "pool")]
+    lifetime: Option<Span>,
+    /// Make missing directories
+    #[arg(long, short, requires = "pool")]
+    parents: bool,
     /// Files (* and ? in the last component are wildcards), then the local name (- is
     /// standard output) or the directory for them
-    #[arg(required = true, num_args = 2.., value_names = ["PATH", "LOCAL"])]
+    #[arg(required = true, num_args = 1.., value_names = ["PATH", "LOCAL"])]
     files: Vec<String>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    match (&args.pool, args.size) {
+        (Some(pool), Some(Size(size))) => reserve(&args, pool.clone(), size, context),
+        _ => copy(args, context),
+    }
+}
+
+fn copy(args: Args, context: &mut Context) -> Run {
     let mut sources = args.files;
-    let target = PathBuf::from(sources.pop().ok_or_else(|| Failure::invalid("get needs a local name"))?);
+    let target = sources.pop().filter(|_| !sources.is_empty()).map(PathBuf::from).ok_or_else(|| {
+        Failure::invalid("get needs files and a local name")
+            .hint("`bp get PATH .` copies it here; --pool and --size reserve room for a new file")
+    })?;
     let paths = sources.iter().map(|text| text.parse()).collect::<Result<Vec<FilePath>>>()?;
     let paths = glob::expand(context, &paths, Match::Files)?;
     if target.as_os_str() == "-" {
@@ -38,4 +67,47 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         let local = if into { target.join(path.name()) } else { target.clone() };
         transfer::download(context, &path, &local, manner)
     })
+}
+
+/// What `--json` prints of a reservation.
+#[derive(Serialize)]
+struct Line<'a> {
+    url: &'a str,
+    #[serde(flatten)]
+    allocation: &'a Allocation,
+}
+
+fn reserve(args: &Args, pool: String, size: u64, context: &mut Context) -> Run {
+    let [path] = &args.files[..] else {
+        return Err(Failure::invalid(format!("room is reserved for one file, not for {}", args.files.len()))
+            .hint("ask for each by itself")
+            .into());
+    };
+    let path: FilePath = path.parse()?;
+    let lifetime = args.lifetime.map(|span| span.0);
+    let call = Allocate { path: path.clone(), pool, size, lifetime, mode: 0o644, parents: args.parents };
+    let allocation = context.call(&call)?;
+    // As shown it holds no token: whoever writes brings his own.
+    let url = context.url(&path)?.to_string();
+    if context.output.is_json() {
+        context.output.json(&Line { url: &url, allocation: &allocation })?;
+        return Ok(0);
+    }
+    context.output.line(&url)?;
+    context.output.aside(&told(&allocation))?;
+    Ok(0)
+}
+
+/// What people want to know beside the URL.
+fn told(allocation: &Allocation) -> String {
+    let Allocation { path, outcome, pool, size, until, is_begun, .. } = allocation;
+    let size = human_bytes(*size);
+    let until = until.map(|until| format!(" until {}", exact_time(until))).unwrap_or_default();
+    match (outcome, is_begun) {
+        (Allocated::New, _) => format!("{path}: {size} reserved in pool {pool}{until}"),
+        (Allocated::Known, false) => format!("{path}: {size} are reserved in pool {pool} already{until}"),
+        (Allocated::Known, true) => format!("{path}: {size} are reserved in pool {pool}, and being written"),
+        (Allocated::Written, _) if pool.is_empty() => format!("{path} exists: {size}, on tape"),
+        (Allocated::Written, _) => format!("{path} exists: {size} in pool {pool}"),
+    }
 }

@@ -160,6 +160,11 @@ fn arguments_that_make_no_sense_are_refused() {
         &["rm", "/a/../b"],
         &["chmod", "999", "/a"],
         &["put", "one"],
+        &["get", "/a"],
+        &["get", "--pool", "raw", "/a"],
+        &["get", "--size", "1GB", "/a"],
+        &["get", "--pool", "raw", "--size", "1GB", "/a", "/b"],
+        &["get", "--pool", "raw", "--size", "1GB", "--replace", "/a"],
         &["cancel", "seven"],
         &["submit", "--"],
         &["submit", "--input", "x", "--", "true"],
@@ -297,6 +302,32 @@ fn wildcards_mean_files_of_the_facility() {
     assert_eq!(removed, ["/data/run1.parquet", "/data/run2.parquet"]);
     let (code, _, err) = with(&server, &["rm", "/data/x*"]);
     assert_eq!((code, err.as_str()), (3, "error: nothing matches /data/x*\n"));
+}
+
+#[test]
+fn a_reservation_prints_the_url_alone() {
+    let server = with_status(|name, body| {
+        assert_eq!(name, "allocate");
+        let mut reply = json!({ "path": body["path"], "outcome": "new", "pool": body["pool"], "partitions": ["p"],
+            "size": body["size"], "until": 1_795_255_200_000i64, "is_begun": false });
+        if body["path"] == "/old" {
+            (reply["outcome"], reply["until"]) = (json!("written"), Value::Null);
+        }
+        (200, reply)
+    });
+    let words = ["get", "--pool", "raw", "--size", "20GB", "--for", "12h", "-p", "/data/run7.root"];
+    let (code, out, err) = with(&server, &words);
+    assert_eq!((code, out.as_str()), (0, "root://127.0.0.1:1094//data/run7.root\n"));
+    assert_eq!(err, "/data/run7.root: 18.6 GiB reserved in pool raw until 2026-11-21 10:00:00 UTC\n");
+    let call = &server.made("allocate")[0].body;
+    assert_eq!((&call["size"], &call["lifetime"]), (&json!(20_000_000_000u64), &json!(43_200_000)));
+    let (_, out, err) = with(&server, &["get", "--pool", "raw", "--size", "1KiB", "/old"]);
+    assert_eq!(out, "root://127.0.0.1:1094//old\n");
+    assert_eq!(err, "/old exists: 1.00 KiB in pool raw\n");
+    let (_, out, err) = with(&server, &["--json", "get", "--pool", "raw", "--size", "1KiB", "/old"]);
+    let line: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&line["url"], &line["outcome"]), (&json!("root://127.0.0.1:1094//old"), &json!("written")));
+    assert_eq!(err, "");
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::GetAttributes>(router);
     let router = add::<control::SetAttributes>(router);
     let router = add::<control::GetSpace>(router);
+    let router = add::<control::Allocate>(router);
     let router = add::<control::Archive>(router);
     let router = add::<control::Stage>(router);
     let router = add::<control::Evict>(router);

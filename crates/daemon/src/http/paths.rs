@@ -18,7 +18,7 @@ use head::{Apply, Principal};
 use std::sync::Arc;
 use wire::{
     cap,
-    control::{Entry, NodeKind, Stat},
+    control::{Entry, GetEntry, NodeKind},
     http::{Conditions, EntityTag, Validators, Verdict, dav::Place, decode_path},
 };
 
@@ -64,8 +64,7 @@ impl Visit {
 
     /// Describes a path.
     pub(super) async fn entry(&self, path: &FilePath) -> Result<Entry> {
-        let call = Stat { path: path.clone() };
-        Ok(self.call(call).await?.entry)
+        self.call(GetEntry { path: path.clone() }).await
     }
 
     /// Describes a path; none if nothing has this name.

@@ -1,7 +1,7 @@
 //! The calls of people on names.
 
 use super::{Right, make_directory, remove_file, require, require_owner, resolve, resolve_parent};
-use crate::{Apply, Context, Core, Topic, tape};
+use crate::{Apply, Context, Core, Topic, pool::Held, tape};
 use base::{
     ErrorKind, Failure, FileId, FilePath, Result,
     limits::{LIST_ENTRIES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX},
@@ -40,6 +40,9 @@ impl Apply for Stat {
             .map(|copy| CopyInfo { vid: copy.vid, fseq: copy.fseq, block: copy.block })
             .collect();
         info.pins = core.store.pins(node.id, context.now)?;
+        if let Some(held) = Held::of(&node) {
+            info.pins.push(held.told(core, &node.owner)?);
+        }
         info.waits = tape::waits(core, node.id, context.now)?;
         Ok(info)
     }
@@ -51,7 +54,12 @@ impl Apply for GetEntry {
     }
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<Entry> {
-        Ok(resolve(core, &context.who, &self.path)?.entry())
+        let node = resolve(core, &context.who, &self.path)?;
+        // Clients look first whether there is something that they would replace.
+        if Held::of(&node).is_some_and(|held| !held.is_begun) {
+            return Err(Failure::not_found(format!("nothing has been written to {} yet", self.path)));
+        }
+        Ok(node.entry())
     }
 }
 

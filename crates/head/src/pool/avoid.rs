@@ -1,10 +1,9 @@
 //! Disk servers to which a client was sent in vain: the head may not have noticed yet that they are gone.
 
-use super::{mirror::mirrors, retire};
+use super::calls::abandon;
 use crate::{
     Apply, Context, Core,
     namespace::resolve_file,
-    pool::drop_content,
     store::{Node, ReplicaState},
 };
 use base::{Failure, Millis, Result};
@@ -62,13 +61,8 @@ fn give_back(core: &mut Core, context: &Context, node: &Arc<Node>, servers: &BTr
     if !partition.is_some_and(|partition| servers.contains(&partition.server.name)) {
         return Ok(());
     }
-    for replica in mirrors(node).chain([writing]) {
-        retire(core, replica)?;
-    }
-    if node.checksums.is_none() {
-        drop_content(core, node.id, &[])?;
-        core.store.delete_pins(node.id)?;
-        core.store.delete_node(node.id)?;
-    }
+    abandon(core, writing, context)?;
+    // Nothing of it was sent, so that nobody tries to send the rest.
+    core.live.cut_off.remove(&node.id);
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! The calls of disk servers and doors, and people's evictions.
 
 use super::{
-    Reserve, drop_content,
+    Reserve,
+    allocation::{self, Held},
+    drop_content,
     mirror::{counted, mirrors, pool_of_partition},
     reserve, retire, source,
     tend::end_coming,
@@ -40,7 +42,9 @@ impl Apply for RegisterPartition {
         if known.is_none_or(|known| known.boot != boot) {
             // A disk server that starts has no writer: what was being written was never acknowledged.
             for replica in core.store.unsettled(&name, ReplicaState::Writing)? {
-                abandon(core, &replica, context)?;
+                if replica.state == ReplicaState::Writing {
+                    abandon(core, &replica, context)?;
+                }
             }
             end_coming(core, &name)?;
         }
@@ -63,6 +67,10 @@ impl Apply for ReportSpace {
         core.live.care.note_free(&self.partition, self.free_bytes);
         core.live.partitions.insert(self.partition.clone(), context.now);
         for replica in core.store.unsettled(&self.partition, ReplicaState::Writing)? {
+            if replica.state == ReplicaState::Reserved {
+                allocation::end_if_over(core, &replica, context.now)?;
+                continue;
+            }
             let is_begun = self.writing.contains(&replica.object);
             if !is_begun && replica.created + UNBEGUN_MAX < context.now {
                 abandon(core, &replica, context)?;
@@ -154,10 +162,7 @@ impl Apply for OpenRead {
             return read_object(core, &node, &replica).map(ReadGrant::Online);
         }
         match node.state() {
-            FileState::Writing => {
-                Err(Failure::busy(format!("{} is being written for the first time", self.path))
-                    .hint("open it again when its writer has closed it"))
-            }
+            FileState::Writing => Err(unwritten(&node, &self.path)),
             FileState::Lost => Err(Failure::corrupt(format!("{} has neither replica nor copy", self.path))
                 .hint("restore it from where it came")),
             _ => {
@@ -168,6 +173,15 @@ impl Apply for OpenRead {
             }
         }
     }
+}
+
+fn unwritten(node: &Node, path: &FilePath) -> Failure {
+    if Held::of(node).is_some_and(|held| !held.is_begun) {
+        return Failure::busy(format!("nothing has been written to {path} yet: its room is reserved"))
+            .hint(format!("open it again when it was written; `bp stat {path}` says who reserved it"));
+    }
+    Failure::busy(format!("{path} is being written for the first time"))
+        .hint("open it again when its writer has closed it")
 }
 
 impl Apply for OpenWrite {
@@ -197,12 +211,19 @@ impl Apply for OpenWrite {
             }
         };
         let bytes = self.expected_bytes.max(base.as_ref().map_or(0, |base| base.size));
+        if let Some(held) = Held::of(&node) {
+            let replica = allocation::begin(core, &held, (&context.who.name, bytes), context.now)?;
+            let growth = Growth { is_new: false, bytes: bytes.saturating_sub(held.size) };
+            refuse_excess(core, &node, growth)?;
+            return grant(core, (&node, &replica), None);
+        }
         let wish = Reserve {
             file: node.id,
             owner: &context.who.name,
             bytes,
             state: ReplicaState::Writing,
             on: base.as_ref().map(|base| &*base.partition),
+            pool: None,
         };
         let replica = reserve(core, &wish, context.now)?;
         let growth = Growth { is_new, bytes: bytes.saturating_sub(node.size) };
@@ -267,7 +288,13 @@ fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<A
     if node.is_directory() {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
     }
-    if open.disposition == Disposition::CreateNew {
+    let held = Held::of(&node);
+    if open.disposition == Disposition::Update && held.is_some() {
+        // As without the reservation: who goes on with a write that was cut off must not begin in the middle.
+        return Err(Failure::not_found(format!("nothing has been written to {path} yet"))
+            .hint("its room is reserved: write the whole file"));
+    }
+    if open.disposition == Disposition::CreateNew && held.is_none() {
         return Err(
             Failure::exists(format!("{path} exists")).hint("replace it explicitly, or use another name")
         );
@@ -361,11 +388,16 @@ impl Apply for AbandonWrite {
     }
 }
 
-/// Gives up a write; a file that never had content goes with it.
-fn abandon(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> {
+/// Gives up a write; a file that never had content goes with it, unless its room is reserved for longer.
+pub(super) fn abandon(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> {
     retire(core, replica)?;
-    for mirror in core.store.node(replica.file)?.iter().flat_map(|node| mirrors(node)) {
+    let node = core.store.node(replica.file)?;
+    let others: Vec<_> = node.iter().flat_map(|node| mirrors(node)).cloned().collect();
+    for mirror in &others {
         retire(core, mirror)?;
+    }
+    if allocation::keep(core, replica, &others, context.now)? {
+        return Ok(());
     }
     match core.store.node(replica.file)? {
         Some(node) if node.checksums.is_none() => {

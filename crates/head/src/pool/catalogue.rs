@@ -89,7 +89,7 @@ pub(crate) fn pieces(core: &Core, node: &Node) -> Vec<PieceView> {
 
 /// What is being written is the next content.
 fn is_piece(replica: &Replica) -> bool {
-    !matches!(replica.state, ReplicaState::Writing | ReplicaState::Mirroring)
+    !matches!(replica.state, ReplicaState::Writing | ReplicaState::Reserved | ReplicaState::Mirroring)
 }
 
 pub(crate) fn piece_view(replica: &Replica) -> PieceView {
@@ -101,6 +101,7 @@ pub(crate) fn piece_view(replica: &Replica) -> PieceView {
             ReplicaState::Online => PieceState::Verified,
             ReplicaState::Lost => PieceState::Lost,
             ReplicaState::Writing
+            | ReplicaState::Reserved
             | ReplicaState::Mirroring
             | ReplicaState::Copying
             | ReplicaState::Recalling => PieceState::Coming,

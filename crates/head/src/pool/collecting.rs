@@ -183,8 +183,7 @@ fn collectable(core: &Core, snapshot: &Snapshot, file: FileId) -> Result<Option<
     }
     let view = FileView {
         // Also what the tape room is about to read or to bring.
-        is_pinned: !core.store.pins(file, snapshot.now)?.is_empty()
-            || core.store.is_requested(file)?,
+        is_pinned: !core.store.pins(file, snapshot.now)?.is_empty() || core.store.is_requested(file)?,
         tape_copies: core.store.good_copies(file)?,
         ..file_view(core, snapshot, &node)
     };

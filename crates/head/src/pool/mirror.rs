@@ -2,6 +2,7 @@
 //! it commits.
 
 use super::{
+    allocation,
     calls::being_written,
     catalogue::{piece_view, snapshot},
     placement::{Purpose, Wish, place},
@@ -25,6 +26,8 @@ impl Apply for PlaceMirrors {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Mirrors> {
         let written = being_written(core, context, self.object)?;
         let node = core.store.node(written.file)?.ok_or_else(|| gone(self.object))?;
+        allocation::begin_mirrors(core, &node, self.size, context.now)?;
+        let node = core.store.node(written.file)?.ok_or_else(|| gone(self.object))?;
         let (failed, standing): (Vec<_>, Vec<_>) =
             mirrors(&node).cloned().partition(|mirror| self.failed.contains(&mirror.object));
         for mirror in &failed {
@@ -33,8 +36,15 @@ impl Apply for PlaceMirrors {
         let mut placed = standing;
         for partition in wanted(core, context, &self, &written, (&placed, &failed))? {
             let state = ReplicaState::Mirroring;
-            let mirror =
-                Replica { object: ObjectId(0), partition, state, size: self.size, ..written.clone() };
+            let mirror = Replica {
+                object: ObjectId(0),
+                partition,
+                state,
+                size: self.size,
+                created: context.now,
+                used: context.now,
+                ..written.clone()
+            };
             placed.push(core.store.insert_replica(mirror)?);
         }
         let content = Content { size: self.size, checksums: self.checksums };

@@ -1,5 +1,6 @@
 //! Replicas: where new objects go, opens, commits, pins and evictions.
 
+mod allocation;
 mod avoid;
 pub mod balance;
 mod balancing;
@@ -29,6 +30,7 @@ mod testing;
 mod under_way;
 pub mod view;
 
+pub(crate) use allocation::Held;
 pub(crate) use balancing::{Uneven, uneven};
 pub(crate) use care::Care;
 pub(crate) use collecting::collecting_bytes;
@@ -93,9 +95,9 @@ pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) ->
     Ok(core.store.insert_replica(replica)?)
 }
 
-/// The partition of the pool for new files on which an object is made; what can be evicted there makes room.
+/// The partition of the pool on which an object is made; what can be evicted there makes room.
 fn anywhere(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<String> {
-    let snapshot = snapshot(core, &core.config.pool, now)?;
+    let snapshot = snapshot(core, reserve.pool.unwrap_or(&core.config.pool), now)?;
     let wish = Wish { pieces: 1, pieces_min: 1, bytes: reserve.bytes, beside: &[], purpose: Purpose::Write };
     match place(&snapshot, &wish, reserve.file.0 ^ now.0.unsigned_abs()) {
         Ok(placed) => Ok(placed.partitions[0].to_string()),
@@ -134,6 +136,8 @@ pub(crate) struct Reserve<'a> {
     pub(crate) state: ReplicaState,
     /// The partition on which it must be; `None`: the best one.
     pub(crate) on: Option<&'a str>,
+    /// The pool for it; `None`: the one for new files.
+    pub(crate) pool: Option<&'a str>,
 }
 
 /// Most replicas dropped to make room for one object.

@@ -146,10 +146,12 @@ impl Store {
               AND b.project = a.project AND b.pool = a.pool AND b.month > a.month)"
         );
         let mut accounts = self.all_now(NEWEST, (), account)?;
+        // A file counts once, however many rows of room are reserved for its mirrors.
         const RESERVED: &str = "SELECT n.owner, n.grp, n.project,
-            CAST(sum(CASE WHEN r.size > n.size THEN r.size - n.size ELSE 0 END) AS BIGINT)
-            FROM replica r JOIN node n ON n.id = r.file
-            WHERE r.state = 'writing' AND r.state <> 'online' GROUP BY n.owner, n.grp, n.project";
+            CAST(sum(CASE WHEN w.size > n.size THEN w.size - n.size ELSE 0 END) AS BIGINT)
+            FROM (SELECT file, max(size) AS size FROM replica WHERE state = 'writing' AND state <> 'online'
+                  GROUP BY file) w
+            JOIN node n ON n.id = w.file GROUP BY n.owner, n.grp, n.project";
         let reserved = self.all_now(RESERVED, (), |row| {
             Ok((row.get::<String>(0)?, row.get::<String>(1)?, row.get::<String>(2)?, row.get::<i64>(3)?))
         })?;

@@ -116,8 +116,12 @@ impl Held {
         if node.kind == NodeKind::Directory {
             return Self::default();
         }
-        let writing = node.replicas.iter().filter(|replica| replica.state == ReplicaState::Writing);
-        let reserved: u64 = writing.map(|replica| replica.size.saturating_sub(node.size)).sum();
+        // Room for mirrors may be reserved beside it: a file counts once.
+        let coming = node
+            .replicas
+            .iter()
+            .filter(|replica| matches!(replica.state, ReplicaState::Writing | ReplicaState::Reserved));
+        let reserved = coming.map(|replica| replica.size.saturating_sub(node.size)).max().unwrap_or(0);
         Self { files: 1, bytes: signed(node.size), reserved: signed(reserved), ..Self::default() }
     }
 

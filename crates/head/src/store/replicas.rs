@@ -10,6 +10,9 @@ use serde::Deserialize;
 pub(crate) enum ReplicaState {
     /// A user writes it.
     Writing,
+    /// Room for what a user will write; nobody has begun. In the database a row that is being written since time 0.
+    #[serde(skip_deserializing)]
+    Reserved,
     /// A disk server writes it together with one that a user writes.
     Mirroring,
     /// A disk server fetches it from another one.
@@ -25,7 +28,7 @@ pub(crate) enum ReplicaState {
 impl ReplicaState {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Self::Writing => "writing",
+            Self::Writing | Self::Reserved => "writing",
             Self::Mirroring => "mirroring",
             Self::Copying => "copying",
             Self::Recalling => "recalling",
@@ -55,9 +58,12 @@ pub(crate) struct Replica {
     pub(crate) owner: String,
     pub(crate) size: u64,
     pub(crate) created: Timestamp,
-    /// Last open, as far as it was noted.
+    /// Last open, as far as it was noted. Of what holds a reservation: when that ends.
     pub(crate) used: Timestamp,
 }
+
+/// When room was reserved, in the database: what nobody has begun to write was not made yet.
+pub(crate) const NOT_BEGUN: Timestamp = Timestamp(0);
 
 /// A use is noted at most this often: a read must not cost a commit.
 const USE_NOTED_EVERY: Millis = Millis::from_seconds(60);
@@ -67,6 +73,17 @@ impl Replica {
     pub(crate) fn is_use_due(&self, now: Timestamp) -> bool {
         self.used + USE_NOTED_EVERY < now
     }
+
+    /// When the reservation ends that it is, or was made from: room that a write keeps if it is given up before.
+    pub(crate) fn held_until(&self) -> Option<Timestamp> {
+        match self.state {
+            ReplicaState::Reserved => Some(self.used),
+            ReplicaState::Writing | ReplicaState::Mirroring => {
+                Some(self.used).filter(|at| *at > self.created)
+            }
+            _ => None,
+        }
+    }
 }
 
 pub(super) const COLUMNS: &str = "object, file, partition, state, owner, size, created, used";
@@ -75,14 +92,18 @@ pub(super) const REPLICAS_OF_FILES: &str = "SELECT object, file, partition, stat
      FROM replica WHERE file = ANY (?1::bigint[]) ORDER BY object";
 
 pub(super) fn replica(row: &Row<'_>) -> StoreResult<Replica> {
+    let created = Timestamp(row.get(6)?);
     Ok(Replica {
         object: ObjectId(row.get(0)?),
         file: FileId(row.get(1)?),
         partition: row.get(2)?,
-        state: word(row, 3)?,
+        state: match word(row, 3)? {
+            ReplicaState::Writing if created == NOT_BEGUN => ReplicaState::Reserved,
+            state => state,
+        },
         owner: row.get(4)?,
         size: row.get(5)?,
-        created: Timestamp(row.get(6)?),
+        created,
         used: Timestamp(row.get(7)?),
     })
 }
@@ -138,7 +159,12 @@ impl Store {
         Ok(())
     }
 
-    /// Replicas of a partition that are in a state other than online.
+    /// Puts another state of a replica in its place.
+    pub(crate) fn put_replica(&self, replica: &Replica) -> StoreResult<()> {
+        self.change_replica(replica.object, |known| known.clone_from(replica))
+    }
+
+    /// Replicas of a partition that are in a state other than online. What is reserved is among what is being written.
     pub(crate) fn unsettled(&self, partition: &str, state: ReplicaState) -> StoreResult<Vec<Replica>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM replica WHERE partition = ?1 AND state = ?2 AND state <> 'online' ORDER BY object"

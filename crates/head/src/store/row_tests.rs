@@ -1,7 +1,7 @@
 //! What is kept in memory is what the database has, whatever is done, refused and lost.
 
 use super::{
-    AccountKey, CopyRow, GrantRow, Held, NewContent, NewNode, Node, Replica, ReplicaState, Store,
+    AccountKey, CopyRow, GrantRow, Held, NOT_BEGUN, NewContent, NewNode, Node, Replica, ReplicaState, Store,
     ids::Sequence, node_cache::NodeCache, testing::Place,
 };
 use base::{Checksums, FileId, ObjectId, Timestamp};
@@ -94,11 +94,14 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
         }
         7 if is_file => {
             let partition = if b % 2 == 0 { "p" } else { "q" }.to_owned();
-            let state = if b % 3 == 0 { ReplicaState::Recalling } else { ReplicaState::Writing };
+            let (state, created) = match b % 4 {
+                0 => (ReplicaState::Recalling, NOW),
+                1 => (ReplicaState::Reserved, NOT_BEGUN),
+                _ => (ReplicaState::Writing, NOW),
+            };
             let (object, owner) = (ObjectId(0), "ada".to_owned());
             let size = b % 10;
-            let new =
-                Replica { object, file: target.id, partition, state, owner, size, created: NOW, used: NOW };
+            let new = Replica { object, file: target.id, partition, state, owner, size, created, used: NOW };
             store.insert_replica(new).unwrap();
         }
         8 => object.into_iter().for_each(|object| store.set_replica_online(object, b % 10, NOW).unwrap()),
@@ -195,11 +198,13 @@ fn check_held(store: &Store) {
         let of_name = expected.entry(key(&file.owner, "")).or_default();
         of_name.files += 1;
         of_name.bytes += file.size as i64;
+        let coming = [ReplicaState::Writing, ReplicaState::Reserved];
+        let coming = file.replicas.iter().filter(|replica| coming.contains(&replica.state));
+        let largest = coming.map(|replica| replica.size as i64).max().unwrap_or(0);
+        of_name.reserved += (largest - file.size as i64).max(0);
         for replica in &file.replicas {
             let size = replica.size as i64;
-            if replica.state == ReplicaState::Writing {
-                expected.get_mut(&key(&file.owner, "")).unwrap().reserved += (size - file.size as i64).max(0);
-            } else if replica.state == ReplicaState::Online {
+            if replica.state == ReplicaState::Online {
                 let on_pool =
                     expected.entry(key(&replica.owner, &pools[&replica.partition].pool)).or_default();
                 on_pool.replicas += 1;

@@ -194,6 +194,7 @@ fn recall_files(
             bytes: node.size,
             state: ReplicaState::Recalling,
             on: None,
+            pool: None,
         };
         let Ok(replica) = reserve(core, &wish, context.now) else {
             break;

@@ -118,7 +118,7 @@ impl Apply for SurveyVolumes {
         let mut vids = Vec::new();
         for volume in volumes {
             let is_named = named.remove(&volume.vid);
-            if !is_named && !(self.all && is_doubtful(&volume)) {
+            if !(is_named || self.all && is_doubtful(&volume)) {
                 continue;
             }
             match refusal(&volume, &sessions) {

@@ -106,7 +106,7 @@ pub struct FileInfo {
     pub replicas: Vec<String>,
     /// Tape copies.
     pub copies: Vec<CopyInfo>,
-    /// Who pins it: `job 7`, `user alice until …`.
+    /// Who pins it: `job 7`, `user alice`; or who reserved room for it.
     pub pins: Vec<String>,
     /// What the tape queue is doing with it, and why it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,6 +124,8 @@ pub struct Stat {
 }
 
 /// Describes one path briefly: what it is, not where its replicas and copies are. What doors ask most.
+///
+/// A file for which room is reserved is not there for them until somebody writes it; [`Stat`] shows it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GetEntry {
     /// File or directory.

@@ -8,6 +8,7 @@
 //! something is there or the time is over, then the pending reply is returned.
 
 pub mod accounts;
+pub mod allocation;
 pub mod attributes;
 pub mod batch;
 pub mod data;
@@ -25,6 +26,7 @@ pub mod survey;
 pub mod tape;
 
 pub use accounts::*;
+pub use allocation::*;
 pub use attributes::*;
 pub use batch::*;
 pub use data::*;

@@ -336,7 +336,7 @@ mod tests {
                  INSERT INTO replica (object, file, partition, state, owner, size, created, used)
                  VALUES (3, 7, 'p', 'removing', 'ada', 1, 1, 1);"
             } else {
-                "UPDATE sequence SET next = 8 WHERE name = 'node'; INSERT INTO removal VALUES (3, 'p');"
+                "UPDATE sequence SET next = 8 WHERE name = 'node'; INSERT INTO removal (object, partition) VALUES (3, 'p');"
             };
             old.execute_batch(&format!(
                 "INSERT INTO facility VALUES (1, 'f', 'test', 'ada', 1, 0);
