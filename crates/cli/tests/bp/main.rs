@@ -251,7 +251,7 @@ fn a_catalogue_that_went_back_is_told_and_settled_by_who_has_seen_what_is_unknow
 
 #[test]
 fn surveys_are_ordered_for_all_volumes_or_for_those_that_are_named() {
-    let server = Canned::start(|name, body| {
+    let server = with_status(|name, body| {
         assert_eq!(name, "survey_volumes");
         let vids = if body["all"] == true { json!(["BP0001", "BP0002"]) } else { json!([]) };
         (200, json!({ "vids": vids }))

@@ -76,13 +76,10 @@ fn is_recovering(core: &Core) -> Result<bool> {
 }
 
 /// Volumes that may be surveyed now.
-pub(super) fn due(core: &Core, volumes: &[VolumeRow], now: Timestamp) -> Result<Vec<Vid>> {
-    let mut unread: Vec<_> = volumes.iter().filter(|row| row.state == VolumeState::Unread).collect();
-    if unread.is_empty() || is_recovering(core).is_err() {
-        return Ok(Vec::new());
-    }
-    unread.retain(|row| core.live.surveys_due.get(&row.vid).is_none_or(|due| *due <= now));
-    Ok(unread.into_iter().map(|row| row.vid.clone()).collect())
+pub(super) fn due(core: &Core, volumes: &[VolumeRow], now: Timestamp) -> Vec<Vid> {
+    let is_due = |vid| core.live.surveys_due.get(vid).is_none_or(|due| *due <= now);
+    let unread = volumes.iter().filter(|row| row.state == VolumeState::Unread && is_due(&row.vid));
+    unread.map(|row| row.vid.clone()).collect()
 }
 
 /// Whether a restore, or what a drive has found, leaves in doubt what lies on a volume.
