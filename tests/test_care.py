@@ -165,6 +165,8 @@ def test_a_new_disk_gets_its_share(tmp_path: Path) -> None:
                     return pool["uneven_bytes"] == pool["copies_under_way"] == 0
 
                 facility.wait_until("both are even", is_even, SLOW)
-                facility.wait_until("what has moved is deleted", lambda: len(first.objects()) + len(second.objects()) == 16)
+                facility.wait_until(
+                    "what has moved is deleted", lambda: len(first.objects()) + len(second.objects()) == 16
+                )
                 assert len(first.objects()) >= 6
                 check(facility, content, tmp_path)

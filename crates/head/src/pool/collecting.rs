@@ -3,21 +3,23 @@
 //! A *plan* is made for a partition that is to get room. First candidates are gathered, page by page; then those whose turn it
 //! is are looked at once more, as they are now, and go. What is decided, is decided by [`super::collection`].
 
+mod asked;
+
 use super::{
     catalogue::{self, file_view, pool_of},
-    collection::{Shortage, collect, shortage_for, shortages, shortages_now},
+    collection::{Shortage, collect, shortages},
     gather::Gather,
     retire,
-    view::{FileView, PartitionState, Snapshot},
+    view::{FileView, Snapshot},
 };
-use crate::{Apply, Context, Core, Topic, namespace::path_of, store::Node};
-use base::{Failure, FileId, Millis, Result, Timestamp, units::human_bytes};
+use crate::{Core, Topic, namespace::path_of, store::Node};
+use base::{FileId, Millis, Result, Timestamp, units::human_bytes};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 use tracing::{info, warn};
-use wire::control::{CollectPool, Collected, CollectedFile, Collection, GetCollectable};
+use wire::control::{CollectedFile, Collection};
 
 /// Replicas that are looked at in one step: about a millisecond.
 const PAGE_LEN: usize = 256;
@@ -243,122 +245,4 @@ pub(crate) fn collecting_bytes(core: &Core, partition: &str) -> (u64, u64) {
     let plan = |purpose| core.live.care.plans.get(&(partition.to_owned(), purpose)).map_or(0, Plan::missing);
     let stuck = core.live.care.rests.get(partition).map_or(0, |rest| rest.missing);
     (plan(Purpose::Water).max(plan(Purpose::Person)), stuck)
-}
-
-impl Apply for CollectPool {
-    const TOPIC: Topic = Topic::Removals;
-
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Collected> {
-        let Self { pool, free_bytes, age_min, from } = self;
-        asked(core, context, Asked { pool, free_bytes, age_min, from, purpose: Purpose::Person })
-    }
-}
-
-impl Apply for GetCollectable {
-    const TOPIC: Topic = Topic::Removals;
-
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Collected> {
-        let Self { pool, free_bytes, age_min, from } = self;
-        asked(core, context, Asked { pool, free_bytes, age_min, from, purpose: Purpose::Look })
-    }
-}
-
-/// What a person wants.
-struct Asked {
-    pool: String,
-    free_bytes: Option<u64>,
-    age_min: Option<Millis>,
-    from: Option<String>,
-    purpose: Purpose,
-}
-
-fn asked(core: &mut Core, context: &Context, asked: Asked) -> Result<Collected> {
-    context.who.require_operator("collect pools")?;
-    if core.unsettled()?.is_some() {
-        return Err(Failure::busy("nothing is deleted as long as a restored catalogue is not settled")
-            .hint("`bp admin settle` shows what is to be looked at"));
-    }
-    let now = context.now;
-    match &asked.from {
-        None => begin_for(core, &asked, now)?,
-        Some(from) if !core.live.care.plans.contains_key(&(from.clone(), asked.purpose)) => {
-            return Err(Failure::busy(format!("the collection of pool {} was interrupted", asked.pool))
-                .hint("begin again"));
-        }
-        Some(_) => {}
-    }
-    let Some(key) = next_of(core, &asked) else { return Ok(Collected::default()) };
-    gather(core, &key, now)?;
-    let partition = Some(key.0.clone());
-    let Some(plan) = core.live.care.plans.get_mut(&key) else { return Ok(Collected::default()) };
-    plan.touched = now;
-    let wanted_bytes = plan.wanted;
-    if plan.gather.next().is_some() {
-        let (missing_bytes, next) = (plan.missing, partition.clone());
-        let files = Vec::new();
-        return Ok(Collected { partition, wanted_bytes, missing_bytes, files, is_looking: true, next });
-    }
-    let files = turn(core, &key, now)?;
-    let missing_bytes = core.live.care.plans.get(&key).map_or(0, Plan::missing);
-    let next = if end_if_over(core, &key, now)? {
-        next_of(core, &asked).map(|key| key.0)
-    } else {
-        partition.clone()
-    };
-    Ok(Collected { partition, wanted_bytes, missing_bytes, files, is_looking: false, next })
-}
-
-/// The plan with which to go on.
-fn next_of(core: &Core, asked: &Asked) -> Option<Key> {
-    let plans = core.live.care.plans.iter();
-    let mut mine = plans.filter(|((partition, purpose), plan)| {
-        *purpose == asked.purpose
-            && plan.pool == asked.pool
-            && asked.from.as_ref().is_none_or(|from| partition >= from)
-    });
-    mine.next().map(|(key, _)| key.clone())
-}
-
-/// Plans for what a person wants.
-fn begin_for(core: &mut Core, asked: &Asked, now: Timestamp) -> Result<()> {
-    let Asked { pool, free_bytes, age_min, purpose, .. } = asked;
-    let snapshot = snapshot(core, pool, now)?;
-    if snapshot.partitions().is_empty() {
-        return Err(
-            Failure::not_found(format!("pool {pool} has no partition")).hint("`bp pool list` shows pools")
-        );
-    }
-    let wanted = match (free_bytes, snapshot.pool.collection) {
-        (Some(bytes), _) => wanted_for(&snapshot, *bytes)?,
-        (None, Some(_)) => shortages_now(&snapshot),
-        (None, None) => {
-            return Err(Failure::invalid(format!("pool {pool} has no high water")).hint(format!(
-                "say how much is to be free, --free 10GB, or `bp pool set {pool} --high-water 10%`"
-            )));
-        }
-    };
-    let policy = snapshot.pool.collection.unwrap_or_default();
-    let policy = Collection { age_min: age_min.unwrap_or(policy.age_min), ..policy };
-    let plans = &mut core.live.care.plans;
-    plans.retain(|key, plan| key.1 != *purpose || plan.pool != *pool);
-    for Shortage { partition, bytes } in wanted {
-        plans.insert((partition.to_string(), *purpose), Plan::new(&snapshot, policy, bytes));
-    }
-    Ok(())
-}
-
-fn wanted_for(snapshot: &Snapshot, bytes: u64) -> Result<Vec<Shortage>> {
-    let fits = snapshot.partitions().iter().any(|at| {
-        at.state == PartitionState::InUse
-            && snapshot.answers(at)
-            && at.capacity_bytes > bytes.saturating_add(snapshot.pool.reserved_bytes).saturating_add(1)
-    });
-    if !fits {
-        let (pool, bytes) = (&snapshot.pool.name, human_bytes(bytes));
-        return Err(Failure::no_space(format!(
-            "no partition of pool {pool} that answers can ever hold {bytes}"
-        ))
-        .hint("`bp pool list` shows their sizes"));
-    }
-    Ok(shortage_for(snapshot, bytes).into_iter().collect())
 }
