@@ -42,6 +42,7 @@ pub(crate) struct Catalogue {
     pub(crate) copies: BTreeMap<u64, ArchivedCopy>,
     /// What surveys have found, and where the last one ended: `Some(None)` is a blank medium.
     pub(crate) found: Vec<FoundFile>,
+    #[allow(clippy::option_option, reason = "whether it was told, and what")]
     pub(crate) surveyed: Option<Option<AppendPoint>>,
     /// Calls that are refused, with this, so many times.
     pub(crate) refusals: BTreeMap<&'static str, (Failure, u32)>,

@@ -56,11 +56,14 @@ pub(crate) fn load(
     let (inventory, here) = robot.look(drive.name()).map_err(of_changer)?;
     let is_here = here.vid.as_ref() == Some(vid);
     if !is_here {
-        let from = source(&inventory, &here, vid)?;
+        // Before the drive gives up what it has.
+        source(&inventory, &here, vid)?;
         if here.vid.is_some() {
             put_away(robot, drive, dog)?;
         }
-        moved(robot, dog, from, here.address)?;
+        moved(robot, drive.name(), dog, |inventory, here| {
+            Ok(Some((source(inventory, here, vid)?, here.address)))
+        })?;
     }
     drive.load().map_err(Fault::of_drive)?;
     Ok(u32::from(!is_here))
@@ -86,26 +89,77 @@ pub(crate) fn put_away(robot: &Robot, drive: &mut dyn TapeDrive, dog: &Watchdog)
     if drive.status() != DriveStatus::Empty {
         drive.unload().map_err(Fault::of_drive)?;
     }
-    let (inventory, here) = robot.look(drive.name()).map_err(of_changer)?;
-    if here.vid.is_none() {
-        return Ok(());
-    }
-    let is_free = |element: &&Element| element.kind == ElementKind::Slot && element.vid.is_none();
-    let slot = inventory.iter().find(is_free).ok_or_else(|| {
-        of_changer(Failure::no_space(format!("no slot is free for the volume in {}", here.name)))
-    })?;
-    moved(robot, dog, here.address, slot.address)
+    moved(robot, drive.name(), dog, |inventory, here| {
+        if here.vid.is_none() {
+            return Ok(None);
+        }
+        let is_free = |element: &&Element| element.kind == ElementKind::Slot && element.vid.is_none();
+        let slot = inventory.iter().find(is_free).ok_or_else(|| {
+            of_changer(Failure::no_space(format!("no slot is free for the volume in {}", here.name)))
+        })?;
+        Ok(Some((here.address, slot.address)))
+    })
 }
 
-fn moved(robot: &Robot, dog: &Watchdog, from: ElementAddress, to: ElementAddress) -> Result<(), Fault> {
+/// Moves a medium as `choose` wants, who sees what lies where. The robot does nothing for other drives in between: two of
+/// them would choose the same slot.
+fn moved(
+    robot: &Robot,
+    drive: &str,
+    dog: &Watchdog,
+    choose: impl FnOnce(&[Element], &Element) -> Result<Option<(ElementAddress, ElementAddress)>, Fault>,
+) -> Result<(), Fault> {
     dog.begin(Operation::Load, Instant::now());
-    let answer = robot.lock().move_medium(from, to);
+    let work = || {
+        let mut changer = robot.lock();
+        let (inventory, here) = look(changer.as_mut(), drive).map_err(of_changer)?;
+        match choose(&inventory, &here)? {
+            Some((from, to)) => changer.move_medium(from, to).map_err(of_changer),
+            None => Ok(()),
+        }
+    };
+    let outcome = work();
     dog.end();
-    answer.map_err(of_changer)
+    outcome
 }
 
 /// The changer is part of the drive for the head; a changer that somebody else uses is nobody's fault.
 fn of_changer(failure: Failure) -> Fault {
     let blame = if failure.kind == ErrorKind::Busy { Blame::System } else { Blame::Drive };
     Fault { blame, failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{virtual_library::VirtualLibrary, watchdog::Deadlines};
+    use std::thread;
+
+    #[test]
+    fn drives_that_load_at_the_same_time_are_not_in_each_others_way() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("lib");
+        // As few slots as there can be.
+        let vids: Vec<Vid> = (1..=4).map(|n| format!("BP000{n}").parse().unwrap()).collect();
+        VirtualLibrary::create(directory.clone(), 2, 4, &vids).unwrap();
+        let library = VirtualLibrary::open(directory).unwrap();
+        let robot = Robot::new(Box::new(library.clone()));
+        thread::scope(|scope| {
+            for (number, own) in vids.chunks(2).enumerate() {
+                let (library, robot) = (library.clone(), robot.clone());
+                scope.spawn(move || {
+                    let mut drive = library.drive(number as u16).unwrap();
+                    let dog = Watchdog::new(Deadlines::default());
+                    for turn in 0..100 {
+                        load(&robot, &mut drive, &dog, &own[turn % 2]).unwrap();
+                    }
+                    put_away(&robot, &mut drive, &dog).unwrap();
+                });
+            }
+        });
+        let (inventory, _) = robot.look("lib.drive0").unwrap();
+        let full =
+            inventory.iter().filter(|element| element.kind == ElementKind::Slot && element.vid.is_some());
+        assert_eq!(full.count(), 4);
+    }
 }
