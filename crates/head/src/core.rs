@@ -77,6 +77,8 @@ pub(crate) struct Live {
     pub(crate) sweep: Option<ObjectId>,
     /// Workers that have registered since the head started.
     pub(crate) workers: BTreeSet<String>,
+    /// Objects that disk servers are adopting, by partition.
+    pub(crate) adopting: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
 }

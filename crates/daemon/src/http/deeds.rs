@@ -8,7 +8,7 @@ use serde_json::Value;
 use wire::control::{Audience, Call};
 
 /// Calls of people that change nothing. Those that are not named here are noted, too, when they are done.
-const LOOKS: [&str; 18] = [
+const LOOKS: [&str; 20] = [
     "stat",
     "get_entry",
     "list",
@@ -22,6 +22,8 @@ const LOOKS: [&str; 18] = [
     "quotas",
     "scans",
     "findings",
+    "adoptions",
+    "left_alone",
     "status",
     "jobs",
     "job_log",
@@ -29,7 +31,7 @@ const LOOKS: [&str; 18] = [
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 12] = [
+const NAMED: [&str; 13] = [
     "path",
     "from",
     "subject",
@@ -42,6 +44,7 @@ const NAMED: [&str; 12] = [
     "name",
     "pool",
     "partition",
+    "directory",
 ];
 /// Numbers of one call that a record names; each path has a record of its own.
 const LIST_LEN_MAX: usize = 200;

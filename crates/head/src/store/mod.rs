@@ -10,6 +10,7 @@ mod accounts_tests;
 mod active;
 #[cfg(test)]
 mod active_tests;
+mod adoptions;
 mod attributes;
 mod backup;
 #[cfg(test)]
@@ -45,6 +46,7 @@ mod volumes;
 
 pub(crate) use accounts::Charge;
 pub use active::{ActiveHead, HeadPlace, Watch};
+pub(crate) use adoptions::AdoptionRow;
 pub use backup::{Sink, Snapshot};
 pub use catalogue::Catalogue;
 pub(crate) use grants::GrantRow;

@@ -8,6 +8,7 @@
 //! something is there or the time is over, then the pending reply is returned.
 
 pub mod accounts;
+pub mod adopt;
 pub mod allocation;
 pub mod attributes;
 pub mod batch;
@@ -25,6 +26,7 @@ pub mod status;
 pub mod tape;
 
 pub use accounts::*;
+pub use adopt::*;
 pub use allocation::*;
 pub use attributes::*;
 pub use batch::*;
