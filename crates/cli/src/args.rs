@@ -111,6 +111,8 @@ pub(crate) enum Verb {
     Audit(verbs::audit::Args),
     /// Compare partitions with the catalogue, and mend what is wrong
     Scan(verbs::scan::Args),
+    /// Take a directory beside a partition into the facility without copying it
+    Adopt(verbs::adopt::Args),
     /// Make a token that proves who somebody is
     Token(verbs::token::Args),
     /// Let hosts join the facility, show them, turn them away

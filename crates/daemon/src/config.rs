@@ -130,6 +130,8 @@ pub struct Disk {
     pub direct: bool,
     /// How bytes leave: `automatic`, `pread`, `io_uring`, `sendfile` or `mmap`.
     pub reads: Reads,
+    /// Directories of this host that operators may take into the facility with `bp adopt`, with all that is below.
+    pub adopt: Vec<PathBuf>,
 }
 
 /// How the bytes of files leave.
@@ -232,6 +234,7 @@ impl Default for Disk {
             reserve: Size(256 << 20),
             direct: false,
             reads: Reads::Automatic,
+            adopt: Vec::new(),
         }
     }
 }
@@ -306,6 +309,9 @@ impl Config {
                 format!("disk.pool = {:?} is not a name", self.disk.pool),
                 "use letters, digits and hyphens",
             );
+        }
+        if let Some(relative) = self.disk.adopt.iter().find(|directory| !directory.is_absolute()) {
+            return refuse(format!("disk.adopt names {}", relative.display()), "name absolute paths");
         }
         if !(80..=1 << 20).contains(&self.tape.block.0) {
             return refuse(
@@ -386,6 +392,7 @@ mod tests {
             ("cache = \"100KiB\"\n", "cache"),
             ("take_over_after = \"1s\"\n", "take_over_after"),
             ("[tls]\nkey = \"/etc/key.pem\"\n", "tls.certificate"),
+            ("[disk]\nadopt = [\"data/old\"]\n", "disk.adopt"),
             ("[tape]\nvolumes = 9\nslots = 3\n", "tape.volumes"),
             ("[tape]\nblock = \"8B\"\n", "tape.block"),
         ] {

@@ -1,6 +1,7 @@
 //! The disk server's chores: deletes objects that nothing refers to and reports the room that is left.
 
 use crate::{
+    adopt::Adopter,
     files::blocking,
     link::Link,
     objects::{Objects, Withdrawn, Writing},
@@ -9,8 +10,9 @@ use crate::{
 };
 use base::{ErrorKind, Millis, ObjectId, Result};
 use disk::Partition;
+use head::Clock;
 use net::shutdown::Token;
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 use tracing::{info, warn};
 use wire::control::{
@@ -60,6 +62,19 @@ impl Janitor {
     /// Scans the partition when the head says so.
     pub(crate) fn scanner(&self, token: Token) -> Scanner {
         Scanner::new(self.link.clone(), Arc::clone(&self.partition), token)
+    }
+
+    /// Adopts files below `allowed` when the head says so.
+    pub(crate) fn adopter(&self, allowed: &[PathBuf], clock: &Clock, token: Token) -> Adopter {
+        Adopter {
+            link: self.link.clone(),
+            partition: Arc::clone(&self.partition),
+            writing: self.writing.clone(),
+            boot: self.introduction.boot,
+            allowed: Arc::new(allowed.to_vec()),
+            clock: Arc::clone(clock),
+            token,
+        }
     }
 
     /// Announces the partition to the head.

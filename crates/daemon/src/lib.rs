@@ -1,5 +1,6 @@
 //! `bpd`: the roles, the doors, the operator console.
 
+mod adopt;
 pub mod audit;
 pub mod authority;
 pub mod catalogue;
@@ -28,4 +29,5 @@ mod scan;
 pub mod standby;
 pub mod sums;
 mod transfer;
+mod users;
 mod uses;

@@ -60,7 +60,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let objects = Arc::new(objects.with_reach(reach.clone()));
     let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
     let janitor = Janitor::new(link, introduction, partition, &objects);
-    keep_partition(janitor, copier, &chores);
+    keep_partition(janitor, copier, (&config.disk, &clock), &chores);
     chores.spawn(
         "certificate",
         keep_certificate(layout.clone(), config.clone(), Arc::clone(&clock), chores.token()),

@@ -205,7 +205,7 @@ async fn start(possession: &Possession) -> Result<Running> {
         let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
         let janitor = Janitor::new(link.clone(), introduction, partition, &objects);
         janitor.register().await?;
-        keep_partition(janitor, copier, &chores);
+        keep_partition(janitor, copier, (&possession.config.disk, &clock), &chores);
     }
     chores.spawn("pools", tend(link, chores.token()));
     let files = Files::new(head.clone(), objects, keys, Arc::clone(&clock), doors.recall_wait.0);
@@ -248,9 +248,15 @@ fn furnish(door: RootDoor, possession: &Possession, tls: Arc<rustls::ServerConfi
         .with_reads(config.disk.reads.into())
 }
 
-/// Keeps a partition: reports, deletes, fetches copies, compares it with the catalogue.
-pub(crate) fn keep_partition(janitor: Janitor, copier: Copier, chores: &Shutdown) {
+/// Keeps a partition: reports, deletes, fetches copies, compares it with the catalogue, adopts files.
+pub(crate) fn keep_partition(
+    janitor: Janitor,
+    copier: Copier,
+    (config, clock): (&config::Disk, &Clock),
+    chores: &Shutdown,
+) {
     chores.spawn("copier", copier.keep(chores.token()));
+    chores.spawn("adopt", janitor.adopter(&config.adopt, clock, chores.token()).keep());
     chores.spawn("scan", janitor.scanner(chores.token()).keep());
     chores.spawn("janitor", janitor.keep(chores.token()));
 }

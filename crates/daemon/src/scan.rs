@@ -46,7 +46,7 @@ pub(crate) struct Scanner {
 }
 
 /// Keeps to a pace, and leaves the disk to others for at least as long as it was busy with it.
-struct Pace {
+pub(crate) struct Pace {
     bounds: ScanPace,
     /// When the next thing may be done.
     next: Instant,
@@ -54,11 +54,11 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(bounds: ScanPace) -> Self {
+    pub(crate) fn new(bounds: ScanPace) -> Self {
         Self { bounds, next: Instant::now(), began: Instant::now() }
     }
 
-    fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.began = Instant::now();
     }
 
@@ -67,7 +67,8 @@ impl Pace {
         self.rest_unless(objects, bytes, || token.is_stopped())
     }
 
-    fn rest_unless(&mut self, objects: u64, bytes: u64, is_stopped: impl Fn() -> bool) -> bool {
+    /// The same, where others say when it is time to stop.
+    pub(crate) fn rest_unless(&mut self, objects: u64, bytes: u64, is_stopped: impl Fn() -> bool) -> bool {
         let spent =
             objects as f64 / self.bounds.objects_per_s as f64 + bytes as f64 / self.bounds.bytes_per_s as f64;
         let now = Instant::now();

@@ -16,6 +16,7 @@
 //! description without data is an interrupted step and holds no bytes, while data without a description is damage
 //! that a person must look at. [`Partition::list`] tells all of these apart.
 
+pub mod adopt;
 mod copy;
 mod direct;
 mod durable;
@@ -28,6 +29,7 @@ mod ring;
 pub mod scan;
 mod seen;
 mod space;
+pub mod walk;
 pub mod writer;
 
 #[cfg(test)]

@@ -73,6 +73,11 @@ impl Account {
                 return Err(self.full(more, free));
             }
         }
+        self.take_share(more)
+    }
+
+    /// Takes of the share what lies on the file system already; all or nothing.
+    pub(crate) fn take_share(&self, more: u64) -> Result<()> {
         let Some(share) = self.limits.share_bytes else {
             return Ok(());
         };

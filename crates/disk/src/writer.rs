@@ -106,12 +106,12 @@ impl ObjectWriter {
         if shared.data(object).exists() {
             return Err(Failure::exists(format!("object {object} is on {} already", shared.name())));
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(shared.incoming_data(object))
+        // Never cut what is there: it may be a file of somebody else that was to be adopted.
+        let file = durable::unlink(&shared.incoming_data(object))
+            .and_then(|_| {
+                let mut new = OpenOptions::new();
+                new.read(true).write(true).create_new(true).open(shared.incoming_data(object))
+            })
             .map_err(|cause| shared.failed("create", object, &cause))?;
         let direct = if shared.is_direct() {
             DirectFile::open(&shared.incoming_data(object), true)
@@ -253,7 +253,7 @@ impl ObjectWriter {
         }
         let facility = &self.shared.identity.facility;
         let info = ObjectInfo::new(facility, self.object, label, (size, checksums), now);
-        self.publish(&info).map_err(|cause| self.failed("commit", &cause))?;
+        publish(&self.shared, &info).map_err(|cause| self.failed("commit", &cause))?;
         *phase = Phase::Committed;
         let mut content = self.content();
         self.shared.account.release(content.claimed.saturating_sub(size));
@@ -296,19 +296,6 @@ impl ObjectWriter {
             return Ok((size, sums));
         }
         reader::sum_file(&self.file).map_err(|cause| self.failed("sum", &cause))
-    }
-
-    /// Puts the description, then the data into place. Until the last line is durable nothing was promised.
-    fn publish(&self, info: &ObjectInfo) -> io::Result<()> {
-        let (shared, object) = (&self.shared, self.object);
-        let home = shared.home(object);
-        let new_description = shared.incoming_description(object);
-        durable::write_synced(&new_description, &info.encode())?;
-        durable::make_directory(&home)?;
-        durable::rename(&new_description, &shared.description(object))?;
-        durable::rename(&shared.incoming_data(object), &shared.data(object))?;
-        durable::sync_directory(&home)?;
-        durable::sync_directory(&shared.incoming())
     }
 
     /// Shares the file with other writers; fails once the writing is over.
@@ -377,6 +364,18 @@ impl ObjectWriter {
         durable::unlink(&shared.description(self.object))?;
         shared.delete_incoming(self.object)
     }
+}
+
+/// Puts the description, then the data into place. Until the last line is durable nothing was promised.
+pub(crate) fn publish(shared: &Shared, info: &ObjectInfo) -> io::Result<()> {
+    let (object, home) = (info.object, shared.home(info.object));
+    let new_description = shared.incoming_description(object);
+    durable::write_synced(&new_description, &info.encode())?;
+    durable::make_directory(&home)?;
+    durable::rename(&new_description, &shared.description(object))?;
+    durable::rename(&shared.incoming_data(object), &shared.data(object))?;
+    durable::sync_directory(&home)?;
+    durable::sync_directory(&shared.incoming())
 }
 
 fn is_full(cause: rustix::io::Errno) -> bool {

@@ -83,6 +83,8 @@ pub(crate) struct Live {
     pub(crate) avoided: BTreeMap<String, Timestamp>,
     /// Volumes whose survey was interrupted, and when it may go on.
     pub(crate) surveys_due: BTreeMap<Vid, Timestamp>,
+    /// Objects that disk servers are adopting, by partition.
+    pub(crate) adopting: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
 }

@@ -5,6 +5,7 @@
 //! decides. [`Head`] puts it on a thread, commits calls in groups and lets callers wait for changes.
 
 mod account;
+mod adopt;
 mod apply;
 mod backup;
 mod batch;

@@ -4,6 +4,8 @@
 
 #[path = "accounts.rs"]
 mod accounts;
+#[path = "adopt.rs"]
+mod adopt;
 #[path = "allocation.rs"]
 mod allocation;
 #[path = "attributes.rs"]

@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod admin;
+pub(crate) mod adopt;
 pub(crate) mod archive;
 pub(crate) mod audit;
 pub(crate) mod backup;
@@ -86,6 +87,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Quota(args) => quota::run(args, context),
         Verb::Audit(args) => audit::run(args, context),
         Verb::Scan(args) => scan::run(args, context),
+        Verb::Adopt(args) => adopt::run(args, context),
         Verb::Token(args) => token::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Pool(args) => pool::run(args, context),

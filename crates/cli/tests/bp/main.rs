@@ -11,7 +11,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 40] = [
+const VERBS: [&str; 41] = [
+    "adopt",
     "backup",
     "head",
     "pool",
@@ -160,6 +161,9 @@ fn arguments_that_make_no_sense_are_refused() {
         &["rm", "/a/../b"],
         &["chmod", "999", "/a"],
         &["put", "one"],
+        &["adopt", "/data/old"],
+        &["adopt", "/data/old", "old"],
+        &["adopt", "status", "/data/old"],
         &["get", "/a"],
         &["get", "--pool", "raw", "/a"],
         &["get", "--size", "1GB", "/a"],
@@ -328,6 +332,37 @@ fn a_reservation_prints_the_url_alone() {
     let line: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&line["url"], &line["outcome"]), (&json!("root://127.0.0.1:1094//old"), &json!("written")));
     assert_eq!(err, "");
+}
+
+#[test]
+fn an_adoption_is_followed_to_its_end_and_what_was_left_alone_is_told() {
+    let looks = std::sync::atomic::AtomicUsize::new(0);
+    let server = with_status(move |name, body| match name {
+        "start_adoption" => (200, json!({ "partition": "disk1", "adoption": 3 })),
+        "adoptions" => {
+            let is_over = looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0;
+            let info = json!({ "partition": "disk1", "adoption": 3, "directory": "/data/old", "path": "/old",
+                "state": if is_over { "done" } else { "running" }, "is_moving": true, "started": 1, "updated": 2,
+                "total": { "files": 3, "bytes": 4096 }, "seen": { "files": 3, "bytes": 4096 },
+                "adopted": { "files": 2, "bytes": 2048 }, "left_alone": 1, "unowned": 2, "trouble": null });
+            (200, json!({ "adoptions": [info] }))
+        }
+        "left_alone" => {
+            assert_eq!(*body, json!({ "partition": "disk1", "after": 0 }));
+            let failure = json!({ "kind": "unsupported", "what": "it is a symbolic link" });
+            (200, json!({ "left": [{ "name": "a/link", "failure": failure }], "next": null }))
+        }
+        other => panic!("{other}"),
+    });
+    let (code, out, err) = with(&server, &["adopt", "--move", "/data/old", "/old"]);
+    assert_eq!((code, err.as_str()), (2, "error: a/link: it is a symbolic link\n"));
+    let whose = "2 belong to the owner of the facility: that host does not know their users";
+    assert_eq!(out, format!("/old: 2 files adopted, 2.00 KiB, 1 left alone; {whose}\n"));
+    let call = &server.made("start_adoption")[0].body;
+    assert_eq!((&call["directory"], &call["is_moving"]), (&json!("/data/old"), &json!(true)));
+    assert_eq!(call["bytes_per_s"], 200_000_000);
+    let (code, out, _) = with(&server, &["adopt", "status"]);
+    assert_eq!((code, out.lines().count()), (0, 2), "{out}");
 }
 
 #[test]

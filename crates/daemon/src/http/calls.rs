@@ -76,6 +76,10 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::GetAccounts>(router);
     let router = add::<control::SetQuota>(router);
     let router = add::<control::GetQuotas>(router);
+    let router = add::<control::StartAdoption>(router);
+    let router = add::<control::StopAdoption>(router);
+    let router = add::<control::GetAdoptions>(router);
+    let router = add::<control::GetLeftAlone>(router);
     let router = add::<control::StartScan>(router);
     let router = add::<control::StopScan>(router);
     let router = add::<control::RepairScan>(router);
@@ -99,6 +103,11 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::NextCopies>(router);
     let router = add::<control::CopyEnded>(router);
     let router = add::<control::RollCall>(router);
+    let router = add::<control::NextAdoption>(router);
+    let router = add::<control::BeginAdopted>(router);
+    let router = add::<control::EndAdopted>(router);
+    let router = add::<control::WithdrawAdopted>(router);
+    let router = add::<control::ReportAdoption>(router);
     let router = add::<control::NextScan>(router);
     let router = add::<control::AskObjects>(router);
     let router = add::<control::CatalogueWindow>(router);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use wire::control::{Audience, Call};
 
 /// Calls of people that change nothing. Those that are not named here are noted, too, when they are done.
-const LOOKS: [&str; 19] = [
+const LOOKS: [&str; 21] = [
     "stat",
     "get_entry",
     "list",
@@ -23,6 +23,8 @@ const LOOKS: [&str; 19] = [
     "quotas",
     "scans",
     "findings",
+    "adoptions",
+    "left_alone",
     "status",
     "jobs",
     "job_log",
@@ -44,6 +46,7 @@ const NAMED: [&str; 13] = [
     "name",
     "pool",
     "partition",
+    "directory",
 ];
 /// Numbers of one call that a record names; each path has a record of its own.
 const LIST_LEN_MAX: usize = 200;

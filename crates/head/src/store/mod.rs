@@ -10,6 +10,7 @@ mod accounts_tests;
 mod active;
 #[cfg(test)]
 mod active_tests;
+mod adoptions;
 mod attributes;
 mod backup;
 #[cfg(test)]
@@ -47,6 +48,7 @@ mod volumes;
 
 pub(crate) use accounts::Charge;
 pub use active::{ActiveHead, HeadPlace, Watch};
+pub(crate) use adoptions::AdoptionRow;
 pub use backup::{Sink, Snapshot};
 pub(crate) use care::{Candidate, Place};
 pub use catalogue::Catalogue;

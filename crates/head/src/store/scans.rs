@@ -90,7 +90,8 @@ impl Store {
 
     /// All scans by partition.
     pub(crate) fn scans(&self) -> StoreResult<Vec<(String, ScanRow)>> {
-        let sql = "SELECT partition, document FROM scan ORDER BY partition";
+        // What has a slash in its name is an adoption.
+        let sql = "SELECT partition, document FROM scan WHERE partition NOT LIKE '%/%' ORDER BY partition";
         self.all(sql, (), |row| Ok((row.get(0)?, document(row, 1)?)))
     }
 

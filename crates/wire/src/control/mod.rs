@@ -8,6 +8,7 @@
 //! something is there or the time is over, then the pending reply is returned.
 
 pub mod accounts;
+pub mod adopt;
 pub mod allocation;
 pub mod attributes;
 pub mod batch;
@@ -26,6 +27,7 @@ pub mod survey;
 pub mod tape;
 
 pub use accounts::*;
+pub use adopt::*;
 pub use allocation::*;
 pub use attributes::*;
 pub use batch::*;
