@@ -157,7 +157,7 @@ fn reserve_room(
 fn partitions(ask: &Allocate, core: &mut Core, node: &Node, now: Timestamp) -> Result<Vec<String>> {
     let snapshot = snapshot(core, &ask.pool, now)?;
     let layout = Layout::of(&snapshot.pool);
-    let pieces_min = u8::try_from(promised_pieces(&snapshot.pool, layout)).unwrap_or(u8::MAX);
+    let pieces_min = promised_pieces(&snapshot.pool, layout);
     let (pieces, bytes, purpose) = (snapshot.pool.copies, ask.size, Purpose::Write);
     let wish = Wish { pieces, pieces_min, bytes, beside: &[], purpose };
     match place(&snapshot, &wish, node.id.0 ^ now.0.unsigned_abs()) {
