@@ -82,29 +82,24 @@ struct Batch {
     bytes: u64,
 }
 
-/// Why no further files were gathered.
-enum Gathered {
-    /// There are enough.
-    Full,
-    /// Something else came.
-    Step(Step),
-    /// That was all.
-    All,
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.files.len() >= BATCH_LEN || self.bytes >= BATCH_BYTES
+    }
 }
 
-/// Adds files to a batch until it is full or something else comes.
-fn gather(mut walk: Walk, mut batch: Batch) -> (Walk, Batch, Gathered) {
-    while batch.files.len() < BATCH_LEN && batch.bytes < BATCH_BYTES {
-        match walk.next() {
+/// Adds files to a batch until it is full or something else comes; yields that.
+fn gather(mut walk: Walk, mut batch: Batch) -> (Walk, Batch, Option<Step>) {
+    while !batch.is_full() {
+        match walk.advance() {
             Some(Step::File(found)) => {
                 batch.bytes += found.metadata.size();
                 batch.files.push(found);
             }
-            Some(step) => return (walk, batch, Gathered::Step(step)),
-            None => return (walk, batch, Gathered::All),
+            other => return (walk, batch, other),
         }
     }
-    (walk, batch, Gathered::Full)
+    (walk, batch, None)
 }
 
 /// How a pass came to its end.
@@ -235,24 +230,23 @@ impl Pass<'_> {
             let (next, step);
             (walk, next, step) = blocking(move || Ok(gather(walk, batch))).await?;
             batch = next;
+            let is_over = step.is_none() && !batch.is_full();
             // The files of a directory are through before it can be empty.
-            let is_due = matches!(step, Gathered::Full | Gathered::All)
-                || self.order.is_moving && matches!(step, Gathered::Step(Step::Over(_)));
+            let is_due = step.is_none() || self.order.is_moving && matches!(step, Some(Step::Over(_)));
             if is_due && self.adopt(std::mem::take(&mut batch).files).await? == End::Stopped {
                 return Ok(End::Stopped);
             }
             match step {
-                Gathered::All => return Ok(End::Done),
-                Gathered::Step(Step::Directory(found)) => match self.enter(&found).await? {
+                Some(Step::Directory(found)) => match self.enter(&found).await? {
                     Some(true) => {}
                     Some(false) => walk.skip(),
                     None => return Ok(End::Stopped),
                 },
-                Gathered::Step(Step::Over(found)) if self.order.is_moving => {
-                    self.remove_if_empty(found).await?;
-                }
-                Gathered::Step(Step::Odd(path, failure)) => self.leave(&path, failure),
-                Gathered::Step(Step::Over(_) | Step::File(_)) | Gathered::Full => {}
+                Some(Step::Over(found)) if self.order.is_moving => self.remove_if_empty(found).await?,
+                Some(Step::Odd(path, failure)) => self.leave(&path, failure),
+                Some(Step::Over(_) | Step::File(_)) => {}
+                None if is_over => return Ok(End::Done),
+                None => {}
             }
             if !self.tell_now_and_then().await? {
                 return Ok(End::Stopped);
@@ -362,7 +356,7 @@ impl Pass<'_> {
             match place {
                 AdoptionPlace::Refused(failure) => self.pass_by(&found, failure),
                 AdoptionPlace::Directory => {
-                    self.pass_by(&found, Failure::exists(format!("{path} is a directory")))
+                    self.pass_by(&found, Failure::exists(format!("{path} is a directory")));
                 }
                 place => tasks.push_back(Task { found, path, place }),
             }
@@ -446,9 +440,10 @@ impl Pass<'_> {
             }
         }
         let (partition, adoption) = (self.adopter.name(), self.order.adoption);
-        let refused = match ends.is_empty() {
-            true => Vec::new(),
-            false => self.adopter.link.insist(EndAdopted { partition, adoption, files: ends }).await?.refused,
+        let refused = if ends.is_empty() {
+            Vec::new()
+        } else {
+            self.adopter.link.insist(EndAdopted { partition, adoption, files: ends }).await?.refused
         };
         for (task, object, at) in made {
             match refused.get(at) {
@@ -534,7 +529,7 @@ impl Pass<'_> {
 /// Counts all files; `None`: it is time to stop.
 fn count(mut walk: Walk, token: &Token) -> Option<Amount> {
     let mut total = Amount::default();
-    while let Some(step) = walk.next() {
+    while let Some(step) = walk.advance() {
         if token.is_stopped() {
             return None;
         }

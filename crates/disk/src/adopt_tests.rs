@@ -41,9 +41,9 @@ impl Place {
 
     fn find(&self, name: &str) -> Found {
         let old = self.home.path().join("old");
-        let (mut walk, _) = Walk::new(&[old.clone()], &old, self.partition.directory()).unwrap();
+        let (mut walk, _) = Walk::new(std::slice::from_ref(&old), &old, self.partition.directory()).unwrap();
         loop {
-            match walk.next().expect("it is there") {
+            match walk.advance().expect("it is there") {
                 Step::File(found) if found.path == Path::new(name) => return found,
                 _ => {}
             }

@@ -134,8 +134,8 @@ fn open_below(allowed: &[PathBuf], directory: &Path) -> Result<OwnedFd> {
     if !directory.is_absolute() || !directory.components().all(is_normal) {
         return Err(Failure::invalid(format!("{shown} is no absolute path without ..")));
     }
-    let roots = allowed.iter().filter(|root| root.is_absolute());
-    let below = roots.filter_map(|root| Some((root, directory.strip_prefix(root).ok()?))).next();
+    let mut roots = allowed.iter().filter(|root| root.is_absolute());
+    let below = roots.find_map(|root| Some((root, directory.strip_prefix(root).ok()?)));
     let Some((root, below)) = below else {
         let all: Vec<_> = allowed.iter().map(|root| root.display().to_string()).collect();
         let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
@@ -187,7 +187,7 @@ impl Walk {
     }
 
     /// What comes next; `None`: that was all.
-    pub fn next(&mut self) -> Option<Step> {
+    pub fn advance(&mut self) -> Option<Step> {
         loop {
             let level = self.levels.last_mut()?;
             let path = level.found.as_ref().map(|found| found.path.clone()).unwrap_or_default();
@@ -301,7 +301,7 @@ mod tests {
 
     fn all(walk: &mut Walk) -> Vec<String> {
         let mut steps = Vec::new();
-        while let Some(step) = walk.next() {
+        while let Some(step) = walk.advance() {
             steps.push(match step {
                 Step::File(found) => found.path.display().to_string(),
                 Step::Directory(found) => format!("{}/", found.path.display()),
@@ -347,9 +347,10 @@ mod tests {
     #[test]
     fn what_is_skipped_is_not_entered() {
         let (home, old) = tree();
-        let (mut walk, _) = Walk::new(&[old.clone()], &old.join("a"), &home.path().join("ours")).unwrap();
+        let (mut walk, _) =
+            Walk::new(std::slice::from_ref(&old), &old.join("a"), &home.path().join("ours")).unwrap();
         let mut files = Vec::new();
-        while let Some(step) = walk.next() {
+        while let Some(step) = walk.advance() {
             match step {
                 Step::Directory(_) => walk.skip(),
                 Step::File(found) => files.push(found.path),
