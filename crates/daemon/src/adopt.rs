@@ -29,7 +29,7 @@ use wire::{
         FoundEntry, LEFT_ALONE_PAGE, LeftAlone, NextAdoption, NodeKind, ReportAdoption, ScanPace,
         WithdrawAdopted,
     },
-    object::ObjectInfo,
+    object::{Holder, Label, ObjectInfo},
 };
 
 /// How long a question for work is held back: the end of the daemon may have to wait for its answer.
@@ -115,7 +115,14 @@ enum End {
 struct Task {
     found: Found,
     path: FilePath,
+    holder: Holder,
     place: AdoptionPlace,
+}
+
+/// Whose a file is, for its description. Nobody, if its owner is no user of this host: then it belongs to the owner of the facility.
+fn holder(entry: &FoundEntry) -> Holder {
+    let owner = entry.owner.clone().unwrap_or_default();
+    Holder { group: entry.group.clone().unwrap_or_else(|| owner.clone()), owner, mode: entry.mode }
 }
 
 /// What a reader did with a file.
@@ -347,18 +354,19 @@ impl Pass<'_> {
         for (found, path) in &files {
             entries.push(self.entry(path, NodeKind::File, &found.metadata));
         }
+        let holders: Vec<_> = entries.iter().map(holder).collect();
         let places = self.ask(entries).await?;
         if places.is_empty() {
             return Ok(End::Stopped);
         }
         let mut tasks = VecDeque::with_capacity(files.len());
-        for ((found, path), place) in files.into_iter().zip(places) {
+        for (((found, path), holder), place) in files.into_iter().zip(holders).zip(places) {
             match place {
                 AdoptionPlace::Refused(failure) => self.pass_by(&found, failure),
                 AdoptionPlace::Directory => {
                     self.pass_by(&found, Failure::exists(format!("{path} is a directory")));
                 }
-                place => tasks.push_back(Task { found, path, place }),
+                place => tasks.push_back(Task { found, path, holder, place }),
             }
         }
         let begun = Begun::new(&self.adopter.writing, &self.adopter.name(), &tasks);
@@ -626,7 +634,9 @@ impl Reader {
         if self.is_stopped() {
             return Ok(Made::Stopped);
         }
-        let made = self.partition.adopt(&task.found, object, (file, &task.path), (self.now)(), paced)?;
+        let (path, holder) = (task.path.clone(), task.holder.clone());
+        let label = Label { file, path, generation: object.0, holder };
+        let made = self.partition.adopt(&task.found, object, &label, (self.now)(), paced)?;
         Ok(made.map_or(Made::Stopped, Made::Object))
     }
 

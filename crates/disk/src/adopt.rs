@@ -7,7 +7,7 @@
 use crate::{
     OBJECT_BYTES_MAX, Partition, durable, partition::Shared, reader::read_full, walk::Found, writer::publish,
 };
-use base::{Checksums, Failure, FileId, FilePath, ObjectId, Result, Timestamp};
+use base::{Checksums, Failure, ObjectId, Result, Timestamp};
 use rustix::{
     fs::{AtFlags, CWD, Timespec, Timestamps, fchmod, fchown, futimens, ioctl_ficlone, linkat},
     io::Errno,
@@ -19,7 +19,7 @@ use std::{
     os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::Path,
 };
-use wire::object::ObjectInfo;
+use wire::object::{Label, ObjectInfo};
 
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -74,11 +74,11 @@ impl Partition {
         &self,
         found: &Found,
         object: ObjectId,
-        (file, path): (FileId, &FilePath),
+        label: &Label,
         now: Timestamp,
         paced: impl FnMut(u64) -> bool,
     ) -> Result<Option<ObjectInfo>> {
-        self.adopt_by(share_blocks, found, object, (file, path), now, paced)
+        self.adopt_by(share_blocks, found, object, label, now, paced)
     }
 
     fn adopt_by(
@@ -86,7 +86,7 @@ impl Partition {
         clone: ShareBlocks,
         found: &Found,
         object: ObjectId,
-        (file, path): (FileId, &FilePath),
+        label: &Label,
         now: Timestamp,
         paced: impl FnMut(u64) -> bool,
     ) -> Result<Option<ObjectInfo>> {
@@ -121,16 +121,7 @@ impl Partition {
         // Who wrote the file may not have seen to it that it is durable.
         durable::sync_data(data.as_ref().unwrap_or(&source))
             .map_err(|cause| shared.failed("sync", object, &cause))?;
-        let info = ObjectInfo {
-            version: wire::object::VERSION,
-            facility: shared.identity.facility.clone(),
-            object,
-            file,
-            path: path.clone(),
-            size,
-            checksums,
-            written: now,
-        };
+        let info = ObjectInfo::new(&shared.identity.facility, object, label, (size, checksums), now);
         publish(shared, &info).map_err(|cause| shared.failed("commit", object, &cause))?;
         making.is_done = true;
         Ok(Some(info))

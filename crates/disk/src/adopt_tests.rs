@@ -4,8 +4,9 @@ use crate::{
     scan::Seen,
     walk::{Step, Walk},
 };
-use base::ErrorKind;
+use base::{ErrorKind, FileId};
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use wire::object::Holder;
 
 struct Place {
     home: tempfile::TempDir,
@@ -51,8 +52,7 @@ impl Place {
     }
 
     fn adopt_by(&self, clone: ShareBlocks, found: &Found, object: u64) -> Result<Option<ObjectInfo>> {
-        let (path, now) = ("/new".parse().unwrap(), Timestamp(7));
-        self.partition.adopt_by(clone, found, ObjectId(object), (FileId(3), &path), now, |_| true)
+        self.partition.adopt_by(clone, found, ObjectId(object), &label(), Timestamp(7), |_| true)
     }
 
     fn adopt(&self, found: &Found, object: u64) -> ObjectInfo {
@@ -66,6 +66,11 @@ impl Place {
     fn mode(&self, name: &str) -> u32 {
         fs::metadata(self.file(name)).unwrap().permissions().mode() & 0o7777
     }
+}
+
+fn label() -> Label {
+    let (path, holder) = ("/new".parse().unwrap(), Holder::default());
+    Label { file: FileId(3), path, generation: 1, holder }
 }
 
 fn content() -> Vec<u8> {
@@ -144,14 +149,12 @@ fn a_file_that_changes_is_left_alone_whenever_that_is() {
     // While it is read.
     for clone in [not_shared as ShareBlocks, copied] {
         let found = place.write("a", &content());
-        let path = "/new".parse().unwrap();
         let grows = |_| {
             let mut file = OpenOptions::new().append(true).open(place.file("a")).unwrap();
             io::Write::write_all(&mut file, b"more").unwrap();
             true
         };
-        let outcome =
-            place.partition.adopt_by(clone, &found, ObjectId(1), (FileId(3), &path), Timestamp(7), grows);
+        let outcome = place.partition.adopt_by(clone, &found, ObjectId(1), &label(), Timestamp(7), grows);
         assert_eq!(outcome.unwrap_err().kind, ErrorKind::Busy);
         assert!(place.is_clean(1));
     }
@@ -174,9 +177,8 @@ fn a_file_that_changes_is_left_alone_whenever_that_is() {
 fn who_stops_in_the_middle_leaves_nothing() {
     let place = Place::new();
     let found = place.write("a", &content());
-    let path = "/new".parse().unwrap();
     let stop = |_| false;
-    let outcome = place.partition.adopt(&found, ObjectId(1), (FileId(3), &path), Timestamp(7), stop);
+    let outcome = place.partition.adopt(&found, ObjectId(1), &label(), Timestamp(7), stop);
     assert_eq!(outcome.unwrap(), None);
     assert!(place.is_clean(1));
     assert_eq!((fs::metadata(place.file("a")).unwrap().nlink(), place.mode("a") & 0o200), (1, 0o200));

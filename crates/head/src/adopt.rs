@@ -9,7 +9,7 @@ use crate::{
     core::unknown_partition,
     namespace::{find, refuse_reserved, resolve_parent},
     pool::{drop_content, retire},
-    store::{AdoptionRow, NewNode, Node, Partition, Replica, ReplicaState},
+    store::{AdoptionRow, NewContent, NewNode, Node, Partition, Replica, ReplicaState},
 };
 use base::{ErrorKind, Failure, FilePath, ObjectId, Result, Timestamp};
 use std::sync::Arc;
@@ -354,7 +354,8 @@ fn commit(
         return Ok(if is_same { Ok(false) } else { Err(gone()) });
     }
     core.store.set_replica_online(object, content.size, context.now)?;
-    core.store.set_content(node.id, content.size, content.checksums, content.modified)?;
+    let AdoptedContent { size, checksums, modified } = content;
+    core.store.set_content(node.id, NewContent { size, checksums, generation: object.0 }, modified)?;
     if let Err(failure) = refuse_excess(core, &node, Growth { is_new: true, bytes: content.size }) {
         remove(core, &node)?;
         return Ok(Err(failure));

@@ -32,7 +32,7 @@ const LOOKS: [&str; 21] = [
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 13] = [
+const NAMED: [&str; 14] = [
     "path",
     "from",
     "subject",
