@@ -208,6 +208,8 @@ def test_a_disk_server_on_another_host_is_scanned(make_facility: MakeFacility, t
     facility.keep_ports(https=True)
     facility.up()
     with hosts(facility, tmp_path, "d1") as (host,):
+        # What is looked at stays where it is.
+        facility.bp("pool", "set", "main", "--server-moves=0")
         for name in ("/one", "/two"):
             facility.put_bytes(name.encode() * 1000, name)
         far = host.directory / "disk" / host.partition
