@@ -43,6 +43,14 @@ def clean_up(facilities: list[Facility]) -> None:
         pytest.fail("the daemon logged what nobody expected:\n" + "\n".join(odd), pytrace=False)
 
 
+@pytest.fixture(autouse=True)
+def _no_token_of_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep tokens of whoever runs the tests away from them."""
+    monkeypatch.delenv("BEARER_TOKEN", raising=False)
+    monkeypatch.delenv("BEARER_TOKEN_FILE", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+
 @pytest.fixture
 def make_facility(tmp_path: Path) -> Iterator[MakeFacility]:
     """Make facilities with options of `bp create`; not started. They are stopped and their logs read at the end."""

@@ -121,8 +121,11 @@ class Facility:
 
     def read_endpoints(self) -> None:
         """Learn where the doors are."""
-        endpoints = json.loads((self.directory / "endpoints.json").read_text())
-        self.pid, self.root, self.http = endpoints["pid"], endpoints["root"], endpoints["http"]
+        self.pid, self.root, self.http = int(self.endpoint("pid")), self.endpoint("root"), self.endpoint("http")
+
+    def endpoint(self, name: str) -> str:
+        """Read where a door is: root, roots, http or https; or who serves it: pid."""
+        return str(json.loads((self.directory / "endpoints.json").read_text())[name])
 
     def down(self) -> None:
         """Stop it as a person does."""

@@ -22,19 +22,6 @@ Refusal = Callable[[Issuer], str]
 RIGHTS = ("read", "create", "modify", "stage")
 
 
-@pytest.fixture(autouse=True)
-def _no_token_of_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep tokens of whoever runs the tests away from them."""
-    monkeypatch.delenv("BEARER_TOKEN", raising=False)
-    monkeypatch.delenv("BEARER_TOKEN_FILE", raising=False)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-
-
-def endpoint(facility: Facility, name: str) -> str:
-    """Read where a door is."""
-    return str(json.loads((facility.directory / "endpoints.json").read_text())[name])
-
-
 def table(issuer: Issuer, **changes: object) -> str:
     """Write the issuer into a configuration."""
     keys: dict[str, object] = {
@@ -107,7 +94,7 @@ def curl(facility: Facility, path: str, *words: str | Path, token: str = "") -> 
     """Make a request at the HTTPS door; its status and what it says."""
     authority = facility.directory / "tls" / "ca.pem"
     fields = ("-H", f"Authorization: Bearer {token}") if token else ()
-    url = endpoint(facility, "https") + path
+    url = facility.endpoint("https") + path
     text = run("curl", "-sS", "-w", "\n%{http_code}", "--cacert", authority, *fields, *words, url).out
     body, _, code = text.rpartition("\n")
     return int(code), body
@@ -115,7 +102,7 @@ def curl(facility: Facility, path: str, *words: str | Path, token: str = "") -> 
 
 def by_root(facility: Facility, token: str, right: str, local: Path, back: Path) -> Outcome:
     """Use a right with XRootD's clients: ztn over TLS."""
-    url, env = endpoint(facility, "roots"), bearing(facility, token)
+    url, env = facility.endpoint("roots"), bearing(facility, token)
     attempts: dict[str, tuple[str | Path, ...]] = {
         "read": ("xrdcp", "-s", "-f", f"{url}//vo/data/read", back),
         "create": ("xrdcp", "-s", local, f"{url}//vo/data/new"),
@@ -127,7 +114,7 @@ def by_root(facility: Facility, token: str, right: str, local: Path, back: Path)
 
 def by_davs(facility: Facility, token: str, right: str, local: Path, back: Path) -> Outcome:
     """Use a right with gfal2 over davs."""
-    url, env = endpoint(facility, "https").replace("https:", "davs:"), bearing(facility, token)
+    url, env = facility.endpoint("https").replace("https:", "davs:"), bearing(facility, token)
     attempts: dict[str, tuple[str | Path, ...]] = {
         "read": ("gfal-copy", "-f", f"{url}/vo/data/read", f"file://{back}"),
         "create": ("gfal-copy", f"file://{local}", f"{url}/vo/data/new"),
@@ -146,7 +133,7 @@ def by_curl(facility: Facility, token: str, right: str, local: Path, back: Path)
     }
     name, *rest = words[right]
     fields = ("-H", f"Authorization: Bearer {token}", "--cacert", authority, "--fail-with-body")
-    return run("curl", "-sS", *fields, *rest, f"{endpoint(facility, 'https')}/vo/data/{name}", check=False)
+    return run("curl", "-sS", *fields, *rest, f"{facility.endpoint('https')}/vo/data/{name}", check=False)
 
 
 WAYS = {"root": by_root, "davs": by_davs, "curl": by_curl}
@@ -378,7 +365,7 @@ def test_scitokens(files: Facility, issuer: Issuer, sample: Path) -> None:
 
 def test_a_token_in_the_url(files: Facility, issuer: Issuer, tmp_path: Path) -> None:
     need("xrdcp", "xrdfs")
-    url, env = endpoint(files, "roots"), {**bearing(files, ""), "BEARER_TOKEN": ""}
+    url, env = files.endpoint("roots"), {**bearing(files, ""), "BEARER_TOKEN": ""}
     good, bad = issuer.token("storage.read:/data"), issuer.token("storage.create:/data")
     run("xrdcp", "-s", f"{url}//vo/data/read?authz=Bearer%20{good}", tmp_path / "back", env=env)
     assert (tmp_path / "back").read_bytes() == b"read"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +64,7 @@ def test_every_client_writes_where_the_room_is(pair: tuple[Facility, Host], tmp_
     facility, _ = pair
     source = write_file(tmp_path / "source", 3_456_789, seed=3)
     authority = facility.directory / "tls" / "ca.pem"
-    https = json.loads((facility.directory / "endpoints.json").read_text())["https"]
+    https = facility.endpoint("https")
     secure = ("curl", "-sS", "--fail", "--location", "--cacert", authority)
     ways: dict[str, tuple[str | Path, ...]] = {
         "xrdcp": ("xrdcp", "-s", "--cksum", "adler32:source", source, "{url}"),

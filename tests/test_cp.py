@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from clients import DEADLINE, make_bytes, need, write_file
+from clients import DEADLINE, make_bytes, write_file
 from cutter import Cutter
-from facility import Facility, free_ports
+from facility import Facility
+from stock import stock_server
 
 READ, WRITE = 3013, 3019
 """Requests of the protocol that move data."""
@@ -169,38 +169,10 @@ def test_a_changed_file_is_fetched_from_its_start(facility: Facility, tmp_path: 
 
 
 @pytest.fixture
-def stock(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+def stock() -> Iterator[tuple[str, Path]]:
     """Start a server of the field; give its URL and its directory."""
-    need("xrootd")
-    top = tmp_path / "stock"
-    (top / "data").mkdir(parents=True)
-    (top / "adm").mkdir()
-    (port,) = free_ports(1)
-    config = top / "x.cfg"
-    config.write_text(
-        f"all.export /data\noss.localroot {top}\nall.adminpath {top}/adm\nall.pidpath {top}/adm\n"
-        f"xrd.port {port}\nxrootd.chksum adler32\nxrootd.async off\n"
-    )
-    words = ["xrootd", "-c", str(config), "-l", str(top / "log"), "-n", "cp"]
-    if Path("/proc/self").owner() == "root":
-        for path in [top, *top.rglob("*")]:
-            shutil.chown(path, "nobody")
-        for parent in tmp_path.parents:
-            if parent.owner() == "root" and parent != Path("/"):
-                parent.chmod(parent.stat().st_mode | 0o011)
-        tmp_path.chmod(0o755)
-        words += ["-R", "nobody"]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        end = time.monotonic() + DEADLINE
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                assert time.monotonic() < end, (top / "log").read_text()
-                assert server.poll() is None, (top / "log").read_text()
-        yield f"root://127.0.0.1:{port}//data", top / "data"
-        server.terminate()
+    with stock_server("xrootd.async off") as served:
+        yield served
 
 
 def test_a_server_of_the_field(facility: Facility, stock: tuple[str, Path], tmp_path: Path) -> None:
@@ -221,8 +193,7 @@ def test_a_server_of_the_field(facility: Facility, stock: tuple[str, Path], tmp_
 
 def test_encrypted_copies(facility: Facility, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A roots:// door is trusted if its authority is."""
-    endpoints = json.loads((facility.directory / "endpoints.json").read_text())
-    url = f"{endpoints['roots']}//secret"
+    url = f"{facility.endpoint('roots')}//secret"
     outcome = facility.bp_fails("cp", sample, url)
     assert "certificate" in outcome.err, str(outcome)
     assert "BP_CA_FILE" in outcome.err, str(outcome)

@@ -27,6 +27,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Facility, H
         facility.keep_ports(https=True)
         facility.up()
         facility.bp("mkdir", "/far")
+        # Files stay where they are, also while the disk server is killed.
+        facility.bp("pool", "set", "main", "--server-moves=0")
         with hosts(facility, directory, "d1") as (host,):
             yield facility, host
 
@@ -38,12 +40,7 @@ def authority(facility: Facility) -> Path:
 
 def https(facility: Facility, path: str) -> str:
     """Write the https URL of a path at the head."""
-    return f"{endpoint(facility)}{path}"
-
-
-def endpoint(facility: Facility) -> str:
-    """Find the https door of the head."""
-    return str(json.loads((facility.directory / "endpoints.json").read_text())["https"])
+    return f"{facility.endpoint('https')}{path}"
 
 
 def curl(facility: Facility, *words: str | Path) -> str:
@@ -160,7 +157,8 @@ def test_a_write_whose_disk_server_dies_leaves_nothing(pair: tuple[Facility, Hos
         assert sender.wait(DEADLINE) != 0
     host.up()
     facility.wait_until("the name is gone", lambda: not facility.bp("ls", "/far/torn", check=False).out)
-    facility.wait_until("the object is gone", lambda: host.objects() == before)
+    # Of what was there before, some may have been on its way out.
+    facility.wait_until("the object is gone", lambda: host.objects().keys() <= before.keys())
 
 
 def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> None:
@@ -183,6 +181,6 @@ def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> 
     host.down()
     assert "turned away" in facility.bp("host", "list").out
     moved = json.loads(base64.urlsafe_b64decode(foreign.removeprefix("bpjoin1.") + "=="))
-    moved["head"] = endpoint(facility)
+    moved["head"] = facility.endpoint("https")
     text = base64.urlsafe_b64encode(json.dumps(moved).encode()).decode().rstrip("=")
     assert "is not the facility" in Host(facility, tmp_path / "d6", "d6").join_fails(f"bpjoin1.{text}")

@@ -25,19 +25,6 @@ NOT_AUTHORIZED, SIGNATURE = 3010, 3022
 SIGVER, SET = 3029, 3018
 
 
-@pytest.fixture(autouse=True)
-def _no_token_of_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep tokens of whoever runs the tests away from them."""
-    monkeypatch.delenv("BEARER_TOKEN", raising=False)
-    monkeypatch.delenv("BEARER_TOKEN_FILE", raising=False)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-
-
-def endpoint(facility: Facility, name: str) -> str:
-    """Read where a door is."""
-    return str(json.loads((facility.directory / "endpoints.json").read_text())[name])
-
-
 def trust(facility: Facility) -> dict[str, str]:
     """Make clients of the field trust the facility's authority."""
     return {"X509_CERT_DIR": str(facility.directory / "tls" / "trust"), "XRD_LOGLEVEL": "Error"}
@@ -83,7 +70,7 @@ def test_jobs_read_and_store_where_tokens_are_wanted(strict: Facility) -> None:
 def test_https_is_verified_by_the_authority_of_the_facility(facility: Facility) -> None:
     need("curl")
     facility.put_bytes(b"hello", "/f")
-    url, authority = endpoint(facility, "https"), facility.directory / "tls" / "ca.pem"
+    url, authority = facility.endpoint("https"), facility.directory / "tls" / "ca.pem"
     assert run("curl", "-s", "--fail", "--cacert", authority, f"{url}/f").out == "hello"
     by_name = url.replace("127.0.0.1", "localhost")
     assert run("curl", "-s", "--fail", "--cacert", authority, f"{by_name}/f").out == "hello"
@@ -93,7 +80,7 @@ def test_https_is_verified_by_the_authority_of_the_facility(facility: Facility) 
 
 def test_only_safe_versions_are_spoken(facility: Facility) -> None:
     need("openssl")
-    where = endpoint(facility, "https").removeprefix("https://")
+    where = facility.endpoint("https").removeprefix("https://")
     authority = facility.directory / "tls" / "ca.pem"
     for version in ("-tls1_2", "-tls1_3"):
         text = run("openssl", "s_client", "-connect", where, "-CAfile", authority, version).text
@@ -141,7 +128,7 @@ def made_by_openssl(directory: Path, name: str) -> tuple[Path, Path]:
 
 def shown(facility: Facility) -> str:
     """Read the subject of the certificate that a new connection is shown."""
-    where = endpoint(facility, "https").removeprefix("https://")
+    where = facility.endpoint("https").removeprefix("https://")
     found = re.search(r"subject=.*", run("openssl", "s_client", "-connect", where, check=False).text)
     assert found
     return found[0]
@@ -168,7 +155,7 @@ def test_certificates_of_the_site_are_used_and_replaced_while_it_runs(
 def test_a_copy_comes_back_encrypted(xrootd: Facility, tmp_path: Path, size: int) -> None:
     local, back = tmp_path / "local", tmp_path / "back"
     local.write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
-    url = endpoint(xrootd, "roots")
+    url = xrootd.endpoint("roots")
     for pages in ("0", "1"):
         env = {**trust(xrootd), "XRD_CPUSEPGWRTRD": pages}
         run("xrdcp", "-s", "-f", local, f"{url}//file", env=env)
@@ -182,7 +169,7 @@ def test_a_copy_comes_back_encrypted(xrootd: Facility, tmp_path: Path, size: int
 def test_a_server_that_is_not_trusted_gets_nothing(xrootd: Facility, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     env = {"X509_CERT_DIR": str(tmp_path / "none")}
-    fails("xrdfs", endpoint(xrootd, "roots"), "stat", "/", env=env)
+    fails("xrdfs", xrootd.endpoint("roots"), "stat", "/", env=env)
 
 
 def protocol(raw: frames.Raw, flags: int, expect: int = 3) -> int:
@@ -290,7 +277,7 @@ def test_noise_instead_of_a_handshake_disturbs_nobody(facility: Facility) -> Non
                 raw.socket.shutdown(socket.SHUT_WR)
                 while raw.socket.recv(1000):
                     pass
-    assert run("xrdfs", endpoint(facility, "roots"), "stat", "/", env=trust(facility)).code == 0
+    assert run("xrdfs", facility.endpoint("roots"), "stat", "/", env=trust(facility)).code == 0
 
 
 # Tokens
@@ -315,7 +302,7 @@ RIGHTS = {
 def test_a_token_allows_what_its_scope_says_and_nothing_else(
     xrootd: Facility, sample: Path, tmp_path: Path, scope: str
 ) -> None:
-    url = endpoint(xrootd, "roots")
+    url = xrootd.endpoint("roots")
     for name in ("read", "replaced", "renamed", "removed", "chmoded"):
         xrootd.put_bytes(name.encode(), f"/data/{name}")
     xrootd.put_bytes(b"private", "/other/file")
@@ -342,7 +329,7 @@ def test_a_token_allows_what_its_scope_says_and_nothing_else(
 
 
 def test_a_token_is_its_user(xrootd: Facility, sample: Path) -> None:
-    url = endpoint(xrootd, "roots")
+    url = xrootd.endpoint("roots")
     xrootd.bp("mkdir", "/home")
     xrootd.bp("chmod", "777", "/home")
     env = bearing(xrootd, token(xrootd, user="alice"))
@@ -353,7 +340,7 @@ def test_a_token_is_its_user(xrootd: Facility, sample: Path) -> None:
 
 
 def test_bad_tokens_are_refused_with_the_reason(strict: Facility, make_facility: MakeFacility) -> None:
-    url = endpoint(strict, "roots")
+    url = strict.endpoint("roots")
     other = make_facility()
     good = token(strict, "storage.read:/")
     head, claims, signature = good.split(".")
@@ -371,7 +358,7 @@ def test_bad_tokens_are_refused_with_the_reason(strict: Facility, make_facility:
 
 
 def test_a_token_in_the_url_is_honoured_and_binds(strict: Facility, tmp_path: Path) -> None:
-    url, env = endpoint(strict, "roots"), trust(strict)
+    url, env = strict.endpoint("roots"), trust(strict)
     strict.put_bytes(b"hello", "/data/f")
     opaque = f"?authz=Bearer%20{token(strict, 'storage.read:/data')}"
     run("xrdcp", "-s", f"{url}//data/f{opaque}", tmp_path / "back", env=env)
@@ -410,7 +397,7 @@ def curl(facility: Facility, path: str, *words: str | Path, bearer: str = "") ->
     """Make a request at the HTTPS door; returns its status."""
     authority = facility.directory / "tls" / "ca.pem"
     fields = ("-H", f"Authorization: Bearer {bearer}") if bearer else ()
-    url = endpoint(facility, "https") + path
+    url = facility.endpoint("https") + path
     found = run("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", authority, *fields, *words, url)
     return int(found.out)
 
@@ -439,7 +426,7 @@ def test_scopes_at_the_other_door(facility: Facility, sample: Path, scope: str) 
         "create": {"create", "mkcol", "move"},
         "modify": {"create", "mkcol", "replace", "move", "delete"},
     }[scope]
-    host = endpoint(facility, "https")
+    host = facility.endpoint("https")
     attempts: dict[str, tuple[str, tuple[str | Path, ...]]] = {
         "get": ("/data/read", ()),
         "list": ("/data", ("-X", "PROPFIND", "-H", "Depth: 1")),
@@ -466,7 +453,7 @@ def test_a_copy_at_the_other_door_needs_rights_at_both_ends(facility: Facility, 
     need("curl")
     facility.put_bytes(b"inside", "/in/file")
     facility.put_bytes(b"private", "/private/secret")
-    host = endpoint(facility, "https")
+    host = facility.endpoint("https")
     bearer = token(facility, "storage.read:/in", "storage.create:/in")
     create = token(facility, "storage.create:/in")
 
@@ -493,13 +480,13 @@ def test_a_copy_does_not_reach_what_only_this_host_may_see(strict: Facility) -> 
     port = strict.http.rsplit(":", 1)[1]
     authority = strict.directory / "tls" / "ca.pem"
     words = ("curl", "-sS", "--cacert", authority, "-X", "COPY", "-H", f"Authorization: Bearer {bearer}")
-    url = endpoint(strict, "https") + "/in/x"
+    url = strict.endpoint("https") + "/in/x"
     for name in ("127.0.0.1", "localhost", "0.0.0.0", "127.1", "[::ffff:127.0.0.1]"):
         for path in ("/console", "/metrics", "/api/v1/status"):
             text = run(*words, "-H", f"Source: http://{name}:{port}{path}", url).out
             assert re.search("^failure: .*lead.* back to this host", text, re.M), text
     strict.put_bytes(b"bytes", "/in/file")
-    text = run(*words, "-H", f"Destination: http://127.0.0.1:{port}/y", endpoint(strict, "https") + "/in/file").out
+    text = run(*words, "-H", f"Destination: http://127.0.0.1:{port}/y", strict.endpoint("https") + "/in/file").out
     assert re.search("^failure: .*lead.* back to this host", text, re.M), text
     assert curl(strict, "/in/x", bearer=bearer) == 404
 

@@ -253,7 +253,7 @@ class Heads:
     def point_host_at_second(self) -> None:
         """Have the disk server ask the second head."""
         self.host.down()
-        https = self.second.call("status") and _https(self.second)
+        https = self.second.call("status") and self.second.endpoint("https")
         toml = self.host.directory / "facility.toml"
         text, count = re.subn(r'(?m)^head = ".*"$', f'head = "{https}"', toml.read_text())
         assert count == 1
@@ -268,12 +268,6 @@ class Heads:
             self.standby.terminate()
             assert self.standby.wait(DEADLINE) == 0, self.second.log.read_text()
             self.second.pid = 0
-
-
-def _https(facility: Facility) -> str:
-    found = re.search(r'"https": "(.*?)"', (facility.directory / "endpoints.json").read_text())
-    assert found
-    return found[1]
 
 
 @pytest.fixture

@@ -6,21 +6,19 @@ import json
 import os
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import frames
-from clients import DEADLINE, XRD_ENVIRONMENT, adler32_of, fails, need, run, write_file
+from clients import XRD_ENVIRONMENT, adler32_of, fails, need, run, write_file
 from conftest import MakeFacility
-from facility import Facility, free_ports
+from facility import Facility
+from stock import stock_server
 
 QUERY = 3001
 SIZE = 30_000_001
@@ -47,39 +45,9 @@ def pair(make_facility: MakeFacility) -> tuple[Facility, Facility]:
 @pytest.fixture
 def stock() -> Iterator[tuple[str, Path]]:
     """Start a server of the field that makes third-party copies; give its URL and its directory."""
-    need("xrootd", "xrdcp")
-    # Not below the directory of the tests: that one is for its owner alone, and the server must not be root.
-    with tempfile.TemporaryDirectory() as name:
-        yield from serve_stock(Path(name))
-
-
-def serve_stock(top: Path) -> Iterator[tuple[str, Path]]:
-    """Serve a directory until the test is over."""
-    top.chmod(0o755)
-    for name in ("data", "adm"):
-        (top / name).mkdir()
-    (port,) = free_ports(1)
-    config = top / "x.cfg"
-    config.write_text(
-        f"all.export /data\noss.localroot {top}\nall.adminpath {top}/adm\nall.pidpath {top}/adm\n"
-        f"xrd.port {port}\nxrootd.chksum adler32\nofs.tpc pgm {shutil.which('xrdcp')} --server\n"
-    )
-    words = ["xrootd", "-c", str(config), "-l", str(top / "log"), "-n", "tpc"]
-    if Path("/proc/self").owner() == "root":
-        for path in [top, *top.rglob("*")]:
-            shutil.chown(path, "nobody")
-        words += ["-R", "nobody"]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        end = time.monotonic() + DEADLINE
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                assert time.monotonic() < end, "the server of the field does not start"
-                assert server.poll() is None, "the server of the field ended"
-        yield f"root://localhost:{port}//data", top / "data"
-        server.terminate()
+    need("xrdcp")
+    with stock_server(f"ofs.tpc pgm {shutil.which('xrdcp')} --server") as served:
+        yield served
 
 
 def assert_nothing_is_left(facility: Facility, path: str) -> None:
@@ -151,7 +119,7 @@ def test_an_encrypted_source_is_trusted_if_its_authority_is(
         for file in (facility.directory / "tls" / "trust").iterdir():
             shutil.copy(file, trust)
     env = {"X509_CERT_DIR": str(trust)}
-    secret = json.loads((source.directory / "endpoints.json").read_text())["roots"] + "//f"
+    secret = source.endpoint("roots") + "//f"
     run("xrdcp", "-s", "--tpc", "only", secret, destination.url("/f"), env=env)
     assert destination.stat("/f")["checksums"]["adler32"] == adler32_of(sample)
     text = fails("xrdcp", "-s", "--tpc", "only", secret, stranger.url("/f"), env=env).text
