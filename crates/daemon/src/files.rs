@@ -205,7 +205,7 @@ impl Files {
 
     fn elsewhere(&self, who: &Principal, grant: &Arc<ReadObject>, server: &DiskServer) -> Result<Elsewhere> {
         let cap = Cap {
-            access: Access::Read,
+            access: if grant.is_piece { Access::Gather } else { Access::Read },
             partition: grant.partition.clone(),
             object: grant.object,
             file: grant.file,
@@ -215,6 +215,7 @@ impl Files {
             content: Some(Content { size: grant.size, checksums: grant.checksums }),
             user: who.name.clone(),
             expires: (self.clock)() + READ_LIFETIME,
+            piece: None,
         };
         Ok(Elsewhere { object: Some(Arc::clone(grant)), ..self.signed(server, &cap)? })
     }
@@ -288,6 +289,7 @@ impl Files {
             content: None,
             user: who.name.clone(),
             expires: (self.clock)() + cap::OPEN_LIFETIME,
+            piece: None,
         };
         self.signed(server, &cap)
     }

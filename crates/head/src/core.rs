@@ -20,6 +20,7 @@ use std::{
 use wire::{
     cap::{Access, Cap, CapKeys, Content, WHOLE},
     control::{DiskServer, Pool, TapePhase},
+    object,
 };
 
 /// How long a capability lasts that the head gives to a room: a full cartridge takes half a day to read.
@@ -221,8 +222,34 @@ impl Core {
     /// The URL by which a room reads or writes one object.
     pub(crate) fn object_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
         let file = cap.file;
-        let content = file.checksums.map(|checksums| Content { size: file.size, checksums });
+        let content = match &cap.replica.piece {
+            Some(piece) if cap.access == Access::Read => {
+                piece.checksums.map(|checksums| Content { size: cap.replica.size, checksums })
+            }
+            _ => file.checksums.map(|checksums| Content { size: file.size, checksums }),
+        };
         self.object_url_of(cap, (file.generation, content), now)
+    }
+
+    /// The URL by which a room reads a whole file: a replica, or what the disk server of a piece gathers.
+    pub(crate) fn file_url(
+        &self,
+        (file, replica): (&crate::store::Node, &crate::store::Replica),
+        path: &base::FilePath,
+        now: Timestamp,
+    ) -> Result<String> {
+        let access = if replica.piece.is_some() { Access::Gather } else { Access::Read };
+        self.object_url(&CapFor { access, replica, file, path }, now)
+    }
+
+    /// The URL by which a disk server fills a piece of a file.
+    pub(crate) fn piece_url(
+        &self,
+        cap: &CapFor<'_>,
+        (generation, piece): (u64, object::Piece),
+        now: Timestamp,
+    ) -> Result<String> {
+        self.signed_url(cap, (generation, None, Some(piece)), now)
     }
 
     /// The same, for an object with a content of its own, and its generation.
@@ -232,10 +259,19 @@ impl Core {
         (generation, content): (u64, Option<Content>),
         now: Timestamp,
     ) -> Result<String> {
+        self.signed_url(cap, (generation, content, None), now)
+    }
+
+    fn signed_url(
+        &self,
+        cap: &CapFor<'_>,
+        (generation, content, piece): (u64, Option<Content>, Option<object::Piece>),
+        now: Timestamp,
+    ) -> Result<String> {
         let CapFor { access, replica, file, path } = *cap;
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
-        let is_read = access == Access::Read;
+        let is_read = matches!(access, Access::Read | Access::Gather);
         let signed = self.config.keys.of(&partition.server.name).sign(&Cap {
             access,
             partition: replica.partition.clone(),
@@ -247,6 +283,7 @@ impl Core {
             content,
             user: String::new(),
             expires: now + CAP_LIFETIME,
+            piece,
         });
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");

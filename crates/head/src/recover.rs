@@ -7,9 +7,9 @@ use crate::{
     Context, Core, Principal, Topic,
     namespace::{ROOT, make_directory},
     pool::drop_content,
-    store::{NewContent, Node, Replica, ReplicaState},
+    store::{NewContent, Node, Piece, Replica, ReplicaState},
 };
-use base::{ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp};
+use base::{Checksums, ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp};
 use std::sync::Arc;
 use tracing::info;
 use wire::{
@@ -44,6 +44,23 @@ impl Stray<'_> {
         }
     }
 
+    /// Bytes and sums of its file.
+    fn whole(&self) -> (u64, Checksums) {
+        let piece = self.described.label.piece;
+        piece.map_or((self.size, self.described.checksums), |piece| (piece.file_bytes, piece.file_checksums))
+    }
+
+    /// Which piece of its file it is. `None` if it cannot be one.
+    fn piece(&self) -> Option<Option<Piece>> {
+        let label = &self.described.label;
+        let Some(piece) = label.piece else { return Some(None) };
+        let shape = piece.shape(label.file, self.generation()).ok()?;
+        let (coding, cell_bytes, index) = (piece.coding, piece.cell_bytes, piece.index);
+        let is_one = index < shape.pieces() && shape.piece_bytes() == self.size;
+        let checksums = Some(self.described.checksums);
+        is_one.then_some(Some(Piece { coding, cell_bytes, index, checksums }))
+    }
+
     fn replica(&self, owner: &str) -> Replica {
         Replica {
             object: self.object,
@@ -54,11 +71,13 @@ impl Stray<'_> {
             size: self.size,
             created: self.described.written,
             used: self.described.written,
+            piece: self.piece().flatten(),
         }
     }
 
     fn content(&self) -> NewContent {
-        NewContent { size: self.size, checksums: self.described.checksums, generation: self.generation() }
+        let (size, checksums) = self.whole();
+        NewContent { size, checksums, generation: self.generation() }
     }
 }
 
@@ -77,10 +96,11 @@ enum Place {
 
 fn place(node: Option<&Node>, stray: &Stray<'_>) -> Place {
     let Some(node) = node else { return Place::NewFile };
-    let content = (stray.size, Some(stray.described.checksums));
+    let (size, checksums) = stray.whole();
+    let content = (size, Some(checksums));
     if node.is_directory() {
         Place::None
-    } else if (node.size, node.checksums) == content {
+    } else if (node.size, node.checksums) == content && goes_with(node, stray) {
         Place::Replica
     } else if node.is_of_tape() && node.modified > stray.described.written {
         // It was written to tape on a later day.
@@ -90,6 +110,14 @@ fn place(node: Option<&Node>, stray: &Stray<'_>) -> Place {
     } else {
         Place::None
     }
+}
+
+/// Whether an object of the same content can stand beside what a file has. Cells say of which write they are: pieces of two
+/// writes are never put together.
+fn goes_with(node: &Node, stray: &Stray<'_>) -> bool {
+    let has_pieces = node.replicas.iter().any(|replica| replica.piece.is_some());
+    let is_whole = stray.described.label.piece.is_none();
+    node.generation == stray.generation() || if is_whole { !has_pieces } else { node.replicas.is_empty() }
 }
 
 /// Takes in what can be; yields the rest. What is to be deleted stays so.
@@ -118,6 +146,9 @@ pub(crate) fn recover(
 
 fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
     let file = stray.described.label.file;
+    if stray.piece().is_none() {
+        return Ok(false);
+    }
     if [file.0, stray.object.0, stray.generation()].iter().any(|number| *number == 0 || *number > NUMBER_MAX)
     {
         return Ok(false);
@@ -172,9 +203,9 @@ fn add_file(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<()> {
         owner,
         group,
         mode,
-        size: stray.size,
+        size: stray.whole().0,
         modified: stray.described.written,
-        checksums: Some(stray.described.checksums),
+        checksums: Some(stray.whole().1),
         generation: stray.generation(),
         is_archived: false,
         project: parent.project.clone(),

@@ -70,7 +70,8 @@ impl Place {
         };
         let grant = self.call(core, open).unwrap();
         let (object, checksums) = (grant.object, base::Checksums::of(b"a"));
-        self.call(core, CommitWrite { object, size: 1, checksums, mirrors: Vec::new() }).unwrap();
+        self.call(core, CommitWrite { object, size: 1, checksums, mirrors: Vec::new(), pieces: Vec::new() })
+            .unwrap();
         grant
     }
 
@@ -137,7 +138,7 @@ fn found(object: ObjectId) -> FoundObject {
 /// An object that describes itself; its generation is its content.
 fn stray(object: u64, file: u64, path: &str, generation: u64) -> FoundObject {
     let holder = Holder { owner: "bob".into(), group: "atlas".into(), mode: 0o640 };
-    let label = Label { file: FileId(file), path: path.parse().unwrap(), generation, holder };
+    let label = Label { file: FileId(file), path: path.parse().unwrap(), generation, holder, piece: None };
     let content = generation.to_string();
     let checksums = base::Checksums::of(content.as_bytes());
     let described = Some(Described { label, checksums, written: Timestamp(START.0 + generation as i64) });

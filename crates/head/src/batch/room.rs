@@ -7,7 +7,6 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Principal, Topic,
-    core::CapFor,
     namespace::{path_of, resolve_file},
     pool::source,
     store::{Charge, JobFileRole, JobRow, Payer, WorkerRow},
@@ -16,12 +15,9 @@ use crate::{
 use base::{Failure, Millis, Result};
 use std::collections::HashMap;
 use tracing::info;
-use wire::{
-    cap::Access,
-    control::{
-        Done, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState, NextJob,
-        RegisterWorker, WorkerOrders,
-    },
+use wire::control::{
+    Done, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState, NextJob,
+    RegisterWorker, WorkerOrders,
 };
 
 impl Apply for RegisterWorker {
@@ -158,9 +154,8 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         let lost = || Failure::corrupt(format!("input {path} is not online any more"));
         let node = core.store.node(file)?.ok_or_else(lost)?;
         let replica = source(core, &node, job.id.0, context.now)?.ok_or_else(lost)?;
-        let cap = CapFor { access: Access::Read, replica: &replica, file: &node, path: &path };
         inputs.push(InputSource {
-            url: core.object_url(&cap, context.now)?,
+            url: core.file_url((&node, &replica), &path, context.now)?,
             size: node.size,
             checksums: node.checksums.ok_or_else(lost)?,
         });

@@ -149,6 +149,7 @@ fn reserve_room(
             size: ask.size,
             created: NOT_BEGUN,
             used: until,
+            piece: None,
         })?;
     }
     Ok(())
