@@ -16,6 +16,7 @@ from facility import Facility, Json
 from host import Host, hosts
 
 MIB = 1 << 20
+NAMES = ("d1", "d2", "d3", "d4")
 SLOW = 60.0
 """Deadline for what the head begins by itself after a silence."""
 
@@ -28,8 +29,8 @@ def coded(tmp_path: Path) -> Iterator[tuple[Facility, list[Host]]]:
         facility.keep_ports(https=True)
         facility.up()
         facility.bp("mkdir", "/c")
-        with hosts(facility, tmp_path, "d1", "d2", "d3", "d4") as servers:
-            own = next(name for name in partitions(facility) if not name.startswith("d"))
+        with hosts(facility, tmp_path, *NAMES) as servers:
+            own = next(name for name in partitions(facility) if not name.startswith(NAMES))
             facility.bp("pool", "freeze", own)
             words = ("--coding=2+1", "--heard-bound=4s", "--silence-bound=8s")
             facility.bp("pool", "set", "main", *words)
@@ -94,6 +95,12 @@ def check(facility: Facility, written: dict[str, Path], directory: Path) -> None
     assert (directory / "part").read_bytes() == source.read_bytes()[600_000:1_200_001], ranged
 
 
+def kill(facility: Facility, server: Host) -> None:
+    """End a disk server, and wait until clients are not sent there any more."""
+    server.kill()
+    facility.wait_until("it is silent", lambda: not partitions(facility)[server.partition]["is_available"])
+
+
 def objects(servers: list[Host]) -> int:
     """Count the objects on all disk servers."""
     return sum(len(server.objects()) for server in servers)
@@ -121,7 +128,7 @@ def test_any_piece_may_be_missing(coded: tuple[Facility, list[Host]], tmp_path: 
     assert "2+1" in facility.bp("pool", "list").out
     check(facility, written, tmp_path)
     for server in servers:
-        server.kill()
+        kill(facility, server)
         check(facility, written, tmp_path)
         server.up()
     facility.bp("rm", *written)
@@ -177,7 +184,7 @@ def test_a_lost_disk_server_costs_nothing(coded: tuple[Facility, list[Host]], tm
     check(facility, written, tmp_path)
     # A second one may be lost now.
     other = server_of([server for server in servers if server is not lost], pieces(facility, "/c/f3")[1])
-    other.kill()
+    kill(facility, other)
     check(facility, written, tmp_path)
     for server in (lost, other):
         server.up()

@@ -110,7 +110,8 @@ fn check_ranges(file: &CodedFile, content: &[u8], rng: &mut Rng) {
     let size = content.len() as u64;
     for _ in 0..12 {
         let offset = rng.below(size + 3);
-        let mut buffer = vec![0xee; rng.below(1 + size / (1 + rng.below(8))) as usize];
+        let part = 1 + rng.below(8);
+        let mut buffer = vec![0xee; rng.below(1 + size / part) as usize];
         let end = (offset + buffer.len() as u64).min(size);
         let count = file.read_at(offset, &mut buffer).unwrap();
         assert_eq!(count as u64, end.saturating_sub(offset));
