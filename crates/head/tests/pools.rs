@@ -451,6 +451,6 @@ fn only_operators_change_pools_and_nobody_promises_nonsense() {
     assert_eq!(refusal(asked), ErrorKind::Permission);
     let pool = Pool { copies: 1, acknowledged_copies: 2, ..Pool::default() };
     assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Invalid);
-    let pool = Pool { coding: Some(wire::control::Coding { data: 4, parity: 2 }), ..Pool::default() };
-    assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Unsupported);
+    let pool = Pool { coding: Some(wire::control::Coding { data: 31, parity: 2 }), ..Pool::default() };
+    assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Invalid);
 }
