@@ -1,22 +1,37 @@
-"""Coded pools: pieces on different disk servers, read with some of them away, made anew. Debian's xrdcp and curl judge."""
+"""Coded pools: pieces on different disk servers, read with some away, made anew. Debian's xrdcp and curl judge."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+import uproot
 
-from clients import is_same, need, run
+from clients import has_bindings, is_same, missing, need, run
 from conftest import SMALL, one_facility
 from facility import Facility, Json
-from host import Host, hosts
+from host import Host, hosts, invite
 
 MIB = 1 << 20
 NAMES = ("d1", "d2", "d3", "d4")
+COLUMNS = """
+import sys, zlib
+import uproot
+
+total = 1
+for chunk in uproot.iterate({sys.argv[1]: "events"}, ["x", "z"], step_size=7_777, library="np"):
+    for name in ("x", "z"):
+        total = zlib.adler32(chunk[name].tobytes(), total)
+print(total)
+"""
 SLOW = 60.0
 """Deadline for what the head begins by itself after a silence."""
 
@@ -152,6 +167,23 @@ def test_a_file_is_changed_in_place(coded: tuple[Facility, list[Host]], tmp_path
     assert len(before) == 3
 
 
+def test_a_part_of_a_file_is_changed(coded: tuple[Facility, list[Host]], tmp_path: Path) -> None:
+    need("xrdcp", "xrdfs")
+    facility, servers = coded
+    content = os.urandom(2 * MIB)
+    facility.put_bytes(content, "/c/f")
+    run("xrdfs", facility.endpoint("root"), "truncate", "/c/f", str(MIB))
+    assert facility.stat("/c/f")["size"] == MIB
+    facility.wait_until("the old pieces are gone", lambda: objects(servers) == 3)
+    back = tmp_path / "back"
+    run("xrdcp", "-s", "--cksum", "adler32:source", facility.url("/c/f"), back)
+    assert back.read_bytes() == content[:MIB]
+    told = run("curl", "-sSf", "--location", "--head", "--cacert", authority(facility), "-H", "Want-Digest: md5",
+               f"{facility.endpoint('https')}/c/f").out  # fmt: skip
+    digest = base64.b64encode(hashlib.md5(content[:MIB], usedforsecurity=False).digest()).decode()
+    assert f"md5={digest}" in told
+
+
 def test_a_damaged_piece_is_made_anew(coded: tuple[Facility, list[Host]], tmp_path: Path) -> None:
     need("xrdcp")
     facility, servers = coded
@@ -170,6 +202,127 @@ def test_a_damaged_piece_is_made_anew(coded: tuple[Facility, list[Host]], tmp_pa
     facility.wait_until("all is whole again", lambda: are_whole(facility, ["/c/f"]), SLOW)
     run("xrdcp", "-s", "-f", facility.url("/c/f"), back)
     assert is_same(back, source)
+
+
+def test_a_scan_finds_damaged_pieces_and_lost_ones(coded: tuple[Facility, list[Host]], tmp_path: Path) -> None:
+    facility, servers = coded
+    facility.expect_log(r"a scan found something|a replica is not served any more")
+    content = os.urandom(MIB)
+    facility.put_bytes(content, "/c/damaged")
+    facility.put_bytes(content, "/c/lost")
+    facility.put_bytes(content, "/c/good")
+    victim = server_of(servers, pieces(facility, "/c/damaged")[1])
+    name = victim.partition
+    damaged = data_of(victim, "/c/damaged")
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    others = {"/c/lost", "/c/good"} & {described["path"] for described in descriptions(victim)}
+    facility.bp("scan", "start", name, "--checksum")
+    facility.wait_until("it is scanned", lambda: scan_of(facility, name)["state"] == "done", SLOW)
+    found = facility.bp_json("scan", "report", name)["findings"]
+    assert [(one["path"], one["kind"]) for one in found] == [("/c/damaged", "wrong_checksum")], others
+    facility.bp("scan", "repair", name)
+    facility.wait_until("all is whole again", lambda: are_whole(facility, ["/c/damaged"]), SLOW)
+    victim = server_of(servers, pieces(facility, "/c/lost")[2])
+    data_of(victim, "/c/lost").unlink()
+    facility.bp("scan", "start", victim.partition)
+    facility.wait_until("it is scanned", lambda: scan_of(facility, victim.partition)["state"] == "done", SLOW)
+    facility.bp("scan", "repair", victim.partition)
+    facility.wait_until("it is made anew", lambda: are_whole(facility, ["/c/lost"]), SLOW)
+    for path in ("/c/damaged", "/c/lost", "/c/good"):
+        back = tmp_path / "back"
+        facility.bp("get", path, back)
+        assert back.read_bytes() == content
+        back.unlink()
+
+
+def scan_of(facility: Facility, name: str) -> Json:
+    """Read how far the scan of a partition has come."""
+    scans: list[Json] = facility.bp_json("scan", "status")["scans"]
+    return next(scan for scan in scans if scan["partition"] == name)
+
+
+def descriptions(server: Host) -> list[Json]:
+    """Read what lies beside the objects of a server."""
+    described = (server.directory / "disk" / server.partition).glob("objects/*/*.json")
+    return [json.loads(one.read_text()) for one in described]
+
+
+def test_pieces_tell_a_new_catalogue_what_they_are(coded: tuple[Facility, list[Host]], tmp_path: Path) -> None:
+    need("xrdcp", "curl")
+    facility, servers = coded
+    facility.expect_log(
+        r"was restored|older than its disks|not known|cannot report|chores failed|cannot ask for|silent"
+    )
+    written = write(facility, tmp_path)
+    facility.wait_until("what was cut is gone", lambda: objects(servers) == 3 * len(written))
+    facility.kill()
+    for file in facility.directory.glob("catalogue.sqlite*"):
+        file.unlink()
+    run(facility.bin / "bpd", "rebuild", facility.directory)
+    facility.up()
+    for server in servers:
+        server.down()
+        server.join(invite(facility))
+        server.up()
+    recovered = facility.bp("admin", "recover").out
+    assert f"Taken in: {3 * len(written)} objects." in recovered
+    check(facility, written, tmp_path)
+    facility.bp("admin", "settle", "--unknown", "0")
+    assert are_whole(facility, list(written))
+    # Also without a policy it is known what the files are.
+    victim = servers[0]
+    victim.down()
+    for home in (victim.directory / "disk" / victim.partition / "objects").iterdir():
+        shutil.rmtree(home)
+        home.mkdir()
+    victim.up()
+    facility.wait_until("all is whole again", lambda: are_whole(facility, list(written)), SLOW)
+    check(facility, written, tmp_path)
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Iterator[tuple[Facility, list[Host]]]:
+    """Run a head with a disk and a tape library of its own, and two disk servers beside it."""
+    with one_facility(tmp_path / "facility", **SMALL) as facility:
+        facility.keep_ports(https=True)
+        facility.up()
+        facility.bp("mkdir", "/c")
+        with hosts(facility, tmp_path, "d1", "d2") as servers:
+            facility.bp("pool", "set", "main", "--coding=2+1", "--heard-bound=4s", "--silence-bound=60s")
+            yield facility, servers
+
+
+def test_the_disk_of_the_head_and_its_tapes_take_part(mixed: tuple[Facility, list[Host]], tmp_path: Path) -> None:
+    need("xrdcp", "curl")
+    facility, _ = mixed
+    written = write(facility, tmp_path)
+    for _ in range(3):
+        # Each time through another disk server, perhaps.
+        check(facility, written, tmp_path)
+    paths = list(written)
+    assert {"disk1", "d1-disk1", "d2-disk1"} == set(pieces(facility, "/c/f3").values())
+    facility.archive_and_evict(*paths)
+    facility.wait_until("all pieces are deleted", lambda: not facility.objects_on_disk())
+    facility.bp("stage", "--wait", *paths)
+    check(facility, written, tmp_path)
+    # What comes from tape is whole.
+    assert len(facility.stat("/c/f3")["replicas"]) == 1
+    assert "coding" not in facility.stat("/c/f3")
+
+
+def test_columns_are_the_same_with_a_server_away(mixed: tuple[Facility, list[Host]], tmp_path: Path) -> None:
+    if not has_bindings(sys.executable):
+        missing("the wheel xrootd")
+    facility, servers = mixed
+    file = tmp_path / "events.root"
+    rng = np.random.default_rng(1)
+    with uproot.recreate(file) as made:
+        made["events"] = {name: rng.random(200_000) for name in ("x", "y", "z")}
+    facility.put(file, "/c/events.root")
+    local = run(sys.executable, "-W", "error", "-c", COLUMNS, file).out
+    assert run(sys.executable, "-W", "error", "-c", COLUMNS, facility.url("/c/events.root")).out == local
+    kill(facility, servers[0])
+    assert run(sys.executable, "-W", "error", "-c", COLUMNS, facility.url("/c/events.root")).out == local
 
 
 def test_a_lost_disk_server_costs_nothing(coded: tuple[Facility, list[Host]], tmp_path: Path) -> None:
