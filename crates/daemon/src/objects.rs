@@ -157,9 +157,14 @@ impl Objects {
         let (link, tasks) = (self.link.clone(), self.tasks.clone());
         let reporter = Reporter { link, tasks, runtime: tokio::runtime::Handle::current() };
         let file = CodedFile::new(&pieces, &self.partitions, &self.reach, Some(reporter))?;
+        let file = blocking(move || {
+            file.open();
+            Ok(file)
+        })
+        .await?;
         let grant = Arc::new(ReadObject { modified: pieces.modified, ..(*grant).clone() });
         let meter = self.meter(user, grant.object, door);
-        Ok(ReadFile::new(Source::Coded(file), grant, meter))
+        Ok(ReadFile::new(Source::Coded(Box::new(file)), grant, meter))
     }
 
     /// Opens an object for reading, on behalf of `user`.
@@ -232,6 +237,7 @@ impl Objects {
         });
         let (withdrawn, expected_bytes) = (Arc::clone(&self.withdrawn), grant.expected_bytes);
         let (object, base) = (grant.object, grant.base.as_ref().map(|base| base.object));
+        let (writing, name) = (self.writing.clone(), grant.partition.clone());
         let gathered = match &grant.base_pieces {
             Some(pieces) => Some(CodedFile::new(pieces, &self.partitions, &self.reach, None)?),
             None => None,
@@ -246,7 +252,9 @@ impl Objects {
                 writer.preallocate(expected_bytes)?;
             }
             if let Some(before) = gathered {
-                before.copy_to(&writer)?;
+                // It may take long: meanwhile the head must not take it for one that nobody has begun.
+                writing.begin(&name, object);
+                before.copy_to(&writer).inspect_err(|_| writing.end(&name, object))?;
             }
             Ok(writer)
         })

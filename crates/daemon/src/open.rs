@@ -66,7 +66,7 @@ pub(crate) enum Source {
     /// Another disk server.
     Far(File),
     /// Pieces, here and on other disk servers.
-    Coded(CodedFile),
+    Coded(Box<CodedFile>),
 }
 
 /// A file open for reading.

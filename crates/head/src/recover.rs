@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tracing::info;
 use wire::{
     control::{Described, FoundFile, FoundObject, LOST_AND_FOUND, NodeKind},
-    object::Holder,
+    object::{self, Holder},
 };
 
 /// Longest part of a name that is kept in `/lost+found`.
@@ -50,15 +50,20 @@ impl Stray<'_> {
         piece.map_or((self.size, self.described.checksums), |piece| (piece.file_bytes, piece.file_checksums))
     }
 
-    /// Which piece of its file it is. `None` if it cannot be one.
-    fn piece(&self) -> Option<Option<Piece>> {
+    /// Which piece of its file it is.
+    fn piece(&self) -> Option<Piece> {
+        let object::Piece { coding, cell_bytes, index, .. } = self.described.label.piece?;
+        Some(Piece { coding, cell_bytes, index, checksums: Some(self.described.checksums) })
+    }
+
+    /// Whether it can be what it says: nobody reads a piece that is longer or shorter than its file makes it.
+    fn is_possible(&self) -> bool {
         let label = &self.described.label;
-        let Some(piece) = label.piece else { return Some(None) };
-        let shape = piece.shape(label.file, self.generation()).ok()?;
-        let (coding, cell_bytes, index) = (piece.coding, piece.cell_bytes, piece.index);
-        let is_one = index < shape.pieces() && shape.piece_bytes() == self.size;
-        let checksums = Some(self.described.checksums);
-        is_one.then_some(Some(Piece { coding, cell_bytes, index, checksums }))
+        let fits = |piece: object::Piece| {
+            let shape = piece.shape(label.file, self.generation());
+            shape.is_ok_and(|shape| piece.index < shape.pieces() && shape.piece_bytes() == self.size)
+        };
+        label.piece.is_none_or(fits)
     }
 
     fn replica(&self, owner: &str) -> Replica {
@@ -71,7 +76,7 @@ impl Stray<'_> {
             size: self.size,
             created: self.described.written,
             used: self.described.written,
-            piece: self.piece().flatten(),
+            piece: self.piece(),
         }
     }
 
@@ -146,7 +151,7 @@ pub(crate) fn recover(
 
 fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
     let file = stray.described.label.file;
-    if stray.piece().is_none() {
+    if !stray.is_possible() {
         return Ok(false);
     }
     if [file.0, stray.object.0, stray.generation()].iter().any(|number| *number == 0 || *number > NUMBER_MAX)

@@ -54,7 +54,9 @@ impl Coded {
         coded.set(Some(coding));
         let state = PartitionState::ReadOnly;
         coded.world.user(SetPartition { partition: PARTITION.into(), state }).unwrap();
-        SERVERS.into_iter().for_each(|name| coded.register(name));
+        for name in SERVERS {
+            coded.register(name);
+        }
         coded
     }
 

@@ -66,12 +66,19 @@ struct Place {
     way: Mutex<Way>,
 }
 
+/// A data cell of which a part was read.
+struct Kept {
+    stripe: u64,
+    index: u8,
+    payload: Arc<[u8]>,
+}
+
 /// A coded file, open for reading. Threads may read it at the same time.
 pub(crate) struct CodedFile {
     shape: Shape,
     places: Vec<Place>,
     reach: Reach,
-    kept: Mutex<VecDeque<(u64, u8, Arc<[u8]>)>>,
+    kept: Mutex<VecDeque<Kept>>,
     damaged: Mutex<BTreeSet<ObjectId>>,
     reporter: Option<Reporter>,
 }
@@ -102,6 +109,21 @@ impl CodedFile {
         })
     }
 
+    /// Opens the pieces with content, all at once: what is open stays readable when the file is written anew or removed. Those
+    /// that cannot be opened are made up for when they are read. Blocks.
+    pub(crate) fn open(&self) {
+        let with_content = self.places.iter().filter(|place| place.index < self.shape.data());
+        std::thread::scope(|scope| {
+            for place in with_content {
+                scope.spawn(|| {
+                    if let Err(failure) = place.open(&self.reach) {
+                        debug!(object = %place.object, %failure, "a piece is not opened");
+                    }
+                });
+            }
+        });
+    }
+
     /// How it is cut.
     pub(super) fn shape(&self) -> Shape {
         self.shape
@@ -118,8 +140,8 @@ impl CodedFile {
         let mut at = offset;
         while at < end {
             let part = &mut buffer[(at - offset) as usize..(end - offset) as usize];
-            at += match self.from_kept(at, part) {
-                0 => self.from_pieces(at, part)?,
+            at += match self.take_kept(at, part) {
+                0 => self.put_together(at, part)?,
                 count => count,
             } as u64;
         }
@@ -147,13 +169,11 @@ impl CodedFile {
     }
 
     /// Copies what a kept cell has of the front of `buffer`.
-    fn from_kept(&self, offset: u64, buffer: &mut [u8]) -> usize {
+    fn take_kept(&self, offset: u64, buffer: &mut [u8]) -> usize {
         let (stripe, index, at, _) = self.cell_of(offset);
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let cell = kept
-            .iter()
-            .find(|(of, piece, _)| (*of, *piece) == (stripe, index))
-            .map(|(_, _, cell)| Arc::clone(cell));
+        let cell = kept.iter().find(|cell| (cell.stripe, cell.index) == (stripe, index));
+        let cell = cell.map(|cell| Arc::clone(&cell.payload));
         drop(kept);
         let Some(rest) = cell.as_deref().and_then(|cell| cell.get(at..)) else { return 0 };
         let count = rest.len().min(buffer.len());
@@ -166,11 +186,11 @@ impl CodedFile {
         if kept.len() >= KEPT_CELLS {
             kept.pop_front();
         }
-        kept.push_back((stripe, index, payload.into()));
+        kept.push_back(Kept { stripe, index, payload: payload.into() });
     }
 
     /// Puts the front of `buffer`, which is within the file, together from cells. Yields how much that was.
-    fn from_pieces(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    fn put_together(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let bytes = (buffer.len() as u64).min(BATCH_BYTES.max(self.shape.stripe_bytes()));
         let ((first, begin, ..), (last, end, ..)) = (self.cell_of(offset), self.cell_of(offset + bytes - 1));
         let wanted: Vec<u8> =

@@ -400,12 +400,16 @@ impl Apply for CommitWrite {
 /// Whether the very same was said before.
 fn is_committed(core: &Core, commit: &CommitWrite) -> Result<bool> {
     // Of what was cut into pieces the object itself is gone.
-    let object = commit.pieces.first().map_or(commit.object, |piece| piece.object);
-    let Some(replica) = core.store.replica(object)? else { return Ok(false) };
-    let node = core.store.node(replica.file)?;
-    let content = (commit.size, Some(commit.checksums), commit.object.0);
-    Ok(replica.state == ReplicaState::Online
-        && node.is_some_and(|node| (node.size, node.checksums, node.generation) == content))
+    for object in commit.pieces.first().map(|piece| piece.object).into_iter().chain([commit.object]) {
+        let online = core.store.replica(object)?.filter(|replica| replica.state == ReplicaState::Online);
+        let Some(replica) = online else { continue };
+        let node = core.store.node(replica.file)?;
+        let content = (commit.size, Some(commit.checksums), commit.object.0);
+        if node.is_some_and(|node| (node.size, node.checksums, node.generation) == content) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Apply for AbandonWrite {

@@ -25,7 +25,7 @@ pub(crate) const CELL_BYTES: u32 = 256 << 10;
 
 /// The pool in which the pieces of a file are, as it is now.
 fn pool_snapshot(core: &Core, node: &Node, now: Timestamp) -> Result<Snapshot> {
-    let first = node.replicas.iter().find(|replica| replica.piece.is_some());
+    let first = node.online().find(|replica| replica.piece.is_some());
     let partition = first.map(|first| core.store.partition(&first.partition)).transpose()?.flatten();
     snapshot(core, partition.as_ref().map_or(&core.config.pool, |partition| &partition.pool), now)
 }
@@ -100,7 +100,8 @@ pub(super) fn pieces_of(
 
 /// What a new piece of a file is: as the others are, with the sums that an earlier one of its index had.
 pub(super) fn new_piece(node: &Node, index: u8) -> Option<Piece> {
-    let known = || node.replicas.iter().filter_map(|replica| replica.piece);
+    let content = || node.replicas.iter().filter(|replica| replica.state.is_content());
+    let known = || content().filter_map(|replica| replica.piece);
     let same = known().find(|piece| piece.index == index && piece.checksums.is_some());
     same.or_else(|| known().next().map(|piece| Piece { index, checksums: None, ..piece }))
 }
