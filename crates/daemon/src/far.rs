@@ -39,6 +39,11 @@ impl Reach {
         })
     }
 
+    /// The same with less memory, for many that are written at once.
+    pub(crate) fn for_filling(&self) -> Self {
+        Self(Options { window_bytes: PIECE_WINDOW_BYTES, ..self.0.clone() })
+    }
+
     /// The same with less patience, and with less memory.
     pub(crate) fn for_pieces(&self) -> Self {
         Self(Options {

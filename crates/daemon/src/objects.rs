@@ -148,7 +148,7 @@ impl Objects {
         door: Arc<DoorCounter>,
     ) -> Result<ReadFile> {
         let call = GetPieces { file: grant.file, capability: capability.map(str::to_owned) };
-        let pieces = self.link.call(call).await?;
+        let pieces = self.link.insist(call).await?;
         if (pieces.size, pieces.checksums) != (grant.size, grant.checksums) {
             return Err(
                 Failure::not_found(format!("file {} was written anew", grant.file)).hint("open it again")

@@ -98,8 +98,13 @@ impl Window {
             }),
         };
         for (index, bytes) in got {
-            let run = bytes.map(|bytes| self.check(index, stripes, bytes));
-            if run.as_ref().is_some_and(|run| run.is_good.contains(&false)) {
+            let mut run = bytes.map(|bytes| self.check(index, stripes, bytes));
+            let is_damaged = |run: &Option<Run>| run.as_ref().is_some_and(|run| run.is_good.contains(&false));
+            if is_damaged(&run) {
+                // It may have been damaged on the way only.
+                run = from.cells(index, stripes).map(|bytes| self.check(index, stripes, bytes));
+            }
+            if is_damaged(&run) {
                 from.note_damage(index);
             }
             self.runs.entry(index).or_default().extend(run);

@@ -47,7 +47,7 @@ impl Reach {
         shape: Shape,
         wanted: Vec<Mirror>,
     ) -> Result<Vec<Wanted>> {
-        let reach = self.for_pieces();
+        let reach = self.for_filling();
         let files = each(&wanted, |piece| reach.create_piece(piece, shape.piece_bytes()));
         let streams = files.iter().map(|file| Stream {
             writer: file.as_ref().ok().map(File::writer),
