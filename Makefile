@@ -89,10 +89,11 @@ bench-rfio: build load ## Measures remote file I/O beside xrootd, nginx and iper
 	.venv/bin/python -m bench.rfio $(BENCH)
 
 .PHONY: bench-head
-bench-head: need load ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
+bench-head: build load ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
 	@scripts/need --wish '/usr/lib/postgresql/*/bin/initdb=postgresql'
 	@scripts/venv demo
 	.venv/bin/python -m bench.head $(BENCH)
+	.venv/bin/python -m bench.scale $(SCALE)
 
 .PHONY: lint
 lint: need ## Formats checked, lints and types as errors, licences.
