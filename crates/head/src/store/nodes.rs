@@ -133,23 +133,29 @@ fn file_state(is_written: bool, is_online: bool, is_archived: bool) -> FileState
     }
 }
 
-/// Whether a file can be read from disk: a replica of it, or enough different pieces, can.
+/// Whether a file can be read from disk: a replica of it, or enough different pieces, can. The index of replicas by file has all
+/// that is asked for; pieces are counted only where there is no replica.
 macro_rules! is_readable {
     ($file:literal) => {
         concat!(
-            "EXISTS (SELECT 1 FROM replica r WHERE r.file = ",
+            "((SELECT 1 FROM replica r WHERE r.file = ",
             $file,
-            " AND r.state = 'online' GROUP BY r.file HAVING count(DISTINCT r.piece) >= min(r.needed))"
+            " AND r.state = 'online' AND r.needed = 1 LIMIT 1) IS NOT NULL
+             OR coalesce((SELECT count(DISTINCT r.piece) >= min(r.needed) FROM replica r WHERE r.file = ",
+            $file,
+            " AND r.state = 'online'), FALSE))"
         )
     };
 }
 pub(super) use is_readable;
 
 /// The columns that [`node`] and [`entry`] read, for a table alias `n`.
+///
+/// A column that is an EXISTS may make PostgreSQL read the whole other table once; a LIMIT keeps it from that.
 macro_rules! node_columns {
     () => {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
-         EXISTS (SELECT 1 FROM copy c WHERE c.file = n.id), n.project,
+         (SELECT 1 FROM copy c WHERE c.file = n.id LIMIT 1) IS NOT NULL, n.project,
          n.generation"
     };
 }
