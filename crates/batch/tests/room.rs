@@ -6,7 +6,7 @@ mod support;
 
 use base::{Checksums, ErrorKind, JobId, Millis};
 use batch::{
-    Credentials, WorkerConfig,
+    WorkerConfig,
     run_dir::{RunStore, Started},
     run_worker,
 };
@@ -66,9 +66,11 @@ impl Site {
             cpus: 2,
             memory_bytes: 1 << 30,
             shepherd: PathBuf::from(SHEPHERD),
-            user: "batch".to_owned(),
-            credentials: Credentials::none(),
+            ca_file: None,
             facility: "http://facility".to_owned(),
+            environment: BTreeMap::from(
+                ["FROM_SITE", "BOTH"].map(|name| (name.to_owned(), "site".to_owned())),
+            ),
             cgroup: None,
         }
     }

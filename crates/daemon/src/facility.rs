@@ -311,7 +311,8 @@ impl Possession {
     /// Opens the head's catalogue; `server` is the disk server in this process.
     pub fn open_head(&self, server: DiskServer, now: Timestamp) -> Result<Core> {
         let DiskServer { name: host, root, https } = server.clone();
-        let config = HeadConfig { keys: self.key.caps(), server, pool: self.config.disk.pool.clone() };
+        let (keys, tokens) = (self.key.caps(), self.key.tokens());
+        let config = HeadConfig { keys, tokens, server, pool: self.config.disk.pool.clone() };
         let catalogue = catalogue::of(&self.layout, &self.config)?;
         let cache_bytes = usize::try_from(self.config.cache.0).unwrap_or(usize::MAX);
         let core = Core::open(catalogue, config, now)?.with_cache(cache_bytes);

@@ -126,7 +126,8 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::RegisterWorker>(router);
     let router = add::<control::NextJob>(router);
     let router = add::<control::JobStarted>(router);
-    add::<control::JobEnded>(router)
+    let router = add::<control::JobEnded>(router);
+    add::<control::GetJobToken>(router)
 }
 
 fn add<C: Apply>(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
