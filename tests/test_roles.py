@@ -161,6 +161,7 @@ def test_a_job_reads_and_writes_as_its_owner_with_their_groups(site: Site, sampl
     facility.bp("grant", "/prod", "group:prod", "rw")
     script = (
         'xrdcp --silent "$BP_ROOT//prod/in" again && cmp in again && '
+        f"{facility.bin / 'bp'} stat /prod/in > /dev/null && "
         'echo "$BP_FACILITY $(stat -c %a "$BEARER_TOKEN_FILE")" && sha256sum < in > sum'
     )
     spec = {

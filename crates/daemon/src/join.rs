@@ -12,6 +12,7 @@ use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
+    collections::BTreeSet,
     fs,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -95,7 +96,7 @@ pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
     let before = claim(&layout, &wish.token)?;
     let is_again = before.is_some();
     let config = match before {
-        Some(config) => config,
+        Some(config) => with_roles(config, &wish.roles)?,
         None => configured(&wish)?,
     };
     config.check()?;
@@ -152,6 +153,17 @@ fn configured(wish: &JoinWish) -> Result<Config> {
     config.doors.root_port = root_port.unwrap_or(config.doors.root_port);
     config.doors.https_port = https_port.unwrap_or(config.doors.https_port);
     Ok(config)
+}
+
+/// The configuration of a host that joins once more, if it has the roles that were asked for.
+fn with_roles(config: Config, wanted: &[Role]) -> Result<Config> {
+    let set = |roles: &[Role]| roles.iter().copied().collect::<BTreeSet<_>>();
+    if set(&config.host.roles) == set(wanted) {
+        return Ok(config);
+    }
+    let words: Vec<_> = config.host.roles.iter().map(|role| role.as_str()).collect();
+    Err(Failure::invalid(format!("{} says that this host has the roles {}", config::FILE, words.join(", ")))
+        .hint("ask for these, or change host.roles there first"))
 }
 
 /// What the labels of a host's cartridges begin with: another letter and digit for almost every name.
@@ -247,7 +259,8 @@ fn settle(layout: &Layout, files: &HostFiles, config: &Config, membership: &Memb
         make_partition(layout, config, &member.facility)?;
     }
     // Cartridges that were taken out of a library stay out when its host joins once more.
-    if config.host.roles.contains(&Role::Tape) && !layout.root().join(config::FILE).exists() {
+    let is_made = layout.root().join(config::FILE).exists() && layout.library().exists();
+    if config.host.roles.contains(&Role::Tape) && !is_made {
         make_library(layout, config)?;
     }
     sync_directory(layout.root())
@@ -290,4 +303,28 @@ pub(crate) fn renew(layout: &Layout, config: &Config) -> Result<()> {
     let control = Control::new(&config.host.head, "host").with_tls(files.control());
     let membership = control.call(&call)?;
     replace(&files.certificate, membership.certificate.as_bytes(), 0o644)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_follow_from_the_name_of_the_host_and_differ() {
+        let prefixes: BTreeSet<_> = (0..20).map(|number| label_prefix(&format!("tape{number:02}"))).collect();
+        assert!(prefixes.len() > 15, "{prefixes:?}");
+        assert_eq!(label_prefix("tape01"), label_prefix("tape01"));
+        for prefix in prefixes {
+            assert!(format!("{prefix}0001").parse::<base::Vid>().is_ok(), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_joins_once_more_keeps_its_roles() {
+        let host = Host { roles: vec![Role::Disk, Role::Cpu], ..Host::default() };
+        let config = || Config { host: host.clone(), ..Config::default() };
+        assert!(with_roles(config(), &[Role::Cpu, Role::Disk]).is_ok());
+        let refused = with_roles(config(), &[Role::Disk]).unwrap_err();
+        assert!(refused.what.contains("disk, cpu") && refused.hint.is_some(), "{refused}");
+    }
 }

@@ -137,7 +137,9 @@ pub(crate) fn slots_text(core: &Core, now: Timestamp) -> Result<String> {
     let workers = core.store.workers()?;
     let active = core.store.active_jobs()?;
     let total: u32 = workers.iter().filter(|w| is_available(core, &w.name, now)).map(|w| w.cpus).sum();
-    let used: u32 =
-        active.iter().filter(|job| job.state == JobState::Running).map(|job| job.spec.resources.cpus).sum();
+    let is_there =
+        |job: &&JobRow| job.worker.as_deref().is_some_and(|worker| is_available(core, worker, now));
+    let running = active.iter().filter(|job| job.state == JobState::Running).filter(is_there);
+    let used: u32 = running.map(|job| job.spec.resources.cpus).sum();
     Ok(if total == 0 { "no worker is running".to_owned() } else { format!("{used} of {total} busy") })
 }
