@@ -161,6 +161,20 @@ def test_a_write_whose_disk_server_dies_leaves_nothing(pair: tuple[Facility, Hos
     facility.wait_until("the object is gone", lambda: host.objects().keys() <= before.keys())
 
 
+def test_a_host_of_another_version_is_told_so(pair: tuple[Facility, Host]) -> None:
+    need("curl")
+    facility, host = pair
+    words = ["curl", "-sS", "--cacert", authority(facility), "--cert", host.directory / "tls" / "host.pem"]
+    words += ["--key", host.directory / "tls" / "host.key", "--json", '{"partition":"d1-disk1"}']
+    url = https(facility, "/api/v1/next_scan?wait=0s")
+    for version in ("99.0.0", ""):
+        said = run(*words, "-H", f"X-Backplane-Version: {version}", url).text
+        assert "host d1 is Backplane" in said, said
+        assert "install the same version" in said, said
+    ours = facility.status()["version"]
+    assert run(*words, "-H", f"X-Backplane-Version: {ours}", url).text == '{"order":null}'
+
+
 def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> None:
     facility = make_facility()
     facility.up()

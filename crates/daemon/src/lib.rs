@@ -27,6 +27,7 @@ mod reality;
 mod rooms;
 pub mod run;
 mod scan;
+pub mod service;
 pub mod standby;
 pub mod sums;
 mod transfer;
