@@ -67,12 +67,12 @@ class Site:
         return answer.status, body
 
     def call_as(self, host: Host, name: str, **arguments: object) -> str:
-        """Make a call with the certificate of a host: its status."""
+        """Make a call with the certificate of a host: what is said."""
         identity = host.directory / "tls"
         words = ["--cacert", identity / "ca.pem", "--cert", identity / "host.pem", "--key", identity / "host.key"]
-        return run("curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", *words,
-                   "--header", "content-type: application/json", "--data", json.dumps(arguments),
-                   f"{self.facility.endpoint('https')}/api/v1/{name}").out  # fmt: skip
+        version = f"x-backplane-version: {self.facility.status()['version']}"
+        return run("curl", "--silent", *words, "--header", "content-type: application/json", "--header", version,
+                   "--data", json.dumps(arguments), f"{self.facility.endpoint('https')}/api/v1/{name}").out  # fmt: skip
 
     def down(self) -> None:
         """Stop everything, the head last."""
@@ -130,23 +130,49 @@ def test_a_host_calls_what_its_roles_allow(site: Site) -> None:
     need("curl")
     worker = {"cpus": 1, "memory_bytes": 1, "not_enforced": [], "runs": []}
     library = {"drives": [{"drive": "x", "loaded": None}], "cartridges": []}
+    refused = "is for the rooms of the facility"
     for host in (site.disk, site.tape):
-        assert site.call_as(host, "register_worker", worker="x", **worker) == "403", host.name
+        assert refused in site.call_as(host, "register_worker", worker="x", **worker), host.name
     for host in (site.disk, site.cpu):
-        assert site.call_as(host, "register_library", library="x", **library) == "403", host.name
+        assert refused in site.call_as(host, "register_library", library="x", **library), host.name
     for host in (site.cpu, site.tape):
-        assert site.call_as(host, "next_removals", partition="d1-disk1") == "403", host.name
-    # What others have is theirs, also among hosts of one role.
-    run_of_nobody = {"job": 99, "attempt": 1}
-    assert site.call_as(site.cpu, "job_token", run=run_of_nobody) == "404"
-    assert site.call_as(site.tape, "next_tape_session", drive="t1-lib1.drive0", loaded=None) == "200"
-    assert site.call_as(site.cpu, "submit", spec={"name": "x", "command": ["/bin/true"]}) == "403"
+        assert refused in site.call_as(host, "next_removals", partition="d1-disk1"), host.name
+    # To those that have the role it is something else.
+    assert "job 99 does not exist" in site.call_as(site.cpu, "job_token", run={"job": 99, "attempt": 1})
+    assert "not registered" in site.call_as(site.tape, "next_tape_session", drive="x", loaded=None)
+    # No host asks as a person does.
+    spec = {"name": "x", "command": ["/bin/true"]}
+    assert "is for people" in site.call_as(site.cpu, "submit", spec=spec)
 
 
 def test_an_invitation_is_for_its_roles(site: Site, tmp_path: Path) -> None:
     token = invite(site.facility, roles=("cpu",))
     greedy = Host(site.facility, tmp_path / "x1", "x1", ("cpu", "tape"))
     assert "not for the role tape" in greedy.join_fails(token)
+
+
+def test_a_host_may_have_all_roles_beside_a_head_that_has_them(
+    facility: Facility, sample: Path, tmp_path: Path
+) -> None:
+    host = Host(facility, tmp_path / "w1", "w1", ("disk", "tape", "cpu"), cpus=8, volumes=1, drives=1)
+    host.ports = [0, 0]
+    host.join()
+    host.up()
+    try:
+        status = facility.status()
+        here = str(facility.status()["pools"][0]["partitions"][0]["server"])
+        assert {(row["name"], row["host"]) for row in status["workers"]} == {("w1-worker1", "w1"), ("worker1", here)}
+        assert {row["host"] for row in status["drives"]} == {"w1", here}
+        facility.put(sample, "/in")
+        job = facility.submit("--cpus", "4", "--input", "/in", "--output", "o:/o", "--", *SHELL, "wc -c < in > o")
+        info = facility.wait_job(job)
+        assert (info["state"], info["worker"]) == ("done", "w1-worker1")
+        facility.archive_and_evict("/o")
+        assert facility.bp("cat", "/o").out.strip() == str(sample.stat().st_size)
+    finally:
+        host.down()
+    shown = facility.bp("host", "list").out
+    assert "disk tape cpu" in shown
 
 
 # Jobs
