@@ -30,6 +30,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0011.sql"),
     include_str!("../migrations/0013.sql"),
     include_str!("../migrations/0017.sql"),
+    include_str!("../migrations/0018.sql"),
     include_str!("../migrations/0015.sql"),
 ];
 
