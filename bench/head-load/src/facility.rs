@@ -9,6 +9,7 @@ use std::time::Instant;
 use wire::{
     cap::CapKeys,
     control::{CommitWrite, DiskServer, Disposition, OpenWrite, RegisterPartition},
+    token::TokenKey,
 };
 
 pub(crate) const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -37,8 +38,12 @@ pub(crate) fn create(catalogue: &Catalogue) -> Result<()> {
 pub(crate) fn open(catalogue: &Catalogue, partition: &str) -> Result<(Core, f64)> {
     let begin = Instant::now();
     let server = DiskServer { name: "here".to_owned(), root: "h:1".to_owned(), https: "h:2".to_owned() };
-    let config =
-        HeadConfig { keys: CapKeys::derive(&[7; 32]), server: server.clone(), pool: "main".to_owned() };
+    let config = HeadConfig {
+        keys: CapKeys::derive(&[7; 32]),
+        tokens: TokenKey::derive(&[7; 32]),
+        server: server.clone(),
+        pool: "main".to_owned(),
+    };
     let mut core = Core::open(catalogue, config, NOW)?;
     let (total_bytes, free_bytes) = (1 << 60, 1 << 60);
     let (pool, partition) = ("main".to_owned(), partition.to_owned());

@@ -8,7 +8,7 @@ use crate::{
     store::{Catalogue, FacilityRow, Partition, Store},
     tape,
 };
-use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, SessionId, Timestamp, Vid};
+use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -20,6 +20,7 @@ use std::{
 use wire::{
     cap::{Access, Cap, CapKeys, Content, WHOLE},
     control::{DiskServer, Pool, TapePhase},
+    token::TokenKey,
 };
 
 /// How long a capability lasts that the head gives to a room: a full cartridge takes half a day to read.
@@ -30,6 +31,8 @@ const CAP_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
 pub struct HeadConfig {
     /// Sign capabilities.
     pub keys: CapKeys,
+    /// Signs tokens of jobs.
+    pub tokens: TokenKey,
     /// The disk server that runs in the same process.
     pub server: DiskServer,
     /// Where objects go.
@@ -39,6 +42,8 @@ pub struct HeadConfig {
 /// What a drive told us last; lost when the head stops, and told again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DriveLive {
+    /// When its tape server spoke of it last.
+    pub(crate) heard: Timestamp,
     /// In it, or on the way into it.
     pub(crate) loaded: Option<Vid>,
     /// On the way out of it, to make room for what is loaded now.
@@ -77,8 +82,8 @@ pub(crate) struct Live {
     pub(crate) sweep: Option<ObjectId>,
     /// What is being collected, moved and verified.
     pub(crate) care: pool::Care,
-    /// Workers that have registered since the head started.
-    pub(crate) workers: BTreeSet<String>,
+    /// Workers that have registered since the head started, and when they were last heard.
+    pub(crate) workers: BTreeMap<String, Timestamp>,
     /// Disk servers that a client could not reach, and until when others are preferred.
     pub(crate) avoided: BTreeMap<String, Timestamp>,
     /// Volumes whose survey was interrupted, and when it may go on.
@@ -251,13 +256,6 @@ impl Core {
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");
         Ok(format!("root://{}/{path}?{}={signed}", partition.server.root, wire::cap::PARAMETER))
-    }
-
-    /// The session, or why a report about it is refused.
-    pub(crate) fn session(&self, id: SessionId) -> Result<crate::store::SessionRow> {
-        self.store.session(id)?.ok_or_else(|| {
-            Failure::not_found(format!("tape session {id} is over")).hint("ask for the next session")
-        })
     }
 }
 

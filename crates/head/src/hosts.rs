@@ -1,6 +1,6 @@
 //! Hosts that join and are turned away.
 
-use crate::{Apply, Context, Core, store::HostRow};
+use crate::{Apply, Context, Core, batch, store::HostRow, tape};
 use base::{Failure, Millis, Result, Timestamp};
 use wire::control::{
     AddInvitation, AdmitHost, ChangeCertificate, Done, GetHosts, HostInfo, Hosts, RemoveHost, Role,
@@ -108,9 +108,27 @@ impl Apply for RemoveHost {
                 core.live.partitions.remove(&name);
             }
         }
+        batch::host_removed(core, context, &self.name)?;
+        tape::host_removed(core, context, &self.name)?;
         core.store.put_host(&HostRow { removed: Some(context.now), ..host })?;
         Ok(Done {})
     }
+}
+
+/// Refuses the rooms of another host than the one that has `what`; `owner` is empty for the rooms in the head's own process.
+pub(crate) fn require_owner(context: &Context, what: &str, owner: &str) -> Result<()> {
+    let own = context.who.as_host().unwrap_or_default();
+    if own == owner {
+        return Ok(());
+    }
+    let named =
+        |host: &str| if host.is_empty() { "the head's own host".to_owned() } else { format!("host {host}") };
+    Err(Failure::permission(format!(
+        "{what} is on {}, and {} may not speak for it",
+        named(owner),
+        named(own)
+    ))
+    .hint("each host speaks for its own partitions, drives and workers"))
 }
 
 fn unknown(name: &str) -> Failure {

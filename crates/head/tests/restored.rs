@@ -17,6 +17,7 @@ use wire::{
         RecoverCatalogue, RegisterPartition, Remove, SettleCatalogue, Stat, WriteGrant,
     },
     object::{Holder, Label},
+    token::TokenKey,
 };
 
 const START: Timestamp = Timestamp(1_700_000_000_000);
@@ -119,7 +120,12 @@ impl Place {
 }
 
 fn config() -> HeadConfig {
-    HeadConfig { keys: CapKeys::derive(&[7; 32]), server: server(), pool: "main".into() }
+    HeadConfig {
+        keys: CapKeys::derive(&[7; 32]),
+        tokens: TokenKey::derive(&[7; 32]),
+        server: server(),
+        pool: "main".into(),
+    }
 }
 
 fn server() -> DiskServer {

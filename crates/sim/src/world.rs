@@ -14,6 +14,7 @@ use std::{any::Any, collections::BTreeMap};
 use wire::{
     cap::{Cap, CapKeys},
     control::{Cartridge, RegisterLibrary, RegisterWorker},
+    token::TokenKey,
 };
 
 /// Drives of the simulated library.
@@ -86,7 +87,12 @@ impl World {
 
     /// Starts head and rooms on what the last crash left.
     pub fn start(&mut self) {
-        let config = HeadConfig { keys: self.keys.clone(), server: disk::address(), pool: "main".into() };
+        let config = HeadConfig {
+            keys: self.keys.clone(),
+            tokens: TokenKey::derive(&[7; 32]),
+            server: disk::address(),
+            pool: "main".into(),
+        };
         let core = Core::open(&self.catalogue, config, self.now);
         self.core = Some(core.expect("the catalogue survives"));
         self.starts += 1;

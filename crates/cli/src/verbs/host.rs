@@ -19,7 +19,7 @@ pub(crate) struct Args {
 enum Verb {
     /// Let a host join: prints the command to run there
     Invite {
-        /// What it is to do: disk; may be given again
+        /// What it is to do: disk, tape or cpu; may be given again
         #[arg(long, required = true)]
         role: Vec<Role>,
         /// How long it has time to join

@@ -135,6 +135,9 @@ pub struct DriveInfo {
     pub name: String,
     /// Its library.
     pub library: String,
+    /// The host that it is on.
+    #[serde(default)]
+    pub host: String,
     /// The volume in it.
     pub vid: Option<Vid>,
     /// What it is doing.
@@ -239,6 +242,12 @@ pub struct RequestInfo {
 pub struct WorkerInfo {
     /// Its name.
     pub name: String,
+    /// The host that it is on.
+    #[serde(default)]
+    pub host: String,
+    /// Whether it was heard lately. What runs on one that is silent goes on, as far as anybody knows.
+    #[serde(default)]
+    pub is_available: bool,
     /// CPU slots.
     pub cpus: u32,
     /// CPU slots taken.
