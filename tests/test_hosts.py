@@ -114,6 +114,26 @@ def test_a_capability_is_for_one_object_and_one_disk_server(pair: tuple[Facility
     assert "other direction" in write.text
 
 
+def test_rooms_are_told_what_users_are_sent_on_for(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:
+    need("xrdcp")
+    facility, host = pair
+    facility.put(sample, "/far/moved")
+    place = redirect(https(facility, "/far/moved"), authority(facility))
+    cap = place.split("?bp.cap=")[1]
+    home = host.directory / "disk" / host.partition / "objects"
+    hidden = next(file for file in home.glob(f"*/{cap.split('.')[2]}*") if not file.suffix)
+    url = f"root://127.0.0.1:{host.ports[0]}//far/moved?bp.cap={cap}"
+    run("xrdcp", "-s", url, tmp_path / "back")
+    assert is_same(tmp_path / "back", sample)
+    facility.bp("rm", "/far/moved")
+    facility.wait_until("the object is deleted", lambda: not hidden.exists())
+    facility.put_bytes(b"moved here", "/far/moved")
+    run("xrdcp", "-s", "-f", url, tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == b"moved here"
+    told = run("xrdcp", "-s", f"{url}&bp.direct=1", tmp_path / "none", check=False)
+    assert f"is not on {host.partition}" in told.text
+
+
 def test_what_was_given_is_served_without_the_head(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:
     need("curl")
     facility, host = pair

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,6 +139,24 @@ def test_a_disk_that_lost_its_objects_is_filled_again(mirrored: tuple[Facility, 
     facility.wait_until("all is whole again", lambda: sum(counts(servers)) == 2 * FILES, 60)
     assert are_whole(facility, sources)
     check_files(facility, sources, tmp_path)
+
+
+def test_a_copy_whose_source_is_gone_fails_at_once(mirrored: tuple[Facility, list[Host]], sample: Path) -> None:
+    facility, servers = mirrored
+    facility.bp("pool", "set", "main", "--copies=1")
+    facility.put(sample, "/m/gone")
+    (place,) = replicas(facility, "/m/gone")
+    (holder,) = [server for server in servers if place.endswith(server.partition)]
+    for file in (holder.directory / "disk" / holder.partition / "objects").glob("*/*"):
+        file.unlink()
+    facility.bp("pool", "set", "main", "--copies=2")
+
+    def logs() -> str:
+        return "".join(server.log.read_text() for server in servers)
+
+    reason = re.compile(rf"copy failed.*object \d+ is not on {holder.partition}")
+    facility.wait_until("the copy fails", lambda: reason.search(logs()) is not None)
+    assert "redirects" not in logs()
 
 
 def test_a_drained_partition_gets_empty(mirrored: tuple[Facility, list[Host]], tmp_path: Path) -> None:

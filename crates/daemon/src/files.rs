@@ -226,16 +226,27 @@ impl Files {
         path: &FilePath,
         door: Arc<DoorCounter>,
     ) -> Result<ReadFile> {
-        let elsewhere = match self.open_read(who, path, Arc::clone(&door)).await? {
-            Opened::Here(file) => return Ok(file),
-            Opened::Elsewhere(elsewhere) => elsewhere,
-        };
-        let (reach, far, grant) = (self.reach.clone(), path.clone(), elsewhere.object.clone());
-        let grant = grant.ok_or_else(|| Failure::internal(format!("{path} was opened without an object")))?;
-        let file = blocking(move || reach.read(&elsewhere, &far)).await?;
-        // Its disk server puts what is read on the bill.
-        let meter = self.objects.meter("", grant.object, door);
-        Ok(ReadFile::new(Source::Far(file), grant, meter))
+        let mut last = None;
+        for _ in 0..STALE_OPENS_MAX {
+            let elsewhere = match self.open_read(who, path, Arc::clone(&door)).await? {
+                Opened::Here(file) => return Ok(file),
+                Opened::Elsewhere(elsewhere) => elsewhere,
+            };
+            let (reach, far, grant) = (self.reach.clone(), path.clone(), elsewhere.object.clone());
+            let grant =
+                grant.ok_or_else(|| Failure::internal(format!("{path} was opened without an object")))?;
+            match blocking(move || reach.read(&elsewhere, &far)).await {
+                Ok(file) => {
+                    // Its disk server puts what is read on the bill.
+                    let meter = self.objects.meter("", grant.object, door);
+                    return Ok(ReadFile::new(Source::Far(file), grant, meter));
+                }
+                // It has moved since.
+                Err(failure) if failure.kind == ErrorKind::NotFound => last = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::internal(format!("{path} cannot be opened"))))
     }
 
     /// Opens a file for writing. It becomes the file's content when it is committed, not before.

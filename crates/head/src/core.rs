@@ -18,7 +18,7 @@ use std::{
     },
 };
 use wire::{
-    cap::{Access, Cap, CapKeys, Content, WHOLE},
+    cap::{Access, Cap, CapKeys, Content, DIRECT, PARAMETER, WHOLE},
     control::{DiskServer, Pool, TapePhase},
 };
 
@@ -218,15 +218,28 @@ impl Core {
         std::mem::take(&mut self.touched)
     }
 
-    /// The URL by which a room reads or writes one object.
+    /// The URL by which a room reads or writes one object. It is told if that cannot be: nobody else has this object.
     pub(crate) fn object_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
-        let file = cap.file;
-        let content = file.checksums.map(|checksums| Content { size: file.size, checksums });
-        self.object_url_of(cap, (file.generation, content), now)
+        self.object_url_of(cap, content_of(cap.file), now)
     }
 
     /// The same, for an object with a content of its own, and its generation.
     pub(crate) fn object_url_of(
+        &self,
+        cap: &CapFor<'_>,
+        of: (u64, Option<Content>),
+        now: Timestamp,
+    ) -> Result<String> {
+        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, of, now)?))
+    }
+
+    /// The URL by which a job reads an object: if it has moved when the job gets there, the head is asked again on behalf of
+    /// the job's owner.
+    pub(crate) fn job_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
+        self.signed_url(cap, content_of(cap.file), now)
+    }
+
+    fn signed_url(
         &self,
         cap: &CapFor<'_>,
         (generation, content): (u64, Option<Content>),
@@ -250,7 +263,7 @@ impl Core {
         });
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");
-        Ok(format!("root://{}/{path}?{}={signed}", partition.server.root, wire::cap::PARAMETER))
+        Ok(format!("root://{}/{path}?{PARAMETER}={signed}", partition.server.root))
     }
 
     /// The session, or why a report about it is refused.
@@ -267,6 +280,11 @@ pub(crate) struct CapFor<'a> {
     pub(crate) replica: &'a crate::store::Replica,
     pub(crate) file: &'a crate::store::Node,
     pub(crate) path: &'a base::FilePath,
+}
+
+/// The generation of what a file has, and the content itself if it is known.
+fn content_of(file: &crate::store::Node) -> (u64, Option<Content>) {
+    (file.generation, file.checksums.map(|checksums| Content { size: file.size, checksums }))
 }
 
 /// Nobody has registered a partition of this name.

@@ -14,6 +14,8 @@ use std::fmt;
 
 /// Name of the opaque parameter.
 pub const PARAMETER: &str = "bp.cap";
+/// Name of the opaque parameter by which rooms say that a refusal is to be told to them: the head would only send them back.
+pub const DIRECT: &str = "bp.direct";
 /// How long a client may take from the head's answer to the open at the disk server.
 pub const OPEN_LIFETIME: Millis = Millis::from_seconds(300);
 /// Separates this use of the facility's key from all others.
