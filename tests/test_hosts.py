@@ -152,6 +152,37 @@ def test_what_was_given_is_served_without_the_head(pair: tuple[Facility, Host], 
     facility.wait_until("the disk server comes back", host.is_available)
 
 
+def answer(facility: Facility, url: str) -> str:
+    """Ask for a file and tell with which status it is answered."""
+    command = ["curl", "--silent", "--cacert", authority(facility), "--output", os.devnull, "--write-out", "%{http_code}"]
+    return run(*command, url).out
+
+
+def test_what_was_given_ends_when_a_right_is_lost(pair: tuple[Facility, Host], sample: Path) -> None:
+    need("curl")
+    facility, host = pair
+    facility.put(sample, "/far/fenced")
+    url = https(facility, "/far/fenced")
+    place = redirect(url, authority(facility))
+    # It may be shown again and again.
+    assert [answer(facility, place) for _ in range(2)] == ["200", "200"]
+    facility.bp("chmod", "600", "/far/fenced")
+    facility.wait_until("the right is taken back", lambda: answer(facility, place) == "307")
+    assert redirect(place, authority(facility)) == url
+    later = redirect(url, authority(facility))
+    assert answer(facility, later) == "200"
+    facility.kill()
+    try:
+        # What it knew when it was killed it knows without the head.
+        host.kill()
+        host.start()
+        assert (answer(facility, place), answer(facility, later)) == ("307", "200")
+    finally:
+        facility.up()
+    facility.wait_until("the disk server comes back", host.is_available)
+    facility.wait_until("each start of the head begins anew", lambda: answer(facility, later) == "307")
+
+
 def test_an_update_begins_with_what_is_there(pair: tuple[Facility, Host], sample: Path) -> None:
     need("xrdfs")
     facility, _ = pair

@@ -209,7 +209,7 @@ impl Files {
             partition: grant.partition.clone(),
             object: grant.object,
             file: grant.file,
-            generation: 0,
+            generation: grant.fence,
             holder: None,
             range: WHOLE,
             content: Some(Content { size: grant.size, checksums: grant.checksums }),

@@ -18,7 +18,7 @@ use std::{
     },
 };
 use wire::{
-    cap::{Access, Cap, CapKeys, Content, DIRECT, PARAMETER, WHOLE},
+    cap::{Access, Cap, CapKeys, Content, DIRECT, PARAMETER, UNFENCED, WHOLE},
     control::{DiskServer, Pool, TapePhase},
 };
 
@@ -87,6 +87,8 @@ pub(crate) struct Live {
     pub(crate) adopting: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
+    /// How often somebody lost a right since the head started.
+    pub(crate) losses: u32,
 }
 
 /// The head.
@@ -208,6 +210,19 @@ impl Core {
         self.live.sweep = Some(ObjectId(0));
     }
 
+    /// Generation of rights to read that are given now; disk servers refuse older ones. Each start of the head has its own:
+    /// nobody need remember what was lost before it.
+    pub(crate) fn fence(&self) -> u64 {
+        self.facility.incarnation << 32 | u64::from(self.live.losses)
+    }
+
+    /// Somebody may read less than before: the rights that were given until now do not hold any more.
+    pub(crate) fn raise_fence(&mut self) {
+        self.live.losses = self.live.losses.saturating_add(1);
+        // Doors have kept rights that are older.
+        self.store.set_visible();
+    }
+
     /// Says that callers who wait for `topic` should look again.
     pub(crate) fn touch(&mut self, topic: Topic) {
         self.touched[topic.index()] = true;
@@ -254,7 +269,7 @@ impl Core {
             partition: replica.partition.clone(),
             object: replica.object,
             file: file.id,
-            generation: if is_read { 0 } else { generation },
+            generation: if is_read { UNFENCED } else { generation },
             holder: (!is_read).then(|| file.holder()),
             range: WHOLE,
             content,
