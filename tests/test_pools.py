@@ -159,6 +159,27 @@ def test_a_copy_whose_source_is_gone_fails_at_once(mirrored: tuple[Facility, lis
     assert "redirects" not in logs()
 
 
+def test_copies_stand_in_different_racks(mirrored: tuple[Facility, list[Host]], tmp_path: Path) -> None:
+    need("xrdcp")
+    facility, servers = mirrored
+    sources = write_files(facility, tmp_path)
+    for server, rack in zip(servers, ("r1", "r1", "r2"), strict=True):
+        facility.bp("host", "label", server.name, f"rack={rack}", "room=b513")
+    facility.bp("pool", "set", "main", "--failure-domain", "rack")
+
+    def are_apart() -> bool:
+        places = [replicas(facility, f"/m/{source.name}") for source in sources]
+        return all(len(each) == 2 and any(servers[2].partition in place for place in each) for each in places)
+
+    facility.wait_until("each file is in both racks", are_apart, 60)
+    check_files(facility, sources, tmp_path)
+    shown = facility.bp("host", "list").out
+    assert "rack=r2 room=b513" in shown, shown
+    shown = facility.bp("pool", "list").out
+    assert "d3 rack=r2" in shown, shown
+    assert "NAME=VALUE" in facility.bp_fails("host", "label", "d1", "rack").text
+
+
 def test_a_drained_partition_gets_empty(mirrored: tuple[Facility, list[Host]], tmp_path: Path) -> None:
     need("xrdcp")
     facility, servers = mirrored

@@ -7,8 +7,8 @@ use head::Principal;
 use sim::World;
 use support::*;
 use wire::control::{
-    Disposition, Done, GetGrants, List, Mkdir, OpenRead, ReadGrant, Remove, RemoveDirectory, Rename, SetGrant,
-    SetMode,
+    Disposition, Done, GetGrants, List, Mkdir, OpenRead, ReadGrant, Remove, RemoveDirectory, Rename,
+    SetGrant, SetMode,
 };
 
 fn mkdir(world: &mut World, at: &str, mode: u32) {
@@ -184,9 +184,15 @@ fn fence(world: &mut World) -> u64 {
 #[test]
 fn rights_that_were_given_end_when_somebody_loses_one() {
     let mut world = closed();
-    let mode = |mode| move |world: &mut World| drop(world.user(SetMode { path: path("/d"), mode }).unwrap());
+    let mode = |mode| {
+        move |world: &mut World| {
+            world.user(SetMode { path: path("/d"), mode }).unwrap();
+        }
+    };
     let rename = |from: &'static str, to: &'static str| {
-        move |world: &mut World| drop(world.user(Rename { from: path(from), to: path(to), is_new: true }).unwrap())
+        move |world: &mut World| {
+            world.user(Rename { from: path(from), to: path(to), is_new: true }).unwrap();
+        }
     };
     let grant = |rights: &'static str| move |world: &mut World| give(world, "/d", "user:bob", rights);
     let steps: [(&str, bool, Box<dyn Fn(&mut World)>); 10] = [

@@ -29,6 +29,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0010.sql"),
     include_str!("../migrations/0011.sql"),
     include_str!("../migrations/0013.sql"),
+    include_str!("../migrations/0016.sql"),
 ];
 
 /// Columns that the other engine does without: long values have rows with a number here.
