@@ -27,10 +27,13 @@ class Host:
         Where its configuration and data are.
     name
         What it is called.
+    address
+        Where it listens and is reached; each of loopback stands for a host of its own.
     """
 
-    def __init__(self, facility: Facility, directory: Path, name: str) -> None:
+    def __init__(self, facility: Facility, directory: Path, name: str, address: str = "") -> None:
         self.facility = facility
+        self.address = address
         self.directory = directory
         self.name = name
         self.log = directory.parent / f"{name}.log"
@@ -46,7 +49,8 @@ class Host:
     def words(self) -> list[str]:
         """Options of `bpd join` that say what it is."""
         root, https = self.ports
-        return ["--role=disk", f"--name={self.name}", f"--root-port={root}", f"--https-port={https}", "--only"]
+        words = ["--role=disk", f"--name={self.name}", f"--root-port={root}", f"--https-port={https}", "--only"]
+        return [*words, f"--bind={self.address}", f"--address={self.address}"] if self.address else words
 
     def join(self, token: str = "") -> None:
         """Join, by an invitation of its own if none is given."""

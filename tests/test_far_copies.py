@@ -191,3 +191,56 @@ def test_a_capability_copies_in_its_own_direction_only(pair: Pair, sample: Path)
     assert (code, "other direction" in text) == (403, True), text
     code, _ = copy(pair, place.replace("bp.cap=r", "bp.cap=w"), f"Source: {other.url('/far/any')}", "Overwrite: F")
     assert code == 412, "a forged one is asked for at the head"
+
+
+ADDRESSES = ("127.0.0.2", "127.0.0.3")
+
+
+@pytest.fixture
+def mirrored(tmp_path: Path) -> Iterator[tuple[Facility, Facility, list[Host]]]:
+    """Run a head with two disk servers that have every file, and another facility that trusts them."""
+    with ExitStack() as stack:
+        one, other = (stack.enter_context(one_facility(tmp_path / name, **SMALL)) for name in ("one", "other"))
+        one.keep_ports(https=True)
+        one.up()
+        other.configure("trust", json.dumps(str(one.directory / "tls" / "ca.pem")))
+        other.up()
+        one.bp("mkdir", "/far")
+        (pool,) = one.bp_json("pool", "list")["pools"]
+        one.bp("pool", "freeze", pool["partitions"][0]["name"])
+        hosts = []
+        for number, address in enumerate(ADDRESSES):
+            hosts.append(Host(one, tmp_path / f"d{number}", f"d{number}", address))
+            hosts[-1].join()
+            hosts[-1].up()
+            stack.callback(hosts[-1].down)
+        one.bp("pool", "set", "main", "--copies=2", "--acknowledged=1", "--heard-bound=60s", "--silence-bound=600s")
+        yield one, other, hosts
+
+
+@pytest.mark.parametrize("mode", ["pull", "push"])
+def test_who_was_sent_to_a_dead_disk_server_is_sent_to_another(
+    mirrored: tuple[Facility, Facility, list[Host]], sample: Path, tmp_path: Path, mode: str
+) -> None:
+    need("curl")
+    one, other, (dead, alive) = mirrored
+    one.expect_log("a client could not reach it|mirror not written|copy failed")
+    home = one if mode == "pull" else other
+    names = [f"f{number}" for number in range(16)]
+    for name in names:
+        home.put(sample, f"/far/{name}")
+    if mode == "pull":
+        for name in names:
+            one.wait_until("it is mirrored", lambda name=name: len(one.stat(f"/far/{name}")["replicas"]) == 2)
+    dead.kill()
+    far = one.endpoint("https") + "/far/"
+    for name in names:
+        field = f"{'Source' if mode == 'pull' else 'Destination'}: {far}{name}"
+        place = f"{other.http}/{name}" if mode == "pull" else f"{other.http}/far/{name}"
+        command = ["curl", "--silent", "--show-error", "--request", "COPY", "--header", field]
+        assert run(*command, place).out.endswith("success: Created\n"), name
+    assert "a client could not reach it: others are preferred" in one.log.read_text()
+    at = other.url("/f0") if mode == "pull" else one.url("/far/f0")
+    run(one.bin / "bp", "cp", at, tmp_path / "back")
+    assert is_same(tmp_path / "back", sample)
+    assert alive.objects()

@@ -13,9 +13,13 @@ use std::{
     time::Duration,
 };
 use tokio::time::{Instant, sleep};
+use tracing::debug;
 use wire::{
     cap::{self, Access, Cap, CapKeys, Content, WHOLE},
-    control::{DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant, ReadObject, WriteGrant},
+    control::{
+        AVOIDED_LEN_MAX, AvoidServers, DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant, ReadObject,
+        WriteGrant,
+    },
     xrd::Redirect,
 };
 
@@ -197,6 +201,17 @@ impl Files {
             return self.elsewhere(who, &grant, server).ok().map(Opened::Elsewhere);
         }
         self.objects.read_now(&who.name, grant, door).map(Opened::Here)
+    }
+
+    /// Has servers avoided to which a client says that it was sent in vain.
+    pub(crate) async fn avoid(&self, who: &Principal, path: &FilePath, tried: &str) {
+        let hosts = tried.split(',').filter(|host| !host.is_empty()).take(AVOIDED_LEN_MAX);
+        let call = AvoidServers { hosts: hosts.map(str::to_owned).collect(), path: path.clone() };
+        let avoided = async { self.head()?.call(who, call).await };
+        // A hint: without it the open goes on as if there was none.
+        if let Err(failure) = avoided.await {
+            debug!(%failure, "hosts that were not reached are not avoided");
+        }
     }
 
     fn grants(&self) -> MutexGuard<'_, Recent<String, (u64, Arc<ReadObject>)>> {
