@@ -18,7 +18,7 @@ need:
 need-test:
 	@scripts/need --wish curl=curl openssl=openssl xrdcp=xrootd-client xrootd=xrootd-server tapemap=hercules ip=iproute2 \
 		python3:XRootD=python3-xrootd gfal-copy=gfal2-util-scripts davix-get=davix rclone=rclone litmus=litmus \
-		gfortran=gfortran pkg-config=pkg-config '/usr/lib/postgresql/*/bin/initdb=postgresql' \
+		gfortran=gfortran pkg-config=pkg-config systemd-analyze=systemd '/usr/lib/postgresql/*/bin/initdb=postgresql' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_http.so=gfal2-plugin-http' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_xrootd.so=gfal2-plugin-xrootd' \
 		'/usr/lib/*/gfal2-plugins/libgfal_plugin_file.so=gfal2-plugin-file'
@@ -89,10 +89,11 @@ bench-rfio: build load ## Measures remote file I/O beside xrootd, nginx and iper
 	.venv/bin/python -m bench.rfio $(BENCH)
 
 .PHONY: bench-head
-bench-head: need load ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
+bench-head: build load ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
 	@scripts/need --wish '/usr/lib/postgresql/*/bin/initdb=postgresql'
 	@scripts/venv demo
 	.venv/bin/python -m bench.head $(BENCH)
+	.venv/bin/python -m bench.scale $(SCALE)
 
 .PHONY: lint
 lint: need ## Formats checked, lints and types as errors, licences.

@@ -170,7 +170,7 @@ class Load:
             None,
             float(report["client_cpu_s"]),
             Memory(),
-            {key: report[key] for key in ("latency_us", "first_byte_us", "setup_us", "share")},
+            {key: report[key] for key in ("latency_us", "first_byte_us", "setup_us", "share", "redirected")},
         )
 
     def command(self, server: Server, mode: Sequence[str], options: Sequence[str], path: str) -> list[str]:

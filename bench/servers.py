@@ -157,6 +157,10 @@ class Backplane(Server):
         (self.directory / "disk").symlink_to(partition)
         if self.is_direct:
             self._switch_direct_on()
+        self.resume()
+
+    def resume(self) -> None:
+        """Start the facility that was made."""
         self.command = [str(self.bin / "bp"), "up", str(self.directory), "--detach", "--root-port=0", "--http-port=0"]
         run(self.command)
         endpoints = json.loads((self.directory / "endpoints.json").read_text())

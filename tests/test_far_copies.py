@@ -121,7 +121,9 @@ def test_bytes_go_from_disk_server_to_disk_server(pair: Pair, sample: Path, tmp_
     doing = other if mode == "pull" else one
     before = doing.did(f"{mode} done")
     if mode == "pull":
-        code, text = copy(pair, other.url("/far/pull"), f"Source: {one.url('/far/a%20pull')}", "Credential: none", CHECKED)
+        code, text = copy(
+            pair, other.url("/far/pull"), f"Source: {one.url('/far/a%20pull')}", "Credential: none", CHECKED
+        )
     else:
         code, text = copy(pair, one.url("/far/a%20push"), f"Destination: {other.url('/far/push')}", CHECKED)
     assert (code, text.splitlines()[0], text.splitlines()[-1]) == (201, "Perf Marker", "success: Created"), text

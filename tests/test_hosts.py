@@ -154,7 +154,16 @@ def test_what_was_given_is_served_without_the_head(pair: tuple[Facility, Host], 
 
 def answer(facility: Facility, url: str) -> str:
     """Ask for a file and tell with which status it is answered."""
-    command = ["curl", "--silent", "--cacert", authority(facility), "--output", os.devnull, "--write-out", "%{http_code}"]
+    command = [
+        "curl",
+        "--silent",
+        "--cacert",
+        authority(facility),
+        "--output",
+        os.devnull,
+        "--write-out",
+        "%{http_code}",
+    ]
     return run(*command, url).out
 
 
@@ -210,6 +219,20 @@ def test_a_write_whose_disk_server_dies_leaves_nothing(pair: tuple[Facility, Hos
     facility.wait_until("the name is gone", lambda: not facility.bp("ls", "/far/torn", check=False).out)
     # Of what was there before, some may have been on its way out.
     facility.wait_until("the object is gone", lambda: host.objects().keys() <= before.keys())
+
+
+def test_a_host_of_another_version_is_told_so(pair: tuple[Facility, Host]) -> None:
+    need("curl")
+    facility, host = pair
+    words = ["curl", "-sS", "--cacert", authority(facility), "--cert", host.directory / "tls" / "host.pem"]
+    words += ["--key", host.directory / "tls" / "host.key", "--json", '{"partition":"d1-disk1"}']
+    url = https(facility, "/api/v1/next_scan?wait=0s")
+    for version in ("99.0.0", ""):
+        said = run(*words, "-H", f"X-Backplane-Version: {version}", url).text
+        assert "host d1 is Backplane" in said, said
+        assert "install the same version" in said, said
+    ours = facility.status()["version"]
+    assert run(*words, "-H", f"X-Backplane-Version: {ours}", url).text == '{"order":null}'
 
 
 def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> None:

@@ -11,9 +11,6 @@ use wire::{
     control::{CommitWrite, DiskServer, Disposition, OpenWrite, RegisterPartition},
 };
 
-/// Files of one directory.
-pub(crate) const FILES_PER_DIRECTORY: u64 = 1000;
-
 pub(crate) const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
 /// The user of all calls: no operator, so that permissions are looked at.
@@ -21,9 +18,9 @@ pub(crate) fn user() -> Principal {
     Principal::user("ada")
 }
 
-/// The place of the file with this number.
-pub(crate) fn path(file: u64) -> Result<FilePath> {
-    format!("/data/d{}/f{file}", file / FILES_PER_DIRECTORY).parse()
+/// The place of the file with this number, where a directory has so many.
+pub(crate) fn path(file: u64, per_directory: u64) -> Result<FilePath> {
+    format!("/data/d{}/f{file}", file / per_directory).parse()
 }
 
 /// A new facility without files.

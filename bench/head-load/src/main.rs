@@ -26,13 +26,16 @@ struct Arguments {
     /// Files that the facility was filled with
     #[arg(long, default_value_t = 10_000)]
     files: u64,
+    /// Files of one directory of these
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    per_directory: u64,
     #[command(subcommand)]
     task: Task,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum Task {
-    /// Makes a new facility with so many files, a thousand in each directory
+    /// Makes a new facility with so many files
     Fill {
         /// How many
         files: u64,

@@ -2,7 +2,7 @@
 
 use crate::{
     Arguments, Task,
-    facility::{self, FILES_PER_DIRECTORY, NOW, commit, open_write, path, user},
+    facility::{self, NOW, commit, open_write, path, user},
 };
 use base::{Failure, FilePath, Result, rng::Rng};
 use head::{Apply, Context, Core, Head};
@@ -45,6 +45,7 @@ struct Client {
     head: Head,
     task: Task,
     files: u64,
+    per_directory: u64,
     /// The number of the next thing to make, of all clients.
     next: Arc<AtomicU64>,
     /// No call begins after that.
@@ -54,7 +55,7 @@ struct Client {
 pub(crate) fn measure(core: Core, arguments: &Arguments) -> Result<Measured> {
     let duration = Duration::from_millis(arguments.duration.0.0.unsigned_abs());
     if matches!(arguments.task, Task::LookupInside) {
-        return look_up_inside(core, arguments.files, duration);
+        return look_up_inside(core, arguments, duration);
     }
     let (head, thread) = Head::start(core, Arc::new(|| NOW))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -66,7 +67,14 @@ pub(crate) fn measure(core: Core, arguments: &Arguments) -> Result<Measured> {
         Task::Fill { .. } => (FILLERS, begin + Duration::from_secs(24 * 3600)),
         _ => (arguments.clients, begin + duration),
     };
-    let client = Client { head, task: arguments.task, files: arguments.files, next: Arc::default(), until };
+    let client = Client {
+        head,
+        task: arguments.task,
+        files: arguments.files,
+        per_directory: arguments.per_directory,
+        next: Arc::default(),
+        until,
+    };
     let latencies = runtime.block_on(async {
         let running: Vec<_> = (0..clients).map(|number| tokio::spawn(client.clone().run(number))).collect();
         let mut latencies = Vec::new();
@@ -128,20 +136,24 @@ impl Client {
                 self.call(commit(object)).await?;
             }
             Task::Lookup => {
-                self.call(GetEntry { path: path(rng.below(self.files))? }).await?;
+                self.call(GetEntry { path: self.path(rng.below(self.files))? }).await?;
             }
             Task::Open => {
-                self.call(OpenRead { path: path(rng.below(self.files))? }).await?;
+                self.call(OpenRead { path: self.path(rng.below(self.files))? }).await?;
             }
         }
         Ok(true)
+    }
+
+    fn path(&self, file: u64) -> Result<FilePath> {
+        path(file, self.per_directory)
     }
 
     async fn fill(&self, file: u64, files: u64) -> Result<bool> {
         if file >= files {
             return Ok(false);
         }
-        let mut open = open_write(path(file)?);
+        let mut open = open_write(self.path(file)?);
         open.parents = true;
         let object = self.call(open).await?.object;
         self.call(commit(object)).await?;
@@ -150,8 +162,8 @@ impl Client {
 
     /// Lists a directory from its beginning to its end.
     async fn list(&self, number: u64) -> Result<bool> {
-        let directories = (self.files / FILES_PER_DIRECTORY).max(1);
-        let at = path((number % directories) * FILES_PER_DIRECTORY)?;
+        let directories = (self.files / self.per_directory).max(1);
+        let at = self.path((number % directories) * self.per_directory)?;
         let directory = at.parent().unwrap_or_else(FilePath::root);
         let mut after = String::new();
         loop {
@@ -165,13 +177,16 @@ impl Client {
 }
 
 /// Looks names up without any other thread.
-fn look_up_inside(mut core: Core, files: u64, duration: Duration) -> Result<Measured> {
+fn look_up_inside(mut core: Core, arguments: &Arguments, duration: Duration) -> Result<Measured> {
     let context = Context { who: user(), now: NOW };
     let mut rng = Rng::new(1);
     let (begin, mut latencies) = (Instant::now(), Vec::new());
     while begin.elapsed() < duration {
         let asked = Instant::now();
-        core.call(&context, GetEntry { path: facility::path(rng.below(files))? })?;
+        core.call(
+            &context,
+            GetEntry { path: facility::path(rng.below(arguments.files), arguments.per_directory)? },
+        )?;
         latencies.push(asked.elapsed().as_secs_f32() * 1e6);
     }
     Ok(Measured::of(vec![latencies], begin))

@@ -140,10 +140,10 @@ impl Body {
 }
 
 impl Frame<'_> {
-    /// Passes data on; everything else is a failure that says what the server said.
+    /// Passes data on, and the word to ask elsewhere; everything else is a failure that says what the server said.
     pub(crate) fn data(&self) -> Result<()> {
         match self.code {
-            AnswerCode::Ok | AnswerCode::OkSoFar | AnswerCode::Status => Ok(()),
+            AnswerCode::Ok | AnswerCode::OkSoFar | AnswerCode::Status | AnswerCode::Redirect => Ok(()),
             AnswerCode::Error => {
                 let text = self.head.get(4..).unwrap_or_default();
                 let text = String::from_utf8_lossy(text);

@@ -115,6 +115,7 @@ fn plan(run: &Run) -> Result<engine::Plan> {
             | work::Mode::Readv { .. }
             | work::Mode::Open { .. }
             | work::Mode::Stat { .. }
+            | work::Mode::List { .. }
     );
     if is_endless && run.count.is_none() && run.duration.is_none() {
         return Err(Failure::invalid(format!("{} without an end", run.mode.name()))

@@ -11,6 +11,8 @@ const LATENCIES_MAX: usize = 1 << 20;
 pub(crate) struct Tally {
     /// Requests that were answered; an open with its close is one.
     pub(crate) items: u64,
+    /// Those of them that were sent elsewhere.
+    pub(crate) redirected: u64,
     /// Bytes of files that were moved.
     pub(crate) bytes: u64,
     /// From the first request to the first byte of its answer.
@@ -71,6 +73,8 @@ pub(crate) struct Report {
     pub(crate) threads: usize,
     /// Requests answered.
     pub(crate) operations: u64,
+    /// Those of them that were answered with where to ask.
+    pub(crate) redirected: u64,
     /// Bytes of files moved.
     pub(crate) bytes: u64,
     /// From the first request to the last answer.
@@ -126,6 +130,7 @@ impl Report {
             sessions: tallies.len(),
             threads: 1,
             operations,
+            redirected: tallies.iter().map(|tally| tally.redirected).sum(),
             bytes,
             seconds,
             operations_per_s: operations as f64 / seconds,

@@ -199,7 +199,14 @@ impl Session {
         if !frame.is_last {
             return Ok(());
         }
-        if matches!(waiting.item.request, Request::Open(_)) && !waiting.is_closing {
+        let is_open = matches!(waiting.item.request, Request::Open(_));
+        if frame.code == AnswerCode::Redirect {
+            if !is_open {
+                return Err(Failure::unsupported("the server answers data requests with redirects")
+                    .hint("name the disk server"));
+            }
+            self.tally.redirected += 1;
+        } else if is_open && !waiting.is_closing {
             waiting.is_closing = true;
             self.to_close.push((frame.stream, OpenAnswer::parse(frame.head)?.handle));
             return Ok(());

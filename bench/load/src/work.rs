@@ -3,8 +3,8 @@
 use base::{Crc32c, Result, rng::Rng, units::Size};
 use clap::Subcommand;
 use wire::xrd::{
-    FileHandle, OpenFlags, Pgread, Pgwrite, Read, Readv, Request, Stat, Subject, Target,
-    VECTOR_ELEMENT_BYTES, VectorElement, Write, encode_pages, encoded_bytes,
+    Dirlist, DirlistOptions, FileHandle, OpenFlags, Pgread, Pgwrite, Read, Readv, Request, Stat, Subject,
+    Target, VECTOR_ELEMENT_BYTES, VectorElement, Write, encode_pages, encoded_bytes,
 };
 
 use crate::{pattern, room::Room};
@@ -46,7 +46,7 @@ pub(crate) enum Mode {
         #[arg(default_value_t = 1)]
         depth: u16,
     },
-    /// Opens the file and closes it
+    /// Opens the file and closes it; a redirect is an answer too, and is not followed
     Open {
         /// Files in flight
         #[arg(default_value_t = 1)]
@@ -54,6 +54,12 @@ pub(crate) enum Mode {
     },
     /// Asks for attributes of the path
     Stat {
+        /// Requests in flight
+        #[arg(default_value_t = 1)]
+        depth: u16,
+    },
+    /// Lists the path, a directory, with the attributes of all that is in it
+    List {
         /// Requests in flight
         #[arg(default_value_t = 1)]
         depth: u16,
@@ -88,6 +94,7 @@ impl Mode {
             Self::Readv { .. } => "readv",
             Self::Open { .. } => "open",
             Self::Stat { .. } => "stat",
+            Self::List { .. } => "list",
             Self::Write { .. } => "write",
             Self::Pgwrite { .. } => "pgwrite",
         }
@@ -102,6 +109,7 @@ impl Mode {
             | Self::Readv { depth, .. }
             | Self::Open { depth }
             | Self::Stat { depth }
+            | Self::List { depth }
             | Self::Write { depth, .. }
             | Self::Pgwrite { depth, .. } => depth,
         }
@@ -115,14 +123,14 @@ impl Mode {
             | Self::Write { chunk, .. }
             | Self::Pgwrite { chunk, .. } => chunk.0,
             Self::Rand { size, .. } | Self::Readv { size, .. } => size.0,
-            Self::Open { .. } | Self::Stat { .. } => 0,
+            Self::Open { .. } | Self::Stat { .. } | Self::List { .. } => 0,
         }
     }
 
     /// How the file is opened before the measurement; `None` if it is not.
     pub(crate) fn open_flags(self) -> Option<OpenFlags> {
         match self {
-            Self::Open { .. } | Self::Stat { .. } => None,
+            Self::Open { .. } | Self::Stat { .. } | Self::List { .. } => None,
             Self::Write { .. } | Self::Pgwrite { .. } => {
                 Some(OpenFlags::UPDATE | OpenFlags::DELETE | OpenFlags::MAKE_PATH | OpenFlags::RETURN_STAT)
             }
@@ -212,6 +220,10 @@ impl Work {
                 let subject = Subject::Path(Target::new(&self.path));
                 item(Request::Stat(Stat { subject, is_filesystem: false }), 0, None, 0)
             }
+            Mode::List { .. } => {
+                let dirlist = Dirlist { target: Target::new(&self.path), options: DirlistOptions::STAT };
+                item(Request::Dirlist(dirlist), 0, None, 0)
+            }
             Mode::Readv { elements, size, .. } => self.vector(elements, size.0),
             Mode::Rand { size, .. } => {
                 let (offset, length) = (self.random_offset(size.0), size.0.min(self.size));
@@ -297,7 +309,7 @@ fn item(request: Request, file_bytes: u64, answer_bytes: Option<u64>, offset: u6
 /// Refuses sizes and depths that make no sense, before a server is asked.
 pub(crate) fn check(mode: Mode) -> Result<()> {
     let unit = mode.unit();
-    let is_sized = !matches!(mode, Mode::Open { .. } | Mode::Stat { .. });
+    let is_sized = !matches!(mode, Mode::Open { .. } | Mode::Stat { .. } | Mode::List { .. });
     if mode.depth() == 0 || is_sized && !(1..=base::limits::XRD_READ_BYTES_MAX as u64).contains(&unit) {
         return Err(base::Failure::invalid(format!(
             "{} of {unit} bytes, depth {}",

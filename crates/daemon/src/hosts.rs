@@ -15,7 +15,7 @@ use wire::{
     cap::CapKeys,
     control::{
         AddInvitation, AdmitHost, ChangeCertificate, DiskServer, GetHosts, Invite, Invited, JoinFacility,
-        JoinToken, Membership, RenewCertificate, Role,
+        JoinToken, Membership, RenewCertificate, Role, check_version,
     },
     token::base64url,
 };
@@ -116,6 +116,7 @@ impl Reception {
 
     /// Takes a host in.
     pub async fn admit(&self, head: &Head, wish: JoinFacility) -> Result<Membership> {
+        check_version(&wish.name, Some(&wish.version))?;
         let (point, names) = checked(&wish.key, (&wish.name, &wish.names), &wish.addresses)?;
         let certificate = self.sign(names, point.clone()).await?;
         let call = AdmitHost {

@@ -17,7 +17,7 @@ use std::{
 };
 use wire::{
     cap::CapKey,
-    control::{GetAuthority, JoinFacility, JoinToken, Membership, RenewCertificate, Role},
+    control::{GetAuthority, JoinFacility, JoinToken, Membership, RenewCertificate, Role, VERSION},
     token::base64url,
 };
 
@@ -107,7 +107,7 @@ pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
         key: base64url::encode(key.public_key_raw()),
         names: names.names,
         addresses: names.addresses,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: VERSION.to_owned(),
     };
     let believing = ControlTls { authorities: Some(files.authority.clone()), ..ControlTls::default() };
     let membership = Control::new(&wish.token.head, "host").with_tls(believing).call(&call)?;

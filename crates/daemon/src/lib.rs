@@ -26,6 +26,7 @@ pub mod open;
 mod reality;
 pub mod run;
 mod scan;
+pub mod service;
 pub mod standby;
 pub mod sums;
 mod transfer;

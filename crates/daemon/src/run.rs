@@ -18,6 +18,7 @@ use crate::{
     member,
     metrics::DoorCounters,
     objects::Objects,
+    service,
     standby::{self, Start},
 };
 use base::{ErrorKind, Failure, Millis, Result, Timestamp, limits::CONNECTIONS_MAX};
@@ -118,6 +119,7 @@ struct Running {
 }
 
 async fn serve(possession: Possession, how: Start) -> Result<()> {
+    tokio::spawn(service::keep_watchdog());
     // Signals first: one that comes during the start must not be lost.
     let mut terminate =
         signal(SignalKind::terminate()).map_err(|cause| Failure::io("catch SIGTERM", &cause))?;
@@ -128,6 +130,7 @@ async fn serve(possession: Possession, how: Start) -> Result<()> {
             _ = terminate.recv() => info!("SIGTERM: draining"),
             _ = interrupt.recv() => info!("SIGINT: draining"),
         }
+        service::stopping();
     });
     if possession.config.host.head.is_empty() {
         tokio::select! {
@@ -135,6 +138,7 @@ async fn serve(possession: Possession, how: Start) -> Result<()> {
             () = &mut told => return Ok(()),
         }
         let running = start(&possession).await?;
+        service::ready("the doors are open");
         let head = running.head.clone();
         let is_replaced = tokio::select! {
             () = told => false,
@@ -148,6 +152,7 @@ async fn serve(possession: Possession, how: Start) -> Result<()> {
     } else {
         let running = member::start(&possession.layout, &possession.config, system_clock()).await?;
         possession.announce(&running.endpoints)?;
+        service::ready("the doors are open");
         told.await;
         drain([running.doors, running.chores]).await;
         possession.withdraw();

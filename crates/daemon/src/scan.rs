@@ -151,20 +151,27 @@ fn file_of(seen: &Seen, known: &Known) -> Option<base::FileId> {
     }
 }
 
+/// A way to look at an object, and how many times cheaper it is than to look at all of it.
+type Look<T> = (fn(&Partition, ObjectId) -> T, u64);
+
+/// What is seen of an object.
+const LOOK: Look<Seen> = (Partition::look, 1);
+/// Whether anything is there: one call of the file system, not four.
+const GLANCE: Look<bool> = (Partition::glance, 4);
+
 /// Looks at objects, at the pace. `None`: it is time to stop.
-fn look_at(
+fn look_at<T>(
     partition: &Partition,
     objects: &[ObjectId],
+    (look, times_cheaper): Look<T>,
     pace: &mut Pace,
     token: &Token,
-) -> Result<Option<Vec<Seen>>> {
+) -> Result<Option<Vec<T>>> {
     let mut all = Vec::with_capacity(objects.len());
     pace.begin();
     for objects in objects.chunks(16) {
-        for object in objects {
-            all.push(partition.look(*object));
-        }
-        if !pace.rest(objects.len() as u64, 0, token) {
+        all.extend(objects.iter().map(|object| look(partition, *object)));
+        if !pace.rest(objects.len() as u64 / times_cheaper, 0, token) {
             return Ok(None);
         }
     }
@@ -310,7 +317,7 @@ impl Scanner {
         pace: Pace,
         progress: &mut Progress,
     ) -> Result<Option<Pace>> {
-        let Some((mut pace, seen)) = self.seen(chunk.to_vec(), pace).await? else { return Ok(None) };
+        let Some((mut pace, seen)) = self.seen(chunk.to_vec(), LOOK, pace).await? else { return Ok(None) };
         let known = self.ask(chunk.to_vec()).await?;
         for ((object, seen), known) in chunk.iter().zip(&seen).zip(&known) {
             progress.looks += 1;
@@ -329,9 +336,15 @@ impl Scanner {
         Ok(Some(pace))
     }
 
-    async fn seen(&self, objects: Vec<ObjectId>, mut pace: Pace) -> Result<Option<(Pace, Vec<Seen>)>> {
+    async fn seen<T: Send + 'static>(
+        &self,
+        objects: Vec<ObjectId>,
+        look: Look<T>,
+        mut pace: Pace,
+    ) -> Result<Option<(Pace, Vec<T>)>> {
         let (partition, token) = (Arc::clone(&self.partition), self.token.clone());
-        blocking(move || Ok(look_at(&partition, &objects, &mut pace, &token)?.map(|seen| (pace, seen)))).await
+        blocking(move || Ok(look_at(&partition, &objects, look, &mut pace, &token)?.map(|seen| (pace, seen))))
+            .await
     }
 
     async fn ask(&self, objects: Vec<ObjectId>) -> Result<Vec<Known>> {
@@ -350,9 +363,9 @@ impl Scanner {
         pace: Pace,
         progress: &mut Progress,
     ) -> Result<Option<Pace>> {
-        let Some((pace, before)) = self.seen(vec![object], pace).await? else { return Ok(None) };
+        let Some((pace, before)) = self.seen(vec![object], LOOK, pace).await? else { return Ok(None) };
         let known = self.ask(vec![object]).await?;
-        let Some((pace, seen)) = self.seen(vec![object], pace).await? else { return Ok(None) };
+        let Some((pace, seen)) = self.seen(vec![object], LOOK, pace).await? else { return Ok(None) };
         for known in &known {
             if seen == before.as_slice()
                 && let [seen] = seen.as_slice()
@@ -402,13 +415,13 @@ impl Scanner {
         loop {
             let after = progress.cursor.after;
             let window = self.link.call(CatalogueWindow { partition: self.name(), after }).await?;
-            let Some((next_pace, seen)) = self.seen(window.objects.clone(), pace).await? else {
+            let Some((next_pace, seen)) = self.seen(window.objects.clone(), GLANCE, pace).await? else {
                 return Ok(End::Stopped);
             };
             pace = next_pace;
-            for (object, seen) in window.objects.iter().zip(&seen) {
+            for (object, is_there) in window.objects.iter().zip(&seen) {
                 progress.looks += 1;
-                if matches!(seen, Seen::Missing | Seen::Rest) {
+                if !is_there {
                     pace = match self.look_again(*object, pace, progress).await? {
                         Some(pace) => pace,
                         None => return Ok(End::Stopped),

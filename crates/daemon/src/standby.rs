@@ -1,6 +1,6 @@
 //! Several heads of one facility: waiting until it is this one's turn, and ending when another one has taken over.
 
-use crate::{catalogue, facility::Possession, files::blocking};
+use crate::{catalogue, facility::Possession, files::blocking, service};
 use base::{Failure, Millis, Result};
 use head::{
     Head,
@@ -44,6 +44,7 @@ pub(crate) async fn await_turn(possession: &Possession, start: Start) -> Result<
 
 fn wait(catalogue: &Catalogue, host: String, silence: Millis, stop: &mpsc::Receiver<()>) -> Result<()> {
     let mut watch = Some(Watch::new(catalogue)?);
+    service::ready("standby: waiting for its turn");
     let place = HeadPlace { host, root: String::new(), https: String::new() };
     info!(host = place.host, "standby: waiting for the active head to be silent, or for `bp head take-over`");
     loop {

@@ -64,6 +64,11 @@ impl Partition {
         Ok(objects)
     }
 
+    /// Whether there are data of an object, whatever they are: a fraction of what [`Self::look`] costs.
+    pub fn glance(&self, object: ObjectId) -> bool {
+        fs::metadata(self.shared.data(object)).is_ok()
+    }
+
     /// Looks at an object.
     pub fn look(&self, object: ObjectId) -> Seen {
         let shared = &self.shared;
@@ -216,6 +221,7 @@ mod tests {
         let seen = |object| partition.look(ObjectId(object));
         assert!(matches!(seen(1), Seen::Whole(info) if info.size == 7));
         assert_eq!((seen(9), seen(77)), (Seen::Writing, Seen::Missing));
+        assert!(partition.glance(ObjectId(1)) && !partition.glance(ObjectId(77)));
         fs::write(shared.data(ObjectId(2)), b"short").unwrap();
         assert!(matches!(seen(2), Seen::Damaged { size: Some(5), .. }));
         fs::remove_file(shared.data(ObjectId(3))).unwrap();

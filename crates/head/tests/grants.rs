@@ -181,6 +181,8 @@ fn fence(world: &mut World) -> u64 {
     }
 }
 
+type Act = Box<dyn Fn(&mut World)>;
+
 #[test]
 fn rights_that_were_given_end_when_somebody_loses_one() {
     let mut world = closed();
@@ -195,7 +197,7 @@ fn rights_that_were_given_end_when_somebody_loses_one() {
         }
     };
     let grant = |rights: &'static str| move |world: &mut World| give(world, "/d", "user:bob", rights);
-    let steps: [(&str, bool, Box<dyn Fn(&mut World)>); 10] = [
+    let steps: [(&str, bool, Act); 10] = [
         ("more may enter", false, Box::new(mode(0o755))),
         ("nobody else may write", false, Box::new(mode(0o555))),
         ("others may not enter", true, Box::new(mode(0o550))),

@@ -9,7 +9,7 @@ pub(crate) use tls::tls_config;
 use base::{ErrorKind, Failure, Millis, Result};
 use std::{io::Read, sync::Arc, time::Duration};
 use tls::Agents;
-use wire::control::{Call, USER_HEADER};
+use wire::control::{Call, USER_HEADER, VERSION, VERSION_HEADER};
 
 /// How long a call that does not wait may take before the facility counts as out of reach.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
@@ -83,6 +83,7 @@ impl Control {
             .timeout_global(Some(deadline))
             .build()
             .header("content-type", "application/json")
+            .header(VERSION_HEADER, VERSION)
             .header(USER_HEADER, &self.user);
         if let Some(FacilityKey(key)) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));

@@ -19,7 +19,7 @@ use axum::{
 use base::{Failure, FilePath, Result};
 use std::sync::Arc;
 use wire::{
-    control::USER_HEADER,
+    control::{USER_HEADER, VERSION_HEADER, check_version},
     http::{
         dav::{Depth, parse_depth, parse_place},
         decode_path,
@@ -94,6 +94,7 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
     if let Some(certificate) = peer.and_then(|peer| peer.certificate)
         && let Some(member) = door.roster.find(certificate)
     {
+        check_host(request, &member).map_err(|failure| refusal(StatusCode::FORBIDDEN, failure, NOBODY))?;
         request.extensions_mut().insert(HostRooms(member));
         // To calls of people it is nobody, whatever it is named.
         return name(request, &head::Principal::user(NOBODY)).map_err(unknown);
@@ -115,6 +116,15 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
         check(door, &who, request, peer).map_err(forbidden)?;
     }
     name(request, &who.who).map_err(forbidden)
+}
+
+/// What is said by a daemon of another version may mean something else; what it does to files does not.
+fn check_host(request: &Request<Body>, member: &Member) -> Result<()> {
+    if !request.uri().path().starts_with(API) {
+        return Ok(());
+    }
+    let version = request.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok());
+    check_version(&member.name, version)
 }
 
 fn is_open(request: &Request<Body>, peer: Option<Peer>) -> bool {

@@ -30,8 +30,8 @@ pub(crate) struct Candidate {
 }
 
 const CANDIDATES: &str = "SELECT r.used, r.object, r.file, r.size, r.created,
-     EXISTS (SELECT 1 FROM copy c JOIN volume v ON v.vid = c.vid WHERE c.file = r.file AND v.state <> 'suspect')
-     AND NOT EXISTS (SELECT 1 FROM pin p WHERE p.file = r.file AND (p.expires IS NULL OR p.expires > ?5))
+     (SELECT 1 FROM copy c JOIN volume v ON v.vid = c.vid WHERE c.file = r.file AND v.state <> 'suspect' LIMIT 1) IS NOT NULL
+     AND (SELECT 1 FROM pin p WHERE p.file = r.file AND (p.expires IS NULL OR p.expires > ?5) LIMIT 1) IS NULL
      FROM replica r WHERE r.partition = ?1 AND r.state = 'online' AND (r.used, r.object) > (?2, ?3)
      AND r.used <= ?4 ORDER BY r.used, r.object LIMIT ?6";
 const FILES_BY_USE: &str = "SELECT used, object, file FROM replica WHERE partition = ?1 AND state = 'online'

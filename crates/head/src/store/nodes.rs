@@ -113,10 +113,12 @@ fn file_state(is_written: bool, is_online: bool, is_archived: bool) -> FileState
 }
 
 /// The columns that [`node`] and [`entry`] read, for a table alias `n`.
+///
+/// A column that is an EXISTS may make PostgreSQL read the whole other table once; a LIMIT keeps it from that.
 macro_rules! node_columns {
     () => {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
-         EXISTS (SELECT 1 FROM copy c WHERE c.file = n.id), n.project,
+         (SELECT 1 FROM copy c WHERE c.file = n.id LIMIT 1) IS NOT NULL, n.project,
          n.generation"
     };
 }
@@ -230,7 +232,7 @@ impl Store {
         const SQL: &str = concat!(
             "SELECT ",
             node_columns!(),
-            ", EXISTS (SELECT 1 FROM replica r WHERE r.file = n.id AND r.state = 'online')",
+            ", (SELECT 1 FROM replica r WHERE r.file = n.id AND r.state = 'online' LIMIT 1) IS NOT NULL",
             " FROM node n WHERE n.parent = ?1 AND n.name > ?2 AND n.id <> 1 ORDER BY n.name LIMIT ?3"
         );
         self.all(SQL, (parent.0, after, limit), entry)

@@ -26,6 +26,7 @@ pub mod scan;
 pub mod status;
 pub mod survey;
 pub mod tape;
+pub mod version;
 
 pub use accounts::*;
 pub use adopt::*;
@@ -46,6 +47,7 @@ pub use scan::*;
 pub use status::*;
 pub use survey::*;
 pub use tape::*;
+pub use version::*;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 

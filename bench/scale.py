@@ -1,0 +1,354 @@
+"""Measures a facility with many files: opens that are sent on, a long listing, a scan, a head with ten million files.
+
+``make bench-head`` builds first and runs ``python -m bench.head``, then this. Opens and listings are asked over the
+network by `rfio-load`, of our own head and of XRootD's in turn; everything is on one machine, on a real disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from . import machine
+from .clients import Load
+from .cluster import Member, XrootdCluster, wait_until
+from .head import HERE, ROOT, load
+from .measure import CommandFailedError, Sample, memory_now, sampled
+from .report import number, table
+from .servers import Backplane, NotInstalledError, Server, Xrootd
+
+SESSIONS = 8
+PARTS = ("opens", "list", "scan", "files")
+SCAN_S = 900.0
+"""Seconds that a scan may take."""
+FILE_BYTES = 1000
+
+
+Started = TypeVar("Started", bound=Server)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: who did what, how fast, at what cost, and what had been set out."""
+
+    what: str
+    who: str
+    figures: Sequence[str]
+    set_out: str = ""
+    is_reached: bool | None = None
+
+    def cells(self) -> list[str]:
+        """Write it for a table."""
+        verdict = {None: "", True: "reached", False: "missed"}[self.is_reached]
+        return [self.what, self.who, *self.figures, self.set_out, verdict]
+
+
+@dataclass
+class Bench:
+    """What all parts need."""
+
+    options: argparse.Namespace
+    place: Path
+    load: Load
+    stack: ExitStack
+    rows: list[Row] = field(default_factory=list)
+    runs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def directory(self, name: str) -> Path:
+        """Make a directory that servers of other users can look into."""
+        path = self.place / name
+        path.mkdir()
+        path.chmod(0o755)
+        return path
+
+    def start(self, server: Started) -> Started:
+        """Start a server until the end."""
+        self.stack.callback(server.stop)
+        server.start()
+        return server
+
+    def ask(self, server: Server, mode: Sequence[str], path: str, seconds: float | None = None) -> Sample:
+        """Ask one server for a while, or once."""
+        span = ["--count", "1"] if seconds is None else ["--duration", f"{int(seconds * 1000)}ms"]
+        sessions = ["--sessions", "1" if seconds is None else str(SESSIONS)]
+        return sampled(server.pid, lambda: self.load.run(server, mode, [*span, *sessions], path))
+
+    def in_turn(self, name: str, asks: dict[str, Callable[[], Sample]]) -> dict[str, list[Sample]]:
+        """Ask everybody as often as the options say, one after the other."""
+        taken: dict[str, list[Sample]] = {who: [] for who in asks}
+        for _ in range(self.options.runs):
+            for who, ask in asks.items():
+                taken[who].append(ask())
+        for who, samples in taken.items():
+            self.runs[f"{name}, {who}"] = [sample.__dict__ | {"memory": sample.memory.__dict__} for sample in samples]
+        return taken
+
+    def add(self, row: Row) -> None:
+        """Keep a line, and say it."""
+        self.rows.append(row)
+        print("  ".join(row.cells()), flush=True)
+
+
+def median(samples: list[Sample], value: Callable[[Sample], float]) -> float:
+    """Middle one of several runs."""
+    return statistics.median(map(value, samples))
+
+
+def p99_us(sample: Sample) -> float:
+    """Slowest hundredth of the answers."""
+    latencies: Any = sample.details["latency_us"]
+    return float(latencies["p99"])
+
+
+def figures(samples: list[Sample]) -> list[str]:
+    """Write rate, slowest hundredth, processor time for each answer, and memory."""
+    cpu = median(samples, lambda one: (one.server_cpu_s or 0.0) / max(one.operations, 1) * 1e6)
+    memory = max(one.memory.anonymous for one in samples) / (1 << 20)
+    rate = median(samples, lambda one: one.operations / one.seconds)
+    return [number(rate), number(median(samples, p99_us)), number(cpu), number(memory)]
+
+
+# Opens that are sent on
+
+
+def measure_opens(bench: Bench) -> None:
+    """Ask for files that lie elsewhere: the answer is where."""
+    place = bench.directory("opens")
+    tree = bench.directory("opens-tree")
+    tree.chmod(0o777)
+    ours = bench.start(Backplane(place, bench.options.bin, bench.directory("opens-data")))
+    bench.start(Member(ours, place / "d1"))
+    ours.bp("pool", "freeze", "disk1")
+    servers: dict[str, Server] = {"backplane": ours}
+    for session in range(SESSIONS):
+        (tree / f"f{session}").write_bytes(bytes(FILE_BYTES))
+        ours.put(tree / f"f{session}", f"/f{session}")
+    with suppress(NotInstalledError):
+        servers["xrootd manager"] = bench.start(XrootdCluster(bench.directory("opens-xrootd"), tree))
+    path = "/f{n}"
+    for server in servers.values():
+        wait_until("opens are answered", lambda server=server: answers(bench, server, path))
+    for depth in (1, 16):
+        asks = {
+            who: lambda server=server, depth=depth: bench.ask(server, ["open", str(depth)], path, 2.0)
+            for who, server in servers.items()
+        }
+        taken = bench.in_turn(f"opens, {depth} in flight", asks)
+        for who, samples in taken.items():
+            if any(one.details["redirected"] != one.operations for one in samples):
+                raise AssertionError(f"{who} has answered opens itself")
+            rate = median(samples, lambda one: one.operations / one.seconds)
+            mine = ("≥ 15 000", rate >= 15_000) if who == "backplane" else ("", None)
+            bench.add(Row(f"opens with redirect, 8 sessions, {depth} in flight", who, figures(samples), *mine))
+
+
+def answers(bench: Bench, server: Server, path: str) -> bool:
+    """Tell whether a server answers opens of all files."""
+    try:
+        bench.ask(server, ["open", "1"], path, 0.05)
+    except CommandFailedError:
+        return False
+    return True
+
+
+# A long directory, and a scan of what it holds
+
+
+def make_tree(tree: Path, entries: int) -> None:
+    """Write a directory of many files."""
+    block = bytes(FILE_BYTES)
+    for entry in range(entries):
+        descriptor = os.open(tree / f"event-{entry:08}.raw", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        os.write(descriptor, block)
+        os.close(descriptor)
+
+
+@contextmanager
+def adopted(bench: Bench) -> Iterator[tuple[Backplane, Path]]:
+    """Run a facility that has adopted a directory of many files."""
+    data = bench.directory("long-data")
+    tree = bench.directory("long-tree")
+    (tree / "long").mkdir()
+    began = time.monotonic()
+    make_tree(tree / "long", bench.options.entries)
+    print(f"wrote {bench.options.entries} files in {time.monotonic() - began:.0f} s", flush=True)
+    ours = Backplane(bench.directory("long"), bench.options.bin, data)
+    ours.start()
+    ours.stop()
+    file = ours.directory / "facility.toml"
+    file.write_text(file.read_text().replace("adopt = []", f'adopt = ["{tree}"]'))
+    ours.resume()
+    try:
+        began = time.monotonic()
+        ours.bp("adopt", str(tree / "long"), "/long", "--bytes", "10GB")
+        seconds = time.monotonic() - began
+        rate = [number(bench.options.entries / seconds), "", "", number(memory_of(ours))]
+        bench.add(Row(f"adoption of {bench.options.entries} files", "backplane", rate))
+        yield ours, tree
+    finally:
+        ours.stop()
+
+
+def memory_of(server: Server) -> float:
+    """MiB that a server has now, without mapped files."""
+    return memory_now(server.pid).anonymous / (1 << 20) if server.pid else 0.0
+
+
+def measure_list(bench: Bench, ours: Backplane, tree: Path) -> None:
+    """List a directory, with the attributes of all that is in it."""
+    servers: dict[str, Server] = {"backplane": ours}
+    binary = shutil.which("xrootd")
+    with suppress(NotInstalledError):
+        peer = Xrootd(bench.directory("long-xrootd"), tree, "xrootd5", Path(binary) if binary else None)
+        servers["xrootd"] = bench.start(peer)
+    asks = {who: lambda server=server: bench.ask(server, ["list"], "/long") for who, server in servers.items()}
+    for who, samples in bench.in_turn("listing", asks).items():
+        seconds = median(samples, lambda one: one.seconds)
+        mine = ("≤ 3 s", seconds <= 3) if who == "backplane" else ("", None)
+        memory = max(one.memory.anonymous for one in samples) / (1 << 20)
+        cpu = median(samples, lambda one: (one.server_cpu_s or 0.0) * 1e6)
+        shown = [f"{seconds:.2f} s", "", number(cpu), number(memory)]
+        bench.add(Row(f"listing of {bench.options.entries} entries with attributes", who, shown, *mine))
+
+
+def measure_scan(bench: Bench, ours: Backplane) -> None:
+    """Scan the partition while files are opened, and compare these with opens at rest."""
+
+    def opens() -> Sample:
+        return bench.ask(ours, ["open"], "/long/event-0000000{n}.raw", 2.0)
+
+    def state() -> dict[str, Any]:
+        (scan,) = json.loads(ours.bp("--json", "scan", "status"))["scans"]
+        found: dict[str, Any] = scan
+        return found
+
+    opens()
+    before = [opens() for _ in range(bench.options.runs)]
+    began = time.monotonic()
+    ours.bp("scan", "start")
+    during = []
+    while state()["state"] != "done" and time.monotonic() - began < SCAN_S:
+        during.append(opens())
+    seconds = time.monotonic() - began
+    after = [opens() for _ in range(bench.options.runs)]
+    rest, busy = median([*before, *after], p99_us), median(during, p99_us)
+    bench.runs["scan"] = [state() | {"seconds": seconds, "rest_p99_us": rest, "busy_p99_us": busy}]
+    rate = number(bench.options.entries / seconds)
+    shown = [rate, "", "", number(memory_of(ours))]
+    whole = (f"≤ 300 s: {seconds:.0f} s", seconds <= 300)
+    bench.add(Row(f"scan of {bench.options.entries} objects", "backplane", shown, *whole))
+    bench.add(Row("opens with close, 8 sessions, at rest", "backplane", figures([*before, *after])))
+    kept = (f"p99 ≤ 1.2 of that: {busy / rest:.2f}", busy <= 1.2 * rest)
+    bench.add(Row("opens with close, 8 sessions, during the scan", "backplane", figures(during), *kept))
+
+
+# A head with many files
+
+
+def measure_files(bench: Bench) -> None:
+    """Compare a head with few files and one with many: start, memory, opens."""
+    few, many = 10_000, bench.options.files
+    options = argparse.Namespace(**vars(bench.options))
+    p99: dict[int, float] = {}
+    for files in (few, many):
+        catalogue = str(bench.place / f"catalogue-{files}")
+        options.files = files
+        filled = load(options, catalogue, "fill", str(files))
+        print(f"filled with {files} files: {number(filled['operations_per_s'])} a second", flush=True)
+    taken: dict[int, list[dict[str, Any]]] = {few: [], many: []}
+    for _ in range(bench.options.runs):
+        for files, runs in taken.items():
+            options.files = files
+            runs.append(
+                load(options, str(bench.place / f"catalogue-{files}"), "--clients", "64", "--duration", "4s", "open")
+            )
+    for files, runs in taken.items():
+        middle = {key: statistics.median(one[key] for one in runs) for key in runs[0] if key != "task"}
+        p99[files] = middle["p99_us"]
+        shown = [number(middle["operations_per_s"]), number(middle["p99_us"]), "", number(middle["rss_mib"])]
+        set_out: tuple[str, bool | None] = ("", None)
+        if files == many:
+            set_out = (f"p99 ≤ 2 of few: {p99[many] / p99[few]:.2f}", p99[many] <= 2 * p99[few])
+        bench.add(Row(f"opens in the head, {files} files, 64 clients", "backplane", shown, *set_out))
+        start = middle["start_s"]
+        bench.add(
+            Row(f"start of the head, {files} files", "backplane", [f"{start:.2f} s", "", "", ""], "≤ 5 s", start <= 5)
+        )
+        bench.runs[f"{files} files"] = runs
+
+
+# The report
+
+
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="bench.scale", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--entries", type=int, default=1_000_000, help="files of the long directory [1000000]")
+    parser.add_argument("--files", type=int, default=10_000_000, help="files of the large catalogue [10000000]")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each [5]")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"only these [{','.join(PARTS)}]")
+    parser.add_argument("--disk", type=Path, default=Path("/var/tmp"), help="a directory on a real disk")
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="where the results go")
+    parser.add_argument("--bin", type=Path, default=ROOT / "target" / "release", help="where the programs are")
+    return parser.parse_args(arguments)
+
+
+def report(bench: Bench) -> str:
+    """Write the table."""
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    described = machine.describe(bench.place)
+    parts = [
+        "# A facility with many files, measured",
+        f"{today}. Medians of {bench.options.runs} runs, systems in turn; both ends on one machine.",
+        "## Machine",
+        table(["", ""], [[key, str(value)] for key, value in described.items()], left=2),
+        "## Figures",
+        "CPU: processor time of the server for one answer. MiB: largest memory of the server without mapped files; of\n"
+        "a head without doors, with its clients. An open with redirect is answered with where the file is.",
+        table(["", "of", "/s", "p99 µs", "CPU µs", "MiB", "set out", ""], [row.cells() for row in bench.rows], left=2),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and write the table."""
+    options = options_of(arguments)
+    parts = options.parts.split(",")
+    with ExitStack() as stack:
+        place = Path(tempfile.mkdtemp(prefix="bench-scale-", dir=options.disk))
+        stack.callback(shutil.rmtree, place, ignore_errors=True)
+        place.chmod(0o755)
+        bench = Bench(options, place, Load(options.bin / "rfio-load"), stack)
+        if "opens" in parts:
+            measure_opens(bench)
+        if "list" in parts or "scan" in parts:
+            with adopted(bench) as (ours, tree):
+                if "list" in parts:
+                    measure_list(bench, ours, tree)
+                if "scan" in parts:
+                    measure_scan(bench, ours)
+        if "files" in parts:
+            measure_files(bench)
+        text = report(bench)
+    options.out.mkdir(parents=True, exist_ok=True)
+    name = options.out / f"scale-{datetime.datetime.now(tz=datetime.UTC).date()}"
+    name.with_suffix(".json").write_text(json.dumps(bench.runs, indent=1, default=str))
+    name.with_suffix(".md").write_text(text)
+    print(f"wrote {name}.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

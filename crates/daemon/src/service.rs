@@ -1,0 +1,82 @@
+//! What a service manager is told and shown, if one has started the daemon: sd_notify(3), and lines that its journal can sort.
+
+use sd_notify::NotifyState;
+use std::{fmt, io, os::fd::AsFd};
+use tracing::{Event, Level, Subscriber, debug};
+use tracing_subscriber::{
+    fmt::{
+        FmtContext, FormatEvent, FormatFields,
+        format::{self, Format, Full, Writer},
+    },
+    registry::LookupSpan,
+};
+
+/// Tells that the start is over, and what is done now.
+pub(crate) fn ready(status: &str) {
+    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// Tells that the doors are being closed.
+pub(crate) fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+/// Tells again and again that tasks still run, if the manager wants to hear it. Ends with the process.
+pub(crate) async fn keep_watchdog() {
+    let Some(patience) = sd_notify::watchdog_enabled() else { return };
+    loop {
+        tell(&[NotifyState::Watchdog]);
+        tokio::time::sleep(patience / 3).await;
+    }
+}
+
+/// Without a manager nobody is told; one that does not listen changes nothing for the facility.
+fn tell(state: &[NotifyState<'_>]) {
+    if let Err(failure) = sd_notify::notify(state) {
+        debug!(%failure, "the service manager was not told");
+    }
+}
+
+/// Whether what is printed to standard error goes to the journal: systemd names the device and the inode of its socket.
+#[must_use]
+pub fn is_logged_by_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
+    rustix::fs::fstat(io::stderr().as_fd())
+        .is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
+}
+
+/// Lines for the journal, which adds time and process itself and wants to know how serious each is (sd-daemon(3)).
+#[derive(Debug)]
+pub struct JournalLines(Format<Full, ()>);
+
+impl Default for JournalLines {
+    fn default() -> Self {
+        Self(format::format().without_time().with_level(false).with_ansi(false))
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for JournalLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        self.0.format_event(context, writer, event)
+    }
+}
+
+/// The priorities of syslog(3).
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
+    }
+}
