@@ -97,8 +97,8 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
             name: row.name,
             total_bytes: row.space.total,
             free_bytes: row.space.free.saturating_sub(row.space.promised),
-            replicas: row.replicas,
-            replica_bytes: row.replica_bytes,
+            replicas: row.space.replicas,
+            replica_bytes: row.space.replica_bytes,
             pinned: row.pinned,
         };
         pools.entry(row.space.pool).or_default().push(info);

@@ -17,6 +17,7 @@ mod backup;
 mod backup_tests;
 mod care;
 mod catalogue;
+mod census;
 #[cfg(test)]
 mod database_tests;
 mod engine;
@@ -252,6 +253,7 @@ impl Store {
              VALUES (1, 1, '/', 'directory', ?1, ?1, 493, ?2)",
             (&facility.owner, facility.created.0),
         )?;
+        store.run("UPDATE census SET directories = 1", ())?;
         fill(&store)?;
         store.commit()?;
         Ok(store)

@@ -4,7 +4,7 @@ use super::{Replica, ReplicaState, Store, StoreResult, engine::Row, ids::Sequenc
 use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
 use std::sync::Arc;
 use wire::{
-    control::{Entry, FileCounts, FileState, NodeKind},
+    control::{Entry, FileState, NodeKind},
     object::Holder,
 };
 
@@ -222,6 +222,7 @@ impl Store {
     fn replace(&self, id: FileId, before: Option<Arc<Node>>, now: Option<Node>) -> StoreResult<()> {
         self.load_partitions()?;
         self.load_ledger()?;
+        self.load_census()?;
         self.count_change();
         self.pending.borrow_mut().replace(id, before, now.map(Arc::new));
         Ok(())
@@ -326,25 +327,5 @@ impl Store {
         }
         self.delete_grants(id)?;
         self.delete_attributes(id)
-    }
-
-    pub(crate) fn file_counts(&self) -> StoreResult<FileCounts> {
-        // One pass over files; the console asks for it at most once a second.
-        const SQL: &str =
-            "SELECT count(*) FILTER (WHERE kind = 'file'), count(*) FILTER (WHERE kind = 'directory'),
-            CAST(coalesce(sum(size), 0) AS BIGINT),
-            (SELECT count(DISTINCT file) FROM replica WHERE state = 'online'),
-            (SELECT count(DISTINCT c.file) FROM copy c
-             WHERE NOT EXISTS (SELECT 1 FROM replica r WHERE r.file = c.file AND r.state = 'online'))
-            FROM node";
-        self.one(SQL, (), |row| {
-            Ok(FileCounts {
-                files: row.get(0)?,
-                directories: row.get(1)?,
-                bytes: row.get(2)?,
-                online: row.get(3)?,
-                nearline: row.get(4)?,
-            })
-        })
     }
 }

@@ -10,7 +10,7 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
 };
-use wire::control::{DiskServer, NodeKind, PartitionState, Pool, RegisterPartition, Rights};
+use wire::control::{DiskServer, FileCounts, NodeKind, PartitionState, Pool, RegisterPartition, Rights};
 
 const NOW: Timestamp = Timestamp(5);
 const NAMES: [&str; 3] = ["n0", "n1", "n2"];
@@ -227,8 +227,29 @@ fn check_held(store: &Store) {
     assert_eq!(held.collect::<BTreeMap<_, _>>(), expected);
 }
 
+/// What is counted with every change is what there is.
+fn check_counts(store: &Store) {
+    let all = files(store);
+    let of_kind = |kind| all.iter().filter(move |node| node.kind == kind);
+    let is_online = |node: &&Arc<Node>| node.online().next().is_some();
+    let counts = FileCounts {
+        files: of_kind(NodeKind::File).count() as u64,
+        directories: of_kind(NodeKind::Directory).count() as u64,
+        bytes: of_kind(NodeKind::File).map(|node| node.size).sum(),
+        online: all.iter().filter(is_online).count() as u64,
+        nearline: all.iter().filter(|node| node.is_archived && !is_online(node)).count() as u64,
+    };
+    assert_eq!(store.file_counts().unwrap(), counts);
+    for (name, partition) in store.partition_space().unwrap() {
+        let here = all.iter().flat_map(|node| node.online()).filter(|replica| replica.partition == name);
+        let sizes: Vec<_> = here.map(|replica| replica.size).collect();
+        assert_eq!((partition.replicas, partition.replica_bytes), (sizes.len() as u64, sizes.iter().sum()));
+    }
+}
+
 fn ask(store: &Store) -> Answers {
     check_held(store);
+    check_counts(store);
     let mut partitions = store.partition_space().unwrap();
     for partition in partitions.values_mut() {
         partition.is_changed = false;
