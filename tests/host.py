@@ -29,14 +29,23 @@ class Host:
         What it is called.
     roles
         What it does.
+    address
+        Where it listens and is reached; each of loopback stands for a host of its own.
     options
         Those of `bpd join` that say what its parts are like.
     """
 
     def __init__(
-        self, facility: Facility, directory: Path, name: str, roles: tuple[str, ...] = ("disk",), **options: str | int
+        self,
+        facility: Facility,
+        directory: Path,
+        name: str,
+        roles: tuple[str, ...] = ("disk",),
+        address: str = "",
+        **options: str | int,
     ) -> None:
         self.facility = facility
+        self.address = address
         self.directory = directory
         self.name = name
         self.roles = roles
@@ -55,6 +64,8 @@ class Host:
         """Options of `bpd join` that say what it is."""
         root, https = self.ports
         ports = [f"--root-port={root}", f"--https-port={https}"]
+        if self.address:
+            ports += [f"--bind={self.address}", f"--address={self.address}"]
         return [*role_words(self.roles), f"--name={self.name}", *ports, *self.options, "--only"]
 
     def join(self, token: str = "") -> None:

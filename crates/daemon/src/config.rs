@@ -351,6 +351,12 @@ impl Config {
         if own.is_empty() { "localhost".to_owned() } else { own }
     }
 
+    /// Authorities that vouch for other servers, if they are not those that the system knows; `directory` is the facility's.
+    pub fn trust(&self, directory: &Path) -> Option<PathBuf> {
+        let trust = &self.tls.trust;
+        (!trust.as_os_str().is_empty()).then(|| directory.join(trust))
+    }
+
     /// `host:port` by which others reach what listens on `address`.
     #[must_use]
     pub fn reachable(&self, address: SocketAddr) -> String {

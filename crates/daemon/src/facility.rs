@@ -354,8 +354,7 @@ impl Possession {
     /// Authorities that vouch for other servers, if they are not those that the system knows.
     #[must_use]
     pub fn trust(&self) -> Option<PathBuf> {
-        let trust = &self.config.tls.trust;
-        (!trust.as_os_str().is_empty()).then(|| self.layout.root().join(trust))
+        self.config.trust(self.layout.root())
     }
 
     /// Opens the partition.

@@ -7,7 +7,7 @@ use crate::{
     facility::{Layout, failed},
     far::Reach,
     files::{Files, blocking, host_and_port},
-    http::{self, HttpDoor},
+    http::{self, HttpDoor, RemoteTrust},
     janitor::Janitor,
     join::{self, HostFiles, Member},
     link::Link,
@@ -81,12 +81,15 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let head = Redirect { host, port, opaque: String::new() };
     let door = DataDoor::new(Arc::clone(&objects), &member.facility_name, head, Arc::clone(&counters))
         .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
+        .with_trust(config.trust(layout.root()))
         .with_reads(config.disk.reads.into());
     let sessions = net::xrd::serve(Arc::new(door), root, &shutdown);
     // The door is opened once.
     let _ = counters.sessions.set(sessions);
     let files = Arc::new(Files::without_names(objects, Arc::clone(&clock)));
-    let door = HttpDoor::without_names(files, &config.host.head, counters, shutdown.token());
+    let door = HttpDoor::without_names(files, &config.host.head, counters, shutdown.token())
+        .with_trust(RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() })
+        .with_near_copies(doors.bind.is_loopback());
     http::serve(Arc::new(door), https, Some(tls), &shutdown)?;
     let endpoints = Endpoints {
         root: format!("root://{}", server.root),

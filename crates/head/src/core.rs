@@ -18,7 +18,7 @@ use std::{
     },
 };
 use wire::{
-    cap::{Access, Cap, CapKeys, Content, WHOLE},
+    cap::{Access, Cap, CapKeys, Content, DIRECT, PARAMETER, UNFENCED, WHOLE},
     control::{DiskServer, Pool, TapePhase},
     token::TokenKey,
 };
@@ -92,6 +92,8 @@ pub(crate) struct Live {
     pub(crate) adopting: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
+    /// How often somebody lost a right since the head started.
+    pub(crate) losses: u32,
 }
 
 /// The head.
@@ -213,6 +215,19 @@ impl Core {
         self.live.sweep = Some(ObjectId(0));
     }
 
+    /// Generation of rights to read that are given now; disk servers refuse older ones. Each start of the head has its own:
+    /// nobody need remember what was lost before it.
+    pub(crate) fn fence(&self) -> u64 {
+        self.facility.incarnation << 32 | u64::from(self.live.losses)
+    }
+
+    /// Somebody may read less than before: the rights that were given until now do not hold any more.
+    pub(crate) fn raise_fence(&mut self) {
+        self.live.losses = self.live.losses.saturating_add(1);
+        // Doors have kept rights that are older.
+        self.store.set_visible();
+    }
+
     /// Says that callers who wait for `topic` should look again.
     pub(crate) fn touch(&mut self, topic: Topic) {
         self.touched[topic.index()] = true;
@@ -223,15 +238,28 @@ impl Core {
         std::mem::take(&mut self.touched)
     }
 
-    /// The URL by which a room reads or writes one object.
+    /// The URL by which a room reads or writes one object. It is told if that cannot be: nobody else has this object.
     pub(crate) fn object_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
-        let file = cap.file;
-        let content = file.checksums.map(|checksums| Content { size: file.size, checksums });
-        self.object_url_of(cap, (file.generation, content), now)
+        self.object_url_of(cap, content_of(cap.file), now)
     }
 
     /// The same, for an object with a content of its own, and its generation.
     pub(crate) fn object_url_of(
+        &self,
+        cap: &CapFor<'_>,
+        of: (u64, Option<Content>),
+        now: Timestamp,
+    ) -> Result<String> {
+        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, of, now)?))
+    }
+
+    /// The URL by which a job reads an object: if it has moved when the job gets there, the head is asked again on behalf of
+    /// the job's owner.
+    pub(crate) fn job_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
+        self.signed_url(cap, content_of(cap.file), now)
+    }
+
+    fn signed_url(
         &self,
         cap: &CapFor<'_>,
         (generation, content): (u64, Option<Content>),
@@ -246,7 +274,7 @@ impl Core {
             partition: replica.partition.clone(),
             object: replica.object,
             file: file.id,
-            generation: if is_read { 0 } else { generation },
+            generation: if is_read { UNFENCED } else { generation },
             holder: (!is_read).then(|| file.holder()),
             range: WHOLE,
             content,
@@ -255,7 +283,7 @@ impl Core {
         });
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");
-        Ok(format!("root://{}/{path}?{}={signed}", partition.server.root, wire::cap::PARAMETER))
+        Ok(format!("root://{}/{path}?{PARAMETER}={signed}", partition.server.root))
     }
 }
 
@@ -265,6 +293,11 @@ pub(crate) struct CapFor<'a> {
     pub(crate) replica: &'a crate::store::Replica,
     pub(crate) file: &'a crate::store::Node,
     pub(crate) path: &'a base::FilePath,
+}
+
+/// The generation of what a file has, and the content itself if it is known.
+fn content_of(file: &crate::store::Node) -> (u64, Option<Content>) {
+    (file.generation, file.checksums.map(|checksums| Content { size: file.size, checksums }))
 }
 
 /// Nobody has registered a partition of this name.

@@ -78,7 +78,9 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
         pools.insert(pool.clone(), Vec::new());
     }
     let scrubs: BTreeMap<String, ScrubRow> = core.store.scrubs()?.into_iter().collect();
+    let labels = core.store.host_labels()?;
     for row in core.store.partitions(now)? {
+        let policy = core.store.policy(&row.space.pool)?;
         let scrub = scrubs.get(&row.name);
         let (collecting_bytes, stuck_bytes) = pool::collecting_bytes(core, &row.name);
         let info = PartitionInfo {
@@ -88,6 +90,7 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
             verified: scrub.and_then(|row| row.finished),
             damaged: scrub.map_or(0, damaged),
             is_available: core.is_available(&row.name, &row.space, now)?,
+            domain: pool::domain(&policy, &labels, &row.space.server.name),
             server: row.space.server.name.clone(),
             state: row.space.state,
             is_given_up: row.space.given_up.is_some(),

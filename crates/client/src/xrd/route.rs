@@ -13,13 +13,14 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use wire::xrd::{Opaque, Redirect, Request};
+use wire::{
+    control::TRIED,
+    xrd::{Opaque, Redirect, Request},
+};
 
 /// Longest body of an answer that is kept whole: a listing of some hundred thousand names.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Key of the opaque part by which a client says whom it was sent to in vain; clients of the field do the same.
-const TRIED: &str = "tried";
 /// Key of the opaque part that holds a token.
 const TOKEN: &str = "authz";
 /// Servers that are not reached before we give up.

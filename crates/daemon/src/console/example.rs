@@ -57,6 +57,7 @@ fn pools() -> Vec<PoolInfo> {
         pinned,
         is_available,
         server: "head".into(),
+        domain: "head".into(),
         state: PartitionState::InUse,
         is_given_up: false,
         collecting_bytes: if free < 300 { 119 * GIB } else { 0 },

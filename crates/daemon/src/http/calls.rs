@@ -67,6 +67,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::JobLog>(router);
     let router = add::<control::GetStatus>(router);
     let router = add::<control::GetHosts>(router);
+    let router = add::<control::LabelHost>(router);
     let router = add::<control::GetPools>(router);
     let router = add::<control::SetPool>(router);
     let router = add::<control::CollectPool>(router);

@@ -209,7 +209,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         let replica = source(core, &node, job.id.0, context.now)?.ok_or_else(lost)?;
         let cap = CapFor { access: Access::Read, replica: &replica, file: &node, path: &path };
         inputs.push(InputSource {
-            url: core.object_url(&cap, context.now)?,
+            url: core.job_url(&cap, context.now)?,
             size: node.size,
             checksums: node.checksums.ok_or_else(lost)?,
         });

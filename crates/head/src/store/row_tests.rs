@@ -161,6 +161,10 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
             store.end_removals("q", &some).unwrap();
         }
         28 => store.forget_removals().unwrap(),
+        29 => {
+            let label = ["rack=r1", "rack=r2", "rack=", "room=b1"][b as usize % 4].parse().unwrap();
+            store.set_host_label(["d1", "d2"][a as usize % 2], &label).unwrap();
+        }
         // A query that needs what was changed.
         _ => drop(store.children(FileId(1), "", 9).unwrap()),
     }
@@ -176,6 +180,7 @@ struct Answers {
     grants: Vec<GrantRow>,
     short: Vec<(FileId, u64)>,
     policies: String,
+    labels: String,
 }
 
 const LATER: Timestamp = Timestamp(100 * 86_400_000);
@@ -258,6 +263,7 @@ fn ask(store: &Store) -> Answers {
         grants: store.grants().unwrap().values().flatten().cloned().collect(),
         short: short.into_iter().map(|file| (file, store.shortage_attempts(file).unwrap())).collect(),
         policies: format!("{:?}", store.policies().unwrap()),
+        labels: format!("{:?}", store.host_labels().unwrap()),
     }
 }
 
@@ -267,6 +273,7 @@ fn ask_anew(store: &mut Store) -> Answers {
     store.pending.get_mut().forget();
     store.ids.forget();
     store.policies.take();
+    store.labels.take();
     store.grants = super::grants::Grants::default();
     ask(store)
 }

@@ -105,6 +105,9 @@ pub struct PartitionInfo {
     /// The disk server.
     #[serde(default)]
     pub server: String,
+    /// What two copies of a file do not share: the disk server, or a label of it.
+    #[serde(default)]
+    pub domain: String,
     /// What may be done with it.
     #[serde(default)]
     pub state: PartitionState,

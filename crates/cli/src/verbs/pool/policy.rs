@@ -5,7 +5,7 @@ use crate::context::{Context, Run};
 use base::{Failure, Result, units::Span};
 use clap::ValueEnum;
 use std::str::FromStr;
-use wire::control::{Collection, CollectionOrder, GetPools, Pool, SetPool};
+use wire::control::{Collection, CollectionOrder, FailureDomain, GetPools, Pool, SetPool};
 
 /// How far the high water is above the low one if nobody says it.
 const WATERS_APART: u16 = 50;
@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// Replicas that are durable before a write is acknowledged
     #[arg(long, value_name = "N")]
     acknowledged: Option<u8>,
+    /// What two copies of a file do not share: `server`, or the name of a label such as `rack` (`bp host label`)
+    #[arg(long, value_name = "LABEL")]
+    failure_domain: Option<FailureDomain>,
     /// Silence after which a disk server's files are read elsewhere
     #[arg(long, value_name = "TIME")]
     heard_bound: Option<Span>,
@@ -99,6 +102,7 @@ fn change(args: &Args, policy: &mut Pool) {
     policy.copies = args.copies.unwrap_or(policy.copies);
     let unsaid = if was_all { policy.copies } else { policy.acknowledged_copies.min(policy.copies) };
     policy.acknowledged_copies = args.acknowledged.unwrap_or(unsaid);
+    policy.failure_domain = args.failure_domain.clone().unwrap_or_else(|| policy.failure_domain.clone());
     policy.heard_bound = args.heard_bound.map_or(policy.heard_bound, |span| span.0);
     policy.silence_bound = args.silence_bound.map_or(policy.silence_bound, |span| span.0);
     policy.repair.server_copies = args.server_copies.unwrap_or(policy.repair.server_copies);
