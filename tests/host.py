@@ -17,7 +17,7 @@ from facility import Facility, configure, free_ports, kill_and_wait
 
 
 class Host:
-    """A disk server on another host than the head's.
+    """A daemon on another host than the head's.
 
     Parameters
     ----------
@@ -27,12 +27,29 @@ class Host:
         Where its configuration and data are.
     name
         What it is called.
+    roles
+        What it does.
+    address
+        Where it listens and is reached; each of loopback stands for a host of its own.
+    options
+        Those of `bpd join` that say what its parts are like.
     """
 
-    def __init__(self, facility: Facility, directory: Path, name: str) -> None:
+    def __init__(
+        self,
+        facility: Facility,
+        directory: Path,
+        name: str,
+        roles: tuple[str, ...] = ("disk",),
+        address: str = "",
+        **options: str | int,
+    ) -> None:
         self.facility = facility
+        self.address = address
         self.directory = directory
         self.name = name
+        self.roles = roles
+        self.options = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
         self.log = directory.parent / f"{name}.log"
         self.ports = free_ports(5)[3:]
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,11 +63,14 @@ class Host:
     def words(self) -> list[str]:
         """Options of `bpd join` that say what it is."""
         root, https = self.ports
-        return ["--role=disk", f"--name={self.name}", f"--root-port={root}", f"--https-port={https}", "--only"]
+        ports = [f"--root-port={root}", f"--https-port={https}"]
+        if self.address:
+            ports += [f"--bind={self.address}", f"--address={self.address}"]
+        return [*role_words(self.roles), f"--name={self.name}", *ports, *self.options, "--only"]
 
     def join(self, token: str = "") -> None:
         """Join, by an invitation of its own if none is given."""
-        token = token or invite(self.facility)
+        token = token or invite(self.facility, roles=self.roles)
         run(self.facility.bin / "bpd", "join", self.directory, f"--token={token}", *self.words)
 
     def join_fails(self, token: str) -> str:
@@ -79,9 +99,15 @@ class Host:
         self.pid = int(json.loads(endpoints.read_text())["pid"])
 
     def is_available(self) -> bool:
-        """Tell whether the head may choose it."""
-        found = [partition for pool in self.facility.status()["pools"] for partition in pool["partitions"]]
-        return any(partition["name"] == self.partition and partition["is_available"] for partition in found)
+        """Tell whether the head may choose it, for all that it does."""
+        status = self.facility.status()
+        partitions = [partition for pool in status["pools"] for partition in pool["partitions"]]
+        here = {
+            "disk": any(row["name"] == self.partition and row["is_available"] for row in partitions),
+            "cpu": any(row["host"] == self.name and row["is_available"] for row in status["workers"]),
+            "tape": any(row["host"] == self.name and not row["trouble"] for row in status["drives"]),
+        }
+        return all(here[role] for role in self.roles)
 
     def kill(self) -> None:
         """End its daemon without a chance to do anything."""
@@ -109,9 +135,14 @@ class Host:
         return found
 
 
-def invite(facility: Facility, *words: str) -> str:
+def role_words(roles: tuple[str, ...]) -> list[str]:
+    """Options that name roles."""
+    return [f"--role={role}" for role in roles]
+
+
+def invite(facility: Facility, *words: str, roles: tuple[str, ...] = ("disk",)) -> str:
     """Make a join token."""
-    return str(facility.bp_json("host", "invite", "--role=disk", *words)["token"])
+    return str(facility.bp_json("host", "invite", *role_words(roles), *words)["token"])
 
 
 @contextmanager

@@ -114,6 +114,26 @@ def test_a_capability_is_for_one_object_and_one_disk_server(pair: tuple[Facility
     assert "other direction" in write.text
 
 
+def test_rooms_are_told_what_users_are_sent_on_for(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:
+    need("xrdcp")
+    facility, host = pair
+    facility.put(sample, "/far/moved")
+    place = redirect(https(facility, "/far/moved"), authority(facility))
+    cap = place.split("?bp.cap=")[1]
+    home = host.directory / "disk" / host.partition / "objects"
+    hidden = next(file for file in home.glob(f"*/{cap.split('.')[2]}*") if not file.suffix)
+    url = f"root://127.0.0.1:{host.ports[0]}//far/moved?bp.cap={cap}"
+    run("xrdcp", "-s", url, tmp_path / "back")
+    assert is_same(tmp_path / "back", sample)
+    facility.bp("rm", "/far/moved")
+    facility.wait_until("the object is deleted", lambda: not hidden.exists())
+    facility.put_bytes(b"moved here", "/far/moved")
+    run("xrdcp", "-s", "-f", url, tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == b"moved here"
+    told = run("xrdcp", "-s", f"{url}&bp.direct=1", tmp_path / "none", check=False)
+    assert f"is not on {host.partition}" in told.text
+
+
 def test_what_was_given_is_served_without_the_head(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:
     need("curl")
     facility, host = pair
@@ -130,6 +150,46 @@ def test_what_was_given_is_served_without_the_head(pair: tuple[Facility, Host], 
     finally:
         facility.up()
     facility.wait_until("the disk server comes back", host.is_available)
+
+
+def answer(facility: Facility, url: str) -> str:
+    """Ask for a file and tell with which status it is answered."""
+    command = [
+        "curl",
+        "--silent",
+        "--cacert",
+        authority(facility),
+        "--output",
+        os.devnull,
+        "--write-out",
+        "%{http_code}",
+    ]
+    return run(*command, url).out
+
+
+def test_what_was_given_ends_when_a_right_is_lost(pair: tuple[Facility, Host], sample: Path) -> None:
+    need("curl")
+    facility, host = pair
+    facility.put(sample, "/far/fenced")
+    url = https(facility, "/far/fenced")
+    place = redirect(url, authority(facility))
+    # It may be shown again and again.
+    assert [answer(facility, place) for _ in range(2)] == ["200", "200"]
+    facility.bp("chmod", "600", "/far/fenced")
+    facility.wait_until("the right is taken back", lambda: answer(facility, place) == "307")
+    assert redirect(place, authority(facility)) == url
+    later = redirect(url, authority(facility))
+    assert answer(facility, later) == "200"
+    facility.kill()
+    try:
+        # What it knew when it was killed it knows without the head.
+        host.kill()
+        host.start()
+        assert (answer(facility, place), answer(facility, later)) == ("307", "200")
+    finally:
+        facility.up()
+    facility.wait_until("the disk server comes back", host.is_available)
+    facility.wait_until("each start of the head begins anew", lambda: answer(facility, later) == "307")
 
 
 def test_an_update_begins_with_what_is_there(pair: tuple[Facility, Host], sample: Path) -> None:

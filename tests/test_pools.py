@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,6 +139,45 @@ def test_a_disk_that_lost_its_objects_is_filled_again(mirrored: tuple[Facility, 
     facility.wait_until("all is whole again", lambda: sum(counts(servers)) == 2 * FILES, 60)
     assert are_whole(facility, sources)
     check_files(facility, sources, tmp_path)
+
+
+def test_a_copy_whose_source_is_gone_fails_at_once(mirrored: tuple[Facility, list[Host]], sample: Path) -> None:
+    facility, servers = mirrored
+    facility.bp("pool", "set", "main", "--copies=1")
+    facility.put(sample, "/m/gone")
+    (place,) = replicas(facility, "/m/gone")
+    (holder,) = [server for server in servers if place.endswith(server.partition)]
+    for file in (holder.directory / "disk" / holder.partition / "objects").glob("*/*"):
+        file.unlink()
+    facility.bp("pool", "set", "main", "--copies=2")
+
+    def logs() -> str:
+        return "".join(server.log.read_text() for server in servers)
+
+    reason = re.compile(rf"copy failed.*object \d+ is not on {holder.partition}")
+    facility.wait_until("the copy fails", lambda: reason.search(logs()) is not None)
+    assert "redirects" not in logs()
+
+
+def test_copies_stand_in_different_racks(mirrored: tuple[Facility, list[Host]], tmp_path: Path) -> None:
+    need("xrdcp")
+    facility, servers = mirrored
+    sources = write_files(facility, tmp_path)
+    for server, rack in zip(servers, ("r1", "r1", "r2"), strict=True):
+        facility.bp("host", "label", server.name, f"rack={rack}", "room=b513")
+    facility.bp("pool", "set", "main", "--failure-domain", "rack")
+
+    def are_apart() -> bool:
+        places = [replicas(facility, f"/m/{source.name}") for source in sources]
+        return all(len(each) == 2 and any(servers[2].partition in place for place in each) for each in places)
+
+    facility.wait_until("each file is in both racks", are_apart, 60)
+    check_files(facility, sources, tmp_path)
+    shown = facility.bp("host", "list").out
+    assert "rack=r2 room=b513" in shown, shown
+    shown = facility.bp("pool", "list").out
+    assert "d3 rack=r2" in shown, shown
+    assert "NAME=VALUE" in facility.bp_fails("host", "label", "d1", "rack").text
 
 
 def test_a_drained_partition_gets_empty(mirrored: tuple[Facility, list[Host]], tmp_path: Path) -> None:

@@ -29,13 +29,16 @@ struct Arguments {
     /// Files of one directory of these
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     per_directory: u64,
+    /// The partition that its files are said to be on
+    #[arg(long, default_value = "disk1")]
+    partition: String,
     #[command(subcommand)]
     task: Task,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum Task {
-    /// Makes a new facility with so many files
+    /// Makes a facility, if there is none, and fills it with so many files
     Fill {
         /// How many
         files: u64,
@@ -100,7 +103,7 @@ fn run(arguments: &Arguments) -> Result<Report> {
     if matches!(arguments.task, Task::Fill { .. }) {
         facility::create(&catalogue)?;
     }
-    let (core, start_s) = facility::open(&catalogue)?;
+    let (core, start_s) = facility::open(&catalogue, &arguments.partition)?;
     let measured = work::measure(core, arguments)?;
     let operations = measured.operations;
     Ok(Report {

@@ -5,7 +5,7 @@ use crate::{
     facility::{self, NOW, commit, open_write, path, user},
 };
 use base::{Failure, FilePath, Result, rng::Rng};
-use head::{Apply, Context, Core, Head};
+use head::{Apply, Context, Core, Head, Principal};
 use std::{
     sync::{
         Arc,
@@ -43,6 +43,7 @@ impl Measured {
 #[derive(Clone)]
 struct Client {
     head: Head,
+    user: Principal,
     task: Task,
     files: u64,
     per_directory: u64,
@@ -57,6 +58,7 @@ pub(crate) fn measure(core: Core, arguments: &Arguments) -> Result<Measured> {
     if matches!(arguments.task, Task::LookupInside) {
         return look_up_inside(core, arguments, duration);
     }
+    let user = user(&core);
     let (head, thread) = Head::start(core, Arc::new(|| NOW))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -69,6 +71,7 @@ pub(crate) fn measure(core: Core, arguments: &Arguments) -> Result<Measured> {
     };
     let client = Client {
         head,
+        user,
         task: arguments.task,
         files: arguments.files,
         per_directory: arguments.per_directory,
@@ -114,7 +117,7 @@ impl Client {
     where
         C::Reply: Send,
     {
-        self.head.call(&user(), call).await
+        self.head.call(&self.user, call).await
     }
 
     /// One operation; `false`: there is nothing left to do.
@@ -178,7 +181,7 @@ impl Client {
 
 /// Looks names up without any other thread.
 fn look_up_inside(mut core: Core, arguments: &Arguments, duration: Duration) -> Result<Measured> {
-    let context = Context { who: user(), now: NOW };
+    let context = Context { who: user(&core), now: NOW };
     let mut rng = Rng::new(1);
     let (begin, mut latencies) = (Instant::now(), Vec::new());
     while begin.elapsed() < duration {

@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) server: SocketAddr,
     /// Which file; `{n}` stands for the number of the session.
     pub(crate) path: String,
+    /// Random numbers in the path are below this.
+    pub(crate) files: u64,
     /// What every session does.
     pub(crate) mode: Mode,
     /// How many there are.
@@ -138,7 +140,7 @@ fn run_thread(plan: &Plan, number: usize, threads: usize, barrier: &Barrier) -> 
 fn connect(plan: &Plan, number: usize) -> Result<Session> {
     let path = plan.path.replace("{n}", &number.to_string());
     let number = (number, plan.sessions);
-    let setup = Setup { mode: plan.mode, path, has_pattern: plan.has_pattern, number };
+    let setup = Setup { mode: plan.mode, path, files: plan.files, has_pattern: plan.has_pattern, number };
     Session::open(Link::connect(plan.server)?, &setup)
 }
 

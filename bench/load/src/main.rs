@@ -47,9 +47,12 @@ struct Run {
     /// Host and port
     #[arg(long)]
     server: String,
-    /// The file; {n} stands for the number of the session
+    /// The file; {n} stands for the number of the session, {r} for a random number and {d} for the thousands of it
     #[arg(long)]
     path: String,
+    /// The random number is below this
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    files: u64,
     /// Sessions at the same time
     #[arg(long, default_value_t = 1)]
     sessions: usize,
@@ -127,6 +130,7 @@ fn plan(run: &Run) -> Result<engine::Plan> {
     Ok(engine::Plan {
         server: address(&run.server)?,
         path: run.path.clone(),
+        files: run.files,
         mode: run.mode,
         sessions: run.sessions,
         threads: run.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),

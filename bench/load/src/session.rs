@@ -59,6 +59,8 @@ pub(crate) struct Setup {
     pub(crate) mode: Mode,
     /// On which file.
     pub(crate) path: String,
+    /// Random numbers in the path are below this.
+    pub(crate) files: u64,
     /// Whether the file has the pattern, so that data can be checked.
     pub(crate) has_pattern: bool,
     /// Which of all sessions this is, and how many there are.
@@ -83,7 +85,7 @@ impl Session {
         }
         let (number, count) = setup.number;
         let start = if mode.is_write() { 0 } else { size / count as u64 * number as u64 };
-        let path = setup.path.clone();
+        let path = (setup.path.clone(), setup.files);
         let work = Work::new(mode, path, handle.unwrap_or_default(), size, start, number as u64);
         Ok(Self {
             link,

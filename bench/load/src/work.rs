@@ -2,6 +2,7 @@
 
 use base::{Crc32c, Result, rng::Rng, units::Size};
 use clap::Subcommand;
+use std::borrow::Cow;
 use wire::xrd::{
     Dirlist, DirlistOptions, FileHandle, OpenFlags, Pgread, Pgwrite, Read, Readv, Request, Stat, Subject,
     Target, VECTOR_ELEMENT_BYTES, VectorElement, Write, encode_pages, encoded_bytes,
@@ -162,6 +163,8 @@ pub(crate) struct Item {
 pub(crate) struct Work {
     mode: Mode,
     path: String,
+    /// Random numbers in the path are below this.
+    files: u64,
     handle: FileHandle,
     /// Bytes of the file.
     size: u64,
@@ -176,7 +179,7 @@ impl Work {
     /// The work of a session on an open file; `start` is where a sequential reader begins.
     pub(crate) fn new(
         mode: Mode,
-        path: String,
+        (path, files): (String, u64),
         handle: FileHandle,
         size: u64,
         start: u64,
@@ -189,7 +192,7 @@ impl Work {
         };
         let payload = Room::to_send(&payload);
         let next = start / mode.unit().max(1) * mode.unit();
-        Self { mode, path, handle, size, next, rng: Rng::new(seed), payload }
+        Self { mode, path, files, handle, size, next, rng: Rng::new(seed), payload }
     }
 
     /// Requests that move the whole file once; for the others, as many as there may be.
@@ -215,9 +218,9 @@ impl Work {
     pub(crate) fn next_item(&mut self) -> Item {
         let handle = self.handle;
         match self.mode {
-            Mode::Open { .. } => item(open_for_reading(&self.path), 0, None, 0),
+            Mode::Open { .. } => item(open_for_reading(&self.next_path()), 0, None, 0),
             Mode::Stat { .. } => {
-                let subject = Subject::Path(Target::new(&self.path));
+                let subject = Subject::Path(Target::new(&*self.next_path()));
                 item(Request::Stat(Stat { subject, is_filesystem: false }), 0, None, 0)
             }
             Mode::List { .. } => {
@@ -232,6 +235,16 @@ impl Work {
             }
             _ => self.sequential(),
         }
+    }
+
+    /// The path of the next request.
+    fn next_path(&mut self) -> Cow<'_, str> {
+        if !self.path.contains("{r}") {
+            return Cow::Borrowed(&self.path);
+        }
+        let number = self.rng.below(self.files);
+        let path = self.path.replace("{r}", &number.to_string());
+        Cow::Owned(path.replace("{d}", &(number / 1000).to_string()))
     }
 
     fn sequential(&mut self) -> Item {
@@ -330,7 +343,7 @@ mod tests {
     use super::*;
 
     fn work(mode: Mode, size: u64) -> Work {
-        Work::new(mode, "/f".into(), FileHandle::of(1), size, 0, 7)
+        Work::new(mode, ("/f".into(), 1), FileHandle::of(1), size, 0, 7)
     }
 
     #[test]

@@ -24,5 +24,4 @@ mod tree;
 
 pub use room::{WorkerConfig, run_worker};
 pub use shepherd::{Stage, shepherd_main};
-pub use stage::Credentials;
 pub use tree::fuzz_stat;

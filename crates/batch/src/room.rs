@@ -4,7 +4,6 @@ use crate::{
     cgroup,
     run::{self, Held},
     run_dir::RunStore,
-    stage::Credentials,
 };
 use base::{ErrorKind, Failure, Result};
 use client::{Control, control::WAIT_MAX};
@@ -21,7 +20,8 @@ use std::{
 };
 use tracing::{error, info, warn};
 use wire::control::{
-    JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobText, NextJob, RegisterWorker, Usage, WorkerOrders,
+    GetJobToken, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobText, JobToken, NextJob, RegisterWorker,
+    Usage, WorkerOrders,
 };
 
 /// How soon a stop is noticed.
@@ -48,12 +48,12 @@ pub struct WorkerConfig {
     pub memory_bytes: u64,
     /// The program that is started as `PROGRAM shepherd RUN_DIR` and calls [`crate::shepherd_main`].
     pub shepherd: PathBuf,
-    /// Who reads the inputs; the capabilities in their URLs give the right.
-    pub user: String,
-    /// What it shows at the data doors.
-    pub credentials: Credentials,
+    /// Certificates of the authorities that vouch for the data doors; without it those that a client trusts anyway.
+    pub ca_file: Option<PathBuf>,
     /// What jobs find in `BP_FACILITY`.
     pub facility: String,
+    /// What jobs find in their environment unless they set it themselves.
+    pub environment: BTreeMap<String, String>,
     /// Where control groups may be made; [`cgroup::find`] looks for such a place.
     pub cgroup: Option<PathBuf>,
 }
@@ -132,6 +132,12 @@ impl Shared {
     pub(crate) fn door(&self, order: &JobOrder) -> String {
         let door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
         door.clone().unwrap_or_else(|| order.outputs.clone())
+    }
+
+    /// What shows that a run acts for the owner of its job.
+    pub(crate) fn token(&self, run: JobRun) -> Result<JobToken> {
+        let answer = self.ask(move |control| control.call(&GetJobToken { run }));
+        answer.unwrap_or_else(|| Err(Failure::unavailable("the worker is stopping")))
     }
 
     fn runs(&self) -> MutexGuard<'_, BTreeMap<JobRun, Arc<Held>>> {

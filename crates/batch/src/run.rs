@@ -4,7 +4,9 @@ use crate::{
     cgroup::Cgroup,
     room::{Backoff, Shared},
     run_dir::{Phase, RunDir, RunOrder, check_name},
-    shepherd, stage, tree,
+    shepherd,
+    stage::{self, Errand, From},
+    tree,
 };
 use base::{ErrorKind, Failure, Millis, Result};
 use rustix::process::Signal;
@@ -15,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tracing::{debug, error, info, warn};
-use wire::control::{JobEnded, JobExit, JobOrder, JobRun, JobStarted, JobText, Usage};
+use wire::control::{JobEnded, JobExit, JobOrder, JobRun, JobStarted, JobText, JobToken, Usage};
 
 /// From the polite to the final signal: time to write a checkpoint, not to finish.
 const GRACE: Millis = Millis::from_seconds(10);
@@ -28,6 +30,8 @@ const FETCH_PATIENCE: Duration = Duration::from_secs(600);
 const STORE_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 /// First and longest pause between two looks for an exit record: a short job must not wait, a long one costs nothing.
 const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
+/// Pause before the token of a run is asked for again, also after a start of the room: it may have been down for long.
+const TOKEN_PAUSE: Duration = Duration::from_secs(60);
 /// How long the processes of a dead shepherd may resist.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -149,43 +153,71 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
 }
 
 fn fetch_inputs(shared: &Shared, held: &Held) -> Result<Next> {
+    let cancelled = || {
+        if held.is_dropped() { Ok(Next::Step) } else { held.end(JobExit::Cancelled, Usage::default()) }
+    };
+    let not_started = |failure| held.end(JobExit::NotStarted(failure), Usage::default());
+    if held.is_cancelled() {
+        return cancelled();
+    }
     let order = match run_order(shared, held) {
         Ok(order) => order,
-        Err(failure) => return held.end(JobExit::NotStarted(failure), Usage::default()),
+        Err(failure) => return not_started(failure),
     };
+    let token = match renew_token(shared, held) {
+        Ok(token) => token.token,
+        Err(_) if shared.is_stopping() => return Ok(Next::Stop),
+        // Without the head nobody could be told how it ended, either.
+        Err(failure) if can_pass(&failure) => return Err(failure),
+        Err(failure) => return not_started(failure.during("ask for the token of the job")),
+    };
+    match fetch_all(shared, held, &token) {
+        _ if held.is_cancelled() => cancelled(),
+        Some(Ok(())) => held.dir.set_staged(&order).map(|()| Next::Step),
+        Some(Err(failure)) => not_started(failure),
+        None => Ok(Next::Stop),
+    }
+}
+
+/// Fetches every input; `None` if the room stops or the job is cancelled.
+fn fetch_all(shared: &Shared, held: &Held, token: &str) -> Option<Result<()>> {
     let interrupted = || shared.is_stopping() || held.is_cancelled();
-    let scratch = held.dir.scratch();
-    let since = Instant::now();
+    let (scratch, since) = (held.dir.scratch(), Instant::now());
     for (input, source) in held.order.spec.inputs.iter().zip(&held.order.inputs) {
         let target = scratch.join(&input.name);
+        let mut is_by_name = true;
         let fetched = patiently(shared, held, since, FETCH_PATIENCE, &mut || {
+            // In turns: where a disk server is away another one may have the file, and the head knows.
+            is_by_name = !is_by_name;
             let root = shared.door(&held.order);
-            stage::fetch(
-                (source, &root),
-                &target,
-                (&shared.config.user, &shared.config.credentials),
-                &interrupted,
-            )
-        });
-        match fetched {
-            Some(Ok(())) => {}
-            Some(Err(failure)) => {
-                let failure = failure.during(format_args!("fetch input {}", input.path));
-                return held.end(JobExit::NotStarted(failure), Usage::default());
-            }
-            None if held.is_cancelled() => break,
-            None => return Ok(Next::Stop),
+            let from = if is_by_name {
+                From::Name(&root, &input.path)
+            } else {
+                From::Server(&held.order.outputs, &root)
+            };
+            stage::fetch((source, from), &target, &errand(shared, held, token), &interrupted)
+        })?;
+        if let Err(failure) = fetched {
+            return Some(Err(failure.during(format_args!("fetch input {}", input.path))));
         }
     }
-    if held.is_cancelled() {
-        return if held.is_dropped() {
-            Ok(Next::Step)
-        } else {
-            held.end(JobExit::Cancelled, Usage::default())
-        };
-    }
-    held.dir.set_staged(&order)?;
-    Ok(Next::Step)
+    Some(Ok(()))
+}
+
+/// Gets a new token for the job, and puts it where the job finds it.
+fn renew_token(shared: &Shared, held: &Held) -> Result<JobToken> {
+    let token = shared.token(held.id())?;
+    held.dir.set_token(&token.token)?;
+    Ok(token)
+}
+
+fn errand<'a>(shared: &'a Shared, held: &'a Held, token: &'a str) -> Errand<'a> {
+    Errand { user: &held.order.owner, token, ca_file: shared.config.ca_file.as_ref() }
+}
+
+/// Whether what failed may go well later.
+fn can_pass(failure: &Failure) -> bool {
+    matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy)
 }
 
 /// Tries `copy` again while what it needs is away; `None` if the room stops or the job is cancelled.
@@ -207,8 +239,7 @@ fn patiently(
         if shared.is_stopping() || held.is_cancelled() {
             return None;
         }
-        let can_pass = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy);
-        if !can_pass || since.elapsed() > patience {
+        if !can_pass(&failure) || since.elapsed() > patience {
             return Some(Err(failure));
         }
         let pause = backoff.next();
@@ -252,7 +283,8 @@ fn run_order(shared: &Shared, held: &Held) -> Result<RunOrder> {
 /// The whole environment of the job: ours only where a program cannot do without.
 fn environment(shared: &Shared, held: &Held) -> Result<BTreeMap<String, String>> {
     let scratch = held.dir.scratch().display().to_string();
-    let mut environment = BTreeMap::from([("HOME".to_owned(), scratch.clone())]);
+    let mut environment = shared.config.environment.clone();
+    environment.insert("HOME".to_owned(), scratch.clone());
     if let Ok(path) = std::env::var("PATH") {
         environment.insert("PATH".to_owned(), path);
     }
@@ -270,6 +302,8 @@ fn environment(shared: &Shared, held: &Held) -> Result<BTreeMap<String, String>>
         ("BP_SCRATCH", scratch),
         ("BP_CPUS", held.order.spec.resources.cpus.to_string()),
         ("BP_FACILITY", shared.config.facility.clone()),
+        ("BP_ROOT", shared.door(&held.order)),
+        ("BEARER_TOKEN_FILE", held.dir.token_file().display().to_string()),
     ] {
         environment.insert(name.to_owned(), value);
     }
@@ -353,12 +387,14 @@ fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
 /// Waits for the exit record, or for the proof that there will be none.
 fn watch(shared: &Shared, held: &Held) -> Result<Next> {
     let mut telling = Telling::new();
+    let mut token = KeptToken { next: Instant::now() + TOKEN_PAUSE };
     let mut pause = LOOK_PAUSE.0;
     while !shared.is_stopping() {
         if held.is_dropped() {
             return Ok(Next::Step);
         }
         telling.tell(shared, held);
+        token.keep(shared, held);
         if held.dir.phase() != Phase::Launched {
             return Ok(Next::Step);
         }
@@ -397,6 +433,27 @@ impl Telling {
             }
             None => {}
         }
+    }
+}
+
+/// The token of a job that runs: replaced long before it ends.
+struct KeptToken {
+    next: Instant,
+}
+
+impl KeptToken {
+    fn keep(&mut self, shared: &Shared, held: &Held) {
+        if Instant::now() < self.next {
+            return;
+        }
+        let pause = match renew_token(shared, held) {
+            Ok(token) => Duration::from_millis(token.lifetime.0.unsigned_abs() / 2),
+            Err(failure) => {
+                debug!(job = %held.id().job, %failure, "no new token for a run");
+                TOKEN_PAUSE
+            }
+        };
+        self.next = Instant::now() + pause;
     }
 }
 
@@ -462,13 +519,10 @@ fn store_all(shared: &Shared, held: &Held) -> Option<Result<()>> {
     let (order, scratch, since) = (&held.order, held.dir.scratch(), Instant::now());
     for output in &order.spec.outputs {
         let stored = patiently(shared, held, since, STORE_PATIENCE, &mut || {
+            let token = shared.token(order.run)?.token;
             let from = (scratch.as_path(), output.name.as_str());
-            stage::store(
-                from,
-                (&shared.door(order), &output.path),
-                (&order.owner, &shared.config.credentials),
-                &interrupted,
-            )
+            let to = (&*shared.door(order), &output.path);
+            stage::store(from, to, &errand(shared, held, &token), &interrupted)
         })?;
         if let Err(failure) = stored {
             return Some(Err(failure.during(format_args!("store output {}", output.path))));

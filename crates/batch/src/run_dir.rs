@@ -6,6 +6,7 @@
 //!   order.json                 what the head ordered; nothing happens before it is durable
 //!   scratch/                   working directory of the job
 //!   run.json                   what the shepherd runs; there when all inputs are
+//!   token                      shows that the job acts for its owner; replaced while it runs
 //!   alive                      locked as long as the shepherd lives
 //!   started.json               pid and start time of the shepherd; there before the job runs
 //!   stdout, stderr             of the job
@@ -25,8 +26,8 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io,
-    os::unix::fs::FileExt,
+    io::{self, Write},
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 use tracing::{error, warn};
@@ -291,6 +292,22 @@ impl RunDir {
     /// Says that all inputs are there.
     pub fn set_staged(&self, order: &RunOrder) -> Result<()> {
         durable::write_json(&self.file("run.json"), order)
+    }
+
+    /// Where the job finds its token.
+    pub(crate) fn token_file(&self) -> PathBuf {
+        self.file("token")
+    }
+
+    /// Replaces the token, so that nobody reads half of it.
+    pub(crate) fn set_token(&self, token: &str) -> Result<()> {
+        let new = self.file("token.new");
+        let write = || -> io::Result<()> {
+            let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(token.as_bytes())?;
+            fs::rename(&new, self.token_file())
+        };
+        write().map_err(|cause| self.failed("write the token", &cause))
     }
 
     /// Who runs it.

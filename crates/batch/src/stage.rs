@@ -3,12 +3,11 @@
 use base::{Adler32, Checksums, ErrorKind, Failure, FilePath, Result};
 use client::xrd::{CreateOptions, File as Remote, FileSystem, Options, TlsOptions, Token, XrdUrl};
 use std::{
-    fmt,
     fs::{File, OpenOptions},
     io::{Read, Write},
+    net::IpAddr,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 use tracing::debug;
@@ -31,49 +30,67 @@ fn given_up() -> Failure {
     Failure::unavailable("the copy was given up")
 }
 
-/// Makes a token for a user.
-type MakeToken = dyn Fn(&str) -> Result<Token> + Send + Sync;
-
-/// What a worker shows at the data doors.
-#[derive(Clone)]
-pub struct Credentials {
-    /// Makes a token for a user.
-    pub token: Arc<MakeToken>,
-    /// Certificates of the authorities that vouch for the doors; without it those that a client trusts anyway.
-    pub ca_file: Option<PathBuf>,
+/// On whose behalf files are copied, and whom to believe.
+#[derive(Clone, Copy)]
+pub(crate) struct Errand<'a> {
+    /// The owner of the job.
+    pub(crate) user: &'a str,
+    /// What proves that we act for them.
+    pub(crate) token: &'a str,
+    /// Authorities that vouch for the doors; `None`: those that a client trusts anyway.
+    pub(crate) ca_file: Option<&'a PathBuf>,
 }
 
-impl Credentials {
-    /// For doors that believe who one says to be.
-    #[must_use]
-    pub fn none() -> Self {
-        Self { token: Arc::new(|_| Ok(Token::nothing())), ca_file: None }
+impl Errand<'_> {
+    fn options(&self) -> Options {
+        let tls = TlsOptions { ca_file: self.ca_file.cloned(), ..TlsOptions::default() };
+        let token = Some(Token::new(self.token));
+        Options { username: self.user.to_owned(), wait_max: WAIT_MAX, tls, token, ..Options::default() }
     }
 
-    fn options(&self, user: &str) -> Result<Options> {
-        let tls = TlsOptions { ca_file: self.ca_file.clone(), ..TlsOptions::default() };
-        let token = Some((self.token)(user)?);
-        Ok(Options { username: user.to_owned(), wait_max: WAIT_MAX, tls, token, ..Options::default() })
-    }
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("ca_file", &self.ca_file).finish_non_exhaustive()
+    /// Where `path` is behind the door `root`. A door on this host may not ask who we are: it is told with the path.
+    fn url(&self, root: &str, path: &FilePath) -> Result<XrdUrl> {
+        let mut url = root.parse::<XrdUrl>()?.with_path(path.clone());
+        if url.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()) {
+            url.opaque = url.opaque.with("authz", format!("Bearer%20{}", self.token));
+        }
+        Ok(url)
     }
 }
 
-/// Copies an input through the door at `root` to `target` and compares size and sums with what the head says.
-///
-/// The order names a door too, but that of the time when it was given.
+/// Where an input is read: at the disk server that the order names, by its capability, or by name at the door of the head.
+#[derive(Clone, Copy)]
+pub(crate) enum From<'a> {
+    /// The disk server. What the order calls the door of the head may have moved since: it is at `.1` now.
+    Server(&'a str, &'a str),
+    /// The head.
+    Name(&'a str, &'a FilePath),
+}
+
+impl From<'_> {
+    fn url(&self, source: &InputSource, errand: &Errand<'_>) -> Result<XrdUrl> {
+        match self {
+            Self::Name(root, path) => errand.url(root, path),
+            Self::Server(then, now) => {
+                let (url, then) = (source.url.parse::<XrdUrl>()?, then.parse::<XrdUrl>()?);
+                if (&url.host, url.port) != (&then.host, then.port) {
+                    return Ok(url);
+                }
+                let now = now.parse::<XrdUrl>()?;
+                Ok(XrdUrl { host: now.host, port: now.port, ..url })
+            }
+        }
+    }
+}
+
+/// Copies an input to `target` and compares size and sums with what the head says.
 pub(crate) fn fetch(
-    (source, root): (&InputSource, &str),
+    (source, from): (&InputSource, From<'_>),
     target: &Path,
-    (user, credentials): (&str, &Credentials),
+    errand: &Errand<'_>,
     interrupted: Interrupted<'_>,
 ) -> Result<()> {
-    let (door, url) = (root.parse::<XrdUrl>()?, source.url.parse::<XrdUrl>()?);
-    let url = XrdUrl { host: door.host, port: door.port, ..url };
+    let url = from.url(source, errand)?;
     let write_failed = |cause: &std::io::Error| Failure::io(format!("write {}", target.display()), cause);
     let mut file = OpenOptions::new()
         .write(true)
@@ -82,7 +99,7 @@ pub(crate) fn fetch(
         .mode(INPUT_MODE)
         .open(target)
         .map_err(|cause| write_failed(&cause))?;
-    let remote = Remote::open_read(&url, &credentials.options(user)?)?;
+    let remote = Remote::open_read(&url, &errand.options())?;
     let (mut size, mut found) = (0u64, Checksums::EMPTY);
     remote.copy_to(&mut |piece| {
         if interrupted() {
@@ -94,8 +111,11 @@ pub(crate) fn fetch(
     })?;
     if (size, found) != (source.size, source.checksums) {
         return Err(Failure::corrupt(format!(
-            "input {url}: expected {} bytes, adler32 {}; got {size} bytes, adler32 {}",
-            source.size, source.checksums.adler32, found.adler32
+            "read at {}: expected {} bytes, adler32 {}; got {size} bytes, adler32 {}",
+            url.authority(),
+            source.size,
+            source.checksums.adler32,
+            found.adler32
         )));
     }
     // The content is verified: whether the server liked our goodbye does not matter.
@@ -103,20 +123,19 @@ pub(crate) fn fetch(
     Ok(())
 }
 
-/// Copies the file `name` of `scratch` to `path` behind the door `root`, as `user`, and compares the sums.
+/// Copies the file `name` of `scratch` to `path` behind the door `root`, and compares the sums.
 ///
 /// What is at `path` is replaced: after a crash the same output is stored again.
 pub(crate) fn store(
     (scratch, name): (&Path, &str),
     (root, path): (&str, &FilePath),
-    (user, credentials): (&str, &Credentials),
+    errand: &Errand<'_>,
     interrupted: Interrupted<'_>,
 ) -> Result<()> {
     let mut file = open_output(scratch, name)?;
     let read_failed = |cause: &std::io::Error| Failure::io(format!("read output {name:?}"), cause);
     let size = file.metadata().map_err(|cause| read_failed(&cause))?.len();
-    let url = root.parse::<XrdUrl>()?.with_path(path.clone());
-    let options = credentials.options(user)?;
+    let (url, options) = (errand.url(root, path)?, errand.options());
     let create = CreateOptions { replace: true, make_path: true, mode: OUTPUT_MODE, size: Some(size) };
     let remote = Remote::create(&url, &options, create)?;
     let mut writer = remote.writer();

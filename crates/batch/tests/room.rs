@@ -6,7 +6,7 @@ mod support;
 
 use base::{Checksums, ErrorKind, JobId, Millis};
 use batch::{
-    Credentials, WorkerConfig,
+    WorkerConfig,
     run_dir::{RunStore, Started},
     run_worker,
 };
@@ -66,9 +66,11 @@ impl Site {
             cpus: 2,
             memory_bytes: 1 << 30,
             shepherd: PathBuf::from(SHEPHERD),
-            user: "batch".to_owned(),
-            credentials: Credentials::none(),
+            ca_file: None,
             facility: "http://facility".to_owned(),
+            environment: BTreeMap::from(
+                ["FROM_SITE", "BOTH"].map(|name| (name.to_owned(), "site".to_owned())),
+            ),
             cgroup: None,
         }
     }
@@ -141,22 +143,59 @@ fn output(order: &mut JobOrder, name: &str, path: &str) {
     order.spec.outputs.push(JobOutput { name: name.to_owned(), path: path.parse().unwrap() });
 }
 
+/// Says that the only input lies on another server than the head's.
+fn moved_to(order: &mut JobOrder, root: &str) {
+    order.inputs[0].url = order.inputs[0].url.replace("root://127.0.0.1:1", root);
+}
+
+#[test]
+fn an_input_is_read_where_it_lies() {
+    let site = Site::new();
+    let (room, far) = (site.room(), Door::open());
+    let mut order = Site::order("cat in");
+    site.input(&mut order, "in", b"content");
+    moved_to(&mut order, &far.root);
+    far.put(order.spec.inputs[0].path.as_str(), b"content");
+    // The door of the head must not be needed.
+    site.door.set_away(true);
+    site.submit(order);
+    assert_eq!(site.head.ended(RUN).text.stdout, "content");
+    room.stop();
+}
+
+#[test]
+fn an_input_whose_server_is_away_is_read_by_its_name() {
+    let site = Site::new();
+    let (room, far) = (site.room(), Door::open());
+    far.set_away(true);
+    let mut order = Site::order("cat in");
+    site.input(&mut order, "in", b"content");
+    moved_to(&mut order, &far.root);
+    site.submit(order);
+    assert_eq!(site.head.ended(RUN).text.stdout, "content");
+    assert!(far.refused() > 0);
+    room.stop();
+}
+
 #[test]
 fn inputs_come_the_job_runs_outputs_go() {
     let site = Site::new();
     let room = site.room();
     let big: Vec<u8> = (0..3_000_000u32).map(|i| (i >> 4) as u8).collect();
-    let mut order =
-        Site::order("./tool big; echo $BP_JOB_ID.$BP_ATTEMPT $BP_CPUS $BP_FACILITY $COLOUR; echo oops >&2");
-    order.spec.environment =
-        BTreeMap::from([("COLOUR".to_owned(), "blue".to_owned()), ("BP_JOB_ID".to_owned(), "99".to_owned())]);
+    let mut order = Site::order(
+        "./tool big; echo $BP_JOB_ID.$BP_ATTEMPT $BP_CPUS $BP_FACILITY $COLOUR; echo oops >&2
+            echo $(cat $BEARER_TOKEN_FILE) $BP_ROOT $FROM_SITE $BOTH",
+    );
+    let given = [("COLOUR", "blue"), ("BP_JOB_ID", "99"), ("BOTH", "job"), ("BEARER_TOKEN_FILE", "/other")];
+    order.spec.environment = given.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     site.input(&mut order, "big", &big);
     site.input(&mut order, "tool", b"#!/bin/sh\ntest \"$HOME\" = \"$BP_SCRATCH\" && cp \"$1\" copy\n");
     output(&mut order, "copy", "/out/deep/copy");
     site.submit(order);
     let ended = site.head.ended(RUN);
     assert_eq!(ended.exit, JobExit::Code(0), "{ended:?}");
-    assert_eq!(ended.text.stdout, "7.1 3 http://facility blue\n");
+    let told = format!("7.1 3 http://facility blue\ntoken of 7.1 {} site job\n", site.door.root);
+    assert_eq!(ended.text.stdout, told);
     assert_eq!(ended.text.stderr, "oops\n");
     assert!(ended.usage.wall.0 >= 0 && ended.usage.memory_bytes_max > 0);
     let (content, owner) = site.door.get("/out/deep/copy").unwrap();

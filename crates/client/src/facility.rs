@@ -2,7 +2,7 @@
 
 use crate::{
     control::{Control, FacilityKey},
-    xrd::XrdUrl,
+    xrd::{Token, XrdUrl},
 };
 use base::{Failure, FilePath, Millis, Result, Timestamp};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,11 @@ impl Facility {
 
     fn at_endpoint(http: &str, user: &str) -> Result<Self> {
         let control = Control::new(http, user);
+        // Not in plain text.
+        let control = match Token::discover().filter(|_| http.starts_with("https:")) {
+            Some(token) => control.with_key(FacilityKey::new(token.secret())),
+            None => control,
+        };
         let status = control.call(&GetStatus {})?;
         let endpoints = Endpoints {
             root: status.root,

@@ -172,8 +172,10 @@ pub struct Tape {
     pub drives: u16,
     /// Slots.
     pub slots: u16,
-    /// Cartridges, `BP0001` onwards.
+    /// Cartridges, numbered from 0001 on.
     pub volumes: u16,
+    /// What their labels begin with; no two cartridges of the facility may have the same label.
+    pub prefix: String,
     /// Bytes that a cartridge holds.
     pub volume_size: Size,
     /// Length of data blocks.
@@ -246,6 +248,7 @@ impl Default for Tape {
             drives: 2,
             slots: 16,
             volumes: 8,
+            prefix: "BP".to_owned(),
             volume_size: Size(16 << 30),
             block,
             load_time: Span(Millis(0)),
@@ -323,6 +326,11 @@ impl Config {
             let what = format!("tape.volumes = {} do not fit {} slots", self.tape.volumes, self.tape.slots);
             return refuse(what, "raise tape.slots");
         }
+        let is_label = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
+        if !(1..=2).contains(&self.tape.prefix.len()) || !self.tape.prefix.chars().all(is_label) {
+            let what = format!("tape.prefix = {:?} is not one or two of A-Z 0-9", self.tape.prefix);
+            return refuse(what, "BP is usual: labels have six characters, four of them a number");
+        }
         if self.tape.volume_size.0 < 1 << 20 {
             return refuse(
                 format!("tape.volume_size = {} is below 1MiB", self.tape.volume_size),
@@ -341,6 +349,12 @@ impl Config {
         }
         let own = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
         if own.is_empty() { "localhost".to_owned() } else { own }
+    }
+
+    /// Authorities that vouch for other servers, if they are not those that the system knows; `directory` is the facility's.
+    pub fn trust(&self, directory: &Path) -> Option<PathBuf> {
+        let trust = &self.tls.trust;
+        (!trust.as_os_str().is_empty()).then(|| directory.join(trust))
     }
 
     /// `host:port` by which others reach what listens on `address`.
@@ -395,6 +409,8 @@ mod tests {
             ("[disk]\nadopt = [\"data/old\"]\n", "disk.adopt"),
             ("[tape]\nvolumes = 9\nslots = 3\n", "tape.volumes"),
             ("[tape]\nblock = \"8B\"\n", "tape.block"),
+            ("[tape]\nprefix = \"bp\"\n", "tape.prefix"),
+            ("[tape]\nprefix = \"ABC\"\n", "tape.prefix"),
         ] {
             let failure = Config::parse(text).unwrap_err();
             assert!(failure.what.contains(word), "{failure}");

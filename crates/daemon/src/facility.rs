@@ -196,14 +196,21 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
         fs::create_dir_all(&path).map_err(|cause| failed("make", &path, &cause))?;
     }
     disk::Partition::create(&layout.partition(), &id, PARTITION)?;
-    let volumes: Result<Vec<Vid>> = (1..=config.tape.volumes).map(|n| format!("BP{n:04}").parse()).collect();
-    tape::VirtualLibrary::create(layout.library(), config.tape.drives, config.tape.slots, &volumes?)?;
+    make_library(&layout, config)?;
     let facility =
         FacilityRow { id, name: config.name.clone(), owner: owner.to_owned(), created: now, incarnation: 0 };
     Core::create(catalogue::of(&layout, config)?, &facility)?;
     // Last: a directory without it is not a facility, so an interrupted creation is never taken for one.
     write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o644)?;
     sync_directory(layout.root())
+}
+
+/// Makes the virtual library that the configuration describes, or completes it.
+pub(crate) fn make_library(layout: &Layout, config: &Config) -> Result<()> {
+    let config::Tape { drives, slots, volumes, prefix, .. } = &config.tape;
+    let volumes: Result<Vec<Vid>> =
+        (1..=*volumes).map(|number| format!("{prefix}{number:04}").parse()).collect();
+    tape::VirtualLibrary::create(layout.library(), *drives, *slots, &volumes?).map(drop)
 }
 
 /// Refuses a directory that holds anything.
@@ -311,7 +318,8 @@ impl Possession {
     /// Opens the head's catalogue; `server` is the disk server in this process.
     pub fn open_head(&self, server: DiskServer, now: Timestamp) -> Result<Core> {
         let DiskServer { name: host, root, https } = server.clone();
-        let config = HeadConfig { keys: self.key.caps(), server, pool: self.config.disk.pool.clone() };
+        let (keys, tokens) = (self.key.caps(), self.key.tokens());
+        let config = HeadConfig { keys, tokens, server, pool: self.config.disk.pool.clone() };
         let catalogue = catalogue::of(&self.layout, &self.config)?;
         let cache_bytes = usize::try_from(self.config.cache.0).unwrap_or(usize::MAX);
         let core = Core::open(catalogue, config, now)?.with_cache(cache_bytes);
@@ -346,8 +354,7 @@ impl Possession {
     /// Authorities that vouch for other servers, if they are not those that the system knows.
     #[must_use]
     pub fn trust(&self) -> Option<PathBuf> {
-        let trust = &self.config.tls.trust;
-        (!trust.as_os_str().is_empty()).then(|| self.layout.root().join(trust))
+        self.config.trust(self.layout.root())
     }
 
     /// Opens the partition.
@@ -359,15 +366,6 @@ impl Possession {
         let partition = disk::Partition::open_limited(&self.layout.partition(), facility, limits)?;
         partition.set_direct(self.config.disk.direct);
         Ok(partition)
-    }
-
-    /// Opens the library.
-    pub fn open_library(&self) -> Result<tape::VirtualLibrary> {
-        let tape = &self.config.tape;
-        let load_time = std::time::Duration::from_millis(tape.load_time.0.0.unsigned_abs());
-        let options =
-            tape::DriveOptions { load_time, ..tape::DriveOptions::with_capacity(tape.volume_size.0) };
-        Ok(tape::VirtualLibrary::open(self.layout.library())?.with_options(options))
     }
 
     /// Tells clients where the doors are. Replaced as a whole, so that nobody reads half of it.

@@ -9,7 +9,7 @@ use std::{
     sync::{Mutex, PoisonError},
     time::Duration,
 };
-use wire::{control::WriteGrant, object::ObjectInfo};
+use wire::{cap, control::WriteGrant, object::ObjectInfo};
 
 /// A disk server that sends nothing for this long has failed the transfer.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
@@ -96,7 +96,7 @@ fn url(elsewhere: &Elsewhere, path: &FilePath) -> Result<XrdUrl> {
     let redirect = elsewhere.redirect()?;
     let server: XrdUrl = format!("root://{}:{}//", redirect.host, redirect.port).parse()?;
     let mut url = server.with_path(path.clone());
-    url.opaque = wire::xrd::Opaque::parse(&redirect.opaque);
+    url.opaque = wire::xrd::Opaque::parse(&redirect.opaque).with(cap::DIRECT, "1");
     Ok(url)
 }
 

@@ -13,9 +13,13 @@ use std::{
     time::Duration,
 };
 use tokio::time::{Instant, sleep};
+use tracing::debug;
 use wire::{
     cap::{self, Access, Cap, CapKeys, Content, WHOLE},
-    control::{DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant, ReadObject, WriteGrant},
+    control::{
+        AVOIDED_LEN_MAX, AvoidServers, DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant, ReadObject,
+        WriteGrant,
+    },
     xrd::Redirect,
 };
 
@@ -199,6 +203,17 @@ impl Files {
         self.objects.read_now(&who.name, grant, door).map(Opened::Here)
     }
 
+    /// Has servers avoided to which a client says that it was sent in vain.
+    pub(crate) async fn avoid(&self, who: &Principal, path: &FilePath, tried: &str) {
+        let hosts = tried.split(',').filter(|host| !host.is_empty()).take(AVOIDED_LEN_MAX);
+        let call = AvoidServers { hosts: hosts.map(str::to_owned).collect(), path: path.clone() };
+        let avoided = async { self.head()?.call(who, call).await };
+        // A hint: without it the open goes on as if there was none.
+        if let Err(failure) = avoided.await {
+            debug!(%failure, "hosts that were not reached are not avoided");
+        }
+    }
+
     fn grants(&self) -> MutexGuard<'_, Recent<String, (u64, Arc<ReadObject>)>> {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -209,7 +224,7 @@ impl Files {
             partition: grant.partition.clone(),
             object: grant.object,
             file: grant.file,
-            generation: 0,
+            generation: grant.fence,
             holder: None,
             range: WHOLE,
             content: Some(Content { size: grant.size, checksums: grant.checksums }),
@@ -227,16 +242,27 @@ impl Files {
         path: &FilePath,
         door: Arc<DoorCounter>,
     ) -> Result<ReadFile> {
-        let elsewhere = match self.open_read(who, path, Arc::clone(&door)).await? {
-            Opened::Here(file) => return Ok(file),
-            Opened::Elsewhere(elsewhere) => elsewhere,
-        };
-        let (reach, far, grant) = (self.reach.clone(), path.clone(), elsewhere.object.clone());
-        let grant = grant.ok_or_else(|| Failure::internal(format!("{path} was opened without an object")))?;
-        let file = blocking(move || reach.read(&elsewhere, &far)).await?;
-        // Its disk server puts what is read on the bill.
-        let meter = self.objects.meter("", grant.object, door);
-        Ok(ReadFile::new(Source::Far(file), grant, meter))
+        let mut last = None;
+        for _ in 0..STALE_OPENS_MAX {
+            let elsewhere = match self.open_read(who, path, Arc::clone(&door)).await? {
+                Opened::Here(file) => return Ok(file),
+                Opened::Elsewhere(elsewhere) => elsewhere,
+            };
+            let (reach, far, grant) = (self.reach.clone(), path.clone(), elsewhere.object.clone());
+            let grant =
+                grant.ok_or_else(|| Failure::internal(format!("{path} was opened without an object")))?;
+            match blocking(move || reach.read(&elsewhere, &far)).await {
+                Ok(file) => {
+                    // Its disk server puts what is read on the bill.
+                    let meter = self.objects.meter("", grant.object, door);
+                    return Ok(ReadFile::new(Source::Far(file), grant, meter));
+                }
+                // It has moved since.
+                Err(failure) if failure.kind == ErrorKind::NotFound => last = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::internal(format!("{path} cannot be opened"))))
     }
 
     /// Opens a file for writing. It becomes the file's content when it is committed, not before.

@@ -44,6 +44,11 @@ impl Roster {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&hex(&certificate)).cloned()
     }
 
+    /// Whether nobody has joined.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Who has joined, as the head says.
     pub async fn of(head: &Head) -> Result<Self> {
         let roster = Self::default();

@@ -4,7 +4,7 @@ use crate::{
     adopt::Adopter,
     files::blocking,
     link::Link,
-    objects::{Objects, Withdrawn, Writing},
+    objects::{Fence, Objects, Withdrawn, Writing},
     reality::Memory,
     scan::Scanner,
 };
@@ -45,6 +45,7 @@ pub struct Janitor {
     introduction: Introduction,
     partition: Arc<Partition>,
     withdrawn: Arc<Withdrawn>,
+    fence: Arc<Fence>,
     writing: Writing,
 }
 
@@ -52,7 +53,8 @@ impl Janitor {
     /// The janitor of a partition whose objects are served from `objects`.
     #[must_use]
     pub fn new(link: Link, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
-        Self { link, introduction, partition, withdrawn: objects.withdrawn(), writing: objects.writing() }
+        let (withdrawn, fence, writing) = (objects.withdrawn(), objects.fence(), objects.writing());
+        Self { link, introduction, partition, withdrawn, fence, writing }
     }
 
     fn name(&self) -> String {
@@ -133,15 +135,22 @@ impl Janitor {
     /// Registers, and reports again and again.
     async fn stay_known(&self, token: &Token, roll_is_due: &Notify) {
         let mut is_known = false;
+        // What is noted on the partition, once that is certain.
+        let mut fence = None;
         loop {
             let reported = async {
                 if !is_known {
                     self.register().await?;
                     roll_is_due.notify_one();
                 }
-                self.report().await
+                let told = self.report().await?;
+                if fence != Some(told) {
+                    self.raise(told).await?;
+                    fence = Some(told);
+                }
+                Ok(())
             };
-            let outcome = reported.await;
+            let outcome: Result<()> = reported.await;
             is_known = match &outcome {
                 Ok(()) => true,
                 // A head that does not know us, took us for an earlier start, or has not heard of us for long.
@@ -205,7 +214,15 @@ impl Janitor {
         Ok(is_complete)
     }
 
-    async fn report(&self) -> Result<()> {
+    /// Refuses older rights to read from now on, and after a restart.
+    async fn raise(&self, fence: u64) -> Result<()> {
+        self.fence.set(fence);
+        let partition = Arc::clone(&self.partition);
+        blocking(move || partition.note_fence(fence)).await
+    }
+
+    /// Says how much room there is; yields from which generation on rights to read hold.
+    async fn report(&self) -> Result<u64> {
         let (space, partition) = (self.partition.space()?, self.name());
         let report = ReportSpace {
             boot: self.introduction.boot,
@@ -214,7 +231,7 @@ impl Janitor {
             total_bytes: space.total_bytes,
             free_bytes: space.free_bytes,
         };
-        self.link.call(report).await.map(drop)
+        Ok(self.link.call(report).await?.fence)
     }
 }
 

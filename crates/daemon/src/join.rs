@@ -1,16 +1,18 @@
 //! Joining a facility: what a host does once, by invitation, and again whenever its certificate must be renewed.
 
 use crate::{
-    authority::{HostNames, replace},
+    authority::{Authority, HostNames, replace},
     config::{self, Config, Host},
-    facility::{Layout, Possession, failed, sync_directory, write_new},
+    facility::{Layout, Possession, failed, make_library, sync_directory, write_new},
     hosts::fingerprint,
 };
 use base::{ErrorKind, Failure, Result};
 use client::{Control, ControlTls};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::{
+    collections::BTreeSet,
     fs,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -28,6 +30,8 @@ pub struct JoinWish {
     pub token: JoinToken,
     /// What it wants to do.
     pub roles: Vec<Role>,
+    /// Its parts; what concerns the host and its doors follows from the rest.
+    pub parts: Config,
     /// Its name in the facility; `None`: what it calls itself.
     pub name: Option<String>,
     /// Name or address by which others reach it.
@@ -92,12 +96,12 @@ pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
     let before = claim(&layout, &wish.token)?;
     let is_again = before.is_some();
     let config = match before {
-        Some(config) => config,
+        Some(config) => with_roles(config, &wish.roles)?,
         None => configured(&wish)?,
     };
     config.check()?;
     let files = HostFiles::new(&layout);
-    believe(&wish.token, &files)?;
+    believe(&wish.token, &layout)?;
     let key = key_pair(&files.key)?;
     let names = names(&config);
     let call = JoinFacility {
@@ -125,9 +129,9 @@ pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
 }
 
 fn configured(wish: &JoinWish) -> Result<Config> {
-    // Tape and cpu servers away from the head come with the next step.
-    if wish.roles != [Role::Disk] {
-        return Err(Failure::unsupported("a host that joins can be a disk server").hint("use --role disk"));
+    if wish.roles.is_empty() || wish.roles.contains(&Role::Head) {
+        return Err(Failure::unsupported("a host that joins can be disk, tape and cpu server")
+            .hint("a standby head does not join: it runs with the facility's directory and database"));
     }
     let host = Host {
         name: wish.name.clone().unwrap_or_default(),
@@ -135,8 +139,13 @@ fn configured(wish: &JoinWish) -> Result<Config> {
         roles: wish.roles.clone(),
         head: wish.token.head.clone(),
     };
-    let mut config = Config { host, ..Config::default() };
+    let mut config = Config { host, ..wish.parts.clone() };
     config.host.name = config.host_name();
+    config.host.roles.sort_unstable();
+    config.host.roles.dedup();
+    if config.tape.prefix.is_empty() {
+        config.tape.prefix = label_prefix(&config.host.name);
+    }
     if let Some(bind) = wish.bind {
         config.doors.bind = bind;
     }
@@ -144,6 +153,25 @@ fn configured(wish: &JoinWish) -> Result<Config> {
     config.doors.root_port = root_port.unwrap_or(config.doors.root_port);
     config.doors.https_port = https_port.unwrap_or(config.doors.https_port);
     Ok(config)
+}
+
+/// The configuration of a host that joins once more, if it has the roles that were asked for.
+fn with_roles(config: Config, wanted: &[Role]) -> Result<Config> {
+    let set = |roles: &[Role]| roles.iter().copied().collect::<BTreeSet<_>>();
+    if set(&config.host.roles) == set(wanted) {
+        return Ok(config);
+    }
+    let words: Vec<_> = config.host.roles.iter().map(|role| role.as_str()).collect();
+    Err(Failure::invalid(format!("{} says that this host has the roles {}", config::FILE, words.join(", ")))
+        .hint("ask for these, or change host.roles there first"))
+}
+
+/// What the labels of a host's cartridges begin with: another letter and digit for almost every name.
+fn label_prefix(host: &str) -> String {
+    const SECOND: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let digest = Sha256::digest(host.as_bytes());
+    let letters = [b'A' + digest[0] % 26, SECOND[usize::from(digest[1]) % SECOND.len()]];
+    letters.map(char::from).iter().collect()
 }
 
 /// What the certificate of this host must say.
@@ -162,7 +190,7 @@ fn claim(layout: &Layout, token: &JoinToken) -> Result<Option<Config>> {
     fs::create_dir_all(&tls).map_err(|cause| failed("make", &tls, &cause))?;
     let mut entries = fs::read_dir(directory).map_err(|cause| failed("read", directory, &cause))?;
     let is_ours = |name: &std::ffi::OsStr| {
-        ["tls", "lock", "id", "cap.key", "membership.json", "disk"].iter().any(|own| name == *own)
+        ["tls", "lock", "id", "cap.key", "membership.json", "disk", "tape"].iter().any(|own| name == *own)
     };
     if entries.any(|entry| entry.is_ok_and(|entry| !is_ours(&entry.file_name()))) {
         return Err(Failure::new(ErrorKind::NotEmpty, format!("{} is not empty", directory.display()))
@@ -187,7 +215,7 @@ fn claim_again(layout: &Layout, token: &JoinToken) -> Result<Config> {
 }
 
 /// Fetches the authority's certificate from whoever answers, and believes it only if the invitation names it.
-fn believe(token: &JoinToken, files: &HostFiles) -> Result<()> {
+fn believe(token: &JoinToken, layout: &Layout) -> Result<()> {
     let anybody = ControlTls { insecure: true, ..ControlTls::default() };
     let found = Control::new(&token.head, "host").with_tls(anybody).call(&GetAuthority {})?;
     if fingerprint(&found.certificate)? != token.authority {
@@ -195,7 +223,7 @@ fn believe(token: &JoinToken, files: &HostFiles) -> Result<()> {
         return Err(Failure::permission(what)
             .hint("somebody may be listening in: look at the network, and ask for a new token"));
     }
-    replace(&files.authority, found.certificate.as_bytes(), 0o644)
+    Authority::new(&layout.tls(), &token.facility).publish(&found.certificate)
 }
 
 /// The key of this host, made if there is none.
@@ -229,6 +257,11 @@ fn settle(layout: &Layout, files: &HostFiles, config: &Config, membership: &Memb
     }
     if config.host.roles.contains(&Role::Disk) {
         make_partition(layout, config, &member.facility)?;
+    }
+    // Cartridges that were taken out of a library stay out when its host joins once more.
+    let is_made = layout.root().join(config::FILE).exists() && layout.library().exists();
+    if config.host.roles.contains(&Role::Tape) && !is_made {
+        make_library(layout, config)?;
     }
     sync_directory(layout.root())
 }
@@ -270,4 +303,28 @@ pub(crate) fn renew(layout: &Layout, config: &Config) -> Result<()> {
     let control = Control::new(&config.host.head, "host").with_tls(files.control());
     let membership = control.call(&call)?;
     replace(&files.certificate, membership.certificate.as_bytes(), 0o644)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_follow_from_the_name_of_the_host_and_differ() {
+        let prefixes: BTreeSet<_> = (0..20).map(|number| label_prefix(&format!("tape{number:02}"))).collect();
+        assert!(prefixes.len() > 15, "{prefixes:?}");
+        assert_eq!(label_prefix("tape01"), label_prefix("tape01"));
+        for prefix in prefixes {
+            assert!(format!("{prefix}0001").parse::<base::Vid>().is_ok(), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_joins_once_more_keeps_its_roles() {
+        let host = Host { roles: vec![Role::Disk, Role::Cpu], ..Host::default() };
+        let config = || Config { host: host.clone(), ..Config::default() };
+        assert!(with_roles(config(), &[Role::Cpu, Role::Disk]).is_ok());
+        let refused = with_roles(config(), &[Role::Disk]).unwrap_err();
+        assert!(refused.what.contains("disk, cpu") && refused.hint.is_some(), "{refused}");
+    }
 }

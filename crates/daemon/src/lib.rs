@@ -25,6 +25,7 @@ mod mirror;
 pub mod objects;
 pub mod open;
 mod reality;
+mod rooms;
 pub mod run;
 mod scan;
 pub mod service;

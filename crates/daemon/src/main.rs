@@ -55,13 +55,9 @@ enum Verb {
     },
 }
 
+/// The parts of a host; those of roles that it does not have mean nothing.
 #[derive(Args)]
-struct Create {
-    /// Where.
-    directory: PathBuf,
-    /// Name of the facility, for people.
-    #[arg(long)]
-    name: Option<String>,
+struct Parts {
     /// Tape drives of the virtual library.
     #[arg(long)]
     drives: Option<u16>,
@@ -71,6 +67,9 @@ struct Create {
     /// Its cartridges.
     #[arg(long)]
     volumes: Option<u16>,
+    /// What their labels begin with: one or two of A-Z 0-9; at a host that joins it follows from the host's name.
+    #[arg(long)]
+    prefix: Option<String>,
     /// Bytes that a cartridge holds, with a unit: 16GiB.
     #[arg(long)]
     volume_size: Option<Size>,
@@ -86,6 +85,17 @@ struct Create {
     /// CPU slots for jobs; as many as the host has if not given.
     #[arg(long)]
     cpus: Option<u32>,
+}
+
+#[derive(Args)]
+struct Create {
+    /// Where.
+    directory: PathBuf,
+    /// Name of the facility, for people.
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    parts: Parts,
     /// Database of the catalogue, postgresql://USER@HOST/DATABASE; a file in the directory if not given.
     #[arg(long)]
     catalogue: Option<String>,
@@ -131,7 +141,7 @@ struct Join {
     /// The invitation, as `bp host invite` prints it; `-` reads it from standard input.
     #[arg(long)]
     token: String,
-    /// What the host is to do: disk.
+    /// What the host is to do: disk, tape or cpu; may be given again.
     #[arg(long, required = true)]
     role: Vec<Role>,
     /// Its name in the facility; what it calls itself if not given.
@@ -152,6 +162,8 @@ struct Join {
     /// Only joins; `bpd run` runs it.
     #[arg(long)]
     only: bool,
+    #[command(flatten)]
+    parts: Parts,
 }
 
 #[derive(Args)]
@@ -254,19 +266,28 @@ fn user() -> String {
     std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(run::user_of_process)
 }
 
+impl Parts {
+    /// Changes what was given.
+    fn put_into(&self, config: &mut Config) {
+        let (tape, disk, batch) = (&mut config.tape, &mut config.disk, &mut config.batch);
+        tape.drives = self.drives.unwrap_or(tape.drives);
+        tape.volumes = self.volumes.unwrap_or(tape.volumes);
+        tape.slots = self.slots.unwrap_or(tape.slots.max(tape.volumes));
+        tape.prefix = self.prefix.clone().unwrap_or_else(|| tape.prefix.clone());
+        tape.volume_size = self.volume_size.unwrap_or(tape.volume_size);
+        tape.block = self.block.unwrap_or(tape.block);
+        tape.load_time = self.load_time.unwrap_or(tape.load_time);
+        disk.size = self.disk_size.unwrap_or(disk.size);
+        batch.cpus = self.cpus.unwrap_or(batch.cpus);
+    }
+}
+
 fn make(create: &Create) -> anyhow::Result<()> {
     let mut config = Config::default();
     if let Some(name) = &create.name {
         config.name.clone_from(name);
     }
-    config.tape.drives = create.drives.unwrap_or(config.tape.drives);
-    config.tape.volumes = create.volumes.unwrap_or(config.tape.volumes);
-    config.tape.slots = create.slots.unwrap_or(config.tape.slots.max(config.tape.volumes));
-    config.tape.volume_size = create.volume_size.unwrap_or(config.tape.volume_size);
-    config.tape.block = create.block.unwrap_or(config.tape.block);
-    config.tape.load_time = create.load_time.unwrap_or(config.tape.load_time);
-    config.disk.size = create.disk_size.unwrap_or(config.disk.size);
-    config.batch.cpus = create.cpus.unwrap_or(config.batch.cpus);
+    create.parts.put_into(&mut config);
     config.catalogue = create.catalogue.clone().unwrap_or_default();
     if let Some(file) = &create.catalogue_password {
         config.catalogue_password = std::path::absolute(file).context("the path of the password is none")?;
@@ -280,9 +301,14 @@ fn join_and_run(wish: Join) -> anyhow::Result<()> {
     log_to_stderr()?;
     let text = if wish.token == "-" { std::io::read_to_string(std::io::stdin())? } else { wish.token };
     let (root_port, https_port) = (wish.root_port, wish.https_port);
+    let mut parts = Config::default();
+    // Labels are unique in the facility: others begin with others.
+    parts.tape.prefix = String::new();
+    wish.parts.put_into(&mut parts);
     let invitation = JoinWish {
         token: text.parse()?,
         roles: wish.role,
+        parts,
         name: wish.name,
         address: wish.address,
         bind: wish.bind,

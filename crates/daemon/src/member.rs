@@ -7,12 +7,13 @@ use crate::{
     facility::{Layout, failed},
     far::Reach,
     files::{Files, blocking, host_and_port},
-    http::{self, HttpDoor},
+    http::{self, HttpDoor, RemoteTrust},
     janitor::Janitor,
     join::{self, HostFiles, Member},
     link::Link,
     metrics::DoorCounters,
     objects::Objects,
+    rooms::{Premises, Rooms},
     run::{introduction, keep_partition, listen, tls_rule},
 };
 use base::{Failure, Result, Timestamp};
@@ -25,7 +26,10 @@ use net::{
 };
 use std::{fs, sync::Arc, time::Duration};
 use tracing::{error, info};
-use wire::{cap::CapKey, control::Endpoints};
+use wire::{
+    cap::CapKey,
+    control::{Endpoints, Role},
+};
 
 /// How often the certificate is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(3600);
@@ -34,6 +38,7 @@ const RENEW_S: i64 = 30 * 86_400;
 
 /// What runs, in the order in which it ends.
 pub(crate) struct Running {
+    pub(crate) rooms: Rooms,
     pub(crate) doors: Shutdown,
     pub(crate) chores: Shutdown,
     pub(crate) endpoints: Endpoints,
@@ -48,19 +53,24 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let introduction = introduction(config, root.address()?, https.address()?)?;
     let server = introduction.server.clone();
     let files = HostFiles::new(layout);
+    let authority = files.authority.clone();
     let identity =
         Identity { certificate: files.certificate.clone(), key: files.key.clone(), client_ca: None };
     let tls = net::tls::server_config(&identity)?;
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
-    let link = Link::Far(Control::new(&config.host.head, "host").with_tls(files.control()));
-    let partition = Arc::new(open_partition(layout, config, &member)?);
-    let reach = Reach::new(Some(files.authority.clone()));
-    let (served, key) = (vec![Arc::clone(&partition)], read_key(layout)?);
+    let control = Control::new(&config.host.head, "host").with_tls(files.control());
+    let link = Link::Far(control.clone());
+    let is_disk = config.host.roles.contains(&Role::Disk);
+    let partition = is_disk.then(|| open_partition(layout, config, &member).map(Arc::new)).transpose()?;
+    let reach = Reach::new(Some(authority.clone()));
+    let (served, key) = (partition.iter().cloned().collect(), read_key(layout)?);
     let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()));
-    let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
-    let janitor = Janitor::new(link, introduction, partition, &objects);
-    keep_partition(janitor, copier, (&config.disk, &clock), &chores);
+    if let Some(partition) = partition {
+        let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
+        let janitor = Janitor::new(link, introduction, partition, &objects);
+        keep_partition(janitor, copier, (&config.disk, &clock), &chores);
+    }
     chores.spawn(
         "certificate",
         keep_certificate(layout.clone(), config.clone(), Arc::clone(&clock), chores.token()),
@@ -71,12 +81,15 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let head = Redirect { host, port, opaque: String::new() };
     let door = DataDoor::new(Arc::clone(&objects), &member.facility_name, head, Arc::clone(&counters))
         .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
+        .with_trust(config.trust(layout.root()))
         .with_reads(config.disk.reads.into());
     let sessions = net::xrd::serve(Arc::new(door), root, &shutdown);
     // The door is opened once.
     let _ = counters.sessions.set(sessions);
     let files = Arc::new(Files::without_names(objects, Arc::clone(&clock)));
-    let door = HttpDoor::without_names(files, &config.host.head, counters, shutdown.token());
+    let door = HttpDoor::without_names(files, &config.host.head, counters, shutdown.token())
+        .with_trust(RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() })
+        .with_near_copies(doors.bind.is_loopback());
     http::serve(Arc::new(door), https, Some(tls), &shutdown)?;
     let endpoints = Endpoints {
         root: format!("root://{}", server.root),
@@ -87,8 +100,18 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
         pid: std::process::id(),
         facility: member.facility,
     };
+    let rooms = Premises {
+        layout,
+        config,
+        control,
+        authorities: Some(authority),
+        site: member.facility_name,
+        facility: config.host.head.clone(),
+        prefix: format!("{}-", config.host_name()),
+    };
+    let rooms = rooms.start()?;
     info!(root = endpoints.root, head = config.host.head, "host is up");
-    Ok(Running { doors: shutdown, chores, endpoints })
+    Ok(Running { rooms, doors: shutdown, chores, endpoints })
 }
 
 fn open_partition(layout: &Layout, config: &Config, member: &Member) -> Result<disk::Partition> {

@@ -17,10 +17,14 @@ use head::Clock;
 use net::shutdown::Shutdown;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
+use tracing::warn;
 use wire::{
-    cap::{Access, Cap, CapKey, WHOLE},
+    cap::{Access, Cap, CapKey, UNFENCED, WHOLE},
     control::{BeginWrite, GetPieces, ReadObject, WriteGrant},
     object::Label,
 };
@@ -49,6 +53,41 @@ impl Withdrawn {
             return Err(Failure::not_found(format!("object {object} was removed before it was written")));
         }
         Ok(())
+    }
+}
+
+/// From which generation on rights to read hold: the head raises it when somebody may read less than before.
+#[derive(Default)]
+pub struct Fence(AtomicU64);
+
+impl Fence {
+    /// What the partitions remember. One that cannot be read lets nobody in but rooms, until the head has said it again.
+    fn remembered(partitions: &BTreeMap<String, Arc<Partition>>) -> Self {
+        let fences = partitions.iter().map(|(partition, kept)| {
+            kept.seen_fence().unwrap_or_else(|failure| {
+                warn!(partition, %failure, "which rights hold is not known: users are sent to the head");
+                UNFENCED
+            })
+        });
+        Self(AtomicU64::new(fences.max().unwrap_or(0)))
+    }
+
+    /// Takes what the head says.
+    pub(crate) fn set(&self, fence: u64) {
+        self.0.store(fence, Ordering::Release);
+    }
+
+    /// Refuses a right to read that may have been taken back.
+    fn check(&self, cap: &Cap) -> Result<()> {
+        let is_read = matches!(cap.access, Access::Read | Access::Gather);
+        if !is_read || cap.generation >= self.0.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Failure::permission(format!(
+            "capability for object {} was given before somebody lost a right",
+            cap.object
+        ))
+        .hint("open the file again"))
     }
 }
 
@@ -84,6 +123,7 @@ pub struct Objects {
     key: CapKey,
     clock: Clock,
     withdrawn: Arc<Withdrawn>,
+    fence: Arc<Fence>,
     writing: Writing,
     uses: Arc<Uses>,
     sums: ObjectSums,
@@ -102,10 +142,11 @@ impl Objects {
     ) -> Self {
         let named = |partition: Arc<Partition>| (partition.identity().partition.clone(), partition);
         let partitions = partitions.into_iter().map(named).collect();
+        let fence = Arc::new(Fence::remembered(&partitions));
         let uses = Uses::start(&link, &tasks);
         let (withdrawn, writing, sums) = Default::default();
         let reach = Reach::new(None);
-        Self { link, reach, partitions, key, clock, withdrawn, writing, uses, sums, tasks }
+        Self { link, reach, partitions, key, clock, withdrawn, fence, writing, uses, sums, tasks }
     }
 
     /// Says how other disk servers are spoken to.
@@ -122,6 +163,11 @@ impl Objects {
     /// Objects that must not be made any more; the janitor adds to them.
     pub fn withdrawn(&self) -> Arc<Withdrawn> {
         Arc::clone(&self.withdrawn)
+    }
+
+    /// From which generation on rights to read hold; the janitor raises it.
+    pub fn fence(&self) -> Arc<Fence> {
+        Arc::clone(&self.fence)
     }
 
     /// What users are writing.
@@ -265,12 +311,18 @@ impl Objects {
 
     /// Whether a capability is one of this disk server's that holds.
     pub fn is_for_us(&self, signed: &str) -> bool {
-        self.key.verify(signed, self.now()).is_ok()
+        self.verified(signed).is_ok()
+    }
+
+    fn verified(&self, signed: &str) -> Result<Cap> {
+        let cap = self.key.verify(signed, self.now())?;
+        self.fence.check(&cap)?;
+        Ok(cap)
     }
 
     /// Checks a capability, which names the object and what may be done; the head is asked only before a user writes.
     pub async fn open_cap(&self, open: CapOpen<'_>, door: Arc<DoorCounter>) -> Result<CapFile> {
-        let cap = self.key.verify(open.signed, self.now())?;
+        let cap = self.verified(open.signed)?;
         match cap.access {
             Access::Read => self.read_cap(&cap, door).await.map(CapFile::Read),
             Access::Gather => {
@@ -289,6 +341,7 @@ impl Objects {
                     checksums: content.checksums,
                     mode: 0o644,
                     server: None,
+                    fence: cap.generation,
                     is_piece: true,
                 };
                 let file = self.gather(&cap.user, Arc::new(grant), Some(open.signed), door).await?;
@@ -323,6 +376,7 @@ impl Objects {
             checksums: info.checksums,
             mode: 0o644,
             server: None,
+            fence: cap.generation,
             is_piece: false,
         });
         Ok(self.reading(&cap.user, grant, reader, door).within(cap.range))

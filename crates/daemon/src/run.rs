@@ -6,7 +6,7 @@ use crate::{
     config::{self, Config, RootTls},
     copier::Copier,
     door::{AuditedDoor, RootDoor},
-    facility::{Possession, TokenWish, random, sign_token},
+    facility::{Possession, random},
     far::Reach,
     files::Files,
     hosts::{Reception, Roster},
@@ -18,12 +18,12 @@ use crate::{
     member,
     metrics::DoorCounters,
     objects::Objects,
+    rooms::{Premises, Rooms},
     service,
     standby::{self, Start},
 };
-use base::{ErrorKind, Failure, Millis, Result, Timestamp, limits::CONNECTIONS_MAX};
-use batch::{Credentials, WorkerConfig, run_worker};
-use client::{Control, FacilityKey, xrd::Token};
+use base::{ErrorKind, Failure, Result, Timestamp, limits::CONNECTIONS_MAX};
+use client::{Control, FacilityKey};
 use head::{Clock, Head, store::FacilityRow};
 use net::{
     listener::Listener,
@@ -34,29 +34,18 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread::JoinHandle,
     time::Duration,
 };
-use tape::{TapeRoom, VirtualLibrary, session::LabelStyle};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
-use wire::{
-    control::{DiskServer, Endpoints, Role},
-    label::LabelDate,
-};
+use wire::control::{DiskServer, Endpoints, Role};
 
 /// How long transfers and calls that are under way may go on after the signal to stop.
 const DRAIN: Duration = Duration::from_secs(30);
 /// Threads that may block on files at a time.
 const BLOCKING_THREADS_MAX: usize = 128;
-/// How long the worker's tokens are good: longer than a job's files take to be stored.
-const STORE_TOKEN_LIFETIME: Millis = Millis(24 * 3_600_000);
-/// Pause before a room that ended badly is started again.
-const ROOM_PAUSE: Duration = Duration::from_secs(2);
 
 /// What the command line says about the doors; the configuration says the rest.
 #[derive(Debug, Clone, Default)]
@@ -154,7 +143,7 @@ async fn serve(possession: Possession, how: Start) -> Result<()> {
         possession.announce(&running.endpoints)?;
         service::ready("the doors are open");
         told.await;
-        drain([running.doors, running.chores]).await;
+        close(running.rooms, [running.doors, running.chores]).await;
         possession.withdraw();
         info!("host is down");
     }
@@ -195,7 +184,6 @@ async fn start(possession: &Possession) -> Result<Running> {
         (net::tls::server_config(&identity)?, net::tls::server_config_for_hosts(&identity)?);
     let partition =
         has(Role::Disk).then(|| possession.open_partition(&facility.id).map(Arc::new)).transpose()?;
-    let library = has(Role::Tape).then(|| possession.open_library()).transpose()?;
     let must_beat = core.must_beat();
     let (head, head_thread) = Head::start(core, Arc::clone(&clock))?;
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
@@ -236,13 +224,25 @@ async fn start(possession: &Possession) -> Result<Running> {
     open_http(http_door, (http, https), tls_for_hosts, &shutdown)?;
     let control =
         Control::new(&endpoints.http, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
-    let worker = worker_config(possession, (&facility.id, &facility.owner), &clock)?;
-    let rooms = Rooms::start(possession, library.as_ref(), &control, has(Role::Cpu).then_some(worker))?;
+    let rooms = premises(possession, control).start()?;
     let endpoints =
         Endpoints { is_token_required: doors.require_token, facility: facility.id.clone(), ..endpoints };
     possession.announce(&endpoints)?;
     info!(root = endpoints.root, http = endpoints.http, incarnation = facility.incarnation, "facility is up");
     Ok(Running { doors: shutdown, chores, rooms, audit, head, head_thread })
+}
+
+/// What the rooms beside the head need.
+fn premises(possession: &Possession, control: Control) -> Premises<'_> {
+    Premises {
+        layout: &possession.layout,
+        config: &possession.config,
+        control,
+        authorities: possession.vouchers(),
+        site: possession.config.name.clone(),
+        facility: possession.layout.root().display().to_string(),
+        prefix: String::new(),
+    }
 }
 
 /// Gives a door what the configuration says.
@@ -346,17 +346,22 @@ pub(crate) async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<List
     })
 }
 
-/// Rooms first, so that they can still report; then the doors; then what the doors left to do; the head last.
-async fn stop(possession: &Possession, running: Running) {
-    let Running { doors, chores, rooms, audit, head, head_thread } = running;
+/// Rooms first, so that they can still report; then the doors; then what the doors left to do.
+async fn close(rooms: Rooms, [doors, chores]: [Shutdown; 2]) {
     rooms.tell();
     doors.tell();
-    let joined = tokio::task::spawn_blocking(move || rooms.join()).await;
+    let joined = tokio::task::spawn_blocking(move || rooms.join(DRAIN)).await;
     let rooms = joined.unwrap_or_else(|cause| Err(Failure::internal(format!("rooms ended badly: {cause}"))));
     if let Err(failure) = rooms {
         warn!(%failure, "not every room ended in time; nothing acknowledged is lost");
     }
     drain([doors, chores]).await;
+}
+
+/// The head last.
+async fn stop(possession: &Possession, running: Running) {
+    let Running { doors, chores, rooms, audit, head, head_thread } = running;
+    close(rooms, [doors, chores]).await;
     audit.stop();
     possession.withdraw();
     drop(head);
@@ -364,110 +369,4 @@ async fn stop(possession: &Possession, running: Running) {
         error!("the head's thread ended badly");
     }
     info!("facility is down");
-}
-
-/// The tape server and the worker, on threads of their own.
-struct Rooms {
-    tape: Option<TapeRoom>,
-    stop_worker: Arc<AtomicBool>,
-    worker: Option<JoinHandle<()>>,
-}
-
-impl Rooms {
-    fn start(
-        possession: &Possession,
-        library: Option<&VirtualLibrary>,
-        control: &Control,
-        worker: Option<WorkerConfig>,
-    ) -> Result<Self> {
-        let labels = LabelStyle {
-            site: possession.config.name.clone(),
-            host: "localhost".to_owned(),
-            block_bytes: u32::try_from(possession.config.tape.block.0).unwrap_or(u32::MAX),
-            today: || LabelDate::from_timestamp(Timestamp::from_system(std::time::SystemTime::now())),
-        };
-        let start = |library| TapeRoom::start_virtual(library, labels, control.clone());
-        let tape = library.map(start).transpose()?;
-        let stop_worker = Arc::new(AtomicBool::new(false));
-        let worker = worker.map(|config| Self::start_worker(config, control, &stop_worker)).transpose()?;
-        Ok(Self { tape, stop_worker, worker })
-    }
-
-    fn start_worker(
-        config: WorkerConfig,
-        control: &Control,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<JoinHandle<()>> {
-        let (control, stop) = (control.clone(), Arc::clone(stop));
-        let worker = std::thread::Builder::new().name("worker".to_owned()).spawn(move || {
-            while let Err(failure) = run_worker(config.clone(), control.clone(), Arc::clone(&stop)) {
-                if stop.load(Ordering::Acquire) {
-                    break;
-                }
-                error!(%failure, "worker ended; it is started again");
-                std::thread::sleep(ROOM_PAUSE);
-            }
-        });
-        worker.map_err(|cause| Failure::io("start the worker", &cause))
-    }
-
-    fn tell(&self) {
-        self.tape.iter().for_each(TapeRoom::tell);
-        self.stop_worker.store(true, Ordering::Release);
-    }
-
-    fn join(self) -> Result<()> {
-        let tape = self.tape.map_or(Ok(()), |tape| tape.stop(DRAIN));
-        if self.worker.is_some_and(|worker| worker.join().is_err()) {
-            error!("the worker's thread ended badly");
-        }
-        tape
-    }
-}
-
-fn worker_config(
-    possession: &Possession,
-    (facility, owner): (&str, &str),
-    clock: &Clock,
-) -> Result<WorkerConfig> {
-    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-    let wish = &possession.config.batch;
-    Ok(WorkerConfig {
-        directory: possession.layout.batch(),
-        name: "worker1".to_owned(),
-        cpus: if wish.cpus > 0 { wish.cpus } else { cpus },
-        memory_bytes: if wish.memory.0 > 0 { wish.memory.0 } else { memory_of_host() },
-        shepherd: std::env::current_exe().map_err(|cause| Failure::io("find this program", &cause))?,
-        user: owner.to_owned(),
-        credentials: credentials(possession, facility, clock),
-        facility: possession.layout.root().display().to_string(),
-        cgroup: batch::cgroup::find(),
-    })
-}
-
-/// What the worker shows at the doors: tokens of those for whom it stores.
-fn credentials(possession: &Possession, facility: &str, clock: &Clock) -> Credentials {
-    let (key, facility, clock) = (possession.key.clone(), facility.to_owned(), Arc::clone(clock));
-    let token = move |user: &str| {
-        let user = user.to_owned();
-        let wish = TokenWish {
-            user,
-            lifetime: STORE_TOKEN_LIFETIME,
-            scopes: None,
-            groups: Vec::new(),
-            audience: None,
-        };
-        let (token, _) = sign_token(&key, facility.clone(), wish, clock())?;
-        Ok(Token::new(token))
-    };
-    Credentials { token: Arc::new(token), ca_file: possession.vouchers() }
-}
-
-/// Bytes of memory of this host; 0 if it does not say.
-fn memory_of_host() -> u64 {
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib =
-        total.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|kib| kib.trim().parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
 }

@@ -5,10 +5,10 @@ use crate::{
     heads::Beat,
     pool,
     restored::Progress,
-    store::{Catalogue, FacilityRow, Partition, Store},
+    store::{Catalogue, FacilityRow, Node, Partition, Replica, Store},
     tape,
 };
-use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, SessionId, Timestamp, Vid};
+use base::{Failure, FileId, FilePath, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -18,9 +18,10 @@ use std::{
     },
 };
 use wire::{
-    cap::{Access, Cap, CapKeys, Content, WHOLE},
+    cap::{Access, Cap, CapKeys, Content, DIRECT, PARAMETER, UNFENCED, WHOLE},
     control::{DiskServer, Pool, TapePhase},
     object,
+    token::TokenKey,
 };
 
 /// How long a capability lasts that the head gives to a room: a full cartridge takes half a day to read.
@@ -31,6 +32,8 @@ const CAP_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
 pub struct HeadConfig {
     /// Sign capabilities.
     pub keys: CapKeys,
+    /// Signs tokens of jobs.
+    pub tokens: TokenKey,
     /// The disk server that runs in the same process.
     pub server: DiskServer,
     /// Where objects go.
@@ -40,6 +43,8 @@ pub struct HeadConfig {
 /// What a drive told us last; lost when the head stops, and told again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DriveLive {
+    /// When its tape server spoke of it last.
+    pub(crate) heard: Timestamp,
     /// In it, or on the way into it.
     pub(crate) loaded: Option<Vid>,
     /// On the way out of it, to make room for what is loaded now.
@@ -78,8 +83,8 @@ pub(crate) struct Live {
     pub(crate) sweep: Option<ObjectId>,
     /// What is being collected, moved and verified.
     pub(crate) care: pool::Care,
-    /// Workers that have registered since the head started.
-    pub(crate) workers: BTreeSet<String>,
+    /// Workers that have registered since the head started, and when they were last heard.
+    pub(crate) workers: BTreeMap<String, Timestamp>,
     /// Disk servers that a client could not reach, and until when others are preferred.
     pub(crate) avoided: BTreeMap<String, Timestamp>,
     /// Volumes whose survey was interrupted, and when it may go on.
@@ -88,6 +93,8 @@ pub(crate) struct Live {
     pub(crate) adopting: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
+    /// How often somebody lost a right since the head started.
+    pub(crate) losses: u32,
 }
 
 /// The head.
@@ -209,6 +216,19 @@ impl Core {
         self.live.sweep = Some(ObjectId(0));
     }
 
+    /// Generation of rights to read that are given now; disk servers refuse older ones. Each start of the head has its own:
+    /// nobody need remember what was lost before it.
+    pub(crate) fn fence(&self) -> u64 {
+        self.facility.incarnation << 32 | u64::from(self.live.losses)
+    }
+
+    /// Somebody may read less than before: the rights that were given until now do not hold any more.
+    pub(crate) fn raise_fence(&mut self) {
+        self.live.losses = self.live.losses.saturating_add(1);
+        // Doors have kept rights that are older.
+        self.store.set_visible();
+    }
+
     /// Says that callers who wait for `topic` should look again.
     pub(crate) fn touch(&mut self, topic: Topic) {
         self.touched[topic.index()] = true;
@@ -219,37 +239,9 @@ impl Core {
         std::mem::take(&mut self.touched)
     }
 
-    /// The URL by which a room reads or writes one object.
+    /// The URL by which a room reads or writes one object. It is told if that cannot be: nobody else has this object.
     pub(crate) fn object_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
-        let file = cap.file;
-        let content = match &cap.replica.piece {
-            Some(piece) if cap.access == Access::Read => {
-                piece.checksums.map(|checksums| Content { size: cap.replica.size, checksums })
-            }
-            _ => file.checksums.map(|checksums| Content { size: file.size, checksums }),
-        };
-        self.object_url_of(cap, (file.generation, content), now)
-    }
-
-    /// The URL by which a room reads a whole file: a replica, or what the disk server of a piece gathers.
-    pub(crate) fn file_url(
-        &self,
-        (file, replica): (&crate::store::Node, &crate::store::Replica),
-        path: &base::FilePath,
-        now: Timestamp,
-    ) -> Result<String> {
-        let access = if replica.piece.is_some() { Access::Gather } else { Access::Read };
-        self.object_url(&CapFor { access, replica, file, path }, now)
-    }
-
-    /// The URL by which a disk server fills a piece of a file.
-    pub(crate) fn piece_url(
-        &self,
-        cap: &CapFor<'_>,
-        (generation, piece): (u64, object::Piece),
-        now: Timestamp,
-    ) -> Result<String> {
-        self.signed_url(cap, (generation, None, Some(piece)), now)
+        self.object_url_of(cap, content_of(cap), now)
     }
 
     /// The same, for an object with a content of its own, and its generation.
@@ -259,7 +251,36 @@ impl Core {
         (generation, content): (u64, Option<Content>),
         now: Timestamp,
     ) -> Result<String> {
-        self.signed_url(cap, (generation, content, None), now)
+        self.signed_url(cap, (generation, content, None), now).map(direct)
+    }
+
+    /// The URL by which a disk server fills a piece of a file.
+    pub(crate) fn piece_url(
+        &self,
+        cap: &CapFor<'_>,
+        (generation, piece): (u64, object::Piece),
+        now: Timestamp,
+    ) -> Result<String> {
+        self.signed_url(cap, (generation, None, Some(piece)), now).map(direct)
+    }
+
+    /// The URL by which a room reads a whole file: a replica, or what the disk server of a piece gathers.
+    pub(crate) fn file_url(&self, of: (&Node, &Replica), path: &FilePath, now: Timestamp) -> Result<String> {
+        self.job_url(of, path, now).map(direct)
+    }
+
+    /// The URL by which a job reads a file: if it has moved when the job gets there, the head is asked again on behalf of
+    /// the job's owner.
+    pub(crate) fn job_url(
+        &self,
+        (file, replica): (&Node, &Replica),
+        path: &FilePath,
+        now: Timestamp,
+    ) -> Result<String> {
+        let access = if replica.piece.is_some() { Access::Gather } else { Access::Read };
+        let cap = CapFor { access, replica, file, path };
+        let (generation, content) = content_of(&cap);
+        self.signed_url(&cap, (generation, content, None), now)
     }
 
     fn signed_url(
@@ -277,7 +298,7 @@ impl Core {
             partition: replica.partition.clone(),
             object: replica.object,
             file: file.id,
-            generation: if is_read { 0 } else { generation },
+            generation: if is_read { UNFENCED } else { generation },
             holder: (!is_read).then(|| file.holder()),
             range: WHOLE,
             content,
@@ -287,23 +308,33 @@ impl Core {
         });
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");
-        Ok(format!("root://{}/{path}?{}={signed}", partition.server.root, wire::cap::PARAMETER))
-    }
-
-    /// The session, or why a report about it is refused.
-    pub(crate) fn session(&self, id: SessionId) -> Result<crate::store::SessionRow> {
-        self.store.session(id)?.ok_or_else(|| {
-            Failure::not_found(format!("tape session {id} is over")).hint("ask for the next session")
-        })
+        Ok(format!("root://{}/{path}?{PARAMETER}={signed}", partition.server.root))
     }
 }
 
 /// What a capability is for.
 pub(crate) struct CapFor<'a> {
     pub(crate) access: Access,
-    pub(crate) replica: &'a crate::store::Replica,
-    pub(crate) file: &'a crate::store::Node,
-    pub(crate) path: &'a base::FilePath,
+    pub(crate) replica: &'a Replica,
+    pub(crate) file: &'a Node,
+    pub(crate) path: &'a FilePath,
+}
+
+/// Whoever comes by this URL is told why it is refused.
+fn direct(url: String) -> String {
+    format!("{url}&{DIRECT}=1")
+}
+
+/// What is read or written: the object's own content where that is a piece, else that of the file.
+fn content_of(cap: &CapFor<'_>) -> (u64, Option<Content>) {
+    let CapFor { access, replica, file, .. } = *cap;
+    let content = match &replica.piece {
+        Some(piece) if access == Access::Read => {
+            piece.checksums.map(|checksums| Content { size: replica.size, checksums })
+        }
+        _ => file.checksums.map(|checksums| Content { size: file.size, checksums }),
+    };
+    (file.generation, content)
 }
 
 /// Nobody has registered a partition of this name.

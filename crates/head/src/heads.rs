@@ -106,12 +106,18 @@ mod tests {
     use wire::{
         cap::CapKeys,
         control::{DiskServer, GetEntry, Mkdir},
+        token::TokenKey,
     };
 
     fn start(place: &Place, host: &str, now: &Arc<AtomicI64>) -> Head {
         let (name, root, https) = (host.to_owned(), format!("{host}:1"), format!("{host}:2"));
         let server = DiskServer { name, root: root.clone(), https: https.clone() };
-        let config = HeadConfig { keys: CapKeys::derive(&[7; 32]), server, pool: "main".into() };
+        let config = HeadConfig {
+            keys: CapKeys::derive(&[7; 32]),
+            tokens: TokenKey::derive(&[7; 32]),
+            server,
+            pool: "main".into(),
+        };
         let time = Arc::clone(now);
         let clock: Clock = Arc::new(move || Timestamp(time.load(Ordering::Relaxed)));
         let core = Core::open(&place.catalogue, config, clock()).unwrap();

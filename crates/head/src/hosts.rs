@@ -1,9 +1,11 @@
 //! Hosts that join and are turned away.
 
-use crate::{Apply, Context, Core, store::HostRow};
+use crate::{Apply, Context, Core, batch, store::HostRow, tape};
 use base::{Failure, Millis, Result, Timestamp};
+use std::collections::BTreeMap;
 use wire::control::{
-    AddInvitation, AdmitHost, ChangeCertificate, Done, GetHosts, HostInfo, Hosts, RemoveHost, Role,
+    AddInvitation, AdmitHost, ChangeCertificate, Done, GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, Hosts,
+    LabelHost, RemoveHost, Role,
 };
 
 /// How long an invitation is remembered after its end, so that a host that comes late hears why it is refused.
@@ -108,9 +110,27 @@ impl Apply for RemoveHost {
                 core.live.partitions.remove(&name);
             }
         }
+        batch::host_removed(core, context, &self.name)?;
+        tape::host_removed(core, context, &self.name)?;
         core.store.put_host(&HostRow { removed: Some(context.now), ..host })?;
         Ok(Done {})
     }
+}
+
+/// Refuses the rooms of another host than the one that has `what`; `owner` is empty for the rooms in the head's own process.
+pub(crate) fn require_owner(context: &Context, what: &str, owner: &str) -> Result<()> {
+    let own = context.who.as_host().unwrap_or_default();
+    if own == owner {
+        return Ok(());
+    }
+    let named =
+        |host: &str| if host.is_empty() { "the head's own host".to_owned() } else { format!("host {host}") };
+    Err(Failure::permission(format!(
+        "{what} is on {}, and {} may not speak for it",
+        named(owner),
+        named(own)
+    ))
+    .hint("each host speaks for its own partitions, drives and workers"))
 }
 
 fn unknown(name: &str) -> Failure {
@@ -119,8 +139,8 @@ fn unknown(name: &str) -> Failure {
 
 impl Apply for GetHosts {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Hosts> {
+        let labels = core.store.host_labels()?;
         let info = |host: HostRow| HostInfo {
-            name: host.name,
             roles: host.roles,
             certificates: match host.removed {
                 None => [Some(host.current), host.next].into_iter().flatten().collect(),
@@ -128,7 +148,37 @@ impl Apply for GetHosts {
             },
             joined: host.joined,
             removed: host.removed,
+            labels: labels.get(&host.name).map(told).unwrap_or_default(),
+            name: host.name,
         };
         Ok(Hosts { hosts: core.store.hosts()?.into_iter().map(info).collect() })
+    }
+}
+
+fn told(labels: &BTreeMap<String, String>) -> Vec<HostLabel> {
+    labels.iter().map(|(name, value)| HostLabel { name: name.clone(), value: value.clone() }).collect()
+}
+
+impl Apply for LabelHost {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("label hosts")?;
+        let is_server = core.store.partition_space()?.values().any(|row| row.server.name == self.name);
+        if !is_server && core.store.host(&self.name)?.is_none() {
+            return Err(unknown(&self.name));
+        }
+        for label in &self.labels {
+            core.store.set_host_label(&self.name, label)?;
+        }
+        if core.store.host_labels()?.get(&self.name).is_some_and(|labels| labels.len() > HOST_LABELS_MAX) {
+            return Err(Failure::busy(format!(
+                "{} would have more than {HOST_LABELS_MAX} labels",
+                self.name
+            ))
+            .hint("take others away: NAME="));
+        }
+        // Copies that shared nothing share something now, perhaps.
+        core.live.care.look_again();
+        core.sweep_again();
+        Ok(Done {})
     }
 }

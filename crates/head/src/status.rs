@@ -24,7 +24,7 @@ const JOBS_MAX: usize = 200;
 impl Apply for GetStatus {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Status> {
         let jobs = jobs(core)?;
-        let slots = batch::slots_text(core)?;
+        let slots = batch::slots_text(core, context.now)?;
         let sessions = core.store.sessions()?;
         Ok(Status {
             name: core.facility.name.clone(),
@@ -40,7 +40,7 @@ impl Apply for GetStatus {
                 .store
                 .drives()?
                 .into_iter()
-                .map(|row| drive(core, row, &sessions))
+                .map(|row| drive(core, row, &sessions, context.now))
                 .collect::<Result<_>>()?,
             volumes: core
                 .store
@@ -51,7 +51,7 @@ impl Apply for GetStatus {
                 .collect(),
             requests: requests(core, context)?,
             requests_len: core.store.requests_len()?,
-            workers: workers(core, &jobs)?,
+            workers: workers(core, &jobs, context.now)?,
             jobs: jobs
                 .iter()
                 .map(|job| Ok(job.info(batch::reason(core, job, &slots, context.now)?)))
@@ -78,7 +78,9 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
         pools.insert(pool.clone(), Vec::new());
     }
     let scrubs: BTreeMap<String, ScrubRow> = core.store.scrubs()?.into_iter().collect();
+    let labels = core.store.host_labels()?;
     for row in core.store.partitions(now)? {
+        let policy = core.store.policy(&row.space.pool)?;
         let scrub = scrubs.get(&row.name);
         let (collecting_bytes, stuck_bytes) = pool::collecting_bytes(core, &row.name);
         let info = PartitionInfo {
@@ -88,14 +90,15 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
             verified: scrub.and_then(|row| row.finished),
             damaged: scrub.map_or(0, damaged),
             is_available: core.is_available(&row.name, &row.space, now)?,
+            domain: pool::domain(&policy, &labels, &row.space.server.name),
             server: row.space.server.name.clone(),
             state: row.space.state,
             is_given_up: row.space.given_up.is_some(),
             name: row.name,
             total_bytes: row.space.total,
             free_bytes: row.space.free.saturating_sub(row.space.promised),
-            replicas: row.replicas,
-            replica_bytes: row.replica_bytes,
+            replicas: row.space.replicas,
+            replica_bytes: row.space.replica_bytes,
             pinned: row.pinned,
         };
         pools.entry(row.space.pool).or_default().push(info);
@@ -134,7 +137,8 @@ fn percent(row: &ScrubRow) -> u8 {
     row.scan.as_ref().map_or(0, |scan| (scan.progress * 100.0).clamp(0.0, 99.0) as u8)
 }
 
-fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow]) -> Result<DriveInfo> {
+fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow], now: Timestamp) -> Result<DriveInfo> {
+    let trouble = tape::trouble(core, &row, now);
     let live = core.live.drives.get(&row.name).cloned().unwrap_or_default();
     let session = sessions.iter().find(|session| session.drive == row.name);
     let requests = session.map_or(Ok(Vec::new()), |session| core.store.requests_of_session(session.id))?;
@@ -144,13 +148,14 @@ fn drive(core: &Core, row: DriveRow, sessions: &[SessionRow]) -> Result<DriveInf
     Ok(DriveInfo {
         name: row.name,
         library: row.library,
+        host: host_name(core, row.host),
         vid: session.map(|session| session.vid.clone()).or(live.loaded),
         phase: if session.is_some() { live.phase.unwrap_or(idle) } else { idle },
         path,
         bytes_done: if current.is_some() { live.bytes_done } else { 0 },
         bytes_total: current.map_or(0, |request| request.size),
         files_left: requests.len() as u64,
-        trouble: row.trouble,
+        trouble,
     })
 }
 
@@ -173,6 +178,11 @@ fn volume(core: &Core, row: VolumeRow, sessions: &[SessionRow]) -> VolumeInfo {
         capacity_bytes: row.capacity,
         loads: row.loads,
     }
+}
+
+/// The name of a host; empty is the head's own.
+fn host_name(core: &Core, host: String) -> String {
+    if host.is_empty() { core.config.server.name.clone() } else { host }
 }
 
 fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
@@ -202,7 +212,7 @@ fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
     Ok(infos)
 }
 
-fn workers(core: &Core, jobs: &[JobRow]) -> Result<Vec<WorkerInfo>> {
+fn workers(core: &Core, jobs: &[JobRow], now: Timestamp) -> Result<Vec<WorkerInfo>> {
     let used = |name: &str| {
         let mine =
             jobs.iter().filter(|job| job.state == JobState::Running && job.worker.as_deref() == Some(name));
@@ -212,6 +222,8 @@ fn workers(core: &Core, jobs: &[JobRow]) -> Result<Vec<WorkerInfo>> {
     Ok(rows
         .map(|row| WorkerInfo {
             cpus_used: used(&row.name),
+            is_available: batch::is_available(core, &row.name, now),
+            host: host_name(core, row.host),
             name: row.name,
             cpus: row.cpus,
             memory_bytes: row.memory,

@@ -7,7 +7,8 @@ use head::Principal;
 use sim::World;
 use support::*;
 use wire::control::{
-    Disposition, Done, GetGrants, List, Mkdir, OpenRead, Remove, RemoveDirectory, Rename, SetGrant, SetMode,
+    Disposition, Done, GetGrants, List, Mkdir, OpenRead, ReadGrant, Remove, RemoveDirectory, Rename,
+    SetGrant, SetMode,
 };
 
 fn mkdir(world: &mut World, at: &str, mode: u32) {
@@ -170,4 +171,50 @@ fn grants_outlive_a_restart() {
     give(&mut world, "/d", "user:bob", "r");
     world.crash();
     assert!(may(&mut world, &user("bob"), "/d")[0]);
+}
+
+/// Generation of a right to read that is given now.
+fn fence(world: &mut World) -> u64 {
+    match world.user(OpenRead { path: path("/d/private") }).expect("the owner may read") {
+        ReadGrant::Online(object) => object.fence,
+        ReadGrant::Recalling { waits } => panic!("nothing is on tape: {waits}"),
+    }
+}
+
+type Act = Box<dyn Fn(&mut World)>;
+
+#[test]
+fn rights_that_were_given_end_when_somebody_loses_one() {
+    let mut world = closed();
+    let mode = |mode| {
+        move |world: &mut World| {
+            world.user(SetMode { path: path("/d"), mode }).unwrap();
+        }
+    };
+    let rename = |from: &'static str, to: &'static str| {
+        move |world: &mut World| {
+            world.user(Rename { from: path(from), to: path(to), is_new: true }).unwrap();
+        }
+    };
+    let grant = |rights: &'static str| move |world: &mut World| give(world, "/d", "user:bob", rights);
+    let steps: [(&str, bool, Act); 10] = [
+        ("more may enter", false, Box::new(mode(0o755))),
+        ("nobody else may write", false, Box::new(mode(0o555))),
+        ("others may not enter", true, Box::new(mode(0o550))),
+        ("a grant", false, Box::new(grant("r"))),
+        ("another grant instead", true, Box::new(grant("w"))),
+        ("none", true, Box::new(grant("-"))),
+        ("another name", false, Box::new(rename("/d/gone", "/d/here"))),
+        ("another directory", true, Box::new(rename("/d/here", "/d/deep/here"))),
+        ("a restart", true, Box::new(World::crash)),
+        ("a look", false, Box::new(|world| drop(stat(world, "/d")))),
+    ];
+    for (step, is_raised, act) in steps {
+        let before = fence(&mut world);
+        act(&mut world);
+        let after = fence(&mut world);
+        assert_eq!((after > before, after >= before), (is_raised, true), "{step}: {before} {after}");
+        let told = world.room(world.report()).expect("a disk server that is known may report");
+        assert_eq!(told.fence, after, "{step}");
+    }
 }

@@ -30,6 +30,8 @@ mod pools;
 mod quotas;
 #[path = "replicas.rs"]
 mod replicas;
+#[path = "roles.rs"]
+mod roles;
 #[path = "scan.rs"]
 mod scan;
 #[path = "scrub.rs"]

@@ -10,9 +10,9 @@ use sim::{Content, World};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use wire::control::{
-    AbandonWrite, AvoidServers, CommitWrite, CopyEnded, CopyOrder, DiskServer, GetPools, Mirror, NextCopies,
-    NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo, ReadGrant,
-    RegisterPartition, ReportSpace, RollCall, SetPartition, SetPool, Tend,
+    AbandonWrite, AvoidServers, CommitWrite, CopyEnded, CopyOrder, DiskServer, FailureDomain, GetPools,
+    LabelHost, Mirror, NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors,
+    Pool, PoolInfo, ReadGrant, RegisterPartition, ReportSpace, RollCall, SetPartition, SetPool, Tend,
 };
 
 const SERVERS: [&str; 3] = ["a", "b", "c"];
@@ -438,6 +438,62 @@ fn a_source_that_is_damaged_is_made_anew() {
     pools.until("the damaged one is deleted", |pools| {
         !pools.disks.values().any(|disk| disk.contains(&order.source))
     });
+}
+
+fn label(pools: &mut Pools, host: &str, labels: &[&str]) -> base::Result<()> {
+    let labels = labels.iter().map(|label| label.parse().unwrap()).collect();
+    pools.world.user(LabelHost { name: host.to_owned(), labels }).map(drop)
+}
+
+#[test]
+fn copies_that_share_a_rack_are_taken_apart() {
+    let mut pools = Pools::new(2, 2);
+    let beside = |pools: &mut Pools| {
+        let is_on = |places: &[String], name: &str| places.contains(&format!("main/{name}.disk"));
+        let names = (0..20).map(|number| format!("/f{number}"));
+        let places = names.map(|name| pools.replicas(&name)).collect::<Vec<_>>();
+        assert!(places.iter().all(|places| places.len() >= 2), "{places:?}");
+        places.iter().filter(|places| !is_on(places, "c")).count()
+    };
+    (0..20).for_each(|number| pools.write(&format!("/f{number}")));
+    assert!(beside(&mut pools) > 0, "something must be at stake");
+    label(&mut pools, "a", &["rack=r1", "room=b1"]).unwrap();
+    label(&mut pools, "b", &["rack=r1"]).unwrap();
+    label(&mut pools, "c", &["rack=r2"]).unwrap();
+    (0..20).for_each(|_| pools.tick());
+    assert!(beside(&mut pools) > 0, "nobody has said that racks count");
+    let failure_domain = FailureDomain::Label("rack".to_owned());
+    let policy = Pool { copies: 2, acknowledged_copies: 2, failure_domain, ..Pool::default() };
+    pools.world.user(SetPool { pool: policy }).unwrap();
+    pools.until("no file is in one rack only", |pools| beside(pools) == 0);
+    pools.until("what is too much is gone", |pools| {
+        pools.disks.values().map(BTreeSet::len).sum::<usize>() == 40
+    });
+    assert_eq!(beside(&mut pools), 0);
+    let grant = begin_write(&mut pools.world, "/new", 100);
+    let mirror = pools.place(&grant, Vec::new()).remove(0);
+    assert!(grant.partition == "c.disk" || server_of(&mirror) == "c");
+    let domains: Vec<_> = pools.pool().partitions.into_iter().map(|one| one.domain).collect();
+    assert_eq!(domains, ["rack=r1", "rack=r1", "rack=r2", "sim"]);
+    // A server that moves to another rack.
+    label(&mut pools, "b", &["rack=r2"]).unwrap();
+    label(&mut pools, "c", &["rack=r1"]).unwrap();
+    pools.until("files are apart again", |pools| {
+        (0..20).all(|number| pools.replicas(&format!("/f{number}")).contains(&"main/b.disk".to_owned()))
+    });
+}
+
+#[test]
+fn only_known_hosts_are_labelled_and_not_without_end() {
+    let mut pools = Pools::new(1, 1);
+    assert_eq!(refusal(label(&mut pools, "nobody", &["rack=r1"])), ErrorKind::NotFound);
+    let labels: Vec<String> = (0..17).map(|number| format!("l{number}=x")).collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    assert_eq!(refusal(label(&mut pools, "a", &labels)), ErrorKind::Busy);
+    label(&mut pools, "a", &labels[1..]).unwrap();
+    label(&mut pools, "a", &["l1=", "l0=x"]).unwrap();
+    let asked = LabelHost { name: "a".into(), labels: Vec::new() };
+    assert_eq!(refusal(pools.world.call(user("eve"), asked)), ErrorKind::Permission);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use wire::{
         WriteGrant,
     },
     object::{Holder, Label, Piece},
+    token::TokenKey,
 };
 
 const START: Timestamp = Timestamp(1_700_000_000_000);
@@ -121,7 +122,12 @@ impl Place {
 }
 
 fn config() -> HeadConfig {
-    HeadConfig { keys: CapKeys::derive(&[7; 32]), server: server(), pool: "main".into() }
+    HeadConfig {
+        keys: CapKeys::derive(&[7; 32]),
+        tokens: TokenKey::derive(&[7; 32]),
+        server: server(),
+        pool: "main".into(),
+    }
 }
 
 fn server() -> DiskServer {

@@ -22,6 +22,7 @@ use wire::{
         FileState, GetStatus, Mkdir, OpenWrite, RegisterLibrary, RegisterPartition, Remove, Stat, Status,
         Want,
     },
+    token::TokenKey,
 };
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -51,7 +52,12 @@ impl Facility {
     }
 
     fn core(&self) -> Core {
-        let config = HeadConfig { keys: CapKeys::derive(&[7; 32]), server: server(), pool: "main".into() };
+        let config = HeadConfig {
+            keys: CapKeys::derive(&[7; 32]),
+            tokens: TokenKey::derive(&[7; 32]),
+            server: server(),
+            pool: "main".into(),
+        };
         Core::open(&self.catalogue(), config, NOW).unwrap()
     }
 

@@ -14,6 +14,7 @@ use std::{any::Any, collections::BTreeMap};
 use wire::{
     cap::{Cap, CapKeys},
     control::{Cartridge, RegisterLibrary, RegisterWorker},
+    token::TokenKey,
 };
 
 /// Drives of the simulated library.
@@ -86,7 +87,12 @@ impl World {
 
     /// Starts head and rooms on what the last crash left.
     pub fn start(&mut self) {
-        let config = HeadConfig { keys: self.keys.clone(), server: disk::address(), pool: "main".into() };
+        let config = HeadConfig {
+            keys: self.keys.clone(),
+            tokens: TokenKey::derive(&[7; 32]),
+            server: disk::address(),
+            pool: "main".into(),
+        };
         let core = Core::open(&self.catalogue, config, self.now);
         self.core = Some(core.expect("the catalogue survives"));
         self.starts += 1;
@@ -159,7 +165,8 @@ impl World {
 
     /// What a URL from the head allows.
     pub(crate) fn cap(&self, url: &str) -> Cap {
-        let (_, signed) = url.split_once("?bp.cap=").expect("room URLs carry a capability");
+        let (_, opaque) = url.split_once("?bp.cap=").expect("room URLs carry a capability");
+        let signed = opaque.split('&').next().unwrap_or_default();
         self.keys.of("sim").verify(signed, self.now).expect("the head signs with the facility's key")
     }
 

@@ -4,8 +4,9 @@
 use crate::activity::Stop;
 use crate::fault::Fault;
 use base::{Failure, Result};
-use client::xrd::{CreateOptions, File, Options, XrdUrl};
+use client::xrd::{CreateOptions, File, Options, TlsOptions, Token, XrdUrl};
 use std::{
+    path::PathBuf,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     thread,
     time::{Duration, Instant},
@@ -36,10 +37,15 @@ pub struct XrdDisk {
     options: Options,
 }
 
-impl Default for XrdDisk {
-    fn default() -> Self {
-        let username = "bptape".to_owned();
-        Self { options: Options { wait_max: DISK_WAIT_MAX, username, ..Options::default() } }
+impl XrdDisk {
+    /// Believes servers for which `authorities` vouch; without it those that the system knows.
+    #[must_use]
+    pub fn new(authorities: Option<PathBuf>) -> Self {
+        let (username, wait_max) = ("bptape".to_owned(), DISK_WAIT_MAX);
+        let tls = TlsOptions { ca_file: authorities, ..TlsOptions::default() };
+        // The capability says everything.
+        let token = Some(Token::nothing());
+        Self { options: Options { wait_max, username, tls, token, ..Options::default() } }
     }
 }
 

@@ -69,14 +69,19 @@ pub struct TapeRoom {
 
 impl TapeRoom {
     /// Starts a room for a virtual library, with all of its drives.
-    pub fn start_virtual(library: &VirtualLibrary, labels: LabelStyle, control: Control) -> Result<Self> {
+    pub fn start_virtual(
+        library: &VirtualLibrary,
+        labels: LabelStyle,
+        control: Control,
+        disk: XrdDisk,
+    ) -> Result<Self> {
         let numbers = library.drive_numbers()?;
         let drives: Result<Vec<_>> = numbers
             .into_iter()
             .map(|number| Ok(Box::new(library.drive(number)?) as Box<dyn TapeDrive>))
             .collect();
         let config = RoomConfig::new(labels, library.options().capacity_bytes);
-        Self::start(config, drives?, Box::new(library.clone()), control, XrdDisk::default())
+        Self::start(config, drives?, Box::new(library.clone()), control, disk)
     }
 
     /// Starts the threads.

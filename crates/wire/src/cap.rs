@@ -18,6 +18,8 @@ use std::fmt;
 
 /// Name of the opaque parameter.
 pub const PARAMETER: &str = "bp.cap";
+/// Name of the opaque parameter by which rooms say that a refusal is to be told to them: the head would only send them back.
+pub const DIRECT: &str = "bp.direct";
 /// How long a client may take from the head's answer to the open at the disk server.
 pub const OPEN_LIFETIME: Millis = Millis::from_seconds(300);
 /// Separates this use of the facility's key from all others.
@@ -76,7 +78,8 @@ pub struct Cap {
     pub object: ObjectId,
     /// Of which file.
     pub file: FileId,
-    /// Which content of the file is written: see [`crate::object::ObjectInfo::generation`]. 0 in rights to read.
+    /// Which content of the file is written: see [`crate::object::ObjectInfo::generation`]. In rights to read: when they were
+    /// given, as the head counts the losses of rights; [`UNFENCED`] in those of rooms.
     pub generation: u64,
     /// Whose the file is, for the description of an object that is filled.
     pub holder: Option<Holder>,
@@ -91,6 +94,9 @@ pub struct Cap {
     /// Which piece of the file is filled. Its sums are known only when it is made: its bytes follow from this.
     pub piece: Option<Piece>,
 }
+
+/// Generation of rights to read that hold whoever loses what: those of rooms.
+pub const UNFENCED: u64 = u64::MAX;
 
 /// The range of a whole object, however long it is or becomes.
 pub const WHOLE: ByteRange = ByteRange { offset: 0, end: u64::MAX };

@@ -1,6 +1,7 @@
 //! A head that remembers what it is told.
 
 use super::DEADLINE;
+use base::Millis;
 use client::Control;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -11,7 +12,8 @@ use std::{
     time::Duration,
 };
 use wire::control::{
-    Done, JobEnded, JobOrder, JobOrders, JobRun, JobStarted, NextJob, RegisterWorker, WorkerOrders,
+    Done, GetJobToken, JobEnded, JobOrder, JobOrders, JobRun, JobStarted, JobToken, NextJob, RegisterWorker,
+    WorkerOrders,
 };
 
 /// Longest time an empty answer is held back: short, so that a stopped room leaves no threads for long.
@@ -165,6 +167,11 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<Vec<u8>> {
             state.kills.retain(|run| *run != ended.run);
             state.ended.push(ended);
             to_json(&Done {})
+        }
+        "job_token" => {
+            let GetJobToken { run } = parse(body);
+            let token = format!("token of {}.{}", run.job, run.attempt);
+            to_json(&JobToken { token, lifetime: Millis::from_seconds(60) })
         }
         other => panic!("unexpected call {other}"),
     };

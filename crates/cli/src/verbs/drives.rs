@@ -28,6 +28,7 @@ pub(crate) fn table(drives: &[DriveInfo]) -> Table {
     let mut table = Table::new([
         Column::Left("drive"),
         Column::Left("library"),
+        Column::Left("host"),
         Column::Left("volume"),
         Column::Left("state"),
         Column::Right("done"),
@@ -40,6 +41,7 @@ pub(crate) fn table(drives: &[DriveInfo]) -> Table {
         table.row([
             Cell::from(drive.name.as_str()),
             drive.library.as_str().into(),
+            drive.host.as_str().into(),
             drive.vid.as_ref().map(ToString::to_string).unwrap_or_default().into(),
             phase(drive.phase),
             done.unwrap_or_default().into(),

@@ -7,7 +7,7 @@ use crate::{
 };
 use base::units::Span;
 use clap::Subcommand;
-use wire::control::{GetHosts, HostInfo, Invite, RemoveHost, Role};
+use wire::control::{GetHosts, HostInfo, HostLabel, Invite, LabelHost, RemoveHost, Role};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -19,7 +19,7 @@ pub(crate) struct Args {
 enum Verb {
     /// Let a host join: prints the command to run there
     Invite {
-        /// What it is to do: disk; may be given again
+        /// What it is to do: disk, tape or cpu; may be given again
         #[arg(long, required = true)]
         role: Vec<Role>,
         /// How long it has time to join
@@ -28,6 +28,14 @@ enum Verb {
     },
     /// Show the hosts that joined
     List,
+    /// Say where a host stands: `rack=r12 room=b513`
+    Label {
+        /// The host
+        name: String,
+        /// NAME=VALUE, or NAME= to take one away; others stay
+        #[arg(required = true, value_name = "LABEL")]
+        labels: Vec<HostLabel>,
+    },
     /// Turn a host away: it is not believed any more, and what it holds is out of reach
     Remove {
         /// The host
@@ -39,6 +47,17 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     match args.verb {
         Verb::Invite { role, lifetime } => invite(role, lifetime, context),
         Verb::List => list(context),
+        Verb::Label { name, labels } => {
+            let done = context.call(&LabelHost { name: name.clone(), labels })?;
+            if context.output.is_json() {
+                context.output.json(&done)?;
+            } else {
+                context.output.news(format!(
+                    "{name} is labelled; `bp pool set POOL --failure-domain NAME` makes a label count"
+                ))?;
+            }
+            Ok(0)
+        }
         Verb::Remove { name } => {
             let done = context.call(&RemoveHost { name: name.clone() })?;
             if context.output.is_json() {
@@ -76,14 +95,25 @@ fn list(context: &mut Context) -> Run {
 }
 
 fn table(hosts: &[HostInfo]) -> Table {
-    let mut table = Table::new([Column::Left("host"), Column::Left("roles"), Column::Left("state")]);
+    let mut table = Table::new([
+        Column::Left("host"),
+        Column::Left("roles"),
+        Column::Left("state"),
+        Column::Left("labels"),
+    ]);
     for host in hosts {
         let roles: Vec<_> = host.roles.iter().map(|role| role.as_str()).collect();
         let state = match host.removed {
             None => Cell::toned("joined", Tone::Good),
             Some(_) => Cell::toned("turned away", Tone::Bad),
         };
-        table.row([Cell::from(host.name.as_str()), Cell::from(roles.join(" ")), state]);
+        let labels: Vec<_> = host.labels.iter().map(ToString::to_string).collect();
+        table.row([
+            Cell::from(host.name.as_str()),
+            Cell::from(roles.join(" ")),
+            state,
+            Cell::from(labels.join(" ")),
+        ]);
     }
     table
 }

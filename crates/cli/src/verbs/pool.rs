@@ -96,6 +96,7 @@ fn pools_table(pools: &[PoolInfo]) -> Table {
         Column::Left("pool"),
         Column::Right("copies"),
         Column::Right("acknowledged"),
+        Column::Left("apart by"),
         Column::Right("files short"),
         Column::Right("copying"),
         Column::Right("moving"),
@@ -107,6 +108,7 @@ fn pools_table(pools: &[PoolInfo]) -> Table {
             Cell::from(pool.name.as_str()),
             promise(pool).into(),
             pool.policy.coding.map_or(pool.policy.acknowledged_copies, Coding::pieces).to_string().into(),
+            pool.policy.failure_domain.as_str().into(),
             if pool.files_short > 0 { Cell::toned(short, Tone::Bad) } else { short.into() },
             (pool.copies_under_way.saturating_sub(pool.moves_under_way)).to_string().into(),
             pool.moves_under_way.to_string().into(),
@@ -136,7 +138,7 @@ fn partitions_table(pools: &[PoolInfo]) -> Table {
         for partition in &pool.partitions {
             table.row([
                 Cell::from(format!("{}/{}", pool.name, partition.name)),
-                partition.server.as_str().into(),
+                place(partition).into(),
                 state(partition),
                 partition.replicas.to_string().into(),
                 human_bytes(partition.replica_bytes).into(),
@@ -147,6 +149,12 @@ fn partitions_table(pools: &[PoolInfo]) -> Table {
         }
     }
     table
+}
+
+/// The disk server, and what it shares with others.
+fn place(partition: &PartitionInfo) -> String {
+    let PartitionInfo { server, domain, .. } = partition;
+    if domain.is_empty() || domain == server { server.clone() } else { format!("{server} {domain}") }
 }
 
 fn state(partition: &PartitionInfo) -> Cell {

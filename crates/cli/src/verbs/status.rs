@@ -118,13 +118,18 @@ fn pools(pools: &[PoolInfo]) -> Table {
 fn workers(workers: &[WorkerInfo]) -> Table {
     let mut table = Table::new([
         Column::Left("worker"),
+        Column::Left("host"),
+        Column::Left("state"),
         Column::Right("slots"),
         Column::Right("memory"),
         Column::Text("not enforced"),
     ]);
     for worker in workers {
+        let state = if worker.is_available { Cell::from("here") } else { Cell::toned("silent", Tone::Bad) };
         table.row([
             Cell::from(worker.name.as_str()),
+            worker.host.as_str().into(),
+            state,
             format!("{} of {}", worker.cpus_used, worker.cpus).into(),
             human_bytes(worker.memory_bytes).into(),
             worker.not_enforced.join(", ").into(),

@@ -48,11 +48,11 @@ pub(crate) fn status() -> Value {
                     "partitions": [{
             "name": "disk1", "total_bytes": 1u64 << 40, "free_bytes": 1u64 << 39, "replicas": 9,
             "replica_bytes": 4_000_000_000u64, "pinned": 1, "is_available": false,
-            "server": "node2", "state": "draining", "is_given_up": false, "collecting_bytes": 0, "stuck_bytes": 0,
+            "server": "node2", "domain": "node2", "state": "draining", "is_given_up": false, "collecting_bytes": 0, "stuck_bytes": 0,
             "verified_percent": null, "verified": null, "damaged": 0,
         }] }],
         "drives": [{
-            "name": "drv1", "library": "lib1", "vid": "BP0001", "phase": "transferring", "path": "/data/run1.parquet",
+            "name": "drv1", "library": "lib1", "host": "head", "vid": "BP0001", "phase": "transferring", "path": "/data/run1.parquet",
             "bytes_done": 1_000, "bytes_total": 4_000, "files_left": 2, "trouble": null,
         }],
         "volumes": [{
@@ -64,7 +64,7 @@ pub(crate) fn status() -> Value {
             "owner": "alice", "attempts": 1, "reason": "volume BP0001 is in drive drv1", "created": NOW - 95_000,
         }],
         "requests_len": 40,
-        "workers": [{ "name": "node1", "cpus": 8, "cpus_used": 3, "memory_bytes": 16u64 << 30, "not_enforced": ["memory"] }],
+        "workers": [{ "name": "node1-worker1", "host": "node1", "is_available": true, "cpus": 8, "cpus_used": 3, "memory_bytes": 16u64 << 30, "not_enforced": ["memory"] }],
         "jobs": [job(6, "running", &json!({ "code": 0 }))],
     })
 }

@@ -27,12 +27,12 @@ pub struct Control {
     key: Option<FacilityKey>,
 }
 
-/// The key by which rooms prove that they belong to the facility. It never shows itself.
+/// What proves who calls: the key of the facility for its rooms, a token for people. It never shows itself.
 #[derive(Clone)]
 pub struct FacilityKey(String);
 
 impl FacilityKey {
-    /// Takes the key's text, as it stands in the facility's key file.
+    /// Takes the key's text, as it stands in the facility's key file, or a token.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -52,7 +52,7 @@ impl Control {
         self
     }
 
-    /// Adds the facility key, which rooms need.
+    /// Adds what proves who calls.
     pub fn with_key(mut self, key: FacilityKey) -> Self {
         self.key = Some(key);
         self

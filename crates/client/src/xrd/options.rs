@@ -129,7 +129,7 @@ impl Token {
     }
 
     /// The text, to be sent and never shown.
-    pub(super) fn secret(&self) -> &str {
+    pub(crate) fn secret(&self) -> &str {
         &self.0
     }
 }

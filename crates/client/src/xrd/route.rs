@@ -13,13 +13,16 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use wire::xrd::{Opaque, Redirect, Request};
+use wire::{
+    control::TRIED,
+    xrd::{Opaque, Redirect, Request},
+};
 
 /// Longest body of an answer that is kept whole: a listing of some hundred thousand names.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Key of the opaque part by which a client says whom it was sent to in vain; clients of the field do the same.
-const TRIED: &str = "tried";
+/// Key of the opaque part that holds a token.
+const TOKEN: &str = "authz";
 /// Servers that are not reached before we give up.
 const UNREACHED_MAX: usize = 3;
 
@@ -123,13 +126,19 @@ pub(super) async fn route(
             Reply::Done(body) => return Ok(Answered { lease, body }),
             Reply::Elsewhere(redirect) => redirect,
         };
-        let more = Opaque::parse(&redirect.opaque);
-        opaque = more.iter().fold(url.opaque.clone(), |all, (key, value)| all.with(key, value));
+        opaque = sent_on(&url.opaque, &Opaque::parse(&redirect.opaque));
         redirect.host.trim_start_matches('[').trim_end_matches(']').clone_into(&mut place.host);
         place.port = redirect.port;
     }
     let what = format!("more than {} redirects from {}", options.redirects_max, url.authority());
     Err(Failure::unavailable(what).hint("the servers send clients in a circle; tell their operator").into())
+}
+
+/// What the next server is told: what this one was, and what this one says. Where that is a capability, it needs no token.
+fn sent_on(first: &Opaque, more: &Opaque) -> Opaque {
+    let is_enough = more.get(wire::cap::PARAMETER).is_some();
+    let first = first.iter().filter(|(key, _)| !(is_enough && *key == TOKEN));
+    first.chain(more.iter()).fold(Opaque::default(), |all, (key, value)| all.with(key, value))
 }
 
 /// Why a server gave no answer.
@@ -163,5 +172,18 @@ async fn ask(
             Err(_) if !lease.is_new => {}
             Err(trouble) => retry.again(trouble, wait).await.map_err(Missed::Failed)?,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_a_capability_sees_no_token() {
+        let first = Opaque::parse("authz=Bearer%20secret&oss.asize=7");
+        let told = |more: &str| sent_on(&first, &Opaque::parse(more));
+        assert_eq!(told("bp.cap=w.x").to_text(), "oss.asize=7&bp.cap=w.x");
+        assert_eq!(told("org.node=3").get("authz"), Some("Bearer%20secret"));
     }
 }

@@ -161,10 +161,15 @@ impl Authority {
         };
         let certificate = self.ca_params(now).self_signed(&key).map_err(|cause| unmade(&cause))?.pem();
         replace(&self.ca_key(), key.serialize_pem().as_bytes(), 0o600)?;
+        self.publish(&certificate)?;
+        Ok(true)
+    }
+
+    /// Puts the certificate, PEM, where clients of this host find it.
+    pub(crate) fn publish(&self, certificate: &str) -> Result<()> {
         replace(&self.certificate(), certificate.as_bytes(), 0o644)?;
         fs::create_dir_all(self.trust()).map_err(|cause| failed("make", &self.trust(), &cause))?;
-        replace(&self.trust().join(self.hashed_name()), certificate.as_bytes(), 0o644)?;
-        Ok(true)
+        replace(&self.trust().join(self.hashed_name()), certificate.as_bytes(), 0o644)
     }
 
     /// The certificate of another host of the facility; `key` is its public key, a point of P-256.

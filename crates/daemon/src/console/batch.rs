@@ -64,7 +64,9 @@ pub(super) fn workers(status: &Status) -> Markup {
     }
     let body = html! {
         table {
-            thead { tr { th { "worker" } th.stretch { "slots" } th.n { "taken" } th.n { "memory" } } }
+            thead { tr {
+                th { "worker" } th { "host" } th.stretch { "slots" } th.n { "taken" } th.n { "memory" }
+            } }
             tbody { @for worker in &status.workers { (worker_rows(worker)) } }
         }
     };
@@ -76,12 +78,13 @@ fn worker_rows(worker: &WorkerInfo) -> Markup {
     html! {
         tr {
             td { (worker.name) }
+            td.trouble[!worker.is_available] { (worker.host) @if !worker.is_available { " · silent" } }
             td.stretch { (bar(taken, Tone::Good)) }
             td.n { (worker.cpus_used) " / " (worker.cpus) }
             td.n { (human_bytes(worker.memory_bytes)) }
         }
         @if !worker.not_enforced.is_empty() {
-            tr.note { td colspan="4" { "not enforced: " (worker.not_enforced.join(", ")) } }
+            tr.note { td colspan="5" { "not enforced: " (worker.not_enforced.join(", ")) } }
         }
     }
 }

@@ -57,6 +57,7 @@ fn pools() -> Vec<PoolInfo> {
         pinned,
         is_available,
         server: "head".into(),
+        domain: "head".into(),
         state: PartitionState::InUse,
         is_given_up: false,
         collecting_bytes: if free < 300 { 119 * GIB } else { 0 },
@@ -88,6 +89,7 @@ fn drives() -> Vec<DriveInfo> {
     let idle = DriveInfo {
         name: "drv0".into(),
         library: "lib0".into(),
+        host: "tape01".into(),
         vid: None,
         phase: TapePhase::Idle,
         path: None,
@@ -255,7 +257,9 @@ fn requests() -> Vec<RequestInfo> {
 
 fn workers() -> Vec<WorkerInfo> {
     let worker = |name: &str, cpus, cpus_used, not_enforced: &[&str]| WorkerInfo {
-        name: name.into(),
+        name: format!("{name}-worker1"),
+        host: name.into(),
+        is_available: name != "laptop",
         cpus,
         cpus_used,
         memory_bytes: u64::from(cpus) * 4 * GIB,

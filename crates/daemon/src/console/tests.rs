@@ -76,6 +76,7 @@ fn hostile() -> (Status, Bill) {
     }
     for drive in &mut status.drives {
         (drive.name, drive.library, drive.trouble, drive.path) = (evil(), evil(), Some(evil()), Some(path()));
+        drive.host = evil();
     }
     for volume in &mut status.volumes {
         (volume.library, volume.reason, volume.drive) = (evil(), Some(evil()), Some(evil()));
@@ -84,7 +85,7 @@ fn hostile() -> (Status, Bill) {
         (request.owner, request.reason, request.path) = (evil(), evil(), path());
     }
     for worker in &mut status.workers {
-        (worker.name, worker.not_enforced) = (evil(), vec![evil()]);
+        (worker.name, worker.host, worker.not_enforced) = (evil(), evil(), vec![evil()]);
     }
     for job in &mut status.jobs {
         (job.owner, job.spec.name, job.spec.command) = (evil(), evil(), vec![evil()]);

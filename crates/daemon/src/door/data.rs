@@ -72,7 +72,9 @@ impl DataDoor {
                 None => Ok(here(DoorFile::Write(file))),
             },
             // The object has moved since, or the capability was kept for too long: the head knows better.
-            Err(failure) if is_outdated(&failure) => Ok(Opened::Elsewhere(self.head.clone())),
+            Err(failure) if is_outdated(&failure) && opaque.get(cap::DIRECT).is_none() => {
+                Ok(Opened::Elsewhere(self.head.clone()))
+            }
             Err(failure) => Err(failure),
         }
     }

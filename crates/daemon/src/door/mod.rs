@@ -29,7 +29,6 @@ use net::xrd::{
     PrepareRequest, ReadMethod, ServerConfig, Service, SpaceInfo, StatInfo, TlsOffer,
 };
 use std::{path::PathBuf, sync::Arc};
-use tracing::debug;
 use wire::{cap, control, token::Right, xrd};
 
 /// The door.
@@ -136,14 +135,8 @@ impl RootDoor {
 
     /// Has servers avoided to which the client says that it was sent in vain.
     async fn avoid_tried(&self, who: &Principal, request: &OpenRequest) {
-        let Some(tried) = request.opaque.get(TRIED) else { return };
-        let hosts = tried.split(',').filter(|host| !host.is_empty()).take(control::AVOIDED_LEN_MAX);
-        let hosts = hosts.map(str::to_owned).collect();
-        // A hint: without it the open goes on as if there was none.
-        if let Err(failure) =
-            self.call(who, control::AvoidServers { hosts, path: request.path.clone() }).await
-        {
-            debug!(%failure, "hosts that were not reached are not avoided");
+        if let Some(tried) = request.opaque.get(control::TRIED) {
+            self.files.avoid(who, &request.path, tried).await;
         }
     }
 
@@ -161,9 +154,6 @@ impl RootDoor {
         }
     }
 }
-
-/// Key of the opaque part by which a client says to whom it was sent in vain.
-const TRIED: &str = "tried";
 
 /// What the doors say about themselves.
 fn server_config(facility: &str) -> ServerConfig {

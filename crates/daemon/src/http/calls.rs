@@ -67,6 +67,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::JobLog>(router);
     let router = add::<control::GetStatus>(router);
     let router = add::<control::GetHosts>(router);
+    let router = add::<control::LabelHost>(router);
     let router = add::<control::GetPools>(router);
     let router = add::<control::SetPool>(router);
     let router = add::<control::CollectPool>(router);
@@ -128,7 +129,8 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::RegisterWorker>(router);
     let router = add::<control::NextJob>(router);
     let router = add::<control::JobStarted>(router);
-    add::<control::JobEnded>(router)
+    let router = add::<control::JobEnded>(router);
+    add::<control::GetJobToken>(router)
 }
 
 fn add<C: Apply>(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
@@ -181,7 +183,7 @@ pub(super) fn principal_for<C: Call>(
     host: Option<&Member>,
 ) -> Result<Principal, Failure> {
     let role = match C::AUDIENCE {
-        Audience::People => return Ok(door.principal(headers)),
+        Audience::People => return person(door, headers, host, C::NAME),
         Audience::Rooms => None,
         Audience::Disk => Some(Role::Disk),
         Audience::Tape => Some(Role::Tape),
@@ -199,6 +201,22 @@ pub(super) fn principal_for<C: Call>(
         _ => Err(Failure::permission(format!("call {} is for the rooms of the facility", C::NAME)).hint(
             "it needs the facility's key as bearer token, or the certificate of a host with that role",
         )),
+    }
+}
+
+/// Who makes a call of people. No host does: one that is broken into is to submit no jobs to others, not even as nobody.
+fn person(
+    door: &HttpDoor,
+    headers: &HeaderMap,
+    host: Option<&Member>,
+    call: &str,
+) -> Result<Principal, Failure> {
+    match host {
+        None => Ok(door.principal(headers)),
+        Some(host) => {
+            Err(Failure::permission(format!("call {call} is for people, not for host {}", host.name))
+                .hint("show a token instead of the certificate of a host"))
+        }
     }
 }
 

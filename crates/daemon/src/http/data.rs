@@ -4,7 +4,7 @@ use super::{
     HttpDoor, Peer,
     answer::{Answer, Problem},
     paths::Visit,
-    read, write,
+    read, tpc, write,
 };
 use crate::objects::{CapFile, CapOpen};
 use axum::{
@@ -47,10 +47,12 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
         headers: parts.headers,
         door,
     };
-    if visit.cap().is_none() {
+    let Some(signed) = visit.cap().map(str::to_owned) else {
         return Ok(to_the_head(&visit, &target));
-    }
+    };
     match visit.method.as_str() {
+        "COPY" if visit.headers.contains_key("source") => tpc::pull_by_cap(visit, &signed).await,
+        "COPY" => tpc::push_by_cap(visit, &signed).await,
         "GET" | "HEAD" => read::read_by_cap(&visit).await,
         "PUT" => write::put(&visit, body).await,
         _ => Ok(to_the_head(&visit, &target)),

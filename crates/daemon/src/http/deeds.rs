@@ -32,7 +32,7 @@ const LOOKS: [&str; 21] = [
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 14] = [
+const NAMED: [&str; 15] = [
     "path",
     "from",
     "subject",
@@ -44,6 +44,7 @@ const NAMED: [&str; 14] = [
     "drive",
     "ids",
     "name",
+    "labels",
     "pool",
     "partition",
     "directory",

@@ -96,6 +96,13 @@ impl HttpDoor {
         self
     }
 
+    /// Says whether third-party copies may go to this host itself: only where everybody is on it.
+    #[must_use]
+    pub fn with_near_copies(mut self, is_near_open: bool) -> Self {
+        self.remote.open_near(is_near_open);
+        self
+    }
+
     /// A door that opens objects by capability only; names are known at `head`, `https://host:port`.
     pub fn without_names(files: Arc<Files>, head: &str, counters: Arc<DoorCounters>, token: Token) -> Self {
         Self { head: head.to_owned(), ..Self::new(files, Key::nobody(), "", counters, token) }

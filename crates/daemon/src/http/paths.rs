@@ -18,7 +18,7 @@ use head::{Apply, Principal};
 use std::sync::Arc;
 use wire::{
     cap,
-    control::{Entry, GetEntry, NodeKind},
+    control::{Entry, GetEntry, NodeKind, TRIED},
     http::{Conditions, EntityTag, Validators, Verdict, dav::Place, decode_path},
 };
 
@@ -55,10 +55,22 @@ impl Visit {
         self.door.files.head()?.call(&self.who, call).await
     }
 
+    /// The value of a parameter of the query, as it stands there.
+    fn parameter(&self, name: &str) -> Option<&str> {
+        let mut pairs = self.query.as_deref()?.split('&');
+        pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// Has servers avoided to which the client says that it was sent in vain.
+    async fn avoid_tried(&self) {
+        if let Some(tried) = self.parameter(TRIED) {
+            self.door.files.avoid(&self.who, &self.path, tried).await;
+        }
+    }
+
     /// The capability that came with the request, if it is for this disk server and holds.
     pub(super) fn cap(&self) -> Option<&str> {
-        let mut pairs = self.query.as_deref()?.split('&');
-        let cap = pairs.find_map(|pair| pair.strip_prefix(cap::PARAMETER)?.strip_prefix('='))?;
+        let cap = self.parameter(cap::PARAMETER)?;
         self.door.files.objects().is_for_us(cap).then_some(cap)
     }
 
@@ -146,6 +158,7 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
         // No lock and no state token of this server exists, so no list of conditions with one can hold.
         return Err(Problem::precondition("conditions of the If field are not known here"));
     }
+    visit.avoid_tried().await;
     match visit.method.as_str() {
         "GET" | "HEAD" => read::read(&visit).await,
         "PUT" => write::put(&visit, body).await,

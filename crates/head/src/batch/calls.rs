@@ -33,7 +33,8 @@ impl Apply for Submit {
         }
         let inputs = inputs(core, context, &self.spec)?;
         check_outputs(core, context, &self.spec)?;
-        let job = core.store.insert_job(&context.who.name, &self.spec, context.now)?;
+        let who = &context.who;
+        let job = core.store.insert_job((&who.name, &who.groups), &self.spec, context.now)?;
         for (index, node) in inputs.iter().enumerate() {
             core.store.put_job_file(job, JobFileRole::Input, index, node.id)?;
             // Pinned before it is online: nothing can evict it between its recall and the job's start.
@@ -164,7 +165,7 @@ pub(super) fn known(core: &Core, id: JobId) -> Result<JobRow> {
 }
 
 fn infos(core: &Core, rows: Vec<JobRow>, context: &Context) -> Result<Vec<JobInfo>> {
-    let slots = slots_text(core)?;
+    let slots = slots_text(core, context.now)?;
     rows.into_iter().map(|row| Ok(row.info(reason(core, &row, &slots, context.now)?))).collect()
 }
 

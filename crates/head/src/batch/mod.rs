@@ -4,14 +4,24 @@ mod calls;
 mod plan;
 mod room;
 
+pub(crate) use room::host_removed;
+
 use crate::{
     Context, Core, Topic,
     namespace::path_of,
     store::{JobFileRole, JobRow},
     tape,
 };
-use base::{FileId, FilePath, JobId, Result, Timestamp};
+use base::{FileId, FilePath, JobId, Millis, Result, Timestamp};
 use wire::control::JobState;
+
+/// How long a worker may be silent before no more is expected of it: three times as long as it waits for orders.
+const SILENT_AFTER: Millis = Millis::from_seconds(90);
+
+/// Whether a worker has registered and was heard lately.
+pub(crate) fn is_available(core: &Core, worker: &str, now: Timestamp) -> bool {
+    core.live.workers.get(worker).is_some_and(|heard| now - *heard <= SILENT_AFTER)
+}
 
 /// The name under which a job pins its inputs.
 pub(crate) fn pin_holder(job: JobId) -> String {
@@ -82,14 +92,25 @@ pub(crate) fn reason(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> 
     Ok(match job.state {
         JobState::Held => Some(waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?),
         JobState::Queued => Some(format!("waits for {} of the CPU slots; {slots}", job.spec.resources.cpus)),
-        JobState::Running if job.is_cancelled => Some("is being ended".to_owned()),
-        JobState::Running if !job.has_begun => Some("inputs are being copied to the worker".to_owned()),
-        JobState::Running => None,
+        JobState::Running => running(core, job, now),
         JobState::Archiving => {
             Some(waiting_files(core, job, JobFileRole::Output, "outputs are not on tape", now)?)
         }
         JobState::Done | JobState::Failed | JobState::Cancelled => job.reason.clone(),
     })
+}
+
+/// What is to be said of a job that was given to a worker.
+fn running(core: &Core, job: &JobRow, now: Timestamp) -> Option<String> {
+    let silent = job.worker.as_deref().filter(|worker| !is_available(core, worker, now));
+    match silent {
+        Some(worker) => {
+            Some(format!("worker {worker} is silent: what it has goes on there, and is not started again"))
+        }
+        None if job.is_cancelled => Some("is being ended".to_owned()),
+        None if !job.has_begun => Some("inputs are being copied to the worker".to_owned()),
+        None => None,
+    }
 }
 
 /// How many files are missing, and what the first of them waits for.
@@ -112,11 +133,13 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
 }
 
 /// The workers' slots in words.
-pub(crate) fn slots_text(core: &Core) -> Result<String> {
+pub(crate) fn slots_text(core: &Core, now: Timestamp) -> Result<String> {
     let workers = core.store.workers()?;
     let active = core.store.active_jobs()?;
-    let total: u32 = workers.iter().filter(|w| core.live.workers.contains(&w.name)).map(|w| w.cpus).sum();
-    let used: u32 =
-        active.iter().filter(|job| job.state == JobState::Running).map(|job| job.spec.resources.cpus).sum();
+    let total: u32 = workers.iter().filter(|w| is_available(core, &w.name, now)).map(|w| w.cpus).sum();
+    let is_there =
+        |job: &&JobRow| job.worker.as_deref().is_some_and(|worker| is_available(core, worker, now));
+    let running = active.iter().filter(|job| job.state == JobState::Running).filter(is_there);
+    let used: u32 = running.map(|job| job.spec.resources.cpus).sum();
     Ok(if total == 0 { "no worker is running".to_owned() } else { format!("{used} of {total} busy") })
 }

@@ -7,31 +7,43 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Principal, Topic,
+    hosts::require_owner,
     namespace::{path_of, resolve_file},
     pool::source,
     store::{Charge, JobFileRole, JobRow, Payer, WorkerRow},
     tape,
 };
-use base::{Failure, Millis, Result};
+use base::{ErrorKind, Failure, FilePath, Millis, Result};
 use std::collections::HashMap;
 use tracing::info;
-use wire::control::{
-    Done, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState, NextJob,
-    RegisterWorker, WorkerOrders,
+use wire::{
+    control::{
+        Done, GetJobToken, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState,
+        JobToken, NextJob, RegisterWorker, WorkerOrders,
+    },
+    token::{Claims, Scopes},
 };
+
+/// How long the token of a job is good: longer than a large output takes. Workers ask for another one in time.
+const TOKEN_LIFETIME: Millis = Millis::from_seconds(12 * 3600);
 
 impl Apply for RegisterWorker {
     fn apply(self, core: &mut Core, context: &Context) -> Result<WorkerOrders> {
+        if let Some(known) = worker_row(core, &self.worker)? {
+            require_worker(context, &known)?;
+        }
         core.store.put_worker(&WorkerRow {
             name: self.worker.clone(),
+            host: context.who.as_host().unwrap_or_default().to_owned(),
             cpus: self.cpus,
             memory: self.memory_bytes,
             not_enforced: self.not_enforced,
         })?;
-        core.live.workers.insert(self.worker.clone());
+        core.live.workers.insert(self.worker.clone(), context.now);
         for job in running_on(core, &self.worker)? {
             if !self.runs.contains(&job.run()) {
-                forgotten(core, context, job)?;
+                let why = format!("run {} was lost by worker {}", job.attempt, self.worker);
+                forgotten(core, context, job, why)?;
             }
         }
         let mut drop = Vec::new();
@@ -45,10 +57,44 @@ impl Apply for RegisterWorker {
     }
 }
 
+fn worker_row(core: &Core, name: &str) -> Result<Option<WorkerRow>> {
+    Ok(core.store.workers()?.into_iter().find(|row| row.name == name))
+}
+
+fn require_worker(context: &Context, worker: &WorkerRow) -> Result<()> {
+    require_owner(context, &format!("worker {}", worker.name), &worker.host)
+}
+
+/// A host was turned away: nobody will say how what runs on it ends.
+pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Result<()> {
+    for worker in core.store.workers()?.into_iter().filter(|worker| worker.host == host) {
+        for job in running_on(core, &worker.name)? {
+            let why = format!("host {host} was turned away while run {} was on it", job.attempt);
+            forgotten(core, context, job, why)?;
+        }
+        core.store.delete_worker(&worker.name)?;
+        core.live.workers.remove(&worker.name);
+    }
+    core.touch(Topic::Jobs);
+    Ok(())
+}
+
 fn running_on(core: &Core, worker: &str) -> Result<Vec<JobRow>> {
     let mut jobs = core.store.active_jobs()?;
     jobs.retain(|job| job.state == JobState::Running && job.worker.as_deref() == Some(worker));
     Ok(jobs)
+}
+
+/// A run that goes on, with its job. Only its worker may speak of it; `NotFound` for those that are over.
+fn current(core: &Core, context: &Context, run: JobRun) -> Result<JobRow> {
+    let job = known(core, run.job)?;
+    let worker = job.worker.as_deref().filter(|_| job.run() == run && job.state == JobState::Running);
+    let worker = worker.map(|worker| worker_row(core, worker)).transpose()?.flatten();
+    let worker = worker.ok_or_else(|| {
+        Failure::not_found(format!("run {} of job {} is not under way", run.attempt, run.job))
+            .hint("register the worker: it is told which runs to drop")
+    })?;
+    require_worker(context, &worker).map(|()| job)
 }
 
 fn is_current(core: &Core, run: JobRun, worker: &str) -> Result<bool> {
@@ -58,10 +104,9 @@ fn is_current(core: &Core, run: JobRun, worker: &str) -> Result<bool> {
 }
 
 /// A worker does not know a run: it never reached it, or it is lost. What has begun is never begun again unasked.
-fn forgotten(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
+fn forgotten(core: &mut Core, context: &Context, mut job: JobRow, why: String) -> Result<()> {
     if job.has_begun {
         job.exit = Some(JobExit::Lost);
-        let why = format!("run {} was lost by worker {}", job.attempt, job.worker.as_deref().unwrap_or("?"));
         return finish(core, context, job, JobState::Failed, Some(why));
     }
     job.state = JobState::Queued;
@@ -75,11 +120,17 @@ impl Apply for NextJob {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<JobOrders> {
-        let workers = core.store.workers()?;
-        let worker = workers.into_iter().find(|row| row.name == self.worker);
-        let worker = worker.filter(|row| core.live.workers.contains(&row.name)).ok_or_else(|| {
+        let worker = worker_row(core, &self.worker)?;
+        let worker = worker.filter(|row| core.live.workers.contains_key(&row.name)).ok_or_else(|| {
             Failure::unavailable(format!("worker {} is not registered", self.worker)).hint("register it")
         })?;
+        require_worker(context, &worker)?;
+        if let Some(heard) = core.live.workers.insert(worker.name.clone(), context.now)
+            && context.now - heard > super::SILENT_AFTER
+        {
+            info!(worker = worker.name, "worker is back");
+            core.touch(Topic::Jobs);
+        }
         start_jobs(core, context, &worker)?;
         let mut orders = JobOrders::default();
         for job in running_on(core, &self.worker)? {
@@ -155,7 +206,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         let node = core.store.node(file)?.ok_or_else(lost)?;
         let replica = source(core, &node, job.id.0, context.now)?.ok_or_else(lost)?;
         inputs.push(InputSource {
-            url: core.file_url((&node, &replica), &path, context.now)?,
+            url: core.job_url((&node, &replica), &path, context.now)?,
             size: node.size,
             checksums: node.checksums.ok_or_else(lost)?,
         });
@@ -165,9 +216,13 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
 }
 
 impl Apply for JobStarted {
-    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
-        let mut job = known(core, self.run.job)?;
-        if job.run() == self.run && job.state == JobState::Running && !job.has_begun {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let mut job = match current(core, context, self.run) {
+            Ok(job) => job,
+            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(Done {}),
+            Err(failure) => return Err(failure),
+        };
+        if !job.has_begun {
             job.has_begun = true;
             core.store.save_job(&job)?;
             core.touch(Topic::Jobs);
@@ -176,13 +231,34 @@ impl Apply for JobStarted {
     }
 }
 
+impl Apply for GetJobToken {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<JobToken> {
+        let JobRow { owner, groups, .. } = current(core, context, self.run)?;
+        // The operator's jobs have all files, but not the facility: a worker's host may be broken into.
+        let is_operator = owner == core.facility.owner;
+        let claims = Claims {
+            issuer: core.facility.id.clone(),
+            subject: owner,
+            audience: vec![core.facility.id.clone()],
+            id: format!("job {}.{}", self.run.job, self.run.attempt),
+            issued: context.now,
+            starts: context.now,
+            expires: context.now + TOKEN_LIFETIME,
+            scopes: is_operator.then(|| Scopes::everything_below(&FilePath::root())),
+            groups: if is_operator { Vec::new() } else { groups },
+        };
+        Ok(JobToken { token: core.config.tokens.sign(&claims), lifetime: TOKEN_LIFETIME })
+    }
+}
+
 impl Apply for JobEnded {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let mut job = known(core, self.run.job)?;
-        if job.run() != self.run || job.state != JobState::Running {
+        let mut job = match current(core, context, self.run) {
+            Ok(job) => job,
             // Reported before; the answer was lost. Or the run was given up.
-            return Ok(Done {});
-        }
+            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(Done {}),
+            Err(failure) => return Err(failure),
+        };
         let slots = i64::from(job.spec.resources.cpus);
         let charge = Charge {
             jobs: 1,

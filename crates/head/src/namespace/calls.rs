@@ -162,6 +162,10 @@ impl Apply for Rename {
         }
         // Reserved names are checked where entries are made; a move makes one too.
         super::refuse_reserved(&to)?;
+        if node.parent != parent.id {
+            // Fewer may see the new directory, perhaps.
+            core.raise_fence();
+        }
         core.store.move_node(node.id, parent.id, to.name())?;
         core.touch(Topic::Files);
         Ok(Done {})
@@ -183,10 +187,16 @@ fn check_paths_below(core: &Core, directory: FileId, from: &FilePath, to: &FileP
     Ok(())
 }
 
+/// Mode bits without which somebody cannot read a file, or what is below a directory.
+const READ_OR_SEARCH: u32 = 0o555;
+
 impl Apply for SetMode {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let node = resolve(core, &context.who, &self.path)?;
         require_owner(&context.who, &node, "mode", &self.path)?;
+        if node.mode & !self.mode & READ_OR_SEARCH != 0 {
+            core.raise_fence();
+        }
         core.store.set_mode(node.id, self.mode & 0o7777)?;
         Ok(Done {})
     }

@@ -35,6 +35,7 @@ impl Apply for SetGrant {
                     .hint(format!("`bp grant --list {}` shows those that count there", self.path)));
             }
             core.store.delete_grant(node.id, &self.subject)?;
+            core.raise_fence();
             return Ok(Done {});
         };
         let len: usize = table.values().map(Vec::len).sum();
@@ -45,6 +46,9 @@ impl Apply for SetGrant {
                 own.len()
             );
             return Err(Failure::busy(what).hint("grant to a group instead of its members"));
+        }
+        if is_known {
+            core.raise_fence();
         }
         let (giver, made) = (context.who.name.clone(), context.now);
         core.store.put_grant(&GrantRow { directory: node.id, subject: self.subject, rights, giver, made })?;

@@ -24,7 +24,7 @@ use wire::control::{
     AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, Evict, FileState, GetSpace,
     NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PathOutcome, PathOutcomes,
     REPORT_USE_LEN_MAX, ReadGrant, ReadObject, RegisterPartition, Removals, ReportSpace, ReportUse, Space,
-    WriteGrant,
+    SpaceReported, WriteGrant,
 };
 
 /// How long a reservation may wait for its writer: twice the life of the capability that goes with it.
@@ -58,7 +58,7 @@ impl Apply for RegisterPartition {
 }
 
 impl Apply for ReportSpace {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<SpaceReported> {
         let partition = partition_of(core, context, &self.partition)?;
         let is_counted = partition.given_up.is_none() || core.live.roll_calls.contains_key(&self.partition);
         if partition.boot != self.boot || !is_counted {
@@ -77,7 +77,7 @@ impl Apply for ReportSpace {
                 abandon(core, &replica, context)?;
             }
         }
-        Ok(Done {})
+        Ok(SpaceReported { fence: core.fence() })
     }
 }
 
@@ -138,6 +138,7 @@ fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject
         checksums,
         mode: node.mode,
         server: server_of(core, &replica.partition)?,
+        fence: core.fence(),
         is_piece: replica.piece.is_some(),
     })
 }

@@ -91,7 +91,7 @@ impl Care {
     }
 
     /// The policies have changed: what could not be done may be possible now.
-    pub(super) fn look_again(&mut self) {
+    pub(crate) fn look_again(&mut self) {
         self.plans.retain(|(_, purpose), _| *purpose != Purpose::Water);
         self.rests.clear();
         self.walks.clear();

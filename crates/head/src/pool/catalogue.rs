@@ -3,17 +3,17 @@
 use super::view::{FileView, Layout, PartitionView, PieceState, PieceView, Snapshot};
 use crate::{
     Core,
-    store::{Node, Partition, Replica, ReplicaState},
+    store::{HostLabels, Node, Partition, Replica, ReplicaState},
 };
 use base::{Result, Timestamp};
 use std::sync::Arc;
-use wire::control::Pool;
+use wire::control::{FailureDomain, Pool};
 
 /// A pool as it is now.
 pub(crate) fn snapshot(core: &Core, pool: &str, now: Timestamp) -> Result<Snapshot> {
-    let policy = core.store.policy(pool)?;
+    let (policy, labels) = (core.store.policy(pool)?, core.store.host_labels()?);
     let views = core.store.map_partitions(|(name, partition)| {
-        (partition.pool == pool).then(|| partition_view(core, (name, partition), &policy, now))
+        (partition.pool == pool).then(|| partition_view(core, (name, partition), (&policy, &labels), now))
     })?;
     Ok(Snapshot::new((*policy).clone(), views, now))
 }
@@ -21,14 +21,13 @@ pub(crate) fn snapshot(core: &Core, pool: &str, now: Timestamp) -> Result<Snapsh
 fn partition_view(
     core: &Core,
     (name, row): (&str, &Partition),
-    pool: &Pool,
+    (pool, labels): (&Pool, &HostLabels),
     now: Timestamp,
 ) -> PartitionView {
     let server: Arc<str> = row.server.name.as_str().into();
     PartitionView {
         name: name.into(),
-        // Hosts have no labels yet: each stands alone.
-        domain: Arc::clone(&server),
+        domain: domain(pool, labels, &row.server.name).into(),
         server,
         pool: row.pool.as_str().into(),
         capacity_bytes: row.total,
@@ -41,6 +40,18 @@ fn partition_view(
         is_avoided: core.live.avoided.get(&row.server.name).is_some_and(|until| now < *until),
         is_given_up: row.given_up.is_some(),
     }
+}
+
+/// What a server shares with others in a pool. One without the label that counts there stands alone.
+pub(crate) fn domain(pool: &Pool, labels: &HostLabels, server: &str) -> String {
+    let label = match &pool.failure_domain {
+        FailureDomain::Server => None,
+        FailureDomain::Label(name) => {
+            labels.get(server).and_then(|own| own.get(name).map(|value| (name, value)))
+        }
+    };
+    // No host has a name with an equals sign.
+    label.map_or_else(|| server.to_owned(), |(name, value)| format!("{name}={value}"))
 }
 
 /// The pool that a file is in: where it can be read, else where it was.

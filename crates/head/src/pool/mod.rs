@@ -34,6 +34,7 @@ pub mod view;
 pub(crate) use allocation::Held;
 pub(crate) use balancing::{Uneven, uneven};
 pub(crate) use care::Care;
+pub(crate) use catalogue::domain;
 pub(crate) use collecting::collecting_bytes;
 pub(crate) use copies::source;
 pub(crate) use policies::is_sweep_due;

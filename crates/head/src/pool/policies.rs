@@ -22,10 +22,10 @@ impl Apply for SetPartition {
         let rows = core.store.partitions(context.now)?;
         let row = rows.into_iter().find(|row| row.name == self.partition);
         let row = row.ok_or_else(|| unknown_partition(&self.partition))?;
-        if self.state == PartitionState::Retired && row.replicas > 0 {
+        if self.state == PartitionState::Retired && row.space.replicas > 0 {
             return Err(Failure::busy(format!(
                 "partition {} still holds {} replicas",
-                self.partition, row.replicas
+                self.partition, row.space.replicas
             ))
             .hint(format!("`bp pool drain {}` moves them elsewhere", self.partition)));
         }

@@ -34,7 +34,7 @@ pub(crate) fn snapshot(partitions: usize, racks: usize) -> Snapshot {
     let pool = Pool {
         copies: 2,
         acknowledged_copies: 2,
-        failure_domain: super::policy::FailureDomain::Label,
+        failure_domain: super::policy::FailureDomain::Label("rack".to_owned()),
         ..Pool::default()
     };
     Snapshot::new(pool, (0..partitions).map(|number| partition(number, racks)).collect(), NOW)

@@ -26,7 +26,7 @@ pub struct PartitionView {
     pub name: Arc<str>,
     /// The disk server that has it.
     pub server: Arc<str>,
-    /// The label of that server: a rack.
+    /// What that server shares with others by the label that the pool names: a rack.
     pub domain: Arc<str>,
     /// The pool it belongs to.
     pub pool: Arc<str>,
@@ -272,7 +272,7 @@ impl Snapshot {
     pub fn domain<'a>(&self, partition: &'a PartitionView) -> &'a str {
         match self.pool.failure_domain {
             FailureDomain::Server => &partition.server,
-            FailureDomain::Label => &partition.domain,
+            FailureDomain::Label(_) => &partition.domain,
         }
     }
 

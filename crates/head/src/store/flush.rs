@@ -186,15 +186,19 @@ impl Store {
         for account in &batch.accounts {
             self.write_account(account)?;
         }
+        if let Some(census) = batch.census {
+            self.write_census(census)?;
+        }
         Ok(())
     }
 
     fn write_partition(&self, name: &str, partition: &Partition) -> StoreResult<()> {
         self.run(
-            "INSERT INTO partition (name, pool, total, free, server, root, https, boot, state, given_up)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            "INSERT INTO partition (name, pool, total, free, server, root, https, boot, state, given_up,
+              replicas, replica_bytes)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
              ON CONFLICT (name) DO UPDATE SET pool = ?2, total = ?3, free = ?4, server = ?5, root = ?6, https = ?7,
-             boot = ?8, state = ?9, given_up = ?10",
+             boot = ?8, state = ?9, given_up = ?10, replicas = ?11, replica_bytes = ?12",
             (
                 name,
                 &partition.pool,
@@ -206,6 +210,8 @@ impl Store {
                 partition.boot,
                 partition.state.as_str(),
                 partition.given_up.map(|at| at.0),
+                partition.replicas,
+                partition.replica_bytes,
             ),
         )
     }

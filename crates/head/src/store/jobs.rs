@@ -26,6 +26,8 @@ impl JobFileRole {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkerRow {
     pub(crate) name: String,
+    /// Empty: it is in the head's own process.
+    pub(crate) host: String,
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
     pub(crate) not_enforced: Vec<String>,
@@ -36,6 +38,8 @@ pub(crate) struct WorkerRow {
 pub(crate) struct JobRow {
     pub(crate) id: JobId,
     pub(crate) owner: String,
+    /// Of the owner, as they were proven at the submission.
+    pub(crate) groups: Vec<String>,
     pub(crate) spec: JobSpec,
     pub(crate) state: JobState,
     pub(crate) reason: Option<String>,
@@ -76,7 +80,7 @@ impl JobRow {
 
 const JOB: &str =
     "id, owner, spec, state, reason, worker, has_begun, is_cancelled, attempt, exit, usage, submitted,
-    started, ended FROM job";
+    started, ended, owner_groups FROM job";
 
 fn job(row: &Row<'_>) -> StoreResult<JobRow> {
     Ok(JobRow {
@@ -94,36 +98,47 @@ fn job(row: &Row<'_>) -> StoreResult<JobRow> {
         submitted: Timestamp(row.get(11)?),
         started: row.get::<Option<i64>>(12)?.map(Timestamp),
         ended: row.get::<Option<i64>>(13)?.map(Timestamp),
+        groups: document(row, 14)?,
     })
 }
 
 impl Store {
     pub(crate) fn put_worker(&self, worker: &WorkerRow) -> StoreResult<()> {
         self.run(
-            "INSERT INTO worker (name, cpus, memory, not_enforced) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4",
-            (&worker.name, worker.cpus, worker.memory, json(&worker.not_enforced)),
+            "INSERT INTO worker (name, cpus, memory, not_enforced, host) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4, host = ?5",
+            (&worker.name, worker.cpus, worker.memory, json(&worker.not_enforced), &worker.host),
         )
     }
 
+    pub(crate) fn delete_worker(&self, name: &str) -> StoreResult<()> {
+        self.run("DELETE FROM worker WHERE name = ?1", (name,))
+    }
+
     pub(crate) fn workers(&self) -> StoreResult<Vec<WorkerRow>> {
-        self.all("SELECT name, cpus, memory, not_enforced FROM worker ORDER BY name", (), |row| {
+        self.all("SELECT name, cpus, memory, not_enforced, host FROM worker ORDER BY name", (), |row| {
             Ok(WorkerRow {
                 name: row.get(0)?,
                 cpus: row.get(1)?,
                 memory: row.get(2)?,
                 not_enforced: document(row, 3)?,
+                host: row.get(4)?,
             })
         })
     }
 
-    pub(crate) fn insert_job(&self, owner: &str, spec: &JobSpec, now: Timestamp) -> StoreResult<JobId> {
+    pub(crate) fn insert_job(
+        &self,
+        (owner, groups): (&str, &[String]),
+        spec: &JobSpec,
+        now: Timestamp,
+    ) -> StoreResult<JobId> {
         self.active_jobs.set(None);
         let id = self.next_id(Sequence::Job)?;
         self.run(
-            "INSERT INTO job (id, owner, spec, state, cpus, memory, submitted)
-             VALUES (?1, ?2, ?3, 'held', ?4, ?5, ?6)",
-            (id, owner, json(spec), spec.resources.cpus, spec.resources.memory_bytes, now.0),
+            "INSERT INTO job (id, owner, spec, state, cpus, memory, submitted, owner_groups)
+             VALUES (?1, ?2, ?3, 'held', ?4, ?5, ?6, ?7)",
+            (id, owner, json(spec), spec.resources.cpus, spec.resources.memory_bytes, now.0, json(&groups)),
         )?;
         Ok(JobId(id))
     }

@@ -17,6 +17,7 @@ mod backup;
 mod backup_tests;
 mod care;
 mod catalogue;
+mod census;
 #[cfg(test)]
 mod database_tests;
 mod engine;
@@ -25,6 +26,7 @@ mod grants;
 mod hosts;
 mod ids;
 mod jobs;
+mod labels;
 mod ledger;
 mod loader;
 mod look_ahead;
@@ -55,6 +57,7 @@ pub use catalogue::Catalogue;
 pub(crate) use grants::GrantRow;
 pub(crate) use hosts::HostRow;
 pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
+pub(crate) use labels::HostLabels;
 pub(crate) use ledger::{AccountKey, Held, Payer, Quota};
 pub(crate) use nodes::{NewContent, NewNode, Node};
 pub(crate) use partitions::Partition;
@@ -214,6 +217,8 @@ pub struct Store {
     active_jobs: Cell<Option<usize>>,
     /// What pools promise, if that was read.
     policies: RefCell<Option<Arc<Policies>>>,
+    /// Labels of hosts, if they were read.
+    labels: RefCell<Option<Arc<HostLabels>>>,
     /// What the caller began.
     wanted: Cell<Depth>,
     /// What the engine was told of it: it is told when the first row is written.
@@ -248,6 +253,7 @@ impl Store {
              VALUES (1, 1, '/', 'directory', ?1, ?1, 493, ?2)",
             (&facility.owner, facility.created.0),
         )?;
+        store.run("UPDATE census SET directories = 1", ())?;
         fill(&store)?;
         store.commit()?;
         Ok(store)
@@ -299,6 +305,7 @@ impl Store {
             grants: grants::Grants::default(),
             active_jobs: Cell::new(None),
             policies: RefCell::default(),
+            labels: RefCell::default(),
             wanted: Cell::new(Depth::Outside),
             entered: Cell::new(Depth::Outside),
             version: Arc::new(AtomicU64::new(1)),
@@ -359,6 +366,7 @@ impl Store {
         self.ids.forget();
         self.active_jobs.set(None);
         self.policies.take();
+        self.labels.take();
         // A connection that broke during the commit does not tell whether that happened: nothing that was known counts.
         self.cache.get_mut().clear();
         self.engine.rollback()
@@ -382,6 +390,7 @@ impl Store {
         if !keep {
             self.active_jobs.set(None);
             self.policies.take();
+            self.labels.take();
             self.grants.forget_changes();
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));

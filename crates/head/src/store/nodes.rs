@@ -4,7 +4,7 @@ use super::{Replica, ReplicaState, Store, StoreResult, engine::Row, ids::Sequenc
 use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
 use std::sync::Arc;
 use wire::{
-    control::{Coding, Entry, FileCounts, FileState, NodeKind},
+    control::{Coding, Entry, FileState, NodeKind},
     object::Holder,
 };
 
@@ -259,6 +259,7 @@ impl Store {
     fn replace(&self, id: FileId, before: Option<Arc<Node>>, now: Option<Node>) -> StoreResult<()> {
         self.load_partitions()?;
         self.load_ledger()?;
+        self.load_census()?;
         self.count_change();
         self.pending.borrow_mut().replace(id, before, now.map(Arc::new));
         Ok(())
@@ -364,26 +365,5 @@ impl Store {
         }
         self.delete_grants(id)?;
         self.delete_attributes(id)
-    }
-
-    pub(crate) fn file_counts(&self) -> StoreResult<FileCounts> {
-        // One pass over files; the console asks for it at most once a second.
-        const SQL: &str =
-            "SELECT count(*) FILTER (WHERE kind = 'file'), count(*) FILTER (WHERE kind = 'directory'),
-            CAST(coalesce(sum(size), 0) AS BIGINT),
-            (SELECT count(*) FROM (SELECT file FROM replica WHERE state = 'online' GROUP BY file
-             HAVING count(DISTINCT piece) >= min(needed)) AS readable),
-            (SELECT count(DISTINCT c.file) FROM copy c WHERE NOT EXISTS (SELECT 1 FROM replica r
-             WHERE r.file = c.file AND r.state = 'online' GROUP BY r.file HAVING count(DISTINCT r.piece) >= min(r.needed)))
-            FROM node";
-        self.one(SQL, (), |row| {
-            Ok(FileCounts {
-                files: row.get(0)?,
-                directories: row.get(1)?,
-                bytes: row.get(2)?,
-                online: row.get(3)?,
-                nearline: row.get(4)?,
-            })
-        })
     }
 }

@@ -1,6 +1,6 @@
 //! Partitions: kept in memory, with what is promised on them.
 
-use super::{Store, StoreResult, word};
+use super::{Replica, ReplicaState, Store, StoreResult, word};
 use base::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 use wire::control::{DiskServer, PartitionState, RegisterPartition};
@@ -24,7 +24,26 @@ pub(crate) struct Partition {
     pub(crate) state: PartitionState,
     /// Since when its replicas do not count, because nothing was heard of it.
     pub(crate) given_up: Option<Timestamp>,
+    /// Replicas on it that can be read.
+    pub(crate) replicas: u64,
+    /// Bytes of these.
+    pub(crate) replica_bytes: u64,
     pub(super) is_changed: bool,
+}
+
+impl Partition {
+    /// A replica on it is there from now on, or is not any more.
+    pub(super) fn hold(&mut self, replica: &Replica, is_there: bool) {
+        let change: fn(u64, u64) -> u64 = if is_there { u64::saturating_add } else { u64::saturating_sub };
+        if replica.state.is_promised() {
+            self.promised = change(self.promised, replica.size);
+        }
+        if replica.state == ReplicaState::Online {
+            self.replicas = change(self.replicas, 1);
+            self.replica_bytes = change(self.replica_bytes, replica.size);
+            self.is_changed = true;
+        }
+    }
 }
 
 /// A partition with what is on it, for people.
@@ -32,8 +51,6 @@ pub(crate) struct Partition {
 pub(crate) struct PartitionRow {
     pub(crate) name: String,
     pub(crate) space: Partition,
-    pub(crate) replicas: u64,
-    pub(crate) replica_bytes: u64,
     pub(crate) pinned: u64,
 }
 
@@ -47,7 +64,8 @@ impl Store {
             "SELECT p.name, p.pool, p.total, p.free, p.server, p.root, p.https, p.boot, p.state, p.given_up,
             (SELECT CAST(coalesce(sum(r.size), 0) AS BIGINT) FROM replica r
              WHERE r.partition = p.name AND r.state <> 'online' AND r.state <> 'lost'),
-            (SELECT CAST(coalesce(sum(d.size), 0) AS BIGINT) FROM removal d WHERE d.partition = p.name)
+            (SELECT CAST(coalesce(sum(d.size), 0) AS BIGINT) FROM removal d WHERE d.partition = p.name),
+            p.replicas, p.replica_bytes
             FROM partition p";
         let rows = self.all_now(SQL, (), |row| {
             let space = Partition {
@@ -60,6 +78,8 @@ impl Store {
                 given_up: row.get::<Option<i64>>(9)?.map(Timestamp),
                 promised: row.get(10)?,
                 leaving: row.get(11)?,
+                replicas: row.get(12)?,
+                replica_bytes: row.get(13)?,
                 is_changed: false,
             };
             Ok((row.get(0)?, space))
@@ -110,7 +130,9 @@ impl Store {
             promised: known.as_ref().map_or(0, |known| known.promised),
             leaving: known.as_ref().map_or(0, |known| known.leaving),
             state: known.as_ref().map_or_else(PartitionState::default, |known| known.state),
-            given_up: known.and_then(|known| known.given_up),
+            given_up: known.as_ref().and_then(|known| known.given_up),
+            replicas: known.as_ref().map_or(0, |known| known.replicas),
+            replica_bytes: known.map_or(0, |known| known.replica_bytes),
             is_changed: true,
         };
         self.change_partition(&said.partition, partition);
@@ -170,16 +192,15 @@ impl Store {
 
     /// What is on each partition.
     pub(crate) fn partitions(&self, now: Timestamp) -> StoreResult<Vec<PartitionRow>> {
-        const SQL: &str = "SELECT r.partition, count(*), CAST(coalesce(sum(r.size), 0) AS BIGINT),
-            count(*) FILTER (WHERE EXISTS
-                (SELECT 1 FROM pin WHERE pin.file = r.file AND (expires IS NULL OR expires > ?1)))
-            FROM replica r WHERE r.state = 'online' GROUP BY r.partition";
-        let counts =
-            self.all(SQL, (now.0,), |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?))))?;
-        let counts: BTreeMap<String, (u64, u64, u64)> = counts.into_iter().collect();
+        // There are few pins: the replicas are looked up from them.
+        const SQL: &str = "SELECT r.partition, count(*) FROM
+            (SELECT DISTINCT file FROM pin WHERE expires IS NULL OR expires > ?1) p
+            CROSS JOIN replica r WHERE r.file = p.file AND r.state = 'online' GROUP BY r.partition";
+        let pinned = self.all(SQL, (now.0,), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let pinned: BTreeMap<String, u64> = pinned.into_iter().collect();
         let rows = self.partition_space()?.into_iter().map(|(name, space)| {
-            let (replicas, replica_bytes, pinned) = counts.get(&name).copied().unwrap_or_default();
-            PartitionRow { name, space, replicas, replica_bytes, pinned }
+            let pinned = pinned.get(&name).copied().unwrap_or_default();
+            PartitionRow { name, space, pinned }
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by(|a, b| (&a.space.pool, &a.name).cmp(&(&b.space.pool, &b.name)));

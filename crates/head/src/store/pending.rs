@@ -6,6 +6,7 @@
 
 use super::{
     Charge, Node,
+    census::{Census, Counted},
     ids::{Ids, Sequence},
     ledger::{self, Account, Held, Ledger, Payer, Quota},
     partitions::Partition,
@@ -49,6 +50,8 @@ pub(super) enum Undo {
     Ledger(ledger::Entry),
     Removal,
     RemovalsWritten(Vec<Removal>),
+    /// The counts were written; before, the database had these.
+    CensusWritten(Census),
     Ids(Sequence, Ids),
 }
 
@@ -69,6 +72,7 @@ pub(super) struct Batch {
     pub(super) partitions: Vec<(String, Partition)>,
     pub(super) accounts: Vec<Account>,
     pub(super) removals: Vec<Removal>,
+    pub(super) census: Option<Census>,
 }
 
 impl Batch {
@@ -77,6 +81,7 @@ impl Batch {
             && self.partitions.is_empty()
             && self.accounts.is_empty()
             && self.removals.is_empty()
+            && self.census.is_none()
     }
 }
 
@@ -92,6 +97,8 @@ pub(super) struct Pending {
     partitions: Option<BTreeMap<String, Partition>>,
     /// All accounts, with what they hold; `None` until they are read.
     ledger: Option<Ledger>,
+    /// How many files there are; `None` until that is read.
+    census: Option<Counted>,
     /// The time of the call under way.
     now: Timestamp,
     removals: Vec<Removal>,
@@ -136,6 +143,15 @@ impl Pending {
         self.ledger = Some(ledger);
     }
 
+    pub(super) fn census(&self) -> Option<&Counted> {
+        self.census.as_ref()
+    }
+
+    pub(super) fn set_census(&mut self, found: Census) {
+        debug_assert!(self.files.is_empty(), "files were counted in the database");
+        self.census = Some(Counted { written: found, now: found });
+    }
+
     /// Says when the call under way is made.
     pub(super) fn set_time(&mut self, now: Timestamp) {
         self.now = now;
@@ -165,7 +181,7 @@ impl Pending {
         self.undo.push(Undo::File { id, before, entry });
     }
 
-    /// Keeps names, objects and promised room right when a file changes.
+    /// Keeps names, objects, counts and promised room right when a file changes.
     fn settle(&mut self, before: Option<&Node>, now: Option<&Node>) {
         let place = |node: &Node| (node.parent, node.name.clone());
         if before.map(place) != now.map(place) {
@@ -177,17 +193,17 @@ impl Pending {
                 self.names.entry(node.parent).or_default().insert(node.name.as_str().into(), name);
             }
         }
+        if let Some(counted) = &mut self.census {
+            let counts = |node: Option<&Node>| node.map_or_else(Census::default, Census::of);
+            counted.now = counted.now - counts(before) + counts(now);
+        }
         for (node, is_now) in [(before, false), (now, true)] {
             for replica in node.into_iter().flat_map(|node| &node.replicas) {
                 self.objects.insert(replica.object, replica.file);
-                let promised = if replica.state.is_promised() { replica.size } else { 0 };
-                let partition = self.partitions.as_mut().and_then(|all| all.get_mut(&replica.partition));
-                if let Some(partition) = partition {
-                    partition.promised = if is_now {
-                        partition.promised + promised
-                    } else {
-                        partition.promised.saturating_sub(promised)
-                    };
+                if let Some(partition) =
+                    self.partitions.as_mut().and_then(|all| all.get_mut(&replica.partition))
+                {
+                    partition.hold(replica, is_now);
                 }
             }
         }
@@ -277,6 +293,11 @@ impl Pending {
                     }
                 }
                 Undo::RemovalsWritten(removals) => self.removals = removals,
+                Undo::CensusWritten(written) => {
+                    if let Some(counted) = &mut self.census {
+                        counted.written = written;
+                    }
+                }
                 Undo::Ids(sequence, ids) => sequences.push((sequence, ids)),
             }
         }
@@ -305,6 +326,11 @@ impl Pending {
         }
         if let Some(ledger) = &mut self.ledger {
             batch.accounts = ledger.take_changed(|entry| self.undo.push(Undo::Ledger(entry)));
+        }
+        if let Some(counted) = self.census.as_mut().filter(|counted| counted.written != counted.now) {
+            self.undo.push(Undo::CensusWritten(counted.written));
+            counted.written = counted.now;
+            batch.census = Some(counted.now);
         }
         if !self.removals.is_empty() {
             batch.removals = std::mem::take(&mut self.removals);

@@ -10,7 +10,9 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
 };
-use wire::control::{Coding, DiskServer, NodeKind, PartitionState, Pool, RegisterPartition, Rights};
+use wire::control::{
+    Coding, DiskServer, FileCounts, NodeKind, PartitionState, Pool, RegisterPartition, Rights,
+};
 
 const NOW: Timestamp = Timestamp(5);
 const NAMES: [&str; 3] = ["n0", "n1", "n2"];
@@ -167,6 +169,10 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
             store.end_removals("q", &some).unwrap();
         }
         28 => store.forget_removals().unwrap(),
+        29 => {
+            let label = ["rack=r1", "rack=r2", "rack=", "room=b1"][b as usize % 4].parse().unwrap();
+            store.set_host_label(["d1", "d2"][a as usize % 2], &label).unwrap();
+        }
         // A query that needs what was changed.
         _ => drop(store.children(FileId(1), "", 9).unwrap()),
     }
@@ -182,6 +188,7 @@ struct Answers {
     grants: Vec<GrantRow>,
     short: Vec<(FileId, u64)>,
     policies: String,
+    labels: String,
 }
 
 const LATER: Timestamp = Timestamp(100 * 86_400_000);
@@ -228,8 +235,29 @@ fn check_held(store: &Store) {
     assert_eq!(held.collect::<BTreeMap<_, _>>(), expected);
 }
 
+/// What is counted with every change is what there is.
+fn check_counts(store: &Store) {
+    let all = files(store);
+    let of_kind = |kind| all.iter().filter(move |node| node.kind == kind);
+    let is_online = |node: &&Arc<Node>| node.is_online();
+    let counts = FileCounts {
+        files: of_kind(NodeKind::File).count() as u64,
+        directories: of_kind(NodeKind::Directory).count() as u64,
+        bytes: of_kind(NodeKind::File).map(|node| node.size).sum(),
+        online: all.iter().filter(is_online).count() as u64,
+        nearline: all.iter().filter(|node| node.is_archived && !is_online(node)).count() as u64,
+    };
+    assert_eq!(store.file_counts().unwrap(), counts);
+    for (name, partition) in store.partition_space().unwrap() {
+        let here = all.iter().flat_map(|node| node.online()).filter(|replica| replica.partition == name);
+        let sizes: Vec<_> = here.map(|replica| replica.size).collect();
+        assert_eq!((partition.replicas, partition.replica_bytes), (sizes.len() as u64, sizes.iter().sum()));
+    }
+}
+
 fn ask(store: &Store) -> Answers {
     check_held(store);
+    check_counts(store);
     let mut partitions = store.partition_space().unwrap();
     for partition in partitions.values_mut() {
         partition.is_changed = false;
@@ -246,6 +274,7 @@ fn ask(store: &Store) -> Answers {
         grants: store.grants().unwrap().values().flatten().cloned().collect(),
         short: short.into_iter().map(|file| (file, store.shortage_attempts(file).unwrap())).collect(),
         policies: format!("{:?}", store.policies().unwrap()),
+        labels: format!("{:?}", store.host_labels().unwrap()),
     }
 }
 
@@ -255,6 +284,7 @@ fn ask_anew(store: &mut Store) -> Answers {
     store.pending.get_mut().forget();
     store.ids.forget();
     store.policies.take();
+    store.labels.take();
     store.grants = super::grants::Grants::default();
     ask(store)
 }

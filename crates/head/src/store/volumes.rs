@@ -8,6 +8,8 @@ use wire::control::{AppendPoint, VolumeState};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DriveRow {
     pub(crate) name: String,
+    /// Empty: it is in the head's own process.
+    pub(crate) host: String,
     pub(crate) library: String,
     pub(crate) trouble: Option<String>,
 }
@@ -83,16 +85,21 @@ impl Store {
         self.run(DOUBT_VOLUMES, (reason,))
     }
 
-    pub(crate) fn put_drive(&self, library: &str, name: &str) -> StoreResult<()> {
+    pub(crate) fn put_drive(&self, host: &str, library: &str, name: &str) -> StoreResult<()> {
         self.run(
-            "INSERT INTO drive (name, library) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET library = ?2",
-            (name, library),
+            "INSERT INTO drive (name, library, host) VALUES (?1, ?2, ?3)
+             ON CONFLICT (name) DO UPDATE SET library = ?2, host = ?3",
+            (name, library, host),
         )
     }
 
+    pub(crate) fn delete_drive(&self, name: &str) -> StoreResult<()> {
+        self.run("DELETE FROM drive WHERE name = ?1", (name,))
+    }
+
     pub(crate) fn drives(&self) -> StoreResult<Vec<DriveRow>> {
-        self.all("SELECT name, library, trouble FROM drive ORDER BY name", (), |row| {
-            Ok(DriveRow { name: row.get(0)?, library: row.get(1)?, trouble: row.get(2)? })
+        self.all("SELECT name, library, trouble, host FROM drive ORDER BY name", (), |row| {
+            Ok(DriveRow { name: row.get(0)?, library: row.get(1)?, trouble: row.get(2)?, host: row.get(3)? })
         })
     }
 
@@ -108,6 +115,11 @@ impl Store {
              ON CONFLICT (vid) DO UPDATE SET library = ?2, capacity = ?3",
             (vid.as_str(), library, capacity),
         )
+    }
+
+    /// Says in which library a volume is; empty: in none.
+    pub(crate) fn set_library(&self, vid: &Vid, library: &str) -> StoreResult<()> {
+        self.run("UPDATE volume SET library = ?2 WHERE vid = ?1", (vid.as_str(), library))
     }
 
     pub(crate) fn volume(&self, vid: &Vid) -> StoreResult<Option<VolumeRow>> {

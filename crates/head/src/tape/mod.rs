@@ -8,16 +8,21 @@ mod room;
 mod survey;
 
 pub(crate) use plan::{Explainer, View};
+pub(crate) use room::host_removed;
 pub(crate) use survey::is_doubtful;
 
 use crate::{
     Context, Core, Topic, pool,
-    store::{Node, RequestRow},
+    store::{DriveRow, Node, RequestRow},
 };
-use base::{Failure, FileId, FilePath, Result, Timestamp};
+use base::{Failure, FileId, FilePath, Millis, Result, Timestamp};
 use plan::{DriveView, Target, VolumeView, Work};
 use std::{collections::HashMap, sync::Arc};
 use wire::control::{RequestKind, RequestState};
+
+/// How long the tape server of a drive may be silent before no more is expected of it: far longer than it waits for orders,
+/// or than putting a volume away takes.
+const SILENT_AFTER: Millis = Millis::from_seconds(180);
 
 /// Longest queue that one planning pass looks at; the rest waits its turn, oldest first.
 const QUEUE_VIEW_MAX: usize = 20_000;
@@ -103,6 +108,17 @@ fn hopeless(row: &RequestRow, path: &FilePath) -> Failure {
         .hint(format!("when the cause is mended: `bp admin request retry {}`", row.id))
 }
 
+/// Why a drive cannot be given work.
+pub(crate) fn trouble(core: &Core, row: &DriveRow, now: Timestamp) -> Option<String> {
+    let known = || match core.live.drives.get(&row.name) {
+        // Not registered since the head started.
+        None => Some("its tape server is not running"),
+        Some(live) if now - live.heard > SILENT_AFTER => Some("its tape server is silent"),
+        Some(_) => None,
+    };
+    row.trouble.clone().or_else(|| known().map(str::to_owned))
+}
+
 /// What the planner looks at.
 fn view(core: &Core, now: Timestamp) -> Result<View> {
     let sessions = core.store.sessions()?;
@@ -113,10 +129,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
         busy_with: session_of(&row.name).map(|session| session.vid.clone()),
         is_writing: session_of(&row.name)
             .is_some_and(|session| matches!(&*session.kind, "archive" | "label")),
-        // A drive whose tape server has not registered since the head started cannot be given work.
-        trouble: row.trouble.or_else(|| {
-            (!core.live.drives.contains_key(&row.name)).then(|| "its tape server is not running".to_owned())
-        }),
+        trouble: trouble(core, &row, now),
         name: row.name,
         library: row.library,
     });

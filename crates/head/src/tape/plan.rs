@@ -282,6 +282,7 @@ fn explain_recall(view: &View, work: &Work, others: usize) -> String {
     let vid = &target.vid;
     match view.volumes.get(vid) {
         None => format!("volume {vid} is not in any library"),
+        Some(volume) if volume.library.is_empty() => format!("volume {vid} is not in any library"),
         Some(volume) if volume.state == VolumeState::Suspect => {
             let why = work.reason.as_ref().map(|reason| format!(": {reason}"));
             format!("volume {vid} is suspect{}", why.unwrap_or_default())

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     Apply, Context, Core, Topic, batch,
     core::{CapFor, DriveLive},
+    hosts::require_owner,
     namespace::path_of,
     pool::{Reserve, mend, reserve, retire, source},
     store::{Charge, CopyRow, Node, Payer, ReplicaState, RequestRow, SessionRow, VolumeRow},
@@ -31,12 +32,13 @@ const BACK_OFF: Millis = Millis::from_seconds(5);
 
 impl Apply for RegisterLibrary {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        check_library(core, context, &self)?;
+        let host = context.who.as_host().unwrap_or_default();
         for DriveContent { drive, loaded } in &self.drives {
-            core.store.put_drive(&self.library, drive)?;
+            core.store.put_drive(host, &self.library, drive)?;
             // Told at once for all: a volume in one drive must not be ordered into another.
-            core.live
-                .drives
-                .insert(drive.clone(), DriveLive { loaded: loaded.clone(), ..DriveLive::default() });
+            let live = DriveLive { loaded: loaded.clone(), heard: context.now, ..DriveLive::default() };
+            core.live.drives.insert(drive.clone(), live);
         }
         for cartridge in &self.cartridges {
             let is_new = core.store.volume(&cartridge.vid)?.is_none();
@@ -44,6 +46,12 @@ impl Apply for RegisterLibrary {
             if is_new && core.unsettled()?.is_some() {
                 let reason = "not in the restored catalogue: may hold files";
                 core.store.set_volume_state(&cartridge.vid, VolumeState::Suspect, Some(reason))?;
+            }
+        }
+        // What was taken out may be put into another library.
+        for gone in core.store.volumes()?.into_iter().filter(|row| row.library == self.library) {
+            if !self.cartridges.iter().any(|cartridge| cartridge.vid == gone.vid) {
+                core.store.set_library(&gone.vid, "")?;
             }
         }
         for session in core.store.sessions()? {
@@ -56,14 +64,72 @@ impl Apply for RegisterLibrary {
     }
 }
 
+/// Refuses drives, libraries and cartridges that another host has.
+fn check_library(core: &Core, context: &Context, call: &RegisterLibrary) -> Result<()> {
+    let drives = core.store.drives()?;
+    let is_named = |name: &str| call.drives.iter().any(|content| content.drive == name);
+    for known in drives.iter().filter(|row| row.library == call.library || is_named(&row.name)) {
+        require_owner(context, &format!("drive {} of library {}", known.name, known.library), &known.host)?;
+    }
+    for cartridge in &call.cartridges {
+        let vid = &cartridge.vid;
+        let Some(volume) = core.store.volume(vid)?.filter(|row| row.library != call.library) else {
+            continue;
+        };
+        let other = drives.iter().find(|row| row.library == volume.library);
+        if let Some(other) = other.filter(|row| row.host != context.who.as_host().unwrap_or_default()) {
+            let (there, here) = (&other.library, &call.library);
+            return Err(Failure::exists(format!("volume {vid} of library {here} is in library {there}")).hint(
+                "cartridges of different hosts need different labels; one that has moved must leave its library first",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A drive of the host that asks.
+fn require_drive(core: &Core, context: &Context, name: &str) -> Result<()> {
+    match core.store.drives()?.iter().find(|row| row.name == name) {
+        Some(row) => require_owner(context, &format!("drive {name}"), &row.host),
+        None => Ok(()),
+    }
+}
+
+/// The session, or why a report about it is refused.
+pub(super) fn session_of(core: &mut Core, context: &Context, id: SessionId) -> Result<SessionRow> {
+    let session = core.store.session(id)?.ok_or_else(|| {
+        Failure::not_found(format!("tape session {id} is over")).hint("ask for the next session")
+    })?;
+    require_drive(core, context, &session.drive)?;
+    if let Some(live) = core.live.drives.get_mut(&session.drive) {
+        live.heard = context.now;
+    }
+    Ok(session)
+}
+
+/// A host was turned away: what it was doing is to be done by others.
+pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Result<()> {
+    for drive in core.store.drives()?.into_iter().filter(|drive| drive.host == host) {
+        for session in core.store.sessions()?.into_iter().filter(|session| session.drive == drive.name) {
+            close(core, context, &session, &format!("host {host} was turned away"), Millis(0))?;
+        }
+        core.store.delete_drive(&drive.name)?;
+        core.live.drives.remove(&drive.name);
+    }
+    core.touch(Topic::Tape);
+    Ok(())
+}
+
 impl Apply for NextTapeSession {
     const TOPIC: Topic = Topic::Tape;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<TapeOrders> {
+        require_drive(core, context, &self.drive)?;
         let live = core.live.drives.get_mut(&self.drive).ok_or_else(|| {
             Failure::unavailable(format!("drive {} is not registered", self.drive))
                 .hint("register its library")
         })?;
+        live.heard = context.now;
         if live.loaded != self.loaded || live.leaving.is_some() {
             live.holds(self.loaded.clone());
             core.touch(Topic::Tape);
@@ -228,9 +294,10 @@ fn sums(node: &Node) -> Result<base::Checksums> {
 }
 
 impl Apply for TapeProgress {
-    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
-        let session = core.session(self.session)?;
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let session = session_of(core, context, self.session)?;
         let live = core.live.drives.entry(session.drive).or_default();
+        live.heard = context.now;
         if self.phase != wire::control::TapePhase::Loading {
             live.holds(Some(session.vid));
         }
@@ -244,7 +311,7 @@ impl Apply for TapeProgress {
 
 impl Apply for FilesArchived {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let session = core.session(self.session)?;
+        let session = session_of(core, context, self.session)?;
         let mut append = volume_of(core, &session.vid)?.append;
         for copy in self.copies {
             if copy.fseq < append.fseq {
@@ -304,7 +371,7 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
 
 impl Apply for FileRecalled {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let session = core.session(self.session)?;
+        let session = session_of(core, context, self.session)?;
         let Some((request, node)) = request_and_node(core, self.request)? else {
             // The file was removed or rewritten meanwhile; its reserved object went with it.
             return Ok(Done {});
@@ -332,7 +399,7 @@ impl Apply for FileRecalled {
 
 impl Apply for RequestFailed {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let session = core.session(self.session)?;
+        let session = session_of(core, context, self.session)?;
         let row = core.store.request(self.request)?.filter(|row| row.session == Some(session.id));
         if let Some(row) = row {
             warn!(request = %row.id, vid = %session.vid, drive = %session.drive, cause = %self.failure, "tape request failed");
@@ -384,8 +451,10 @@ fn free_object(core: &mut Core, row: &RequestRow) -> Result<()> {
 
 impl Apply for EndTapeSession {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let Some(session) = core.store.session(self.session)? else {
-            return Ok(Done {});
+        let session = match session_of(core, context, self.session) {
+            Ok(session) => session,
+            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(Done {}),
+            Err(failure) => return Err(failure),
         };
         core.store.count_loads(&session.vid, self.loads)?;
         let part = f64::from(self.loads) / session.owners.len().max(1) as f64;

@@ -4,7 +4,7 @@
 //! the later one. So a file that nothing else tells of is found in `/lost+found`, and of two contents the one counts that was
 //! written to tape on a later day than the other was made.
 
-use super::room::volume_of;
+use super::room::{session_of, volume_of};
 use crate::{
     Apply, Context, Core, Topic, batch,
     pool::mend,
@@ -151,7 +151,7 @@ fn surveyed(core: &Core, session: &SessionRow) -> Result<VolumeRow> {
 
 impl Apply for FilesFound {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let session = core.session(self.session)?;
+        let session = session_of(core, context, self.session)?;
         let (mut append, is_recovering) = (surveyed(core, &session)?.append, is_recovering(core)?);
         if self.files.len() > FILES_FOUND_LEN_MAX {
             return Err(Failure::invalid(format!("a list of {} files is too long", self.files.len())));
@@ -233,8 +233,8 @@ fn archived(core: &mut Core, context: &Context, found: &FoundFile) -> Result<()>
 }
 
 impl Apply for VolumeSurveyed {
-    fn apply(self, core: &mut Core, _: &Context) -> Result<Done> {
-        let session = core.session(self.session)?;
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let session = session_of(core, context, self.session)?;
         let volume = surveyed(core, &session)?;
         let (vid, append) = (&session.vid, volume.append);
         let is_known = match self.end {

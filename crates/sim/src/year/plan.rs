@@ -66,7 +66,7 @@ pub struct Faults {
 fn policy(name: &str, pool_copies: u32) -> Pool {
     Pool {
         name: name.into(),
-        failure_domain: FailureDomain::Label,
+        failure_domain: FailureDomain::Label("rack".to_owned()),
         reserved_bytes: 50 * GB,
         verify_interval: Millis::from_seconds(30 * 86_400),
         repair: Rate { server_copies: 8, server_bytes: 2 * TB, pool_copies, pool_bytes: 40 * TB },

@@ -340,6 +340,22 @@ pub struct JobEnded {
     pub text: JobText,
 }
 
+/// A worker asks for what shows that a run acts for the owner of its job. Only the worker that has the run is given it.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct GetJobToken {
+    /// Which run.
+    pub run: JobRun,
+}
+
+/// The answer to [`GetJobToken`]. It is a secret.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct JobToken {
+    /// A bearer token of the owner, with the groups that were proven at the submission.
+    pub token: String,
+    /// How long it is good.
+    pub lifetime: Millis,
+}
+
 calls! {
     Submit => Submitted, "submit", People;
     Jobs => JobList, "jobs", People;
@@ -350,4 +366,5 @@ calls! {
     NextJob => JobOrders, "next_job", Cpu, pending |reply| reply.start.is_empty() && reply.kill.is_empty();
     JobStarted => Done, "job_started", Cpu;
     JobEnded => Done, "job_ended", Cpu;
+    GetJobToken => JobToken, "job_token", Cpu;
 }

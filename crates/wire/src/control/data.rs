@@ -53,6 +53,14 @@ pub struct ReportSpace {
     pub free_bytes: u64,
 }
 
+/// The answer to [`ReportSpace`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceReported {
+    /// Rights of users to read that have a lower generation were given before somebody lost a right: they are refused.
+    #[serde(default)]
+    pub fence: u64,
+}
+
 /// Asks how much room there is for new files, all partitions together.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct GetSpace {}
@@ -134,6 +142,9 @@ pub struct ReadObject {
     /// Who has it, if that is another process than the head's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<DiskServer>,
+    /// Generation of the rights to read that are given for it: see [`SpaceReported::fence`].
+    #[serde(default)]
+    pub fence: u64,
     /// The object is a piece of the file; size and sums are those of all of it. Its disk server gathers the others.
     #[serde(default)]
     pub is_piece: bool,
@@ -360,7 +371,7 @@ pub struct ReportUse {
 
 calls! {
     RegisterPartition => Done, "register_partition", Disk;
-    ReportSpace => Done, "report_space", Disk;
+    ReportSpace => SpaceReported, "report_space", Disk;
     GetSpace => Space, "get_space", People;
     NextRemovals => Removals, "next_removals", Disk, pending |reply| reply.objects.is_empty();
     ObjectsRemoved => Done, "objects_removed", Disk;

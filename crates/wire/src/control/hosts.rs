@@ -1,6 +1,6 @@
 //! Hosts of a facility: how they are invited, join, and are turned away.
 
-use super::{Done, calls};
+use super::{Done, HostLabel, calls};
 use crate::token::base64url;
 use base::{Failure, Millis, Result, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -245,6 +245,9 @@ pub struct HostInfo {
     pub joined: Timestamp,
     /// When it was turned away.
     pub removed: Option<Timestamp>,
+    /// Its labels, by name.
+    #[serde(default)]
+    pub labels: Vec<HostLabel>,
 }
 
 calls! {

@@ -1,5 +1,6 @@
 //! The policy of a pool: what the operator promises and allows.
 
+use super::labels::{SERVER_WORD, check_name};
 use base::{Failure, Millis, Result};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -74,13 +75,51 @@ impl Default for Pool {
 }
 
 /// What two copies of a file must not share, so that one fault cannot take both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum FailureDomain {
     /// The disk server.
     Server,
-    /// The label that the operator gave to the server: a rack, a room, a power line.
-    Label,
+    /// The label of this name that the operator gave to the server: a rack, a room, a power line. A server that has none shares
+    /// nothing with others.
+    Label(String),
+}
+
+impl FailureDomain {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Server => SERVER_WORD,
+            Self::Label(name) => name,
+        }
+    }
+}
+
+impl FromStr for FailureDomain {
+    type Err = Failure;
+
+    fn from_str(word: &str) -> Result<Self> {
+        if word == SERVER_WORD {
+            return Ok(Self::Server);
+        }
+        check_name(word)?;
+        Ok(Self::Label(word.to_owned()))
+    }
+}
+
+impl TryFrom<String> for FailureDomain {
+    type Error = Failure;
+
+    fn try_from(word: String) -> Result<Self> {
+        word.parse()
+    }
+}
+
+impl From<FailureDomain> for String {
+    fn from(domain: FailureDomain) -> Self {
+        domain.as_str().to_owned()
+    }
 }
 
 /// `data` pieces with the content and `parity` more; any `data` of them give the file.
@@ -313,6 +352,10 @@ mod tests {
         assert_eq!(pool.coding.map(Coding::pieces), Some(6));
         assert_eq!(pool.copies, Pool::default().copies);
         assert!(serde_json::from_str::<Pool>(r#"{"name": "cold", "copys": 2}"#).is_err());
+        let racks = r#"{"name": "cold", "failure_domain": "rack"}"#;
+        let pool =
+            Pool { failure_domain: serde_json::from_str::<Pool>(racks).unwrap().failure_domain, ..pool };
+        assert_eq!(pool.failure_domain, FailureDomain::Label("rack".to_owned()));
         let text = serde_json::to_string(&pool).unwrap();
         assert_eq!(serde_json::from_str::<Pool>(&text).unwrap(), pool);
     }

@@ -256,6 +256,10 @@ pub struct AvoidServers {
     pub path: FilePath,
 }
 
+/// Key by which a client says, in the opaque part of a path or in a query, to which hosts it was sent in vain: with commas between
+/// them. Clients of the field do the same by `root://`.
+pub const TRIED: &str = "tried";
+
 /// Most hosts in one [`AvoidServers`].
 pub const AVOIDED_LEN_MAX: usize = 16;
 

@@ -105,6 +105,9 @@ pub struct PartitionInfo {
     /// The disk server.
     #[serde(default)]
     pub server: String,
+    /// What two copies of a file do not share: the disk server, or a label of it.
+    #[serde(default)]
+    pub domain: String,
     /// What may be done with it.
     #[serde(default)]
     pub state: PartitionState,
@@ -135,6 +138,9 @@ pub struct DriveInfo {
     pub name: String,
     /// Its library.
     pub library: String,
+    /// The host that it is on.
+    #[serde(default)]
+    pub host: String,
     /// The volume in it.
     pub vid: Option<Vid>,
     /// What it is doing.
@@ -239,6 +245,12 @@ pub struct RequestInfo {
 pub struct WorkerInfo {
     /// Its name.
     pub name: String,
+    /// The host that it is on.
+    #[serde(default)]
+    pub host: String,
+    /// Whether it was heard lately. What runs on one that is silent goes on, as far as anybody knows.
+    #[serde(default)]
+    pub is_available: bool,
     /// CPU slots.
     pub cpus: u32,
     /// CPU slots taken.

@@ -5,7 +5,9 @@ use crate::context::{Context, Run};
 use base::{Failure, Result, units::Span};
 use clap::ValueEnum;
 use std::{collections::BTreeSet, str::FromStr};
-use wire::control::{Coding, Collection, CollectionOrder, GetPools, PartitionState, Pool, SetPool};
+use wire::control::{
+    Coding, Collection, CollectionOrder, FailureDomain, GetPools, PartitionState, Pool, SetPool,
+};
 
 /// How far the high water is above the low one if nobody says it.
 const WATERS_APART: u16 = 50;
@@ -23,6 +25,9 @@ pub(crate) struct Args {
     /// Pieces of each new file instead of replicas, each on a disk server of its own; any D give the file, P may be lost; `none`
     #[arg(long, value_name = "D+P")]
     coding: Option<Wish>,
+    /// What two copies of a file do not share: `server`, or the name of a label such as `rack` (`bp host label`)
+    #[arg(long, value_name = "LABEL")]
+    failure_domain: Option<FailureDomain>,
     /// Silence after which a disk server's files are read elsewhere
     #[arg(long, value_name = "TIME")]
     heard_bound: Option<Span>,
@@ -133,6 +138,7 @@ fn change(args: &Args, policy: &mut Pool) {
     let unsaid = if was_all { policy.copies } else { policy.acknowledged_copies.min(policy.copies) };
     policy.acknowledged_copies = args.acknowledged.unwrap_or(unsaid);
     policy.coding = args.coding.map_or(policy.coding, |wish| wish.0);
+    policy.failure_domain = args.failure_domain.clone().unwrap_or_else(|| policy.failure_domain.clone());
     policy.heard_bound = args.heard_bound.map_or(policy.heard_bound, |span| span.0);
     policy.silence_bound = args.silence_bound.map_or(policy.silence_bound, |span| span.0);
     policy.repair.server_copies = args.server_copies.unwrap_or(policy.repair.server_copies);

@@ -3,20 +3,25 @@
 //! The answer begins before the copy does: status 201, then a performance marker every few seconds, then one line that
 //! says how it ended. A client that leaves ends the copy; what was not committed leaves nothing behind.
 
+mod onward;
 mod pull;
 mod push;
 mod reach;
 mod remote;
 mod trust;
 
+pub(super) use onward::{pull_by_cap, push_by_cap};
 pub(super) use remote::Remote;
 pub use trust::RemoteTrust;
+
+use onward::Onward;
 
 use super::{
     answer::{Answer, Problem},
     paths::{Visit, is_directory},
     tree,
 };
+use crate::open::{ReadFile, WriteFile};
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, HeaderName, StatusCode, header},
@@ -37,7 +42,7 @@ use std::{
 };
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::info;
-use wire::control::Disposition;
+use wire::control::{Disposition, Entry};
 use wire::http::{
     dav::{Place, parse_overwrite, parse_place},
     tpc::{MARKER_TYPE, Marker, SUCCESS, failure_line, passed_on},
@@ -123,6 +128,11 @@ impl Transfer {
     fn remote(&self) -> &Remote {
         &self.visit.door.remote
     }
+
+    /// What may be there already.
+    fn disposition(&self) -> Disposition {
+        if self.is_overwriting { Disposition::Replace } else { Disposition::CreateNew }
+    }
 }
 
 /// What the client says that the other server is to hear.
@@ -150,15 +160,31 @@ pub(super) async fn pull(visit: Visit) -> Answer {
     let transfer = Transfer::new(visit, place)?;
     require_host(&transfer.place)?;
     check_target(&transfer, &transfer.visit.path).await?;
-    Ok(answer("pull", transfer, |transfer| Box::pin(async move { pull::run(&transfer).await })))
+    match onward::target(&transfer).await? {
+        Onward::Elsewhere(answer) => Ok(answer),
+        Onward::Here(file) => Ok(pulling(transfer, file)),
+    }
+}
+
+/// Fetches into `file`, or into what is opened when the source has answered.
+fn pulling(transfer: Transfer, file: Option<WriteFile>) -> Response {
+    answer("pull", transfer, |transfer| Box::pin(async move { pull::run(&transfer, file).await }))
 }
 
 /// `COPY` with a `Destination` on another server: the file is sent.
 pub(super) async fn push(visit: Visit, place: Place) -> Answer {
     let transfer = Transfer::new(visit, place)?;
     require_host(&transfer.place)?;
-    check_source(&transfer).await?;
-    Ok(answer("push", transfer, |transfer| Box::pin(async move { push::run(&transfer).await })))
+    let entry = check_source(&transfer).await?;
+    match onward::source(&transfer, &entry).await? {
+        Onward::Elsewhere(answer) => Ok(answer),
+        Onward::Here(file) => Ok(pushing(transfer, file)),
+    }
+}
+
+/// Sends `file`, or what is opened first, which may mean a recall from tape.
+fn pushing(transfer: Transfer, file: Option<ReadFile>) -> Response {
+    answer("push", transfer, |transfer| Box::pin(async move { push::run(&transfer, file).await }))
 }
 
 /// Whether a client speaks of a third-party copy, and so waits for markers, though both ends are here.
@@ -176,7 +202,7 @@ pub(super) async fn local(visit: Visit, place: Place, to: FilePath) -> Answer {
         return Err(Failure::permission(format!("{to} cannot be copied to itself")).into());
     }
     check_target(&transfer, &to).await?;
-    let disposition = if transfer.is_overwriting { Disposition::Replace } else { Disposition::CreateNew };
+    let disposition = transfer.disposition();
     Ok(answer("copy", transfer, move |transfer| {
         Box::pin(async move {
             let (visit, progress) = (&transfer.visit, &transfer.progress);
@@ -193,7 +219,7 @@ fn require_host(place: &Place) -> Result<()> {
 }
 
 /// Refuses at once what cannot be sent later.
-async fn check_source(transfer: &Transfer) -> Result<(), Problem> {
+async fn check_source(transfer: &Transfer) -> Result<Entry, Problem> {
     let (visit, path) = (&transfer.visit, &transfer.visit.path);
     let entry = visit.entry(path).await?;
     visit.require_conditions(Some(&entry))?;
@@ -204,7 +230,7 @@ async fn check_source(transfer: &Transfer) -> Result<(), Problem> {
     if entry.checksums.is_none() {
         return Err(Failure::busy(format!("{path} is being written")).into());
     }
-    Ok(())
+    Ok(entry)
 }
 
 /// Refuses at once what cannot be stored later.

@@ -8,15 +8,16 @@ use crate::{http::segments::Inflow, open::WriteFile, sums::Hashing};
 use axum::http::{HeaderValue, Method, StatusCode};
 use base::{Failure, Result};
 use std::sync::Arc;
-use wire::{
-    control::{Disposition, OpenWrite},
-    http::Digests,
-};
+use wire::{control::OpenWrite, http::Digests};
 
 /// Fetches, stores, compares, commits.
-pub(super) async fn run(transfer: &Transfer) -> Result<()> {
+pub(super) async fn run(transfer: &Transfer, file: Option<WriteFile>) -> Result<()> {
     let mut reply = fetch(transfer).await?;
-    let file = Arc::new(open(transfer, reply.length().unwrap_or(0)).await?);
+    let file = match file {
+        Some(file) => file,
+        None => open(transfer, reply.length().unwrap_or(0)).await?,
+    };
+    let file = Arc::new(file);
     let (told, has_end) = (reply.digests(), reply.tells_its_end());
     let inflow =
         Inflow::new(Arc::clone(&file), Hashing::for_claims(&told), transfer.visit.door.budget.join());
@@ -59,15 +60,19 @@ async fn fetch(transfer: &Transfer) -> Result<Reply> {
 }
 
 async fn open(transfer: &Transfer, expected_bytes: u64) -> Result<WriteFile> {
-    let visit = &transfer.visit;
-    let open = OpenWrite {
-        path: visit.path.clone(),
+    let (visit, open) = (&transfer.visit, open_call(transfer, expected_bytes));
+    visit.door.files.write_through(&visit.who, open, Arc::clone(&visit.door.counters.http)).await
+}
+
+/// How the head is asked for the file to write.
+pub(super) fn open_call(transfer: &Transfer, expected_bytes: u64) -> OpenWrite {
+    OpenWrite {
+        path: transfer.visit.path.clone(),
         mode: 0o644,
-        disposition: if transfer.is_overwriting { Disposition::Replace } else { Disposition::CreateNew },
+        disposition: transfer.disposition(),
         parents: false,
         expected_bytes,
-    };
-    visit.door.files.write_through(&visit.who, open, Arc::clone(&visit.door.counters.http)).await
+    }
 }
 
 /// Takes the body to its end: how many bytes, and their hashes.

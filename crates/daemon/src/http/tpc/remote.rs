@@ -24,9 +24,12 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_rustls::TlsConnector;
-use wire::http::{
-    Digests,
-    dav::{Place, speakable},
+use wire::{
+    control::TRIED,
+    http::{
+        Digests,
+        dav::{Place, speakable},
+    },
 };
 
 /// Time to find, reach and greet the other server.
@@ -37,6 +40,8 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(1800);
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// Redirects followed: a door sends to a server, which may send to another one.
 const REDIRECTS_MAX: usize = 8;
+/// Servers that are not reached before we give up.
+const UNREACHED_MAX: usize = 3;
 /// How long we wait for `100 Continue` before the body is sent anyway: old servers do not say it.
 const CONTINUE_PATIENCE: Duration = Duration::from_secs(2);
 /// What is quoted of a refusal's body.
@@ -169,11 +174,26 @@ impl Remote {
         self.is_near_open = is_near_open;
     }
 
-    /// Asks, and asks where it is sent to, until somebody answers with more than another address.
+    /// Asks, and asks where it is sent to, until somebody answers with more than another address. If who we are sent to cannot be
+    /// reached, who sent us is asked for another one.
     pub(super) async fn ask(&self, ask: &Ask<'_>) -> Result<Reply> {
         let (mut place, mut fields) = (ask.place.clone(), ask.fields.clone());
+        let mut tried: Vec<String> = Vec::new();
         for _ in 0..=REDIRECTS_MAX {
-            let reply = self.ask_one(ask, &place, &fields).await?;
+            let wire = match self.reach(&place, ask.progress).await {
+                Ok(wire) => wire,
+                Err(failure) if is_away(&failure) && place.authority() != ask.place.authority() => {
+                    tried.extend(place.host);
+                    if tried.len() > UNREACHED_MAX {
+                        return Err(failure.during(format!("sent there by {}", ask.place.authority())));
+                    }
+                    place = ask.place.with(TRIED, &tried.join(","));
+                    fields = ask.fields.clone();
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            let reply = ask_one(ask, &place, &fields, wire).await?;
             if !matches!(reply.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return Ok(reply);
             }
@@ -204,25 +224,13 @@ impl Remote {
         self.ask(&Ask { method: Method::HEAD, place, fields: &fields, upload: None, progress }).await
     }
 
-    async fn ask_one(&self, ask: &Ask<'_>, place: &Place, fields: &HeaderMap) -> Result<Reply> {
-        let server = place.authority();
-        let late =
-            |_| Failure::timeout(format!("{server} cannot be reached in {} s", CONNECT_DEADLINE.as_secs()));
-        let (mut sender, line) =
-            timeout(CONNECT_DEADLINE, self.connect(place, ask.progress)).await.map_err(late)??;
-        let moved = ask.progress.moved_bytes();
-        let response = watched(sender.send_request(request(ask, place, fields)?), ask, moved).await?;
-        let response = response.map_err(|cause| {
-            Failure::new(ErrorKind::Unavailable, format!("{server} broke off: {}", innermost(&cause)))
-        })?;
-        let (parts, body): (_, Incoming) = Response::into_parts(response);
-        Ok(Reply {
-            status: parts.status,
-            headers: parts.headers,
-            body: Body::new(body).into_data_stream(),
-            server,
-            _line: line,
-        })
+    /// A connection to the server of a place.
+    async fn reach(&self, place: &Place, progress: &Progress) -> Result<(SendRequest<Body>, Line)> {
+        let late = |_| {
+            let (server, span) = (place.authority(), CONNECT_DEADLINE.as_secs());
+            Failure::timeout(format!("{server} cannot be reached in {span} s"))
+        };
+        timeout(CONNECT_DEADLINE, self.connect(place, progress)).await.map_err(late)?
     }
 
     async fn connect(&self, place: &Place, progress: &Progress) -> Result<(SendRequest<Body>, Line)> {
@@ -250,6 +258,32 @@ impl Remote {
         })?;
         handshake(socket).await
     }
+}
+
+async fn ask_one(
+    ask: &Ask<'_>,
+    place: &Place,
+    fields: &HeaderMap,
+    (mut sender, line): (SendRequest<Body>, Line),
+) -> Result<Reply> {
+    let (server, moved) = (place.authority(), ask.progress.moved_bytes());
+    let response = watched(sender.send_request(request(ask, place, fields)?), ask, moved).await?;
+    let response = response.map_err(|cause| {
+        Failure::new(ErrorKind::Unavailable, format!("{server} broke off: {}", innermost(&cause)))
+    })?;
+    let (parts, body): (_, Incoming) = Response::into_parts(response);
+    Ok(Reply {
+        status: parts.status,
+        headers: parts.headers,
+        body: Body::new(body).into_data_stream(),
+        server,
+        _line: line,
+    })
+}
+
+/// Whether a server may be there again in a while; one that we must not call, or do not believe, will not change.
+fn is_away(failure: &Failure) -> bool {
+    failure.kind != ErrorKind::Permission
 }
 
 async fn handshake<S>(socket: S) -> Result<(SendRequest<Body>, Line)>

@@ -30,7 +30,10 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0011.sql"),
     include_str!("../migrations/0013.sql"),
     include_str!("../migrations/0014.sql"),
+    include_str!("../migrations/0015.sql"),
+    include_str!("../migrations/0016.sql"),
     include_str!("../migrations/0017.sql"),
+    include_str!("../migrations/0018.sql"),
 ];
 
 /// Columns that the other engine does without: long values have rows with a number here.

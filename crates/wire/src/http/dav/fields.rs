@@ -61,6 +61,13 @@ impl Place {
         if self.port == self.default_port() { host } else { format!("{host}:{}", self.port) }
     }
 
+    /// The same place, asked for with one more parameter. The value must need no escape.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mark = if self.target.contains('?') { '&' } else { '?' };
+        Self { target: format!("{}{mark}{name}={value}", self.target), ..self.clone() }
+    }
+
     fn default_port(&self) -> u16 {
         if self.is_tls { 443 } else { 80 }
     }
