@@ -1,4 +1,4 @@
-"""One head, three disk servers, one client host: each is killed and cut off at random, under load, and nothing is lost.
+"""One head, some disk servers, one client host: each is killed and cut off at random, under load, and nothing is lost.
 
 `BP_FAULT_SECONDS=900 pytest -s tests/test_faults.py` is the long one.
 """
@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clients import DEADLINE, XRD_ENVIRONMENT, need, run
 from facility import binaries, kill_and_wait
 from network import Network, network
@@ -28,10 +30,25 @@ from network import Network, network
 SECONDS = float(os.environ.get("BP_FAULT_SECONDS", "40"))
 SEED = int(os.environ.get("BP_SEED", secrets.randbelow(1 << 31)))
 WRITERS = 6
-SERVERS = ("d1", "d2", "d3")
+SERVERS = ("d1", "d2", "d3", "d4")
 ROOT, HTTP, HTTPS = 1094, 8094, 8443
 HEAL = 240.0
 """Seconds in which everything must be whole again once all hosts are left alone."""
+
+
+@dataclass
+class Promise:
+    """What the pool keeps of each file."""
+
+    words: str
+    servers: tuple[str, ...]
+    objects: int
+    """As many, each on another disk server."""
+    is_coded: bool = False
+
+
+MIRRORED = Promise("--copies=2", SERVERS[:3], 2)
+CODED = Promise("--coding=2+1", SERVERS, 3, is_coded=True)
 
 
 class Daemon:
@@ -177,9 +194,9 @@ def url(path: str) -> str:
 
 
 @contextmanager
-def facility(net: Network, directory: Path) -> Iterator[dict[str, Daemon]]:
-    """Run a head that takes no files itself, and three disk servers with two copies of each file."""
-    daemons = {name: Daemon(net, name, directory / name) for name in ("head", *SERVERS)}
+def facility(net: Network, directory: Path, promise: Promise) -> Iterator[dict[str, Daemon]]:
+    """Run a head that takes no files itself, and disk servers of a pool that keeps its promise."""
+    daemons = {name: Daemon(net, name, directory / name) for name in ("head", *promise.servers)}
     head = daemons["head"]
     run(binaries() / "bp", "create", head.directory, "--volume-size=64MiB", "--volumes=1", "--slots=2", "--drives=1")
     configuration = head.directory / "facility.toml"
@@ -194,17 +211,17 @@ def facility(net: Network, directory: Path) -> Iterator[dict[str, Daemon]]:
     try:
         head.start()
         head.wait_up()
-        for name in SERVERS:
+        for name in promise.servers:
             token = json.loads(head.bp("--json", "host", "invite", "--role=disk"))["token"]
             words = [f"--token={token}", "--role=disk", f"--name={name}", f"--address={name}",
                      f"--bind={net.addresses[name]}", f"--root-port={ROOT}", f"--https-port={HTTPS}",
                      "--only"]  # fmt: skip
             net.run(name, binaries() / "bpd", "join", daemons[name].directory, *words)
             daemons[name].start()
-        wait_until("all have registered", lambda: len(partitions(head)) == 1 + len(SERVERS), DEADLINE)
+        wait_until("all have registered", lambda: len(partitions(head)) == 1 + len(promise.servers), DEADLINE)
         own = next(name for name in partitions(head) if not name.startswith(SERVERS))
         head.bp("pool", "freeze", own)
-        head.bp("pool", "set", "main", "--copies=2", "--heard-bound=5s", "--silence-bound=10s")
+        head.bp("pool", "set", "main", promise.words, "--heard-bound=5s", "--silence-bound=10s")
         head.bp("mkdir", "/m")
         yield daemons
     finally:
@@ -250,10 +267,11 @@ def is_whole(head: Daemon) -> bool:
     return is_calm and shown["files_short"] == 0 and shown["copies_under_way"] == 0
 
 
-def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("promise", [MIRRORED, CODED], ids=["mirrored", "coded"])
+def test_nothing_acknowledged_is_lost(tmp_path: Path, promise: Promise) -> None:
     need("xrdcp", "ip")
     print(f"\nBP_SEED={SEED} BP_FAULT_SECONDS={SECONDS:g}")
-    with network("head", *SERVERS, "client") as net, facility(net, tmp_path) as daemons:
+    with network("head", *promise.servers, "client") as net, facility(net, tmp_path, promise) as daemons:
         head, journal, faults = daemons["head"], Journal(), list[str]()
         token = head.bp("token", "create", "--lifetime=12h").strip()
         env = {
@@ -285,11 +303,13 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
         wait_until("every file has its replicas", lambda: is_whole(head), HEAL)
         assert [wrong for client in clients for wrong in client.wrong] == []
         assert journal.acknowledged > WRITERS, clients[0].refusal
-        check(net, daemons, journal, env, tmp_path / "back")
+        check(net, daemons, promise, journal, env, tmp_path / "back")
 
 
-def check(net: Network, daemons: dict[str, Daemon], journal: Journal, env: dict[str, str], back: Path) -> None:
-    """Read every file by xrdcp, and its two replicas from the disks themselves."""
+def check(
+    net: Network, daemons: dict[str, Daemon], promise: Promise, journal: Journal, env: dict[str, str], back: Path
+) -> None:
+    """Read every file by xrdcp, and its replicas or pieces from the disks themselves."""
     certain = {path: contents for path, contents in journal.files.items() if 0 not in contents}
 
     def read(path: str, contents: set[int]) -> None:
@@ -303,8 +323,8 @@ def check(net: Network, daemons: dict[str, Daemon], journal: Journal, env: dict[
         # Whatever failed is raised here.
         list(readers.map(read, certain.keys(), certain.values()))
 
-    def lie_twice() -> bool:
-        return [path for path in certain if len(replicas(path)) != 2] == []
+    def lie_as_promised() -> bool:
+        return [path for path in certain if len(replicas(path)) != promise.objects] == []
 
     def replicas(path: str) -> list[int]:
         return [content for disk in disks for content in disk.get(path, [])]
@@ -312,13 +332,14 @@ def check(net: Network, daemons: dict[str, Daemon], journal: Journal, env: dict[
     disks: list[dict[str, list[int]]] = []
 
     def look() -> bool:
-        disks[:] = [daemons[name].objects() for name in SERVERS]
-        return lie_twice()
+        disks[:] = [daemons[name].objects() for name in promise.servers]
+        return lie_as_promised()
 
-    wait_until("each file lies on two disks", look, DEADLINE)
+    wait_until("each file lies on as many disks as were promised", look, DEADLINE)
     for path, contents in certain.items():
-        first, second = replicas(path)
-        assert first == second
-        assert first in contents, path
+        if not promise.is_coded:
+            first, second = replicas(path)
+            assert first == second
+            assert first in contents, path
         assert max(len(disk.get(path, [])) for disk in disks) == 1, f"{path} lies twice on one disk"
-    print(f"{len(certain)} files are whole, each on two disk servers")
+    print(f"{len(certain)} files are whole, each on {promise.objects} disk servers")

@@ -59,5 +59,5 @@ pub(crate) fn open_write(path: FilePath) -> OpenWrite {
 
 /// An empty file is whole.
 pub(crate) fn commit(object: ObjectId) -> CommitWrite {
-    CommitWrite { object, size: 0, checksums: Checksums::EMPTY, mirrors: Vec::new() }
+    CommitWrite { object, size: 0, checksums: Checksums::EMPTY, mirrors: Vec::new(), pieces: Vec::new() }
 }

@@ -4,6 +4,8 @@
 pub const PATH_BYTES_MAX: usize = 4096;
 /// Longest name in bytes: Linux `NAME_MAX`.
 pub const NAME_BYTES_MAX: usize = 255;
+/// Largest object: 16 TiB, the largest file of ext4. Also keeps every offset far from overflow.
+pub const OBJECT_BYTES_MAX: u64 = 16 << 40;
 /// Deepest path: bounds the walk of one resolve.
 pub const PATH_DEPTH_MAX: usize = 128;
 /// Entries that one listing call returns; longer directories are paged.

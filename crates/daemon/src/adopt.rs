@@ -635,7 +635,7 @@ impl Reader {
             return Ok(Made::Stopped);
         }
         let (path, holder) = (task.path.clone(), task.holder.clone());
-        let label = Label { file, path, generation: object.0, holder };
+        let label = Label { file, path, generation: object.0, holder, piece: None };
         let made = self.partition.adopt(&task.found, object, &label, (self.now)(), paced)?;
         Ok(made.map_or(Made::Stopped, Made::Object))
     }

@@ -1,19 +1,20 @@
 //! Copies between disk servers: fetches the objects that the head wants on a partition of this host.
 
 use crate::{
+    coded::CodedFile,
     far::Reach,
     files::blocking,
     link::Link,
     objects::{Objects, Withdrawn},
 };
-use base::{Failure, Millis, ObjectId, Result};
+use base::{Checksums, Failure, Millis, ObjectId, Result};
 use disk::Partition;
 use head::Clock;
 use net::shutdown::Token;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 use tracing::{info, warn};
-use wire::control::{CopyEnded, CopyOrder, NextCopies};
+use wire::control::{CopyEnded, CopyOrder, NextCopies, Pieces};
 
 /// How long the head may hold back its answer; copies that end in the meantime are reported at once.
 const ASK_EVERY: Millis = Millis::from_seconds(10);
@@ -91,36 +92,72 @@ impl Copier {
 
     async fn copy(self, order: CopyOrder) -> ObjectId {
         let (object, source) = (order.object, order.source);
-        let failure = self.fetch(order).await.err();
+        let Fetched { outcome, damaged } = self.fetch(order).await;
+        let (checksums, failure) = match outcome {
+            Ok(checksums) => (Some(checksums), None),
+            Err(failure) => (None, Some(failure)),
+        };
         match &failure {
             None => info!(%object, %source, partition = self.name(), "copied"),
             Some(failure) => warn!(%object, %source, partition = self.name(), %failure, "copy failed"),
         }
-        if let Err(failure) = self.link.insist(CopyEnded { object, source, failure }).await {
+        if let Err(failure) =
+            self.link.insist(CopyEnded { object, source, failure, checksums, damaged }).await
+        {
             warn!(%object, %failure, "the head was not told how a copy ended; it is asked for again");
         }
         object
     }
 
-    async fn fetch(&self, order: CopyOrder) -> Result<()> {
+    async fn fetch(&self, order: CopyOrder) -> Fetched {
+        let mut damaged = Vec::new();
+        let outcome = match order.pieces.as_ref().map(|pieces| self.gathered(pieces)).transpose() {
+            Ok(file) => {
+                let file = file.map(Arc::new);
+                let outcome = self.make(order, file.clone()).await;
+                damaged.extend(file.iter().flat_map(|file| file.damaged()));
+                outcome
+            }
+            Err(failure) => Err(failure),
+        };
+        Fetched { outcome, damaged }
+    }
+
+    fn gathered(&self, pieces: &Pieces) -> Result<CodedFile> {
+        let here = BTreeMap::from([(self.name(), Arc::clone(&self.partition))]);
+        CodedFile::new(pieces, &here, &self.reach, None)
+    }
+
+    /// Makes the object: a copy, or a piece made anew from others.
+    async fn make(&self, order: CopyOrder, file: Option<Arc<CodedFile>>) -> Result<Checksums> {
         let (reach, partition, now) = (self.reach.clone(), Arc::clone(&self.partition), (self.clock)());
         let withdrawn = Arc::clone(&self.withdrawn);
         blocking(move || {
-            let expected = (order.size, order.checksums);
+            let expected = order.checksums.map(|checksums| (order.size, checksums));
             // An answer to the head was lost: it is here already.
             if let Ok(reader) = partition.open_object(order.object) {
                 let info = reader.info();
-                let is_it = (info.size, info.checksums) == expected;
-                return if is_it { Ok(()) } else { Err(other(order.object)) };
+                let is_it = expected.unwrap_or((order.size, info.checksums)) == (info.size, info.checksums);
+                return if is_it { Ok(info.checksums) } else { Err(other(order.object)) };
             }
             let writer = partition.create_object(order.object)?;
             withdrawn.refuse(order.object)?;
             writer.preallocate(order.size)?;
-            reach.pull(&order.url, &writer)?;
-            writer.commit(&order.label, Some(expected), now).map(drop)
+            match (&file, order.label.piece) {
+                (Some(file), Some(piece)) => file.rebuild(piece.index, &writer)?,
+                _ => reach.pull(&order.url, &writer)?,
+            }
+            let made = writer.commit(&order.label, expected, now)?;
+            Ok(made.checksums)
         })
         .await
     }
+}
+
+/// What came of an order.
+struct Fetched {
+    outcome: Result<Checksums>,
+    damaged: Vec<ObjectId>,
 }
 
 fn other(object: ObjectId) -> Failure {

@@ -14,6 +14,13 @@ use wire::{cap, control::WriteGrant, object::ObjectInfo};
 /// A disk server that sends nothing for this long has failed the transfer.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The same for a piece of a coded file: others can be read in its place.
+const PIECE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a disk server with a piece may take to let us in.
+const PIECE_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Bytes of a piece that are asked for, or sent, ahead: every open file has as many windows as pieces.
+const PIECE_WINDOW_BYTES: usize = 2 << 20;
+
 /// How other disk servers are spoken to.
 #[derive(Clone)]
 pub struct Reach(Options);
@@ -30,6 +37,30 @@ impl Reach {
             token: Some(Token::nothing()),
             ..Options::default()
         })
+    }
+
+    /// The same with less memory, for many that are written at once.
+    pub(crate) fn for_filling(&self) -> Self {
+        Self(Options { window_bytes: PIECE_WINDOW_BYTES, ..self.0.clone() })
+    }
+
+    /// The same with less patience, and with less memory.
+    pub(crate) fn for_pieces(&self) -> Self {
+        Self(Options {
+            connect_timeout: PIECE_CONNECT_TIMEOUT,
+            progress_timeout: PIECE_TIMEOUT,
+            wait_max: PIECE_TIMEOUT,
+            retry_max: 1,
+            // Who does not have it sends clients to the head, which would send them back.
+            redirects_max: 0,
+            window_bytes: PIECE_WINDOW_BYTES,
+            ..self.0.clone()
+        })
+    }
+
+    /// Opens what a URL of the head is for. Blocks.
+    pub(crate) fn open(&self, url: &str) -> Result<File> {
+        File::open_read(&url.parse()?, &self.0)
     }
 
     pub(crate) fn options(&self) -> &Options {

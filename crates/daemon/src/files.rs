@@ -220,7 +220,7 @@ impl Files {
 
     fn elsewhere(&self, who: &Principal, grant: &Arc<ReadObject>, server: &DiskServer) -> Result<Elsewhere> {
         let cap = Cap {
-            access: Access::Read,
+            access: if grant.is_piece { Access::Gather } else { Access::Read },
             partition: grant.partition.clone(),
             object: grant.object,
             file: grant.file,
@@ -230,6 +230,7 @@ impl Files {
             content: Some(Content { size: grant.size, checksums: grant.checksums }),
             user: who.name.clone(),
             expires: (self.clock)() + READ_LIFETIME,
+            piece: None,
         };
         Ok(Elsewhere { object: Some(Arc::clone(grant)), ..self.signed(server, &cap)? })
     }
@@ -314,6 +315,7 @@ impl Files {
             content: None,
             user: who.name.clone(),
             expires: (self.clock)() + cap::OPEN_LIFETIME,
+            piece: None,
         };
         self.signed(server, &cap)
     }

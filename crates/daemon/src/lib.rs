@@ -4,6 +4,7 @@ mod adopt;
 pub mod audit;
 pub mod authority;
 pub mod catalogue;
+mod coded;
 pub mod config;
 pub mod console;
 pub mod copier;

@@ -1,6 +1,7 @@
 //! Objects of this host, opened for doors: by a grant of the head, or by a capability.
 
 use crate::{
+    coded::{CodedFile, Reporter},
     far::Reach,
     files::blocking,
     link::Link,
@@ -24,7 +25,7 @@ use std::{
 use tracing::warn;
 use wire::{
     cap::{Access, Cap, CapKey, UNFENCED, WHOLE},
-    control::{BeginWrite, ReadObject, WriteGrant},
+    control::{BeginWrite, GetPieces, ReadObject, WriteGrant},
     object::Label,
 };
 
@@ -78,7 +79,7 @@ impl Fence {
 
     /// Refuses a right to read that may have been taken back.
     fn check(&self, cap: &Cap) -> Result<()> {
-        if cap.access != Access::Read || cap.generation >= self.0.load(Ordering::Acquire) {
+        if !cap.access.is_read() || cap.generation >= self.0.load(Ordering::Acquire) {
             return Ok(());
         }
         Err(Failure::permission(format!(
@@ -183,6 +184,34 @@ impl Objects {
         partition.ok_or_else(|| Failure::unavailable(format!("partition {name} is not served here")))
     }
 
+    /// Opens a coded file for reading, with a capability where the head is on another host.
+    pub(crate) async fn gather(
+        &self,
+        user: &str,
+        grant: Arc<ReadObject>,
+        capability: Option<&str>,
+        door: Arc<DoorCounter>,
+    ) -> Result<ReadFile> {
+        let call = GetPieces { file: grant.file, capability: capability.map(str::to_owned) };
+        let pieces = self.link.insist(call).await?;
+        if (pieces.size, pieces.checksums) != (grant.size, grant.checksums) {
+            return Err(
+                Failure::not_found(format!("file {} was written anew", grant.file)).hint("open it again")
+            );
+        }
+        let (link, tasks) = (self.link.clone(), self.tasks.clone());
+        let reporter = Reporter { link, tasks, runtime: tokio::runtime::Handle::current() };
+        let file = CodedFile::new(&pieces, &self.partitions, &self.reach, Some(reporter))?;
+        let file = blocking(move || {
+            file.open();
+            Ok(file)
+        })
+        .await?;
+        let grant = Arc::new(ReadObject { modified: pieces.modified, ..(*grant).clone() });
+        let meter = self.meter(user, grant.object, door);
+        Ok(ReadFile::new(Source::Coded(Box::new(file)), grant, meter))
+    }
+
     /// Opens an object for reading, on behalf of `user`.
     pub(crate) async fn read(
         &self,
@@ -190,6 +219,9 @@ impl Objects {
         grant: Arc<ReadObject>,
         door: Arc<DoorCounter>,
     ) -> Result<ReadFile> {
+        if grant.is_piece {
+            return self.gather(user, grant, None, door).await;
+        }
         let (partition, object) = (self.partition(&grant.partition)?, grant.object);
         let reader = blocking(move || partition.open_object(object)).await?;
         Ok(self.reading(user, grant, reader, door))
@@ -202,7 +234,9 @@ impl Objects {
         grant: Arc<ReadObject>,
         door: &Arc<DoorCounter>,
     ) -> Option<ReadFile> {
-        let reader = self.partitions.get(&grant.partition)?.open_object(grant.object).ok()?;
+        // Where the other pieces are must be asked.
+        let partition = self.partitions.get(&grant.partition).filter(|_| !grant.is_piece)?;
+        let reader = partition.open_object(grant.object).ok()?;
         self.uses.opened(grant.object);
         Some(self.reading(user, grant, reader, Arc::clone(door)))
     }
@@ -248,14 +282,24 @@ impl Objects {
         });
         let (withdrawn, expected_bytes) = (Arc::clone(&self.withdrawn), grant.expected_bytes);
         let (object, base) = (grant.object, grant.base.as_ref().map(|base| base.object));
+        let (writing, name) = (self.writing.clone(), grant.partition.clone());
+        let gathered = match &grant.base_pieces {
+            Some(pieces) => Some(CodedFile::new(pieces, &self.partitions, &self.reach, None)?),
+            None => None,
+        };
         let writer = blocking(move || {
-            let writer = match base {
+            let writer = match base.filter(|_| gathered.is_none()) {
                 Some(base) => partition.create_object_from(object, base)?,
                 None => partition.create_object(object)?,
             };
             withdrawn.refuse(object)?;
             if expected_bytes > 0 {
                 writer.preallocate(expected_bytes)?;
+            }
+            if let Some(before) = gathered {
+                // It may take long: meanwhile the head must not take it for one that nobody has begun.
+                writing.begin(&name, object);
+                before.copy_to(&writer).inspect_err(|_| writing.end(&name, object))?;
             }
             Ok(writer)
         })
@@ -280,6 +324,28 @@ impl Objects {
         let cap = self.verified(open.signed)?;
         match cap.access {
             Access::Read => self.read_cap(&cap, door).await.map(CapFile::Read),
+            Access::Gather => {
+                let content = cap.content.ok_or_else(|| {
+                    Failure::invalid(format!(
+                        "capability to gather file {} does not say what it has",
+                        cap.file
+                    ))
+                })?;
+                let grant = ReadObject {
+                    file: cap.file,
+                    object: cap.object,
+                    partition: cap.partition.clone(),
+                    size: content.size,
+                    modified: Timestamp(0),
+                    checksums: content.checksums,
+                    mode: 0o644,
+                    server: None,
+                    is_piece: true,
+                    fence: cap.generation,
+                };
+                let file = self.gather(&cap.user, Arc::new(grant), Some(open.signed), door).await?;
+                Ok(CapFile::Read(file.within(cap.range)))
+            }
             Access::Fill => self.fill_cap(&cap, open.path, door).await.map(CapFile::Write),
             Access::Write => {
                 let begin = BeginWrite { object: cap.object, is_update: open.is_update };
@@ -310,12 +376,20 @@ impl Objects {
             mode: 0o644,
             server: None,
             fence: cap.generation,
+            is_piece: false,
         });
         Ok(self.reading(&cap.user, grant, reader, door).within(cap.range))
     }
 
     async fn fill_cap(&self, cap: &Cap, path: &FilePath, door: Arc<DoorCounter>) -> Result<WriteFile> {
-        let content = cap.content.filter(|_| cap.range == WHOLE).ok_or_else(|| {
+        let bytes = match (cap.content, cap.piece) {
+            _ if cap.range != WHOLE => None,
+            (Some(content), None) => Some(content.size),
+            // How long a piece is follows from what it is a piece of.
+            (None, Some(piece)) => Some(piece.shape(cap.file, cap.generation)?.piece_bytes()),
+            _ => None,
+        };
+        let bytes = bytes.ok_or_else(|| {
             Failure::invalid(format!("capability to fill object {} does not say with what", cap.object))
         })?;
         let (partition, withdrawn) = (self.partition(&cap.partition)?, Arc::clone(&self.withdrawn));
@@ -323,13 +397,18 @@ impl Objects {
         let writer = blocking(move || {
             let writer = partition.create_object(object)?;
             withdrawn.refuse(object)?;
-            writer.preallocate(content.size)?;
+            writer.preallocate(bytes)?;
             Ok(writer)
         })
         .await?;
         let holder = cap.holder.clone().unwrap_or_default();
-        let label = Label { file: cap.file, path: path.clone(), generation: cap.generation, holder };
-        Ok(WriteFile::new(Sink::Object(Arc::new(writer)), label, &self.clock, door).expecting(content))
+        let (file, generation, piece) = (cap.file, cap.generation, cap.piece);
+        let label = Label { file, path: path.clone(), generation, holder, piece };
+        let file = WriteFile::new(Sink::Object(Arc::new(writer)), label, &self.clock, door);
+        Ok(match cap.content {
+            Some(content) => file.expecting(content),
+            None => file.expecting_bytes(bytes),
+        })
     }
 
     fn now(&self) -> Timestamp {

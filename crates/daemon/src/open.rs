@@ -1,7 +1,13 @@
 //! Open files: reading, and writing until the commit.
 
 use crate::{
-    far::FarSink, files::blocking, link::Link, metrics::DoorCounter, mirror::Mirroring, objects::Writing,
+    coded::CodedFile,
+    far::FarSink,
+    files::blocking,
+    link::Link,
+    metrics::DoorCounter,
+    mirror::{Filled, Mirroring},
+    objects::Writing,
     uses::Uses,
 };
 use base::{ByteRange, Failure, FileId, ObjectId, Result, Timestamp};
@@ -59,6 +65,8 @@ pub(crate) enum Source {
     Object(Arc<ObjectReader>),
     /// Another disk server.
     Far(File),
+    /// Pieces, here and on other disk servers.
+    Coded(Box<CodedFile>),
 }
 
 /// A file open for reading.
@@ -105,7 +113,21 @@ impl ReadFile {
         match &self.source {
             Source::Object(reader) => reader.read_at(buffer, offset),
             Source::Far(file) => file.read_at(offset, buffer),
+            Source::Coded(file) => file.read_at(offset, buffer),
         }
+    }
+
+    /// Fills all buffers; the end of the file before that is a failure. Blocks.
+    pub fn read_many_at(&self, wanted: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let Source::Coded(file) = &self.source else {
+            return wanted.iter_mut().try_for_each(|(offset, buffer)| {
+                self.read_vectored_at(*offset, &mut [IoSliceMut::new(buffer)])
+            });
+        };
+        wanted.iter().try_for_each(|(offset, buffer)| self.check(*offset, buffer.len()))?;
+        file.read_many(wanted)?;
+        self.meter.add(wanted.iter().map(|(_, buffer)| buffer.len() as u64).sum());
+        Ok(())
     }
 
     /// Fills all of `buffers` from `offset`. Blocks.
@@ -114,16 +136,8 @@ impl ReadFile {
         self.check(offset, bytes)?;
         match &self.source {
             Source::Object(reader) => reader.read_vectored_at(buffers, offset)?,
-            Source::Far(file) => {
-                let mut at = offset;
-                for buffer in buffers {
-                    let taken = file.read_at(at, buffer)?;
-                    if taken < buffer.len() {
-                        return Err(Failure::corrupt(format!("the file ended at {}", at + taken as u64)));
-                    }
-                    at += taken as u64;
-                }
-            }
+            Source::Far(file) => fill(buffers, offset, |at, buffer| file.read_at(at, buffer))?,
+            Source::Coded(file) => fill(buffers, offset, |at, buffer| file.read_at(at, buffer))?,
         }
         self.meter.add(bytes as u64);
         Ok(())
@@ -141,6 +155,23 @@ impl ReadFile {
     pub fn count_sent(&self, bytes: u64) {
         self.meter.add(bytes);
     }
+}
+
+/// Fills all of `buffers`, one after the other.
+fn fill(
+    buffers: &mut [IoSliceMut<'_>],
+    offset: u64,
+    read: impl Fn(u64, &mut [u8]) -> Result<usize>,
+) -> Result<()> {
+    let mut at = offset;
+    for buffer in buffers {
+        let taken = read(at, buffer)?;
+        if taken < buffer.len() {
+            return Err(Failure::corrupt(format!("the file ended at {}", at + taken as u64)));
+        }
+        at += taken as u64;
+    }
+    Ok(())
 }
 
 /// Gives a reserved object back to the head unless it was committed.
@@ -220,6 +251,7 @@ pub struct WriteFile {
     label: Box<Label>,
     /// What a capability demands.
     expected: Option<Content>,
+    expected_bytes: Option<u64>,
     /// What the client says that it has sent.
     sent: Mutex<Option<Expectation>>,
     /// None for objects that somebody else reports to the head.
@@ -237,6 +269,7 @@ impl WriteFile {
             sink,
             label: Box::new(label),
             expected: None,
+            expected_bytes: None,
             sent: Mutex::default(),
             reservation: None,
             mirroring: None,
@@ -254,6 +287,11 @@ impl WriteFile {
     /// Its pool promises more than one replica.
     pub(crate) fn with_mirrors(self, mirroring: Option<Mirroring>) -> Self {
         Self { mirroring: mirroring.map(Box::new), ..self }
+    }
+
+    /// Nothing shorter or longer may be committed.
+    pub(crate) fn expecting_bytes(self, bytes: u64) -> Self {
+        Self { expected_bytes: Some(bytes), ..self }
     }
 
     /// Nothing else may be committed.
@@ -349,18 +387,26 @@ impl WriteFile {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Err(Failure::invalid(format!("{} is closed already", self.label.path)));
         }
+        if let (Some(expected), size) = (self.expected_bytes, self.size()?)
+            && size != expected
+        {
+            let path = &self.label.path;
+            return Err(Failure::corrupt(format!(
+                "a piece of {path} has {size} bytes, {expected} are wanted"
+            )));
+        }
         let (sink, label) = (self.sink.clone(), self.label.clone());
         let (expected, now) = (self.expected, (self.clock)());
         let info = blocking(move || sink.commit(&label, expected, now)).await?;
         self.check_sent(&info)?;
         check(&info)?;
         if let Some(reservation) = &self.reservation {
-            let mirrors = match &self.mirroring {
+            let Filled { mirrors, pieces } = match &self.mirroring {
                 Some(mirroring) => mirroring.fill(&info).await?,
-                None => Vec::new(),
+                None => Filled::default(),
             };
-            let call =
-                CommitWrite { object: info.object, size: info.size, checksums: info.checksums, mirrors };
+            let ObjectInfo { object, size, checksums, .. } = info;
+            let call = CommitWrite { object, size, checksums, mirrors, pieces };
             reservation.link.insist(call).await?;
             reservation.keep();
         }

@@ -532,7 +532,7 @@ mod tests {
 
     fn info(content: &[u8]) -> ObjectInfo {
         let (path, holder) = ("/a".parse().expect("a legal path"), Holder::default());
-        let label = Label { file: FileId(2), path, generation: 1, holder };
+        let label = Label { file: FileId(2), path, generation: 1, holder, piece: None };
         let content = (content.len() as u64, Checksums::of(content));
         ObjectInfo::new("f", ObjectId(1), &label, content, Timestamp(1))
     }

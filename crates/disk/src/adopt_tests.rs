@@ -70,7 +70,7 @@ impl Place {
 
 fn label() -> Label {
     let (path, holder) = ("/new".parse().unwrap(), Holder::default());
-    Label { file: FileId(3), path, generation: 1, holder }
+    Label { file: FileId(3), path, generation: 1, holder, piece: None }
 }
 
 fn content() -> Vec<u8> {

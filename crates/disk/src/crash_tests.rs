@@ -40,7 +40,13 @@ enum Promise {
 
 /// Writes OLD, replaces it by NEW made from it, removes OLD.
 fn live(partition: &Partition, promise: &RefCell<Promise>) -> Result<()> {
-    let label = Label { file: FileId(1), path: "/data/a".parse()?, generation: 1, holder: Holder::default() };
+    let label = Label {
+        file: FileId(1),
+        path: "/data/a".parse()?,
+        generation: 1,
+        holder: Holder::default(),
+        piece: None,
+    };
     let writer = partition.create_object(OLD)?;
     writer.preallocate(4000)?;
     writer.write_at(&old_content(), 0)?;

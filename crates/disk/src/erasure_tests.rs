@@ -1,8 +1,9 @@
 //! Coded files: any `data` pieces give the file, and nothing that is damaged is believed.
 
 use super::*;
-use base::rng::Rng;
+use base::{Crc32c, FileId, rng::Rng};
 use proptest::prelude::*;
+use wire::coded::{describe, fuzz_cell};
 
 fn content(bytes: usize, seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);

@@ -42,5 +42,4 @@ pub use ring::Wanted;
 pub use space::{Limits, Space};
 pub use writer::ObjectWriter;
 
-/// Largest object: 16 TiB, the largest file of ext4. Also keeps every offset far from overflow.
-pub const OBJECT_BYTES_MAX: u64 = 16 << 40;
+pub use base::limits::OBJECT_BYTES_MAX;

@@ -199,7 +199,7 @@ mod tests {
         let writer = partition.create_object(ObjectId(object)).unwrap();
         writer.write_at(content, 0).unwrap();
         let (path, holder) = ("/a".parse().unwrap(), Holder::default());
-        let label = Label { file: FileId(1), path, generation: object, holder };
+        let label = Label { file: FileId(1), path, generation: object, holder, piece: None };
         writer.commit(&label, None, Timestamp(1)).unwrap();
     }
 

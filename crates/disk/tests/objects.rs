@@ -12,7 +12,7 @@ const FACILITY: &str = "f-1";
 
 fn label(file: u64) -> Label {
     let holder = Holder { owner: "ada".into(), group: "ada".into(), mode: 0o644 };
-    Label { file: FileId(file), path: "/data/a".parse().unwrap(), generation: 1, holder }
+    Label { file: FileId(file), path: "/data/a".parse().unwrap(), generation: 1, holder, piece: None }
 }
 
 fn partition(directory: &Path) -> Partition {

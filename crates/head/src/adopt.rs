@@ -299,6 +299,7 @@ fn make(
         size: 0,
         created: now,
         used: now,
+        piece: None,
     })?;
     core.live.adopting.entry(partition.to_owned()).or_default().insert(replica.object);
     Ok(AdoptionPlace::Make { object: replica.object, file })

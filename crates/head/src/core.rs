@@ -20,6 +20,7 @@ use std::{
 use wire::{
     cap::{Access, Cap, CapKeys, Content, DIRECT, PARAMETER, UNFENCED, WHOLE},
     control::{DiskServer, Pool, TapePhase},
+    object,
     token::TokenKey,
 };
 
@@ -240,35 +241,56 @@ impl Core {
 
     /// The URL by which a room reads or writes one object. It is told if that cannot be: nobody else has this object.
     pub(crate) fn object_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
-        self.object_url_of(cap, content_of(cap.file), now)
+        self.object_url_of(cap, content_of(cap), now)
+    }
+
+    /// The URL by which a room reads a whole file: a replica, or what the disk server of a piece gathers.
+    pub(crate) fn file_url(
+        &self,
+        (file, replica): (&crate::store::Node, &crate::store::Replica),
+        path: &base::FilePath,
+        now: Timestamp,
+    ) -> Result<String> {
+        self.object_url(&CapFor::to_read(file, replica, path), now)
+    }
+
+    /// The URL by which a disk server fills a piece of a file.
+    pub(crate) fn piece_url(
+        &self,
+        cap: &CapFor<'_>,
+        (generation, piece): (u64, object::Piece),
+        now: Timestamp,
+    ) -> Result<String> {
+        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, (generation, None, Some(piece)), now)?))
     }
 
     /// The same, for an object with a content of its own, and its generation.
     pub(crate) fn object_url_of(
         &self,
         cap: &CapFor<'_>,
-        of: (u64, Option<Content>),
+        (generation, content): (u64, Option<Content>),
         now: Timestamp,
     ) -> Result<String> {
-        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, of, now)?))
+        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, (generation, content, None), now)?))
     }
 
-    /// The URL by which a job reads an object: if it has moved when the job gets there, the head is asked again on behalf of
-    /// the job's owner.
+    /// The URL by which a job reads a file: if it has moved when the job gets there, the head is asked again on behalf of the
+    /// job's owner.
     pub(crate) fn job_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
-        self.signed_url(cap, content_of(cap.file), now)
+        let (generation, content) = content_of(cap);
+        self.signed_url(cap, (generation, content, None), now)
     }
 
     fn signed_url(
         &self,
         cap: &CapFor<'_>,
-        (generation, content): (u64, Option<Content>),
+        (generation, content, piece): (u64, Option<Content>, Option<object::Piece>),
         now: Timestamp,
     ) -> Result<String> {
         let CapFor { access, replica, file, path } = *cap;
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
-        let is_read = access == Access::Read;
+        let is_read = access.is_read();
         let signed = self.config.keys.of(&partition.server.name).sign(&Cap {
             access,
             partition: replica.partition.clone(),
@@ -280,6 +302,7 @@ impl Core {
             content,
             user: String::new(),
             expires: now + CAP_LIFETIME,
+            piece,
         });
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");
@@ -295,9 +318,28 @@ pub(crate) struct CapFor<'a> {
     pub(crate) path: &'a base::FilePath,
 }
 
-/// The generation of what a file has, and the content itself if it is known.
-fn content_of(file: &crate::store::Node) -> (u64, Option<Content>) {
-    (file.generation, file.checksums.map(|checksums| Content { size: file.size, checksums }))
+impl<'a> CapFor<'a> {
+    /// To read a whole file: a replica, or what the disk server of a piece gathers.
+    pub(crate) fn to_read(
+        file: &'a crate::store::Node,
+        replica: &'a crate::store::Replica,
+        path: &'a base::FilePath,
+    ) -> Self {
+        let access = if replica.piece.is_some() { Access::Gather } else { Access::Read };
+        Self { access, replica, file, path }
+    }
+}
+
+/// The generation of what a file has, and the content of what is read, if it is known: of the file, or of a piece of it.
+fn content_of(cap: &CapFor<'_>) -> (u64, Option<Content>) {
+    let CapFor { access, replica, file, .. } = cap;
+    let content = match &replica.piece {
+        Some(piece) if *access == Access::Read => {
+            piece.checksums.map(|checksums| Content { size: replica.size, checksums })
+        }
+        _ => file.checksums.map(|checksums| Content { size: file.size, checksums }),
+    };
+    (file.generation, content)
 }
 
 /// Nobody has registered a partition of this name.

@@ -7,14 +7,14 @@ use crate::{
     Context, Core, Principal, Topic,
     namespace::{ROOT, make_directory},
     pool::drop_content,
-    store::{NewContent, Node, Replica, ReplicaState},
+    store::{NewContent, Node, Piece, Replica, ReplicaState},
 };
-use base::{ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp};
+use base::{Checksums, ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp};
 use std::sync::Arc;
 use tracing::info;
 use wire::{
     control::{Described, FoundFile, FoundObject, LOST_AND_FOUND, NodeKind},
-    object::Holder,
+    object::{self, Holder},
 };
 
 /// Longest part of a name that is kept in `/lost+found`.
@@ -44,6 +44,28 @@ impl Stray<'_> {
         }
     }
 
+    /// Bytes and sums of its file.
+    fn whole(&self) -> (u64, Checksums) {
+        let piece = self.described.label.piece;
+        piece.map_or((self.size, self.described.checksums), |piece| (piece.file_bytes, piece.file_checksums))
+    }
+
+    /// Which piece of its file it is.
+    fn piece(&self) -> Option<Piece> {
+        let object::Piece { coding, cell_bytes, index, .. } = self.described.label.piece?;
+        Some(Piece { coding, cell_bytes, index, checksums: Some(self.described.checksums) })
+    }
+
+    /// Whether it can be what it says: nobody reads a piece that is longer or shorter than its file makes it.
+    fn is_possible(&self) -> bool {
+        let label = &self.described.label;
+        let fits = |piece: object::Piece| {
+            let shape = piece.shape(label.file, self.generation());
+            shape.is_ok_and(|shape| piece.index < shape.pieces() && shape.piece_bytes() == self.size)
+        };
+        label.piece.is_none_or(fits)
+    }
+
     fn replica(&self, owner: &str) -> Replica {
         Replica {
             object: self.object,
@@ -54,11 +76,13 @@ impl Stray<'_> {
             size: self.size,
             created: self.described.written,
             used: self.described.written,
+            piece: self.piece(),
         }
     }
 
     fn content(&self) -> NewContent {
-        NewContent { size: self.size, checksums: self.described.checksums, generation: self.generation() }
+        let (size, checksums) = self.whole();
+        NewContent { size, checksums, generation: self.generation() }
     }
 }
 
@@ -77,10 +101,11 @@ enum Place {
 
 fn place(node: Option<&Node>, stray: &Stray<'_>) -> Place {
     let Some(node) = node else { return Place::NewFile };
-    let content = (stray.size, Some(stray.described.checksums));
+    let (size, checksums) = stray.whole();
+    let content = (size, Some(checksums));
     if node.is_directory() {
         Place::None
-    } else if (node.size, node.checksums) == content {
+    } else if (node.size, node.checksums) == content && goes_with(node, stray) {
         Place::Replica
     } else if node.is_of_tape() && node.modified > stray.described.written {
         // It was written to tape on a later day.
@@ -90,6 +115,14 @@ fn place(node: Option<&Node>, stray: &Stray<'_>) -> Place {
     } else {
         Place::None
     }
+}
+
+/// Whether an object of the same content can stand beside what a file has. Cells say of which write they are: pieces of two
+/// writes are never put together.
+fn goes_with(node: &Node, stray: &Stray<'_>) -> bool {
+    let has_pieces = node.replicas.iter().any(|replica| replica.piece.is_some());
+    let is_whole = stray.described.label.piece.is_none();
+    node.generation == stray.generation() || if is_whole { !has_pieces } else { node.replicas.is_empty() }
 }
 
 /// Takes in what can be; yields the rest. What is to be deleted stays so.
@@ -118,6 +151,9 @@ pub(crate) fn recover(
 
 fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
     let file = stray.described.label.file;
+    if !stray.is_possible() {
+        return Ok(false);
+    }
     if [file.0, stray.object.0, stray.generation()].iter().any(|number| *number == 0 || *number > NUMBER_MAX)
     {
         return Ok(false);
@@ -172,9 +208,9 @@ fn add_file(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<()> {
         owner,
         group,
         mode,
-        size: stray.size,
+        size: stray.whole().0,
         modified: stray.described.written,
-        checksums: Some(stray.described.checksums),
+        checksums: Some(stray.whole().1),
         generation: stray.generation(),
         is_archived: false,
         project: parent.project.clone(),

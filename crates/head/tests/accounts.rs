@@ -140,7 +140,13 @@ fn the_largest_come_first_and_the_rest_is_counted() {
         let grant = world.call(as_owner(owner), open).unwrap();
         let checksums = sim::Content::numbered(size, 1).sums;
         world
-            .room(wire::control::CommitWrite { object: grant.object, size, checksums, mirrors: Vec::new() })
+            .room(wire::control::CommitWrite {
+                object: grant.object,
+                size,
+                checksums,
+                mirrors: Vec::new(),
+                pieces: Vec::new(),
+            })
             .unwrap();
     }
     world.advance(DAY);

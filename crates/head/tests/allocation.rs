@@ -55,7 +55,9 @@ fn open(world: &mut World, who: &str, at: &str, disposition: Disposition) -> Res
 
 fn commit(world: &mut World, grant: &WriteGrant, size: u64) -> Result<()> {
     let checksums = Content::numbered(size, 1).sums;
-    world.room(CommitWrite { object: grant.object, size, checksums, mirrors: Vec::new() }).map(drop)
+    world
+        .room(CommitWrite { object: grant.object, size, checksums, mirrors: Vec::new(), pieces: Vec::new() })
+        .map(drop)
 }
 
 fn free(world: &mut World) -> u64 {
@@ -279,7 +281,7 @@ fn room_for_mirrors_is_reserved_and_used() {
         }
     }
     let (object, mirror) = last.unwrap();
-    world.room(CommitWrite { object, size, checksums, mirrors: vec![mirror] }).unwrap();
+    world.room(CommitWrite { object, size, checksums, mirrors: vec![mirror], pieces: Vec::new() }).unwrap();
     assert_eq!(stat(&mut world, "/d/f").unwrap().replicas.len(), 2);
     assert_eq!(before - free(&mut world), 1600);
     let space = world.user(GetSpace {}).unwrap();

@@ -98,7 +98,17 @@ impl Servers {
             assert!(self.disks.values().any(|disk| disk.contains_key(&order.source)), "nothing to copy from");
             self.disks.get_mut(name).unwrap().insert(order.object, order.size);
         }
-        self.host(name, CopyEnded { object: order.object, source: order.source, failure }).unwrap();
+        self.host(
+            name,
+            CopyEnded {
+                object: order.object,
+                source: order.source,
+                failure,
+                checksums: None,
+                damaged: Vec::new(),
+            },
+        )
+        .unwrap();
     }
 
     /// Lets time pass and copies be made until none is begun any more; yields how many were made.
@@ -138,7 +148,7 @@ impl Servers {
             disk.insert(*object, size);
         }
         let mirrors = objects[1..].iter().map(|(_, object)| *object).collect();
-        let commit = CommitWrite { object: grant.object, size, checksums: sums, mirrors };
+        let commit = CommitWrite { object: grant.object, size, checksums: sums, mirrors, pieces: Vec::new() };
         self.host(&home, commit).unwrap();
         self.report();
     }

@@ -57,6 +57,7 @@ fn commit(grant: &WriteGrant) -> CommitWrite {
         size: 9,
         checksums: base::Checksums::of(b"123456789"),
         mirrors: Vec::new(),
+        pieces: Vec::new(),
     }
 }
 

@@ -23,6 +23,7 @@ fn with_bobs_home(directory_mode: u32, file_mode: u32) -> World {
         size: 100,
         checksums: content.sums,
         mirrors: Vec::new(),
+        pieces: Vec::new(),
     };
     world.room(commit).unwrap();
     world

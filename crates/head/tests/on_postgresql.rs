@@ -12,6 +12,8 @@ mod allocation;
 mod attributes;
 #[path = "balance.rs"]
 mod balance;
+#[path = "coded.rs"]
+mod coded;
 #[path = "collection.rs"]
 mod collection;
 #[path = "grants.rs"]

@@ -112,7 +112,17 @@ impl Pools {
         if failure.is_none() {
             self.disks.get_mut(name).unwrap().insert(order.object);
         }
-        self.host(name, CopyEnded { object: order.object, source: order.source, failure }).unwrap();
+        self.host(
+            name,
+            CopyEnded {
+                object: order.object,
+                source: order.source,
+                failure,
+                checksums: None,
+                damaged: Vec::new(),
+            },
+        )
+        .unwrap();
     }
 
     fn place(&mut self, grant: &wire::control::WriteGrant, failed: Vec<ObjectId>) -> Vec<Mirror> {
@@ -127,7 +137,11 @@ impl Pools {
         let name = grant.server.clone().unwrap().name;
         let Content { size, sums } = Content::numbered(100, 1);
         let mirrors = mirrors.to_vec();
-        self.host(&name, CommitWrite { object: grant.object, size, checksums: sums, mirrors }).map(drop)
+        self.host(
+            &name,
+            CommitWrite { object: grant.object, size, checksums: sums, mirrors, pieces: Vec::new() },
+        )
+        .map(drop)
     }
 
     /// Writes a file with its mirrors.
@@ -493,6 +507,6 @@ fn only_operators_change_pools_and_nobody_promises_nonsense() {
     assert_eq!(refusal(asked), ErrorKind::Permission);
     let pool = Pool { copies: 1, acknowledged_copies: 2, ..Pool::default() };
     assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Invalid);
-    let pool = Pool { coding: Some(wire::control::Coding { data: 4, parity: 2 }), ..Pool::default() };
-    assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Unsupported);
+    let pool = Pool { coding: Some(wire::control::Coding { data: 31, parity: 2 }), ..Pool::default() };
+    assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Invalid);
 }

@@ -24,7 +24,7 @@ fn quota(world: &mut World) -> QuotaInfo {
 
 fn commit(world: &mut World, object: ObjectId, size: u64) -> base::Result<()> {
     let checksums = Content::numbered(size, 1).sums;
-    world.room(CommitWrite { object, size, checksums, mirrors: Vec::new() }).map(drop)
+    world.room(CommitWrite { object, size, checksums, mirrors: Vec::new(), pieces: Vec::new() }).map(drop)
 }
 
 #[test]

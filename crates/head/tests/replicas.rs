@@ -40,7 +40,13 @@ fn the_old_content_stays_readable_until_the_commit() {
     };
     assert_eq!((object.size, object.checksums), (10, old.sums));
     world
-        .room(CommitWrite { object: grant.object, size: 20, checksums: new.sums, mirrors: Vec::new() })
+        .room(CommitWrite {
+            object: grant.object,
+            size: 20,
+            checksums: new.sums,
+            mirrors: Vec::new(),
+            pieces: Vec::new(),
+        })
         .unwrap();
     let entry = stat(&mut world, "/f").unwrap().entry;
     assert_eq!((entry.size, entry.checksums), (20, Some(new.sums)));
@@ -223,6 +229,7 @@ fn a_commit_that_comes_after_the_write_was_given_up_is_refused() {
         size: 20,
         checksums: Content::numbered(20, 2).sums,
         mirrors: Vec::new(),
+        pieces: Vec::new(),
     };
     assert_eq!(refusal(world.room(commit)), ErrorKind::NotFound);
     assert_eq!(stat(&mut world, "/f").unwrap().entry.checksums, Some(content.sums));

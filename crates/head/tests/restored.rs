@@ -12,11 +12,12 @@ use std::{collections::BTreeMap, fs, path::Path};
 use wire::{
     cap::CapKeys,
     control::{
-        CatalogueMark, CatalogueState, CommitWrite, CompareCatalogue, CompareObjects, Described, DiskServer,
-        Disposition, FoundObject, GetStatus, List, NextRemovals, OpenRead, OpenWrite, ReadGrant,
-        RecoverCatalogue, RegisterPartition, Remove, SettleCatalogue, Stat, WriteGrant,
+        CatalogueMark, CatalogueState, Coding, CommitWrite, CompareCatalogue, CompareObjects, Described,
+        DiskServer, Disposition, FileState, FoundObject, GetStatus, List, NextRemovals, OpenRead, OpenWrite,
+        ReadGrant, RecoverCatalogue, RegisterPartition, Remove, RollCall, SettleCatalogue, Stat, Tend,
+        WriteGrant,
     },
-    object::{Holder, Label},
+    object::{Holder, Label, Piece},
     token::TokenKey,
 };
 
@@ -71,7 +72,8 @@ impl Place {
         };
         let grant = self.call(core, open).unwrap();
         let (object, checksums) = (grant.object, base::Checksums::of(b"a"));
-        self.call(core, CommitWrite { object, size: 1, checksums, mirrors: Vec::new() }).unwrap();
+        self.call(core, CommitWrite { object, size: 1, checksums, mirrors: Vec::new(), pieces: Vec::new() })
+            .unwrap();
         grant
     }
 
@@ -143,7 +145,7 @@ fn found(object: ObjectId) -> FoundObject {
 /// An object that describes itself; its generation is its content.
 fn stray(object: u64, file: u64, path: &str, generation: u64) -> FoundObject {
     let holder = Holder { owner: "bob".into(), group: "atlas".into(), mode: 0o640 };
-    let label = Label { file: FileId(file), path: path.parse().unwrap(), generation, holder };
+    let label = Label { file: FileId(file), path: path.parse().unwrap(), generation, holder, piece: None };
     let content = generation.to_string();
     let checksums = base::Checksums::of(content.as_bytes());
     let described = Some(Described { label, checksums, written: Timestamp(START.0 + generation as i64) });
@@ -391,5 +393,85 @@ proptest! {
         let files: std::collections::BTreeSet<_> = writes.iter().map(|(file, _)| file).collect();
         let found: usize = one.iter().flat_map(BTreeMap::values).filter(|sum| **sum != 0).count();
         prop_assert_eq!(found, files.len(), "every file is somewhere");
+    }
+}
+
+/// A piece of a coded file with 10 000 bytes, which describes itself.
+fn stray_piece(object: u64, index: u8, generation: u64) -> FoundObject {
+    let whole = base::Checksums::of(&generation.to_be_bytes());
+    let coding = Coding { data: 2, parity: 1 };
+    let piece = Piece { coding, cell_bytes: 4096, index, file_bytes: 10_000, file_checksums: whole };
+    let shape = piece.shape(FileId(50), generation).unwrap();
+    let mut found = stray(object, 50, "/coded", generation);
+    let described = found.described.as_mut().unwrap();
+    described.label.piece = Some(piece);
+    FoundObject { size: shape.piece_bytes(), ..found }
+}
+
+/// The same file as it was written, before it was cut.
+fn stray_whole(object: u64, generation: u64) -> FoundObject {
+    let mut found = stray(object, 50, "/coded", generation);
+    found.described.as_mut().unwrap().checksums = base::Checksums::of(&generation.to_be_bytes());
+    FoundObject { size: 10_000, ..found }
+}
+
+fn coded(place: &Place, core: &mut Core) -> wire::control::FileInfo {
+    place.call(core, Stat { path: "/coded".parse().unwrap() }).unwrap()
+}
+
+#[test]
+fn pieces_are_taken_in_with_the_file_that_they_are_of() {
+    let mut place = Place::new();
+    let mut core = place.lose_the_catalogue();
+    let wrong = FoundObject { size: 4096, ..stray_piece(63, 1, 60) };
+    assert_eq!(place.tell(&mut core, &[stray_piece(61, 0, 60), wrong.clone()]), 1, "no piece is that short");
+    assert_eq!(coded(&place, &mut core).entry.state, Some(FileState::Lost), "one of two is not enough");
+    let all = [stray_piece(62, 2, 60), stray_piece(61, 0, 60), wrong];
+    assert_eq!(place.tell(&mut core, &all), 1);
+    let info = coded(&place, &mut core);
+    assert_eq!((info.entry.state, info.entry.size, info.pieces.len()), (Some(FileState::Online), 10_000, 2));
+    assert_eq!(info.entry.checksums, Some(base::Checksums::of(&60u64.to_be_bytes())));
+    // What was written later counts, whichever comes first, and nothing of the two is put together.
+    assert_eq!(place.tell(&mut core, &[stray_piece(71, 1, 70), stray_piece(64, 1, 60)]), 1);
+    let info = coded(&place, &mut core);
+    assert_eq!((info.entry.state, info.pieces.len()), (Some(FileState::Lost), 1));
+    place.tell(&mut core, &[stray_piece(72, 0, 70)]);
+    assert_eq!(coded(&place, &mut core).entry.state, Some(FileState::Online));
+}
+
+#[test]
+fn what_was_written_before_it_was_cut_goes_once_all_pieces_are_there() {
+    let pieces = [stray_piece(61, 0, 60), stray_piece(62, 1, 60), stray_piece(63, 2, 60)];
+    for first in [false, true] {
+        let mut place = Place::new();
+        let mut core = place.lose_the_catalogue();
+        if first {
+            place.tell(&mut core, &[stray_whole(60, 60)]);
+            assert_eq!(coded(&place, &mut core).coding, None);
+        }
+        assert_eq!(place.tell(&mut core, &pieces[..1]), 0);
+        assert_eq!(coded(&place, &mut core).entry.state.is_some_and(FileState::is_online), first);
+        place.tell(&mut core, &pieces[1..]);
+        if !first {
+            place.tell(&mut core, &[stray_whole(60, 60)]);
+        }
+        let info = coded(&place, &mut core);
+        assert_eq!((info.coding.is_some(), info.pieces.len(), info.replicas.len()), (true, 3, 1));
+        place.call(&mut core, SettleCatalogue { unknown: 0, without_absent: false }).unwrap();
+        place
+            .call(
+                &mut core,
+                RollCall {
+                    partition: "p".into(),
+                    boot: place.now.0 as u64,
+                    after: ObjectId(0),
+                    upto: None,
+                    objects: [60, 61, 62, 63].map(ObjectId).to_vec(),
+                },
+            )
+            .unwrap();
+        while place.call(&mut core, Tend {}).unwrap().is_more {}
+        assert_eq!(place.removals(&mut core).objects, [ObjectId(60)]);
+        assert_eq!(coded(&place, &mut core).pieces.len(), 3);
     }
 }

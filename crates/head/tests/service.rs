@@ -305,7 +305,13 @@ fn with_rooms(facility: &Facility) -> Head {
         expected_bytes: 0,
     };
     let object = wait(head.call(&facility.owner, open)).unwrap().object;
-    let commit = CommitWrite { object, size: 0, checksums: base::Checksums::EMPTY, mirrors: Vec::new() };
+    let commit = CommitWrite {
+        object,
+        size: 0,
+        checksums: base::Checksums::EMPTY,
+        mirrors: Vec::new(),
+        pieces: Vec::new(),
+    };
     wait(head.call(&facility.owner, commit)).unwrap();
     head
 }

@@ -85,7 +85,8 @@ fn survey_one(world: &mut World, vid: &str, found: FoundFile) {
 /// A disk server tells of an object of a file.
 fn tell(world: &mut World, object: u64, file: u64, path: &str, content: Content, written: i64) -> u64 {
     let holder = Holder { owner: "bob".into(), group: "atlas".into(), mode: 0o640 };
-    let label = Label { file: FileId(file), path: path.parse().unwrap(), generation: object, holder };
+    let label =
+        Label { file: FileId(file), path: path.parse().unwrap(), generation: object, holder, piece: None };
     let described = Some(Described { label, checksums: content.sums, written: Timestamp(written) });
     let objects = vec![FoundObject { object: ObjectId(object), size: content.size, described }];
     let partition = PARTITION.into();
@@ -267,7 +268,13 @@ fn what_is_being_written_is_later_than_any_tape() {
     let grant = begin_write(&mut world, "/f", 20);
     survey_one(&mut world, "SIM001", found(1, file, Content::numbered(6, 2), 30_000));
     let (object, new) = (grant.object, Content::numbered(20, 2));
-    let commit = wire::control::CommitWrite { object, size: 20, checksums: new.sums, mirrors: Vec::new() };
+    let commit = wire::control::CommitWrite {
+        object,
+        size: 20,
+        checksums: new.sums,
+        mirrors: Vec::new(),
+        pieces: Vec::new(),
+    };
     world.room(commit).unwrap();
     assert_eq!(stat(&mut world, "/f").unwrap().entry.size, 20);
     assert_ne!(new, content);

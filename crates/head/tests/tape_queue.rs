@@ -167,7 +167,13 @@ fn an_archive_of_a_file_that_was_overwritten_meanwhile_is_repeated() {
     let new = Content::numbered(20, 2);
     let grant = begin_write(&mut world, "/f", 20);
     world
-        .room(CommitWrite { object: grant.object, size: 20, checksums: new.sums, mirrors: Vec::new() })
+        .room(CommitWrite {
+            object: grant.object,
+            size: 20,
+            checksums: new.sums,
+            mirrors: Vec::new(),
+            pieces: Vec::new(),
+        })
         .unwrap();
     world.room(reported(&session)).unwrap();
     end_session(&mut world, &session, 1);

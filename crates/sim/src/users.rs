@@ -28,6 +28,7 @@ impl World {
             size: content.size,
             checksums: content.sums,
             mirrors: Vec::new(),
+            pieces: Vec::new(),
         })?;
         self.acknowledged.insert(path.clone(), content);
         Ok(())

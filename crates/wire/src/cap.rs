@@ -1,12 +1,16 @@
 //! Capabilities: a signed, short-lived right to one object, checked by its disk server alone.
 //!
 //! Text form, in the opaque part of a URL (spec/capability.md):
-//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES.MAC`. ACCESS is `r`, `f` or `w`;
+//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES[.PIECE].MAC`. ACCESS is `r`, `g`, `f` or `w`;
 //! names are base64url, numbers decimal; HOLDER is `-` or `OWNER~GROUP~MODE`; CONTENT is `-` or `SIZE-ADLER32-CRC32C` with sums of
-//! 8 hex digits; EXPIRES is in milliseconds since 1970. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
+//! 8 hex digits; EXPIRES is in milliseconds since 1970; PIECE is `DATA-PARITY-CELL-INDEX-SIZE-ADLER32-CRC32C`, only for a piece that is to be filled. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
 //! key of the disk server.
 
-use crate::{object::Holder, token::base64url};
+use crate::{
+    control::Coding,
+    object::{Holder, Piece},
+    token::base64url,
+};
 use base::{ByteRange, Checksums, Failure, FileId, Millis, ObjectId, Timestamp};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -46,10 +50,20 @@ impl fmt::Debug for CapKey {
 pub enum Access {
     /// Read the object.
     Read,
+    /// Read the whole file of which the object is a piece: its disk server gathers the others.
+    Gather,
     /// Write the whole object once; whoever asked for it reports it to the head.
     Fill,
     /// Write the object; its disk server reports it to the head.
     Write,
+}
+
+impl Access {
+    /// Whether nothing is changed by it.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::Gather)
+    }
 }
 
 /// What an object holds.
@@ -85,6 +99,8 @@ pub struct Cap {
     pub user: String,
     /// When the right ends.
     pub expires: Timestamp,
+    /// Which piece of the file is filled. Its sums are known only when it is made: its bytes follow from this.
+    pub piece: Option<Piece>,
 }
 
 /// Generation of rights to read that hold whoever loses what: those of rooms.
@@ -184,13 +200,14 @@ impl Access {
     fn word(self) -> &'static str {
         match self {
             Self::Read => "r",
+            Self::Gather => "g",
             Self::Fill => "f",
             Self::Write => "w",
         }
     }
 
     fn parse(word: &str) -> Option<Self> {
-        [Self::Read, Self::Fill, Self::Write].into_iter().find(|access| access.word() == word)
+        [Self::Read, Self::Gather, Self::Fill, Self::Write].into_iter().find(|access| access.word() == word)
     }
 }
 
@@ -229,6 +246,20 @@ fn parse_holder(text: &str) -> Option<Holder> {
     fields.next().is_none().then_some(Holder { owner, group, mode })
 }
 
+fn piece_text(piece: &Piece) -> String {
+    let Piece { coding: Coding { data, parity }, cell_bytes, index, file_bytes: size, file_checksums } =
+        *piece;
+    format!("{data}-{parity}-{cell_bytes}-{index}-{}", Content { size, checksums: file_checksums })
+}
+
+fn parse_piece(text: &str) -> Option<Piece> {
+    let mut fields = text.splitn(5, '-');
+    let coding = Coding { data: fields.next()?.parse().ok()?, parity: fields.next()?.parse().ok()? };
+    let (cell_bytes, index) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    let Content { size, checksums } = Content::parse(fields.next()?)?;
+    Some(Piece { coding, cell_bytes, index, file_bytes: size, file_checksums: checksums })
+}
+
 impl Cap {
     fn text(&self) -> String {
         let Self { object, file, generation, range, .. } = self;
@@ -237,8 +268,10 @@ impl Cap {
         let content = self.content.map_or_else(|| "-".to_owned(), |content| content.to_string());
         let (access, partition, user) = (self.access.word(), name(&self.partition), name(&self.user));
         let (offset, end, expires) = (range.offset, range.end, self.expires.0);
+        // Left out where there is none: as before there were pieces.
+        let piece = self.piece.map_or_else(String::new, |piece| format!(".{}", piece_text(&piece)));
         format!(
-            "{access}.{partition}.{object}.{file}.{generation}.{holder}.{offset}-{end}.{content}.{user}.{expires}"
+            "{access}.{partition}.{object}.{file}.{generation}.{holder}.{offset}-{end}.{content}.{user}.{expires}{piece}"
         )
     }
 
@@ -264,6 +297,10 @@ impl Cap {
             },
             user: decode_name(fields.next()?)?,
             expires: Timestamp(fields.next()?.parse().ok()?),
+            piece: match fields.next() {
+                None => None,
+                Some(text) => Some(parse_piece(text)?),
+            },
         };
         (fields.next().is_none() && cap.range.offset <= cap.range.end).then_some(cap)
     }
@@ -294,7 +331,14 @@ mod tests {
             content: Some(Content { size: 9, checksums: Checksums::of(b"123456789") }),
             user: "alice.b".into(),
             expires: Timestamp(1000),
+            piece: None,
         }
+    }
+
+    fn of_piece() -> Cap {
+        let (coding, file_checksums) = (Coding { data: 4, parity: 2 }, Checksums::of(b"123456789"));
+        let piece = Piece { coding, cell_bytes: 4096, index: 5, file_bytes: 9, file_checksums };
+        Cap { content: None, piece: Some(piece), ..example() }
     }
 
     fn key() -> CapKey {
@@ -310,7 +354,9 @@ mod tests {
         let user = String::new();
         let open =
             Cap { access: Access::Write, holder: None, content: None, range: WHOLE, user, ..example() };
-        assert_eq!(key().verify(&key().sign(&open), Timestamp(0)).unwrap(), open);
+        for cap in [open, of_piece(), Cap { access: Access::Gather, ..example() }] {
+            assert_eq!(key().verify(&key().sign(&cap), Timestamp(0)).unwrap(), cap);
+        }
     }
 
     #[test]
@@ -330,6 +376,12 @@ mod tests {
         assert_eq!(
             text,
             "f.ZGlzay0xLmV4YW1wbGU.7.3.2.YWRh~YXRsYXM~416.0-9.9-091e01de-e3069283.YWxpY2UuYg.1000"
+        );
+        let signed = key().sign(&of_piece());
+        let (text, _) = signed.rsplit_once('.').unwrap();
+        assert_eq!(
+            text,
+            "f.ZGlzay0xLmV4YW1wbGU.7.3.2.YWRh~YXRsYXM~416.0-9.-.YWxpY2UuYg.1000.4-2-4096-5-9-091e01de-e3069283"
         );
     }
 

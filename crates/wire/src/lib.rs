@@ -6,6 +6,7 @@ pub mod audit;
 pub mod aws;
 pub mod backup;
 pub mod cap;
+pub mod coded;
 pub mod control;
 pub mod http;
 pub mod label;

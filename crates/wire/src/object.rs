@@ -2,11 +2,17 @@
 //!
 //! It is one JSON document; readers accept every version up to [`VERSION`].
 
+use crate::{
+    coded::{Coded, Shape},
+    control::Coding,
+};
 use base::{Checksums, Failure, FileId, FilePath, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Version that is written. Version 1 said nothing of generation, owner, group and mode.
-pub const VERSION: u32 = 2;
+/// Newest version, that of pieces. Version 1 said nothing of generation, owner, group and mode.
+pub const VERSION: u32 = 3;
+/// Version of what is all of its file: releases that know no pieces read it.
+const VERSION_WHOLE: u32 = 2;
 
 /// Whose a file is, and who may use it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +23,31 @@ pub struct Holder {
     pub group: String,
     /// POSIX permission bits.
     pub mode: u32,
+}
+
+/// Which part of a coded file an object is (spec/coded.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Piece {
+    /// Pieces of the file.
+    pub coding: Coding,
+    /// Bytes of a full cell.
+    pub cell_bytes: u32,
+    /// Which piece this is, from 0.
+    pub index: u8,
+    /// Bytes of the whole file.
+    pub file_bytes: u64,
+    /// Of the whole file.
+    pub file_checksums: Checksums,
+}
+
+impl Piece {
+    /// How the file is cut that this is a piece of; `generation` as in [`ObjectInfo::generation`].
+    pub fn shape(&self, file: FileId, generation: u64) -> Result<Shape, Failure> {
+        let Self { coding, cell_bytes, file_bytes, .. } = *self;
+        let coded = Coded { file, content: generation, bytes: file_bytes };
+        Shape::new(coding.data, coding.parity, cell_bytes, coded)
+    }
 }
 
 /// What the namespace says of a file when an object of it is made.
@@ -30,6 +61,9 @@ pub struct Label {
     pub generation: u64,
     /// Whose it is.
     pub holder: Holder,
+    /// Which piece of it the object is; `None`: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub piece: Option<Piece>,
 }
 
 /// What an object is.
@@ -42,7 +76,7 @@ pub struct ObjectInfo {
     pub facility: String,
     /// The object.
     pub object: ObjectId,
-    /// The file it is a replica of.
+    /// The file it is a replica or a piece of.
     pub file: FileId,
     /// The file's path when it was written. Renames do not change it: the catalogue knows better while it is there.
     pub path: FilePath,
@@ -59,6 +93,9 @@ pub struct ObjectInfo {
     /// Its POSIX permission bits.
     #[serde(default)]
     pub mode: u32,
+    /// Which piece of the file it is; `None`: a replica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub piece: Option<Piece>,
     /// Bytes.
     pub size: u64,
     /// Of the whole object.
@@ -77,9 +114,9 @@ impl ObjectInfo {
         (size, checksums): (u64, Checksums),
         written: Timestamp,
     ) -> Self {
-        let Label { file, path, generation, holder } = label.clone();
+        let Label { file, path, generation, holder, piece } = label.clone();
         let (facility, Holder { owner, group, mode }) = (facility.to_owned(), holder);
-        let version = VERSION;
+        let version = if piece.is_some() { VERSION } else { VERSION_WHOLE };
         Self {
             version,
             facility,
@@ -90,17 +127,30 @@ impl ObjectInfo {
             owner,
             group,
             mode,
+            piece,
             size,
             checksums,
             written,
         }
     }
 
+    /// Bytes and sums of the whole file.
+    #[must_use]
+    pub fn content(&self) -> (u64, Checksums) {
+        self.piece.map_or((self.size, self.checksums), |piece| (piece.file_bytes, piece.file_checksums))
+    }
+
     /// What the namespace said of the file.
     #[must_use]
     pub fn label(&self) -> Label {
         let holder = Holder { owner: self.owner.clone(), group: self.group.clone(), mode: self.mode };
-        Label { file: self.file, path: self.path.clone(), generation: self.generation, holder }
+        Label {
+            file: self.file,
+            path: self.path.clone(),
+            generation: self.generation,
+            holder,
+            piece: self.piece,
+        }
     }
 
     /// The document, ending with a newline.
@@ -137,7 +187,7 @@ mod tests {
 
     fn example() -> ObjectInfo {
         ObjectInfo {
-            version: VERSION,
+            version: VERSION_WHOLE,
             facility: "f-1".into(),
             object: ObjectId(7),
             file: FileId(3),
@@ -146,6 +196,7 @@ mod tests {
             owner: "ada".into(),
             group: "atlas".into(),
             mode: 0o640,
+            piece: None,
             size: 9,
             checksums: Checksums::of(b"123456789"),
             written: Timestamp(1_700_000_000_000),
@@ -157,7 +208,20 @@ mod tests {
         let info = example();
         assert_eq!(ObjectInfo::decode(&info.encode()).unwrap(), info);
         let newer = ObjectInfo { version: VERSION + 1, ..info };
-        assert!(ObjectInfo::decode(&newer.encode()).unwrap_err().what.contains("version 3"));
+        assert!(ObjectInfo::decode(&newer.encode()).unwrap_err().what.contains("version 4"));
+    }
+
+    #[test]
+    fn a_piece_says_of_what() {
+        assert!(!String::from_utf8(example().encode()).unwrap().contains("piece"));
+        let coding = Coding { data: 4, parity: 2 };
+        let file_checksums = Checksums::of(b"all of it");
+        let piece = Piece { coding, cell_bytes: 4096, index: 5, file_bytes: 20_000, file_checksums };
+        let info = ObjectInfo { piece: Some(piece), ..example() };
+        let again = ObjectInfo::decode(&info.encode()).unwrap();
+        assert_eq!((&again, again.content()), (&info, (20_000, file_checksums)));
+        assert_eq!(info.label().piece, Some(piece));
+        assert_eq!(piece.shape(info.file, info.generation).unwrap().pieces(), 6);
     }
 
     #[test]

@@ -29,7 +29,7 @@ targets! {
     "aws" => wire::aws::fuzz_aws,
     "backup" => wire::backup::fuzz_backup,
     "cap" => wire::cap::fuzz_cap,
-    "cell" => disk::erasure::fuzz_cell,
+    "cell" => wire::coded::fuzz_cell,
     "certificate" => daemon::authority::fuzz_certificate,
     "cgroup" => batch::cgroup::fuzz_tables,
     "condition" => wire::http::condition::fuzz_condition,

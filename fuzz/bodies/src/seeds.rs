@@ -42,7 +42,8 @@ fn backup() -> Vec<u8> {
 
 /// Cells of a small coded file: of data and of parity, of a full stripe and of the last.
 fn cells() -> Vec<Vec<u8>> {
-    use disk::erasure::{Coded, Encoder, Shape};
+    use disk::erasure::Encoder;
+    use wire::coded::{Coded, Shape};
     let coded = Coded { file: "7".parse().expect("7 is a number"), content: 3, bytes: 9000 };
     let shape = Shape::new(2, 1, 4096, coded).expect("the shape is legal");
     let mut cells = Vec::new();

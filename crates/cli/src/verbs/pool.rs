@@ -11,7 +11,7 @@ use crate::{
 };
 use base::units::human_bytes;
 use clap::Subcommand;
-use wire::control::{Done, GetPools, PartitionInfo, PartitionState, PoolInfo, SetPartition};
+use wire::control::{Coding, Done, GetPools, PartitionInfo, PartitionState, PoolInfo, SetPartition};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -106,8 +106,8 @@ fn pools_table(pools: &[PoolInfo]) -> Table {
         let short = pool.files_short.to_string();
         table.row([
             Cell::from(pool.name.as_str()),
-            pool.policy.copies.to_string().into(),
-            pool.policy.acknowledged_copies.to_string().into(),
+            promise(pool).into(),
+            pool.policy.coding.map_or(pool.policy.acknowledged_copies, Coding::pieces).to_string().into(),
             pool.policy.failure_domain.as_str().into(),
             if pool.files_short > 0 { Cell::toned(short, Tone::Bad) } else { short.into() },
             (pool.copies_under_way.saturating_sub(pool.moves_under_way)).to_string().into(),
@@ -116,6 +116,11 @@ fn pools_table(pools: &[PoolInfo]) -> Table {
         ]);
     }
     table
+}
+
+/// Replicas of each file, or the pieces of which it consists.
+fn promise(pool: &PoolInfo) -> String {
+    pool.policy.coding.map_or_else(|| pool.policy.copies.to_string(), |coding| coding.to_string())
 }
 
 fn partitions_table(pools: &[PoolInfo]) -> Table {

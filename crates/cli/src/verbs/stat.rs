@@ -88,6 +88,12 @@ fn lines(info: &FileInfo) -> Vec<(&'static str, String)> {
         lines.push(("adler32", sums.adler32.to_string()));
         lines.push(("crc32c", sums.crc32c.to_string()));
     }
+    if let Some(coding) = info.coding {
+        lines
+            .push(("coding", format!("{coding}: any {} of {} pieces give it", coding.data, coding.pieces())));
+    }
+    let pieces = info.pieces.iter();
+    lines.extend(pieces.map(|piece| ("piece", format!("{}  {}", piece.index, piece.place))));
     lines.extend(info.replicas.iter().map(|replica| ("replica", replica.clone())));
     let copies = info.copies.iter();
     lines.extend(

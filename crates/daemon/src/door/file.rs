@@ -70,9 +70,12 @@ impl OpenFile for DoorFile {
                 self.count_sent(bytes);
                 Ok(())
             }
-            None => wanted.iter_mut().try_for_each(|(offset, buffer)| {
-                self.read_vectored_at(*offset, &mut [IoSliceMut::new(buffer)])
-            }),
+            None => match self {
+                Self::Read(file) => file.read_many_at(wanted),
+                _ => wanted.iter_mut().try_for_each(|(offset, buffer)| {
+                    self.read_vectored_at(*offset, &mut [IoSliceMut::new(buffer)])
+                }),
+            },
         }
     }
 

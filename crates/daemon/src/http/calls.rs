@@ -96,6 +96,8 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::ObjectsRemoved>(router);
     let router = add::<control::CompareCatalogue>(router);
     let router = add::<control::CompareObjects>(router);
+    let router = add::<control::GetPieces>(router);
+    let router = add::<control::ReportDamage>(router);
     let router = add::<control::BeginWrite>(router);
     let router = add::<control::PlaceMirrors>(router);
     let router = add::<control::CommitWrite>(router);

@@ -18,7 +18,6 @@ use base::{ErrorKind, Failure, FilePath, Millis, Result};
 use std::collections::HashMap;
 use tracing::info;
 use wire::{
-    cap::Access,
     control::{
         Done, GetJobToken, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState,
         JobToken, NextJob, RegisterWorker, WorkerOrders,
@@ -207,9 +206,8 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         let lost = || Failure::corrupt(format!("input {path} is not online any more"));
         let node = core.store.node(file)?.ok_or_else(lost)?;
         let replica = source(core, &node, job.id.0, context.now)?.ok_or_else(lost)?;
-        let cap = CapFor { access: Access::Read, replica: &replica, file: &node, path: &path };
         inputs.push(InputSource {
-            url: core.job_url(&cap, context.now)?,
+            url: core.job_url(&CapFor::to_read(&node, &replica, &path), context.now)?,
             size: node.size,
             checksums: node.checksums.ok_or_else(lost)?,
         });

@@ -7,8 +7,8 @@ use base::{
     limits::{LIST_ENTRIES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX},
 };
 use wire::control::{
-    CopyInfo, Done, Entry, FileInfo, GetEntry, List, Listing, Mkdir, Remove, RemoveDirectory, Rename,
-    SetMode, Stat,
+    CopyInfo, Done, Entry, FileInfo, GetEntry, List, Listing, Mkdir, PieceInfo, Remove, RemoveDirectory,
+    Rename, SetMode, Stat,
 };
 
 impl Apply for Stat {
@@ -21,6 +21,8 @@ impl Apply for Stat {
         let mut info = FileInfo {
             entry: node.entry(),
             replicas: Vec::new(),
+            coding: None,
+            pieces: Vec::new(),
             copies: Vec::new(),
             pins: Vec::new(),
             waits: None,
@@ -32,8 +34,14 @@ impl Apply for Stat {
         }
         for replica in node.online() {
             let pool = core.store.partition(&replica.partition)?.map_or_else(String::new, |known| known.pool);
-            info.replicas.push(format!("{pool}/{}", replica.partition));
+            let place = format!("{pool}/{}", replica.partition);
+            match replica.piece {
+                Some(piece) => info.pieces.push(PieceInfo { index: piece.index, place }),
+                None => info.replicas.push(place),
+            }
         }
+        info.pieces.sort_by_key(|piece| piece.index);
+        info.coding = node.coding();
         let copies = core.store.copies(node.id)?;
         info.copies = copies
             .into_iter()

@@ -131,7 +131,7 @@ fn check(ask: &Allocate, core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// Reserves room for the file, and for as many mirrors as the pool makes.
+/// Reserves room for the file, and for as many mirrors as the pool makes; for pieces none.
 fn reserve_room(
     ask: &Allocate,
     core: &mut Core,
@@ -149,6 +149,7 @@ fn reserve_room(
             size: ask.size,
             created: NOT_BEGUN,
             used: until,
+            piece: None,
         })?;
     }
     Ok(())
@@ -156,9 +157,13 @@ fn reserve_room(
 
 fn partitions(ask: &Allocate, core: &mut Core, node: &Node, now: Timestamp) -> Result<Vec<String>> {
     let snapshot = snapshot(core, &ask.pool, now)?;
-    let layout = Layout::of(&snapshot.pool);
+    // What is to be cut into pieces is written as one first; there is room for its pieces or there is not.
+    let layout = match Layout::of(&snapshot.pool) {
+        Layout::Coded(_) => Layout::Copies(1),
+        layout @ Layout::Copies(_) => layout,
+    };
     let pieces_min = promised_pieces(&snapshot.pool, layout);
-    let (pieces, bytes, purpose) = (snapshot.pool.copies, ask.size, Purpose::Write);
+    let (pieces, bytes, purpose) = (layout.pieces(), ask.size, Purpose::Write);
     let wish = Wish { pieces, pieces_min, bytes, beside: &[], purpose };
     match place(&snapshot, &wish, node.id.0 ^ now.0.unsigned_abs()) {
         Ok(placed) => Ok(placed.partitions.iter().map(ToString::to_string).collect()),

@@ -3,8 +3,9 @@
 use super::{
     Reserve,
     allocation::{self, Held},
-    drop_content,
-    mirror::{counted, mirrors, pool_of_partition},
+    coded::pieces_of,
+    drop_content, evict as drop_from_disk,
+    mirror::{counted, mirrors, pool_of_partition, require_servers, take_pieces},
     reserve, retire, source,
     tend::end_coming,
 };
@@ -17,7 +18,7 @@ use crate::{
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape,
 };
-use base::{ErrorKind, Failure, FilePath, Millis, ObjectId, Result, limits::LIST_ENTRIES_MAX};
+use base::{ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp, limits::LIST_ENTRIES_MAX};
 use std::sync::Arc;
 use wire::control::{
     AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, Evict, FileState, GetSpace,
@@ -138,6 +139,7 @@ fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject
         mode: node.mode,
         server: server_of(core, &replica.partition)?,
         fence: core.fence(),
+        is_piece: replica.piece.is_some(),
     })
 }
 
@@ -216,24 +218,40 @@ impl Apply for OpenWrite {
             let replica = allocation::begin(core, &held, (&context.who.name, bytes), context.now)?;
             let growth = Growth { is_new: false, bytes: bytes.saturating_sub(held.size) };
             refuse_excess(core, &node, growth)?;
-            return grant(core, (&node, &replica), None);
+            require_servers(core, &replica, context.now)?;
+            return grant(core, (&node, &replica), None, context.now);
         }
+        // What a coded file is changed to is coded in the same pool.
+        let pool = match base.as_ref().filter(|base| base.is_piece) {
+            Some(base) => core.store.partition(&base.partition)?.map(|partition| partition.pool),
+            None => None,
+        };
         let wish = Reserve {
             file: node.id,
             owner: &context.who.name,
             bytes,
             state: ReplicaState::Writing,
-            on: base.as_ref().map(|base| &*base.partition),
-            pool: None,
+            on: base.as_ref().filter(|base| !base.is_piece).map(|base| &*base.partition),
+            pool: pool.as_deref(),
         };
         let replica = reserve(core, &wish, context.now)?;
+        require_servers(core, &replica, context.now)?;
         let growth = Growth { is_new, bytes: bytes.saturating_sub(node.size) };
         refuse_excess(core, &node, growth)?;
-        grant(core, (&node, &replica), base)
+        grant(core, (&node, &replica), base, context.now)
     }
 }
 
-fn grant(core: &Core, (node, replica): (&Node, &Replica), base: Option<ReadObject>) -> Result<WriteGrant> {
+fn grant(
+    core: &Core,
+    (node, replica): (&Node, &Replica),
+    base: Option<ReadObject>,
+    now: Timestamp,
+) -> Result<WriteGrant> {
+    let server = server_of(core, &replica.partition)?;
+    let pool = pool_of_partition(core, &replica.partition)?;
+    let is_gathered = base.as_ref().is_some_and(|base| base.is_piece);
+    let base_pieces = if is_gathered { pieces_of(core, node, None, now)? } else { None };
     Ok(WriteGrant {
         file: replica.file,
         holder: node.holder(),
@@ -241,8 +259,9 @@ fn grant(core: &Core, (node, replica): (&Node, &Replica), base: Option<ReadObjec
         partition: replica.partition.clone(),
         expected_bytes: replica.size,
         base,
-        server: server_of(core, &replica.partition)?,
-        is_mirrored: pool_of_partition(core, &replica.partition)?.copies > 1,
+        base_pieces,
+        server,
+        is_mirrored: pool.coding.is_some() || pool.copies > 1,
     })
 }
 
@@ -250,13 +269,17 @@ impl Apply for BeginWrite {
     fn apply(self, core: &mut Core, context: &Context) -> Result<WriteGrant> {
         let replica = being_written(core, context, self.object)?;
         let node = core.store.node(replica.file)?.ok_or_else(|| gone(self.object))?;
-        let old = node.online().find(|old| self.is_update && old.partition == replica.partition);
+        // What is read through others need not lie here.
+        let old = node.online().find(|old| {
+            self.is_update
+                && (old.partition == replica.partition || node.coding().is_some() && old.piece.is_some())
+        });
         let base = old.map(|old| read_object(core, &node, old)).transpose()?;
         if self.is_update && base.is_none() {
             return Err(Failure::busy(format!("object {} has nothing to begin with any more", self.object))
                 .hint("open the file again"));
         }
-        grant(core, (&node, &replica), base)
+        grant(core, (&node, &replica), base, context.now)
     }
 }
 
@@ -346,17 +369,23 @@ impl Apply for CommitWrite {
         let replica = being_written(core, context, self.object)?;
         let node = core.store.node(replica.file)?.ok_or_else(|| gone(self.object))?;
         let pool = pool_of_partition(core, &replica.partition)?;
-        let mut objects = vec![replica.object];
-        if pool.copies > 1 {
-            objects.extend(counted(&node, &pool, &self.mirrors)?);
-        }
-        drop_content(core, replica.file, &objects)?;
-        for object in &objects {
-            core.store.set_replica_online(*object, self.size, context.now)?;
+        let objects = match pool.coding {
+            Some(coding) => take_pieces(core, &node, coding, &self.pieces)?,
+            None if pool.copies > 1 => {
+                let mirrors = counted(&node, &pool, &self.mirrors)?;
+                [replica.object].into_iter().chain(mirrors).map(|object| (object, self.size)).collect()
+            }
+            None => vec![(replica.object, self.size)],
+        };
+        let kept: Vec<_> = objects.iter().map(|(object, _)| *object).collect();
+        // With it goes what was written, if it was cut into pieces.
+        drop_content(core, replica.file, &kept)?;
+        for (object, size) in &objects {
+            core.store.set_replica_online(*object, *size, context.now)?;
         }
         let content = NewContent { size: self.size, checksums: self.checksums, generation: self.object.0 };
         core.store.set_content(replica.file, content, context.now)?;
-        if objects.len() < usize::from(pool.copies) {
+        if pool.coding.is_none() && objects.len() < usize::from(pool.copies) {
             core.store.put_shortage(replica.file, &pool.name, objects.len(), context.now)?;
         }
         let room = replica.size.max(node.size);
@@ -371,10 +400,17 @@ impl Apply for CommitWrite {
 
 /// Whether the very same was said before.
 fn is_committed(core: &Core, commit: &CommitWrite) -> Result<bool> {
-    let Some(replica) = core.store.replica(commit.object)? else { return Ok(false) };
-    let node = core.store.node(replica.file)?;
-    Ok(replica.state == ReplicaState::Online
-        && node.is_some_and(|node| (node.size, node.checksums) == (commit.size, Some(commit.checksums))))
+    // Of what was cut into pieces the object itself is gone.
+    for object in commit.pieces.first().map(|piece| piece.object).into_iter().chain([commit.object]) {
+        let online = core.store.replica(object)?.filter(|replica| replica.state == ReplicaState::Online);
+        let Some(replica) = online else { continue };
+        let node = core.store.node(replica.file)?;
+        let content = (commit.size, Some(commit.checksums), commit.object.0);
+        if node.is_some_and(|node| (node.size, node.checksums, node.generation) == content) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Apply for AbandonWrite {
@@ -458,8 +494,6 @@ fn evict(core: &mut Core, context: &Context, path: &FilePath) -> Result<FileStat
     if let Some(holder) = core.store.pins(node.id, context.now)?.first() {
         return Err(Failure::busy(format!("{path} is pinned by {holder}")).hint("wait until it lets go"));
     }
-    for replica in node.online() {
-        retire(core, replica)?;
-    }
+    drop_from_disk(core, node.id)?;
     Ok(FileState::Nearline)
 }

@@ -56,7 +56,7 @@ pub(crate) fn domain(pool: &Pool, labels: &HostLabels, server: &str) -> String {
 
 /// The pool that a file is in: where it can be read, else where it was.
 pub(crate) fn pool_of(core: &Core, node: &Node) -> Result<Option<String>> {
-    let standing = || node.replicas.iter().filter(|replica| is_piece(replica));
+    let standing = || node.replicas.iter().filter(|replica| replica.state.is_content());
     let first = node.online().next().or_else(|| standing().next());
     let Some(replica) = first else { return Ok(None) };
     Ok(core.store.partition(&replica.partition)?.map(|partition| partition.pool))
@@ -76,11 +76,14 @@ pub(crate) fn file_view(core: &Core, snapshot: &Snapshot, node: &Node) -> FileVi
     }
 }
 
+/// A coded file stays coded as it is, whatever its pool does with new ones; and so does one that has replicas.
+///
 /// A copy on tape counts as one of the copies that the pool promises; one replica is there as long as nobody evicts it.
 fn layout(pool: &Pool, node: &Node) -> Layout {
-    match Layout::of(pool) {
-        Layout::Copies(copies) if node.is_archived => Layout::Copies(copies.saturating_sub(1).max(1)),
-        layout => layout,
+    match node.coding() {
+        Some(coding) => Layout::Coded(coding),
+        None if node.is_archived => Layout::Copies(pool.copies.saturating_sub(1).max(1)),
+        None => Layout::Copies(pool.copies),
     }
 }
 
@@ -88,7 +91,11 @@ fn layout(pool: &Pool, node: &Node) -> Layout {
 ///
 /// Between the registration of a disk server and the end of its roll call nothing is deleted because of what it had.
 pub(crate) fn pieces(core: &Core, node: &Node) -> Vec<PieceView> {
-    let replicas = node.replicas.iter().filter(|replica| is_piece(replica));
+    let is_coded = node.coding().is_some();
+    let replicas = node
+        .replicas
+        .iter()
+        .filter(|replica| replica.state.is_content() && replica.piece.is_some() == is_coded);
     let view = |replica: &Replica| match core.live.roll_calls.get(&replica.partition) {
         Some((_, begun)) if replica.state == ReplicaState::Online && replica.created < *begun => {
             PieceView { state: PieceState::Suspect, since: *begun, ..piece_view(replica) }
@@ -98,16 +105,11 @@ pub(crate) fn pieces(core: &Core, node: &Node) -> Vec<PieceView> {
     replicas.map(view).collect()
 }
 
-/// What is being written is the next content.
-fn is_piece(replica: &Replica) -> bool {
-    !matches!(replica.state, ReplicaState::Writing | ReplicaState::Reserved | ReplicaState::Mirroring)
-}
-
 pub(crate) fn piece_view(replica: &Replica) -> PieceView {
     PieceView {
         object: replica.object,
         partition: replica.partition.as_str().into(),
-        index: 0,
+        index: replica.piece.map_or(0, |piece| piece.index),
         state: match replica.state {
             ReplicaState::Online => PieceState::Verified,
             ReplicaState::Lost => PieceState::Lost,

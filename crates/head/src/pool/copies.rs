@@ -4,6 +4,7 @@ use super::{
     balancing,
     calls::partition_of,
     catalogue::{pieces, snapshot},
+    coded::{gateway, give_up_object, pieces_of},
     policies::is_sweep_due,
     reading::{Reader, readable},
     retire,
@@ -14,7 +15,7 @@ use crate::{
     Apply, Context, Core, Topic,
     core::{CapFor, unknown_partition},
     namespace::path_of,
-    store::{Node, Replica, ReplicaState},
+    store::{Node, Piece, Replica, ReplicaState},
 };
 use base::{ErrorKind, Failure, Millis, ObjectId, Result, Timestamp};
 use tracing::{info, warn};
@@ -46,24 +47,55 @@ impl Apply for NextCopies {
 /// What is to be fetched, if there is somebody to fetch it from now.
 fn order(core: &Core, copy: &Replica, now: Timestamp) -> Result<Option<CopyOrder>> {
     let Some(node) = core.store.node(copy.file)? else { return Ok(None) };
-    let chosen = match planned_source(core, copy.object, &node, now)? {
+    if let Some(piece) = copy.piece {
+        return piece_order(core, copy, &piece, &node, now);
+    }
+    let chosen = match planned_source(core, copy, &node, now)? {
         Some(planned) => Some(planned),
-        None => source(core, &node, copy.object.0, now)?,
+        None => source(core, &node, copy.object.0, now)?.filter(|source| source.piece.is_none()),
     };
     let (Some(checksums), Some(source)) = (node.checksums, chosen) else { return Ok(None) };
     let path = path_of(core, node.id)?;
     let cap = CapFor { access: Access::Read, replica: &source, file: &node, path: &path };
     let url = core.object_url(&cap, now)?;
     let (object, size, source, generation) = (copy.object, node.size, source.object, node.generation);
-    let label = Label { file: node.id, path, generation, holder: node.holder() };
-    Ok(Some(CopyOrder { object, label, size, checksums, source, url }))
+    let label = Label { file: node.id, path, generation, holder: node.holder(), piece: None };
+    Ok(Some(CopyOrder { object, label, size, checksums: Some(checksums), source, url, pieces: None }))
 }
 
-/// The replica to read: on a disk server that answers if there is one, else any. `chance` makes different readers go to
-/// different ones.
+/// How a piece is made: from one like it, or anew from others.
+fn piece_order(
+    core: &Core,
+    copy: &Replica,
+    piece: &Piece,
+    node: &Node,
+    now: Timestamp,
+) -> Result<Option<CopyOrder>> {
+    let Some(all) = pieces_of(core, node, Some(piece.index), now)? else { return Ok(None) };
+    let path = path_of(core, node.id)?;
+    let (file, generation, holder) = (node.id, node.generation, node.holder());
+    let label = Label { file, path: path.clone(), generation, holder, piece: Some(all.piece(piece.index)) };
+    let (object, size) = (copy.object, copy.size);
+    if let Some(like) = planned_source(core, copy, node, now)? {
+        let cap = CapFor { access: Access::Read, replica: &like, file: node, path: &path };
+        let (url, source) = (core.object_url(&cap, now)?, like.object);
+        let checksums = like.piece.and_then(|piece| piece.checksums);
+        return Ok(Some(CopyOrder { object, label, size, checksums, source, url, pieces: None }));
+    }
+    let Some(source) = all.places.first().map(|place| place.object) else { return Ok(None) };
+    let (checksums, url) = (piece.checksums, String::new());
+    Ok(Some(CopyOrder { object, label, size, checksums, source, url, pieces: Some(all) }))
+}
+
+/// The replica to read: on a disk server that answers if there is one, else any; of a coded file the piece whose disk server
+/// gathers the others. `chance` makes different readers go to different ones.
 pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> Result<Option<Replica>> {
-    let Some(first) = node.online().next() else { return Ok(None) };
-    if node.online().nth(1).is_none() && !node.is_archived {
+    if let Some(coding) = node.coding() {
+        return gateway(core, node, coding, chance, now);
+    }
+    let whole = || node.online().filter(|replica| replica.piece.is_none());
+    let Some(first) = whole().next() else { return Ok(None) };
+    if whole().nth(1).is_none() && !node.is_archived {
         return Ok(Some(first.clone()));
     }
     let pool = core.store.partition(&first.partition)?.map(|partition| partition.pool).unwrap_or_default();
@@ -71,14 +103,14 @@ pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> R
     let pieces = pieces(core, node);
     let reader = Reader { server: Some(&core.config.server.name), domain: None };
     let best = readable(&snapshot, &pieces, reader, chance).first().map(|piece| piece.object);
-    if let Some(best) = node.online().find(|replica| Some(replica.object) == best) {
+    if let Some(best) = whole().find(|replica| Some(replica.object) == best) {
         return Ok(Some(best.clone()));
     }
     // Silent is not away: the client will see. But what is on tape need not be waited for.
     let is_given_up = |replica: &&Replica| {
         snapshot.partition(&replica.partition).is_some_and(|partition| partition.is_given_up)
     };
-    let first = node.online().find(|replica| !is_given_up(replica)).or(Some(first));
+    let first = whole().find(|replica| !is_given_up(replica)).or(Some(first));
     Ok(first.filter(|first| !node.is_archived || !is_given_up(first)).cloned())
 }
 
@@ -88,9 +120,19 @@ impl Apply for CopyEnded {
         // Given up in the meantime, or said for the second time.
         let Some(copy) = copy else { return Ok(Done {}) };
         partition_of(core, context, &copy.partition)?;
+        for object in self.damaged {
+            let is_of_file = core.store.replica(object)?.is_some_and(|replica| replica.file == copy.file);
+            if is_of_file && give_up_object(core, object)? {
+                warn!(file = %copy.file, %object, "a piece is damaged: it is made anew from the others");
+            }
+        }
         match self.failure {
             None => {
                 core.live.care.forget_copy(copy.object);
+                if let (Some(piece), Some(_)) = (copy.piece, self.checksums) {
+                    let piece = Some(Piece { checksums: self.checksums, ..piece });
+                    core.store.put_replica(&Replica { piece, ..copy.clone() })?;
+                }
                 core.store.set_replica_online(copy.object, copy.size, context.now)?;
                 core.touch(Topic::Files);
                 core.store.delete_shortage(copy.file)?;
@@ -110,13 +152,15 @@ impl Apply for CopyEnded {
 }
 
 /// What could not be copied because it is damaged or missing does not count any more, if there is another replica.
-fn doubt(core: &Core, copy: &Replica, source: ObjectId, failure: &Failure) -> Result<()> {
-    let node = core.store.node(copy.file)?;
-    let others =
-        node.iter().flat_map(|node| node.online()).filter(|replica| replica.object != source).count();
-    if matches!(failure.kind, ErrorKind::Corrupt | ErrorKind::NotFound) && others > 0 {
+fn doubt(core: &mut Core, copy: &Replica, source: ObjectId, failure: &Failure) -> Result<()> {
+    // What is made anew from several says itself which of them are damaged.
+    let is_like = core.store.replica(source)?.is_some_and(|source| {
+        source.file == copy.file
+            && source.piece.map(|piece| piece.index) == copy.piece.map(|piece| piece.index)
+    });
+    let is_damage = matches!(failure.kind, ErrorKind::Corrupt | ErrorKind::NotFound);
+    if is_like && is_damage && give_up_object(core, source)? {
         warn!(file = %copy.file, %source, %failure, "a replica is damaged: it is made anew from another one");
-        core.store.set_replica_state(source, ReplicaState::Lost)?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ pub mod budget;
 mod calls;
 mod care;
 mod catalogue;
+mod coded;
 mod collecting;
 pub mod collection;
 mod copies;
@@ -92,6 +93,7 @@ pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) ->
         size: reserve.bytes,
         created: now,
         used: now,
+        piece: None,
     };
     Ok(core.store.insert_replica(replica)?)
 }
@@ -158,12 +160,21 @@ fn make_room(
         let missing = bytes.saturating_sub(partition.room_bytes());
         if let Some(victims) = collection::enough(&candidates, missing) {
             for victim in victims {
-                retire(core, victim)?;
+                evict(core, victim.file)?;
             }
             return Ok(Some(partition.name.to_string()));
         }
     }
     Ok(None)
+}
+
+/// Drops what a file has on disk; it is safe on tape.
+pub(crate) fn evict(core: &mut Core, file: FileId) -> Result<()> {
+    let node = core.store.node(file)?;
+    for replica in node.iter().flat_map(|node| &node.replicas).filter(|replica| replica.state.is_settled()) {
+        retire(core, replica)?;
+    }
+    Ok(())
 }
 
 /// Gives a replica to the disk server for deletion; with it ends what its owner pays for it.

@@ -9,10 +9,6 @@ impl Apply for SetPool {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("change pools")?;
         self.pool.check()?;
-        if self.pool.coding.is_some() {
-            return Err(Failure::unsupported(format!("pool {}: files are not coded yet", self.pool.name))
-                .hint("promise copies instead"));
-        }
         core.store.set_policy(&self.pool)?;
         core.live.care.look_again();
         core.sweep_again();

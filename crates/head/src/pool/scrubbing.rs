@@ -92,8 +92,13 @@ pub(crate) fn drop_damaged(core: &mut Core, replica: &Replica, context: &Context
     let gone = || Failure::not_found(format!("file {} is gone", replica.file));
     let (snapshot, view, node) = look(core, replica.file, context.now)?.ok_or_else(gone)?;
     let others = view.pieces.iter().filter(|piece| piece.object != replica.object && snapshot.is_good(piece));
-    let (others, copies) = (others.count(), core.store.good_copies(replica.file)?);
-    if others == 0 && copies == 0 {
+    let mut indices: Vec<_> = others.map(|piece| piece.index).collect();
+    let others = indices.len();
+    indices.sort_unstable();
+    indices.dedup();
+    let is_readable = indices.len() >= usize::from(view.layout.needed());
+    let copies = core.store.good_copies(replica.file)?;
+    if !is_readable && copies == 0 {
         let path = path_of(core, replica.file)?;
         return Err(Failure::corrupt(format!("{path} has no other copy that can be read now"))
             .hint(format!("`bp scan repair {}` stops serving it all the same", replica.partition)));
@@ -103,7 +108,7 @@ pub(crate) fn drop_damaged(core: &mut Core, replica: &Replica, context: &Context
     let (partition, object, file) = (&replica.partition, replica.object, replica.file);
     warn!(partition, %object, %file, others, copies, "a damaged replica is not served any more: it is made anew");
     mend(core, replica.file, context.now)?;
-    if others == 0 {
+    if !is_readable {
         // As it was: on disk and on tape.
         let owner = Context { who: Principal::room(&node.owner), now: context.now };
         tape::request_recall(core, &owner, &node)?;

@@ -6,7 +6,7 @@ use super::{
     budget::Budget,
     catalogue::{file_view, pool_of, snapshot},
     collecting::collect_some,
-    promise::good_pieces,
+    promise::{good_pieces, margin},
     repair::{Outlook, repair, risk},
     retire,
     scrubbing::begin_scrubs,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Apply, Context, Core,
-    store::{Node, ReplicaState},
+    store::{Node, Replica, ReplicaState},
 };
 use base::{FileId, Millis, Result, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,11 +56,17 @@ pub(super) fn pools_to_keep(core: &Core) -> Result<BTreeSet<String>> {
     let pools = core.store.map_partitions(|(_, row)| Some((row.pool.clone(), row.state)))?;
     let mut kept = BTreeSet::new();
     for (pool, state) in pools {
-        if state == PartitionState::Draining || core.store.policy(&pool)?.copies > 1 {
+        if state == PartitionState::Draining || is_redundant(core, &pool)? {
             kept.insert(pool);
         }
     }
     Ok(kept)
+}
+
+/// Whether files of a pool can be made whole again after a disk is lost. It may have coded files of an earlier policy.
+fn is_redundant(core: &Core, pool: &str) -> Result<bool> {
+    let policy = core.store.policy(pool)?;
+    Ok(policy.copies > 1 || policy.coding.is_some() || core.store.has_pieces(pool)?)
 }
 
 fn notice_silence(core: &mut Core, now: Timestamp) -> Result<()> {
@@ -70,7 +76,7 @@ fn notice_silence(core: &mut Core, now: Timestamp) -> Result<()> {
         for partition in snapshot.partitions().iter().filter(|partition| !snapshot.answers(partition)) {
             silent.insert(partition.name.to_string());
         }
-        if snapshot.pool.copies > 1 {
+        if is_redundant(core, &pool)? {
             for partition in to_give_up(&snapshot) {
                 give_up(core, &partition, now)?;
             }
@@ -130,8 +136,16 @@ pub(crate) fn mend(core: &mut Core, file: FileId, now: Timestamp) -> Result<()> 
             retire(core, replica)?;
         }
     }
+    if node.coding().is_some() && good_pieces(&snapshot, &view) == view.layout.pieces() {
+        // From before it was coded.
+        let is_left = |replica: &&Replica| replica.piece.is_none() && replica.state.is_settled();
+        for replica in node.replicas.iter().filter(is_left) {
+            retire(core, replica)?;
+        }
+    }
     if risk(&snapshot, &view).is_some() {
-        let good = good_pieces(&snapshot, &view).into();
+        // Whoever can bear least goes first, coded or not.
+        let good = usize::try_from(margin(&snapshot, &view) + 1).unwrap_or(0);
         core.store.put_shortage(file, &snapshot.pool.name, good, now)?;
     }
     Ok(())

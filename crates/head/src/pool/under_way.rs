@@ -3,6 +3,7 @@
 use super::{
     budget::{CopyOrder, Reason},
     catalogue::file_view,
+    coded::new_piece,
     fetch::source,
     view::{PartitionView, PieceView, Snapshot},
 };
@@ -15,6 +16,7 @@ use base::{ObjectId, Result, Timestamp};
 /// Begins a copy: its disk server asks for it.
 pub(super) fn begin(core: &mut Core, order: &CopyOrder, now: Timestamp) -> Result<()> {
     let Some(node) = core.store.node(order.file)? else { return Ok(()) };
+    let piece = node.coding().and_then(|_| new_piece(&node, order.index));
     let owner = node.online().next().map_or_else(|| node.owner.clone(), |replica| replica.owner.clone());
     let replica = core.store.insert_replica(Replica {
         object: ObjectId(0),
@@ -22,9 +24,10 @@ pub(super) fn begin(core: &mut Core, order: &CopyOrder, now: Timestamp) -> Resul
         partition: order.target.to_string(),
         state: ReplicaState::Copying,
         owner,
-        size: node.size,
+        size: order.size_bytes,
         created: now,
         used: now,
+        piece,
     })?;
     core.live.care.note_copy(replica.object, order);
     core.touch(Topic::Copies);
@@ -62,12 +65,16 @@ fn guessed(
         Reason::Balance
     };
     let fill = |piece: &&PieceView| snapshot.partition(&piece.partition).map_or(0.0, PartitionView::fill);
+    let index = copy.piece.map_or(0, |piece| piece.index);
+    let like = good().find(|piece| piece.index == index);
+    let others = good().take(usize::from(view.layout.needed()));
+    let sources: Vec<_> = like.map_or_else(|| others.collect(), |like| vec![like]);
     let fullest = good().max_by(|a, b| fill(a).total_cmp(&fill(b)));
     CopyOrder {
         file: copy.file,
-        index: 0,
+        index,
         size_bytes: copy.size,
-        sources: good().take(1).filter_map(|piece| source(snapshot, piece)).collect(),
+        sources: sources.into_iter().filter_map(|piece| source(snapshot, piece)).collect(),
         target: target.name.clone(),
         target_server: target.server.clone(),
         reason,
@@ -75,17 +82,24 @@ fn guessed(
     }
 }
 
-/// The replica that the plan of a copy means to read, if it still can be read.
+/// The replica that the plan of a copy means to read, or a piece like the one that is to come, if it still can be read.
 pub(super) fn planned_source(
     core: &Core,
-    copy: ObjectId,
+    copy: &Replica,
     node: &Node,
     now: Timestamp,
 ) -> Result<Option<Replica>> {
-    let planned = core.live.care.copy(copy).and_then(|order| order.sources.first());
-    let Some(planned) = planned.map(|source| source.object) else { return Ok(None) };
-    let Some(replica) = node.online().find(|replica| replica.object == planned) else { return Ok(None) };
-    let Some(partition) = core.store.partition(&replica.partition)? else { return Ok(None) };
-    let answers = partition.given_up.is_none() && core.is_available(&replica.partition, &partition, now)?;
-    Ok(answers.then(|| replica.clone()))
+    let index = |replica: &Replica| replica.piece.map(|piece| piece.index);
+    let planned = core.live.care.copy(copy.object).and_then(|order| order.sources.first());
+    let planned = planned.map(|source| source.object);
+    let is_meant = |replica: &&Replica| {
+        index(replica) == index(copy) && (copy.piece.is_some() || Some(replica.object) == planned)
+    };
+    for replica in node.online().filter(is_meant) {
+        let Some(partition) = core.store.partition(&replica.partition)? else { continue };
+        if partition.given_up.is_none() && core.is_available(&replica.partition, &partition, now)? {
+            return Ok(Some(replica.clone()));
+        }
+    }
+    Ok(None)
 }

@@ -20,7 +20,7 @@ impl Census {
         if node.kind == NodeKind::Directory {
             return Self { directories: 1, ..Self::default() };
         }
-        let is_online = node.online().next().is_some();
+        let is_online = node.is_online();
         Self {
             files: 1,
             bytes: i64::try_from(node.size).unwrap_or(i64::MAX),

@@ -30,7 +30,22 @@ static NODE: Table = Table {
 static PARKED: Table = Table { name: "node", columns: &["id", "parent"] };
 static REPLICA: Table = Table {
     name: "replica",
-    columns: &["object", "file", "partition", "state", "owner", "size", "created", "used"],
+    columns: &[
+        "object",
+        "file",
+        "partition",
+        "state",
+        "owner",
+        "size",
+        "created",
+        "used",
+        "parity",
+        "needed",
+        "piece",
+        "cell",
+        "adler32",
+        "crc32c",
+    ],
 };
 static REMOVAL: Table = Table { name: "removal", columns: &["object", "partition", "size"] };
 
@@ -54,6 +69,9 @@ fn push_node<'a>(rows: &mut Rows<'a>, node: &'a Node) {
 }
 
 fn push_replica<'a>(rows: &mut Rows<'a>, replica: &'a Replica) {
+    let piece = replica.piece.as_ref();
+    let sums = piece.and_then(|piece| piece.checksums);
+    let of_piece = |value: Option<i64>| value.map_or(Cell::Null, Cell::Integer);
     rows.push([
         Cell::id(replica.object.0),
         Cell::id(replica.file.0),
@@ -63,6 +81,12 @@ fn push_replica<'a>(rows: &mut Rows<'a>, replica: &'a Replica) {
         replica.size.cell(),
         Cell::Integer(replica.created.0),
         Cell::Integer(replica.used.0),
+        of_piece(piece.map(|piece| piece.coding.parity.into())),
+        Cell::Integer(piece.map_or(1, |piece| piece.coding.data.into())),
+        Cell::Integer(piece.map_or(0, |piece| piece.index.into())),
+        of_piece(piece.map(|piece| piece.cell_bytes.into())),
+        of_piece(sums.map(|sums| sums.adler32.0.into())),
+        of_piece(sums.map(|sums| sums.crc32c.0.into())),
     ]);
 }
 

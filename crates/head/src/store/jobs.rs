@@ -1,6 +1,8 @@
 //! Rows of workers and jobs.
 
-use super::{Store, StoreResult, document, engine::Row, ids::Sequence, json, maybe_document, word};
+use super::{
+    Store, StoreResult, document, engine::Row, ids::Sequence, json, maybe_document, nodes::is_readable, word,
+};
 use base::{FileId, JobId, Timestamp};
 use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, Usage};
 
@@ -241,8 +243,10 @@ impl Store {
     pub(crate) fn job_files_missing(&self, job: JobId, role: JobFileRole) -> StoreResult<u64> {
         let sql = match role {
             JobFileRole::Input => {
-                "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'input' AND NOT EXISTS
-                 (SELECT 1 FROM replica r WHERE r.file = f.file AND r.state = 'online')"
+                concat!(
+                    "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'input' AND NOT ",
+                    is_readable!("f.file")
+                )
             }
             JobFileRole::Output => {
                 "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'output' AND NOT EXISTS

@@ -61,7 +61,7 @@ pub(crate) use labels::HostLabels;
 pub(crate) use ledger::{AccountKey, Held, Payer, Quota};
 pub(crate) use nodes::{NewContent, NewNode, Node};
 pub(crate) use partitions::Partition;
-pub(crate) use replicas::{NOT_BEGUN, Replica, ReplicaState};
+pub(crate) use replicas::{NOT_BEGUN, Piece, Replica, ReplicaState};
 pub(crate) use requests::{RequestRow, SessionRow};
 pub use restore::{Restored, relocate, restore};
 pub(crate) use restored::RestoreRow;

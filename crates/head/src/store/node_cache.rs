@@ -212,6 +212,7 @@ mod tests {
             size: 1,
             created: Timestamp(1),
             used: Timestamp(1),
+            piece: None,
         };
         Arc::new(Node {
             id: FileId(id),

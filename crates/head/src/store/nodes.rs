@@ -4,7 +4,7 @@ use super::{Replica, ReplicaState, Store, StoreResult, engine::Row, ids::Sequenc
 use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
 use std::sync::Arc;
 use wire::{
-    control::{Entry, FileState, NodeKind},
+    control::{Coding, Entry, FileState, NodeKind},
     object::Holder,
 };
 
@@ -64,8 +64,29 @@ impl Node {
         self.replicas.iter().filter(|replica| replica.state == ReplicaState::Online)
     }
 
+    /// Whether it can be read from disk: a replica of it, or enough different pieces, can.
     pub(crate) fn is_online(&self) -> bool {
-        self.online().next().is_some()
+        match self.coding() {
+            None => self.online().any(|replica| replica.piece.is_none()),
+            Some(coding) => self.pieces_online() >= usize::from(coding.data),
+        }
+    }
+
+    /// Different pieces that can be read.
+    pub(crate) fn pieces_online(&self) -> usize {
+        let mut indices: Vec<_> = self.online().filter_map(|replica| Some(replica.piece?.index)).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        indices.len()
+    }
+
+    /// How the file is coded, if pieces are what it consists of. Beside a replica they are only if they give the file by
+    /// themselves: then the replica is left over, else they are.
+    pub(crate) fn coding(&self) -> Option<Coding> {
+        let content = || self.replicas.iter().filter(|replica| replica.state.is_content());
+        let coding = content().find_map(|replica| replica.piece)?.coding;
+        let is_alone = !content().any(|replica| replica.piece.is_none());
+        (is_alone || self.pieces_online() >= usize::from(coding.data)).then_some(coding)
     }
 
     /// Whether nothing but labels of tapes tells which content it has, so that days alone put contents in order.
@@ -111,6 +132,22 @@ fn file_state(is_written: bool, is_online: bool, is_archived: bool) -> FileState
         (false, false) => FileState::Lost,
     }
 }
+
+/// Whether a file can be read from disk: a replica of it, or enough different pieces, can. The index of replicas by file has all
+/// that is asked for; pieces are counted only where there is no replica.
+macro_rules! is_readable {
+    ($file:literal) => {
+        concat!(
+            "((SELECT 1 FROM replica r WHERE r.file = ",
+            $file,
+            " AND r.state = 'online' AND r.needed = 1 LIMIT 1) IS NOT NULL
+             OR coalesce((SELECT count(DISTINCT r.piece) >= min(r.needed) FROM replica r WHERE r.file = ",
+            $file,
+            " AND r.state = 'online'), FALSE))"
+        )
+    };
+}
+pub(super) use is_readable;
 
 /// The columns that [`node`] and [`entry`] read, for a table alias `n`.
 ///
@@ -233,7 +270,8 @@ impl Store {
         const SQL: &str = concat!(
             "SELECT ",
             node_columns!(),
-            ", (SELECT 1 FROM replica r WHERE r.file = n.id AND r.state = 'online' LIMIT 1) IS NOT NULL",
+            ", ",
+            is_readable!("n.id"),
             " FROM node n WHERE n.parent = ?1 AND n.name > ?2 AND n.id <> 1 ORDER BY n.name LIMIT ?3"
         );
         self.all(SQL, (parent.0, after, limit), entry)

@@ -37,6 +37,13 @@ impl Store {
         )
     }
 
+    /// Whether pieces of coded files lie in a pool.
+    pub(crate) fn has_pieces(&self, pool: &str) -> StoreResult<bool> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM replica r JOIN partition p ON p.name = r.partition
+            WHERE p.pool = ?1 AND r.parity IS NOT NULL)";
+        self.one_now(sql, (pool,), |row| row.get(0))
+    }
+
     /// Notes that a file has only `good` replicas that can be read.
     pub(crate) fn put_shortage(
         &self,

@@ -1,8 +1,9 @@
 //! Replicas and pins.
 
 use super::{Store, StoreResult, engine::Row, ids::Sequence, pending::Removal, scans::Objects, word};
-use base::{FileId, Millis, ObjectId, Timestamp};
+use base::{Adler32, Checksums, Crc32c, FileId, Millis, ObjectId, Timestamp};
 use serde::Deserialize;
+use wire::control::Coding;
 
 /// Where a replica is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -42,10 +43,39 @@ impl ReplicaState {
         matches!(self, Self::Online | Self::Lost)
     }
 
+    /// Whether it has the content that its file has now, or is to have it again; what is being written is the next one.
+    pub(crate) fn is_content(self) -> bool {
+        matches!(self, Self::Copying | Self::Recalling | Self::Online | Self::Lost)
+    }
+
     /// Whether room is kept for it.
     pub(super) fn is_promised(self) -> bool {
         !self.is_settled()
     }
+}
+
+/// Which piece of a coded file an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) coding: Coding,
+    /// Bytes of a full cell.
+    pub(crate) cell_bytes: u32,
+    pub(crate) index: u8,
+    /// Of the piece itself; `None`: it was not made yet.
+    pub(crate) checksums: Option<Checksums>,
+}
+
+/// The piece in the columns of `parity` to `crc32c`, of which the first is at `at`.
+pub(super) fn piece(row: &Row<'_>, at: usize) -> StoreResult<Option<Piece>> {
+    let Some(parity) = row.get::<Option<u8>>(at)? else { return Ok(None) };
+    let (adler32, crc32c): (Option<u32>, Option<u32>) = (row.get(at + 4)?, row.get(at + 5)?);
+    let sums = |(adler32, crc32c)| Checksums { adler32: Adler32(adler32), crc32c: Crc32c(crc32c) };
+    Ok(Some(Piece {
+        coding: Coding { data: row.get(at + 1)?, parity },
+        index: row.get(at + 2)?,
+        cell_bytes: row.get(at + 3)?,
+        checksums: adler32.zip(crc32c).map(sums),
+    }))
 }
 
 /// An object in the catalogue.
@@ -60,6 +90,8 @@ pub(crate) struct Replica {
     pub(crate) created: Timestamp,
     /// Last open, as far as it was noted. Of what holds a reservation: when that ends.
     pub(crate) used: Timestamp,
+    /// Which piece it is of a coded file; `None`: all of the file.
+    pub(crate) piece: Option<Piece>,
 }
 
 /// When room was reserved, in the database: what nobody has begun to write was not made yet.
@@ -86,10 +118,13 @@ impl Replica {
     }
 }
 
-pub(super) const COLUMNS: &str = "object, file, partition, state, owner, size, created, used";
+pub(super) const COLUMNS: &str =
+    "object, file, partition, state, owner, size, created, used, parity, needed, piece, cell,
+     adler32, crc32c";
 /// Replicas by a list of files.
-pub(super) const REPLICAS_OF_FILES: &str = "SELECT object, file, partition, state, owner, size, created, used
-     FROM replica WHERE file = ANY (?1::bigint[]) ORDER BY object";
+pub(super) const REPLICAS_OF_FILES: &str =
+    "SELECT object, file, partition, state, owner, size, created, used, parity, needed, piece,
+     cell, adler32, crc32c FROM replica WHERE file = ANY (?1::bigint[]) ORDER BY object";
 
 pub(super) fn replica(row: &Row<'_>) -> StoreResult<Replica> {
     let created = Timestamp(row.get(6)?);
@@ -105,6 +140,7 @@ pub(super) fn replica(row: &Row<'_>) -> StoreResult<Replica> {
         size: row.get(5)?,
         created,
         used: Timestamp(row.get(7)?),
+        piece: piece(row, 8)?,
     })
 }
 
@@ -296,10 +332,19 @@ impl Store {
         self.all(&sql, (partition, now.0, limit), replica)
     }
 
-    /// Notes a use, unless one was noted a short while ago.
+    /// Notes a use, unless one was noted a short while ago. Whoever reads one piece reads the others too.
     pub(crate) fn touch_replica(&self, object: ObjectId, now: Timestamp) -> StoreResult<()> {
-        if self.replica(object)?.is_some_and(|replica| replica.is_use_due(now)) {
-            self.change_replica(object, |replica| replica.used = now)?;
+        if let Some(used) = self.replica(object)?.filter(|replica| replica.is_use_due(now)) {
+            let is_meant = |replica: &Replica| {
+                replica.object == object
+                    || (used.piece.is_some() && replica.piece.is_some() && replica.state.is_settled())
+            };
+            self.change_node(used.file, |node| {
+                node.replicas
+                    .iter_mut()
+                    .filter(|replica| is_meant(replica))
+                    .for_each(|replica| replica.used = now);
+            })?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What is kept in memory is what the database has, whatever is done, refused and lost.
 
 use super::{
-    AccountKey, CopyRow, GrantRow, Held, NOT_BEGUN, NewContent, NewNode, Node, Replica, ReplicaState, Store,
-    ids::Sequence, node_cache::NodeCache, testing::Place,
+    AccountKey, CopyRow, GrantRow, Held, NOT_BEGUN, NewContent, NewNode, Node, Piece, Replica, ReplicaState,
+    Store, ids::Sequence, node_cache::NodeCache, testing::Place,
 };
 use base::{Checksums, FileId, ObjectId, Timestamp};
 use proptest::prelude::*;
@@ -10,7 +10,9 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
 };
-use wire::control::{DiskServer, FileCounts, NodeKind, PartitionState, Pool, RegisterPartition, Rights};
+use wire::control::{
+    Coding, DiskServer, FileCounts, NodeKind, PartitionState, Pool, RegisterPartition, Rights,
+};
 
 const NOW: Timestamp = Timestamp(5);
 const NAMES: [&str; 3] = ["n0", "n1", "n2"];
@@ -101,7 +103,13 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
             };
             let (object, owner) = (ObjectId(0), "ada".to_owned());
             let size = b % 10;
-            let new = Replica { object, file: target.id, partition, state, owner, size, created, used: NOW };
+            let piece = (b % 5 > 1).then(|| {
+                let coding = Coding { data: 2, parity: 1 };
+                let checksums = (b % 3 == 0).then(|| base::Checksums::of(b"piece"));
+                Piece { coding, cell_bytes: 4096, index: b as u8 % 3, checksums }
+            });
+            let file = target.id;
+            let new = Replica { object, file, partition, state, owner, size, created, used: NOW, piece };
             store.insert_replica(new).unwrap();
         }
         8 => object.into_iter().for_each(|object| store.set_replica_online(object, b % 10, NOW).unwrap()),
@@ -231,7 +239,7 @@ fn check_held(store: &Store) {
 fn check_counts(store: &Store) {
     let all = files(store);
     let of_kind = |kind| all.iter().filter(move |node| node.kind == kind);
-    let is_online = |node: &&Arc<Node>| node.online().next().is_some();
+    let is_online = |node: &&Arc<Node>| node.is_online();
     let counts = FileCounts {
         files: of_kind(NodeKind::File).count() as u64,
         directories: of_kind(NodeKind::Directory).count() as u64,
@@ -255,6 +263,9 @@ fn ask(store: &Store) -> Answers {
         partition.is_changed = false;
     }
     let short = store.shortages(LATER, 99).unwrap();
+    for entry in store.children(FileId(1), "", 9).unwrap() {
+        assert_eq!(store.node(entry.id).unwrap().map(|node| node.entry()), Some(entry));
+    }
     Answers {
         files: files(store).iter().map(|node| (**node).clone()).collect(),
         partitions: format!("{partitions:?}"),

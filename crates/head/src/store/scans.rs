@@ -49,12 +49,15 @@ pub(crate) struct ScannedReplica {
     pub(crate) partition: String,
     pub(crate) state: ReplicaState,
     pub(crate) file: FileId,
-    /// Of the file.
+    /// Of the file, or of the piece of it.
     pub(crate) size: u64,
     pub(crate) checksums: Option<Checksums>,
 }
 
-const SCANNED: &str = "SELECT r.object, r.partition, r.state, r.file, n.size, n.adler32, n.crc32c
+const SCANNED: &str = "SELECT r.object, r.partition, r.state, r.file,
+     CASE WHEN r.parity IS NULL THEN n.size ELSE r.size END,
+     CASE WHEN r.parity IS NULL THEN n.adler32 ELSE r.adler32 END,
+     CASE WHEN r.parity IS NULL THEN n.crc32c ELSE r.crc32c END
      FROM replica r JOIN node n ON n.id = r.file";
 
 fn scanned(row: &Row<'_>) -> StoreResult<(ObjectId, ScannedReplica)> {

@@ -231,8 +231,7 @@ fn archive_files(
         };
         core.store.set_request_active(*id, session, Some(replica.object))?;
         let path = path_of(core, node.id)?;
-        let cap = CapFor { access: Access::Read, replica: &replica, file: &node, path: &path };
-        let source = core.object_url(&cap, context.now)?;
+        let source = core.file_url((&node, &replica), &path, context.now)?;
         let checksums = sums(&node)?;
         files.push(ArchiveFile { request: *id, file: node.id, path, size: node.size, checksums, source });
     }
@@ -382,6 +381,12 @@ impl Apply for FileRecalled {
             Failure::invalid(format!("tape request {} does not belong to session {}", request.id, session.id))
         })?;
         core.store.set_replica_online(object, node.size, context.now)?;
+        // Too few of them were left: it has a whole replica now.
+        for piece in
+            node.replicas.iter().filter(|replica| replica.piece.is_some() && replica.state.is_content())
+        {
+            retire(core, piece)?;
+        }
         core.store.delete_request(request.id)?;
         let charge = Charge { tape_read: node.size, ..Charge::default() };
         core.store.charge(Payer::of_file(&request.owner, &node), &charge)?;

@@ -1,7 +1,8 @@
 //! What disk servers and doors tell the head while bytes move.
 
+use super::Coding;
 use super::{CatalogueMark, Done, calls};
-use crate::object::{Holder, Label};
+use crate::object::{Holder, Label, Piece};
 use base::{Checksums, FileId, FilePath, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +145,87 @@ pub struct ReadObject {
     /// Generation of the rights to read that are given for it: see [`SpaceReported::fence`].
     #[serde(default)]
     pub fence: u64,
+    /// The object is a piece of the file; size and sums are those of all of it. Its disk server gathers the others.
+    #[serde(default)]
+    pub is_piece: bool,
+}
+
+/// Where the pieces of a coded file are, with the rights to read them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pieces {
+    /// The file.
+    pub file: FileId,
+    /// Which content of it the pieces have.
+    pub generation: u64,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Of the whole file.
+    pub checksums: Checksums,
+    /// When it was written.
+    pub modified: Timestamp,
+    /// How many pieces a whole file has.
+    pub coding: Coding,
+    /// Bytes of a full cell.
+    pub cell_bytes: u32,
+    /// Those that there are, the best first: what is read last is silent. There may be two of one index, and none of another.
+    pub places: Vec<PiecePlace>,
+}
+
+/// Where a piece is.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PiecePlace {
+    /// Which piece.
+    pub index: u8,
+    /// Its object.
+    pub object: ObjectId,
+    /// Where that lies.
+    pub partition: String,
+    /// Where it is read, with the capability.
+    pub url: String,
+}
+
+impl Pieces {
+    /// What a piece says of itself.
+    #[must_use]
+    pub fn piece(&self, index: u8) -> Piece {
+        let Self { coding, cell_bytes, size: file_bytes, checksums: file_checksums, .. } = *self;
+        Piece { coding, cell_bytes, index, file_bytes, file_checksums }
+    }
+}
+
+impl core::fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Pieces")
+            .field("file", &self.file)
+            .field("places", &self.places)
+            .finish_non_exhaustive()
+    }
+}
+
+impl core::fmt::Debug for PiecePlace {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { index, object, partition, .. } = self;
+        f.debug_tuple("PiecePlace").field(index).field(object).field(partition).finish()
+    }
+}
+
+/// Asks where the pieces of a file are that somebody may read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GetPieces {
+    /// The file.
+    pub file: FileId,
+    /// What the reader has shown: a capability of the disk server that asks. The head's own process needs none.
+    #[serde(default)]
+    pub capability: Option<String>,
+}
+
+/// Says that pieces of a file are damaged, as whoever read them found: they are made anew if the others suffice.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReportDamage {
+    /// The file.
+    pub file: FileId,
+    /// Its damaged pieces.
+    pub objects: Vec<ObjectId>,
 }
 
 /// What an existing name means to an open for writing.
@@ -186,12 +268,15 @@ pub struct WriteGrant {
     pub partition: String,
     /// Room to set aside, 0 if nobody knows.
     pub expected_bytes: u64,
-    /// For [`Disposition::Update`]: the object to begin with, on the same partition.
+    /// For [`Disposition::Update`]: the object to begin with, on the same partition; or a piece of the file to begin with.
     pub base: Option<ReadObject>,
+    /// The pieces of the file to begin with, for whoever makes the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_pieces: Option<Pieces>,
     /// Who is to make it, if that is another process than the head's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<DiskServer>,
-    /// Before the commit its mirrors are placed and filled; see [`super::PlaceMirrors`].
+    /// Before the commit its mirrors or pieces are placed and filled; see [`super::PlaceMirrors`].
     #[serde(default)]
     pub is_mirrored: bool,
 }
@@ -201,7 +286,7 @@ impl WriteGrant {
     #[must_use]
     pub fn label(&self, path: &FilePath) -> Label {
         let Self { file, object, ref holder, .. } = *self;
-        Label { file, path: path.clone(), generation: object.0, holder: holder.clone() }
+        Label { file, path: path.clone(), generation: object.0, holder: holder.clone(), piece: None }
     }
 }
 
@@ -230,6 +315,18 @@ pub struct CommitWrite {
     /// Mirrors of it that are durable too; see [`super::PlaceMirrors`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<ObjectId>,
+    /// Pieces of it that are durable, all of them: the object itself is not needed any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<FilledPiece>,
+}
+
+/// A piece that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilledPiece {
+    /// Its object.
+    pub object: ObjectId,
+    /// Of the piece.
+    pub checksums: Checksums,
 }
 
 /// Gives a reserved object up.
@@ -279,6 +376,8 @@ calls! {
     NextRemovals => Removals, "next_removals", Disk, pending |reply| reply.objects.is_empty();
     ObjectsRemoved => Done, "objects_removed", Disk;
     OpenRead => ReadGrant, "open_read", Rooms, pending |reply| matches!(reply, ReadGrant::Recalling { .. });
+    GetPieces => Pieces, "get_pieces", Disk;
+    ReportDamage => Done, "report_damage", Disk;
     OpenWrite => WriteGrant, "open_write", Rooms;
     BeginWrite => WriteGrant, "begin_write", Disk;
     CommitWrite => Done, "commit_write", Disk;

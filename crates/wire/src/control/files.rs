@@ -1,6 +1,6 @@
 //! Names, directories and where files are.
 
-use super::calls;
+use super::{Coding, calls};
 use base::{Checksums, Failure, FileId, FilePath, Millis, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +104,12 @@ pub struct FileInfo {
     pub entry: Entry,
     /// Partitions that hold a replica, as `pool/partition`.
     pub replicas: Vec<String>,
+    /// How the file is coded, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coding: Option<Coding>,
+    /// Its pieces that can be read, by index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<PieceInfo>,
     /// Tape copies.
     pub copies: Vec<CopyInfo>,
     /// Who pins it: `job 7`, `user alice`; or who reserved room for it.
@@ -114,6 +120,15 @@ pub struct FileInfo {
     /// The project to which it is counted; empty: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub project: String,
+}
+
+/// Where one piece of a coded file lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PieceInfo {
+    /// Which piece.
+    pub index: u8,
+    /// Where, as `pool/partition`.
+    pub place: String,
 }
 
 /// Describes one path.

@@ -3,7 +3,7 @@
 use super::labels::{SERVER_WORD, check_name};
 use base::{Failure, Millis, Result};
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 /// Most copies of a file: beyond this, coding is cheaper and safer.
 pub const COPIES_MAX: u8 = 8;
@@ -132,11 +132,31 @@ pub struct Coding {
     pub parity: u8,
 }
 
+impl fmt::Display for Coding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{}", self.data, self.parity)
+    }
+}
+
+impl FromStr for Coding {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts =
+            text.split_once('+').and_then(|(data, parity)| Some((data.parse().ok()?, parity.parse().ok()?)));
+        let (data, parity) = parts.ok_or_else(|| {
+            Failure::invalid(format!("{text:?} is no coding"))
+                .hint("4+2: four pieces with the content and two more")
+        })?;
+        Ok(Self { data, parity })
+    }
+}
+
 impl Coding {
     /// All pieces.
     #[must_use]
     pub fn pieces(self) -> u8 {
-        self.data + self.parity
+        self.data.saturating_add(self.parity)
     }
 }
 

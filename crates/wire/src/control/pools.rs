@@ -1,6 +1,6 @@
 //! Pools: what they promise, and how disk servers and head keep it together.
 
-use super::{Done, PoolInfo, calls, policy::Pool};
+use super::{Coding, Done, Pieces, PoolInfo, calls, policy::Pool};
 use crate::object::Label;
 use base::{Checksums, Failure, FilePath, Millis, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub struct Pools {
     pub pools: Vec<PoolInfo>,
 }
 
-/// A disk server has a written object durable, and asks where its mirrors go. Saying it again is fine.
+/// A disk server has a written object durable, and asks where its mirrors or pieces go. Saying it again is fine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlaceMirrors {
     /// The object.
@@ -83,6 +83,18 @@ pub struct PlaceMirrors {
 pub struct Mirrors {
     /// To be filled before the commit; fewer than the pool wants if there is no place for more.
     pub mirrors: Vec<Mirror>,
+    /// They are no copies but pieces, cut like this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+}
+
+/// How a file is cut into pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// Pieces.
+    pub coding: Coding,
+    /// Bytes of a full cell.
+    pub cell_bytes: u32,
 }
 
 /// An object to be filled.
@@ -92,6 +104,9 @@ pub struct Mirror {
     pub object: ObjectId,
     /// Where it is filled, with the capability.
     pub url: String,
+    /// Which piece it is, where the object is cut into pieces.
+    #[serde(default)]
+    pub index: u8,
 }
 
 /// Asks which objects a partition is to fetch from other disk servers.
@@ -119,12 +134,15 @@ pub struct CopyOrder {
     pub label: Label,
     /// Bytes.
     pub size: u64,
-    /// What must arrive.
-    pub checksums: Checksums,
+    /// What must arrive; `None` if it is made anew from pieces, each cell of which is checked.
+    pub checksums: Option<Checksums>,
     /// The object that is copied.
     pub source: ObjectId,
-    /// Where it is read, with the capability.
+    /// Where it is read, with the capability; empty if it is made anew.
     pub url: String,
+    /// The other pieces of its file, from which it is made anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<Pieces>,
 }
 
 /// Says how a copy ended: the object is durable, or nothing is left of it.
@@ -136,6 +154,12 @@ pub struct CopyEnded {
     pub source: ObjectId,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
+    /// Of a piece that was made anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<Checksums>,
+    /// Pieces that were found to be damaged on the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<ObjectId>,
 }
 
 /// Drops files of a pool that are safe on tape from its disks, some at a time, in the order of its policy.

@@ -4,8 +4,10 @@ use super::say;
 use crate::context::{Context, Run};
 use base::{Failure, Result, units::Span};
 use clap::ValueEnum;
-use std::str::FromStr;
-use wire::control::{Collection, CollectionOrder, FailureDomain, GetPools, Pool, SetPool};
+use std::{collections::BTreeSet, str::FromStr};
+use wire::control::{
+    Coding, Collection, CollectionOrder, FailureDomain, GetPools, PartitionState, Pool, SetPool,
+};
 
 /// How far the high water is above the low one if nobody says it.
 const WATERS_APART: u16 = 50;
@@ -23,6 +25,9 @@ pub(crate) struct Args {
     /// What two copies of a file do not share: `server`, or the name of a label such as `rack` (`bp host label`)
     #[arg(long, value_name = "LABEL")]
     failure_domain: Option<FailureDomain>,
+    /// Pieces of each new file instead of replicas, each on a disk server of its own; any D give the file, P may be lost; `none`
+    #[arg(long, value_name = "D+P")]
+    coding: Option<Wish>,
     /// Silence after which a disk server's files are read elsewhere
     #[arg(long, value_name = "TIME")]
     heard_bound: Option<Span>,
@@ -53,6 +58,18 @@ pub(crate) struct Args {
     /// How far a partition may be fuller or emptier than the pool before files move
     #[arg(long, value_name = "PERCENT")]
     spread: Option<Permille>,
+}
+
+/// A coding, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wish(Option<Coding>);
+
+impl FromStr for Wish {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "none" { Ok(Self(None)) } else { text.parse().map(|coding| Self(Some(coding))) }
+    }
 }
 
 /// Who leaves first.
@@ -86,6 +103,9 @@ pub(super) fn set(args: &Args, context: &mut Context) -> Run {
     let mut policy = known(&args.pool, context)?;
     change(args, &mut policy);
     let done = context.call(&SetPool { pool: policy })?;
+    if let Some(Wish(Some(coding))) = args.coding {
+        warn_of_few(&args.pool, coding, context)?;
+    }
     say(done, format!("pool {} has a new policy: `bp pool list` shows what follows", args.pool), context)
 }
 
@@ -96,6 +116,21 @@ fn known(pool: &str, context: &mut Context) -> Result<Pool> {
     Ok(known.unwrap_or_else(|| Pool { name: pool.to_owned(), ..Pool::default() }))
 }
 
+/// Says so if every write would be refused.
+fn warn_of_few(pool: &str, coding: Coding, context: &mut Context) -> Run<()> {
+    let pools = context.call(&GetPools {})?.pools;
+    let partitions = pools.iter().filter(|known| known.name == pool).flat_map(|known| &known.partitions);
+    let open = partitions.filter(|partition| partition.state == PartitionState::InUse);
+    let servers: BTreeSet<_> = open.map(|partition| &partition.server).collect();
+    let (there, needed) = (servers.len(), usize::from(coding.pieces()));
+    if there < needed {
+        context.output.aside(&format!(
+            "pool {pool} has {there} disk servers and needs {needed} for {coding}: writes are refused until there are more"
+        ))?;
+    }
+    Ok(())
+}
+
 fn change(args: &Args, policy: &mut Pool) {
     // Whoever asks for more copies wants them before the acknowledgement, unless he says otherwise.
     let was_all = policy.acknowledged_copies == policy.copies;
@@ -103,6 +138,7 @@ fn change(args: &Args, policy: &mut Pool) {
     let unsaid = if was_all { policy.copies } else { policy.acknowledged_copies.min(policy.copies) };
     policy.acknowledged_copies = args.acknowledged.unwrap_or(unsaid);
     policy.failure_domain = args.failure_domain.clone().unwrap_or_else(|| policy.failure_domain.clone());
+    policy.coding = args.coding.map_or(policy.coding, |wish| wish.0);
     policy.heard_bound = args.heard_bound.map_or(policy.heard_bound, |span| span.0);
     policy.silence_bound = args.silence_bound.map_or(policy.silence_bound, |span| span.0);
     policy.repair.server_copies = args.server_copies.unwrap_or(policy.repair.server_copies);

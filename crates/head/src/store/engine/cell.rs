@@ -56,7 +56,7 @@ macro_rules! integers {
         }
     )* };
 }
-integers!(i64 u32 u16);
+integers!(i64 u32 u16 u8);
 
 impl ToCell for u64 {
     /// Nothing that the facility counts comes near the largest number of a database; what does is stored as that.

@@ -33,6 +33,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/postgres/0008.sql"),
     include_str!("../migrations/postgres/0009.sql"),
     include_str!("../migrations/postgres/0011.sql"),
+    include_str!("../migrations/postgres/0012.sql"),
     include_str!("../migrations/postgres/0013.sql"),
     include_str!("../migrations/postgres/0014.sql"),
     include_str!("../migrations/postgres/0015.sql"),

@@ -29,6 +29,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0010.sql"),
     include_str!("../migrations/0011.sql"),
     include_str!("../migrations/0013.sql"),
+    include_str!("../migrations/0014.sql"),
     include_str!("../migrations/0015.sql"),
     include_str!("../migrations/0016.sql"),
     include_str!("../migrations/0017.sql"),

@@ -1,0 +1,463 @@
+//! Coded pools: pieces are placed, committed together, read through one disk server, made anew, deleted.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod support;
+
+use base::{Checksums, ErrorKind, Failure, Millis, ObjectId, Timestamp};
+use head::Principal;
+use sim::{Content, World};
+use std::collections::{BTreeMap, BTreeSet};
+use support::*;
+use wire::{
+    cap::{Access, Cap, CapKeys},
+    control::{
+        AbandonWrite, Allocate, AskObjects, BeginWrite, Coding, CommitWrite, CopyEnded, CopyOrder,
+        DiskServer, Disposition, FileState, FilledPiece, GetPieces, GetPools, Known, Mirrors, NextCopies,
+        NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo, ReadGrant,
+        ReadObject, RegisterPartition, Remove, ReportDamage, ReportSpace, RollCall, SetPartition, SetPool,
+        Tend, WriteGrant,
+    },
+};
+
+const SERVERS: [&str; 5] = ["a", "b", "c", "d", "e"];
+const CODING: Coding = Coding { data: 2, parity: 1 };
+
+/// Five disk servers of a coded pool, beside the one of the simulation, which takes nothing new.
+struct Coded {
+    world: World,
+    /// What lies on each of them.
+    disks: BTreeMap<&'static str, BTreeSet<ObjectId>>,
+    silent: BTreeSet<&'static str>,
+    boot: u64,
+}
+
+/// A written file.
+struct Written {
+    grant: WriteGrant,
+    placed: Mirrors,
+}
+
+fn sums(object: ObjectId) -> Checksums {
+    Checksums::of(&object.0.to_be_bytes())
+}
+
+fn host_of(url: &str) -> &'static str {
+    let name = |name: &&str| url.starts_with(&format!("root://{name}:1094/"));
+    SERVERS.into_iter().find(name).unwrap()
+}
+
+impl Coded {
+    fn new(coding: Coding) -> Self {
+        let disks = SERVERS.into_iter().map(|name| (name, BTreeSet::new())).collect();
+        let mut coded = Self { world: world(), disks, silent: BTreeSet::new(), boot: 1 };
+        coded.set(Some(coding));
+        let state = PartitionState::ReadOnly;
+        coded.world.user(SetPartition { partition: PARTITION.into(), state }).unwrap();
+        for name in SERVERS {
+            coded.register(name);
+        }
+        coded
+    }
+
+    fn set(&mut self, coding: Option<Coding>) {
+        self.world.user(SetPool { pool: Pool { coding, ..Pool::default() } }).unwrap();
+    }
+
+    fn host<C: head::Apply>(&mut self, name: &str, call: C) -> base::Result<C::Reply> {
+        self.world.call(Principal::host(name), call)
+    }
+
+    fn register(&mut self, name: &'static str) {
+        let (root, https) = (format!("{name}:1094"), format!("{name}:8443"));
+        let server = DiskServer { name: name.into(), root, https };
+        let (partition, boot, pool) = (format!("{name}.disk"), self.boot, "main".into());
+        let (total_bytes, free_bytes) = (10_000_000, 9_000_000);
+        let call =
+            RegisterPartition { server, boot, pool, partition: partition.clone(), total_bytes, free_bytes };
+        self.host(name, call).unwrap();
+        let objects = self.disks[name].iter().copied().collect();
+        self.host(name, RollCall { partition, boot, after: ObjectId(0), upto: None, objects }).unwrap();
+    }
+
+    fn tick(&mut self) {
+        self.world.advance(Millis(2000));
+        for name in SERVERS {
+            if self.silent.contains(name) {
+                continue;
+            }
+            let (partition, boot) = (format!("{name}.disk"), self.boot);
+            let (total_bytes, free_bytes) = (10_000_000, 9_000_000);
+            let report = ReportSpace {
+                partition: partition.clone(),
+                boot,
+                writing: Vec::new(),
+                total_bytes,
+                free_bytes,
+            };
+            if self.host(name, report).is_err_and(|failure| failure.kind == ErrorKind::NotFound) {
+                self.register(name);
+            }
+            let objects = self.host(name, NextRemovals { partition: partition.clone() }).unwrap().objects;
+            for object in &objects {
+                self.disks.get_mut(name).unwrap().remove(object);
+            }
+            self.host(name, ObjectsRemoved { partition, objects }).unwrap();
+            for order in self.orders(name) {
+                self.copy(name, &order);
+            }
+        }
+        while self.world.room(Tend {}).unwrap().is_more {}
+    }
+
+    fn orders(&mut self, name: &str) -> Vec<CopyOrder> {
+        let ask = NextCopies { partition: format!("{name}.disk"), under_way: Vec::new() };
+        self.host(name, ask).unwrap().orders
+    }
+
+    /// Carries an order out, if what it is made from is there.
+    fn copy(&mut self, name: &'static str, order: &CopyOrder) {
+        let has = |object: ObjectId| {
+            self.disks.iter().any(|(name, disk)| !self.silent.contains(name) && disk.contains(&object))
+        };
+        let is_possible = match &order.pieces {
+            Some(pieces) => {
+                let there = pieces.places.iter().filter(|place| has(place.object)).map(|place| place.index);
+                there.collect::<BTreeSet<_>>().len() >= usize::from(pieces.coding.data)
+            }
+            None => has(order.source),
+        };
+        let failure = (!is_possible).then(|| Failure::unavailable("too few are there"));
+        if is_possible {
+            self.disks.get_mut(name).unwrap().insert(order.object);
+        }
+        let (object, source) = (order.object, order.source);
+        let checksums = Some(order.checksums.unwrap_or_else(|| sums(object)));
+        self.host(name, CopyEnded { object, source, failure, checksums, damaged: Vec::new() }).unwrap();
+    }
+
+    fn place(&mut self, grant: &WriteGrant, failed: Vec<ObjectId>) -> base::Result<Mirrors> {
+        let name = grant.server.clone().unwrap().name;
+        let Content { size, sums } = Content::numbered(100_000, 1);
+        self.host(&name, PlaceMirrors { object: grant.object, size, checksums: sums, failed })
+    }
+
+    fn commit(&mut self, Written { grant, placed }: &Written, count: usize) -> base::Result<()> {
+        let name = grant.server.clone().unwrap().name;
+        let Content { size, sums: checksums } = Content::numbered(100_000, 1);
+        let piece = |object| FilledPiece { object, checksums: sums(object) };
+        let pieces = placed.mirrors.iter().take(count).map(|mirror| piece(mirror.object)).collect();
+        let call = CommitWrite { object: grant.object, size, checksums, mirrors: Vec::new(), pieces };
+        self.host(&name, call).map(drop)
+    }
+
+    fn begin(&mut self, at: &str) -> Written {
+        let grant = begin_write(&mut self.world, at, 100_000);
+        assert!(grant.is_mirrored);
+        let placed = self.place(&grant, Vec::new()).unwrap();
+        let home = grant.server.clone().unwrap().name;
+        let home = SERVERS.into_iter().find(|name| *name == home).unwrap();
+        self.disks.get_mut(home).unwrap().insert(grant.object);
+        for mirror in &placed.mirrors {
+            self.disks.get_mut(host_of(&mirror.url)).unwrap().insert(mirror.object);
+        }
+        Written { grant, placed }
+    }
+
+    fn write(&mut self, at: &str) -> Written {
+        let written = self.begin(at);
+        self.commit(&written, usize::MAX).unwrap();
+        written
+    }
+
+    fn pieces(&mut self, at: &str) -> Vec<(u8, String)> {
+        let pieces = stat(&mut self.world, at).unwrap().pieces;
+        pieces.into_iter().map(|piece| (piece.index, piece.place)).collect()
+    }
+
+    fn indices(&mut self, at: &str) -> Vec<u8> {
+        self.pieces(at).into_iter().map(|(index, _)| index).collect()
+    }
+
+    fn objects(&self) -> usize {
+        self.disks.values().map(BTreeSet::len).sum()
+    }
+
+    fn pool(&mut self) -> PoolInfo {
+        let pools = self.world.user(GetPools {}).unwrap().pools;
+        pools.into_iter().find(|pool| pool.name == "main").unwrap()
+    }
+
+    fn until(&mut self, what: &str, is_so: impl Fn(&mut Self) -> bool) {
+        for _ in 0..600 {
+            if is_so(self) {
+                return;
+            }
+            self.tick();
+        }
+        panic!("{what}: {:?}", self.pool());
+    }
+
+    fn read(&mut self, at: &str) -> base::Result<ReadObject> {
+        match self.world.user(OpenRead { path: path(at) })? {
+            ReadGrant::Online(object) => Ok(object),
+            ReadGrant::Recalling { waits } => panic!("{waits}"),
+        }
+    }
+
+    /// The server on which a piece lies.
+    fn server_of(&mut self, at: &str, index: u8) -> &'static str {
+        let place = self.pieces(at).into_iter().find(|(piece, _)| *piece == index).unwrap().1;
+        SERVERS.into_iter().find(|name| place == format!("main/{name}.disk")).unwrap()
+    }
+}
+
+#[test]
+fn a_coded_file_is_acknowledged_with_all_pieces_each_on_a_server_of_its_own() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.begin("/f");
+    let cut = written.placed.cut.unwrap();
+    assert_eq!((cut.coding, written.placed.mirrors.len()), (CODING, 3));
+    let servers: BTreeSet<_> = written.placed.mirrors.iter().map(|mirror| host_of(&mirror.url)).collect();
+    assert_eq!(servers.len(), 3);
+    let again = coded.place(&written.grant, Vec::new()).unwrap();
+    assert_eq!(again, written.placed, "asking twice places once");
+    assert_eq!(refusal(coded.commit(&written, 2)), ErrorKind::NoSpace);
+    coded.commit(&written, 3).unwrap();
+    coded.commit(&written, 3).unwrap();
+    assert_eq!(coded.indices("/f"), [0, 1, 2]);
+    let info = stat(&mut coded.world, "/f").unwrap();
+    assert_eq!((info.coding, info.replicas.len(), info.entry.size), (Some(CODING), 0, 100_000));
+    assert_eq!(info.entry.state, Some(FileState::Online));
+    assert_eq!(coded.pool().files_short, 0);
+    coded.until("what was cut is deleted", |coded| coded.objects() == 3);
+    coded.world.user(Remove { path: path("/f") }).unwrap();
+    coded.until("all pieces are deleted", |coded| coded.objects() == 0);
+}
+
+#[test]
+fn a_piece_that_fails_is_placed_elsewhere_and_a_write_that_is_given_up_takes_all_with_it() {
+    let mut coded = Coded::new(CODING);
+    let first = coded.begin("/f");
+    let failed = first.placed.mirrors[1].clone();
+    let second = coded.place(&first.grant, vec![failed.object]).unwrap();
+    let anew = second.mirrors.iter().find(|mirror| mirror.index == failed.index).unwrap();
+    assert_ne!(host_of(&anew.url), host_of(&failed.url));
+    assert_eq!(second.mirrors.iter().filter(|mirror| first.placed.mirrors.contains(mirror)).count(), 2);
+    assert_eq!(refusal(coded.commit(&first, 3)), ErrorKind::NoSpace, "the failed one does not count");
+    coded.world.room(AbandonWrite { object: first.grant.object }).unwrap();
+    coded.until("nothing is left", |coded| coded.objects() == 0);
+    assert_eq!(refusal(stat(&mut coded.world, "/f")), ErrorKind::NotFound);
+}
+
+#[test]
+fn too_few_disk_servers_are_said_before_anything_is_written() {
+    let mut coded = Coded::new(Coding { data: 4, parity: 2 });
+    let open = open_write("/f", Disposition::Replace, 100);
+    let failure = coded.world.user(open.clone()).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::NoSpace);
+    assert!(
+        failure.what.contains("is coded 4+2: each of 6 pieces needs a disk server of its own"),
+        "{failure}"
+    );
+    assert!(failure.what.ends_with("5 are there"), "{failure}");
+    assert_eq!(refusal(stat(&mut coded.world, "/f")), ErrorKind::NotFound);
+    coded.set(Some(Coding { data: 3, parity: 2 }));
+    coded.world.user(open).unwrap();
+}
+
+#[test]
+fn readers_are_sent_to_a_server_with_content_that_may_ask_where_the_rest_is() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    for _ in 0..10 {
+        coded.world.advance(Millis(10));
+        let grant = coded.read("/f").unwrap();
+        assert!(grant.is_piece && grant.size == 100_000);
+        let mirror = written.placed.mirrors.iter().find(|mirror| mirror.object == grant.object).unwrap();
+        assert!(mirror.index < 2, "parity is for those who miss something");
+    }
+    let grant = coded.read("/f").unwrap();
+    let (file, server) = (grant.file, grant.server.clone().unwrap().name);
+    let keys = CapKeys::derive(&[7; 32]);
+    let cap = |access, file, partition: &str| Cap {
+        access,
+        partition: partition.to_owned(),
+        object: grant.object,
+        file,
+        generation: 0,
+        holder: None,
+        range: wire::cap::WHOLE,
+        content: None,
+        user: "ann".into(),
+        expires: Timestamp(i64::MAX),
+        piece: None,
+    };
+    let ask = |cap: &Cap, of: &str| GetPieces { file, capability: Some(keys.of(of).sign(cap)) };
+    let right = cap(Access::Gather, file, &grant.partition);
+    let pieces = coded.host(&server, ask(&right, &server)).unwrap();
+    let indices: BTreeSet<_> = pieces.places.iter().map(|place| place.index).collect();
+    assert_eq!((pieces.coding, indices.len(), pieces.size), (CODING, 3, 100_000));
+    assert_eq!(pieces.generation, written.grant.object.0);
+    let other = SERVERS.into_iter().find(|name| *name != server).unwrap();
+    let wrong = [
+        coded.host(&server, GetPieces { file, capability: None }),
+        coded.host(&server, ask(&cap(Access::Read, file, &grant.partition), &server)),
+        coded.host(&server, ask(&cap(Access::Gather, base::FileId(1), &grant.partition), &server)),
+        coded.host(other, ask(&right, &server)),
+        coded.host(&server, ask(&right, other)),
+    ];
+    for (number, asked) in wrong.into_iter().enumerate() {
+        assert_eq!(refusal(asked), ErrorKind::Permission, "{number}");
+    }
+    assert_eq!(coded.world.room(GetPieces { file, capability: None }).unwrap().places.len(), 3);
+}
+
+#[test]
+fn pieces_of_a_server_that_is_given_up_are_made_anew_and_what_is_too_much_goes() {
+    let mut coded = Coded::new(CODING);
+    (0..10).for_each(|number| drop(coded.write(&format!("/f{number}"))));
+    coded.until("what was cut is deleted", |coded| coded.objects() == 30);
+    let lost = coded.server_of("/f0", 0);
+    coded.silent.insert(lost);
+    coded.until("it is silent", |coded| {
+        let pool = coded.pool();
+        pool.partitions.iter().any(|one| one.server == lost && !one.is_available)
+    });
+    assert_ne!(coded.read("/f0").unwrap().server.unwrap().name, lost);
+    coded.until("it is given up", |coded| coded.pool().partitions.iter().any(|one| one.is_given_up));
+    coded.until("all are whole elsewhere", |coded| {
+        let elsewhere: usize =
+            coded.disks.iter().filter(|(name, _)| **name != lost).map(|(_, disk)| disk.len()).sum();
+        elsewhere == 30 && coded.pool().files_short == 0
+    });
+    coded.silent.clear();
+    coded.until("what is too much is gone", |coded| coded.objects() == 30);
+    for number in 0..10 {
+        assert_eq!(coded.indices(&format!("/f{number}")), [0, 1, 2]);
+        assert_eq!(state(&mut coded.world, &format!("/f{number}")), FileState::Online);
+    }
+}
+
+#[test]
+fn a_drained_piece_is_copied_and_a_damaged_one_is_made_of_the_others() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    coded.until("what was cut is deleted", |coded| coded.objects() == 3);
+    let leaving = coded.server_of("/f", 2);
+    let partition = format!("{leaving}.disk");
+    coded.world.user(SetPartition { partition, state: PartitionState::Draining }).unwrap();
+    while coded.world.room(Tend {}).unwrap().is_more {}
+    let (name, order) = SERVERS.into_iter().find_map(|name| Some((name, coded.orders(name).pop()?))).unwrap();
+    assert!(order.pieces.is_none() && order.url.starts_with(&format!("root://{leaving}:1094/")));
+    assert_eq!(order.label.piece.map(|piece| (piece.index, piece.file_bytes)), Some((2, 100_000)));
+    assert_eq!(order.checksums, Some(sums(order.source)));
+    coded.copy(name, &order);
+    coded.until("it is empty", |coded| coded.disks[leaving].is_empty());
+    assert_eq!(coded.indices("/f"), [0, 1, 2]);
+
+    let file = written.grant.file;
+    let (victim, object) = (coded.server_of("/f", 0), written.placed.mirrors[0].object);
+    let stranger = SERVERS.into_iter().find(|name| !coded.disks[name].iter().any(|_| true)).unwrap();
+    let report = ReportDamage { file, objects: vec![object] };
+    assert_eq!(refusal(coded.host(stranger, report.clone())), ErrorKind::Permission);
+    coded.host(victim, report).unwrap();
+    assert_eq!(coded.indices("/f"), [1, 2]);
+    while coded.world.room(Tend {}).unwrap().is_more {}
+    let (_, order) = SERVERS.into_iter().find_map(|name| Some((name, coded.orders(name).pop()?))).unwrap();
+    let others: BTreeSet<_> = order.pieces.as_ref().unwrap().places.iter().map(|place| place.index).collect();
+    assert_eq!((others, order.label.piece.map(|piece| piece.index)), (BTreeSet::from([1, 2]), Some(0)));
+    assert_eq!(order.checksums, Some(sums(object)), "it is what it was");
+    coded.until("it is whole again", |coded| coded.indices("/f") == [0, 1, 2] && coded.objects() == 3);
+    assert!(!coded.disks[victim].contains(&object));
+}
+
+#[test]
+fn what_cannot_be_spared_is_not_given_up() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    let (file, server) = (written.grant.file, coded.server_of("/f", 1));
+    let objects = written.placed.mirrors.iter().map(|mirror| mirror.object).collect();
+    coded.host(server, ReportDamage { file, objects }).unwrap();
+    assert_eq!(coded.indices("/f").len(), 2, "one of three may be lost");
+    assert_eq!(state(&mut coded.world, "/f"), FileState::Online);
+    coded.boot = 2;
+    coded.world.advance(Millis(1));
+    for name in SERVERS {
+        coded.disks.get_mut(name).unwrap().clear();
+        coded.register(name);
+    }
+    assert_eq!(state(&mut coded.world, "/f"), FileState::Lost);
+    assert_eq!(refusal(coded.read("/f")), ErrorKind::Corrupt);
+    let listed = coded.world.user(wire::control::List { path: path("/"), after: String::new() }).unwrap();
+    assert_eq!(listed.entries.iter().find(|entry| entry.name == "f").unwrap().state, Some(FileState::Lost));
+}
+
+#[test]
+fn scans_know_pieces_by_their_own_size_and_sums() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    let server = coded.server_of("/f", 2);
+    let object = written.placed.mirrors.iter().find(|mirror| mirror.index == 2).unwrap().object;
+    let ask = AskObjects { partition: format!("{server}.disk"), objects: vec![object] };
+    let known = coded.host(server, ask).unwrap().known;
+    let [Known::Online(known)] = known[..] else { panic!("{known:?}") };
+    assert_eq!((known.file, known.checksums), (written.grant.file, sums(object)));
+    assert!(known.size > 50_000 && known.size < 60_000, "{}", known.size);
+}
+
+#[test]
+fn a_change_begins_with_what_the_pieces_have_and_replaces_them() {
+    let mut coded = Coded::new(CODING);
+    let before = coded.write("/f");
+    let open = open_write("/f", Disposition::Update, 100_000);
+    let grant = coded.world.user(open).unwrap();
+    assert!(grant.base.as_ref().is_some_and(|base| base.is_piece));
+    let server = grant.server.clone().unwrap().name;
+    let begun = coded.host(&server, BeginWrite { object: grant.object, is_update: true }).unwrap();
+    let pieces = begun.base_pieces.unwrap();
+    assert_eq!((pieces.places.len(), pieces.generation), (3, before.grant.object.0));
+    let placed = coded.place(&grant, Vec::new()).unwrap();
+    let after = Written { grant, placed };
+    coded.commit(&after, 3).unwrap();
+    assert_eq!(coded.indices("/f"), [0, 1, 2]);
+    let file = before.grant.file;
+    let now = coded.world.room(GetPieces { file, capability: None }).unwrap();
+    assert_eq!(now.generation, after.grant.object.0);
+    assert!(
+        !now.places.iter().any(|place| before.placed.mirrors.iter().any(|old| old.object == place.object))
+    );
+}
+
+#[test]
+fn a_pool_that_is_not_coded_any_more_keeps_what_is() {
+    let mut coded = Coded::new(CODING);
+    coded.write("/f");
+    coded.set(None);
+    let grant = begin_write(&mut coded.world, "/g", 100);
+    assert!(!grant.is_mirrored);
+    coded.until("what was cut is deleted", |coded| coded.objects() == 3);
+    let lost = coded.server_of("/f", 1);
+    coded.silent.insert(lost);
+    coded.until("it is given up", |coded| coded.pool().partitions.iter().any(|one| one.is_given_up));
+    coded.until("it is whole elsewhere", |coded| coded.indices("/f") == [0, 1, 1, 2]);
+}
+
+#[test]
+fn room_in_a_coded_pool_is_reserved_for_what_is_written() {
+    let mut coded = Coded::new(CODING);
+    let ask = Allocate {
+        path: path("/later"),
+        size: 100_000,
+        pool: "main".into(),
+        parents: false,
+        mode: 0o644,
+        lifetime: None,
+    };
+    let reserved = coded.world.user(ask).unwrap();
+    assert_eq!(reserved.partitions.len(), 1);
+    let written = coded.begin("/later");
+    assert_eq!(written.grant.partition, reserved.partitions[0]);
+    coded.commit(&written, 3).unwrap();
+    assert_eq!(coded.indices("/later"), [0, 1, 2]);
+}
