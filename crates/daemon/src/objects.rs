@@ -79,8 +79,7 @@ impl Fence {
 
     /// Refuses a right to read that may have been taken back.
     fn check(&self, cap: &Cap) -> Result<()> {
-        let is_read = matches!(cap.access, Access::Read | Access::Gather);
-        if !is_read || cap.generation >= self.0.load(Ordering::Acquire) {
+        if !cap.access.is_read() || cap.generation >= self.0.load(Ordering::Acquire) {
             return Ok(());
         }
         Err(Failure::permission(format!(
@@ -341,8 +340,8 @@ impl Objects {
                     checksums: content.checksums,
                     mode: 0o644,
                     server: None,
-                    fence: cap.generation,
                     is_piece: true,
+                    fence: cap.generation,
                 };
                 let file = self.gather(&cap.user, Arc::new(grant), Some(open.signed), door).await?;
                 Ok(CapFile::Read(file.within(cap.range)))

@@ -5,10 +5,10 @@ use crate::{
     heads::Beat,
     pool,
     restored::Progress,
-    store::{Catalogue, FacilityRow, Node, Partition, Replica, Store},
+    store::{Catalogue, FacilityRow, Partition, Store},
     tape,
 };
-use base::{Failure, FileId, FilePath, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
+use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -244,14 +244,14 @@ impl Core {
         self.object_url_of(cap, content_of(cap), now)
     }
 
-    /// The same, for an object with a content of its own, and its generation.
-    pub(crate) fn object_url_of(
+    /// The URL by which a room reads a whole file: a replica, or what the disk server of a piece gathers.
+    pub(crate) fn file_url(
         &self,
-        cap: &CapFor<'_>,
-        (generation, content): (u64, Option<Content>),
+        (file, replica): (&crate::store::Node, &crate::store::Replica),
+        path: &base::FilePath,
         now: Timestamp,
     ) -> Result<String> {
-        self.signed_url(cap, (generation, content, None), now).map(direct)
+        self.object_url(&CapFor::to_read(file, replica, path), now)
     }
 
     /// The URL by which a disk server fills a piece of a file.
@@ -261,26 +261,24 @@ impl Core {
         (generation, piece): (u64, object::Piece),
         now: Timestamp,
     ) -> Result<String> {
-        self.signed_url(cap, (generation, None, Some(piece)), now).map(direct)
+        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, (generation, None, Some(piece)), now)?))
     }
 
-    /// The URL by which a room reads a whole file: a replica, or what the disk server of a piece gathers.
-    pub(crate) fn file_url(&self, of: (&Node, &Replica), path: &FilePath, now: Timestamp) -> Result<String> {
-        self.job_url(of, path, now).map(direct)
-    }
-
-    /// The URL by which a job reads a file: if it has moved when the job gets there, the head is asked again on behalf of
-    /// the job's owner.
-    pub(crate) fn job_url(
+    /// The same, for an object with a content of its own, and its generation.
+    pub(crate) fn object_url_of(
         &self,
-        (file, replica): (&Node, &Replica),
-        path: &FilePath,
+        cap: &CapFor<'_>,
+        (generation, content): (u64, Option<Content>),
         now: Timestamp,
     ) -> Result<String> {
-        let access = if replica.piece.is_some() { Access::Gather } else { Access::Read };
-        let cap = CapFor { access, replica, file, path };
-        let (generation, content) = content_of(&cap);
-        self.signed_url(&cap, (generation, content, None), now)
+        Ok(format!("{}&{DIRECT}=1", self.signed_url(cap, (generation, content, None), now)?))
+    }
+
+    /// The URL by which a job reads a file: if it has moved when the job gets there, the head is asked again on behalf of the
+    /// job's owner.
+    pub(crate) fn job_url(&self, cap: &CapFor<'_>, now: Timestamp) -> Result<String> {
+        let (generation, content) = content_of(cap);
+        self.signed_url(cap, (generation, content, None), now)
     }
 
     fn signed_url(
@@ -292,7 +290,7 @@ impl Core {
         let CapFor { access, replica, file, path } = *cap;
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
-        let is_read = matches!(access, Access::Read | Access::Gather);
+        let is_read = access.is_read();
         let signed = self.config.keys.of(&partition.server.name).sign(&Cap {
             access,
             partition: replica.partition.clone(),
@@ -315,21 +313,28 @@ impl Core {
 /// What a capability is for.
 pub(crate) struct CapFor<'a> {
     pub(crate) access: Access,
-    pub(crate) replica: &'a Replica,
-    pub(crate) file: &'a Node,
-    pub(crate) path: &'a FilePath,
+    pub(crate) replica: &'a crate::store::Replica,
+    pub(crate) file: &'a crate::store::Node,
+    pub(crate) path: &'a base::FilePath,
 }
 
-/// Whoever comes by this URL is told why it is refused.
-fn direct(url: String) -> String {
-    format!("{url}&{DIRECT}=1")
+impl<'a> CapFor<'a> {
+    /// To read a whole file: a replica, or what the disk server of a piece gathers.
+    pub(crate) fn to_read(
+        file: &'a crate::store::Node,
+        replica: &'a crate::store::Replica,
+        path: &'a base::FilePath,
+    ) -> Self {
+        let access = if replica.piece.is_some() { Access::Gather } else { Access::Read };
+        Self { access, replica, file, path }
+    }
 }
 
-/// What is read or written: the object's own content where that is a piece, else that of the file.
+/// The generation of what a file has, and the content of what is read, if it is known: of the file, or of a piece of it.
 fn content_of(cap: &CapFor<'_>) -> (u64, Option<Content>) {
-    let CapFor { access, replica, file, .. } = *cap;
+    let CapFor { access, replica, file, .. } = cap;
     let content = match &replica.piece {
-        Some(piece) if access == Access::Read => {
+        Some(piece) if *access == Access::Read => {
             piece.checksums.map(|checksums| Content { size: replica.size, checksums })
         }
         _ => file.checksums.map(|checksums| Content { size: file.size, checksums }),

@@ -58,6 +58,14 @@ pub enum Access {
     Write,
 }
 
+impl Access {
+    /// Whether nothing is changed by it.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::Gather)
+    }
+}
+
 /// What an object holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {

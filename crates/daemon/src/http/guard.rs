@@ -17,7 +17,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::{Failure, FilePath, Result};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use wire::{
     control::{USER_HEADER, VERSION_HEADER, check_version},
     http::{
@@ -29,6 +29,10 @@ use wire::{
 
 /// Field in which the guard says which groups were proven, with commas between them.
 pub(super) const GROUPS_HEADER: &str = "x-backplane-groups";
+/// How long the body of a refused request is listened to.
+const HEAR_OUT: Duration = Duration::from_secs(1);
+/// Bytes of it.
+const CALL_BYTES_MAX: usize = 64 << 10;
 /// Whoever proves nothing.
 const NOBODY: &str = "nobody";
 /// Paths of the management API.
@@ -51,9 +55,20 @@ pub(super) async fn guard(
             door.counters.http.answer(Some(failure.kind));
             let (verb, what) = (deeds::verb(request.method()), request.uri().path());
             door.note(&Deed { peer, user: &user, verb, what, to: None }, Some(&failure));
-            refusal(&request, failure, status)
+            let response = refusal(&request, failure, status);
+            if request.uri().path().starts_with(API) {
+                hear_out(request.into_body()).await;
+            }
+            response
         }
     }
+}
+
+/// Reads what comes with a call: a connection that ends before all was read may take the answer with it. Files are another
+/// matter: nobody is asked to send one in vain.
+async fn hear_out(body: Body) {
+    // The answer is sent whatever comes of it.
+    let _ = tokio::time::timeout(HEAR_OUT, axum::body::to_bytes(body, CALL_BYTES_MAX)).await;
 }
 
 fn is_proven(headers: &HeaderMap) -> bool {

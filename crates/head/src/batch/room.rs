@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Principal, Topic,
+    core::CapFor,
     hosts::require_owner,
     namespace::{path_of, resolve_file},
     pool::source,
@@ -206,7 +207,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         let node = core.store.node(file)?.ok_or_else(lost)?;
         let replica = source(core, &node, job.id.0, context.now)?.ok_or_else(lost)?;
         inputs.push(InputSource {
-            url: core.job_url((&node, &replica), &path, context.now)?,
+            url: core.job_url(&CapFor::to_read(&node, &replica, &path), context.now)?,
             size: node.size,
             checksums: node.checksums.ok_or_else(lost)?,
         });

@@ -22,12 +22,12 @@ pub(crate) struct Args {
     /// Replicas that are durable before a write is acknowledged
     #[arg(long, value_name = "N")]
     acknowledged: Option<u8>,
-    /// Pieces of each new file instead of replicas, each on a disk server of its own; any D give the file, P may be lost; `none`
-    #[arg(long, value_name = "D+P")]
-    coding: Option<Wish>,
     /// What two copies of a file do not share: `server`, or the name of a label such as `rack` (`bp host label`)
     #[arg(long, value_name = "LABEL")]
     failure_domain: Option<FailureDomain>,
+    /// Pieces of each new file instead of replicas, each on a disk server of its own; any D give the file, P may be lost; `none`
+    #[arg(long, value_name = "D+P")]
+    coding: Option<Wish>,
     /// Silence after which a disk server's files are read elsewhere
     #[arg(long, value_name = "TIME")]
     heard_bound: Option<Span>,
@@ -137,8 +137,8 @@ fn change(args: &Args, policy: &mut Pool) {
     policy.copies = args.copies.unwrap_or(policy.copies);
     let unsaid = if was_all { policy.copies } else { policy.acknowledged_copies.min(policy.copies) };
     policy.acknowledged_copies = args.acknowledged.unwrap_or(unsaid);
-    policy.coding = args.coding.map_or(policy.coding, |wish| wish.0);
     policy.failure_domain = args.failure_domain.clone().unwrap_or_else(|| policy.failure_domain.clone());
+    policy.coding = args.coding.map_or(policy.coding, |wish| wish.0);
     policy.heard_bound = args.heard_bound.map_or(policy.heard_bound, |span| span.0);
     policy.silence_bound = args.silence_bound.map_or(policy.silence_bound, |span| span.0);
     policy.repair.server_copies = args.server_copies.unwrap_or(policy.repair.server_copies);
