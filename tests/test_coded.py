@@ -190,6 +190,7 @@ def test_a_damaged_piece_is_made_anew(coded: tuple[Facility, list[Host]], tmp_pa
     source = tmp_path / "source"
     source.write_bytes(os.urandom(MIB))
     run("xrdcp", "-s", source, facility.url("/c/f"))
+    facility.wait_until("what was cut is gone", lambda: objects(servers) == 3)
     victim = server_of(servers, pieces(facility, "/c/f")[0])
     damaged = data_of(victim, "/c/f")
     with damaged.open("r+b") as opened:
@@ -211,6 +212,7 @@ def test_a_scan_finds_damaged_pieces_and_lost_ones(coded: tuple[Facility, list[H
     facility.put_bytes(content, "/c/damaged")
     facility.put_bytes(content, "/c/lost")
     facility.put_bytes(content, "/c/good")
+    facility.wait_until("what was cut is gone", lambda: objects(servers) == 9)
     victim = server_of(servers, pieces(facility, "/c/damaged")[1])
     name = victim.partition
     damaged = data_of(victim, "/c/damaged")

@@ -132,10 +132,9 @@ pub(super) fn give_up_object(core: &mut Core, object: ObjectId) -> Result<bool> 
 
 impl Apply for GetPieces {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Pieces> {
-        match self.capability.as_deref() {
+        if context.who.as_host().is_some() {
             // Another host must show by what right.
-            signed if context.who.as_host().is_some() => check(core, context, &self, signed)?,
-            _ => {}
+            check(core, context, &self)?;
         }
         let node = core.store.node(self.file)?.ok_or_else(|| gone(&self))?;
         pieces_of(core, &node, None, context.now)?.ok_or_else(|| gone(&self))
@@ -147,17 +146,19 @@ fn gone(asked: &GetPieces) -> Failure {
 }
 
 /// Refuses what is no right to gather this file, given to a reader for a partition of the host that asks.
-fn check(core: &Core, context: &Context, asked: &GetPieces, signed: Option<&str>) -> Result<()> {
+fn check(core: &Core, context: &Context, asked: &GetPieces) -> Result<()> {
     let partitions =
         core.store.map_partitions(|(name, row)| Some((name.clone(), row.server.name.clone())))?;
-    let servers = partitions.into_iter().filter(|(_, server)| context.who.require_host(server).is_ok());
+    let mut own = partitions.into_iter().filter(|(_, server)| context.who.require_host(server).is_ok());
     let is_right = |(partition, server): (String, String)| {
-        let cap = signed.and_then(|signed| core.config.keys.of(&server).verify(signed, context.now).ok());
-        cap.is_some_and(|cap| {
-            cap.access == Access::Gather && cap.file == asked.file && cap.partition == partition
+        let signed = asked.capability.as_deref().unwrap_or_default();
+        let cap = core.config.keys.of(&server).verify(signed, context.now);
+        cap.is_ok_and(|cap| {
+            let is_fresh = cap.generation >= core.fence();
+            cap.access == Access::Gather && cap.file == asked.file && cap.partition == partition && is_fresh
         })
     };
-    if servers.into_iter().any(is_right) {
+    if own.any(is_right) {
         return Ok(());
     }
     Err(Failure::permission(format!("no right to gather file {} was shown", asked.file))

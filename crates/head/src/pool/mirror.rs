@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use wire::{
     cap::{Access, Content},
     coded::{Coded, Shape},
-    control::{Coding, Cut, FilledPiece, Mirror, Mirrors, PlaceMirrors, Pool},
+    control::{Coding, Cut, FailureDomain, FilledPiece, Mirror, Mirrors, PlaceMirrors, Pool},
     object,
 };
 
@@ -143,11 +143,15 @@ fn places(
 }
 
 fn too_few(snapshot: &Snapshot, why: &str) -> Failure {
-    let Pool { name, coding, .. } = &snapshot.pool;
+    let Pool { name, coding, failure_domain, .. } = &snapshot.pool;
     let (coding, pieces) =
         coding.map_or_else(Default::default, |coding| (coding.to_string(), coding.pieces()));
+    let domain = match failure_domain {
+        FailureDomain::Server => "disk server",
+        FailureDomain::Label(label) => label.as_str(),
+    };
     Failure::no_space(format!(
-        "pool {name} is coded {coding}: each of {pieces} pieces needs a disk server of its own that takes it; {why}"
+        "pool {name} is coded {coding}: each of {pieces} pieces needs a {domain} of its own that takes it; {why}"
     ))
     .hint("`bp pool list` shows the disk servers; bring more of them up, or let the pool have fewer pieces")
 }
