@@ -52,7 +52,8 @@ def stock() -> Iterator[tuple[str, Path]]:
 
 def assert_nothing_is_left(facility: Facility, path: str) -> None:
     """Check that a failed copy left neither a name nor bytes."""
-    assert facility.bp("stat", path, check=False).code == 3
+    # The refusal may be there before all is put away.
+    facility.wait_until("the name is gone", lambda: facility.bp("stat", path, check=False).code == 3)
     facility.wait_removals()
 
 
