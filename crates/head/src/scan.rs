@@ -352,9 +352,10 @@ impl Apply for MendFinding {
     }
 }
 
-/// A replica that was found damaged is served no more. A person may give up the last one; the head by itself does not.
+/// A replica that was found damaged is served no more. A person may give up the last one; the head by itself does not. Nobody
+/// gives up a piece without which the others are of no use: one cell of it is damaged, and all of the file would be gone.
 fn drop_found(core: &mut Core, context: &Context, replica: &Replica, work: ScanWork) -> Result<()> {
-    if work == ScanWork::Scrub {
+    if work == ScanWork::Scrub || replica.piece.is_some() {
         return pool::drop_damaged(core, replica, context);
     }
     core.store.drop_replica(replica)?;

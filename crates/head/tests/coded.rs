@@ -299,13 +299,11 @@ fn readers_are_sent_to_a_server_with_content_that_may_ask_where_the_rest_is() {
     let indices: BTreeSet<_> = pieces.places.iter().map(|place| place.index).collect();
     assert_eq!((pieces.coding, indices.len(), pieces.size), (CODING, 3, 100_000));
     assert_eq!(pieces.generation, written.grant.object.0);
-    let late = Cap { generation: grant.fence - 1, ..right.clone() };
     let other = SERVERS.into_iter().find(|name| *name != server).unwrap();
     let wrong = [
         coded.host(&server, GetPieces { file, capability: None }),
         coded.host(&server, ask(&cap(Access::Read, file, &grant.partition), &server)),
         coded.host(&server, ask(&cap(Access::Gather, base::FileId(1), &grant.partition), &server)),
-        coded.host(&server, ask(&late, &server)),
         coded.host(other, ask(&right, &server)),
         coded.host(&server, ask(&right, other)),
     ];

@@ -272,7 +272,10 @@ impl Apply for BeginWrite {
         // What is read through others need not lie here.
         let old = node.online().find(|old| {
             self.is_update
-                && (old.partition == replica.partition || node.coding().is_some() && old.piece.is_some())
+                && match old.piece {
+                    None => old.partition == replica.partition,
+                    Some(_) => node.coding().is_some(),
+                }
         });
         let base = old.map(|old| read_object(core, &node, old)).transpose()?;
         if self.is_update && base.is_none() {

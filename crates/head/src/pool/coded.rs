@@ -87,7 +87,9 @@ pub(super) fn pieces_of(
         .map(|piece| piece.object)
         .collect();
     let (path, mut places, mut cell_bytes) = (path_of(core, node.id)?, Vec::new(), CELL_BYTES);
-    for replica in in_order(node, &best) {
+    // Last those that were given up: one damaged cell says nothing of the others, and each is checked.
+    let given_up = node.replicas.iter().filter(|replica| replica.state == ReplicaState::Lost);
+    for replica in in_order(node, &best).into_iter().chain(given_up) {
         let Some(piece) = replica.piece.filter(|piece| Some(piece.index) != except) else { continue };
         cell_bytes = piece.cell_bytes;
         let cap = CapFor { access: Access::Read, replica, file: node, path: &path };
@@ -106,23 +108,27 @@ pub(super) fn new_piece(node: &Node, index: u8) -> Option<Piece> {
     same.or_else(|| known().next().map(|piece| Piece { index, checksums: None, ..piece }))
 }
 
-/// Whether a file can be read without an object of it.
-fn is_safe_without(node: &Node, replica: &Replica) -> bool {
-    let others = || node.online().filter(|other| other.object != replica.object);
-    let Some(piece) = replica.piece else { return others().any(|other| other.piece.is_none()) };
-    let mut indices: Vec<_> = others().filter_map(|other| Some(other.piece?.index)).collect();
+/// Whether a file can be read without an object of it: a piece is only missed by those that answer now.
+fn is_safe_without(core: &Core, node: &Node, replica: &Replica, now: Timestamp) -> Result<bool> {
+    let mut others = node.online().filter(|other| other.object != replica.object);
+    let Some(piece) = replica.piece else { return Ok(others.any(|other| other.piece.is_none())) };
+    let snapshot = pool_snapshot(core, node, now)?;
+    let views = pieces(core, node);
+    let good = views.iter().filter(|view| view.object != replica.object && snapshot.is_good(view));
+    let mut indices: Vec<_> = good.map(|view| view.index).collect();
     indices.sort_unstable();
     indices.dedup();
-    indices.len() >= usize::from(piece.coding.data)
+    Ok(indices.len() >= usize::from(piece.coding.data))
 }
 
 /// What is damaged or missing does not count any more, if the file is safe without it. Yields whether it counted.
-pub(super) fn give_up_object(core: &mut Core, object: ObjectId) -> Result<bool> {
+pub(super) fn give_up_object(core: &mut Core, object: ObjectId, now: Timestamp) -> Result<bool> {
     let Some(replica) = core.store.replica(object)?.filter(|replica| replica.state == ReplicaState::Online)
     else {
         return Ok(false);
     };
-    let is_safe = core.store.node(replica.file)?.is_some_and(|node| is_safe_without(&node, &replica));
+    let Some(node) = core.store.node(replica.file)? else { return Ok(false) };
+    let is_safe = is_safe_without(core, &node, &replica, now)?;
     if is_safe {
         core.store.set_replica_state(object, ReplicaState::Lost)?;
         core.touch(Topic::Files);
@@ -150,12 +156,19 @@ fn check(core: &Core, context: &Context, asked: &GetPieces) -> Result<()> {
     let partitions =
         core.store.map_partitions(|(name, row)| Some((name.clone(), row.server.name.clone())))?;
     let mut own = partitions.into_iter().filter(|(_, server)| context.who.require_host(server).is_ok());
+    // Its key is its own: a host could sign anything. It may ask for what it has a part of.
+    let node = core.store.node(asked.file)?.ok_or_else(|| gone(asked))?;
+    let has = |object: ObjectId, partition: &str| {
+        let is_it = |own: &&Replica| own.object == object && own.partition == partition;
+        node.replicas.iter().find(is_it).is_some_and(|own| own.piece.is_some())
+    };
     let is_right = |(partition, server): (String, String)| {
         let signed = asked.capability.as_deref().unwrap_or_default();
         let cap = core.config.keys.of(&server).verify(signed, context.now);
         cap.is_ok_and(|cap| {
-            let is_fresh = cap.generation >= core.fence();
-            cap.access == Access::Gather && cap.file == asked.file && cap.partition == partition && is_fresh
+            let is_of_file =
+                cap.file == asked.file && cap.partition == partition && has(cap.object, &partition);
+            cap.access == Access::Gather && is_of_file
         })
     };
     if own.any(is_right) {
@@ -182,7 +195,9 @@ impl Apply for ReportDamage {
             return Err(Failure::permission(format!("file {} is not read through this host", self.file)));
         }
         for object in self.objects {
-            if node.online().any(|replica| replica.object == object) && give_up_object(core, object)? {
+            if node.online().any(|replica| replica.object == object)
+                && give_up_object(core, object, context.now)?
+            {
                 warn!(file = %self.file, %object, "a piece is damaged: it is made anew from the others");
             }
         }

@@ -122,7 +122,7 @@ impl Apply for CopyEnded {
         partition_of(core, context, &copy.partition)?;
         for object in self.damaged {
             let is_of_file = core.store.replica(object)?.is_some_and(|replica| replica.file == copy.file);
-            if is_of_file && give_up_object(core, object)? {
+            if is_of_file && give_up_object(core, object, context.now)? {
                 warn!(file = %copy.file, %object, "a piece is damaged: it is made anew from the others");
             }
         }
@@ -140,7 +140,7 @@ impl Apply for CopyEnded {
             Some(failure) => {
                 balancing::rest_after(core, copy.object, context.now);
                 retire(core, &copy)?;
-                doubt(core, &copy, self.source, &failure)?;
+                doubt(core, &copy, (self.source, &failure), context.now)?;
                 let attempts = core.store.shortage_attempts(copy.file)?.min(DOUBLINGS_MAX);
                 let due = context.now + Millis(BACK_OFF.0 << attempts);
                 core.store.delay_shortage(copy.file, due, Some(&failure.what))?;
@@ -152,14 +152,19 @@ impl Apply for CopyEnded {
 }
 
 /// What could not be copied because it is damaged or missing does not count any more, if there is another replica.
-fn doubt(core: &mut Core, copy: &Replica, source: ObjectId, failure: &Failure) -> Result<()> {
+fn doubt(
+    core: &mut Core,
+    copy: &Replica,
+    (source, failure): (ObjectId, &Failure),
+    now: Timestamp,
+) -> Result<()> {
     // What is made anew from several says itself which of them are damaged.
     let is_like = core.store.replica(source)?.is_some_and(|source| {
         source.file == copy.file
             && source.piece.map(|piece| piece.index) == copy.piece.map(|piece| piece.index)
     });
     let is_damage = matches!(failure.kind, ErrorKind::Corrupt | ErrorKind::NotFound);
-    if is_like && is_damage && give_up_object(core, source)? {
+    if is_like && is_damage && give_up_object(core, source, now)? {
         warn!(file = %copy.file, %source, %failure, "a replica is damaged: it is made anew from another one");
     }
     Ok(())
