@@ -34,15 +34,18 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The connection to the server of `url`.
+    /// The connection to the server of `url`. A disk server that is shown a capability need not know who we are: a token would let
+    /// it act for us everywhere.
     pub(super) fn of(url: &XrdUrl, options: &Options) -> Self {
+        let is_by_right = url.opaque.get(wire::cap::PARAMETER).is_some();
+        let token = || Token::of(&url.opaque).or_else(|| options.token.clone());
         Self {
             host: url.host.clone(),
             port: url.port,
             is_tls: url.is_tls,
             username: url.user.as_ref().unwrap_or(&options.username).clone(),
             // What opens the file also proves who asks for its names and checksums.
-            token: Token::of(&url.opaque).or_else(|| options.token.clone()),
+            token: if is_by_right { Some(Token::nothing()) } else { token() },
             tls: options.tls.clone(),
             timeouts: [options.progress_timeout, options.wait_max],
         }

@@ -127,6 +127,7 @@ pub(super) async fn route(
             Reply::Elsewhere(redirect) => redirect,
         };
         opaque = sent_on(&url.opaque, &Opaque::parse(&redirect.opaque));
+        place.opaque = opaque.clone();
         redirect.host.trim_start_matches('[').trim_end_matches(']').clone_into(&mut place.host);
         place.port = redirect.port;
     }
@@ -134,10 +135,12 @@ pub(super) async fn route(
     Err(Failure::unavailable(what).hint("the servers send clients in a circle; tell their operator").into())
 }
 
-/// What the next server is told: what this one was, and what this one says. Where that is a capability, it needs no token.
+/// What the next server is told: what this one was, and what this one says. Where that is a capability, it needs no token; one
+/// that was of no use is not shown to others.
 fn sent_on(first: &Opaque, more: &Opaque) -> Opaque {
     let is_enough = more.get(wire::cap::PARAMETER).is_some();
-    let first = first.iter().filter(|(key, _)| !(is_enough && *key == TOKEN));
+    let useless = if is_enough { TOKEN } else { wire::cap::PARAMETER };
+    let first = first.iter().filter(|(key, _)| *key != useless);
     first.chain(more.iter()).fold(Opaque::default(), |all, (key, value)| all.with(key, value))
 }
 
@@ -177,7 +180,7 @@ async fn ask(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Token, *};
 
     #[test]
     fn a_server_that_takes_a_capability_sees_no_token() {
@@ -185,5 +188,16 @@ mod tests {
         let told = |more: &str| sent_on(&first, &Opaque::parse(more));
         assert_eq!(told("bp.cap=w.x").to_text(), "oss.asize=7&bp.cap=w.x");
         assert_eq!(told("org.node=3").get("authz"), Some("Bearer%20secret"));
+        let by_right = Opaque::parse("bp.cap=w.x&oss.asize=7");
+        assert_eq!(sent_on(&by_right, &Opaque::parse("")).to_text(), "oss.asize=7", "back at the head");
+    }
+
+    #[test]
+    fn a_server_that_takes_a_capability_is_not_told_who_asks() {
+        let options = Options { token: Some(Token::new("secret")), ..Options::default() };
+        let token = |url: &str| Key::of(&url.parse().unwrap(), &options).token.unwrap();
+        assert!(token("roots://d1//f?bp.cap=r.x").is_nothing());
+        assert!(token("roots://d1//f?authz=Bearer%20secret&bp.cap=r.x").is_nothing());
+        assert!(!token("roots://head//f").is_nothing());
     }
 }
