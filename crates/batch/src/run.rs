@@ -74,6 +74,10 @@ impl Held {
             return false;
         }
         if let Err(failure) = self.dir.cancel() {
+            if failure.kind == ErrorKind::NotFound {
+                // The run was told and put away while the head's order was on its way.
+                return false;
+            }
             warn!(job = %self.id().job, %failure, "the shepherd cannot be told to end");
             // The head repeats its order.
             self.is_cancelled.store(false, Ordering::Relaxed);
