@@ -90,6 +90,8 @@ class Facility:
         self.directory = directory
         self.bin = binaries()
         self.expected_log: list[re.Pattern[str]] = []
+        self.environment: dict[str, str] = {}
+        """What its daemon is given beside that of the tests."""
         self.owner = owner
         self.pid = 0
         self.root = ""
@@ -116,7 +118,8 @@ class Facility:
         """Start the daemon and wait until it answers."""
         root, http, https = self._ports
         ports = (f"--root-port={root}", f"--http-port={http}", f"--https-port={https}")
-        run(self.bin / "bp", "up", self.directory, "--detach", *ports, *options, env={"USER": self.owner})
+        environment = {"USER": self.owner, **self.environment}
+        run(self.bin / "bp", "up", self.directory, "--detach", *ports, *options, env=environment)
         self.read_endpoints()
 
     def read_endpoints(self) -> None:

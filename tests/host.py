@@ -52,6 +52,8 @@ class Host:
         self.options = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
         self.log = directory.parent / f"{name}.log"
         self.ports = free_ports(5)[3:]
+        self.environment: dict[str, str] = {}
+        """What its daemon is given beside that of the tests."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -89,7 +91,8 @@ class Host:
         endpoints.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             command = [self.facility.bin / "bpd", "run", self.directory]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            environment = {**os.environ, **self.environment}
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         end = time.monotonic() + DEADLINE
         while not endpoints.exists():
             with suppress(subprocess.TimeoutExpired):

@@ -7,6 +7,7 @@ use crate::{
     objects::{Fence, Objects, Withdrawn, Writing},
     reality::Memory,
     scan::Scanner,
+    time::HeadTime,
 };
 use base::{ErrorKind, Millis, ObjectId, Result};
 use disk::{Partition, Space};
@@ -29,6 +30,8 @@ use wire::control::{
 
 /// Room is reported at least this often.
 const REPORT_EVERY: Duration = Duration::from_secs(2);
+/// And not more often, whatever happens.
+const REPORT_AT_MOST_EVERY: Duration = Duration::from_millis(20);
 /// How long the head may hold back its answer while there is nothing to delete.
 const ASK_EVERY: Millis = Millis::from_seconds(10);
 /// Pause after something did not work.
@@ -56,6 +59,8 @@ pub struct Janitor {
     writing: Writing,
     /// Nothing is wrong with the partition.
     is_well: Arc<AtomicBool>,
+    /// Told what time it is at the head, if that is another host.
+    time: Option<Arc<HeadTime>>,
 }
 
 impl Janitor {
@@ -64,7 +69,13 @@ impl Janitor {
     pub fn new(link: Link, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
         let (withdrawn, fence, writing) = (objects.withdrawn(), objects.fence(), objects.writing());
         let is_well = Arc::new(AtomicBool::new(true));
-        Self { link, introduction, partition, withdrawn, fence, writing, is_well }
+        Self { link, introduction, partition, withdrawn, fence, writing, is_well, time: None }
+    }
+
+    /// Lets `time` know what the head says.
+    #[must_use]
+    pub(crate) fn with_time(self, time: Arc<HeadTime>) -> Self {
+        Self { time: Some(time), ..self }
     }
 
     fn name(&self) -> String {
@@ -179,8 +190,24 @@ impl Janitor {
                     pause(token, PAUSE).await;
                 }
                 Err(_) => pause(token, PAUSE).await,
-                Ok(_) => pause(token, REPORT_EVERY).await,
+                Ok(_) => self.rest(token).await,
             }
+        }
+    }
+
+    /// Waits until it is time to report again, or somebody doubts what time it is at the head.
+    async fn rest(&self, token: &Token) {
+        let doubted = async {
+            match &self.time {
+                Some(time) => time.doubted().await,
+                None => std::future::pending().await,
+            }
+        };
+        // However many rights are refused.
+        pause(token, REPORT_AT_MOST_EVERY).await;
+        tokio::select! {
+            () = pause(token, REPORT_EVERY) => {}
+            () = doubted => {}
         }
     }
 
@@ -279,7 +306,11 @@ impl Janitor {
             free_bytes: space.free_bytes,
             trouble,
         };
-        Ok(self.link.call(report).await?.fence)
+        let told = self.link.call(report).await?;
+        if let Some(time) = &self.time {
+            time.heard(told.now);
+        }
+        Ok(told.fence)
     }
 }
 

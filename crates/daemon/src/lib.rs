@@ -31,6 +31,7 @@ mod scan;
 pub mod service;
 pub mod standby;
 pub mod sums;
+mod time;
 mod transfer;
 mod users;
 mod uses;

@@ -15,6 +15,7 @@ use crate::{
     objects::Objects,
     rooms::{Premises, Rooms},
     run::{introduction, keep_partition, listen, tls_rule},
+    time::HeadTime,
 };
 use base::{Failure, Result, Timestamp};
 use client::Control;
@@ -47,6 +48,8 @@ pub(crate) struct Running {
 /// Starts the doors and rooms of a host that joined. The head need not be there: what it has given rights to is served.
 pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Result<Running> {
     let member = Member::read(layout)?;
+    let time = HeadTime::new(clock);
+    let clock = time.clock();
     let doors = &config.doors;
     let root = listen(doors.bind, doors.root_port, "root_port").await?;
     let https = listen(doors.bind, doors.https_port, "https_port").await?;
@@ -65,10 +68,10 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let reach = Reach::new(Some(authority.clone()));
     let (served, key) = (partition.iter().cloned().collect(), read_key(layout)?);
     let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
-    let objects = Arc::new(objects.with_reach(reach.clone()));
+    let objects = Arc::new(objects.with_reach(reach.clone()).with_time(Arc::clone(&time)));
     if let Some(partition) = partition {
         let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
-        let janitor = Janitor::new(link, introduction, partition, &objects);
+        let janitor = Janitor::new(link, introduction, partition, &objects).with_time(time);
         keep_partition(janitor, copier, (&config.disk, &clock), &chores);
     }
     chores.spawn(

@@ -9,6 +9,7 @@ use crate::{
     mirror::Mirroring,
     open::{Meter, ReadFile, Reservation, Sink, Source, WriteFile},
     sums::ObjectSums,
+    time::HeadTime,
     uses::Uses,
 };
 use base::{Failure, FilePath, ObjectId, Result, Timestamp};
@@ -121,6 +122,8 @@ pub struct Objects {
     partitions: BTreeMap<String, Arc<Partition>>,
     key: CapKey,
     clock: Clock,
+    /// The head's, where it is another host's.
+    time: Option<Arc<HeadTime>>,
     withdrawn: Arc<Withdrawn>,
     fence: Arc<Fence>,
     writing: Writing,
@@ -145,13 +148,19 @@ impl Objects {
         let uses = Uses::start(&link, &tasks);
         let (withdrawn, writing, sums) = Default::default();
         let reach = Reach::new(None);
-        Self { link, reach, partitions, key, clock, withdrawn, fence, writing, uses, sums, tasks }
+        let time = None;
+        Self { link, reach, partitions, key, clock, time, withdrawn, fence, writing, uses, sums, tasks }
     }
 
     /// Says how other disk servers are spoken to.
     #[must_use]
     pub fn with_reach(self, reach: Reach) -> Self {
         Self { reach, ..self }
+    }
+
+    /// Rights that seem to be over make `time` ask the head.
+    pub(crate) fn with_time(self, time: Arc<HeadTime>) -> Self {
+        Self { time: Some(time), ..self }
     }
 
     /// Sums of objects that the catalogue does not keep.
@@ -314,7 +323,11 @@ impl Objects {
     }
 
     fn verified(&self, signed: &str) -> Result<Cap> {
-        let cap = self.key.verify(signed, self.now())?;
+        let cap = self.key.verify(signed, self.now()).inspect_err(|_| {
+            if let Some(time) = &self.time {
+                time.doubt();
+            }
+        })?;
         self.fence.check(&cap)?;
         Ok(cap)
     }

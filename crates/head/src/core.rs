@@ -80,6 +80,8 @@ pub(crate) struct PartitionLive {
 /// Knowledge that is not worth a commit: the rooms tell it again after a start.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
+    /// When the head started.
+    pub(crate) since: Timestamp,
     pub(crate) drives: BTreeMap<String, DriveLive>,
     /// Partitions whose disk server has registered since the head started.
     pub(crate) partitions: BTreeMap<String, PartitionLive>,
@@ -112,6 +114,7 @@ pub struct Core {
     pub(crate) live: Live,
     pub(crate) config: HeadConfig,
     pub(crate) facility: FacilityRow,
+    /// Names this start: it stays what it was when somebody sets the clock.
     pub(crate) started: Timestamp,
     /// How far the catalogue has come since.
     pub(crate) progress: Progress,
@@ -147,7 +150,7 @@ impl Core {
         let mut core = Self {
             store,
             namespace_version,
-            live: Live::default(),
+            live: Live { since: now, ..Live::default() },
             config,
             facility,
             started: now,
@@ -212,7 +215,7 @@ impl Core {
             Some(_) if partition.server.name == self.config.server.name => now,
             Some(live) => live.heard,
             // Who has not registered yet does not answer, and has been silent since the start.
-            None => Timestamp(self.started.0 - pool.heard_bound.0 - 1),
+            None => Timestamp(self.live.since.0 - pool.heard_bound.0 - 1),
         }
     }
 

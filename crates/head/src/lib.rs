@@ -19,6 +19,7 @@ mod restored;
 mod scan;
 mod service;
 mod status;
+mod steps;
 pub mod store;
 mod tape;
 

@@ -27,6 +27,13 @@ pub(crate) struct Progress {
     unknown: BTreeMap<String, UnknownObjects>,
 }
 
+impl Progress {
+    /// The system's clock was set.
+    pub(crate) fn shift(&mut self, by: Millis) {
+        self.ticked = self.ticked + by;
+    }
+}
+
 impl Core {
     /// How far the catalogue has come.
     pub(crate) fn mark(&self) -> Result<CatalogueMark> {

@@ -3,6 +3,7 @@
 use crate::{
     Apply, Core, Principal, Topic,
     apply::Context,
+    steps::Steps,
     store::{StoreError, StoreResult},
 };
 use base::{
@@ -16,7 +17,7 @@ use std::{
         mpsc,
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{oneshot, watch};
 use tracing::error;
@@ -167,10 +168,14 @@ fn run(
     clock: &Clock,
     (changes, superseded): (&[watch::Sender<u64>; Topic::ALL.len()], &watch::Sender<bool>),
 ) {
+    let (mut steps, begun) = (Steps::default(), Instant::now());
     while let Ok(first) = calls.recv() {
         let mut group = vec![first];
         group.extend(calls.try_iter().take(HEAD_BATCH_LEN_MAX - 1));
         let now = clock();
+        if let Some(by) = steps.look(now, begun.elapsed()) {
+            core.clock_was_set(by);
+        }
         let committed = carry_out(&mut core, &mut group, now);
         if committed.as_ref().is_err_and(|cause| matches!(cause, StoreError::Superseded)) {
             superseded.send_replace(true);

@@ -67,7 +67,7 @@ impl Apply for ReportSpace {
         }
         note_trouble(core, &self, context.now)?;
         if self.trouble == Some(PartitionTrouble::Gone) {
-            return Ok(SpaceReported { fence: core.fence() });
+            return Ok(SpaceReported { fence: core.fence(), now: context.now });
         }
         core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
         core.live.care.note_free(&self.partition, self.free_bytes);
@@ -81,7 +81,7 @@ impl Apply for ReportSpace {
                 abandon(core, &replica, context)?;
             }
         }
-        Ok(SpaceReported { fence: core.fence() })
+        Ok(SpaceReported { fence: core.fence(), now: context.now })
     }
 }
 

@@ -41,6 +41,14 @@ struct Freed {
 }
 
 impl Care {
+    /// The clock was set: rests and walks begin anew.
+    pub(crate) fn forget_times(&mut self) {
+        self.rests.clear();
+        self.walks.clear();
+        self.freed.clear();
+        self.scrubs_looked = None;
+    }
+
     /// A copy begins.
     pub(super) fn note_copy(&mut self, object: ObjectId, order: &CopyOrder) {
         if self.copies.len() >= COPIES_MAX {

@@ -83,6 +83,9 @@ pub struct SpaceReported {
     /// Rights of users to read that have a lower generation were given before somebody lost a right: they are refused.
     #[serde(default)]
     pub fence: u64,
+    /// What time it is at the head: rights end by its clock.
+    #[serde(default)]
+    pub now: Timestamp,
 }
 
 /// Asks how much room there is for new files, all partitions together.
