@@ -80,6 +80,13 @@ impl Coded {
         self.host(name, RollCall { partition, boot, after: ObjectId(0), upto: None, objects }).unwrap();
     }
 
+    /// All disk servers start anew, and say what they have.
+    fn restart(&mut self) {
+        self.boot += 1;
+        self.world.advance(Millis(1));
+        SERVERS.into_iter().for_each(|name| self.register(name));
+    }
+
     fn tick(&mut self) {
         self.world.advance(Millis(2000));
         for name in SERVERS {
@@ -381,16 +388,32 @@ fn what_cannot_be_spared_is_not_given_up() {
     coded.host(server, ReportDamage { file, objects }).unwrap();
     assert_eq!(coded.indices("/f").len(), 2, "one of three may be lost");
     assert_eq!(state(&mut coded.world, "/f"), FileState::Online);
-    coded.boot = 2;
-    coded.world.advance(Millis(1));
-    for name in SERVERS {
-        coded.disks.get_mut(name).unwrap().clear();
-        coded.register(name);
-    }
+    coded.disks.values_mut().for_each(BTreeSet::clear);
+    coded.restart();
     assert_eq!(state(&mut coded.world, "/f"), FileState::Lost);
     assert_eq!(refusal(coded.read("/f")), ErrorKind::Corrupt);
     let listed = coded.world.user(wire::control::List { path: path("/"), after: String::new() }).unwrap();
     assert_eq!(listed.entries.iter().find(|entry| entry.name == "f").unwrap().state, Some(FileState::Lost));
+}
+
+#[test]
+fn a_damaged_piece_stays_damaged_when_its_server_starts_anew() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    let (file, server) = (written.grant.file, coded.server_of("/f", 0));
+    let object = written.placed.mirrors.iter().find(|mirror| mirror.index == 0).unwrap().object;
+    coded.host(server, ReportDamage { file, objects: vec![object] }).unwrap();
+    assert_eq!(coded.indices("/f"), [1, 2]);
+    coded.restart();
+    assert_eq!(coded.indices("/f"), [1, 2], "that it is there is no news");
+    // Until nothing else is left: readers compare checksums.
+    let other = coded.server_of("/f", 1);
+    coded.disks.get_mut(other).unwrap().clear();
+    coded.restart();
+    assert_eq!(state(&mut coded.world, "/f"), FileState::Lost);
+    coded.restart();
+    assert_eq!(coded.indices("/f"), [0, 2]);
+    assert_eq!(state(&mut coded.world, "/f"), FileState::Online);
 }
 
 #[test]

@@ -88,7 +88,8 @@ pub(super) fn pieces_of(
         .collect();
     let (path, mut places, mut cell_bytes) = (path_of(core, node.id)?, Vec::new(), CELL_BYTES);
     // Last those that were given up: one damaged cell says nothing of the others, and each is checked.
-    let given_up = node.replicas.iter().filter(|replica| replica.state == ReplicaState::Lost);
+    let given_up = |replica: &&Replica| matches!(replica.state, ReplicaState::Lost | ReplicaState::Damaged);
+    let given_up = node.replicas.iter().filter(given_up);
     for replica in in_order(node, &best).into_iter().chain(given_up) {
         let Some(piece) = replica.piece.filter(|piece| Some(piece.index) != except) else { continue };
         cell_bytes = piece.cell_bytes;
@@ -121,7 +122,8 @@ fn is_safe_without(core: &Core, node: &Node, replica: &Replica, now: Timestamp) 
     Ok(indices.len() >= usize::from(piece.coding.data))
 }
 
-/// What is damaged or missing does not count any more, if the file is safe without it. Yields whether it counted.
+/// What is damaged, or cannot be found where it should be, does not count any more if the file is safe without it, whatever its
+/// disk server says of it at its next start. Yields whether it counted.
 pub(super) fn give_up_object(core: &mut Core, object: ObjectId, now: Timestamp) -> Result<bool> {
     let Some(replica) = core.store.replica(object)?.filter(|replica| replica.state == ReplicaState::Online)
     else {
@@ -130,7 +132,7 @@ pub(super) fn give_up_object(core: &mut Core, object: ObjectId, now: Timestamp) 
     let Some(node) = core.store.node(replica.file)? else { return Ok(false) };
     let is_safe = is_safe_without(core, &node, &replica, now)?;
     if is_safe {
-        core.store.set_replica_state(object, ReplicaState::Lost)?;
+        core.store.set_replica_state(object, ReplicaState::Damaged)?;
         core.touch(Topic::Files);
     }
     Ok(is_safe)

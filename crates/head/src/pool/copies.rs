@@ -199,6 +199,11 @@ impl Apply for RollCall {
     }
 }
 
+/// Whether a file can be read from anything else.
+fn is_readable(core: &Core, replica: &Replica) -> Result<bool> {
+    Ok(core.store.node(replica.file)?.is_some_and(|node| node.is_online() || node.is_archived))
+}
+
 /// What the catalogue says of a replica against whether it is there.
 fn compare(
     core: &mut Core,
@@ -211,6 +216,8 @@ fn compare(
         // What came later is not in the list.
         (ReplicaState::Online, false) if replica.created < begun => ReplicaState::Lost,
         (ReplicaState::Lost, true) => ReplicaState::Online,
+        // It was given up because the file was safe without it. Readers compare checksums: some of it is better than nothing.
+        (ReplicaState::Damaged, true) if !is_readable(core, replica)? => ReplicaState::Online,
         _ => return Ok(()),
     };
     warn!(object = %replica.object, file = %replica.file, partition = replica.partition, ?state, "roll call");
