@@ -12,11 +12,11 @@ use support::*;
 use wire::{
     cap::{Access, Cap, CapKeys},
     control::{
-        AbandonWrite, Allocate, AskObjects, BeginWrite, Coding, CommitWrite, CopyEnded, CopyOrder,
-        DiskServer, Disposition, FileState, FilledPiece, GetPieces, GetPools, Known, Mirrors, NextCopies,
-        NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo, ReadGrant,
-        ReadObject, RegisterPartition, Remove, ReportDamage, ReportSpace, RollCall, SetPartition, SetPool,
-        Tend, WriteGrant,
+        AbandonWrite, Allocate, ArchivedCopy, AskObjects, BeginWrite, Coding, CommitWrite, CopyEnded,
+        CopyOrder, DiskServer, Disposition, FileState, FilesArchived, FilledPiece, GetPieces, GetPools,
+        Known, Mirrors, NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors,
+        Pool, PoolInfo, ReadGrant, ReadObject, RegisterPartition, Remove, ReportDamage, ReportSpace,
+        RollCall, SetPartition, SetPool, TapeWork, Tend, WriteGrant,
     },
 };
 
@@ -175,6 +175,27 @@ impl Coded {
         let written = self.begin(at);
         self.commit(&written, usize::MAX).unwrap();
         written
+    }
+
+    /// Brings a file to tape.
+    fn archive(&mut self, at: &str) {
+        ask_archive(&mut self.world, at).unwrap();
+        let session = archive_session(&mut self.world);
+        let TapeWork::Archive { append, files } = &session.work else { panic!("{session:?}") };
+        let (fseq, block, end_block) = (append.fseq, append.block, append.block + 4);
+        let copies = vec![ArchivedCopy { request: files[0].request, fseq, block, end_block }];
+        self.world.room(FilesArchived { session: session.id, copies, used_bytes: 200_000 }).unwrap();
+        end_session(&mut self.world, &session, 0);
+        assert_eq!(state(&mut self.world, at), FileState::Both);
+    }
+
+    /// Makes disk servers silent for as long as the pool bears it, and longer.
+    fn lose(&mut self, servers: &[&'static str]) {
+        self.silent.extend(servers);
+        let count = servers.len();
+        self.until("they are given up", |coded| {
+            coded.pool().partitions.iter().filter(|one| one.is_given_up).count() == count
+        });
     }
 
     fn pieces(&mut self, at: &str) -> Vec<(u8, String)> {
@@ -414,6 +435,28 @@ fn a_damaged_piece_stays_damaged_when_its_server_starts_anew() {
     coded.restart();
     assert_eq!(coded.indices("/f"), [0, 2]);
     assert_eq!(state(&mut coded.world, "/f"), FileState::Online);
+}
+
+#[test]
+fn tape_is_asked_only_when_disk_servers_were_given_up_and_no_more_when_they_are_back() {
+    let mut coded = Coded::new(CODING);
+    coded.write("/f");
+    coded.archive("/f");
+    let away = [coded.server_of("/f", 0), coded.server_of("/f", 2)];
+    coded.silent.extend(away);
+    coded.until("they are silent", |coded| {
+        coded.pool().partitions.iter().filter(|one| !one.is_available).count() == 2
+    });
+    assert!(coded.read("/f").unwrap().is_piece, "they may be back at once");
+    assert_eq!(requests(&mut coded.world).len(), 0);
+    coded.lose(&away);
+    let open = OpenRead { path: path("/f") };
+    assert!(matches!(coded.world.user(open.clone()), Ok(ReadGrant::Recalling { .. })));
+    assert_eq!(requests(&mut coded.world).len(), 1);
+    coded.silent.clear();
+    coded.tick();
+    assert_eq!(requests(&mut coded.world).len(), 0);
+    assert!(coded.read("/f").unwrap().is_piece);
 }
 
 #[test]

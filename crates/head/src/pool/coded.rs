@@ -13,7 +13,7 @@ use crate::{
     store::{Node, Piece, Replica, ReplicaState},
 };
 use base::{Failure, ObjectId, Result, Timestamp};
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeSet};
 use tracing::warn;
 use wire::{
     cap::Access,
@@ -41,7 +41,7 @@ fn in_order<'a>(node: &'a Node, best: &[ObjectId]) -> Vec<&'a Replica> {
 
 /// The piece whose disk server is to serve a coded file: one that answers, with content rather than parity.
 ///
-/// `None`: too few of them answer, and the file is on tape.
+/// `None`: too few of them are left, those on servers that were given up not counted, and the file is elsewhere too.
 pub(super) fn gateway(
     core: &Core,
     node: &Node,
@@ -57,13 +57,14 @@ pub(super) fn gateway(
     let best: Vec<_> =
         readable(&snapshot, &views, Reader::default(), chance).iter().map(|piece| piece.object).collect();
     let order = in_order(node, &best);
-    let answers = |replica: &&&Replica| best.contains(&replica.object);
-    let mut answering: Vec<_> =
-        order.iter().filter(answers).filter_map(|replica| replica.piece.map(|piece| piece.index)).collect();
-    answering.sort_unstable();
-    answering.dedup();
-    // Silent is not away: the client will see. But what is on tape need not be waited for.
-    if answering.len() < usize::from(coding.data) && node.is_archived {
+    let is_given_up = |replica: &Replica| {
+        snapshot.partition(&replica.partition).is_some_and(|partition| partition.is_given_up)
+    };
+    let there = order.iter().filter(|replica| !is_given_up(replica));
+    let there: BTreeSet<_> = there.filter_map(|replica| Some(replica.piece?.index)).collect();
+    // Silent is not away: the client will see. But what is on tape, or in a replica too, need not be waited for.
+    let is_elsewhere = node.is_archived || node.online().any(|replica| replica.piece.is_none());
+    if there.len() < usize::from(coding.data) && is_elsewhere {
         return Ok(None);
     }
     let is_parity = |replica: &Replica| replica.piece.is_some_and(|piece| piece.index >= coding.data);

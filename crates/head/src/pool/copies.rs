@@ -16,6 +16,7 @@ use crate::{
     core::{CapFor, unknown_partition},
     namespace::path_of,
     store::{Node, Piece, Replica, ReplicaState},
+    tape,
 };
 use base::{ErrorKind, Failure, Millis, ObjectId, Result, Timestamp};
 use tracing::{info, warn};
@@ -90,8 +91,10 @@ fn piece_order(
 /// The replica to read: on a disk server that answers if there is one, else any; of a coded file the piece whose disk server
 /// gathers the others. `chance` makes different readers go to different ones.
 pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> Result<Option<Replica>> {
-    if let Some(coding) = node.coding() {
-        return gateway(core, node, coding, chance, now);
+    if let Some(coding) = node.coding()
+        && let Some(gateway) = gateway(core, node, coding, chance, now)?
+    {
+        return Ok(Some(gateway));
     }
     let whole = || node.online().filter(|replica| replica.piece.is_none());
     let Some(first) = whole().next() else { return Ok(None) };
@@ -191,6 +194,7 @@ impl Apply for RollCall {
                 info!(partition = self.partition, "its disk server is back");
                 core.store.set_given_up(&self.partition, None)?;
             }
+            tape::end_recalls_beside(core, &self.partition, context.now)?;
             if partition.given_up.is_some() || is_sweep_due(core)? {
                 core.sweep_again();
             }
