@@ -295,6 +295,31 @@ fn too_few_disk_servers_are_said_before_anything_is_written() {
 }
 
 #[test]
+fn disk_servers_that_are_only_silent_are_waited_for() {
+    let mut coded = Coded::new(CODING);
+    let grant = begin_write(&mut coded.world, "/f", 100_000);
+    coded.world.crash();
+    assert_eq!(refusal(coded.place(&grant, Vec::new())), ErrorKind::Unavailable);
+    coded.register("a");
+    let other = open_write("/g", Disposition::Replace, 100);
+    let failure = coded.world.user(other.clone()).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Unavailable);
+    assert!(failure.what.ends_with("1 are there"), "{failure}");
+    SERVERS.into_iter().for_each(|name| coded.register(name));
+    coded.world.user(other.clone()).unwrap();
+    let placed = coded.place(&grant, Vec::new()).unwrap();
+    coded.commit(&Written { grant, placed }, 3).unwrap();
+    // Once they were given up nobody waits any more.
+    coded.set(Some(Coding { data: 3, parity: 2 }));
+    coded.silent.insert("e");
+    coded.until("it is silent", |coded| coded.pool().partitions.iter().any(|one| !one.is_available));
+    let third = open_write("/h", Disposition::Replace, 100);
+    assert_eq!(refusal(coded.world.user(third.clone())), ErrorKind::Unavailable);
+    coded.lose(&["e"]);
+    assert_eq!(refusal(coded.world.user(third)), ErrorKind::NoSpace);
+}
+
+#[test]
 fn readers_are_sent_to_a_server_with_content_that_may_ask_where_the_rest_is() {
     let mut coded = Coded::new(CODING);
     let written = coded.write("/f");

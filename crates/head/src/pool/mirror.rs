@@ -131,18 +131,20 @@ fn places(
     let snapshot = snapshot(core, &pool_of_partition(core, &written.partition)?.name, now)?;
     let beside: Vec<_> = standing.iter().chain(failed).map(piece_view).collect();
     let wish = Wish { pieces, pieces_min: pieces, bytes, beside: &beside, purpose: Purpose::Write };
-    let why = match place(&snapshot, &wish, call.object.0) {
+    let choose = |snapshot: &Snapshot| match place(snapshot, &wish, call.object.0) {
         Ok(Placed { partitions, is_spread: true }) => {
-            return Ok(partitions.iter().map(ToString::to_string).collect());
+            Ok(partitions.iter().map(ToString::to_string).collect())
         }
-        Ok(_) => "some would share one".to_owned(),
-        Err(failure) => failure.what,
+        Ok(_) => Err("some would share one".to_owned()),
+        Err(failure) => Err(failure.what),
     };
-    // Final for whoever writes: asking again and again would not bring another disk server.
-    Err(too_few(&snapshot, &why))
+    choose(&snapshot)
+        .map_err(|why| too_few(&snapshot, &why, choose(&snapshot.as_if_all_were_heard()).is_ok()))
 }
 
-fn too_few(snapshot: &Snapshot, why: &str) -> Failure {
+/// Refuses a write for which there are too few disk servers. If enough of them are only silent, it is for whoever writes to try
+/// again; else that is final: asking again and again would not bring another disk server.
+fn too_few(snapshot: &Snapshot, why: &str, is_for_silence: bool) -> Failure {
     let Pool { name, coding, failure_domain, .. } = &snapshot.pool;
     let (coding, pieces) =
         coding.map_or_else(Default::default, |coding| (coding.to_string(), coding.pieces()));
@@ -150,25 +152,37 @@ fn too_few(snapshot: &Snapshot, why: &str) -> Failure {
         FailureDomain::Server => "disk server",
         FailureDomain::Label(label) => label.as_str(),
     };
-    Failure::no_space(format!(
+    let what = format!(
         "pool {name} is coded {coding}: each of {pieces} pieces needs a {domain} of its own that takes it; {why}"
-    ))
-    .hint("`bp pool list` shows the disk servers; bring more of them up, or let the pool have fewer pieces")
+    );
+    if is_for_silence {
+        return Failure::unavailable(what).hint(SILENT);
+    }
+    Failure::no_space(what).hint(
+        "`bp pool list` shows the disk servers; bring more of them up, or let the pool have fewer pieces",
+    )
 }
+
+/// What to do about disk servers that were not heard lately, but not given up.
+const SILENT: &str = "some disk servers are silent: try again, or see in `bp pool list` which";
 
 /// Refuses a write to a coded pool with too few disk servers before a byte is sent.
 pub(super) fn require_servers(core: &Core, written: &Replica, now: Timestamp) -> Result<()> {
     let pool = pool_of_partition(core, &written.partition)?;
     let Some(coding) = pool.coding else { return Ok(()) };
     let snapshot = snapshot(core, &pool.name, now)?;
-    let open = snapshot.partitions().iter();
-    let open =
-        open.filter(|partition| partition.state == PartitionState::InUse && snapshot.answers(partition));
-    let domains: BTreeSet<_> = open.map(|partition| snapshot.domain(partition)).collect();
-    if domains.len() >= usize::from(coding.pieces()) {
+    let domains = |snapshot: &Snapshot| {
+        let open = snapshot.partitions().iter();
+        let open =
+            open.filter(|partition| partition.state == PartitionState::InUse && snapshot.answers(partition));
+        open.map(|partition| snapshot.domain(partition)).collect::<BTreeSet<_>>().len()
+    };
+    let (there, needed) = (domains(&snapshot), usize::from(coding.pieces()));
+    if there >= needed {
         return Ok(());
     }
-    Err(too_few(&snapshot, &format!("{} are there", domains.len())))
+    let is_for_silence = domains(&snapshot.as_if_all_were_heard()) >= needed;
+    Err(too_few(&snapshot, &format!("{there} are there"), is_for_silence))
 }
 
 /// The pieces of a commit with their sizes, if they are all there.
@@ -204,7 +218,8 @@ pub(super) fn mirrors(node: &Node) -> impl Iterator<Item = &Replica> {
     node.replicas.iter().filter(|replica| replica.state == ReplicaState::Mirroring)
 }
 
-/// Partitions for the mirrors that are missing. None is no refusal: whether there are enough is decided by the commit.
+/// Partitions for the mirrors that are missing. None is no refusal: whether there are enough is decided by the commit. But
+/// silent disk servers that would make them enough are waited for.
 fn wanted(
     core: &Core,
     context: &Context,
@@ -220,8 +235,20 @@ fn wanted(
         piece.state = PieceState::Coming;
     }
     let wish = Wish { pieces, pieces_min: 1, bytes: call.size, beside: &beside, purpose: Purpose::Write };
-    let placed = place(&snapshot, &wish, call.object.0);
-    Ok(placed.map(|placed| placed.partitions.iter().map(ToString::to_string).collect()).unwrap_or_default())
+    let choose = |snapshot: &Snapshot| match place(snapshot, &wish, call.object.0) {
+        Ok(placed) => placed.partitions.iter().map(ToString::to_string).collect(),
+        Err(_) => Vec::new(),
+    };
+    let (chosen, pool) = (choose(&snapshot), &snapshot.pool);
+    let promised = usize::from(promised_pieces(pool, Layout::of(pool))).saturating_sub(1 + standing.len());
+    if chosen.len() < promised && choose(&snapshot.as_if_all_were_heard()).len() >= promised {
+        let (name, copies) = (&pool.name, pool.copies);
+        let what = format!(
+            "pool {name} keeps {copies} replicas: {promised} more are needed, for which too few disk servers answer"
+        );
+        return Err(Failure::unavailable(what).hint(SILENT));
+    }
+    Ok(chosen)
 }
 
 /// What the pool of a partition promises.
