@@ -485,6 +485,22 @@ fn tape_is_asked_only_when_disk_servers_were_given_up_and_no_more_when_they_are_
 }
 
 #[test]
+fn what_is_evicted_takes_with_it_what_is_being_made() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    coded.archive("/f");
+    coded.until("what was cut is deleted", |coded| coded.objects() == 3);
+    let (file, server) = (written.grant.file, coded.server_of("/f", 0));
+    coded.host(server, ReportDamage { file, objects: vec![written.placed.mirrors[0].object] }).unwrap();
+    while coded.world.room(Tend {}).unwrap().is_more {}
+    assert_eq!(coded.pool().copies_under_way, 1);
+    assert_eq!(evict(&mut coded.world, "/f").unwrap(), FileState::Nearline);
+    assert_eq!((coded.pool().copies_under_way, coded.pieces("/f").len()), (0, 0));
+    coded.until("nothing is left", |coded| coded.objects() == 0);
+    assert_eq!(state(&mut coded.world, "/f"), FileState::Nearline);
+}
+
+#[test]
 fn scans_know_pieces_by_their_own_size_and_sums() {
     let mut coded = Coded::new(CODING);
     let written = coded.write("/f");

@@ -47,9 +47,14 @@ impl ReplicaState {
         matches!(self, Self::Online | Self::Lost | Self::Damaged)
     }
 
+    /// Whether nobody but its pool wants it: it can go without the end of a write or of a recall.
+    pub(crate) fn is_of_pool(self) -> bool {
+        self.is_settled() || self == Self::Copying
+    }
+
     /// Whether it has the content that its file has now, or is to have it again; what is being written is the next one.
     pub(crate) fn is_content(self) -> bool {
-        self.is_settled() || matches!(self, Self::Copying | Self::Recalling)
+        self.is_of_pool() || self == Self::Recalling
     }
 
     /// Whether room is kept for it.
