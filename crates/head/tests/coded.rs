@@ -501,6 +501,65 @@ fn what_is_evicted_takes_with_it_what_is_being_made() {
 }
 
 #[test]
+fn a_write_ends_in_the_form_in_which_it_was_placed() {
+    let mut coded = Coded::new(CODING);
+    let other = Coding { data: 3, parity: 2 };
+    for (at, after) in [("/none", None), ("/other", Some(other))] {
+        coded.set(Some(CODING));
+        let mut written = coded.begin(at);
+        coded.set(after);
+        // A piece that fails is placed anew as one of the same file.
+        let failed = written.placed.mirrors[0].object;
+        let again = coded.place(&written.grant, vec![failed]).unwrap();
+        assert_eq!((again.cut.map(|cut| cut.coding), again.mirrors.len()), (Some(CODING), 3));
+        written.placed = again;
+        coded.commit(&written, 3).unwrap();
+        assert_eq!(stat(&mut coded.world, at).unwrap().coding, Some(CODING));
+        assert_eq!(coded.indices(at), [0, 1, 2]);
+    }
+    // What was opened before its pool was coded is a replica; its disk server does not ask for places.
+    coded.set(None);
+    let grant = begin_write(&mut coded.world, "/whole", 100_000);
+    assert!(!grant.is_mirrored);
+    coded.set(Some(CODING));
+    let placed = Mirrors { mirrors: Vec::new(), cut: None };
+    coded.commit(&Written { grant, placed }, 0).unwrap();
+    let info = stat(&mut coded.world, "/whole").unwrap();
+    assert_eq!((info.coding, info.replicas.len(), info.entry.state), (None, 1, Some(FileState::Online)));
+    // What mirrors were placed for keeps them.
+    let two =
+        |coding| SetPool { pool: Pool { coding, copies: 2, acknowledged_copies: 2, ..Pool::default() } };
+    coded.world.user(two(None)).unwrap();
+    let grant = begin_write(&mut coded.world, "/two", 100_000);
+    let placed = coded.place(&grant, Vec::new()).unwrap();
+    coded.world.user(two(Some(CODING))).unwrap();
+    assert_eq!(coded.place(&grant, Vec::new()).unwrap(), placed);
+    let Content { size, sums: checksums } = Content::numbered(100_000, 1);
+    let (object, mirrors, pieces) = (grant.object, vec![placed.mirrors[0].object], Vec::new());
+    let name = grant.server.unwrap().name;
+    coded.host(&name, CommitWrite { object, size, checksums, mirrors, pieces }).unwrap();
+    assert_eq!(stat(&mut coded.world, "/two").unwrap().replicas.len(), 2);
+}
+
+#[test]
+fn a_commit_that_is_said_again_is_known_by_any_of_its_pieces() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    let first = &written.placed.mirrors[0];
+    let server = host_of(&first.url);
+    let file = written.grant.file;
+    coded.host(server, ReportDamage { file, objects: vec![first.object] }).unwrap();
+    coded.commit(&written, 3).unwrap();
+    coded.until("it is made anew", |coded| {
+        coded.indices("/f") == [0, 1, 2] && !coded.disks[server].contains(&first.object)
+    });
+    coded.commit(&written, 3).unwrap();
+    let later = coded.write("/f");
+    assert_eq!(refusal(coded.commit(&written, 3)), ErrorKind::NotFound, "that content is gone");
+    coded.commit(&later, 3).unwrap();
+}
+
+#[test]
 fn scans_know_pieces_by_their_own_size_and_sums() {
     let mut coded = Coded::new(CODING);
     let written = coded.write("/f");

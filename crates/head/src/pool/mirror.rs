@@ -30,7 +30,7 @@ impl Apply for PlaceMirrors {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Mirrors> {
         let written = being_written(core, context, self.object)?;
         let node = core.store.node(written.file)?.ok_or_else(|| gone(self.object))?;
-        if let Some(coding) = pool_of_partition(core, &written.partition)?.coding {
+        if let Some(coding) = coding_of_write(&node, &*pool_of_partition(core, &written.partition)?) {
             return place_pieces(core, context, &self, (&node, &written), coding);
         }
         allocation::begin_mirrors(core, &node, self.size, context.now)?;
@@ -65,6 +65,19 @@ impl Apply for PlaceMirrors {
     }
 }
 
+/// How a write under way is coded: as it was when its pieces or mirrors were placed, whatever its pool does with new ones by now.
+fn coding_of_write(node: &Node, pool: &Pool) -> Option<Coding> {
+    match mirrors(node).next() {
+        Some(placed) => placed.piece.map(|piece| piece.coding),
+        None => pool.coding,
+    }
+}
+
+/// The same for what has come to its commit. Without pieces it was opened when its pool was not coded.
+pub(super) fn coding_of_commit(node: &Node, pool: &Pool, pieces: &[FilledPiece]) -> Option<Coding> {
+    coding_of_write(node, pool).filter(|_| !pieces.is_empty() || mirrors(node).next().is_some())
+}
+
 /// Places the pieces of a written object that have no place yet. All of them, or none: a coded file is acknowledged whole.
 fn place_pieces(
     core: &mut Core,
@@ -87,7 +100,7 @@ fn place_pieces(
     let has =
         |index: &u8| placed.iter().any(|replica| replica.piece.is_some_and(|piece| piece.index == *index));
     let missing: Vec<u8> = (0..coding.pieces()).filter(|index| !has(index)).collect();
-    let places = places(core, call, written, (&placed, &failed), (&missing, bytes, context.now))?;
+    let places = places(core, call, written, (&placed, &failed), (coding, &missing, bytes, context.now))?;
     for (index, partition) in missing.into_iter().zip(places) {
         let piece = Piece { coding, cell_bytes: CELL_BYTES, index, checksums: None };
         placed.push(core.store.insert_replica(Replica {
@@ -125,7 +138,7 @@ fn places(
     call: &PlaceMirrors,
     written: &Replica,
     (standing, failed): (&[Replica], &[Replica]),
-    (missing, bytes, now): (&[u8], u64, Timestamp),
+    (coding, missing, bytes, now): (Coding, &[u8], u64, Timestamp),
 ) -> Result<Vec<String>> {
     let Ok(pieces @ 1..) = u8::try_from(missing.len()) else { return Ok(Vec::new()) };
     let snapshot = snapshot(core, &pool_of_partition(core, &written.partition)?.name, now)?;
@@ -138,16 +151,16 @@ fn places(
         Ok(_) => Err("some would share one".to_owned()),
         Err(failure) => Err(failure.what),
     };
-    choose(&snapshot)
-        .map_err(|why| too_few(&snapshot, &why, choose(&snapshot.as_if_all_were_heard()).is_ok()))
+    choose(&snapshot).map_err(|why| {
+        let is_for_silence = choose(&snapshot.as_if_all_were_heard()).is_ok();
+        too_few(&snapshot.pool, coding, &why, is_for_silence)
+    })
 }
 
 /// Refuses a write for which there are too few disk servers. If enough of them are only silent, it is for whoever writes to try
 /// again; else that is final: asking again and again would not bring another disk server.
-fn too_few(snapshot: &Snapshot, why: &str, is_for_silence: bool) -> Failure {
-    let Pool { name, coding, failure_domain, .. } = &snapshot.pool;
-    let (coding, pieces) =
-        coding.map_or_else(Default::default, |coding| (coding.to_string(), coding.pieces()));
+fn too_few(pool: &Pool, coding: Coding, why: &str, is_for_silence: bool) -> Failure {
+    let (Pool { name, failure_domain, .. }, pieces) = (pool, coding.pieces());
     let domain = match failure_domain {
         FailureDomain::Server => "disk server",
         FailureDomain::Label(label) => label.as_str(),
@@ -182,7 +195,7 @@ pub(super) fn require_servers(core: &Core, written: &Replica, now: Timestamp) ->
         return Ok(());
     }
     let is_for_silence = domains(&snapshot.as_if_all_were_heard()) >= needed;
-    Err(too_few(&snapshot, &format!("{there} are there"), is_for_silence))
+    Err(too_few(&pool, coding, &format!("{there} are there"), is_for_silence))
 }
 
 /// The pieces of a commit with their sizes, if they are all there.
@@ -240,7 +253,8 @@ fn wanted(
         Err(_) => Vec::new(),
     };
     let (chosen, pool) = (choose(&snapshot), &snapshot.pool);
-    let promised = usize::from(promised_pieces(pool, Layout::of(pool))).saturating_sub(1 + standing.len());
+    let promised = promised_pieces(pool, Layout::Copies(pool.copies));
+    let promised = usize::from(promised).saturating_sub(1 + standing.len());
     if chosen.len() < promised && choose(&snapshot.as_if_all_were_heard()).len() >= promised {
         let (name, copies) = (&pool.name, pool.copies);
         let what = format!(
@@ -261,7 +275,8 @@ pub(super) fn pool_of_partition(core: &Core, partition: &str) -> Result<std::syn
 pub(super) fn counted(node: &Node, pool: &Pool, filled: &[ObjectId]) -> Result<Vec<ObjectId>> {
     let counted: Vec<_> =
         mirrors(node).map(|mirror| mirror.object).filter(|object| filled.contains(object)).collect();
-    let (durable, promised) = (counted.len() + 1, usize::from(promised_pieces(pool, Layout::of(pool))));
+    let promised = usize::from(promised_pieces(pool, Layout::Copies(pool.copies)));
+    let durable = counted.len() + 1;
     if durable < promised {
         // Final for whoever writes: asking again and again would not bring another disk server.
         return Err(Failure::no_space(format!(
