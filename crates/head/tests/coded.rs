@@ -12,12 +12,14 @@ use support::*;
 use wire::{
     cap::{Access, Cap, CapKeys},
     control::{
-        AbandonWrite, Allocate, ArchivedCopy, AskObjects, BeginWrite, Coding, CommitWrite, CopyEnded,
-        CopyOrder, DiskServer, Disposition, FileState, FilesArchived, FilledPiece, GetPieces, GetPools,
-        Known, Mirrors, NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors,
-        Pool, PoolInfo, ReadGrant, ReadObject, RegisterPartition, Remove, ReportDamage, ReportSpace,
+        AbandonWrite, Allocate, ArchivedCopy, AskObjects, BeginWrite, CatalogueMark, Coding, CommitWrite,
+        CompareCatalogue, CompareObjects, CopyEnded, CopyOrder, Described, DiskServer, Disposition,
+        FileState, FilesArchived, FilledPiece, FoundObject, GetPieces, GetPools, GetStatus, Known, Mirrors,
+        NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo,
+        ReadGrant, ReadObject, RecoverCatalogue, RegisterPartition, Remove, ReportDamage, ReportSpace,
         RollCall, SetPartition, SetPool, TapeWork, Tend, WriteGrant,
     },
+    object::{Holder, Label, Piece},
 };
 
 const SERVERS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -557,6 +559,74 @@ fn a_commit_that_is_said_again_is_known_by_any_of_its_pieces() {
     let later = coded.write("/f");
     assert_eq!(refusal(coded.commit(&written, 3)), ErrorKind::NotFound, "that content is gone");
     coded.commit(&later, 3).unwrap();
+}
+
+#[test]
+fn pieces_that_are_found_replace_what_a_file_has_only_when_it_can_be_read_from_them() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    // The catalogue was put back to this state; later the file was written again, once to the end and once not.
+    let seen = CatalogueMark { epoch: 3, ..CatalogueMark::default() };
+    let compare = CompareCatalogue { partition: "a.disk".into(), seen: Some(seen) };
+    assert!(!coded.host("a", compare).unwrap().is_settled);
+    coded.world.user(RecoverCatalogue {}).unwrap();
+    let generation = written.grant.object.0;
+    let found = |object, index, generation| {
+        FoundPiece { file: written.grant.file, object, index, generation }.found()
+    };
+    let tell = |coded: &mut Coded, name: &str, objects: Vec<FoundObject>| {
+        let (partition, is_first, is_last) = (format!("{name}.disk"), true, true);
+        coded.host(name, CompareObjects { partition, is_first, is_last, objects }).unwrap();
+        let restored = coded.world.user(GetStatus {}).unwrap().restored.unwrap();
+        (restored.recovered(), restored.unknown())
+    };
+    let (later, last) = (generation + 1000, generation + 2000);
+    assert_eq!(tell(&mut coded, "a", vec![found(last + 1, 0, last), found(later + 1, 0, later)]), (0, 2));
+    assert_eq!(coded.indices("/f"), [0, 1, 2], "one of two proves nothing");
+    assert_eq!(
+        coded.world.room(GetPieces { file: written.grant.file, capability: None }).unwrap().generation,
+        generation
+    );
+    coded.world.crash();
+    coded.boot += 1;
+    SERVERS.into_iter().for_each(|name| coded.register(name));
+    assert_eq!(
+        tell(&mut coded, "b", vec![found(later + 2, 2, later)]),
+        (1, 0),
+        "of the other nobody has spoken since"
+    );
+    let now = coded.world.room(GetPieces { file: written.grant.file, capability: None }).unwrap();
+    let objects: BTreeSet<_> = now.places.iter().map(|place| place.object.0).collect();
+    assert_eq!((now.generation, objects), (later, BTreeSet::from([later + 1, later + 2])));
+    assert_eq!(tell(&mut coded, "a", vec![found(last + 1, 0, last)]), (1, 1));
+    assert_eq!(
+        tell(&mut coded, "c", vec![found(last + 3, 2, last)]),
+        (3, 0),
+        "the first one is counted no more as unknown"
+    );
+    let now = coded.world.room(GetPieces { file: written.grant.file, capability: None }).unwrap();
+    assert_eq!((now.generation, now.places.len()), (last, 2));
+}
+
+/// A piece of a later write, as its disk server finds it.
+struct FoundPiece {
+    file: base::FileId,
+    object: u64,
+    index: u8,
+    generation: u64,
+}
+
+impl FoundPiece {
+    fn found(self) -> FoundObject {
+        let Self { file, object, index, generation } = self;
+        let file_checksums = Checksums::of(&generation.to_be_bytes());
+        let piece = Piece { coding: CODING, cell_bytes: 4096, index, file_bytes: 10_000, file_checksums };
+        let size = piece.shape(file, generation).unwrap().piece_bytes();
+        let label =
+            Label { file, path: path("/f"), generation, holder: Holder::default(), piece: Some(piece) };
+        let described = Some(Described { label, checksums: sums(ObjectId(object)), written: Timestamp(1) });
+        FoundObject { object: ObjectId(object), size, described }
+    }
 }
 
 #[test]
