@@ -86,7 +86,9 @@ impl Coded {
     fn restart(&mut self) {
         self.boot += 1;
         self.world.advance(Millis(1));
-        SERVERS.into_iter().for_each(|name| self.register(name));
+        for name in SERVERS {
+            self.register(name);
+        }
     }
 
     fn tick(&mut self) {
@@ -307,7 +309,9 @@ fn disk_servers_that_are_only_silent_are_waited_for() {
     let failure = coded.world.user(other.clone()).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Unavailable);
     assert!(failure.what.ends_with("1 are there"), "{failure}");
-    SERVERS.into_iter().for_each(|name| coded.register(name));
+    for name in SERVERS {
+        coded.register(name);
+    }
     coded.world.user(other.clone()).unwrap();
     let placed = coded.place(&grant, Vec::new()).unwrap();
     coded.commit(&Written { grant, placed }, 3).unwrap();
@@ -588,8 +592,7 @@ fn pieces_that_are_found_replace_what_a_file_has_only_when_it_can_be_read_from_t
         generation
     );
     coded.world.crash();
-    coded.boot += 1;
-    SERVERS.into_iter().for_each(|name| coded.register(name));
+    coded.restart();
     assert_eq!(
         tell(&mut coded, "b", vec![found(later + 2, 2, later)]),
         (1, 0),
