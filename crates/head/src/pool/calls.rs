@@ -270,13 +270,13 @@ impl Apply for BeginWrite {
         let replica = being_written(core, context, self.object)?;
         let node = core.store.node(replica.file)?.ok_or_else(|| gone(self.object))?;
         // What is read through others need not lie here.
-        let old = node.online().find(|old| {
-            self.is_update
-                && match old.piece {
-                    None => old.partition == replica.partition,
-                    Some(_) => node.coding().is_some(),
-                }
-        });
+        let begins_with = |old: &&Replica| match old.piece {
+            None => old.partition == replica.partition,
+            Some(_) => node.coding().is_some(),
+        };
+        // A replica that is left over is better than pieces that may be away.
+        let old = node.online().filter(begins_with).min_by_key(|old| old.piece.is_some());
+        let old = old.filter(|_| self.is_update);
         let base = old.map(|old| read_object(core, &node, old)).transpose()?;
         if self.is_update && base.is_none() {
             return Err(Failure::busy(format!("object {} has nothing to begin with any more", self.object))
