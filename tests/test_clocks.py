@@ -8,8 +8,7 @@ import pytest
 
 from clients import need, run
 from conftest import SMALL, one_facility
-from facility import Facility
-from host import Host, hosts
+from host import hosts
 from test_pools import are_whole, check_files, own_partition, partitions, write_files
 
 HOUR = 3600

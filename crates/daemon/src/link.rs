@@ -39,13 +39,14 @@ impl Link {
         }
     }
 
-    /// Makes a call again and again while the head is out of reach. Only for calls that may be carried out twice.
+    /// Makes a call again and again while the head is out of reach, or waits for disk servers itself. Only for calls that may be
+    /// carried out twice.
     pub async fn insist<C: Apply>(&self, call: C) -> Result<C::Reply> {
         let deadline = Instant::now() + INSIST;
         loop {
             match self.call(call.clone()).await {
                 Err(failure) if self.may_come_back(&failure) && Instant::now() < deadline => {
-                    warn!(call = C::NAME, %failure, "the head is out of reach; trying again");
+                    warn!(call = C::NAME, %failure, "the head cannot do it now; trying again");
                     sleep(PAUSE).await;
                 }
                 outcome => return outcome,
@@ -54,7 +55,11 @@ impl Link {
     }
 
     fn may_come_back(&self, failure: &Failure) -> bool {
-        let is_away = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy);
-        is_away && matches!(self, Self::Far(_))
+        match self {
+            Self::Near(_) => failure.kind == ErrorKind::Unavailable,
+            Self::Far(_) => {
+                matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy)
+            }
+        }
     }
 }

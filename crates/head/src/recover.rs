@@ -2,18 +2,25 @@
 //!
 //! Nothing that is known is lost by it. Of two contents of a file the one that was written later counts, and of two files of one
 //! name the one that was written later has it; the other is found in `/lost+found`. What is not taken in stays on its disk, unknown.
+//!
+//! A piece proves nothing: its write may have ended before enough of them were made. Pieces of a content that the file does not
+//! have are put aside, in the catalogue, until so many were found that the content can be read. What a file has therefore never
+//! gives way to what cannot be read, in whatever order disk servers say what they have.
 
 use crate::{
     Context, Core, Principal, Topic,
     namespace::{ROOT, make_directory},
     pool::drop_content,
-    store::{NewContent, Node, Piece, Replica, ReplicaState},
+    store::{NewContent, Node, Piece, Replica, ReplicaState, StrayRow as Stray},
 };
-use base::{Checksums, ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp};
-use std::sync::Arc;
+use base::{Checksums, ErrorKind, FileId, FilePath, Result, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use tracing::info;
 use wire::{
-    control::{Described, FoundFile, FoundObject, LOST_AND_FOUND, NodeKind},
+    control::{FoundFile, FoundObject, LOST_AND_FOUND, NodeKind},
     object::{self, Holder},
 };
 
@@ -26,15 +33,7 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 60;
 /// What stands for the name of a file that only a tape knows.
 const NAMELESS: &str = "file";
 
-/// An object on its way into the catalogue.
-struct Stray<'a> {
-    object: ObjectId,
-    partition: &'a str,
-    size: u64,
-    described: Described,
-}
-
-impl Stray<'_> {
+impl Stray {
     /// Which content it has. The first descriptions do not say it: a file was never written twice at a time, so that the number
     /// of the object grows with each write.
     fn generation(&self) -> u64 {
@@ -70,7 +69,7 @@ impl Stray<'_> {
         Replica {
             object: self.object,
             file: self.described.label.file,
-            partition: self.partition.to_owned(),
+            partition: self.partition.clone(),
             state: ReplicaState::Online,
             owner: owner.to_owned(),
             size: self.size,
@@ -99,7 +98,7 @@ enum Place {
     None,
 }
 
-fn place(node: Option<&Node>, stray: &Stray<'_>) -> Place {
+fn place(node: Option<&Node>, stray: &Stray) -> Place {
     let Some(node) = node else { return Place::NewFile };
     let (size, checksums) = stray.whole();
     let content = (size, Some(checksums));
@@ -117,39 +116,57 @@ fn place(node: Option<&Node>, stray: &Stray<'_>) -> Place {
     }
 }
 
-/// Whether an object of the same content can stand beside what a file has. Cells say of which write they are: pieces of two
-/// writes are never put together.
-fn goes_with(node: &Node, stray: &Stray<'_>) -> bool {
-    let has_pieces = node.replicas.iter().any(|replica| replica.piece.is_some());
-    let is_whole = stray.described.label.piece.is_none();
-    node.generation == stray.generation() || if is_whole { !has_pieces } else { node.replicas.is_empty() }
+/// Whether an object of the same content can stand beside what a file has. Cells say of which write they are, and how it was
+/// coded: pieces of two writes, or of two codings, are never put together.
+fn goes_with(node: &Node, stray: &Stray) -> bool {
+    let shape = |piece: Piece| (piece.coding, piece.cell_bytes);
+    let known = node.replicas.iter().find_map(|replica| replica.piece).map(shape);
+    match stray.piece().map(shape) {
+        None => node.generation == stray.generation() || known.is_none(),
+        own if node.generation == stray.generation() => known.is_none() || known == own,
+        _ => node.replicas.is_empty(),
+    }
 }
 
-/// Takes in what can be; yields the rest. What is to be deleted stays so.
+/// What became of the objects that were found.
+pub(crate) struct Recovered {
+    /// What was not taken in.
+    pub(crate) rest: Vec<FoundObject>,
+    /// What was found earlier and is taken in only now, with others.
+    pub(crate) joined: Vec<Stray>,
+}
+
+/// Takes in what can be. What is to be deleted stays so.
 pub(crate) fn recover(
     core: &mut Core,
     partition: &str,
     found: Vec<FoundObject>,
     now: Timestamp,
-) -> Result<Vec<FoundObject>> {
-    let mut rest = Vec::new();
+) -> Result<Recovered> {
+    let (mut rest, mut joined) = (BTreeMap::new(), Vec::new());
     for found in found {
         let FoundObject { object, size, ref described } = found;
         let is_wanted = !core.store.is_to_be_removed(partition, object)?;
         let taken = match described.clone().filter(|_| is_wanted) {
-            Some(described) => take_in(core, &Stray { object, partition, size, described }, now)?,
+            Some(described) => {
+                let stray = Stray { object, partition: partition.to_owned(), size, described };
+                take_in(core, &stray, now, &mut joined)?
+            }
             None => false,
         };
         if !taken {
-            rest.push(found);
+            rest.insert(object, found);
         }
     }
+    // What was found just now was not counted yet.
+    joined.retain(|stray: &Stray| stray.partition != partition || rest.remove(&stray.object).is_none());
     core.touch(Topic::Files);
     core.touch(Topic::Jobs);
-    Ok(rest)
+    Ok(Recovered { rest: rest.into_values().collect(), joined })
 }
 
-fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
+/// Takes in one object, and with it those that have waited for it: they are added to `joined`.
+fn take_in(core: &mut Core, stray: &Stray, now: Timestamp, joined: &mut Vec<Stray>) -> Result<bool> {
     let file = stray.described.label.file;
     if !stray.is_possible() {
         return Ok(false);
@@ -163,6 +180,44 @@ fn take_in(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<bool> {
         core.store.move_node(file, parent.id, &name)?;
         core.store.set_holder(file, &holder(core, stray))?;
     }
+    let node = core.store.node(file)?;
+    let mut waiting = core.store.strays(file, stray.generation())?;
+    // It may have been said before.
+    waiting.retain(|other| other.object != stray.object);
+    match place(node.as_deref(), stray) {
+        Place::None => return Ok(false),
+        Place::NewFile | Place::NewContent if !is_readable(stray, &waiting) => {
+            core.store.put_stray(stray, stray.generation())?;
+            return Ok(false);
+        }
+        _ => {}
+    }
+    put(core, stray, now)?;
+    core.store.delete_stray(stray.object)?;
+    for other in waiting {
+        if put(core, &other, now)? {
+            core.store.delete_stray(other.object)?;
+            joined.push(other);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the content of an object can be read with what was found of it before.
+fn is_readable(stray: &Stray, waiting: &[Stray]) -> bool {
+    let Some(own) = stray.piece() else { return true };
+    let is_alike = |other: &&Stray| {
+        let shape = other.piece().map(|piece| (piece.coding, piece.cell_bytes));
+        shape == Some((own.coding, own.cell_bytes)) && other.whole() == stray.whole()
+    };
+    let others = waiting.iter().filter(is_alike).filter_map(|other| Some(other.piece()?.index));
+    let indices: BTreeSet<_> = others.chain([own.index]).collect();
+    indices.len() >= usize::from(own.coding.data)
+}
+
+/// Puts an object where it belongs. Yields whether it belongs somewhere.
+fn put(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<bool> {
+    let file = stray.described.label.file;
     let node = core.store.node(file)?;
     match (place(node.as_deref(), stray), node) {
         (Place::NewFile, _) => add_file(core, stray, now)?,
@@ -195,7 +250,7 @@ pub(crate) fn give_up_content(core: &mut Core, node: &Node) -> Result<()> {
 }
 
 /// Makes the file that an object was written for.
-fn add_file(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<()> {
+fn add_file(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<()> {
     let label = &stray.described.label;
     let (parent, name) = home(core, stray, now)?;
     let Holder { owner, group, mode } = holder(core, stray);
@@ -219,7 +274,7 @@ fn add_file(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<()> {
 }
 
 /// Whose a file is. What nobody knows belongs to the owner of the facility.
-fn holder(core: &Core, stray: &Stray<'_>) -> Holder {
+fn holder(core: &Core, stray: &Stray) -> Holder {
     let holder = &stray.described.label.holder;
     if holder.owner.is_empty() { unknown_holder(core) } else { holder.clone() }
 }
@@ -265,7 +320,7 @@ fn is_nameless(core: &Core, file: FileId) -> Result<bool> {
 }
 
 /// Where a file goes: where it was, unless something later is there.
-fn home(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<(Arc<Node>, String)> {
+fn home(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<(Arc<Node>, String)> {
     let label = &stray.described.label;
     let Some(parent) = directory(core, label.path.parent().as_ref(), now)? else {
         return Ok((lost_and_found(core, now)?, lost_name(label.file, label.path.name())));
@@ -287,7 +342,7 @@ fn home(core: &mut Core, stray: &Stray<'_>, now: Timestamp) -> Result<(Arc<Node>
 }
 
 /// Whether a file leaves its name to what was written later. Not one that is being written now.
-fn gives_way(other: &Node, stray: &Stray<'_>) -> bool {
+fn gives_way(other: &Node, stray: &Stray) -> bool {
     let is_writing = other.replicas.iter().any(|replica| replica.state == ReplicaState::Writing);
     !other.is_directory() && !is_writing && other.generation < stray.generation()
 }

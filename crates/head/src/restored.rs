@@ -4,7 +4,10 @@
 //! looked, disk servers are given nothing to delete.
 
 use crate::{
-    Apply, Context, Core, Topic, core::unknown_partition, recover::recover, store::RestoreRow,
+    Apply, Context, Core, Topic,
+    core::unknown_partition,
+    recover::recover,
+    store::{RestoreRow, StrayRow},
     tape::is_doubtful,
 };
 use base::{Failure, Millis, Result, Timestamp};
@@ -31,6 +34,16 @@ impl Progress {
     /// The system's clock was set.
     pub(crate) fn shift(&mut self, by: Millis) {
         self.ticked = self.ticked + by;
+    }
+
+    /// What was counted as unknown when it was found was taken in, because others were found.
+    fn note_joined(&mut self, stray: &StrayRow) {
+        // Who has not said yet, since the head was started, what lies there, says it without this one.
+        let Some(said) = self.unknown.get_mut(&stray.partition) else { return };
+        said.objects = said.objects.saturating_sub(1);
+        said.bytes = said.bytes.saturating_sub(stray.size);
+        said.recovered += 1;
+        said.shown.retain(|shown| shown.object != stray.object);
     }
 }
 
@@ -136,14 +149,19 @@ impl Apply for CompareObjects {
         let known = core.store.known_objects(&objects)?;
         let mut unknown: Vec<_> =
             self.objects.into_iter().filter(|found| !known.contains(&found.object)).collect();
+        if self.is_first {
+            let (partition, known) = (self.partition.clone(), UnknownObjects::default());
+            core.progress.unknown.insert(partition.clone(), UnknownObjects { partition, ..known });
+            core.store.forget_strays_on(&self.partition)?;
+        }
         let all = unknown.len();
         if core.unsettled()?.is_some_and(|restore| restore.is_recovering) {
-            unknown = recover(core, &self.partition, unknown, context.now)?;
+            let recovered = recover(core, &self.partition, unknown, context.now)?;
+            recovered.joined.iter().for_each(|stray| core.progress.note_joined(stray));
+            unknown = recovered.rest;
         }
         let said = core.progress.unknown.entry(self.partition.clone()).or_default();
-        if self.is_first {
-            *said = UnknownObjects { partition: self.partition, ..UnknownObjects::default() };
-        }
+        said.partition = self.partition;
         said.recovered += (all - unknown.len()) as u64;
         for found in unknown {
             said.objects += 1;

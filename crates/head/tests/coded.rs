@@ -12,12 +12,14 @@ use support::*;
 use wire::{
     cap::{Access, Cap, CapKeys},
     control::{
-        AbandonWrite, Allocate, AskObjects, BeginWrite, Coding, CommitWrite, CopyEnded, CopyOrder,
-        DiskServer, Disposition, FileState, FilledPiece, GetPieces, GetPools, Known, Mirrors, NextCopies,
-        NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo, ReadGrant,
-        ReadObject, RegisterPartition, Remove, ReportDamage, ReportSpace, RollCall, SetPartition, SetPool,
-        Tend, WriteGrant,
+        AbandonWrite, Allocate, ArchivedCopy, AskObjects, BeginWrite, CatalogueMark, Coding, CommitWrite,
+        CompareCatalogue, CompareObjects, CopyEnded, CopyOrder, Described, DiskServer, Disposition,
+        FileState, FilesArchived, FilledPiece, FoundObject, GetPieces, GetPools, GetStatus, Known, Mirrors,
+        NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo,
+        ReadGrant, ReadObject, RecoverCatalogue, RegisterPartition, Remove, ReportDamage, ReportSpace,
+        RollCall, SetPartition, SetPool, TapeWork, Tend, WriteGrant,
     },
+    object::{Holder, Label, Piece},
 };
 
 const SERVERS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -78,6 +80,15 @@ impl Coded {
         self.host(name, call).unwrap();
         let objects = self.disks[name].iter().copied().collect();
         self.host(name, RollCall { partition, boot, after: ObjectId(0), upto: None, objects }).unwrap();
+    }
+
+    /// All disk servers start anew, and say what they have.
+    fn restart(&mut self) {
+        self.boot += 1;
+        self.world.advance(Millis(1));
+        for name in SERVERS {
+            self.register(name);
+        }
     }
 
     fn tick(&mut self) {
@@ -169,6 +180,27 @@ impl Coded {
         let written = self.begin(at);
         self.commit(&written, usize::MAX).unwrap();
         written
+    }
+
+    /// Brings a file to tape.
+    fn archive(&mut self, at: &str) {
+        ask_archive(&mut self.world, at).unwrap();
+        let session = archive_session(&mut self.world);
+        let TapeWork::Archive { append, files } = &session.work else { panic!("{session:?}") };
+        let (fseq, block, end_block) = (append.fseq, append.block, append.block + 4);
+        let copies = vec![ArchivedCopy { request: files[0].request, fseq, block, end_block }];
+        self.world.room(FilesArchived { session: session.id, copies, used_bytes: 200_000 }).unwrap();
+        end_session(&mut self.world, &session, 0);
+        assert_eq!(state(&mut self.world, at), FileState::Both);
+    }
+
+    /// Makes disk servers silent for as long as the pool bears it, and longer.
+    fn lose(&mut self, servers: &[&'static str]) {
+        self.silent.extend(servers);
+        let count = servers.len();
+        self.until("they are given up", |coded| {
+            coded.pool().partitions.iter().filter(|one| one.is_given_up).count() == count
+        });
     }
 
     fn pieces(&mut self, at: &str) -> Vec<(u8, String)> {
@@ -265,6 +297,33 @@ fn too_few_disk_servers_are_said_before_anything_is_written() {
     assert_eq!(refusal(stat(&mut coded.world, "/f")), ErrorKind::NotFound);
     coded.set(Some(Coding { data: 3, parity: 2 }));
     coded.world.user(open).unwrap();
+}
+
+#[test]
+fn disk_servers_that_are_only_silent_are_waited_for() {
+    let mut coded = Coded::new(CODING);
+    let grant = begin_write(&mut coded.world, "/f", 100_000);
+    coded.world.crash();
+    assert_eq!(refusal(coded.place(&grant, Vec::new())), ErrorKind::Unavailable);
+    coded.register("a");
+    let other = open_write("/g", Disposition::Replace, 100);
+    let failure = coded.world.user(other.clone()).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Unavailable);
+    assert!(failure.what.ends_with("1 are there"), "{failure}");
+    for name in SERVERS {
+        coded.register(name);
+    }
+    coded.world.user(other.clone()).unwrap();
+    let placed = coded.place(&grant, Vec::new()).unwrap();
+    coded.commit(&Written { grant, placed }, 3).unwrap();
+    // Once they were given up nobody waits any more.
+    coded.set(Some(Coding { data: 3, parity: 2 }));
+    coded.silent.insert("e");
+    coded.until("it is silent", |coded| coded.pool().partitions.iter().any(|one| !one.is_available));
+    let third = open_write("/h", Disposition::Replace, 100);
+    assert_eq!(refusal(coded.world.user(third.clone())), ErrorKind::Unavailable);
+    coded.lose(&["e"]);
+    assert_eq!(refusal(coded.world.user(third)), ErrorKind::NoSpace);
 }
 
 #[test]
@@ -382,16 +441,196 @@ fn what_cannot_be_spared_is_not_given_up() {
     coded.host(server, ReportDamage { file, objects }).unwrap();
     assert_eq!(coded.indices("/f").len(), 2, "one of three may be lost");
     assert_eq!(state(&mut coded.world, "/f"), FileState::Online);
-    coded.boot = 2;
-    coded.world.advance(Millis(1));
-    for name in SERVERS {
-        coded.disks.get_mut(name).unwrap().clear();
-        coded.register(name);
-    }
+    coded.disks.values_mut().for_each(BTreeSet::clear);
+    coded.restart();
     assert_eq!(state(&mut coded.world, "/f"), FileState::Lost);
     assert_eq!(refusal(coded.read("/f")), ErrorKind::Corrupt);
     let listed = coded.world.user(wire::control::List { path: path("/"), after: String::new() }).unwrap();
     assert_eq!(listed.entries.iter().find(|entry| entry.name == "f").unwrap().state, Some(FileState::Lost));
+}
+
+#[test]
+fn a_damaged_piece_stays_damaged_when_its_server_starts_anew() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    let (file, server) = (written.grant.file, coded.server_of("/f", 0));
+    let object = written.placed.mirrors.iter().find(|mirror| mirror.index == 0).unwrap().object;
+    coded.host(server, ReportDamage { file, objects: vec![object] }).unwrap();
+    assert_eq!(coded.indices("/f"), [1, 2]);
+    coded.restart();
+    assert_eq!(coded.indices("/f"), [1, 2], "that it is there is no news");
+    // Until nothing else is left: readers compare checksums.
+    let other = coded.server_of("/f", 1);
+    coded.disks.get_mut(other).unwrap().clear();
+    coded.restart();
+    assert_eq!(state(&mut coded.world, "/f"), FileState::Lost);
+    coded.restart();
+    assert_eq!(coded.indices("/f"), [0, 2]);
+    assert_eq!(state(&mut coded.world, "/f"), FileState::Online);
+}
+
+#[test]
+fn tape_is_asked_only_when_disk_servers_were_given_up_and_no_more_when_they_are_back() {
+    let mut coded = Coded::new(CODING);
+    coded.write("/f");
+    coded.archive("/f");
+    let away = [coded.server_of("/f", 0), coded.server_of("/f", 2)];
+    coded.silent.extend(away);
+    coded.until("they are silent", |coded| {
+        coded.pool().partitions.iter().filter(|one| !one.is_available).count() == 2
+    });
+    assert!(coded.read("/f").unwrap().is_piece, "they may be back at once");
+    assert_eq!(requests(&mut coded.world).len(), 0);
+    coded.lose(&away);
+    let open = OpenRead { path: path("/f") };
+    assert!(matches!(coded.world.user(open.clone()), Ok(ReadGrant::Recalling { .. })));
+    assert_eq!(requests(&mut coded.world).len(), 1);
+    coded.silent.clear();
+    coded.tick();
+    assert_eq!(requests(&mut coded.world).len(), 0);
+    assert!(coded.read("/f").unwrap().is_piece);
+}
+
+#[test]
+fn what_is_evicted_takes_with_it_what_is_being_made() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    coded.archive("/f");
+    coded.until("what was cut is deleted", |coded| coded.objects() == 3);
+    let (file, server) = (written.grant.file, coded.server_of("/f", 0));
+    coded.host(server, ReportDamage { file, objects: vec![written.placed.mirrors[0].object] }).unwrap();
+    while coded.world.room(Tend {}).unwrap().is_more {}
+    assert_eq!(coded.pool().copies_under_way, 1);
+    assert_eq!(evict(&mut coded.world, "/f").unwrap(), FileState::Nearline);
+    assert_eq!((coded.pool().copies_under_way, coded.pieces("/f").len()), (0, 0));
+    coded.until("nothing is left", |coded| coded.objects() == 0);
+    assert_eq!(state(&mut coded.world, "/f"), FileState::Nearline);
+}
+
+#[test]
+fn a_write_ends_in_the_form_in_which_it_was_placed() {
+    let mut coded = Coded::new(CODING);
+    let other = Coding { data: 3, parity: 2 };
+    for (at, after) in [("/none", None), ("/other", Some(other))] {
+        coded.set(Some(CODING));
+        let mut written = coded.begin(at);
+        coded.set(after);
+        // A piece that fails is placed anew as one of the same file.
+        let failed = written.placed.mirrors[0].object;
+        let again = coded.place(&written.grant, vec![failed]).unwrap();
+        assert_eq!((again.cut.map(|cut| cut.coding), again.mirrors.len()), (Some(CODING), 3));
+        written.placed = again;
+        coded.commit(&written, 3).unwrap();
+        assert_eq!(stat(&mut coded.world, at).unwrap().coding, Some(CODING));
+        assert_eq!(coded.indices(at), [0, 1, 2]);
+    }
+    // What was opened before its pool was coded is a replica; its disk server does not ask for places.
+    coded.set(None);
+    let grant = begin_write(&mut coded.world, "/whole", 100_000);
+    assert!(!grant.is_mirrored);
+    coded.set(Some(CODING));
+    let placed = Mirrors { mirrors: Vec::new(), cut: None };
+    coded.commit(&Written { grant, placed }, 0).unwrap();
+    let info = stat(&mut coded.world, "/whole").unwrap();
+    assert_eq!((info.coding, info.replicas.len(), info.entry.state), (None, 1, Some(FileState::Online)));
+    // What mirrors were placed for keeps them.
+    let two =
+        |coding| SetPool { pool: Pool { coding, copies: 2, acknowledged_copies: 2, ..Pool::default() } };
+    coded.world.user(two(None)).unwrap();
+    let grant = begin_write(&mut coded.world, "/two", 100_000);
+    let placed = coded.place(&grant, Vec::new()).unwrap();
+    coded.world.user(two(Some(CODING))).unwrap();
+    assert_eq!(coded.place(&grant, Vec::new()).unwrap(), placed);
+    let Content { size, sums: checksums } = Content::numbered(100_000, 1);
+    let (object, mirrors, pieces) = (grant.object, vec![placed.mirrors[0].object], Vec::new());
+    let name = grant.server.unwrap().name;
+    coded.host(&name, CommitWrite { object, size, checksums, mirrors, pieces }).unwrap();
+    assert_eq!(stat(&mut coded.world, "/two").unwrap().replicas.len(), 2);
+}
+
+#[test]
+fn a_commit_that_is_said_again_is_known_by_any_of_its_pieces() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    let first = &written.placed.mirrors[0];
+    let server = host_of(&first.url);
+    let file = written.grant.file;
+    coded.host(server, ReportDamage { file, objects: vec![first.object] }).unwrap();
+    coded.commit(&written, 3).unwrap();
+    coded.until("it is made anew", |coded| {
+        coded.indices("/f") == [0, 1, 2] && !coded.disks[server].contains(&first.object)
+    });
+    coded.commit(&written, 3).unwrap();
+    let later = coded.write("/f");
+    assert_eq!(refusal(coded.commit(&written, 3)), ErrorKind::NotFound, "that content is gone");
+    coded.commit(&later, 3).unwrap();
+}
+
+#[test]
+fn pieces_that_are_found_replace_what_a_file_has_only_when_it_can_be_read_from_them() {
+    let mut coded = Coded::new(CODING);
+    let written = coded.write("/f");
+    // The catalogue was put back to this state; later the file was written again, once to the end and once not.
+    let seen = CatalogueMark { epoch: 3, ..CatalogueMark::default() };
+    let compare = CompareCatalogue { partition: "a.disk".into(), seen: Some(seen) };
+    assert!(!coded.host("a", compare).unwrap().is_settled);
+    coded.world.user(RecoverCatalogue {}).unwrap();
+    let generation = written.grant.object.0;
+    let found = |object, index, generation| {
+        FoundPiece { file: written.grant.file, object, index, generation }.found()
+    };
+    let tell = |coded: &mut Coded, name: &str, objects: Vec<FoundObject>| {
+        let (partition, is_first, is_last) = (format!("{name}.disk"), true, true);
+        coded.host(name, CompareObjects { partition, is_first, is_last, objects }).unwrap();
+        let restored = coded.world.user(GetStatus {}).unwrap().restored.unwrap();
+        (restored.recovered(), restored.unknown())
+    };
+    let (later, last) = (generation + 1000, generation + 2000);
+    assert_eq!(tell(&mut coded, "a", vec![found(last + 1, 0, last), found(later + 1, 0, later)]), (0, 2));
+    assert_eq!(coded.indices("/f"), [0, 1, 2], "one of two proves nothing");
+    assert_eq!(
+        coded.world.room(GetPieces { file: written.grant.file, capability: None }).unwrap().generation,
+        generation
+    );
+    coded.world.crash();
+    coded.restart();
+    assert_eq!(
+        tell(&mut coded, "b", vec![found(later + 2, 2, later)]),
+        (1, 0),
+        "of the other nobody has spoken since"
+    );
+    let now = coded.world.room(GetPieces { file: written.grant.file, capability: None }).unwrap();
+    let objects: BTreeSet<_> = now.places.iter().map(|place| place.object.0).collect();
+    assert_eq!((now.generation, objects), (later, BTreeSet::from([later + 1, later + 2])));
+    assert_eq!(tell(&mut coded, "a", vec![found(last + 1, 0, last)]), (1, 1));
+    assert_eq!(
+        tell(&mut coded, "c", vec![found(last + 3, 2, last)]),
+        (3, 0),
+        "the first one is counted no more as unknown"
+    );
+    let now = coded.world.room(GetPieces { file: written.grant.file, capability: None }).unwrap();
+    assert_eq!((now.generation, now.places.len()), (last, 2));
+}
+
+/// A piece of a later write, as its disk server finds it.
+struct FoundPiece {
+    file: base::FileId,
+    object: u64,
+    index: u8,
+    generation: u64,
+}
+
+impl FoundPiece {
+    fn found(self) -> FoundObject {
+        let Self { file, object, index, generation } = self;
+        let file_checksums = Checksums::of(&generation.to_be_bytes());
+        let piece = Piece { coding: CODING, cell_bytes: 4096, index, file_bytes: 10_000, file_checksums };
+        let size = piece.shape(file, generation).unwrap().piece_bytes();
+        let label =
+            Label { file, path: path("/f"), generation, holder: Holder::default(), piece: Some(piece) };
+        let described = Some(Described { label, checksums: sums(ObjectId(object)), written: Timestamp(1) });
+        FoundObject { object: ObjectId(object), size, described }
+    }
 }
 
 #[test]

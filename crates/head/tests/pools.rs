@@ -209,6 +209,27 @@ fn server_of(mirror: &Mirror) -> &'static str {
 }
 
 #[test]
+fn mirrors_wait_for_disk_servers_that_were_not_heard_yet_if_they_were_promised() {
+    for acknowledged in [2, 1] {
+        let mut pools = Pools::new(2, acknowledged);
+        let grant = begin_write(&mut pools.world, "/f", 100);
+        pools.world.crash();
+        let Content { size, sums: checksums } = Content::numbered(100, 1);
+        let call = PlaceMirrors { object: grant.object, size, checksums, failed: Vec::new() };
+        let home = grant.server.clone().unwrap().name;
+        let placed = pools.host(&home, call);
+        if acknowledged == 2 {
+            assert_eq!(refusal(placed), ErrorKind::Unavailable);
+        } else {
+            assert_eq!(placed.unwrap().mirrors, [], "who is content with one need not wait");
+        }
+        pools.register_all();
+        let mirrors = pools.place(&grant, Vec::new());
+        pools.commit(&grant, &[mirrors[0].object]).unwrap();
+    }
+}
+
+#[test]
 fn a_write_is_acknowledged_with_its_mirrors_only() {
     let mut pools = Pools::new(2, 2);
     let grant = begin_write(&mut pools.world, "/f", 100);

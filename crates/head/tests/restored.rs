@@ -30,7 +30,8 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        // In memory where the host has it: these tests are not about what is durable.
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let (id, name, owner) = ("f".into(), "test".into(), "ada".into());
         let facility = FacilityRow { id, name, owner, created: START, incarnation: 0 };
         Core::create(&directory.path().join("c"), &facility).unwrap();
@@ -45,16 +46,19 @@ impl Place {
     fn start(&mut self) -> Core {
         self.now = self.now + Millis(1000);
         let mut core = Core::open(&self.file("c"), config(), self.now).unwrap();
-        let registration = RegisterPartition {
+        self.call(&mut core, self.registration("p")).unwrap();
+        core
+    }
+
+    fn registration(&self, partition: &str) -> RegisterPartition {
+        RegisterPartition {
             server: server(),
             boot: self.now.0 as u64,
             pool: "main".into(),
-            partition: "p".into(),
+            partition: partition.into(),
             total_bytes: 1 << 30,
             free_bytes: 1 << 30,
-        };
-        self.call(&mut core, registration).unwrap();
-        core
+        }
     }
 
     fn call<C: Apply>(&self, core: &mut Core, call: C) -> Result<C::Reply> {
@@ -83,10 +87,21 @@ impl Place {
 
     /// The disk server says what it has, in pages of two; yields how many of them are unknown after it.
     fn tell(&self, core: &mut Core, objects: &[FoundObject]) -> u64 {
+        self.tell_of(core, "p", objects)
+    }
+
+    /// The same of another partition, which is new.
+    fn tell_more(&self, core: &mut Core, partition: &str, objects: &[FoundObject]) -> u64 {
+        self.call(core, self.registration(partition)).unwrap();
+        self.tell_of(core, partition, objects)
+    }
+
+    fn tell_of(&self, core: &mut Core, partition: &str, objects: &[FoundObject]) -> u64 {
         let pages: Vec<_> = objects.chunks(2).collect();
         for (at, page) in pages.iter().enumerate() {
             let (is_first, is_last, objects) = (at == 0, at + 1 == pages.len(), page.to_vec());
-            self.call(core, CompareObjects { partition: "p".into(), is_first, is_last, objects }).unwrap();
+            let partition = partition.to_owned();
+            self.call(core, CompareObjects { partition, is_first, is_last, objects }).unwrap();
         }
         self.call(core, GetStatus {}).unwrap().restored.unwrap().unknown()
     }
@@ -108,12 +123,36 @@ impl Place {
         core
     }
 
+    /// A catalogue that is older than its disks and knows a coded file; what is found is taken in.
+    fn older_catalogue(&mut self) -> Core {
+        let mut core = self.lose_the_catalogue();
+        let pieces: Vec<_> = (0..3).map(|index| stray_piece(6 + u64::from(index), index, 5)).collect();
+        assert_eq!(self.tell(&mut core, &pieces), 0);
+        self.call(&mut core, SettleCatalogue { unknown: 0, without_absent: false }).unwrap();
+        let seen = CatalogueMark { epoch: 9, ..CatalogueMark::default() };
+        assert!(!self.compare(&mut core, Some(seen)).is_settled);
+        self.call(&mut core, RecoverCatalogue {}).unwrap();
+        core
+    }
+
     /// The names of a directory, with what the files have.
     fn names(&self, core: &mut Core, path: &str) -> BTreeMap<String, u32> {
         let list = List { path: path.parse().unwrap(), after: String::new() };
         let entries = self.call(core, list).map(|listing| listing.entries).unwrap_or_default();
         let sum = |sums: Option<base::Checksums>| sums.map_or(0, |sums| sums.crc32c.0);
         entries.into_iter().map(|entry| (entry.name, sum(entry.checksums))).collect()
+    }
+
+    /// All is known; the disk server says what it has, and what is too much goes.
+    fn settle(&self, core: &mut Core, objects: &[u64]) {
+        self.call(core, SettleCatalogue { unknown: 0, without_absent: false }).unwrap();
+        for (partition, objects) in [("p", objects), ("q", &[70])] {
+            let objects = objects.iter().copied().map(ObjectId).collect();
+            let (partition, boot, after) = (partition.to_owned(), self.now.0 as u64, ObjectId(0));
+            // Not every test has both.
+            let _ = self.call(core, RollCall { partition, boot, after, upto: None, objects });
+        }
+        while self.call(core, Tend {}).unwrap().is_more {}
     }
 
     fn removals(&self, core: &mut Core) -> wire::control::Removals {
@@ -415,6 +454,18 @@ fn stray_whole(object: u64, generation: u64) -> FoundObject {
     FoundObject { size: 10_000, ..found }
 }
 
+/// A piece that was cut when its pool was coded otherwise.
+fn stray_other_coding(object: u64, index: u8, generation: u64) -> FoundObject {
+    let mut found = stray_piece(object, index, generation);
+    let piece = found.described.as_mut().unwrap().label.piece.as_mut().unwrap();
+    piece.coding = Coding { data: 2, parity: 2 };
+    found
+}
+
+fn whole_sums(generation: u64) -> base::Checksums {
+    base::Checksums::of(&generation.to_be_bytes())
+}
+
 fn coded(place: &Place, core: &mut Core) -> wire::control::FileInfo {
     place.call(core, Stat { path: "/coded".parse().unwrap() }).unwrap()
 }
@@ -424,19 +475,62 @@ fn pieces_are_taken_in_with_the_file_that_they_are_of() {
     let mut place = Place::new();
     let mut core = place.lose_the_catalogue();
     let wrong = FoundObject { size: 4096, ..stray_piece(63, 1, 60) };
-    assert_eq!(place.tell(&mut core, &[stray_piece(61, 0, 60), wrong.clone()]), 1, "no piece is that short");
-    assert_eq!(coded(&place, &mut core).entry.state, Some(FileState::Lost), "one of two is not enough");
+    assert_eq!(
+        place.tell(&mut core, &[stray_piece(61, 0, 60), wrong.clone()]),
+        2,
+        "one of two is not enough"
+    );
+    assert!(place.names(&mut core, "/").is_empty());
     let all = [stray_piece(62, 2, 60), stray_piece(61, 0, 60), wrong];
-    assert_eq!(place.tell(&mut core, &all), 1);
+    assert_eq!(place.tell(&mut core, &all), 1, "no piece is that short");
     let info = coded(&place, &mut core);
     assert_eq!((info.entry.state, info.entry.size, info.pieces.len()), (Some(FileState::Online), 10_000, 2));
     assert_eq!(info.entry.checksums, Some(base::Checksums::of(&60u64.to_be_bytes())));
-    // What was written later counts, whichever comes first, and nothing of the two is put together.
+    // What was written later counts, as soon as it can be read, and nothing of the two is put together.
     assert_eq!(place.tell(&mut core, &[stray_piece(71, 1, 70), stray_piece(64, 1, 60)]), 1);
     let info = coded(&place, &mut core);
-    assert_eq!((info.entry.state, info.pieces.len()), (Some(FileState::Lost), 1));
-    place.tell(&mut core, &[stray_piece(72, 0, 70)]);
-    assert_eq!(coded(&place, &mut core).entry.state, Some(FileState::Online));
+    assert_eq!((info.entry.checksums, info.pieces.len()), (Some(whole_sums(60)), 3));
+    assert_eq!(place.tell_more(&mut core, "q", &[stray_piece(72, 0, 70)]), 0, "the first one waited for it");
+    let info = coded(&place, &mut core);
+    assert_eq!((info.entry.state, info.entry.checksums), (Some(FileState::Online), Some(whole_sums(70))));
+    assert_eq!(info.pieces.len(), 2);
+    let restored = place.call(&mut core, GetStatus {}).unwrap().restored.unwrap();
+    assert_eq!(restored.partitions.iter().map(|said| said.shown.len()).sum::<usize>(), 0);
+}
+
+#[test]
+fn a_stray_piece_of_a_write_that_ended_early_replaces_nothing() {
+    let mut place = Place::new();
+    let mut core = place.lose_the_catalogue();
+    let acknowledged = [stray_piece(61, 0, 60), stray_piece(62, 1, 60)];
+    place.tell(&mut core, &acknowledged);
+    let all = [stray_piece(71, 0, 70), stray_piece(72, 0, 70), stray_other_coding(73, 1, 70)];
+    assert_eq!(place.tell(&mut core, &all), 3, "twice the same, and one that was cut otherwise");
+    let info = coded(&place, &mut core);
+    assert_eq!((info.entry.state, info.entry.checksums), (Some(FileState::Online), Some(whole_sums(60))));
+    // Nor a replica, nor what tape has; and what was put aside is forgotten when all is settled.
+    let mut place = Place::new();
+    let mut core = place.lose_the_catalogue();
+    place.tell(&mut core, &[stray_piece(71, 0, 70), stray_whole(60, 60)]);
+    let info = coded(&place, &mut core);
+    assert_eq!((info.coding, info.entry.checksums), (None, Some(whole_sums(60))));
+    place.call(&mut core, SettleCatalogue { unknown: 1, without_absent: true }).unwrap();
+    assert_eq!(coded(&place, &mut core).entry.checksums, Some(whole_sums(60)));
+}
+
+#[test]
+fn pieces_that_wait_join_the_whole_that_they_were_cut_from() {
+    let mut place = Place::new();
+    let mut core = place.lose_the_catalogue();
+    assert_eq!(place.tell(&mut core, &[stray_piece(71, 0, 70)]), 1);
+    assert_eq!(place.tell_more(&mut core, "q", &[stray_whole(70, 70)]), 0);
+    let info = coded(&place, &mut core);
+    assert_eq!((info.coding, info.replicas.len(), info.pieces.len()), (None, 1, 1));
+    // Nothing will ever be made of it: it goes.
+    place.settle(&mut core, &[71]);
+    let info = coded(&place, &mut core);
+    assert_eq!((info.entry.state, info.replicas.len(), info.pieces.len()), (Some(FileState::Online), 1, 0));
+    assert_eq!(place.removals(&mut core).objects, [ObjectId(71)]);
 }
 
 #[test]
@@ -449,29 +543,73 @@ fn what_was_written_before_it_was_cut_goes_once_all_pieces_are_there() {
             place.tell(&mut core, &[stray_whole(60, 60)]);
             assert_eq!(coded(&place, &mut core).coding, None);
         }
-        assert_eq!(place.tell(&mut core, &pieces[..1]), 0);
-        assert_eq!(coded(&place, &mut core).entry.state.is_some_and(FileState::is_online), first);
-        place.tell(&mut core, &pieces[1..]);
+        assert_eq!(place.tell(&mut core, &pieces[..1]), u64::from(!first));
+        assert_eq!(place.names(&mut core, "/").is_empty(), !first);
+        place.tell(&mut core, &pieces);
         if !first {
             place.tell(&mut core, &[stray_whole(60, 60)]);
         }
         let info = coded(&place, &mut core);
         assert_eq!((info.coding.is_some(), info.pieces.len(), info.replicas.len()), (true, 3, 1));
-        place.call(&mut core, SettleCatalogue { unknown: 0, without_absent: false }).unwrap();
-        place
-            .call(
-                &mut core,
-                RollCall {
-                    partition: "p".into(),
-                    boot: place.now.0 as u64,
-                    after: ObjectId(0),
-                    upto: None,
-                    objects: [60, 61, 62, 63].map(ObjectId).to_vec(),
-                },
-            )
-            .unwrap();
-        while place.call(&mut core, Tend {}).unwrap().is_more {}
+        place.settle(&mut core, &[60, 61, 62, 63]);
         assert_eq!(place.removals(&mut core).objects, [ObjectId(60)]);
         assert_eq!(coded(&place, &mut core).pieces.len(), 3);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Whatever survived of the writes of a file, and in whatever order it is found, over whatever starts of the head: it has the
+    /// last content that can be read, all that there is of it. If none can be, it keeps what the catalogue knows of it.
+    #[test]
+    fn a_file_has_the_last_content_of_which_enough_has_survived(
+        // Of each write: which of its pieces survived, each on one of three partitions, and whether what was cut did.
+        writes in prop::collection::vec((prop::collection::vec(prop::option::of(0usize..3), 3), prop::option::weighted(0.2, 0usize..3)), 1..6),
+        order in Just((0..24usize).collect::<Vec<_>>()).prop_shuffle(),
+        restart in 0usize..6,
+        is_known in any::<bool>(),
+    ) {
+        const PARTITIONS: [&str; 3] = ["p", "q", "r"];
+        let mut place = Place::new();
+        let mut core = if is_known { place.older_catalogue() } else { place.lose_the_catalogue() };
+        let (mut objects, mut last) = (Vec::new(), is_known.then_some((5, 3)));
+        for (at, (pieces, whole)) in writes.iter().enumerate() {
+            let generation = 10 + 10 * at as u64;
+            let survived = pieces.iter().enumerate().filter_map(|(index, on)| Some((index as u8, (*on)?)));
+            objects.extend(whole.map(|on| (on, stray_whole(generation, generation))));
+            let of_write: Vec<_> = survived.map(|(index, on)| (on, stray_piece(generation + 1 + u64::from(index), index, generation))).collect();
+            if of_write.len() >= 2 || whole.is_some() {
+                last = Some((generation, of_write.len() + usize::from(whole.is_some())));
+            }
+            objects.extend(of_write);
+        }
+        let found: Vec<_> = order.iter().filter_map(|at| objects.get(*at)).collect();
+        for (round, name) in PARTITIONS.iter().enumerate().chain(PARTITIONS.iter().enumerate().map(|(at, name)| (at + 3, name))) {
+            let here: Vec<_> = found.iter().filter(|(on, _)| PARTITIONS[*on] == *name).map(|(_, found)| found.clone()).collect();
+            if round == restart {
+                // In the middle of what it says.
+                let half = &here[..here.len() / 2];
+                place.tell_more(&mut core, name, half);
+                drop(core);
+                core = place.start();
+            }
+            place.tell_more(&mut core, name, &here);
+        }
+        let unknown = place.call(&mut core, GetStatus {}).unwrap().restored.unwrap().unknown();
+        match last {
+            None => prop_assert!(place.names(&mut core, "/").is_empty()),
+            Some((generation, count)) => {
+                let info = coded(&place, &mut core);
+                prop_assert_eq!(info.entry.checksums, Some(whole_sums(generation)));
+                prop_assert_eq!(info.entry.state, Some(FileState::Online));
+                prop_assert_eq!(info.pieces.len() + info.replicas.len(), count);
+            }
+        }
+        if restart < PARTITIONS.len() {
+            // All have said twice what they have.
+            let taken = last.filter(|(generation, _)| *generation > 5).map_or(0, |(_, count)| count);
+            prop_assert_eq!(unknown, (objects.len() - taken) as u64);
+        }
     }
 }

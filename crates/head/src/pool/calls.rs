@@ -5,7 +5,7 @@ use super::{
     allocation::{self, Held},
     coded::pieces_of,
     drop_content, evict as drop_from_disk,
-    mirror::{counted, mirrors, pool_of_partition, require_servers, take_pieces},
+    mirror::{coding_of_commit, counted, mirrors, pool_of_partition, require_servers, take_pieces},
     reserve, retire, source,
     tend::end_coming,
 };
@@ -295,13 +295,13 @@ impl Apply for BeginWrite {
         let replica = being_written(core, context, self.object)?;
         let node = core.store.node(replica.file)?.ok_or_else(|| gone(self.object))?;
         // What is read through others need not lie here.
-        let old = node.online().find(|old| {
-            self.is_update
-                && match old.piece {
-                    None => old.partition == replica.partition,
-                    Some(_) => node.coding().is_some(),
-                }
-        });
+        let begins_with = |old: &&Replica| match old.piece {
+            None => old.partition == replica.partition,
+            Some(_) => node.coding().is_some(),
+        };
+        // A replica that is left over is better than pieces that may be away.
+        let old = node.online().filter(begins_with).min_by_key(|old| old.piece.is_some());
+        let old = old.filter(|_| self.is_update);
         let base = old.map(|old| read_object(core, &node, old)).transpose()?;
         if self.is_update && base.is_none() {
             return Err(Failure::busy(format!("object {} has nothing to begin with any more", self.object))
@@ -397,7 +397,8 @@ impl Apply for CommitWrite {
         let replica = being_written(core, context, self.object)?;
         let node = core.store.node(replica.file)?.ok_or_else(|| gone(self.object))?;
         let pool = pool_of_partition(core, &replica.partition)?;
-        let objects = match pool.coding {
+        let coding = coding_of_commit(&node, &pool, &self.pieces);
+        let objects = match coding {
             Some(coding) => take_pieces(core, &node, coding, &self.pieces)?,
             None if pool.copies > 1 => {
                 let mirrors = counted(&node, &pool, &self.mirrors)?;
@@ -413,7 +414,7 @@ impl Apply for CommitWrite {
         }
         let content = NewContent { size: self.size, checksums: self.checksums, generation: self.object.0 };
         core.store.set_content(replica.file, content, context.now)?;
-        if pool.coding.is_none() && objects.len() < usize::from(pool.copies) {
+        if coding.is_none() && objects.len() < usize::from(pool.copies) {
             core.store.put_shortage(replica.file, &pool.name, objects.len(), context.now)?;
         }
         let room = replica.size.max(node.size);
@@ -426,14 +427,15 @@ impl Apply for CommitWrite {
     }
 }
 
-/// Whether the very same was said before.
+/// Whether the very same was said before. Any of its objects tells: of what was cut into pieces the object itself is gone, and
+/// by now any other may have been made anew elsewhere.
 fn is_committed(core: &Core, commit: &CommitWrite) -> Result<bool> {
-    // Of what was cut into pieces the object itself is gone.
-    for object in commit.pieces.first().map(|piece| piece.object).into_iter().chain([commit.object]) {
-        let online = core.store.replica(object)?.filter(|replica| replica.state == ReplicaState::Online);
-        let Some(replica) = online else { continue };
-        let node = core.store.node(replica.file)?;
+    let pieces = commit.pieces.iter().map(|piece| piece.object);
+    for object in [commit.object].into_iter().chain(pieces).chain(commit.mirrors.iter().copied()) {
+        let Some(replica) = core.store.replica(object)? else { continue };
+        // No other write gives this number.
         let content = (commit.size, Some(commit.checksums), commit.object.0);
+        let node = core.store.node(replica.file)?;
         if node.is_some_and(|node| (node.size, node.checksums, node.generation) == content) {
             return Ok(true);
         }

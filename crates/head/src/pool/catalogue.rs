@@ -117,7 +117,7 @@ pub(crate) fn piece_view(replica: &Replica) -> PieceView {
         index: replica.piece.map_or(0, |piece| piece.index),
         state: match replica.state {
             ReplicaState::Online => PieceState::Verified,
-            ReplicaState::Lost => PieceState::Lost,
+            ReplicaState::Lost | ReplicaState::Damaged => PieceState::Lost,
             ReplicaState::Writing
             | ReplicaState::Reserved
             | ReplicaState::Mirroring

@@ -13,7 +13,7 @@ use crate::{
     store::{Node, Piece, Replica, ReplicaState},
 };
 use base::{Failure, ObjectId, Result, Timestamp};
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeSet};
 use tracing::warn;
 use wire::{
     cap::Access,
@@ -41,7 +41,7 @@ fn in_order<'a>(node: &'a Node, best: &[ObjectId]) -> Vec<&'a Replica> {
 
 /// The piece whose disk server is to serve a coded file: one that answers, with content rather than parity.
 ///
-/// `None`: too few of them answer, and the file is on tape.
+/// `None`: too few of them are left, those on servers that were given up not counted, and the file is elsewhere too.
 pub(super) fn gateway(
     core: &Core,
     node: &Node,
@@ -57,13 +57,14 @@ pub(super) fn gateway(
     let best: Vec<_> =
         readable(&snapshot, &views, Reader::default(), chance).iter().map(|piece| piece.object).collect();
     let order = in_order(node, &best);
-    let answers = |replica: &&&Replica| best.contains(&replica.object);
-    let mut answering: Vec<_> =
-        order.iter().filter(answers).filter_map(|replica| replica.piece.map(|piece| piece.index)).collect();
-    answering.sort_unstable();
-    answering.dedup();
-    // Silent is not away: the client will see. But what is on tape need not be waited for.
-    if answering.len() < usize::from(coding.data) && node.is_archived {
+    let is_given_up = |replica: &Replica| {
+        snapshot.partition(&replica.partition).is_some_and(|partition| partition.is_given_up)
+    };
+    let there = order.iter().filter(|replica| !is_given_up(replica));
+    let there: BTreeSet<_> = there.filter_map(|replica| Some(replica.piece?.index)).collect();
+    // Silent is not away: the client will see. But what is on tape, or in a replica too, need not be waited for.
+    let is_elsewhere = node.is_archived || node.online().any(|replica| replica.piece.is_none());
+    if there.len() < usize::from(coding.data) && is_elsewhere {
         return Ok(None);
     }
     let is_parity = |replica: &Replica| replica.piece.is_some_and(|piece| piece.index >= coding.data);
@@ -88,7 +89,8 @@ pub(super) fn pieces_of(
         .collect();
     let (path, mut places, mut cell_bytes) = (path_of(core, node.id)?, Vec::new(), CELL_BYTES);
     // Last those that were given up: one damaged cell says nothing of the others, and each is checked.
-    let given_up = node.replicas.iter().filter(|replica| replica.state == ReplicaState::Lost);
+    let given_up = |replica: &&Replica| matches!(replica.state, ReplicaState::Lost | ReplicaState::Damaged);
+    let given_up = node.replicas.iter().filter(given_up);
     for replica in in_order(node, &best).into_iter().chain(given_up) {
         let Some(piece) = replica.piece.filter(|piece| Some(piece.index) != except) else { continue };
         cell_bytes = piece.cell_bytes;
@@ -121,7 +123,8 @@ fn is_safe_without(core: &Core, node: &Node, replica: &Replica, now: Timestamp) 
     Ok(indices.len() >= usize::from(piece.coding.data))
 }
 
-/// What is damaged or missing does not count any more, if the file is safe without it. Yields whether it counted.
+/// What is damaged, or cannot be found where it should be, does not count any more if the file is safe without it, whatever its
+/// disk server says of it at its next start. Yields whether it counted.
 pub(super) fn give_up_object(core: &mut Core, object: ObjectId, now: Timestamp) -> Result<bool> {
     let Some(replica) = core.store.replica(object)?.filter(|replica| replica.state == ReplicaState::Online)
     else {
@@ -130,7 +133,7 @@ pub(super) fn give_up_object(core: &mut Core, object: ObjectId, now: Timestamp) 
     let Some(node) = core.store.node(replica.file)? else { return Ok(false) };
     let is_safe = is_safe_without(core, &node, &replica, now)?;
     if is_safe {
-        core.store.set_replica_state(object, ReplicaState::Lost)?;
+        core.store.set_replica_state(object, ReplicaState::Damaged)?;
         core.touch(Topic::Files);
     }
     Ok(is_safe)

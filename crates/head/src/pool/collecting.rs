@@ -8,8 +8,8 @@ mod asked;
 use super::{
     catalogue::{self, file_view, pool_of},
     collection::{Shortage, collect, shortages},
+    evict,
     gather::Gather,
-    retire,
     view::{FileView, Snapshot},
 };
 use crate::{Core, Topic, namespace::path_of, store::Node};
@@ -203,9 +203,7 @@ fn go(core: &mut Core, node: &Node, (partition, purpose): &Key) -> Result<Collec
         used: settled().map(|replica| replica.used).max().unwrap_or(node.modified),
     };
     if *purpose != Purpose::Look {
-        for replica in settled() {
-            retire(core, replica)?;
-        }
+        evict(core, node.id)?;
     }
     Ok(gone)
 }

@@ -16,6 +16,7 @@ use crate::{
     core::{CapFor, unknown_partition},
     namespace::path_of,
     store::{Node, Piece, Replica, ReplicaState},
+    tape,
 };
 use base::{ErrorKind, Failure, Millis, ObjectId, Result, Timestamp};
 use tracing::{info, warn};
@@ -90,8 +91,10 @@ fn piece_order(
 /// The replica to read: on a disk server that answers if there is one, else any; of a coded file the piece whose disk server
 /// gathers the others. `chance` makes different readers go to different ones.
 pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> Result<Option<Replica>> {
-    if let Some(coding) = node.coding() {
-        return gateway(core, node, coding, chance, now);
+    if let Some(coding) = node.coding()
+        && let Some(gateway) = gateway(core, node, coding, chance, now)?
+    {
+        return Ok(Some(gateway));
     }
     let whole = || node.online().filter(|replica| replica.piece.is_none());
     let Some(first) = whole().next() else { return Ok(None) };
@@ -191,12 +194,18 @@ impl Apply for RollCall {
                 info!(partition = self.partition, "its disk server is back");
                 core.store.set_given_up(&self.partition, None)?;
             }
+            tape::end_recalls_beside(core, &self.partition, context.now)?;
             if partition.given_up.is_some() || is_sweep_due(core)? {
                 core.sweep_again();
             }
         }
         Ok(Done {})
     }
+}
+
+/// Whether a file can be read from anything else.
+fn is_readable(core: &Core, replica: &Replica) -> Result<bool> {
+    Ok(core.store.node(replica.file)?.is_some_and(|node| node.is_online() || node.is_archived))
 }
 
 /// What the catalogue says of a replica against whether it is there.
@@ -211,6 +220,8 @@ fn compare(
         // What came later is not in the list.
         (ReplicaState::Online, false) if replica.created < begun => ReplicaState::Lost,
         (ReplicaState::Lost, true) => ReplicaState::Online,
+        // It was given up because the file was safe without it. Readers compare checksums: some of it is better than nothing.
+        (ReplicaState::Damaged, true) if !is_readable(core, replica)? => ReplicaState::Online,
         _ => return Ok(()),
     };
     warn!(object = %replica.object, file = %replica.file, partition = replica.partition, ?state, "roll call");

@@ -30,7 +30,7 @@ impl Apply for PlaceMirrors {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Mirrors> {
         let written = being_written(core, context, self.object)?;
         let node = core.store.node(written.file)?.ok_or_else(|| gone(self.object))?;
-        if let Some(coding) = pool_of_partition(core, &written.partition)?.coding {
+        if let Some(coding) = coding_of_write(&node, &*pool_of_partition(core, &written.partition)?) {
             return place_pieces(core, context, &self, (&node, &written), coding);
         }
         allocation::begin_mirrors(core, &node, self.size, context.now)?;
@@ -65,6 +65,19 @@ impl Apply for PlaceMirrors {
     }
 }
 
+/// How a write under way is coded: as it was when its pieces or mirrors were placed, whatever its pool does with new ones by now.
+fn coding_of_write(node: &Node, pool: &Pool) -> Option<Coding> {
+    match mirrors(node).next() {
+        Some(placed) => placed.piece.map(|piece| piece.coding),
+        None => pool.coding,
+    }
+}
+
+/// The same for what has come to its commit. Without pieces it was opened when its pool was not coded.
+pub(super) fn coding_of_commit(node: &Node, pool: &Pool, pieces: &[FilledPiece]) -> Option<Coding> {
+    coding_of_write(node, pool).filter(|_| !pieces.is_empty() || mirrors(node).next().is_some())
+}
+
 /// Places the pieces of a written object that have no place yet. All of them, or none: a coded file is acknowledged whole.
 fn place_pieces(
     core: &mut Core,
@@ -87,7 +100,7 @@ fn place_pieces(
     let has =
         |index: &u8| placed.iter().any(|replica| replica.piece.is_some_and(|piece| piece.index == *index));
     let missing: Vec<u8> = (0..coding.pieces()).filter(|index| !has(index)).collect();
-    let places = places(core, call, written, (&placed, &failed), (&missing, bytes, context.now))?;
+    let places = places(core, call, written, (&placed, &failed), (coding, &missing, bytes, context.now))?;
     for (index, partition) in missing.into_iter().zip(places) {
         let piece = Piece { coding, cell_bytes: CELL_BYTES, index, checksums: None };
         placed.push(core.store.insert_replica(Replica {
@@ -125,50 +138,64 @@ fn places(
     call: &PlaceMirrors,
     written: &Replica,
     (standing, failed): (&[Replica], &[Replica]),
-    (missing, bytes, now): (&[u8], u64, Timestamp),
+    (coding, missing, bytes, now): (Coding, &[u8], u64, Timestamp),
 ) -> Result<Vec<String>> {
     let Ok(pieces @ 1..) = u8::try_from(missing.len()) else { return Ok(Vec::new()) };
     let snapshot = snapshot(core, &pool_of_partition(core, &written.partition)?.name, now)?;
     let beside: Vec<_> = standing.iter().chain(failed).map(piece_view).collect();
     let wish = Wish { pieces, pieces_min: pieces, bytes, beside: &beside, purpose: Purpose::Write };
-    let why = match place(&snapshot, &wish, call.object.0) {
+    let choose = |snapshot: &Snapshot| match place(snapshot, &wish, call.object.0) {
         Ok(Placed { partitions, is_spread: true }) => {
-            return Ok(partitions.iter().map(ToString::to_string).collect());
+            Ok(partitions.iter().map(ToString::to_string).collect())
         }
-        Ok(_) => "some would share one".to_owned(),
-        Err(failure) => failure.what,
+        Ok(_) => Err("some would share one".to_owned()),
+        Err(failure) => Err(failure.what),
     };
-    // Final for whoever writes: asking again and again would not bring another disk server.
-    Err(too_few(&snapshot, &why))
+    choose(&snapshot).map_err(|why| {
+        let is_for_silence = choose(&snapshot.as_if_all_were_heard()).is_ok();
+        too_few(&snapshot.pool, coding, &why, is_for_silence)
+    })
 }
 
-fn too_few(snapshot: &Snapshot, why: &str) -> Failure {
-    let Pool { name, coding, failure_domain, .. } = &snapshot.pool;
-    let (coding, pieces) =
-        coding.map_or_else(Default::default, |coding| (coding.to_string(), coding.pieces()));
+/// Refuses a write for which there are too few disk servers. If enough of them are only silent, it is for whoever writes to try
+/// again; else that is final: asking again and again would not bring another disk server.
+fn too_few(pool: &Pool, coding: Coding, why: &str, is_for_silence: bool) -> Failure {
+    let (Pool { name, failure_domain, .. }, pieces) = (pool, coding.pieces());
     let domain = match failure_domain {
         FailureDomain::Server => "disk server",
         FailureDomain::Label(label) => label.as_str(),
     };
-    Failure::no_space(format!(
+    let what = format!(
         "pool {name} is coded {coding}: each of {pieces} pieces needs a {domain} of its own that takes it; {why}"
-    ))
-    .hint("`bp pool list` shows the disk servers; bring more of them up, or let the pool have fewer pieces")
+    );
+    if is_for_silence {
+        return Failure::unavailable(what).hint(SILENT);
+    }
+    Failure::no_space(what).hint(
+        "`bp pool list` shows the disk servers; bring more of them up, or let the pool have fewer pieces",
+    )
 }
+
+/// What to do about disk servers that were not heard lately, but not given up.
+const SILENT: &str = "some disk servers are silent: try again, or see in `bp pool list` which";
 
 /// Refuses a write to a coded pool with too few disk servers before a byte is sent.
 pub(super) fn require_servers(core: &Core, written: &Replica, now: Timestamp) -> Result<()> {
     let pool = pool_of_partition(core, &written.partition)?;
     let Some(coding) = pool.coding else { return Ok(()) };
     let snapshot = snapshot(core, &pool.name, now)?;
-    let open = snapshot.partitions().iter();
-    let open =
-        open.filter(|partition| partition.state == PartitionState::InUse && snapshot.answers(partition));
-    let domains: BTreeSet<_> = open.map(|partition| snapshot.domain(partition)).collect();
-    if domains.len() >= usize::from(coding.pieces()) {
+    let domains = |snapshot: &Snapshot| {
+        let open = snapshot.partitions().iter();
+        let open =
+            open.filter(|partition| partition.state == PartitionState::InUse && snapshot.answers(partition));
+        open.map(|partition| snapshot.domain(partition)).collect::<BTreeSet<_>>().len()
+    };
+    let (there, needed) = (domains(&snapshot), usize::from(coding.pieces()));
+    if there >= needed {
         return Ok(());
     }
-    Err(too_few(&snapshot, &format!("{} are there", domains.len())))
+    let is_for_silence = domains(&snapshot.as_if_all_were_heard()) >= needed;
+    Err(too_few(&pool, coding, &format!("{there} are there"), is_for_silence))
 }
 
 /// The pieces of a commit with their sizes, if they are all there.
@@ -204,7 +231,8 @@ pub(super) fn mirrors(node: &Node) -> impl Iterator<Item = &Replica> {
     node.replicas.iter().filter(|replica| replica.state == ReplicaState::Mirroring)
 }
 
-/// Partitions for the mirrors that are missing. None is no refusal: whether there are enough is decided by the commit.
+/// Partitions for the mirrors that are missing. None is no refusal: whether there are enough is decided by the commit. But
+/// silent disk servers that would make them enough are waited for.
 fn wanted(
     core: &Core,
     context: &Context,
@@ -220,8 +248,21 @@ fn wanted(
         piece.state = PieceState::Coming;
     }
     let wish = Wish { pieces, pieces_min: 1, bytes: call.size, beside: &beside, purpose: Purpose::Write };
-    let placed = place(&snapshot, &wish, call.object.0);
-    Ok(placed.map(|placed| placed.partitions.iter().map(ToString::to_string).collect()).unwrap_or_default())
+    let choose = |snapshot: &Snapshot| match place(snapshot, &wish, call.object.0) {
+        Ok(placed) => placed.partitions.iter().map(ToString::to_string).collect(),
+        Err(_) => Vec::new(),
+    };
+    let (chosen, pool) = (choose(&snapshot), &snapshot.pool);
+    let promised = promised_pieces(pool, Layout::Copies(pool.copies));
+    let promised = usize::from(promised).saturating_sub(1 + standing.len());
+    if chosen.len() < promised && choose(&snapshot.as_if_all_were_heard()).len() >= promised {
+        let (name, copies) = (&pool.name, pool.copies);
+        let what = format!(
+            "pool {name} keeps {copies} replicas: {promised} more are needed, for which too few disk servers answer"
+        );
+        return Err(Failure::unavailable(what).hint(SILENT));
+    }
+    Ok(chosen)
 }
 
 /// What the pool of a partition promises.
@@ -234,7 +275,8 @@ pub(super) fn pool_of_partition(core: &Core, partition: &str) -> Result<std::syn
 pub(super) fn counted(node: &Node, pool: &Pool, filled: &[ObjectId]) -> Result<Vec<ObjectId>> {
     let counted: Vec<_> =
         mirrors(node).map(|mirror| mirror.object).filter(|object| filled.contains(object)).collect();
-    let (durable, promised) = (counted.len() + 1, usize::from(promised_pieces(pool, Layout::of(pool))));
+    let promised = usize::from(promised_pieces(pool, Layout::Copies(pool.copies)));
+    let durable = counted.len() + 1;
     if durable < promised {
         // Final for whoever writes: asking again and again would not bring another disk server.
         return Err(Failure::no_space(format!(

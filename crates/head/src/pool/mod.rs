@@ -168,10 +168,10 @@ fn make_room(
     Ok(None)
 }
 
-/// Drops what a file has on disk; it is safe on tape.
+/// Drops what a file has on disk, and what is being made of it; it is safe on tape. What a drive brings comes all the same.
 pub(crate) fn evict(core: &mut Core, file: FileId) -> Result<()> {
     let node = core.store.node(file)?;
-    for replica in node.iter().flat_map(|node| &node.replicas).filter(|replica| replica.state.is_settled()) {
+    for replica in node.iter().flat_map(|node| &node.replicas).filter(|replica| replica.state.is_of_pool()) {
         retire(core, replica)?;
     }
     Ok(())

@@ -32,11 +32,20 @@ pub fn surplus(snapshot: &Snapshot, file: &FileView) -> Vec<Removal> {
     let (lost, mut kept): (Vec<_>, Vec<_>) =
         standings.into_iter().partition(|at| at.piece.state == PieceState::Lost);
     let mut removals: Vec<_> = lost.iter().filter(|at| !at.piece.is_pinned).map(removal).collect();
-    for index in file.layout.indices() {
-        while kept.iter().filter(|at| at.piece.index == index && at.is_good).count() > file.layout.per_index()
-        {
-            let Some(worst) = worst(snapshot, index, &kept) else { break };
-            removals.push(removal(&kept.remove(worst)));
+    loop {
+        let before = removals.len();
+        for index in file.layout.indices() {
+            let good = |kept: &[Standing<'_>]| {
+                kept.iter().filter(|at| at.piece.index == index && at.is_good).count()
+            };
+            while good(&kept) > file.layout.per_index() {
+                let Some(worst) = worst(snapshot, index, &kept) else { break };
+                removals.push(removal(&kept.remove(worst)));
+            }
+        }
+        // What went may have shared a failure domain with what should have gone of another index, and could not.
+        if removals.len() == before {
+            break;
         }
     }
     removals.sort();

@@ -136,9 +136,10 @@ pub(crate) fn mend(core: &mut Core, file: FileId, now: Timestamp) -> Result<()> 
             retire(core, replica)?;
         }
     }
-    if node.coding().is_some() && good_pieces(&snapshot, &view) == view.layout.pieces() {
-        // From before it was coded.
-        let is_left = |replica: &&Replica| replica.piece.is_none() && replica.state.is_settled();
+    if good_pieces(&snapshot, &view) >= view.layout.pieces() {
+        // From before it was coded; or pieces that do not give the file, beside replicas that do.
+        let is_coded = node.coding().is_some();
+        let is_left = |replica: &&Replica| replica.state.is_of_pool() && replica.piece.is_some() != is_coded;
         for replica in node.replicas.iter().filter(is_left) {
             retire(core, replica)?;
         }

@@ -267,6 +267,15 @@ impl Snapshot {
         !partition.is_given_up && self.now - partition.heard <= self.pool.heard_bound
     }
 
+    /// The pool as it will be if all servers are heard again that were not given up.
+    #[must_use]
+    pub(crate) fn as_if_all_were_heard(&self) -> Self {
+        let mut all = self.clone();
+        let now = all.now;
+        all.partitions.iter_mut().for_each(|partition| partition.heard = now);
+        all
+    }
+
     /// What two copies must not share.
     #[must_use]
     pub fn domain<'a>(&self, partition: &'a PartitionView) -> &'a str {

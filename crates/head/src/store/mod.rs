@@ -44,6 +44,7 @@ mod restored;
 mod row_tests;
 mod scans;
 mod scrubs;
+mod strays;
 #[cfg(test)]
 pub(crate) mod testing;
 mod volumes;
@@ -67,6 +68,7 @@ pub use restore::{Restored, relocate, restore};
 pub(crate) use restored::RestoreRow;
 pub(crate) use scans::{FindingRow, ScanRow, ScannedReplica};
 pub(crate) use scrubs::ScrubRow;
+pub(crate) use strays::StrayRow;
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use base::{ErrorKind, Failure, Timestamp};

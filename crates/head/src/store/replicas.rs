@@ -22,8 +22,12 @@ pub(crate) enum ReplicaState {
     Recalling,
     /// Can be read.
     Online,
-    /// Its disk server does not have it any more, or has something else.
+    /// Its disk server does not have it any more.
     Lost,
+    /// Its bytes are not what they should be; that it is there does not change that. In the database a row that is lost since
+    /// time 0.
+    #[serde(skip_deserializing)]
+    Damaged,
 }
 
 impl ReplicaState {
@@ -34,18 +38,23 @@ impl ReplicaState {
             Self::Copying => "copying",
             Self::Recalling => "recalling",
             Self::Online => "online",
-            Self::Lost => "lost",
+            Self::Lost | Self::Damaged => "lost",
         }
     }
 
     /// Whether it has, or should have, the whole content.
     pub(crate) fn is_settled(self) -> bool {
-        matches!(self, Self::Online | Self::Lost)
+        matches!(self, Self::Online | Self::Lost | Self::Damaged)
+    }
+
+    /// Whether nobody but its pool wants it: it can go without the end of a write or of a recall.
+    pub(crate) fn is_of_pool(self) -> bool {
+        self.is_settled() || self == Self::Copying
     }
 
     /// Whether it has the content that its file has now, or is to have it again; what is being written is the next one.
     pub(crate) fn is_content(self) -> bool {
-        matches!(self, Self::Copying | Self::Recalling | Self::Online | Self::Lost)
+        self.is_of_pool() || self == Self::Recalling
     }
 
     /// Whether room is kept for it.
@@ -96,6 +105,8 @@ pub(crate) struct Replica {
 
 /// When room was reserved, in the database: what nobody has begun to write was not made yet.
 pub(crate) const NOT_BEGUN: Timestamp = Timestamp(0);
+/// When a damaged replica was made, in the database.
+const DAMAGED: Timestamp = Timestamp(0);
 
 /// A use is noted at most this often: a read must not cost a commit.
 const USE_NOTED_EVERY: Millis = Millis::from_seconds(60);
@@ -134,6 +145,7 @@ pub(super) fn replica(row: &Row<'_>) -> StoreResult<Replica> {
         partition: row.get(2)?,
         state: match word(row, 3)? {
             ReplicaState::Writing if created == NOT_BEGUN => ReplicaState::Reserved,
+            ReplicaState::Lost if created == DAMAGED => ReplicaState::Damaged,
             state => state,
         },
         owner: row.get(4)?,
@@ -231,9 +243,15 @@ impl Store {
         self.all(&sql, (after.0, upto.0, partition), replica)
     }
 
-    /// Notes that a replica is there, or that it is not.
+    /// Notes that a replica is there, that it is not, or that it is damaged.
     pub(crate) fn set_replica_state(&self, object: ObjectId, state: ReplicaState) -> StoreResult<()> {
-        self.change_replica(object, |replica| replica.state = state)
+        self.change_replica(object, |replica| {
+            replica.state = state;
+            replica.created = match state {
+                ReplicaState::Damaged => DAMAGED,
+                _ => Timestamp(replica.created.0.max(DAMAGED.0 + 1)),
+            };
+        })
     }
 
     pub(crate) fn set_replica_online(&self, object: ObjectId, size: u64, now: Timestamp) -> StoreResult<()> {

@@ -124,6 +124,16 @@ impl Store {
         self.all(SQL, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?, row.get(2)?, row.get(3)?)))
     }
 
+    /// Recalls that no drive works at, of files that have something to be read on a partition.
+    pub(crate) fn recalls_beside(&self, partition: &str, limit: usize) -> StoreResult<Vec<RequestRow>> {
+        let sql = format!(
+            "SELECT {REQUEST} WHERE q.kind = 'recall' AND q.state <> 'active' AND EXISTS (
+                 SELECT 1 FROM replica r WHERE r.file = q.file AND r.partition = ?1 AND r.state = 'online')
+             ORDER BY q.id LIMIT ?2"
+        );
+        self.all(&sql, (partition, limit), request)
+    }
+
     pub(crate) fn requests_len(&self) -> StoreResult<u64> {
         self.one("SELECT count(*) FROM request", (), |row| row.get(0))
     }

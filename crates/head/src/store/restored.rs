@@ -40,8 +40,9 @@ impl Store {
         self.one_now(SQL, (incarnation,), |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    /// Notes that the catalogue turned out to be older than it should be.
+    /// Notes that the catalogue turned out to be older than it should be. Disk servers say again what they have.
     pub(crate) fn add_restore(&self, restore: &RestoreRow) -> StoreResult<()> {
+        self.forget_strays()?;
         let sql =
             "INSERT INTO restored (epoch, noticed, taken, reason, recovering) VALUES (?1, ?2, ?3, ?4, ?5)";
         let RestoreRow { epoch, noticed, taken, reason, is_recovering, .. } = restore;
@@ -50,6 +51,7 @@ impl Store {
 
     /// An operator has looked.
     pub(crate) fn settle_restores(&self, now: Timestamp) -> StoreResult<()> {
+        self.forget_strays()?;
         self.run("UPDATE restored SET settled = ?1 WHERE settled IS NULL", (now.0,))
     }
 

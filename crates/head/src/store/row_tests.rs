@@ -150,7 +150,8 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
         }
         20 => store.delete_grant(target.id, &"user:ann".parse().unwrap()).unwrap(),
         21 => object.into_iter().for_each(|object| {
-            let state = if b % 2 == 0 { ReplicaState::Lost } else { ReplicaState::Online };
+            let states = [ReplicaState::Lost, ReplicaState::Online, ReplicaState::Damaged];
+            let state = states[b as usize % 3];
             store.set_replica_state(object, state).unwrap();
         }),
         22 => store.set_partition_state("p", PartitionState::ALL[b as usize % 4]).unwrap(),

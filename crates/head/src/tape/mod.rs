@@ -12,7 +12,7 @@ pub(crate) use room::host_removed;
 pub(crate) use survey::is_doubtful;
 
 use crate::{
-    Context, Core, Topic, pool,
+    Context, Core, Topic, batch, pool,
     store::{DriveRow, Node, RequestRow},
 };
 use base::{Failure, FileId, FilePath, Millis, Result, Timestamp};
@@ -46,6 +46,28 @@ fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -
     core.touch(Topic::Jobs);
     let row = core.store.request_of(kind, node.id)?;
     row.ok_or_else(|| Failure::internal(format!("request for file {} vanished while it was made", node.id)))
+}
+
+/// A disk server is back: what was to be recalled because of it can be read from disk again.
+pub(crate) fn end_recalls_beside(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
+    for row in core.store.recalls_beside(partition, QUEUE_VIEW_MAX)? {
+        if let Some(node) = core.store.node(row.file)? {
+            end_needless_recall(core, &row, &node, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends a recall that no drive works at, if its file can be read from disk. Yields whether it did.
+fn end_needless_recall(core: &mut Core, row: &RequestRow, node: &Node, now: Timestamp) -> Result<bool> {
+    if row.state == RequestState::Active || pool::source(core, node, row.id.0, now)?.is_none() {
+        return Ok(false);
+    }
+    core.store.delete_request(row.id)?;
+    core.touch(Topic::Tape);
+    core.touch(Topic::Files);
+    batch::file_online(core, node.id)?;
+    Ok(true)
 }
 
 /// What a file waits for in the tape queue, if it is there.

@@ -1,6 +1,7 @@
 //! The calls of the tape server.
 
 use super::{
+    end_needless_recall,
     plan::{Plan, PlannedWork, next_session},
     view,
 };
@@ -10,7 +11,7 @@ use crate::{
     hosts::require_owner,
     namespace::path_of,
     pool::{Reserve, mend, reserve, retire, source},
-    store::{Charge, CopyRow, Node, Payer, ReplicaState, RequestRow, SessionRow, VolumeRow},
+    store::{Charge, CopyRow, Node, Payer, Replica, ReplicaState, RequestRow, SessionRow, VolumeRow},
 };
 use base::{
     ErrorKind, Failure, Millis, RequestId, Result, SessionId, Vid,
@@ -253,6 +254,9 @@ fn recall_files(
         let Some(copy) = copies.into_iter().find(|copy| copy.vid == session.vid) else {
             continue;
         };
+        if end_needless_recall(core, &request, &node, context.now)? {
+            continue;
+        }
         let wish = Reserve {
             file: node.id,
             owner: &request.owner,
@@ -380,11 +384,12 @@ impl Apply for FileRecalled {
         let object = object.ok_or_else(|| {
             Failure::invalid(format!("tape request {} does not belong to session {}", request.id, session.id))
         })?;
+        let source = source(core, &node, object.0, context.now)?;
         core.store.set_replica_online(object, node.size, context.now)?;
-        // Too few of them were left: it has a whole replica now.
-        for piece in
-            node.replicas.iter().filter(|replica| replica.piece.is_some() && replica.state.is_content())
-        {
+        // Too few of them were left: it has a whole replica now. If enough are back, that goes when they are all there.
+        let is_back = source.is_some_and(|source| source.piece.is_some());
+        let is_over = |replica: &&Replica| !is_back && replica.piece.is_some() && replica.state.is_content();
+        for piece in node.replicas.iter().filter(is_over) {
             retire(core, piece)?;
         }
         core.store.delete_request(request.id)?;
