@@ -2,9 +2,9 @@
 
 use crate::{Apply, Context, Core, batch, store::HostRow, tape};
 use base::{Failure, Millis, Result, Timestamp};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{
-    AddInvitation, AdmitHost, ChangeCertificate, Done, GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, Hosts,
+    AddInvitation, AdmitHost, ChangeCertificate, Done, GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, HostNames, Hosts,
     LabelHost, RemoveHost, Role,
 };
 
@@ -36,6 +36,7 @@ impl Apply for AdmitHost {
             return Err(Failure::exists(format!("a host named {} has joined already", self.name))
                 .hint("give this one another name, or turn that one away first: `bp host remove`"));
         }
+        check_reached(core, &self)?;
         core.store.use_invitation(&self.hash, &self.name)?;
         core.store.put_host(&HostRow {
             name: self.name,
@@ -45,6 +46,7 @@ impl Apply for AdmitHost {
             next: None,
             joined: context.now,
             removed: None,
+            reached: self.reached,
         })?;
         Ok(Done {})
     }
@@ -62,6 +64,40 @@ fn check_name(core: &Core, name: &str) -> Result<()> {
             .hint("choose another name with --name"));
     }
     Ok(())
+}
+
+/// Refuses what others are called: a certificate for it would let this host speak for them.
+fn check_reached(core: &Core, call: &AdmitHost) -> Result<()> {
+    let server = &core.config.server;
+    let mut own = call.head.clone();
+    for place in [&server.root, &server.https] {
+        let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host);
+        match host.trim_matches(['[', ']']).parse() {
+            Ok(address) => own.addresses.push(address),
+            Err(_) => own.names.push(host.to_ascii_lowercase()),
+        }
+    }
+    let hosts = core.store.hosts()?;
+    let others = hosts.values().filter(|other| other.name != call.name && other.removed.is_none());
+    let others = others.map(|other| (other.name.as_str(), &other.reached));
+    for (owner, known) in std::iter::once((server.name.as_str(), &own)).chain(others) {
+        if let Some(taken) = shared(&call.reached, owner, known) {
+            return Err(Failure::exists(format!("{taken} is host {owner}, not {}", call.name))
+                .hint("each host has names and addresses of its own: see --name and --address of `bpd join`"));
+        }
+    }
+    Ok(())
+}
+
+/// A name or address that two hosts have. Loopback is everybody's own.
+fn shared(asked: &HostNames, owner: &str, known: &HostNames) -> Option<String> {
+    let is_taken = |name: &&String| *name == owner || known.names.contains(name);
+    let name = asked.names.iter().filter(|name| *name != "localhost").find(is_taken).cloned();
+    name.or_else(|| {
+        let mut far = asked.addresses.iter().filter(|address| !address.is_loopback());
+        let is_same = |address: &&IpAddr| known.addresses.iter().any(|known| known.to_canonical() == **address);
+        far.find(is_same).map(IpAddr::to_string)
+    })
 }
 
 /// An invitation is good once; the host that used it may come again, because the answer may have been lost.
@@ -92,10 +128,16 @@ impl Apply for ChangeCertificate {
         context.who.require_host(&self.name)?;
         let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
         let host = known.ok_or_else(|| unknown(&self.name))?;
-        let is_used = host.next.as_ref() == Some(&self.certificate);
-        let next = (!is_used).then(|| self.certificate.clone());
-        let current = if is_used { self.certificate } else { host.current.clone() };
-        core.store.put_host(&HostRow { current, next, ..host })?;
+        if host.key != self.key {
+            return Err(Failure::permission(format!("host {} joined with another key", self.name))
+                .hint("let it join again: `bp host invite`, then `bpd join` with its directory"));
+        }
+        if host.current != self.shown && host.next.as_ref() != Some(&self.shown) {
+            return Err(Failure::permission(format!("host {} has shown an old certificate", self.name))
+                .hint("it renews with the one that it was given last"));
+        }
+        // What it shows it has: the answer to this call may be lost, again and again.
+        core.store.put_host(&HostRow { current: self.shown, next: Some(self.certificate), ..host })?;
         Ok(Done {})
     }
 }
@@ -149,9 +191,10 @@ impl Apply for GetHosts {
             joined: host.joined,
             removed: host.removed,
             labels: labels.get(&host.name).map(told).unwrap_or_default(),
+            reached: host.reached,
             name: host.name,
         };
-        Ok(Hosts { hosts: core.store.hosts()?.into_iter().map(info).collect() })
+        Ok(Hosts { hosts: core.store.hosts()?.values().cloned().map(info).collect() })
     }
 }
 

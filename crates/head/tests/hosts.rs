@@ -8,7 +8,7 @@ use sim::World;
 use support::{open_write, path, refusal, world};
 use wire::control::{
     AbandonWrite, AddInvitation, AdmitHost, BeginWrite, ChangeCertificate, CommitWrite, DiskServer,
-    Disposition, Done, GetHosts, NextRemovals, OpenRead, ReadGrant, RegisterPartition, RemoveHost,
+    Disposition, Done, GetHosts, HostNames, NextRemovals, OpenRead, ReadGrant, RegisterPartition, RemoveHost,
     ReportSpace, Role, WriteGrant,
 };
 
@@ -21,9 +21,26 @@ fn invite(world: &mut World, hash: &str) {
 }
 
 fn admit(world: &mut World, hash: &str, name: &str, key: &str) -> Result<Done> {
-    let certificate = format!("certificate of {key}");
-    let roles = vec![Role::Disk];
-    world.room(AdmitHost { hash: hash.into(), name: name.into(), roles, key: key.into(), certificate })
+    world.room(admission(hash, name, key))
+}
+
+fn admission(hash: &str, name: &str, key: &str) -> AdmitHost {
+    AdmitHost {
+        hash: hash.into(),
+        name: name.into(),
+        roles: vec![Role::Disk],
+        key: key.into(),
+        reached: reached(&[name, "localhost"], &["127.0.0.1"]),
+        certificate: format!("certificate of {key}"),
+        head: reached(&["localhost", "head.example.org"], &["127.0.0.1", "192.0.2.1"]),
+    }
+}
+
+fn reached(names: &[&str], addresses: &[&str]) -> HostNames {
+    HostNames {
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+    }
 }
 
 /// A partition of `host`, in a pool that nobody else has.
@@ -87,13 +104,7 @@ fn an_invitation_is_good_once() {
 fn an_invitation_ends_and_allows_what_it_says() {
     let mut world = world();
     invite(&mut world, "h");
-    let call = AdmitHost {
-        hash: "h".into(),
-        name: "t1".into(),
-        roles: vec![Role::Tape],
-        key: "k".into(),
-        certificate: "c".into(),
-    };
+    let call = AdmitHost { roles: vec![Role::Tape], ..admission("h", "t1", "k") };
     assert!(world.room(call).unwrap_err().what.contains("not for the role tape"));
     world.advance(HOUR);
     assert!(admit(&mut world, "h", "d1", "k").unwrap_err().what.contains("expired"));
@@ -118,16 +129,68 @@ fn a_name_is_taken_once_and_must_be_plain() {
 }
 
 #[test]
-fn a_new_certificate_replaces_the_old_one_when_it_is_used() {
+fn no_host_is_called_as_another() {
+    let mut world = world();
+    invite(&mut world, "a");
+    invite(&mut world, "b");
+    let first = admission("a", "d1", "k");
+    let of_first = reached(&["d1", "localhost", "disk01.example.org"], &["127.0.0.1", "192.0.2.7"]);
+    world.room(AdmitHost { reached: of_first.clone(), ..first.clone() }).unwrap();
+    for (names, addresses, whose) in [
+        (vec!["head.example.org"], vec![], "head.example.org is host sim"),
+        (vec!["sim"], vec![], "sim is host sim"),
+        (vec![], vec!["192.0.2.1"], "192.0.2.1 is host sim"),
+        (vec!["disk01.example.org"], vec![], "disk01.example.org is host d1"),
+        (vec!["d1"], vec![], "d1 is host d1"),
+        (vec![], vec!["192.0.2.7"], "192.0.2.7 is host d1"),
+    ] {
+        let call = AdmitHost { reached: reached(&names, &addresses), ..admission("b", "d2", "k2") };
+        let refused = world.room(call).unwrap_err();
+        assert!(refused.what.starts_with(whose) && refused.hint.is_some(), "{refused}");
+    }
+    let other = reached(&["d2", "localhost"], &["127.0.0.1", "192.0.2.8"]);
+    world.room(AdmitHost { reached: other, ..admission("b", "d2", "k2") }).unwrap();
+    // It may come again, and be reached otherwise.
+    let moved = reached(&["d1", "disk01.example.org"], &["192.0.2.9"]);
+    world.room(AdmitHost { reached: moved.clone(), ..first }).unwrap();
+    let hosts = world.user(GetHosts {}).unwrap().hosts;
+    assert_eq!(hosts[0].reached, moved);
+    // What a host was called that was turned away is free.
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    invite(&mut world, "c");
+    let named = reached(&["d3", "disk01.example.org"], &[]);
+    world.room(AdmitHost { reached: named, ..admission("c", "d3", "k3") }).unwrap();
+}
+
+fn renew(world: &mut World, key: &str, shown: &str, certificate: &str) -> Result<Done> {
+    let (name, key) = ("d1".into(), key.into());
+    let call = ChangeCertificate { name, key, shown: shown.into(), certificate: certificate.into() };
+    world.call(Principal::host("d1"), call)
+}
+
+#[test]
+fn a_certificate_is_good_until_a_newer_one_is_shown() {
     let mut world = world();
     invite(&mut world, "h");
     admit(&mut world, "h", "d1", "k").unwrap();
-    let change = ChangeCertificate { name: "d1".into(), certificate: "new".into() };
     let shown = |world: &mut World| world.user(GetHosts {}).unwrap().hosts[0].certificates.clone();
-    world.call(Principal::host("d1"), change.clone()).unwrap();
-    assert_eq!(shown(&mut world), ["certificate of k", "new"]);
-    world.call(Principal::host("d1"), change.clone()).unwrap();
-    assert_eq!(shown(&mut world), ["new"]);
+    let first = "certificate of k";
+    renew(&mut world, "k", first, "second").unwrap();
+    assert_eq!(shown(&mut world), [first, "second"]);
+    // The answer was lost: it is still the first that is shown.
+    renew(&mut world, "k", first, "third").unwrap();
+    assert_eq!(shown(&mut world), [first, "third"]);
+    // A year later, and the year after, also when answers are lost then.
+    renew(&mut world, "k", "third", "fourth").unwrap();
+    assert_eq!(shown(&mut world), ["third", "fourth"]);
+    renew(&mut world, "k", "third", "fifth").unwrap();
+    assert_eq!(shown(&mut world), ["third", "fifth"]);
+    renew(&mut world, "k", "fifth", "sixth").unwrap();
+    assert_eq!(shown(&mut world), ["fifth", "sixth"]);
+    assert_eq!(refusal(renew(&mut world, "k", first, "seventh")), ErrorKind::Permission);
+    assert_eq!(refusal(renew(&mut world, "k2", "fifth", "seventh")), ErrorKind::Permission, "another key");
+    let (name, key, shown) = ("d1".into(), "k".into(), "fifth".into());
+    let change = ChangeCertificate { name, key, shown, certificate: "seventh".into() };
     assert_eq!(refusal(world.call(Principal::host("d2"), change)), ErrorKind::Permission);
 }
 

@@ -12,7 +12,7 @@ use support::{WORKER, path, put, refusal, run_drive, state, user, volume, world}
 use wire::{
     control::{
         AddInvitation, AdmitHost, Archive, Blame, Cartridge, Done, DriveContent, EndTapeSession,
-        FileRecalled, FileState, FilesArchived, FilesFound, GetJobToken, GetStatus, JobEnded, JobExit,
+        FileRecalled, FileState, FilesArchived, FilesFound, GetJobToken, GetStatus, HostNames, JobEnded, JobExit,
         JobInfo, JobOrders, JobRun, JobSpec, JobStarted, JobState, JobText, NextJob, NextTapeSession,
         RegisterLibrary, RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit, TapePhase,
         TapeProgress, TapeSession, Usage, VolumeSurveyed, WorkerInfo, WorkerOrders,
@@ -28,7 +28,8 @@ fn join(world: &mut World, name: &str, role: Role) {
     let expires = world.now + HOUR;
     world.room(AddInvitation { hash: hash.clone(), roles: roles.clone(), expires }).unwrap();
     let (key, certificate) = ("key".to_owned(), "certificate".to_owned());
-    world.room(AdmitHost { hash, name: name.into(), roles, key, certificate }).unwrap();
+    let (name, reached, head) = (name.into(), HostNames::default(), HostNames::default());
+    world.room(AdmitHost { hash, name, roles, key, reached, certificate, head }).unwrap();
 }
 
 // Workers

@@ -34,6 +34,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0016.sql"),
     include_str!("../migrations/0017.sql"),
     include_str!("../migrations/0018.sql"),
+    include_str!("../migrations/0019.sql"),
 ];
 
 /// Columns that the other engine does without: long values have rows with a number here.
