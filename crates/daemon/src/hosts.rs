@@ -4,7 +4,7 @@ use crate::{
     authority::{Authority, Signed},
     files::blocking,
 };
-use base::{Failure, Millis, Result};
+use base::{Failure, Millis, Result, Timestamp};
 use head::{Clock, Head, Principal, store::FacilityRow};
 use sha2::{Digest, Sha256};
 use std::{
@@ -132,8 +132,8 @@ impl Reception {
             certificate: sha256(&certificate.der),
             head: self.names.clone(),
         };
-        head.call(&Principal::room("hosts"), call).await?;
-        self.membership(&wish.name, certificate.pem).await
+        let admitted = head.call(&Principal::room("hosts"), call).await?;
+        self.membership((&wish.name, admitted.joined), certificate.pem).await
     }
 
     /// Gives the host that has shown the certificate with the SHA-256 `shown` a new one, which says what the host joined with.
@@ -145,8 +145,11 @@ impl Reception {
     ) -> Result<HostCertificate> {
         let point = point(&wish.key)?;
         if host.reached.names.is_empty() {
-            return Err(Failure::invalid(format!("it is not known by which names host {} joined", host.name))
-                .hint("let it join again: `bp host invite`, then `bpd join` with its directory"));
+            return Err(Failure::invalid(format!(
+                "it is not known by which names host {} joined",
+                host.name
+            ))
+            .hint("let it join again: `bp host invite`, then `bpd join` with its directory"));
         }
         let certificate = self.sign(&host.name, host.reached.clone(), point.clone()).await?;
         let call = ChangeCertificate {
@@ -164,14 +167,14 @@ impl Reception {
         blocking(move || authority.sign(&name, &reached, &point, now)).await
     }
 
-    async fn membership(&self, host: &str, certificate: String) -> Result<Membership> {
+    async fn membership(&self, (host, joined): (&str, Timestamp), certificate: String) -> Result<Membership> {
         Ok(Membership {
             facility: self.facility.id.clone(),
             facility_name: self.facility.name.clone(),
             owner: self.facility.owner.clone(),
             certificate,
             authority: self.authority_certificate().await?,
-            cap_key: hex(&self.keys.of(host).reveal()),
+            cap_key: hex(&self.keys.of(host, joined).reveal()),
             root: self.head.root.clone(),
         })
     }
@@ -193,8 +196,10 @@ fn checked(host: &str, asked: HostNames) -> Result<HostNames> {
     names.sort_unstable();
     names.dedup();
     if let Some(bad) = names.iter().find(|name| !is_name(name)) {
-        return Err(Failure::invalid(format!("host {host} cannot be reached as {bad:?}: that is no host name"))
-            .hint("choose another with --address or --name of `bpd join`"));
+        return Err(Failure::invalid(format!(
+            "host {host} cannot be reached as {bad:?}: that is no host name"
+        ))
+        .hint("choose another with --address or --name of `bpd join`"));
     }
     let mut addresses: Vec<_> = asked.addresses.iter().map(std::net::IpAddr::to_canonical).collect();
     addresses.sort_unstable();

@@ -19,7 +19,9 @@ use std::{
 };
 use wire::{
     cap::CapKey,
-    control::{GetAuthority, HostNames, JoinFacility, JoinToken, Membership, RenewCertificate, Role, VERSION},
+    control::{
+        GetAuthority, HostNames, JoinFacility, JoinToken, Membership, RenewCertificate, Role, VERSION,
+    },
     token::base64url,
 };
 

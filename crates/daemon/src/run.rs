@@ -40,7 +40,10 @@ use std::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
-use wire::control::{DiskServer, Endpoints, HostNames, Role};
+use wire::{
+    cap::NEVER_JOINED,
+    control::{DiskServer, Endpoints, HostNames, Role},
+};
 
 /// How long transfers and calls that are under way may go on after the signal to stop.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -190,7 +193,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     let counters = Arc::new(DoorCounters::default());
     let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
     chores.spawn("heartbeat", standby::keep_alive(must_beat.then(|| head.clone()), chores.token()));
-    let (served, key) = (partition.iter().cloned().collect(), keys.of(&server.name));
+    let (served, key) = (partition.iter().cloned().collect(), keys.of(&server.name, NEVER_JOINED));
     let reach = Reach::new(possession.vouchers());
     let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()));

@@ -18,7 +18,7 @@ use std::{
     },
 };
 use wire::{
-    cap::{Access, Cap, CapKeys, Content, DIRECT, PARAMETER, UNFENCED, WHOLE},
+    cap::{Access, Cap, CapKey, CapKeys, Content, DIRECT, NEVER_JOINED, PARAMETER, UNFENCED, WHOLE},
     control::{DiskServer, Pool, TapePhase},
     object,
     token::TokenKey,
@@ -229,6 +229,16 @@ impl Core {
         self.store.set_visible();
     }
 
+    /// When the host of a disk server joined.
+    pub(crate) fn joined(&self, server: &str) -> Result<Timestamp> {
+        Ok(self.store.hosts()?.get(server).map_or(NEVER_JOINED, |host| host.joined))
+    }
+
+    /// What signs the capabilities of a disk server.
+    pub(crate) fn cap_key(&self, server: &str) -> Result<CapKey> {
+        Ok(self.config.keys.of(server, self.joined(server)?))
+    }
+
     /// Says that callers who wait for `topic` should look again.
     pub(crate) fn touch(&mut self, topic: Topic) {
         self.touched[topic.index()] = true;
@@ -291,7 +301,7 @@ impl Core {
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
         let is_read = access.is_read();
-        let signed = self.config.keys.of(&partition.server.name).sign(&Cap {
+        let signed = self.cap_key(&partition.server.name)?.sign(&Cap {
             access,
             partition: replica.partition.clone(),
             object: replica.object,

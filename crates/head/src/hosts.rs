@@ -4,8 +4,8 @@ use crate::{Apply, Context, Core, batch, store::HostRow, tape};
 use base::{Failure, Millis, Result, Timestamp};
 use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{
-    AddInvitation, AdmitHost, ChangeCertificate, Done, GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, HostNames, Hosts,
-    LabelHost, RemoveHost, Role,
+    AddInvitation, AdmitHost, Admitted, ChangeCertificate, Done, GetHosts, HOST_LABELS_MAX, HostInfo,
+    HostLabel, HostNames, Hosts, LabelHost, RemoveHost, Role,
 };
 
 /// How long an invitation is remembered after its end, so that a host that comes late hears why it is refused.
@@ -27,9 +27,12 @@ impl Apply for AddInvitation {
 }
 
 impl Apply for AdmitHost {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Admitted> {
         check_name(core, &self.name)?;
-        let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
+        let before = core.store.host(&self.name)?;
+        // Never twice the same, also when the clock went back: a key follows from it.
+        let joined = before.as_ref().map_or(context.now, |host| context.now.max(host.joined + Millis(1)));
+        let known = before.filter(|host| host.removed.is_none());
         let is_known = known.as_ref().is_some_and(|host| host.key == self.key);
         check_invitation(core, &self, context, is_known)?;
         if known.is_some() && !is_known {
@@ -44,11 +47,13 @@ impl Apply for AdmitHost {
             key: self.key,
             current: self.certificate,
             next: None,
-            joined: context.now,
+            joined,
             removed: None,
             reached: self.reached,
         })?;
-        Ok(Done {})
+        // Doors have signed with the key from before.
+        core.store.set_visible();
+        Ok(Admitted { joined })
     }
 }
 
@@ -82,8 +87,9 @@ fn check_reached(core: &Core, call: &AdmitHost) -> Result<()> {
     let others = others.map(|other| (other.name.as_str(), &other.reached));
     for (owner, known) in std::iter::once((server.name.as_str(), &own)).chain(others) {
         if let Some(taken) = shared(&call.reached, owner, known) {
-            return Err(Failure::exists(format!("{taken} is host {owner}, not {}", call.name))
-                .hint("each host has names and addresses of its own: see --name and --address of `bpd join`"));
+            return Err(Failure::exists(format!("{taken} is host {owner}, not {}", call.name)).hint(
+                "each host has names and addresses of its own: see --name and --address of `bpd join`",
+            ));
         }
     }
     Ok(())
@@ -95,7 +101,8 @@ fn shared(asked: &HostNames, owner: &str, known: &HostNames) -> Option<String> {
     let name = asked.names.iter().filter(|name| *name != "localhost").find(is_taken).cloned();
     name.or_else(|| {
         let mut far = asked.addresses.iter().filter(|address| !address.is_loopback());
-        let is_same = |address: &&IpAddr| known.addresses.iter().any(|known| known.to_canonical() == **address);
+        let is_same =
+            |address: &&IpAddr| known.addresses.iter().any(|known| known.to_canonical() == **address);
         far.find(is_same).map(IpAddr::to_string)
     })
 }

@@ -10,7 +10,7 @@ use sim::{Content, World};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use wire::{
-    cap::{Access, Cap, CapKeys},
+    cap::{Access, Cap, CapKeys, NEVER_JOINED},
     control::{
         AbandonWrite, Allocate, AskObjects, BeginWrite, Coding, CommitWrite, CopyEnded, CopyOrder,
         DiskServer, Disposition, FileState, FilledPiece, GetPieces, GetPools, Known, Mirrors, NextCopies,
@@ -293,7 +293,7 @@ fn readers_are_sent_to_a_server_with_content_that_may_ask_where_the_rest_is() {
         expires: Timestamp(i64::MAX),
         piece: None,
     };
-    let ask = |cap: &Cap, of: &str| GetPieces { file, capability: Some(keys.of(of).sign(cap)) };
+    let ask = |cap: &Cap, of: &str| GetPieces { file, capability: Some(keys.of(of, NEVER_JOINED).sign(cap)) };
     let right = cap(Access::Gather, file, &grant.partition);
     let pieces = coded.host(&server, ask(&right, &server)).unwrap();
     let indices: BTreeSet<_> = pieces.places.iter().map(|place| place.index).collect();

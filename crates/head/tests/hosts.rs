@@ -5,9 +5,11 @@ mod support;
 use base::{ErrorKind, Millis, Result};
 use head::Principal;
 use sim::World;
+use std::collections::BTreeSet;
 use support::{open_write, path, refusal, world};
+use wire::cap::CapKeys;
 use wire::control::{
-    AbandonWrite, AddInvitation, AdmitHost, BeginWrite, ChangeCertificate, CommitWrite, DiskServer,
+    AbandonWrite, AddInvitation, AdmitHost, Admitted, BeginWrite, ChangeCertificate, CommitWrite, DiskServer,
     Disposition, Done, GetHosts, HostNames, NextRemovals, OpenRead, ReadGrant, RegisterPartition, RemoveHost,
     ReportSpace, Role, WriteGrant,
 };
@@ -20,7 +22,7 @@ fn invite(world: &mut World, hash: &str) {
     world.room(call).expect("the head keeps an invitation");
 }
 
-fn admit(world: &mut World, hash: &str, name: &str, key: &str) -> Result<Done> {
+fn admit(world: &mut World, hash: &str, name: &str, key: &str) -> Result<Admitted> {
     world.room(admission(hash, name, key))
 }
 
@@ -192,6 +194,27 @@ fn a_certificate_is_good_until_a_newer_one_is_shown() {
     let (name, key, shown) = ("d1".into(), "k".into(), "fifth".into());
     let change = ChangeCertificate { name, key, shown, certificate: "seventh".into() };
     assert_eq!(refusal(world.call(Principal::host("d2"), change)), ErrorKind::Permission);
+}
+
+#[test]
+fn whoever_joins_anew_has_another_key() {
+    let mut world = world();
+    let mut keys = Vec::new();
+    for hash in ["a", "b"] {
+        invite(&mut world, hash);
+        // Each on the same host, with the same key for its certificates, and in the same moment.
+        keys.push(admit(&mut world, hash, "d1", "k").unwrap().joined);
+        world.call(Principal::host("d1"), registration("d1", keys.len() as u64)).unwrap();
+        let grant = begin_far(&mut world);
+        assert_eq!(grant.joined, *keys.last().unwrap());
+        world.call(Principal::host("d1"), commit(&grant)).unwrap();
+        let ReadGrant::Online(object) = world.user(OpenRead { path: path("/f") }).unwrap() else { panic!() };
+        assert_eq!(object.joined, grant.joined);
+        world.user(RemoveHost { name: "d1".into() }).unwrap();
+    }
+    assert_ne!(keys[0], keys[1]);
+    let keys = keys.into_iter().map(|joined| CapKeys::derive(&[7; 32]).of("d1", joined).reveal());
+    assert_eq!(keys.collect::<BTreeSet<_>>().len(), 2);
 }
 
 #[test]

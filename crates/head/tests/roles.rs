@@ -12,10 +12,10 @@ use support::{WORKER, path, put, refusal, run_drive, state, user, volume, world}
 use wire::{
     control::{
         AddInvitation, AdmitHost, Archive, Blame, Cartridge, Done, DriveContent, EndTapeSession,
-        FileRecalled, FileState, FilesArchived, FilesFound, GetJobToken, GetStatus, HostNames, JobEnded, JobExit,
-        JobInfo, JobOrders, JobRun, JobSpec, JobStarted, JobState, JobText, NextJob, NextTapeSession,
-        RegisterLibrary, RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit, TapePhase,
-        TapeProgress, TapeSession, Usage, VolumeSurveyed, WorkerInfo, WorkerOrders,
+        FileRecalled, FileState, FilesArchived, FilesFound, GetJobToken, GetStatus, HostNames, JobEnded,
+        JobExit, JobInfo, JobOrders, JobRun, JobSpec, JobStarted, JobState, JobText, NextJob,
+        NextTapeSession, RegisterLibrary, RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit,
+        TapePhase, TapeProgress, TapeSession, Usage, VolumeSurveyed, WorkerInfo, WorkerOrders,
     },
     token::{Right, TokenKey},
 };

@@ -23,7 +23,10 @@ pub const DIRECT: &str = "bp.direct";
 /// How long a client may take from the head's answer to the open at the disk server.
 pub const OPEN_LIFETIME: Millis = Millis::from_seconds(300);
 /// Separates this use of the facility's key from all others.
-const KEY_LABEL: &[u8] = b"backplane capability 3";
+const KEY_LABEL: &[u8] = b"backplane capability 4";
+
+/// Joining time of the head's own host, which never joined.
+pub const NEVER_JOINED: Timestamp = Timestamp(0);
 
 /// Signs the capabilities of all disk servers: the head has it. It never shows itself.
 #[derive(Clone)]
@@ -116,10 +119,10 @@ impl CapKeys {
         Self(derived(facility_key, KEY_LABEL))
     }
 
-    /// The key of a disk server.
+    /// The key of a disk server on a host that joined then: whoever joins under that name later has another.
     #[must_use]
-    pub fn of(&self, server: &str) -> CapKey {
-        CapKey(derived(&self.0, server.as_bytes()))
+    pub fn of(&self, server: &str, joined: Timestamp) -> CapKey {
+        CapKey(derived(&self.0, format!("{server}/{}", joined.0).as_bytes()))
     }
 }
 
@@ -309,7 +312,7 @@ impl Cap {
 /// Fuzz body: nothing that was not signed is accepted, nothing panics.
 pub fn fuzz_cap(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let key = CapKeys::derive(&[7; 32]).of("disk1");
+    let key = CapKeys::derive(&[7; 32]).of("disk1", NEVER_JOINED);
     assert!(key.verify(&text, Timestamp(0)).is_err());
     let _ = Cap::parse(&text);
 }
@@ -342,7 +345,7 @@ mod tests {
     }
 
     fn key() -> CapKey {
-        CapKeys::derive(&[1; 32]).of("server1")
+        CapKeys::derive(&[1; 32]).of("server1", Timestamp(5))
     }
 
     #[test]
@@ -362,7 +365,9 @@ mod tests {
     #[test]
     fn rights_are_for_one_disk_server_of_one_facility() {
         let signed = key().sign(&example());
-        for other in [CapKeys::derive(&[1; 32]).of("server2"), CapKeys::derive(&[2; 32]).of("server1")] {
+        let (ours, others) = (CapKeys::derive(&[1; 32]), CapKeys::derive(&[2; 32]));
+        let (then, later) = (Timestamp(5), Timestamp(6));
+        for other in [ours.of("server2", then), ours.of("server1", later), others.of("server1", then)] {
             let failure = other.verify(&signed, Timestamp(0)).unwrap_err();
             assert!(failure.what.contains("not signed for this disk server"), "{failure}");
         }

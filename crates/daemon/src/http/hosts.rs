@@ -7,8 +7,8 @@ use base::{Failure, Result};
 use std::sync::Arc;
 use tracing::info;
 use wire::control::{
-    AuthorityCertificate, Call, Done, GetAuthority, HostCertificate, Invite, Invited, JoinFacility, Membership, RemoveHost,
-    RenewCertificate,
+    AuthorityCertificate, Call, Done, GetAuthority, HostCertificate, Invite, Invited, JoinFacility,
+    Membership, RemoveHost, RenewCertificate,
 };
 
 type Door = State<Arc<HttpDoor>>;

@@ -20,6 +20,7 @@ use crate::{
 };
 use base::{ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp, limits::LIST_ENTRIES_MAX};
 use std::sync::Arc;
+use wire::cap::NEVER_JOINED;
 use wire::control::{
     AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, Evict, FileState, GetSpace,
     NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PathOutcome, PathOutcomes,
@@ -129,6 +130,7 @@ fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject
     let checksums = node
         .checksums
         .ok_or_else(|| Failure::busy(format!("{} is being written for the first time", node.name)))?;
+    let server = server_of(core, &replica.partition)?;
     Ok(ReadObject {
         file: node.id,
         object: replica.object,
@@ -137,7 +139,8 @@ fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject
         modified: node.modified,
         checksums,
         mode: node.mode,
-        server: server_of(core, &replica.partition)?,
+        joined: server.as_ref().map_or(Ok(NEVER_JOINED), |server| core.joined(&server.name))?,
+        server,
         fence: core.fence(),
         is_piece: replica.piece.is_some(),
     })
@@ -260,6 +263,7 @@ fn grant(
         expected_bytes: replica.size,
         base,
         base_pieces,
+        joined: server.as_ref().map_or(Ok(NEVER_JOINED), |server| core.joined(&server.name))?,
         server,
         is_mirrored: pool.coding.is_some() || pool.copies > 1,
     })

@@ -164,7 +164,7 @@ fn check(core: &Core, context: &Context, asked: &GetPieces) -> Result<()> {
     };
     let is_right = |(partition, server): (String, String)| {
         let signed = asked.capability.as_deref().unwrap_or_default();
-        let cap = core.config.keys.of(&server).verify(signed, context.now);
+        let cap = core.cap_key(&server).and_then(|key| key.verify(signed, context.now));
         cap.is_ok_and(|cap| {
             let is_of_file =
                 cap.file == asked.file && cap.partition == partition && has(cap.object, &partition);

@@ -219,6 +219,13 @@ pub struct AdmitHost {
     pub head: HostNames,
 }
 
+/// The answer to [`AdmitHost`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admitted {
+    /// When it joined, as the head counts it: its key for capabilities follows from that.
+    pub joined: Timestamp,
+}
+
 /// Gives a host another certificate. The one that it shows is good until the new one is shown.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChangeCertificate {
@@ -276,7 +283,7 @@ calls! {
     RenewCertificate => HostCertificate, "renew_certificate", Hosts;
     GetAuthority => AuthorityCertificate, "get_authority", People;
     AddInvitation => Done, "add_invitation", Rooms;
-    AdmitHost => Done, "admit_host", Rooms;
+    AdmitHost => Admitted, "admit_host", Rooms;
     ChangeCertificate => Done, "change_certificate", Rooms;
     RemoveHost => Done, "remove_host", People;
     GetHosts => Hosts, "get_hosts", People;
@@ -318,6 +325,15 @@ mod tests {
             let failure = text.parse::<JoinToken>().unwrap_err();
             assert!(failure.hint.unwrap().contains("bp host invite"), "{text}");
         }
+    }
+
+    #[test]
+    fn every_call_says_who_may_make_it() {
+        use crate::control::{Audience, audience_of};
+        assert_eq!(audience_of("renew_certificate"), Some(Audience::Hosts));
+        assert_eq!(audience_of("get_hosts"), Some(Audience::People));
+        assert_eq!(audience_of("next_job"), Some(Audience::Cpu));
+        assert_eq!(audience_of("nothing"), None);
     }
 
     #[test]
