@@ -1,6 +1,6 @@
 //! Hosts that join and are turned away.
 
-use crate::{Apply, Context, Core, batch, store::HostRow, tape};
+use crate::{Apply, Context, Core, batch, pool, store::HostRow, tape};
 use base::{Failure, Millis, Result, Timestamp};
 use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{
@@ -154,11 +154,7 @@ impl Apply for RemoveHost {
         context.who.require_operator("turn hosts away")?;
         let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
         let host = known.ok_or_else(|| unknown(&self.name))?;
-        for (name, partition) in core.store.partition_space()? {
-            if partition.server.name == self.name {
-                core.live.partitions.remove(&name);
-            }
-        }
+        pool::host_removed(core, context, &self.name)?;
         batch::host_removed(core, context, &self.name)?;
         tape::host_removed(core, context, &self.name)?;
         core.store.put_host(&HostRow { removed: Some(context.now), ..host })?;

@@ -2,16 +2,16 @@
 
 mod support;
 
-use base::{ErrorKind, Millis, Result};
+use base::{ErrorKind, Millis, ObjectId, Result};
 use head::Principal;
 use sim::World;
 use std::collections::BTreeSet;
 use support::{open_write, path, refusal, world};
 use wire::cap::CapKeys;
 use wire::control::{
-    AbandonWrite, AddInvitation, AdmitHost, Admitted, BeginWrite, ChangeCertificate, CommitWrite, DiskServer,
-    Disposition, Done, GetHosts, HostNames, NextRemovals, OpenRead, ReadGrant, RegisterPartition, RemoveHost,
-    ReportSpace, Role, WriteGrant,
+    AbandonWrite, AddInvitation, AdmitHost, Admitted, Allocate, Allocated, BeginWrite, ChangeCertificate,
+    CommitWrite, DiskServer, Disposition, Done, GetHosts, GetStatus, HostNames, NextRemovals, OpenRead,
+    ReadGrant, RegisterPartition, RemoveHost, ReportSpace, Role, RollCall, WriteGrant,
 };
 
 const HOUR: Millis = Millis::from_seconds(3600);
@@ -205,6 +205,7 @@ fn whoever_joins_anew_has_another_key() {
         // Each on the same host, with the same key for its certificates, and in the same moment.
         keys.push(admit(&mut world, hash, "d1", "k").unwrap().joined);
         world.call(Principal::host("d1"), registration("d1", keys.len() as u64)).unwrap();
+        roll_call(&mut world, keys.len() as u64, Vec::new());
         let grant = begin_far(&mut world);
         assert_eq!(grant.joined, *keys.last().unwrap());
         world.call(Principal::host("d1"), commit(&grant)).unwrap();
@@ -215,6 +216,109 @@ fn whoever_joins_anew_has_another_key() {
     assert_ne!(keys[0], keys[1]);
     let keys = keys.into_iter().map(|joined| CapKeys::derive(&[7; 32]).of("d1", joined).reveal());
     assert_eq!(keys.collect::<BTreeSet<_>>().len(), 2);
+}
+
+/// A world in which d1 has joined and has the most room.
+fn with_member() -> World {
+    let mut world = world();
+    join(&mut world, "d1");
+    world.call(Principal::host("d1"), registration("d1", 1)).unwrap();
+    world
+}
+
+fn join(world: &mut World, name: &str) {
+    let hash = format!("hash at {}", world.now.0);
+    invite(world, &hash);
+    admit(world, &hash, name, "k").unwrap();
+}
+
+/// Writes a file on d1.
+fn put_far(world: &mut World, at: &str) -> WriteGrant {
+    let grant = world.user(open_write(at, Disposition::Replace, 10)).unwrap();
+    assert_eq!(grant.partition, "d1-disk1");
+    world.call(Principal::host("d1"), commit(&grant)).unwrap();
+    grant
+}
+
+/// d1 says what it has.
+fn roll_call(world: &mut World, boot: u64, objects: Vec<ObjectId>) {
+    let all = RollCall { partition: "d1-disk1".into(), boot, after: ObjectId(0), upto: None, objects };
+    world.call(Principal::host("d1"), all).unwrap();
+}
+
+#[test]
+fn what_is_on_a_host_that_was_turned_away_is_out_of_reach_until_it_joins_again() {
+    let mut world = with_member();
+    let file = put_far(&mut world, "/f");
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    let update = open_write("/f", Disposition::Update, 0);
+    assert_eq!(refusal(world.user(update)), ErrorKind::Unavailable);
+    let refused = world.user(OpenRead { path: path("/f") }).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Unavailable, "{refused}");
+    assert!(refused.what.contains("/f is out of reach: on d1") && refused.hint.is_some(), "{refused}");
+    assert!(world.user(GetStatus {}).unwrap().requests.is_empty(), "it is on no tape");
+    // Also after a start of the head.
+    world.crash();
+    assert_eq!(refusal(world.user(OpenRead { path: path("/f") })), ErrorKind::Unavailable);
+    join(&mut world, "d1");
+    world.call(Principal::host("d1"), registration("d1", 2)).unwrap();
+    roll_call(&mut world, 2, vec![file.object]);
+    let ReadGrant::Online(object) = world.user(OpenRead { path: path("/f") }).unwrap() else { panic!() };
+    assert_eq!(object.object, file.object);
+}
+
+#[test]
+fn what_was_to_go_to_tape_waits_for_a_host_that_was_turned_away() {
+    let mut world = with_member();
+    put_far(&mut world, "/g");
+    support::ask_archive(&mut world, "/g").unwrap();
+    let session = support::archive_session(&mut world);
+    support::end_session(&mut world, &session, 1);
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    // It is not forgotten that somebody wants it on tape: it waits, and says why.
+    world.advance(HOUR);
+    assert!(support::next_session(&mut world).is_none());
+    let request = support::request(&mut world);
+    assert!(request.reason.contains("out of reach"));
+}
+
+#[test]
+fn writes_on_a_host_that_is_turned_away_end() {
+    let mut world = with_member();
+    put_far(&mut world, "/old");
+    for at in ["/new", "/old"] {
+        world.user(open_write(at, Disposition::Replace, 10)).unwrap();
+        assert_eq!(refusal(world.user(open_write(at, Disposition::Replace, 10))), ErrorKind::Busy);
+    }
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    assert_eq!(refusal(support::stat(&mut world, "/new")), ErrorKind::NotFound, "it never had content");
+    for at in ["/new", "/old"] {
+        let grant = world.user(open_write(at, Disposition::Replace, 10)).unwrap();
+        assert_eq!(grant.partition, support::PARTITION, "the head's own");
+    }
+}
+
+#[test]
+fn room_on_a_host_that_is_turned_away_is_reserved_elsewhere() {
+    let mut world = with_member();
+    let ask = |at: &str, size| Allocate {
+        path: path(at),
+        size,
+        pool: "main".into(),
+        lifetime: None,
+        mode: 0o644,
+        parents: true,
+    };
+    for (at, size) in [("/small", 1000), ("/begun", 1000), ("/large", 1 << 30)] {
+        assert_eq!(world.user(ask(at, size)).unwrap().partitions, ["d1-disk1"]);
+    }
+    world.user(open_write("/begun", Disposition::Replace, 10)).unwrap();
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    for at in ["/small", "/begun"] {
+        let again = world.user(ask(at, 1000)).unwrap();
+        assert_eq!((again.outcome, again.partitions), (Allocated::Known, vec!["disk1".to_owned()]), "{at}");
+    }
+    assert_eq!(refusal(support::stat(&mut world, "/large")), ErrorKind::NotFound, "it fits nowhere else");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::{
     mirror::{counted, mirrors, pool_of_partition, require_servers, take_pieces},
     reserve, retire, source,
     tend::end_coming,
+    turned_away::out_of_reach,
 };
 use crate::{
     Apply, Context, Core, Topic,
@@ -169,6 +170,7 @@ impl Apply for OpenRead {
         }
         match node.state() {
             FileState::Writing => Err(unwritten(&node, &self.path)),
+            FileState::Online => Err(out_of_reach(core, &node, &self.path)?),
             FileState::Lost => Err(Failure::corrupt(format!("{} has neither replica nor copy", self.path))
                 .hint("restore it from where it came")),
             _ => {
@@ -362,6 +364,9 @@ fn refuse_resumption(core: &Core, context: &Context, node: &Node, path: &FilePat
 fn base_object(core: &Core, context: &Context, node: &Node, path: &FilePath) -> Result<ReadObject> {
     if let Some(replica) = source(core, node, node.id.0, context.now)? {
         return read_object(core, node, &replica);
+    }
+    if node.state() == FileState::Online {
+        return Err(out_of_reach(core, node, path)?);
     }
     Err(Failure::busy(format!("{path} is {}, not on disk", node.state().as_str()))
         .hint(format!("`bp stage --wait {path}`, then change it"))

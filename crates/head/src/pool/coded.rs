@@ -4,6 +4,7 @@ use super::{
     catalogue::{pieces, snapshot},
     reading::{Reader, readable},
     tend::mend,
+    turned_away::within_reach,
     view::Snapshot,
 };
 use crate::{
@@ -39,9 +40,17 @@ fn in_order<'a>(node: &'a Node, best: &[ObjectId]) -> Vec<&'a Replica> {
     all
 }
 
+/// How many different pieces these are.
+fn different<'a>(replicas: impl Iterator<Item = &'a Replica>) -> usize {
+    let mut indices: Vec<_> = replicas.filter_map(|replica| Some(replica.piece?.index)).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    indices.len()
+}
+
 /// The piece whose disk server is to serve a coded file: one that answers, with content rather than parity.
 ///
-/// `None`: too few of them answer, and the file is on tape.
+/// `None`: too few of them answer, and the file is on tape; or too few are on hosts of the facility.
 pub(super) fn gateway(
     core: &Core,
     node: &Node,
@@ -49,7 +58,8 @@ pub(super) fn gateway(
     chance: u64,
     now: Timestamp,
 ) -> Result<Option<Replica>> {
-    if node.pieces_online() < usize::from(coding.data) {
+    let within = within_reach(core, node.online())?;
+    if different(within.iter().copied()) < usize::from(coding.data) {
         return Ok(None);
     }
     let snapshot = pool_snapshot(core, node, now)?;
@@ -58,17 +68,17 @@ pub(super) fn gateway(
         readable(&snapshot, &views, Reader::default(), chance).iter().map(|piece| piece.object).collect();
     let order = in_order(node, &best);
     let answers = |replica: &&&Replica| best.contains(&replica.object);
-    let mut answering: Vec<_> =
-        order.iter().filter(answers).filter_map(|replica| replica.piece.map(|piece| piece.index)).collect();
-    answering.sort_unstable();
-    answering.dedup();
+    let answering = different(order.iter().filter(answers).copied());
     // Silent is not away: the client will see. But what is on tape need not be waited for.
-    if answering.len() < usize::from(coding.data) && node.is_archived {
+    if answering < usize::from(coding.data) && node.is_archived {
         return Ok(None);
     }
     let is_parity = |replica: &Replica| replica.piece.is_some_and(|piece| piece.index >= coding.data);
-    let chosen =
-        order.iter().min_by_key(|replica| (Reverse(best.contains(&replica.object)), is_parity(replica)));
+    let is_within = |replica: &&&Replica| within.iter().any(|one| one.object == replica.object);
+    let chosen = order
+        .iter()
+        .filter(is_within)
+        .min_by_key(|replica| (Reverse(best.contains(&replica.object)), is_parity(replica)));
     Ok(chosen.map(|replica| (*replica).clone()))
 }
 

@@ -28,6 +28,7 @@ pub mod surplus;
 mod tend;
 #[cfg(test)]
 mod testing;
+mod turned_away;
 mod under_way;
 pub mod view;
 
@@ -40,6 +41,7 @@ pub(crate) use copies::source;
 pub(crate) use policies::is_sweep_due;
 pub(crate) use scrubbing::{drop_damaged, is_running, note_verified};
 pub(crate) use tend::mend;
+pub(crate) use turned_away::{host_removed, out_of_reach};
 
 use crate::{
     Core, Topic,

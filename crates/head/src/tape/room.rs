@@ -9,7 +9,7 @@ use crate::{
     core::{CapFor, DriveLive},
     hosts::require_owner,
     namespace::path_of,
-    pool::{Reserve, mend, reserve, retire, source},
+    pool::{Reserve, mend, out_of_reach, reserve, retire, source},
     store::{Charge, CopyRow, Node, Payer, ReplicaState, RequestRow, SessionRow, VolumeRow},
 };
 use base::{
@@ -21,9 +21,9 @@ use tracing::{info, warn};
 use wire::{
     cap::Access,
     control::{
-        ArchiveFile, Blame, Done, DriveContent, EndTapeSession, FileRecalled, FilesArchived, NextTapeSession,
-        RecallFile, RegisterLibrary, RequestFailed, RequestKind, RequestState, TapeOrders, TapeProgress,
-        TapeSession, TapeWork, VolumeState,
+        ArchiveFile, Blame, Done, DriveContent, EndTapeSession, FileRecalled, FileState, FilesArchived,
+        NextTapeSession, RecallFile, RegisterLibrary, RequestFailed, RequestKind, RequestState, TapeOrders,
+        TapeProgress, TapeSession, TapeWork, VolumeState,
     },
 };
 
@@ -225,6 +225,11 @@ fn archive_files(
             continue;
         };
         let Some(replica) = source(core, &node, id.0, context.now)? else {
+            if node.state() == FileState::Online {
+                let failure = out_of_reach(core, &node, &path_of(core, node.id)?)?;
+                failed(core, context, request, Blame::File, &failure)?;
+                continue;
+            }
             // Nothing on disk to archive: nearline already, or lost. Either way the request is moot.
             core.store.delete_request(request.id)?;
             continue;

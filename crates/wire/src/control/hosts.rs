@@ -239,7 +239,8 @@ pub struct ChangeCertificate {
     pub certificate: String,
 }
 
-/// Turns a host away: its certificate is not taken any more. What it holds is not lost, but out of reach.
+/// Turns a host away: its certificate is not taken any more. What it holds is not lost, but out of reach until it joins again;
+/// what is being written there ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveHost {
     /// The host.
