@@ -1,7 +1,7 @@
 //! Hosts that join and are turned away.
 
 use crate::{Apply, Context, Core, batch, pool, store::HostRow, tape};
-use base::{Failure, Millis, Result, Timestamp};
+use base::{Failure, Millis, Result, Timestamp, limits};
 use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{
     AddInvitation, AdmitHost, Admitted, ChangeCertificate, Done, GetHosts, HOST_LABELS_MAX, HostInfo,
@@ -176,6 +176,26 @@ pub(crate) fn require_owner(context: &Context, what: &str, owner: &str) -> Resul
         named(own)
     ))
     .hint("each host speaks for its own partitions, drives and workers"))
+}
+
+/// Refuses a name that does not begin with that of the host that gives it to `what`: else it could be what another will be called.
+pub(crate) fn require_name(core: &Core, context: &Context, what: &str, name: &str) -> Result<()> {
+    let Some(own) = context.who.as_host() else { return Ok(()) };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let is_of = |host: &str| name.strip_prefix(host).is_some_and(|rest| rest.starts_with(['-', '.']));
+    // What begins with d1-a is host d1-a's, not d1's, if there is one.
+    let hosts = core.store.hosts()?;
+    let mut others = hosts.values().filter(|other| other.removed.is_none() && other.name.len() > own.len());
+    if is_of(own)
+        && !others.any(|other| is_of(&other.name))
+        && name.len() <= limits::NAME_BYTES_MAX
+        && name.chars().all(is_plain)
+    {
+        return Ok(());
+    }
+    Err(Failure::permission(format!("{what} of host {own} cannot be called {name:?}")).hint(format!(
+        "it must begin with {own}- and not with the name of another host, in A-Z a-z 0-9 . _ -"
+    )))
 }
 
 fn unknown(name: &str) -> Failure {

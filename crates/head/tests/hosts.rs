@@ -341,6 +341,25 @@ fn a_host_speaks_for_its_own_partitions_only() {
 }
 
 #[test]
+fn names_of_partitions_begin_with_that_of_their_host() {
+    let mut world = with_member();
+    let register = |world: &mut World, host: &str, name: &str| {
+        let call = RegisterPartition { partition: name.into(), ..registration(host, 1) };
+        world.call(Principal::host(host), call)
+    };
+    let long = format!("d1-{}", "x".repeat(300));
+    for name in ["disk2", "d2-disk1", "d1", "d12-disk1", "d1/disk", "d1- x", "", &long] {
+        assert_eq!(refusal(register(&mut world, "d1", name)), ErrorKind::Permission, "{name:?}");
+    }
+    register(&mut world, "d1", "d1-a-disk1").unwrap();
+    world.advance(HOUR);
+    join(&mut world, "d1-a");
+    assert_eq!(refusal(register(&mut world, "d1", "d1-a-disk2")), ErrorKind::Permission, "d1-a's");
+    register(&mut world, "d1-a", "d1-a-disk2").unwrap();
+    register(&mut world, "d1", "d1-disk2").unwrap();
+}
+
+#[test]
 fn a_write_elsewhere_is_begun_and_committed_by_its_disk_server() {
     let mut world = with_far_disk();
     let grant = begin_far(&mut world);

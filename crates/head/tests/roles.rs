@@ -249,6 +249,20 @@ fn a_host_speaks_for_its_own_drives_only() {
 }
 
 #[test]
+fn names_of_workers_libraries_and_drives_begin_with_that_of_their_host() {
+    let mut world = world();
+    for name in ["worker2", "c2-worker1", "c1"] {
+        assert_eq!(refusal(register_worker(&mut world, "c1", name, &[])), ErrorKind::Permission, "{name}");
+    }
+    for name in ["lib2", "t2-lib1", "t1"] {
+        assert_eq!(refusal(register_library(&mut world, "t1", name, &[])), ErrorKind::Permission, "{name}");
+    }
+    let drives = vec![DriveContent { drive: "drv9".into(), loaded: None }];
+    let call = RegisterLibrary { library: "t1-lib1".into(), drives, cartridges: Vec::new() };
+    assert_eq!(refusal(world.call(Principal::host("t1"), call)), ErrorKind::Permission);
+}
+
+#[test]
 fn a_cartridge_is_in_the_library_of_one_host() {
     let mut world = world();
     register_library(&mut world, "t1", "t1-lib1", &["TA0001", "TA0002"]).unwrap();

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Apply, Context, Core, Principal, Topic,
     core::CapFor,
-    hosts::require_owner,
+    hosts::{require_name, require_owner},
     namespace::{path_of, resolve_file},
     pool::source,
     store::{Charge, JobFileRole, JobRow, Payer, WorkerRow},
@@ -33,6 +33,7 @@ impl Apply for RegisterWorker {
         if let Some(known) = worker_row(core, &self.worker)? {
             require_worker(context, &known)?;
         }
+        require_name(core, context, "a worker", &self.worker)?;
         core.store.put_worker(&WorkerRow {
             name: self.worker.clone(),
             host: context.who.as_host().unwrap_or_default().to_owned(),

@@ -15,6 +15,7 @@ use crate::{
     account::{self, Growth, refuse_excess},
     batch,
     core::unknown_partition,
+    hosts::require_name,
     namespace::{Right, find, insert, make_directory, require, resolve_file, resolve_parent},
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape,
@@ -35,6 +36,7 @@ const UNBEGUN_MAX: Millis = Millis(2 * wire::cap::OPEN_LIFETIME.0);
 impl Apply for RegisterPartition {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_host(&self.server.name)?;
+        require_name(core, context, "a partition", &self.partition)?;
         let (name, boot) = (self.partition.clone(), self.boot);
         let known = core.store.partition(&name)?;
         if let Some(known) = &known {

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Apply, Context, Core, Topic, batch,
     core::{CapFor, DriveLive},
-    hosts::require_owner,
+    hosts::{require_name, require_owner},
     namespace::path_of,
     pool::{Reserve, mend, out_of_reach, reserve, retire, source},
     store::{Charge, CopyRow, Node, Payer, ReplicaState, RequestRow, SessionRow, VolumeRow},
@@ -66,6 +66,10 @@ impl Apply for RegisterLibrary {
 
 /// Refuses drives, libraries and cartridges that another host has.
 fn check_library(core: &Core, context: &Context, call: &RegisterLibrary) -> Result<()> {
+    require_name(core, context, "a tape library", &call.library)?;
+    for DriveContent { drive, .. } in &call.drives {
+        require_name(core, context, "a drive", drive)?;
+    }
     let drives = core.store.drives()?;
     let is_named = |name: &str| call.drives.iter().any(|content| content.drive == name);
     for known in drives.iter().filter(|row| row.library == call.library || is_named(&row.name)) {
