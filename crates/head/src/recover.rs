@@ -9,7 +9,7 @@ use crate::{
     pool::drop_content,
     store::{NewContent, Node, Piece, Replica, ReplicaState},
 };
-use base::{Checksums, ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp};
+use base::{Checksums, ErrorKind, FileId, FilePath, ObjectId, Result, Timestamp, limits::OBJECT_BYTES_MAX};
 use std::sync::Arc;
 use tracing::info;
 use wire::{
@@ -63,7 +63,7 @@ impl Stray<'_> {
             let shape = piece.shape(label.file, self.generation());
             shape.is_ok_and(|shape| piece.index < shape.pieces() && shape.piece_bytes() == self.size)
         };
-        label.piece.is_none_or(fits)
+        self.size.max(self.whole().0) <= OBJECT_BYTES_MAX && label.piece.is_none_or(fits)
     }
 
     fn replica(&self, owner: &str) -> Replica {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use base::{ErrorKind, Millis, ObjectId, Result};
+use base::{ErrorKind, Millis, ObjectId, Result, limits::OBJECT_BYTES_MAX};
 use head::Principal;
 use sim::World;
 use std::collections::BTreeSet;
@@ -10,8 +10,9 @@ use support::{open_write, path, refusal, world};
 use wire::cap::CapKeys;
 use wire::control::{
     AbandonWrite, AddInvitation, AdmitHost, Admitted, Allocate, Allocated, BeginWrite, ChangeCertificate,
-    CommitWrite, DiskServer, Disposition, Done, GetHosts, GetStatus, HostNames, NextRemovals, OpenRead,
-    ReadGrant, RegisterPartition, RemoveHost, ReportSpace, Role, RollCall, WriteGrant,
+    CommitWrite, DiskServer, Disposition, Done, GetHosts, GetSpace, GetStatus, HostNames, NextRemovals,
+    OpenRead, PlaceMirrors, ReadGrant, RegisterPartition, RemoveHost, ReportSpace, Role, RollCall,
+    WriteGrant,
 };
 
 const HOUR: Millis = Millis::from_seconds(3600);
@@ -301,14 +302,7 @@ fn writes_on_a_host_that_is_turned_away_end() {
 #[test]
 fn room_on_a_host_that_is_turned_away_is_reserved_elsewhere() {
     let mut world = with_member();
-    let ask = |at: &str, size| Allocate {
-        path: path(at),
-        size,
-        pool: "main".into(),
-        lifetime: None,
-        mode: 0o644,
-        parents: true,
-    };
+    let ask = |at: &str, size| Allocate { size, ..room_for(at) };
     for (at, size) in [("/small", 1000), ("/begun", 1000), ("/large", 1 << 30)] {
         assert_eq!(world.user(ask(at, size)).unwrap().partitions, ["d1-disk1"]);
     }
@@ -338,6 +332,34 @@ fn a_host_speaks_for_its_own_partitions_only() {
     assert_eq!(refusal(world.call(stranger(), commit(&grant))), ErrorKind::Permission);
     let abandon = AbandonWrite { object: grant.object };
     assert_eq!(refusal(world.call(stranger(), abandon)), ErrorKind::Permission);
+}
+
+#[test]
+fn sizes_that_cannot_be_are_not_believed() {
+    let mut world = with_member();
+    let registered =
+        RegisterPartition { total_bytes: u64::MAX, free_bytes: u64::MAX, ..registration("d1", 1) };
+    world.call(Principal::host("d1"), registered).unwrap();
+    let space = ReportSpace { total_bytes: u64::MAX, free_bytes: u64::MAX, ..report(1, &[]) };
+    world.call(Principal::host("d1"), space).unwrap();
+    assert!(world.user(GetSpace {}).unwrap().total_bytes < 1 << 61);
+    for size in [OBJECT_BYTES_MAX + 1, u64::MAX >> 1, u64::MAX] {
+        let grant = world.user(open_write("/f", Disposition::Replace, 10)).unwrap();
+        let (object, checksums) = (grant.object, base::Checksums::of(b""));
+        let call = CommitWrite { size, ..commit(&grant) };
+        assert_eq!(refusal(world.call(Principal::host("d1"), call)), ErrorKind::Invalid, "{size}");
+        let place = PlaceMirrors { object, size, checksums, failed: Vec::new() };
+        assert_eq!(refusal(world.call(Principal::host("d1"), place)), ErrorKind::Invalid, "{size}");
+        world.call(Principal::host("d1"), AbandonWrite { object }).unwrap();
+    }
+    assert_eq!(refusal(world.user(open_write("/f", Disposition::Replace, u64::MAX))), ErrorKind::NoSpace);
+    let grant = begin_far(&mut world);
+    world.call(Principal::host("d1"), CommitWrite { size: OBJECT_BYTES_MAX, ..commit(&grant) }).unwrap();
+    world.crash();
+}
+
+fn room_for(at: &str) -> Allocate {
+    Allocate { path: path(at), size: 1000, pool: "main".into(), lifetime: None, mode: 0o644, parents: true }
 }
 
 #[test]

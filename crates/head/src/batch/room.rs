@@ -264,8 +264,9 @@ impl Apply for JobEnded {
         let slots = i64::from(job.spec.resources.cpus);
         let charge = Charge {
             jobs: 1,
-            cpu: self.usage.cpu,
-            slot_wall: Millis(self.usage.wall.0.saturating_mul(slots)),
+            // Nobody is paid for running a job.
+            cpu: self.usage.cpu.max(Millis(0)),
+            slot_wall: Millis(self.usage.wall.0.max(0).saturating_mul(slots)),
             ..Charge::default()
         };
         core.store.charge(Payer::user(&job.owner), &charge)?;

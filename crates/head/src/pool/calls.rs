@@ -3,6 +3,7 @@
 use super::{
     Reserve,
     allocation::{self, Held},
+    bounds::{believed, require_size},
     coded::pieces_of,
     drop_content, evict as drop_from_disk,
     mirror::{counted, mirrors, pool_of_partition, require_servers, take_pieces},
@@ -43,7 +44,8 @@ impl Apply for RegisterPartition {
             // Another host with the same disk, or with a copy of it.
             context.who.require_host(&known.server.name)?;
         }
-        core.store.put_partition(self)?;
+        let (total_bytes, free_bytes) = believed(self.total_bytes, self.free_bytes);
+        core.store.put_partition(RegisterPartition { total_bytes, free_bytes, ..self })?;
         if known.is_none_or(|known| known.boot != boot) {
             // A disk server that starts has no writer: what was being written was never acknowledged.
             for replica in core.store.unsettled(&name, ReplicaState::Writing)? {
@@ -68,8 +70,9 @@ impl Apply for ReportSpace {
         if partition.boot != self.boot || !is_counted {
             return Err(unknown_partition(&self.partition));
         }
-        core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
-        core.live.care.note_free(&self.partition, self.free_bytes);
+        let (total, free) = believed(self.total_bytes, self.free_bytes);
+        core.store.set_space(&self.partition, total, free)?;
+        core.live.care.note_free(&self.partition, free);
         core.live.partitions.insert(self.partition.clone(), context.now);
         for replica in core.store.unsettled(&self.partition, ReplicaState::Writing)? {
             if replica.state == ReplicaState::Reserved {
@@ -97,8 +100,8 @@ impl Apply for GetSpace {
         let mut space = Space::default();
         for row in core.store.partition_space()?.into_values() {
             let free = row.free.saturating_sub(row.promised);
-            space.total_bytes += row.total;
-            space.free_bytes += free;
+            space.total_bytes = space.total_bytes.saturating_add(row.total);
+            space.free_bytes = space.free_bytes.saturating_add(free);
             space.largest_free_bytes = space.largest_free_bytes.max(free);
         }
         Ok(space)
@@ -381,6 +384,7 @@ impl Apply for CommitWrite {
             return Ok(Done {});
         }
         let replica = being_written(core, context, self.object)?;
+        require_size(&format!("object {}", self.object), self.size)?;
         let node = core.store.node(replica.file)?.ok_or_else(|| gone(self.object))?;
         let pool = pool_of_partition(core, &replica.partition)?;
         let objects = match pool.coding {

@@ -4,6 +4,7 @@ mod allocation;
 mod avoid;
 pub mod balance;
 mod balancing;
+mod bounds;
 pub mod budget;
 mod calls;
 mod care;
@@ -34,6 +35,7 @@ pub mod view;
 
 pub(crate) use allocation::Held;
 pub(crate) use balancing::{Uneven, uneven};
+pub(crate) use bounds::require_size;
 pub(crate) use care::Care;
 pub(crate) use catalogue::domain;
 pub(crate) use collecting::collecting_bytes;
