@@ -321,7 +321,7 @@ impl Files {
     }
 
     fn signed(&self, (server, joined): (&DiskServer, Timestamp), cap: &Cap) -> Result<Elsewhere> {
-        let signed = self.names()?.keys.of(&server.name, joined).sign(cap);
+        let signed = self.names()?.keys.sign((&server.name, joined), cap);
         Ok(Elsewhere { server: server.clone(), signed, object: None })
     }
 

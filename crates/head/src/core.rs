@@ -18,7 +18,7 @@ use std::{
     },
 };
 use wire::{
-    cap::{Access, Cap, CapKey, CapKeys, Content, DIRECT, NEVER_JOINED, PARAMETER, UNFENCED, WHOLE},
+    cap::{Access, Cap, CapKeys, Content, DIRECT, NEVER_JOINED, PARAMETER, UNFENCED, WHOLE},
     control::{DiskServer, Pool, TapePhase},
     object,
     token::TokenKey,
@@ -234,11 +234,6 @@ impl Core {
         Ok(self.store.hosts()?.get(server).map_or(NEVER_JOINED, |host| host.joined))
     }
 
-    /// What signs the capabilities of a disk server.
-    pub(crate) fn cap_key(&self, server: &str) -> Result<CapKey> {
-        Ok(self.config.keys.of(server, self.joined(server)?))
-    }
-
     /// Says that callers who wait for `topic` should look again.
     pub(crate) fn touch(&mut self, topic: Topic) {
         self.touched[topic.index()] = true;
@@ -301,7 +296,8 @@ impl Core {
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
         let is_read = access.is_read();
-        let signed = self.cap_key(&partition.server.name)?.sign(&Cap {
+        let server = (&*partition.server.name, self.joined(&partition.server.name)?);
+        let right = Cap {
             access,
             partition: replica.partition.clone(),
             object: replica.object,
@@ -313,7 +309,8 @@ impl Core {
             user: String::new(),
             expires: now + CAP_LIFETIME,
             piece,
-        });
+        };
+        let signed = self.config.keys.sign(server, &right);
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");
         Ok(format!("root://{}/{path}?{PARAMETER}={signed}", partition.server.root))

@@ -161,31 +161,28 @@ fn gone(asked: &GetPieces) -> Failure {
     Failure::not_found(format!("file {} has no pieces any more", asked.file)).hint("open it again")
 }
 
-/// Refuses what is no right to gather this file, given to a reader for a partition of the host that asks.
+/// Refuses what is no right to gather this file, given to a reader for a piece on a partition of the host that asks.
 fn check(core: &Core, context: &Context, asked: &GetPieces) -> Result<()> {
-    let partitions =
-        core.store.map_partitions(|(name, row)| Some((name.clone(), row.server.name.clone())))?;
-    let mut own = partitions.into_iter().filter(|(_, server)| context.who.require_host(server).is_ok());
-    // Its key is its own: a host could sign anything. It may ask for what it has a part of.
     let node = core.store.node(asked.file)?.ok_or_else(|| gone(asked))?;
-    let has = |object: ObjectId, partition: &str| {
-        let is_it = |own: &&Replica| own.object == object && own.partition == partition;
-        node.replicas.iter().find(is_it).is_some_and(|own| own.piece.is_some())
+    let refuse = |why: &str| {
+        Err(Failure::permission(format!("no right to gather file {} was shown: {why}", asked.file))
+            .hint("open the file again"))
     };
-    let is_right = |(partition, server): (String, String)| {
-        let signed = asked.capability.as_deref().unwrap_or_default();
-        let cap = core.cap_key(&server).and_then(|key| key.verify(signed, context.now));
-        cap.is_ok_and(|cap| {
-            let is_of_file =
-                cap.file == asked.file && cap.partition == partition && has(cap.object, &partition);
-            cap.access == Access::Gather && is_of_file
-        })
+    let shown = asked.capability.as_deref().unwrap_or_default();
+    let cap = match core.config.keys.verify_shown(shown, context.now) {
+        Ok(cap) => cap,
+        Err(failure) => return refuse(&failure.what),
     };
-    if own.any(is_right) {
+    let is_own = core
+        .store
+        .partition(&cap.partition)?
+        .is_some_and(|partition| context.who.require_host(&partition.server.name).is_ok());
+    let is_piece =
+        |own: &Replica| (own.object, &*own.partition) == (cap.object, &*cap.partition) && own.piece.is_some();
+    if is_own && cap.file == asked.file && node.replicas.iter().any(is_piece) {
         return Ok(());
     }
-    Err(Failure::permission(format!("no right to gather file {} was shown", asked.file))
-        .hint("open the file again"))
+    refuse("it is for another")
 }
 
 impl Apply for ReportDamage {
