@@ -1,5 +1,7 @@
 //! Hosts join by invitation, speak for themselves only, and are turned away.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod support;
 
 use base::{ErrorKind, Millis, ObjectId, Result, limits::OBJECT_BYTES_MAX};
