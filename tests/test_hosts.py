@@ -235,6 +235,51 @@ def test_a_host_of_another_version_is_told_so(pair: tuple[Facility, Host]) -> No
     assert run(*words, "-H", f"X-Backplane-Version: {ours}", url).text == '{"order":null}'
 
 
+def test_a_host_makes_the_calls_of_its_rooms_and_no_others(pair: tuple[Facility, Host], sample: Path) -> None:
+    need("curl")
+    facility, host = pair
+    facility.put(sample, "/far/open")
+    facility.bp("chmod", "644", "/far/open")
+    identity = ["--cert", host.directory / "tls" / "host.pem", "--key", host.directory / "tls" / "host.key"]
+    words = ["curl", "-sS", "--cacert", authority(facility), *identity, "-w", "\n%{http_code}"]
+    for what in ("/far/open", "/far/", "/api/v1/status", "/api/v1/jobs", "/console", "/metrics", "/api/v1/nothing"):
+        said = run(*words, https(facility, what)).text
+        assert said.endswith("403"), said
+        assert f"GET {what} is for people, not for host d1" in said, said
+    upload = run(*words, "--upload-file", sample, https(facility, "/far/new")).text
+    assert "PUT /far/new is for people" in upload, upload
+    # Its own calls go on: it is told to register if it does not know itself.
+    assert host.is_available()
+
+
+def test_a_new_certificate_says_what_the_host_joined_with(pair: tuple[Facility, Host]) -> None:
+    need("curl", "openssl")
+    facility, host = pair
+    identity = host.directory / "tls"
+    der = subprocess.run(
+        ["openssl", "pkey", "-in", identity / "host.key", "-pubout", "-outform", "DER"], check=True, capture_output=True
+    ).stdout
+    key = base64.urlsafe_b64encode(der[-65:]).decode().rstrip("=")
+    words = ["curl", "-sS", "--cacert", authority(facility), "--cert", identity / "host.pem"]
+    words += ["--key", identity / "host.key", "-H", f"X-Backplane-Version: {facility.status()['version']}"]
+
+    def renew(**fields: object) -> str:
+        call = json.dumps({"key": key, **fields})
+        return run(*words, "--json", call, https(facility, "/api/v1/renew_certificate")).out
+
+    def names(pem: str) -> str:
+        command = ["openssl", "x509", "-noout", "-ext", "subjectAltName"]
+        return subprocess.run(command, input=pem.encode(), check=True, capture_output=True).stdout.decode()
+
+    joined_with = names((identity / "host.pem").read_text())
+    # Twice, as if the first answer was lost.
+    for _ in range(2):
+        new = json.loads(renew(names=["head.example.org"], reached={"names": ["head.example.org"], "addresses": []}))
+        assert names(new["certificate"]) == joined_with
+    assert "d1" in joined_with
+    assert "joined with another key" in renew(key=base64.urlsafe_b64encode(b"\x04" + bytes(64)).decode().rstrip("="))
+
+
 def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> None:
     facility = make_facility()
     facility.up()

@@ -6,6 +6,8 @@ pub const PATH_BYTES_MAX: usize = 4096;
 pub const NAME_BYTES_MAX: usize = 255;
 /// Largest object: 16 TiB, the largest file of ext4. Also keeps every offset far from overflow.
 pub const OBJECT_BYTES_MAX: u64 = 16 << 40;
+/// Size of a partition that is believed: 1 EiB, more than any file system has.
+pub const PARTITION_BYTES_MAX: u64 = 1 << 60;
 /// Deepest path: bounds the walk of one resolve.
 pub const PATH_DEPTH_MAX: usize = 128;
 /// Entries that one listing call returns; longer directories are paged.

@@ -1,7 +1,7 @@
 //! The directory of a facility: making it, and taking possession of it.
 
 use crate::{
-    authority::{Authority, HostNames},
+    authority::{Authority, names_of_this_host},
     catalogue,
     config::{self, Config},
 };
@@ -190,8 +190,7 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
     write_new(&layout.key_file(), &random::<32>()?, 0o600)?;
     write_new(&layout.lock_file(), b"", 0o600)?;
     write_new(&layout.id_file(), id.as_bytes(), 0o644)?;
-    authority(&layout, &id)
-        .prepare(&HostNames::of_this_host(config.doors.bind, &config.host.address), now)?;
+    authority(&layout, &id).prepare(&names_of_this_host(config.doors.bind, &config.host.address), now)?;
     for path in [layout.partition(), layout.library(), layout.batch()] {
         fs::create_dir_all(&path).map_err(|cause| failed("make", &path, &cause))?;
     }
@@ -333,8 +332,7 @@ impl Possession {
             write_new(&id, facility.as_bytes(), 0o644)?;
         }
         let (authority, tls) = (authority(&self.layout, facility), &self.config.tls);
-        authority
-            .prepare(&HostNames::of_this_host(self.config.doors.bind, &self.config.host.address), now)?;
+        authority.prepare(&names_of_this_host(self.config.doors.bind, &self.config.host.address), now)?;
         let given = |path: &Path| (!path.as_os_str().is_empty()).then(|| self.layout.root().join(path));
         let mut identity = authority.host();
         if let (Some(certificate), Some(key)) = (given(&tls.certificate), given(&tls.key)) {

@@ -6,7 +6,7 @@ use crate::{
     objects::Objects,
     open::{ReadFile, Reservation, Sink, Source, WriteFile},
 };
-use base::{ErrorKind, Failure, FilePath, Millis, Recent, Result};
+use base::{ErrorKind, Failure, FilePath, Millis, Recent, Result, Timestamp};
 use head::{Clock, Head, Principal};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -232,7 +232,7 @@ impl Files {
             expires: (self.clock)() + READ_LIFETIME,
             piece: None,
         };
-        Ok(Elsewhere { object: Some(Arc::clone(grant)), ..self.signed(server, &cap)? })
+        Ok(Elsewhere { object: Some(Arc::clone(grant)), ..self.signed((server, grant.joined), &cap)? })
     }
 
     /// Opens a file for reading through this process, wherever its object is.
@@ -317,11 +317,11 @@ impl Files {
             expires: (self.clock)() + cap::OPEN_LIFETIME,
             piece: None,
         };
-        self.signed(server, &cap)
+        self.signed((server, grant.joined), &cap)
     }
 
-    fn signed(&self, server: &DiskServer, cap: &Cap) -> Result<Elsewhere> {
-        let signed = self.names()?.keys.of(&server.name).sign(cap);
+    fn signed(&self, (server, joined): (&DiskServer, Timestamp), cap: &Cap) -> Result<Elsewhere> {
+        let signed = self.names()?.keys.sign((&server.name, joined), cap);
         Ok(Elsewhere { server: server.clone(), signed, object: None })
     }
 

@@ -1,10 +1,10 @@
 //! The hosts of the facility as the head's process sees them: who has joined, and how one does.
 
 use crate::{
-    authority::{Authority, HostNames},
+    authority::{Authority, Signed},
     files::blocking,
 };
-use base::{Failure, Millis, Result};
+use base::{Failure, Millis, Result, Timestamp};
 use head::{Clock, Head, Principal, store::FacilityRow};
 use sha2::{Digest, Sha256};
 use std::{
@@ -14,8 +14,8 @@ use std::{
 use wire::{
     cap::CapKeys,
     control::{
-        AddInvitation, AdmitHost, ChangeCertificate, DiskServer, GetHosts, Invite, Invited, JoinFacility,
-        JoinToken, Membership, RenewCertificate, Role, check_version,
+        AddInvitation, AdmitHost, ChangeCertificate, DiskServer, GetHosts, HostCertificate, HostNames,
+        Invite, Invited, JoinFacility, JoinToken, Membership, RenewCertificate, Role, check_version,
     },
     token::base64url,
 };
@@ -32,6 +32,8 @@ pub struct Member {
     pub name: String,
     /// What it may do.
     pub roles: Vec<Role>,
+    /// What its certificates may say.
+    pub reached: HostNames,
 }
 
 /// Who has joined, by the certificates that they show. Clones share it.
@@ -60,7 +62,7 @@ impl Roster {
     pub async fn reload(&self, head: &Head) -> Result<()> {
         let hosts = head.call(&Principal::room("hosts"), GetHosts {}).await?.hosts;
         let members = hosts.into_iter().flat_map(|host| {
-            let member = Member { name: host.name, roles: host.roles };
+            let member = Member { name: host.name, roles: host.roles, reached: host.reached };
             host.certificates.into_iter().map(move |certificate| (certificate, member.clone()))
         });
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = members.collect();
@@ -79,6 +81,8 @@ pub struct Reception {
     pub facility: FacilityRow,
     /// Where the head's doors are.
     pub head: DiskServer,
+    /// By what its host is reached.
+    pub names: HostNames,
     /// Now.
     pub clock: Clock,
 }
@@ -117,62 +121,99 @@ impl Reception {
     /// Takes a host in.
     pub async fn admit(&self, head: &Head, wish: JoinFacility) -> Result<Membership> {
         check_version(&wish.name, Some(&wish.version))?;
-        let (point, names) = checked(&wish.key, (&wish.name, &wish.names), &wish.addresses)?;
-        let certificate = self.sign(names, point.clone()).await?;
+        let (point, reached) = (point(&wish.key)?, checked(&wish.name, wish.reached)?);
+        let certificate = self.sign(&wish.name, reached.clone(), point.clone()).await?;
         let call = AdmitHost {
             hash: sha256(wish.secret.as_bytes()),
             name: wish.name.clone(),
             roles: wish.roles,
             key: sha256(&point),
+            reached,
+            certificate: sha256(&certificate.der),
+            head: self.names.clone(),
+        };
+        let admitted = head.call(&Principal::room("hosts"), call).await?;
+        self.membership((&wish.name, admitted.joined), certificate.pem).await
+    }
+
+    /// Gives the host that has shown the certificate with the SHA-256 `shown` a new one, which says what the host joined with.
+    pub async fn renew(
+        &self,
+        head: &Head,
+        (host, shown): (&Member, [u8; 32]),
+        wish: RenewCertificate,
+    ) -> Result<HostCertificate> {
+        let point = point(&wish.key)?;
+        if host.reached.names.is_empty() {
+            return Err(Failure::invalid(format!(
+                "it is not known by which names host {} joined",
+                host.name
+            ))
+            .hint("let it join again: `bp host invite`, then `bpd join` with its directory"));
+        }
+        let certificate = self.sign(&host.name, host.reached.clone(), point.clone()).await?;
+        let call = ChangeCertificate {
+            name: host.name.clone(),
+            key: sha256(&point),
+            shown: hex(&shown),
             certificate: sha256(&certificate.der),
         };
         head.call(&Principal::room("hosts"), call).await?;
-        self.membership(&wish.name, certificate.pem).await
+        Ok(HostCertificate { certificate: certificate.pem })
     }
 
-    /// Gives a host a new certificate.
-    pub async fn renew(&self, head: &Head, host: &Member, wish: RenewCertificate) -> Result<Membership> {
-        let (point, names) = checked(&wish.key, (&host.name, &wish.names), &wish.addresses)?;
-        let certificate = self.sign(names, point).await?;
-        let call = ChangeCertificate { name: host.name.clone(), certificate: sha256(&certificate.der) };
-        head.call(&Principal::room("hosts"), call).await?;
-        self.membership(&host.name, certificate.pem).await
+    async fn sign(&self, name: &str, reached: HostNames, point: Vec<u8>) -> Result<Signed> {
+        let (authority, name, now) = (self.authority.clone(), name.to_owned(), (self.clock)());
+        blocking(move || authority.sign(&name, &reached, &point, now)).await
     }
 
-    async fn sign(&self, names: HostNames, point: Vec<u8>) -> Result<crate::authority::Signed> {
-        let (authority, now) = (self.authority.clone(), (self.clock)());
-        blocking(move || authority.sign(&names, &point, now)).await
-    }
-
-    async fn membership(&self, host: &str, certificate: String) -> Result<Membership> {
+    async fn membership(&self, (host, joined): (&str, Timestamp), certificate: String) -> Result<Membership> {
         Ok(Membership {
             facility: self.facility.id.clone(),
             facility_name: self.facility.name.clone(),
             owner: self.facility.owner.clone(),
             certificate,
             authority: self.authority_certificate().await?,
-            cap_key: hex(&self.keys.of(host).reveal()),
+            cap_key: hex(&self.keys.of(host, joined).reveal()),
             root: self.head.root.clone(),
         })
     }
 }
 
-/// The key and the names of a host, if they can be ones.
-fn checked(
-    key: &str,
-    (name, names): (&str, &[String]),
-    addresses: &[std::net::IpAddr],
-) -> Result<(Vec<u8>, HostNames)> {
-    let point =
-        base64url::decode(key).ok_or_else(|| Failure::invalid("the host's public key is not base64url"))?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-    let is_name = |name: &&String| !name.is_empty() && name.chars().all(is_plain);
-    if names.len() + addresses.len() > NAMES_MAX {
-        return Err(Failure::invalid(format!("a host with more than {NAMES_MAX} names and addresses")));
+/// The public key of a host.
+fn point(key: &str) -> Result<Vec<u8>> {
+    base64url::decode(key).ok_or_else(|| Failure::invalid("the host's public key is not base64url"))
+}
+
+/// What the certificates of a host will say, with its name: in the one form in which names are compared.
+fn checked(host: &str, asked: HostNames) -> Result<HostNames> {
+    if asked.names.len() + asked.addresses.len() > NAMES_MAX {
+        return Err(Failure::invalid(format!("host {host} has more than {NAMES_MAX} names and addresses"))
+            .hint("see --address of `bpd join`"));
     }
-    let mut names: Vec<_> = names.iter().filter(is_name).cloned().collect();
-    names.push(name.to_owned());
-    Ok((point, HostNames { names, addresses: addresses.to_vec() }))
+    let mut names: Vec<_> = asked.names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    names.push(host.to_owned());
+    names.sort_unstable();
+    names.dedup();
+    if let Some(bad) = names.iter().find(|name| !is_name(name)) {
+        return Err(Failure::invalid(format!(
+            "host {host} cannot be reached as {bad:?}: that is no host name"
+        ))
+        .hint("choose another with --address or --name of `bpd join`"));
+    }
+    let mut addresses: Vec<_> = asked.addresses.iter().map(std::net::IpAddr::to_canonical).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    Ok(HostNames { names, addresses })
+}
+
+/// No wildcard, and nothing that a client could take for an address.
+fn is_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty() && label.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    let last = name.rsplit('.').next().unwrap_or_default();
+    name.split('.').all(is_label) && !last.chars().all(|c| c.is_ascii_digit())
 }
 
 /// SHA-256 in hex.
@@ -193,4 +234,32 @@ pub fn fingerprint(pem: &str) -> Result<String> {
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(names: &[&str], addresses: &[&str]) -> HostNames {
+        HostNames {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        }
+    }
+
+    #[test]
+    fn names_are_kept_in_one_form() {
+        let kept = checked("d1", asked(&["Disk01.Example.org", "localhost"], &["::ffff:192.0.2.1"])).unwrap();
+        assert_eq!(kept, asked(&["d1", "disk01.example.org", "localhost"], &["192.0.2.1"]));
+    }
+
+    #[test]
+    fn what_is_no_name_of_a_host_is_not_signed() {
+        for name in ["", "*.example.org", "a b", "example.org.", "192.0.2.1", "a..b", "7", "x/y", "d\u{e9}"] {
+            assert!(checked("d1", asked(&[name], &[])).is_err(), "{name:?}");
+        }
+        assert!(checked("192.0.2.1", HostNames::default()).is_err());
+        let many: Vec<_> = (0..=NAMES_MAX).map(|number| format!("n{number}")).collect();
+        assert!(checked("d1", HostNames { names: many, addresses: Vec::new() }).is_err());
+    }
 }

@@ -1,7 +1,7 @@
 //! Joining a facility: what a host does once, by invitation, and again whenever its certificate must be renewed.
 
 use crate::{
-    authority::{Authority, HostNames, replace},
+    authority::{Authority, names_beside_own, replace},
     config::{self, Config, Host},
     facility::{Layout, Possession, failed, make_library, sync_directory, write_new},
     hosts::fingerprint,
@@ -19,7 +19,9 @@ use std::{
 };
 use wire::{
     cap::CapKey,
-    control::{GetAuthority, JoinFacility, JoinToken, Membership, RenewCertificate, Role, VERSION},
+    control::{
+        GetAuthority, HostNames, JoinFacility, JoinToken, Membership, RenewCertificate, Role, VERSION,
+    },
     token::base64url,
 };
 
@@ -103,14 +105,12 @@ pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
     let files = HostFiles::new(&layout);
     believe(&wish.token, &layout)?;
     let key = key_pair(&files.key)?;
-    let names = names(&config);
     let call = JoinFacility {
         secret: wish.token.secret.clone(),
         name: config.host_name(),
         roles: config.host.roles.clone(),
         key: base64url::encode(key.public_key_raw()),
-        names: names.names,
-        addresses: names.addresses,
+        reached: names(&config),
         version: VERSION.to_owned(),
     };
     let believing = ControlTls { authorities: Some(files.authority.clone()), ..ControlTls::default() };
@@ -174,9 +174,9 @@ fn label_prefix(host: &str) -> String {
     letters.map(char::from).iter().collect()
 }
 
-/// What the certificate of this host must say.
-pub(crate) fn names(config: &Config) -> HostNames {
-    HostNames::of_this_host(config.doors.bind, &config.host.address)
+/// What the certificate of this host must say beside its name in the facility: where [`Config::reachable`] sends others.
+fn names(config: &Config) -> HostNames {
+    names_beside_own(config.doors.bind, &config.host.address)
 }
 
 /// Refuses a directory that holds anything but what an earlier attempt has left, or a host of the same facility: that may join
@@ -294,15 +294,10 @@ fn cap_key(text: &str) -> Result<CapKey> {
 pub(crate) fn renew(layout: &Layout, config: &Config) -> Result<()> {
     let files = HostFiles::new(layout);
     let key = key_pair(&files.key)?;
-    let names = names(config);
-    let call = RenewCertificate {
-        key: base64url::encode(key.public_key_raw()),
-        names: names.names,
-        addresses: names.addresses,
-    };
+    let call = RenewCertificate { key: base64url::encode(key.public_key_raw()) };
     let control = Control::new(&config.host.head, "host").with_tls(files.control());
-    let membership = control.call(&call)?;
-    replace(&files.certificate, membership.certificate.as_bytes(), 0o644)
+    let renewed = control.call(&call)?;
+    replace(&files.certificate, renewed.certificate.as_bytes(), 0o644)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use std::{
 };
 use tracing::warn;
 use wire::{
-    cap::{Access, Cap, CapKey, UNFENCED, WHOLE},
+    cap::{Access, Cap, CapKey, NEVER_JOINED, UNFENCED, WHOLE},
     control::{BeginWrite, GetPieces, ReadObject, WriteGrant},
     object::Label,
 };
@@ -353,6 +353,7 @@ impl Objects {
                     checksums: content.checksums,
                     mode: 0o644,
                     server: None,
+                    joined: NEVER_JOINED,
                     is_piece: true,
                     fence: cap.generation,
                 };
@@ -388,6 +389,7 @@ impl Objects {
             checksums: info.checksums,
             mode: 0o644,
             server: None,
+            joined: NEVER_JOINED,
             fence: cap.generation,
             is_piece: false,
         });

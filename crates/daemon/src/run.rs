@@ -2,7 +2,7 @@
 
 use crate::{
     audit,
-    authority::{Authority, HostNames},
+    authority::{Authority, names_of_this_host},
     config::{self, Config, RootTls},
     copier::Copier,
     door::{AuditedDoor, RootDoor},
@@ -40,7 +40,10 @@ use std::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
-use wire::control::{DiskServer, Endpoints, Role};
+use wire::{
+    cap::NEVER_JOINED,
+    control::{DiskServer, Endpoints, HostNames, Role},
+};
 
 /// How long transfers and calls that are under way may go on after the signal to stop.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -190,7 +193,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     let counters = Arc::new(DoorCounters::default());
     let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
     chores.spawn("heartbeat", standby::keep_alive(must_beat.then(|| head.clone()), chores.token()));
-    let (served, key) = (partition.iter().cloned().collect(), keys.of(&server.name));
+    let (served, key) = (partition.iter().cloned().collect(), keys.of(&server.name, NEVER_JOINED));
     let reach = Reach::new(possession.vouchers());
     let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()));
@@ -204,8 +207,8 @@ async fn start(possession: &Possession) -> Result<Running> {
     let files = Files::new(head.clone(), objects, keys, Arc::clone(&clock), doors.recall_wait.0);
     let files = Arc::new(files.with_reach(reach));
     let roster = Roster::of(&head).await?;
-    let reception = reception(possession, &authority, (&facility, server), &clock);
-    let names = HostNames::of_this_host(doors.bind, &possession.config.host.address);
+    let names = names_of_this_host(doors.bind, &possession.config.host.address);
+    let reception = reception(possession, &authority, (&facility, server, names.clone()), &clock);
     chores.spawn("certificates", authority.keep(names, Arc::clone(&clock), chores.token()));
     let issuers = issuers(&possession.config, https.address()?)?;
     chores.spawn("keys of issuers", Arc::clone(&issuers).keep(chores.token()));
@@ -282,7 +285,7 @@ fn open_http(
 fn reception(
     possession: &Possession,
     authority: &Authority,
-    (facility, head): (&FacilityRow, DiskServer),
+    (facility, head, names): (&FacilityRow, DiskServer, HostNames),
     clock: &Clock,
 ) -> Reception {
     Reception {
@@ -290,6 +293,7 @@ fn reception(
         keys: possession.key.caps(),
         facility: facility.clone(),
         head,
+        names,
         clock: Arc::clone(clock),
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     account::{Growth, refuse_excess},
     core::unknown_partition,
     namespace::{find, refuse_reserved, resolve_parent},
-    pool::{drop_content, retire},
+    pool::{drop_content, require_size, retire},
     store::{AdoptionRow, NewContent, NewNode, Node, Partition, Replica, ReplicaState},
 };
 use base::{ErrorKind, Failure, FilePath, ObjectId, Result, Timestamp};
@@ -353,6 +353,10 @@ fn commit(
     if replica.state != ReplicaState::Writing {
         let is_same = (node.size, node.checksums) == (content.size, Some(content.checksums));
         return Ok(if is_same { Ok(false) } else { Err(gone()) });
+    }
+    if let Err(failure) = require_size(&format!("object {object}"), content.size) {
+        abandon(core, object)?;
+        return Ok(Err(failure));
     }
     core.store.set_replica_online(object, content.size, context.now)?;
     let AdoptedContent { size, checksums, modified } = content;

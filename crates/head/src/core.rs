@@ -18,7 +18,7 @@ use std::{
     },
 };
 use wire::{
-    cap::{Access, Cap, CapKeys, Content, DIRECT, PARAMETER, UNFENCED, WHOLE},
+    cap::{Access, Cap, CapKeys, Content, DIRECT, NEVER_JOINED, PARAMETER, UNFENCED, WHOLE},
     control::{DiskServer, PartitionTrouble, Pool, TapePhase},
     object,
     token::TokenKey,
@@ -248,6 +248,11 @@ impl Core {
         self.store.set_visible();
     }
 
+    /// When the host of a disk server joined.
+    pub(crate) fn joined(&self, server: &str) -> Result<Timestamp> {
+        Ok(self.store.hosts()?.get(server).map_or(NEVER_JOINED, |host| host.joined))
+    }
+
     /// Says that callers who wait for `topic` should look again.
     pub(crate) fn touch(&mut self, topic: Topic) {
         self.touched[topic.index()] = true;
@@ -310,7 +315,8 @@ impl Core {
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
         let is_read = access.is_read();
-        let signed = self.config.keys.of(&partition.server.name).sign(&Cap {
+        let server = (&*partition.server.name, self.joined(&partition.server.name)?);
+        let right = Cap {
             access,
             partition: replica.partition.clone(),
             object: replica.object,
@@ -322,7 +328,8 @@ impl Core {
             user: String::new(),
             expires: now + CAP_LIFETIME,
             piece,
-        });
+        };
+        let signed = self.config.keys.sign(server, &right);
         // The path is there for people who read logs: the capability names the object.
         let path = path.as_str().replace(['?', '#'], "_");
         Ok(format!("root://{}/{path}?{PARAMETER}={signed}", partition.server.root))

@@ -1,11 +1,11 @@
 //! Hosts that join and are turned away.
 
-use crate::{Apply, Context, Core, batch, store::HostRow, tape};
-use base::{Failure, Millis, Result, Timestamp};
-use std::collections::BTreeMap;
+use crate::{Apply, Context, Core, batch, pool, store::HostRow, tape};
+use base::{Failure, Millis, Result, Timestamp, limits};
+use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{
-    AddInvitation, AdmitHost, ChangeCertificate, Done, GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, Hosts,
-    LabelHost, RemoveHost, Role,
+    AddInvitation, AdmitHost, Admitted, ChangeCertificate, Done, GetHosts, HOST_LABELS_MAX, HostInfo,
+    HostLabel, HostNames, Hosts, LabelHost, RemoveHost, Role,
 };
 
 /// How long an invitation is remembered after its end, so that a host that comes late hears why it is refused.
@@ -27,15 +27,19 @@ impl Apply for AddInvitation {
 }
 
 impl Apply for AdmitHost {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Admitted> {
         check_name(core, &self.name)?;
-        let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
+        let before = core.store.host(&self.name)?;
+        // Never twice the same, also when the clock went back: a key follows from it.
+        let joined = before.as_ref().map_or(context.now, |host| context.now.max(host.joined + Millis(1)));
+        let known = before.filter(|host| host.removed.is_none());
         let is_known = known.as_ref().is_some_and(|host| host.key == self.key);
         check_invitation(core, &self, context, is_known)?;
         if known.is_some() && !is_known {
             return Err(Failure::exists(format!("a host named {} has joined already", self.name))
                 .hint("give this one another name, or turn that one away first: `bp host remove`"));
         }
+        check_reached(core, &self)?;
         core.store.use_invitation(&self.hash, &self.name)?;
         core.store.put_host(&HostRow {
             name: self.name,
@@ -43,10 +47,13 @@ impl Apply for AdmitHost {
             key: self.key,
             current: self.certificate,
             next: None,
-            joined: context.now,
+            joined,
             removed: None,
+            reached: self.reached,
         })?;
-        Ok(Done {})
+        // Doors have signed with the key from before.
+        core.store.set_visible();
+        Ok(Admitted { joined })
     }
 }
 
@@ -62,6 +69,42 @@ fn check_name(core: &Core, name: &str) -> Result<()> {
             .hint("choose another name with --name"));
     }
     Ok(())
+}
+
+/// Refuses what others are called: a certificate for it would let this host speak for them.
+fn check_reached(core: &Core, call: &AdmitHost) -> Result<()> {
+    let server = &core.config.server;
+    let mut own = call.head.clone();
+    for place in [&server.root, &server.https] {
+        let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host);
+        match host.trim_matches(['[', ']']).parse() {
+            Ok(address) => own.addresses.push(address),
+            Err(_) => own.names.push(host.to_ascii_lowercase()),
+        }
+    }
+    let hosts = core.store.hosts()?;
+    let others = hosts.values().filter(|other| other.name != call.name && other.removed.is_none());
+    let others = others.map(|other| (other.name.as_str(), &other.reached));
+    for (owner, known) in std::iter::once((server.name.as_str(), &own)).chain(others) {
+        if let Some(taken) = shared(&call.reached, owner, known) {
+            return Err(Failure::exists(format!("{taken} is host {owner}, not {}", call.name)).hint(
+                "each host has names and addresses of its own: see --name and --address of `bpd join`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A name or address that two hosts have. Loopback is everybody's own.
+fn shared(asked: &HostNames, owner: &str, known: &HostNames) -> Option<String> {
+    let is_taken = |name: &&String| *name == owner || known.names.contains(name);
+    let name = asked.names.iter().filter(|name| *name != "localhost").find(is_taken).cloned();
+    name.or_else(|| {
+        let mut far = asked.addresses.iter().filter(|address| !address.is_loopback());
+        let is_same =
+            |address: &&IpAddr| known.addresses.iter().any(|known| known.to_canonical() == **address);
+        far.find(is_same).map(IpAddr::to_string)
+    })
 }
 
 /// An invitation is good once; the host that used it may come again, because the answer may have been lost.
@@ -92,10 +135,16 @@ impl Apply for ChangeCertificate {
         context.who.require_host(&self.name)?;
         let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
         let host = known.ok_or_else(|| unknown(&self.name))?;
-        let is_used = host.next.as_ref() == Some(&self.certificate);
-        let next = (!is_used).then(|| self.certificate.clone());
-        let current = if is_used { self.certificate } else { host.current.clone() };
-        core.store.put_host(&HostRow { current, next, ..host })?;
+        if host.key != self.key {
+            return Err(Failure::permission(format!("host {} joined with another key", self.name))
+                .hint("let it join again: `bp host invite`, then `bpd join` with its directory"));
+        }
+        if host.current != self.shown && host.next.as_ref() != Some(&self.shown) {
+            return Err(Failure::permission(format!("host {} has shown an old certificate", self.name))
+                .hint("it renews with the one that it was given last"));
+        }
+        // What it shows it has: the answer to this call may be lost, again and again.
+        core.store.put_host(&HostRow { current: self.shown, next: Some(self.certificate), ..host })?;
         Ok(Done {})
     }
 }
@@ -105,11 +154,7 @@ impl Apply for RemoveHost {
         context.who.require_operator("turn hosts away")?;
         let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
         let host = known.ok_or_else(|| unknown(&self.name))?;
-        for (name, partition) in core.store.partition_space()? {
-            if partition.server.name == self.name {
-                core.live.partitions.remove(&name);
-            }
-        }
+        pool::host_removed(core, context, &self.name)?;
         batch::host_removed(core, context, &self.name)?;
         tape::host_removed(core, context, &self.name)?;
         core.store.put_host(&HostRow { removed: Some(context.now), ..host })?;
@@ -133,6 +178,26 @@ pub(crate) fn require_owner(context: &Context, what: &str, owner: &str) -> Resul
     .hint("each host speaks for its own partitions, drives and workers"))
 }
 
+/// Refuses a name that does not begin with that of the host that gives it to `what`: else it could be what another will be called.
+pub(crate) fn require_name(core: &Core, context: &Context, what: &str, name: &str) -> Result<()> {
+    let Some(own) = context.who.as_host() else { return Ok(()) };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let is_of = |host: &str| name.strip_prefix(host).is_some_and(|rest| rest.starts_with(['-', '.']));
+    // What begins with d1-a is host d1-a's, not d1's, if there is one.
+    let hosts = core.store.hosts()?;
+    let mut others = hosts.values().filter(|other| other.removed.is_none() && other.name.len() > own.len());
+    if is_of(own)
+        && !others.any(|other| is_of(&other.name))
+        && name.len() <= limits::NAME_BYTES_MAX
+        && name.chars().all(is_plain)
+    {
+        return Ok(());
+    }
+    Err(Failure::permission(format!("{what} of host {own} cannot be called {name:?}")).hint(format!(
+        "it must begin with {own}- and not with the name of another host, in A-Z a-z 0-9 . _ -"
+    )))
+}
+
 fn unknown(name: &str) -> Failure {
     Failure::not_found(format!("no host named {name} has joined")).hint("`bp host list` shows them")
 }
@@ -149,9 +214,10 @@ impl Apply for GetHosts {
             joined: host.joined,
             removed: host.removed,
             labels: labels.get(&host.name).map(told).unwrap_or_default(),
+            reached: host.reached,
             name: host.name,
         };
-        Ok(Hosts { hosts: core.store.hosts()?.into_iter().map(info).collect() })
+        Ok(Hosts { hosts: core.store.hosts()?.values().cloned().map(info).collect() })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     pool::drop_content,
     store::{NewContent, Node, Piece, Replica, ReplicaState, StrayRow as Stray},
 };
-use base::{Checksums, ErrorKind, FileId, FilePath, Result, Timestamp};
+use base::{Checksums, ErrorKind, FileId, FilePath, Result, Timestamp, limits::OBJECT_BYTES_MAX};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -62,7 +62,7 @@ impl Stray {
             let shape = piece.shape(label.file, self.generation());
             shape.is_ok_and(|shape| piece.index < shape.pieces() && shape.piece_bytes() == self.size)
         };
-        label.piece.is_none_or(fits)
+        self.size.max(self.whole().0) <= OBJECT_BYTES_MAX && label.piece.is_none_or(fits)
     }
 
     fn replica(&self, owner: &str) -> Replica {

@@ -165,7 +165,7 @@ impl Apply for CompareObjects {
         said.recovered += (all - unknown.len()) as u64;
         for found in unknown {
             said.objects += 1;
-            said.bytes += found.size;
+            said.bytes = said.bytes.saturating_add(found.size);
             if said.shown.len() < UNKNOWN_SHOWN_MAX {
                 said.shown.push(found);
             }

@@ -292,8 +292,8 @@ impl Apply for ReportScan {
                 warn!(partition, %object, kind, detail = finding.detail, "a scan found something");
             }
         }
-        scan.looks += self.looks;
-        scan.bytes += self.bytes;
+        scan.looks = scan.looks.saturating_add(self.looks);
+        scan.bytes = scan.bytes.saturating_add(self.bytes);
         (scan.cursor, scan.updated, scan.trouble) = (self.cursor, context.now, self.trouble);
         scan.progress = progress(core, &scan)?;
         if self.is_done {

@@ -10,7 +10,7 @@ use sim::{Content, World};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use wire::{
-    cap::{Access, Cap, CapKeys},
+    cap::{Access, Cap, CapKeys, NEVER_JOINED},
     control::{
         AbandonWrite, Allocate, ArchivedCopy, AskObjects, BeginWrite, CatalogueMark, Coding, CommitWrite,
         CompareCatalogue, CompareObjects, CopyEnded, CopyOrder, Described, DiskServer, Disposition,
@@ -353,19 +353,23 @@ fn readers_are_sent_to_a_server_with_content_that_may_ask_where_the_rest_is() {
         expires: Timestamp(i64::MAX),
         piece: None,
     };
-    let ask = |cap: &Cap, of: &str| GetPieces { file, capability: Some(keys.of(of).sign(cap)) };
+    let ask = |cap: &Cap, of: &str| {
+        let capability = Some(keys.sign((of, NEVER_JOINED), cap));
+        GetPieces { file, capability }
+    };
     let right = cap(Access::Gather, file, &grant.partition);
     let pieces = coded.host(&server, ask(&right, &server)).unwrap();
     let indices: BTreeSet<_> = pieces.places.iter().map(|place| place.index).collect();
     assert_eq!((pieces.coding, indices.len(), pieces.size), (CODING, 3, 100_000));
     assert_eq!(pieces.generation, written.grant.object.0);
     let other = SERVERS.into_iter().find(|name| *name != server).unwrap();
+    let sealed_by_another = CapKeys::derive(&[8; 32]).sign((&server, NEVER_JOINED), &right);
     let wrong = [
         coded.host(&server, GetPieces { file, capability: None }),
         coded.host(&server, ask(&cap(Access::Read, file, &grant.partition), &server)),
         coded.host(&server, ask(&cap(Access::Gather, base::FileId(1), &grant.partition), &server)),
         coded.host(other, ask(&right, &server)),
-        coded.host(&server, ask(&right, other)),
+        coded.host(&server, GetPieces { file, capability: Some(sealed_by_another) }),
     ];
     for (number, asked) in wrong.into_iter().enumerate() {
         assert_eq!(refusal(asked), ErrorKind::Permission, "{number}");

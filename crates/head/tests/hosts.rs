@@ -1,15 +1,20 @@
 //! Hosts join by invitation, speak for themselves only, and are turned away.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod support;
 
-use base::{ErrorKind, Millis, Result};
+use base::{ErrorKind, Millis, ObjectId, Result, limits::OBJECT_BYTES_MAX};
 use head::Principal;
 use sim::World;
+use std::collections::BTreeSet;
 use support::{open_write, path, refusal, world};
+use wire::cap::CapKeys;
 use wire::control::{
-    AbandonWrite, AddInvitation, AdmitHost, BeginWrite, ChangeCertificate, CommitWrite, DiskServer,
-    Disposition, Done, GetHosts, NextRemovals, OpenRead, ReadGrant, RegisterPartition, RemoveHost,
-    ReportSpace, Role, WriteGrant,
+    AbandonWrite, AddInvitation, AdmitHost, Admitted, Allocate, Allocated, BeginWrite, ChangeCertificate,
+    CommitWrite, DiskServer, Disposition, Done, GetHosts, GetSpace, GetStatus, HostNames, NextRemovals,
+    OpenRead, PlaceMirrors, ReadGrant, RegisterPartition, RemoveHost, ReportSpace, Role, RollCall,
+    WriteGrant,
 };
 
 const HOUR: Millis = Millis::from_seconds(3600);
@@ -20,10 +25,27 @@ fn invite(world: &mut World, hash: &str) {
     world.room(call).expect("the head keeps an invitation");
 }
 
-fn admit(world: &mut World, hash: &str, name: &str, key: &str) -> Result<Done> {
-    let certificate = format!("certificate of {key}");
-    let roles = vec![Role::Disk];
-    world.room(AdmitHost { hash: hash.into(), name: name.into(), roles, key: key.into(), certificate })
+fn admit(world: &mut World, hash: &str, name: &str, key: &str) -> Result<Admitted> {
+    world.room(admission(hash, name, key))
+}
+
+fn admission(hash: &str, name: &str, key: &str) -> AdmitHost {
+    AdmitHost {
+        hash: hash.into(),
+        name: name.into(),
+        roles: vec![Role::Disk],
+        key: key.into(),
+        reached: reached(&[name, "localhost"], &["127.0.0.1"]),
+        certificate: format!("certificate of {key}"),
+        head: reached(&["localhost", "head.example.org"], &["127.0.0.1", "192.0.2.1"]),
+    }
+}
+
+fn reached(names: &[&str], addresses: &[&str]) -> HostNames {
+    HostNames {
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+    }
 }
 
 /// A partition of `host`, in a pool that nobody else has.
@@ -88,13 +110,7 @@ fn an_invitation_is_good_once() {
 fn an_invitation_ends_and_allows_what_it_says() {
     let mut world = world();
     invite(&mut world, "h");
-    let call = AdmitHost {
-        hash: "h".into(),
-        name: "t1".into(),
-        roles: vec![Role::Tape],
-        key: "k".into(),
-        certificate: "c".into(),
-    };
+    let call = AdmitHost { roles: vec![Role::Tape], ..admission("h", "t1", "k") };
     assert!(world.room(call).unwrap_err().what.contains("not for the role tape"));
     world.advance(HOUR);
     assert!(admit(&mut world, "h", "d1", "k").unwrap_err().what.contains("expired"));
@@ -119,17 +135,187 @@ fn a_name_is_taken_once_and_must_be_plain() {
 }
 
 #[test]
-fn a_new_certificate_replaces_the_old_one_when_it_is_used() {
+fn no_host_is_called_as_another() {
+    let mut world = world();
+    invite(&mut world, "a");
+    invite(&mut world, "b");
+    let first = admission("a", "d1", "k");
+    let of_first = reached(&["d1", "localhost", "disk01.example.org"], &["127.0.0.1", "192.0.2.7"]);
+    world.room(AdmitHost { reached: of_first.clone(), ..first.clone() }).unwrap();
+    for (names, addresses, whose) in [
+        (vec!["head.example.org"], vec![], "head.example.org is host sim"),
+        (vec!["sim"], vec![], "sim is host sim"),
+        (vec![], vec!["192.0.2.1"], "192.0.2.1 is host sim"),
+        (vec!["disk01.example.org"], vec![], "disk01.example.org is host d1"),
+        (vec!["d1"], vec![], "d1 is host d1"),
+        (vec![], vec!["192.0.2.7"], "192.0.2.7 is host d1"),
+    ] {
+        let call = AdmitHost { reached: reached(&names, &addresses), ..admission("b", "d2", "k2") };
+        let refused = world.room(call).unwrap_err();
+        assert!(refused.what.starts_with(whose) && refused.hint.is_some(), "{refused}");
+    }
+    let other = reached(&["d2", "localhost"], &["127.0.0.1", "192.0.2.8"]);
+    world.room(AdmitHost { reached: other, ..admission("b", "d2", "k2") }).unwrap();
+    // It may come again, and be reached otherwise.
+    let moved = reached(&["d1", "disk01.example.org"], &["192.0.2.9"]);
+    world.room(AdmitHost { reached: moved.clone(), ..first }).unwrap();
+    let hosts = world.user(GetHosts {}).unwrap().hosts;
+    assert_eq!(hosts[0].reached, moved);
+    // What a host was called that was turned away is free.
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    invite(&mut world, "c");
+    let named = reached(&["d3", "disk01.example.org"], &[]);
+    world.room(AdmitHost { reached: named, ..admission("c", "d3", "k3") }).unwrap();
+}
+
+fn renew(world: &mut World, key: &str, shown: &str, certificate: &str) -> Result<Done> {
+    let (name, key) = ("d1".into(), key.into());
+    let call = ChangeCertificate { name, key, shown: shown.into(), certificate: certificate.into() };
+    world.call(Principal::host("d1"), call)
+}
+
+#[test]
+fn a_certificate_is_good_until_a_newer_one_is_shown() {
     let mut world = world();
     invite(&mut world, "h");
     admit(&mut world, "h", "d1", "k").unwrap();
-    let change = ChangeCertificate { name: "d1".into(), certificate: "new".into() };
     let shown = |world: &mut World| world.user(GetHosts {}).unwrap().hosts[0].certificates.clone();
-    world.call(Principal::host("d1"), change.clone()).unwrap();
-    assert_eq!(shown(&mut world), ["certificate of k", "new"]);
-    world.call(Principal::host("d1"), change.clone()).unwrap();
-    assert_eq!(shown(&mut world), ["new"]);
+    let first = "certificate of k";
+    renew(&mut world, "k", first, "second").unwrap();
+    assert_eq!(shown(&mut world), [first, "second"]);
+    // The answer was lost: it is still the first that is shown.
+    renew(&mut world, "k", first, "third").unwrap();
+    assert_eq!(shown(&mut world), [first, "third"]);
+    // A year later, and the year after, also when answers are lost then.
+    renew(&mut world, "k", "third", "fourth").unwrap();
+    assert_eq!(shown(&mut world), ["third", "fourth"]);
+    renew(&mut world, "k", "third", "fifth").unwrap();
+    assert_eq!(shown(&mut world), ["third", "fifth"]);
+    renew(&mut world, "k", "fifth", "sixth").unwrap();
+    assert_eq!(shown(&mut world), ["fifth", "sixth"]);
+    assert_eq!(refusal(renew(&mut world, "k", first, "seventh")), ErrorKind::Permission);
+    assert_eq!(refusal(renew(&mut world, "k2", "fifth", "seventh")), ErrorKind::Permission, "another key");
+    let (name, key, shown) = ("d1".into(), "k".into(), "fifth".into());
+    let change = ChangeCertificate { name, key, shown, certificate: "seventh".into() };
     assert_eq!(refusal(world.call(Principal::host("d2"), change)), ErrorKind::Permission);
+}
+
+#[test]
+fn whoever_joins_anew_has_another_key() {
+    let mut world = world();
+    let mut keys = Vec::new();
+    for hash in ["a", "b"] {
+        invite(&mut world, hash);
+        // Each on the same host, with the same key for its certificates, and in the same moment.
+        keys.push(admit(&mut world, hash, "d1", "k").unwrap().joined);
+        world.call(Principal::host("d1"), registration("d1", keys.len() as u64)).unwrap();
+        roll_call(&mut world, keys.len() as u64, Vec::new());
+        let grant = begin_far(&mut world);
+        assert_eq!(grant.joined, *keys.last().unwrap());
+        world.call(Principal::host("d1"), commit(&grant)).unwrap();
+        let ReadGrant::Online(object) = world.user(OpenRead { path: path("/f") }).unwrap() else { panic!() };
+        assert_eq!(object.joined, grant.joined);
+        world.user(RemoveHost { name: "d1".into() }).unwrap();
+    }
+    assert_ne!(keys[0], keys[1]);
+    let keys = keys.into_iter().map(|joined| CapKeys::derive(&[7; 32]).of("d1", joined).reveal());
+    assert_eq!(keys.collect::<BTreeSet<_>>().len(), 2);
+}
+
+/// A world in which d1 has joined and has the most room.
+fn with_member() -> World {
+    let mut world = world();
+    join(&mut world, "d1");
+    world.call(Principal::host("d1"), registration("d1", 1)).unwrap();
+    world
+}
+
+fn join(world: &mut World, name: &str) {
+    let hash = format!("hash at {}", world.now.0);
+    invite(world, &hash);
+    admit(world, &hash, name, "k").unwrap();
+}
+
+/// Writes a file on d1.
+fn put_far(world: &mut World, at: &str) -> WriteGrant {
+    let grant = world.user(open_write(at, Disposition::Replace, 10)).unwrap();
+    assert_eq!(grant.partition, "d1-disk1");
+    world.call(Principal::host("d1"), commit(&grant)).unwrap();
+    grant
+}
+
+/// d1 says what it has.
+fn roll_call(world: &mut World, boot: u64, objects: Vec<ObjectId>) {
+    let all = RollCall { partition: "d1-disk1".into(), boot, after: ObjectId(0), upto: None, objects };
+    world.call(Principal::host("d1"), all).unwrap();
+}
+
+#[test]
+fn what_is_on_a_host_that_was_turned_away_is_out_of_reach_until_it_joins_again() {
+    let mut world = with_member();
+    let file = put_far(&mut world, "/f");
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    let update = open_write("/f", Disposition::Update, 0);
+    assert_eq!(refusal(world.user(update)), ErrorKind::Unavailable);
+    let refused = world.user(OpenRead { path: path("/f") }).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Unavailable, "{refused}");
+    assert!(refused.what.contains("/f is out of reach: on d1") && refused.hint.is_some(), "{refused}");
+    assert!(world.user(GetStatus {}).unwrap().requests.is_empty(), "it is on no tape");
+    // Also after a start of the head.
+    world.crash();
+    assert_eq!(refusal(world.user(OpenRead { path: path("/f") })), ErrorKind::Unavailable);
+    join(&mut world, "d1");
+    world.call(Principal::host("d1"), registration("d1", 2)).unwrap();
+    roll_call(&mut world, 2, vec![file.object]);
+    let ReadGrant::Online(object) = world.user(OpenRead { path: path("/f") }).unwrap() else { panic!() };
+    assert_eq!(object.object, file.object);
+}
+
+#[test]
+fn what_was_to_go_to_tape_waits_for_a_host_that_was_turned_away() {
+    let mut world = with_member();
+    put_far(&mut world, "/g");
+    support::ask_archive(&mut world, "/g").unwrap();
+    let session = support::archive_session(&mut world);
+    support::end_session(&mut world, &session, 1);
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    // It is not forgotten that somebody wants it on tape: it waits, and says why.
+    world.advance(HOUR);
+    assert!(support::next_session(&mut world).is_none());
+    let request = support::request(&mut world);
+    assert!(request.reason.contains("out of reach"));
+}
+
+#[test]
+fn writes_on_a_host_that_is_turned_away_end() {
+    let mut world = with_member();
+    put_far(&mut world, "/old");
+    for at in ["/new", "/old"] {
+        world.user(open_write(at, Disposition::Replace, 10)).unwrap();
+        assert_eq!(refusal(world.user(open_write(at, Disposition::Replace, 10))), ErrorKind::Busy);
+    }
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    assert_eq!(refusal(support::stat(&mut world, "/new")), ErrorKind::NotFound, "it never had content");
+    for at in ["/new", "/old"] {
+        let grant = world.user(open_write(at, Disposition::Replace, 10)).unwrap();
+        assert_eq!(grant.partition, support::PARTITION, "the head's own");
+    }
+}
+
+#[test]
+fn room_on_a_host_that_is_turned_away_is_reserved_elsewhere() {
+    let mut world = with_member();
+    let ask = |at: &str, size| Allocate { size, ..room_for(at) };
+    for (at, size) in [("/small", 1000), ("/begun", 1000), ("/large", 1 << 30)] {
+        assert_eq!(world.user(ask(at, size)).unwrap().partitions, ["d1-disk1"]);
+    }
+    world.user(open_write("/begun", Disposition::Replace, 10)).unwrap();
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    for at in ["/small", "/begun"] {
+        let again = world.user(ask(at, 1000)).unwrap();
+        assert_eq!((again.outcome, again.partitions), (Allocated::Known, vec!["disk1".to_owned()]), "{at}");
+    }
+    assert_eq!(refusal(support::stat(&mut world, "/large")), ErrorKind::NotFound, "it fits nowhere else");
 }
 
 #[test]
@@ -149,6 +335,53 @@ fn a_host_speaks_for_its_own_partitions_only() {
     assert_eq!(refusal(world.call(stranger(), commit(&grant))), ErrorKind::Permission);
     let abandon = AbandonWrite { object: grant.object };
     assert_eq!(refusal(world.call(stranger(), abandon)), ErrorKind::Permission);
+}
+
+#[test]
+fn sizes_that_cannot_be_are_not_believed() {
+    let mut world = with_member();
+    let registered =
+        RegisterPartition { total_bytes: u64::MAX, free_bytes: u64::MAX, ..registration("d1", 1) };
+    world.call(Principal::host("d1"), registered).unwrap();
+    let space = ReportSpace { total_bytes: u64::MAX, free_bytes: u64::MAX, ..report(1, &[]) };
+    world.call(Principal::host("d1"), space).unwrap();
+    assert!(world.user(GetSpace {}).unwrap().total_bytes < 1 << 61);
+    for size in [OBJECT_BYTES_MAX + 1, u64::MAX >> 1, u64::MAX] {
+        let grant = world.user(open_write("/f", Disposition::Replace, 10)).unwrap();
+        let (object, checksums) = (grant.object, base::Checksums::of(b""));
+        let call = CommitWrite { size, ..commit(&grant) };
+        assert_eq!(refusal(world.call(Principal::host("d1"), call)), ErrorKind::Invalid, "{size}");
+        let place = PlaceMirrors { object, size, checksums, failed: Vec::new() };
+        assert_eq!(refusal(world.call(Principal::host("d1"), place)), ErrorKind::Invalid, "{size}");
+        world.call(Principal::host("d1"), AbandonWrite { object }).unwrap();
+    }
+    assert_eq!(refusal(world.user(open_write("/f", Disposition::Replace, u64::MAX))), ErrorKind::NoSpace);
+    let grant = begin_far(&mut world);
+    world.call(Principal::host("d1"), CommitWrite { size: OBJECT_BYTES_MAX, ..commit(&grant) }).unwrap();
+    world.crash();
+}
+
+fn room_for(at: &str) -> Allocate {
+    Allocate { path: path(at), size: 1000, pool: "main".into(), lifetime: None, mode: 0o644, parents: true }
+}
+
+#[test]
+fn names_of_partitions_begin_with_that_of_their_host() {
+    let mut world = with_member();
+    let register = |world: &mut World, host: &str, name: &str| {
+        let call = RegisterPartition { partition: name.into(), ..registration(host, 1) };
+        world.call(Principal::host(host), call)
+    };
+    let long = format!("d1-{}", "x".repeat(300));
+    for name in ["disk2", "d2-disk1", "d1", "d12-disk1", "d1/disk", "d1- x", "", &long] {
+        assert_eq!(refusal(register(&mut world, "d1", name)), ErrorKind::Permission, "{name:?}");
+    }
+    register(&mut world, "d1", "d1-a-disk1").unwrap();
+    world.advance(HOUR);
+    join(&mut world, "d1-a");
+    assert_eq!(refusal(register(&mut world, "d1", "d1-a-disk2")), ErrorKind::Permission, "d1-a's");
+    register(&mut world, "d1-a", "d1-a-disk2").unwrap();
+    register(&mut world, "d1", "d1-disk2").unwrap();
 }
 
 #[test]

@@ -12,10 +12,10 @@ use support::{WORKER, path, put, refusal, run_drive, state, user, volume, world}
 use wire::{
     control::{
         AddInvitation, AdmitHost, Archive, Blame, Cartridge, Done, DriveContent, EndTapeSession,
-        FileRecalled, FileState, FilesArchived, FilesFound, GetJobToken, GetStatus, JobEnded, JobExit,
-        JobInfo, JobOrders, JobRun, JobSpec, JobStarted, JobState, JobText, NextJob, NextTapeSession,
-        RegisterLibrary, RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit, TapePhase,
-        TapeProgress, TapeSession, Usage, VolumeSurveyed, WorkerInfo, WorkerOrders,
+        FileRecalled, FileState, FilesArchived, FilesFound, GetJobToken, GetStatus, HostNames, JobEnded,
+        JobExit, JobInfo, JobOrders, JobRun, JobSpec, JobStarted, JobState, JobText, NextJob,
+        NextTapeSession, RegisterLibrary, RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit,
+        TapePhase, TapeProgress, TapeSession, Usage, VolumeSurveyed, WorkerInfo, WorkerOrders,
     },
     token::{Right, TokenKey},
 };
@@ -28,7 +28,8 @@ fn join(world: &mut World, name: &str, role: Role) {
     let expires = world.now + HOUR;
     world.room(AddInvitation { hash: hash.clone(), roles: roles.clone(), expires }).unwrap();
     let (key, certificate) = ("key".to_owned(), "certificate".to_owned());
-    world.room(AdmitHost { hash, name: name.into(), roles, key, certificate }).unwrap();
+    let (name, reached, head) = (name.into(), HostNames::default(), HostNames::default());
+    world.room(AdmitHost { hash, name, roles, key, reached, certificate, head }).unwrap();
 }
 
 // Workers
@@ -245,6 +246,20 @@ fn a_host_speaks_for_its_own_drives_only() {
     assert_eq!(far, ["t1-lib1.drive0"]);
     let end = EndTapeSession { session, loads: 0, trouble: None };
     world.call(Principal::host("t1"), end).unwrap();
+}
+
+#[test]
+fn names_of_workers_libraries_and_drives_begin_with_that_of_their_host() {
+    let mut world = world();
+    for name in ["worker2", "c2-worker1", "c1"] {
+        assert_eq!(refusal(register_worker(&mut world, "c1", name, &[])), ErrorKind::Permission, "{name}");
+    }
+    for name in ["lib2", "t2-lib1", "t1"] {
+        assert_eq!(refusal(register_library(&mut world, "t1", name, &[])), ErrorKind::Permission, "{name}");
+    }
+    let drives = vec![DriveContent { drive: "drv9".into(), loaded: None }];
+    let call = RegisterLibrary { library: "t1-lib1".into(), drives, cartridges: Vec::new() };
+    assert_eq!(refusal(world.call(Principal::host("t1"), call)), ErrorKind::Permission);
 }
 
 #[test]

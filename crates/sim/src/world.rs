@@ -12,7 +12,7 @@ use head::{
 };
 use std::{any::Any, collections::BTreeMap};
 use wire::{
-    cap::{Cap, CapKeys},
+    cap::{Cap, CapKeys, NEVER_JOINED},
     control::{Cartridge, RegisterLibrary, RegisterWorker},
     token::TokenKey,
 };
@@ -167,7 +167,10 @@ impl World {
     pub(crate) fn cap(&self, url: &str) -> Cap {
         let (_, opaque) = url.split_once("?bp.cap=").expect("room URLs carry a capability");
         let signed = opaque.split('&').next().unwrap_or_default();
-        self.keys.of("sim").verify(signed, self.now).expect("the head signs with the facility's key")
+        self.keys
+            .of("sim", NEVER_JOINED)
+            .verify(signed, self.now)
+            .expect("the head signs with the facility's key")
     }
 
     /// The object that a URL from the head is about.

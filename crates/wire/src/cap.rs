@@ -1,10 +1,11 @@
 //! Capabilities: a signed, short-lived right to one object, checked by its disk server alone.
 //!
 //! Text form, in the opaque part of a URL (spec/capability.md):
-//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES[.PIECE].MAC`. ACCESS is `r`, `g`, `f` or `w`;
+//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES[.PIECE][.SEAL].MAC`. ACCESS is `r`, `g`, `f` or `w`;
 //! names are base64url, numbers decimal; HOLDER is `-` or `OWNER~GROUP~MODE`; CONTENT is `-` or `SIZE-ADLER32-CRC32C` with sums of
 //! 8 hex digits; EXPIRES is in milliseconds since 1970; PIECE is `DATA-PARITY-CELL-INDEX-SIZE-ADLER32-CRC32C`, only for a piece that is to be filled. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
-//! key of the disk server.
+//! key of the disk server. SEAL is the same over everything before it, by a key that only the head has: in rights to gather, which the
+//! disk server shows to the head.
 
 use crate::{
     control::Coding,
@@ -22,8 +23,13 @@ pub const PARAMETER: &str = "bp.cap";
 pub const DIRECT: &str = "bp.direct";
 /// How long a client may take from the head's answer to the open at the disk server.
 pub const OPEN_LIFETIME: Millis = Millis::from_seconds(300);
+/// Separates the key of seals from those of disk servers, whose labels have a slash.
+const SEAL_LABEL: &[u8] = b"seal";
 /// Separates this use of the facility's key from all others.
-const KEY_LABEL: &[u8] = b"backplane capability 3";
+const KEY_LABEL: &[u8] = b"backplane capability 4";
+
+/// Joining time of the head's own host, which never joined.
+pub const NEVER_JOINED: Timestamp = Timestamp(0);
 
 /// Signs the capabilities of all disk servers: the head has it. It never shows itself.
 #[derive(Clone)]
@@ -116,10 +122,32 @@ impl CapKeys {
         Self(derived(facility_key, KEY_LABEL))
     }
 
-    /// The key of a disk server.
+    /// The key of a disk server on a host that joined then: whoever joins under that name later has another.
     #[must_use]
-    pub fn of(&self, server: &str) -> CapKey {
-        CapKey(derived(&self.0, server.as_bytes()))
+    pub fn of(&self, server: &str, joined: Timestamp) -> CapKey {
+        CapKey(derived(&self.0, format!("{server}/{}", joined.0).as_bytes()))
+    }
+
+    /// Signs a right for the disk server on a host that joined then.
+    #[must_use]
+    pub fn sign(&self, (server, joined): (&str, Timestamp), cap: &Cap) -> String {
+        let text = cap.text();
+        let text = if cap.access == Access::Gather { self.seal().signed(&text) } else { text };
+        self.of(server, joined).signed(&text)
+    }
+
+    /// Checks a right to gather that a disk server shows: by the seal, because its own key it has itself.
+    pub fn verify_shown(&self, signed: &str, now: Timestamp) -> Result<Cap, Failure> {
+        let (sealed, _) = signed.rsplit_once('.').ok_or_else(malformed)?;
+        let cap = parsed(self.seal().opened(sealed)?, now)?;
+        if cap.access != Access::Gather {
+            return Err(Failure::permission("capability is not one to gather a file"));
+        }
+        Ok(cap)
+    }
+
+    fn seal(&self) -> CapKey {
+        CapKey(derived(&self.0, SEAL_LABEL))
     }
 }
 
@@ -152,28 +180,41 @@ impl CapKey {
         mac
     }
 
-    /// Signs a right.
-    #[must_use]
-    pub fn sign(&self, cap: &Cap) -> String {
-        let text = cap.text();
-        let mac = self.mac(&text).finalize().into_bytes();
+    /// A text with its MAC.
+    fn signed(&self, text: &str) -> String {
+        let mac = self.mac(text).finalize().into_bytes();
         format!("{text}.{}", hex(&mac[..16]))
     }
 
-    /// Checks a right and when it ends.
-    pub fn verify(&self, signed: &str, now: Timestamp) -> Result<Cap, Failure> {
+    /// The text before a MAC that is right.
+    fn opened<'a>(&self, signed: &'a str) -> Result<&'a str, Failure> {
         let (text, mac) = signed.rsplit_once('.').ok_or_else(malformed)?;
         let mac = unhex(mac).ok_or_else(malformed)?;
         self.mac(text)
             .verify_truncated_left(&mac)
             .map_err(|_| Failure::permission("capability was not signed for this disk server"))?;
-        let cap = Cap::parse(text).ok_or_else(malformed)?;
-        if cap.expires < now {
-            return Err(Failure::permission(format!("capability for object {} has expired", cap.object))
-                .hint("open the file again"));
-        }
-        Ok(cap)
+        Ok(text)
     }
+
+    /// Checks a right and when it ends.
+    pub fn verify(&self, signed: &str, now: Timestamp) -> Result<Cap, Failure> {
+        let text = self.opened(signed)?;
+        if !text.starts_with(&format!("{}.", Access::Gather.word())) {
+            return parsed(text, now);
+        }
+        let (text, seal) = text.rsplit_once('.').ok_or_else(malformed)?;
+        unhex(seal).ok_or_else(malformed)?;
+        parsed(text, now)
+    }
+}
+
+fn parsed(text: &str, now: Timestamp) -> Result<Cap, Failure> {
+    let cap = Cap::parse(text).ok_or_else(malformed)?;
+    if cap.expires < now {
+        return Err(Failure::permission(format!("capability for object {} has expired", cap.object))
+            .hint("open the file again"));
+    }
+    Ok(cap)
 }
 
 fn malformed() -> Failure {
@@ -309,7 +350,7 @@ impl Cap {
 /// Fuzz body: nothing that was not signed is accepted, nothing panics.
 pub fn fuzz_cap(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let key = CapKeys::derive(&[7; 32]).of("disk1");
+    let key = CapKeys::derive(&[7; 32]).of("disk1", NEVER_JOINED);
     assert!(key.verify(&text, Timestamp(0)).is_err());
     let _ = Cap::parse(&text);
 }
@@ -341,13 +382,42 @@ mod tests {
         Cap { content: None, piece: Some(piece), ..example() }
     }
 
+    const JOINED: Timestamp = Timestamp(5);
+
+    fn keys() -> CapKeys {
+        CapKeys::derive(&[1; 32])
+    }
+
     fn key() -> CapKey {
-        CapKeys::derive(&[1; 32]).of("server1")
+        keys().of("server1", JOINED)
+    }
+
+    fn sign(cap: &Cap) -> String {
+        keys().sign(("server1", JOINED), cap)
+    }
+
+    #[test]
+    fn a_disk_server_cannot_make_rights_that_it_shows_to_the_head() {
+        let right = Cap { access: Access::Gather, ..example() };
+        let given = sign(&right);
+        assert_eq!(key().verify(&given, Timestamp(0)).unwrap(), right);
+        assert_eq!(keys().verify_shown(&given, Timestamp(0)).unwrap(), right);
+        assert!(keys().verify_shown(&given, Timestamp(1001)).unwrap_err().what.contains("expired"));
+        // With its own key it signs what it likes, with the seal of another right, or one of its own making.
+        let (sealed, _) = given.rsplit_once('.').unwrap();
+        let (_, seal) = sealed.rsplit_once('.').unwrap();
+        let wanted = Cap { file: FileId(4), ..right.clone() }.text();
+        for forged in [format!("{wanted}.{seal}"), key().signed(&wanted), wanted] {
+            assert!(keys().verify_shown(&key().signed(&forged), Timestamp(0)).is_err(), "{forged}");
+        }
+        // Other rights have no seal, and one without it is none to gather.
+        assert!(keys().verify_shown(&sign(&example()), Timestamp(0)).is_err());
+        assert!(key().verify(&key().signed(&right.text()), Timestamp(0)).is_err());
     }
 
     #[test]
     fn signed_rights_hold_until_they_expire() {
-        let signed = key().sign(&example());
+        let signed = sign(&example());
         assert_eq!(key().verify(&signed, Timestamp(1000)).unwrap(), example());
         assert!(key().verify(&signed, Timestamp(1001)).unwrap_err().what.contains("expired"));
         assert_eq!(format!("{:?}", key()), "CapKey(..)");
@@ -355,14 +425,16 @@ mod tests {
         let open =
             Cap { access: Access::Write, holder: None, content: None, range: WHOLE, user, ..example() };
         for cap in [open, of_piece(), Cap { access: Access::Gather, ..example() }] {
-            assert_eq!(key().verify(&key().sign(&cap), Timestamp(0)).unwrap(), cap);
+            assert_eq!(key().verify(&sign(&cap), Timestamp(0)).unwrap(), cap);
         }
     }
 
     #[test]
     fn rights_are_for_one_disk_server_of_one_facility() {
-        let signed = key().sign(&example());
-        for other in [CapKeys::derive(&[1; 32]).of("server2"), CapKeys::derive(&[2; 32]).of("server1")] {
+        let signed = sign(&example());
+        let (ours, others) = (CapKeys::derive(&[1; 32]), CapKeys::derive(&[2; 32]));
+        let (then, later) = (Timestamp(5), Timestamp(6));
+        for other in [ours.of("server2", then), ours.of("server1", later), others.of("server1", then)] {
             let failure = other.verify(&signed, Timestamp(0)).unwrap_err();
             assert!(failure.what.contains("not signed for this disk server"), "{failure}");
         }
@@ -371,13 +443,13 @@ mod tests {
 
     #[test]
     fn a_known_right_is_written_byte_by_byte() {
-        let signed = key().sign(&example());
+        let signed = sign(&example());
         let (text, _) = signed.rsplit_once('.').unwrap();
         assert_eq!(
             text,
             "f.ZGlzay0xLmV4YW1wbGU.7.3.2.YWRh~YXRsYXM~416.0-9.9-091e01de-e3069283.YWxpY2UuYg.1000"
         );
-        let signed = key().sign(&of_piece());
+        let signed = sign(&of_piece());
         let (text, _) = signed.rsplit_once('.').unwrap();
         assert_eq!(
             text,
@@ -389,7 +461,7 @@ mod tests {
         #[test]
         fn a_changed_right_is_refused(at in 0usize..200, byte in 32u8..127) {
             let key = key();
-            let signed = key.sign(&example());
+            let signed = sign(&example());
             let mut bytes = signed.clone().into_bytes();
             let at = at % bytes.len();
             // Hex digits are read in either case: the same right.

@@ -26,6 +26,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use wire::control::HostNames;
 
 const DAY_S: u64 = 86_400;
 /// The authority outlives the host: clients have copies of it.
@@ -46,40 +47,36 @@ pub struct Authority {
     facility: String,
 }
 
-/// What a host is called, by name and by address.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HostNames {
-    /// Names.
-    pub names: Vec<String>,
-    /// Addresses.
-    pub addresses: Vec<IpAddr>,
+/// What this host is called: loopback, the name that it calls itself, the address that it listens on, and the name or address by
+/// which others reach it; empty: no other.
+#[must_use]
+pub fn names_of_this_host(bind: IpAddr, address: &str) -> HostNames {
+    let uname = rustix::system::uname();
+    let own = uname.nodename().to_str().unwrap_or_default().to_ascii_lowercase();
+    let mut host = names_beside_own(bind, address);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    if !own.is_empty() && own.chars().all(is_name) && !host.names.contains(&own) {
+        host.names.push(own);
+    }
+    host
 }
 
-impl HostNames {
-    /// This host: loopback, the name that it calls itself, the address that it listens on, and the name or address by
-    /// which others reach it; empty: no other.
-    #[must_use]
-    pub fn of_this_host(bind: IpAddr, address: &str) -> Self {
-        let uname = rustix::system::uname();
-        let own = uname.nodename().to_str().unwrap_or_default().to_ascii_lowercase();
-        let mut names = vec!["localhost".to_owned()];
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-        if !own.is_empty() && own.chars().all(is_name) && !names.contains(&own) {
-            names.push(own);
+/// The same without the name that the host calls itself: for hosts that join under a name of their own.
+#[must_use]
+pub fn names_beside_own(bind: IpAddr, address: &str) -> HostNames {
+    let mut names = vec!["localhost".to_owned()];
+    let mut addresses = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)];
+    match address.parse() {
+        Ok(address) if !addresses.contains(&address) => addresses.push(address),
+        Err(_) if !address.is_empty() && !names.iter().any(|name| name == address) => {
+            names.push(address.to_owned());
         }
-        let mut addresses = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)];
-        match address.parse() {
-            Ok(address) if !addresses.contains(&address) => addresses.push(address),
-            Err(_) if !address.is_empty() && !names.iter().any(|name| name == address) => {
-                names.push(address.to_owned());
-            }
-            _ => {}
-        }
-        if !bind.is_unspecified() && !addresses.contains(&bind) {
-            addresses.push(bind);
-        }
-        Self { names, addresses }
+        _ => {}
     }
+    if !bind.is_unspecified() && !addresses.contains(&bind) {
+        addresses.push(bind);
+    }
+    HostNames { names, addresses }
 }
 
 impl Authority {
@@ -172,10 +169,10 @@ impl Authority {
         replace(&self.trust().join(self.hashed_name()), certificate.as_bytes(), 0o644)
     }
 
-    /// The certificate of another host of the facility; `key` is its public key, a point of P-256.
-    pub fn sign(&self, host: &HostNames, key: &[u8], now: Timestamp) -> Result<Signed> {
+    /// The certificate of another host of the facility, which is called `name` there; `key` is its public key, a point of P-256.
+    pub fn sign(&self, name: &str, host: &HostNames, key: &[u8], now: Timestamp) -> Result<Signed> {
         let key = PublicKey::parse(key)?;
-        let signed = host_params(host, now)?.signed_by(&key, &self.issuer(now)?);
+        let signed = host_params(name, host, now)?.signed_by(&key, &self.issuer(now)?);
         let signed = signed.map_err(|cause| unmade(&cause))?;
         Ok(Signed { pem: signed.pem(), der: signed.der().to_vec() })
     }
@@ -190,8 +187,9 @@ impl Authority {
     fn make_host(&self, host: &HostNames, now: Timestamp) -> Result<()> {
         let issuer = self.issuer(now)?;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|cause| unmade(&cause))?;
+        let name = host.names.last().map_or("localhost", String::as_str);
         let certificate =
-            host_params(host, now)?.signed_by(&key, &issuer).map_err(|cause| unmade(&cause))?.pem();
+            host_params(name, host, now)?.signed_by(&key, &issuer).map_err(|cause| unmade(&cause))?.pem();
         let files = self.host();
         // The key first: a server that looks in between keeps the pair that it has.
         replace(&files.key, key.serialize_pem().as_bytes(), 0o600)?;
@@ -264,7 +262,7 @@ fn lasts(certificate: &Certificate, now: Timestamp) -> bool {
     certificate.ends_s > (now.seconds() + (RENEW_DAYS * DAY_S) as i64)
 }
 
-fn host_params(host: &HostNames, now: Timestamp) -> Result<CertificateParams> {
+fn host_params(name: &str, host: &HostNames, now: Timestamp) -> Result<CertificateParams> {
     let mut params = CertificateParams::default();
     for name in &host.names {
         let name = name.as_str().try_into().map_err(|cause| unmade(&cause))?;
@@ -272,7 +270,6 @@ fn host_params(host: &HostNames, now: Timestamp) -> Result<CertificateParams> {
     }
     params.subject_alt_names.extend(host.addresses.iter().map(|address| SanType::IpAddress(*address)));
     params.distinguished_name = DistinguishedName::new();
-    let name = host.names.last().map_or("localhost", String::as_str);
     params.distinguished_name.push(DnType::CommonName, name);
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -373,9 +370,12 @@ mod tests {
 
     #[test]
     fn this_host_has_a_name_and_loopback() {
-        let host = HostNames::of_this_host([192, 0, 2, 7].into(), "disk.example");
+        let host = names_of_this_host([192, 0, 2, 7].into(), "disk.example");
+        let beside = names_beside_own([192, 0, 2, 7].into(), "disk.example");
+        assert_eq!(beside.names, ["localhost", "disk.example"]);
+        assert_eq!(beside.addresses, host.addresses);
         assert!(host.names.contains(&"localhost".to_owned()));
         assert!(host.addresses.contains(&[192, 0, 2, 7].into()) && host.addresses.len() == 3);
-        assert_eq!(HostNames::of_this_host([0, 0, 0, 0].into(), "127.0.0.1").addresses.len(), 2);
+        assert_eq!(names_of_this_host([0, 0, 0, 0].into(), "127.0.0.1").addresses.len(), 2);
     }
 }

@@ -19,7 +19,7 @@ use axum::{
 use base::{Failure, FilePath, Result};
 use std::{sync::Arc, time::Duration};
 use wire::{
-    control::{USER_HEADER, VERSION_HEADER, check_version},
+    control::{Audience, USER_HEADER, VERSION_HEADER, audience_of, check_version},
     http::{
         dav::{Depth, parse_depth, parse_place},
         decode_path,
@@ -111,7 +111,7 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
     {
         check_host(request, &member).map_err(|failure| refusal(StatusCode::FORBIDDEN, failure, NOBODY))?;
         request.extensions_mut().insert(HostRooms(member));
-        // To calls of people it is nobody, whatever it is named.
+        // It is no user, whatever it is named.
         return name(request, &head::Principal::user(NOBODY)).map_err(unknown);
     }
     let who = match identify(door, request.headers(), peer).await {
@@ -133,10 +133,15 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
     name(request, &who.who).map_err(forbidden)
 }
 
-/// What is said by a daemon of another version may mean something else; what it does to files does not.
+/// A host makes the calls of its rooms and nothing else, not even as nobody: one that is broken into is to read no file and submit
+/// no job. What a daemon of another version says may mean something else.
 fn check_host(request: &Request<Body>, member: &Member) -> Result<()> {
-    if !request.uri().path().starts_with(API) {
-        return Ok(());
+    let path = request.uri().path();
+    let audience = path.strip_prefix(API).and_then(|call| call.strip_prefix("v1/")).and_then(audience_of);
+    if audience.is_none_or(|audience| audience == Audience::People) {
+        let (verb, host) = (request.method(), &member.name);
+        return Err(Failure::permission(format!("{verb} {path} is for people, not for host {host}"))
+            .hint("show a token instead of the certificate of a host"));
     }
     let version = request.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok());
     check_version(&member.name, version)

@@ -7,8 +7,8 @@ use base::{Failure, Result};
 use std::sync::Arc;
 use tracing::info;
 use wire::control::{
-    AuthorityCertificate, Call, Done, GetAuthority, Invite, Invited, JoinFacility, Membership, RemoveHost,
-    RenewCertificate,
+    AuthorityCertificate, Call, Done, GetAuthority, HostCertificate, Invite, Invited, JoinFacility,
+    Membership, RemoveHost, RenewCertificate,
 };
 
 type Door = State<Arc<HttpDoor>>;
@@ -60,17 +60,19 @@ async fn join(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) ->
 async fn renew(
     State(door): Door,
     host: Option<Extension<HostRooms>>,
+    peer: Seen,
     headers: HeaderMap,
     body: Bytes,
-) -> Answer<Membership> {
+) -> Answer<HostCertificate> {
     let wish: RenewCertificate = calls::parse(&headers, &body)?;
-    let Some(Extension(HostRooms(member))) = host else {
+    let shown = near(peer).and_then(|peer| peer.certificate);
+    let (Some(Extension(HostRooms(member))), Some(shown)) = (host, shown) else {
         return Err(Failure::permission("only a host that joined can renew its certificate").into());
     };
-    let membership = reception(&door)?.renew(door.files.head()?, &member, wish).await?;
+    let renewed = reception(&door)?.renew(door.files.head()?, (&member, shown), wish).await?;
     door.roster.reload(door.files.head()?).await?;
     info!(host = member.name, "host has a new certificate");
-    Ok(Json(membership))
+    Ok(Json(renewed))
 }
 
 async fn remove(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Done> {

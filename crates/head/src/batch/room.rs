@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Apply, Context, Core, Principal, Topic,
     core::CapFor,
-    hosts::require_owner,
+    hosts::{require_name, require_owner},
     namespace::{path_of, resolve_file},
     pool::source,
     store::{Charge, JobFileRole, JobRow, Payer, WorkerRow},
@@ -33,6 +33,7 @@ impl Apply for RegisterWorker {
         if let Some(known) = worker_row(core, &self.worker)? {
             require_worker(context, &known)?;
         }
+        require_name(core, context, "a worker", &self.worker)?;
         core.store.put_worker(&WorkerRow {
             name: self.worker.clone(),
             host: context.who.as_host().unwrap_or_default().to_owned(),
@@ -263,8 +264,9 @@ impl Apply for JobEnded {
         let slots = i64::from(job.spec.resources.cpus);
         let charge = Charge {
             jobs: 1,
-            cpu: self.usage.cpu,
-            slot_wall: Millis(self.usage.wall.0.saturating_mul(slots)),
+            // Nobody is paid for running a job.
+            cpu: self.usage.cpu.max(Millis(0)),
+            slot_wall: Millis(self.usage.wall.0.max(0).saturating_mul(slots)),
             ..Charge::default()
         };
         core.store.charge(Payer::user(&job.owner), &charge)?;

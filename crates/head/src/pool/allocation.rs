@@ -5,7 +5,7 @@
 
 use super::{
     Reserve,
-    catalogue::snapshot,
+    catalogue::{piece_view, snapshot},
     drop_content, make_room,
     placement::{Purpose, Wish, place},
     promise::promised_pieces,
@@ -322,6 +322,29 @@ pub(super) fn end_if_over(core: &mut Core, replica: &Replica, now: Timestamp) ->
     match core.store.node(replica.file)? {
         Some(node) if Held::of(&node).is_some_and(|held| held.is_over(now)) => end(core, &node),
         _ => Ok(()),
+    }
+}
+
+/// Reserves the room of one replica elsewhere in its pool, because its disk server does not come back; where there is none the reservation
+/// ends.
+pub(super) fn move_away(core: &mut Core, replica: &Replica, now: Timestamp) -> Result<()> {
+    let Some(node) = core.store.node(replica.file)? else { return Ok(()) };
+    let Some(held) = Held::of(&node).filter(|held| !held.is_begun) else { return retire(core, replica) };
+    let pool = held.pool(core)?;
+    retire(core, replica)?;
+    let snapshot = snapshot(core, &pool, now)?;
+    let others = held.replicas.iter().filter(|other| other.object != replica.object);
+    let beside: Vec<_> = others.map(piece_view).collect();
+    let wish =
+        Wish { pieces: 1, pieces_min: 1, bytes: replica.size, beside: &beside, purpose: Purpose::Write };
+    match place(&snapshot, &wish, node.id.0 ^ now.0.unsigned_abs()) {
+        Ok(placed) => {
+            let partition = placed.partitions[0].to_string();
+            core.store.insert_replica(Replica { object: ObjectId(0), partition, ..replica.clone() })?;
+            Ok(())
+        }
+        Err(_) if !beside.is_empty() => Ok(()),
+        Err(_) => end(core, &node),
     }
 }
 

@@ -3,17 +3,20 @@
 use super::{
     Reserve,
     allocation::{self, Held},
+    bounds::{believed, require_size},
     coded::pieces_of,
     drop_content, evict as drop_from_disk,
     mirror::{coding_of_commit, counted, mirrors, pool_of_partition, require_servers, take_pieces},
     reserve, retire, source,
     tend::end_coming,
+    turned_away::out_of_reach,
 };
 use crate::{
     Apply, Context, Core, Topic,
     account::{self, Growth, refuse_excess},
     batch,
     core::{PartitionLive, unknown_partition},
+    hosts::require_name,
     namespace::{Right, find, insert, make_directory, require, resolve_file, resolve_parent},
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape,
@@ -21,6 +24,7 @@ use crate::{
 use base::{ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp, limits::LIST_ENTRIES_MAX};
 use std::sync::Arc;
 use tracing::{info, warn};
+use wire::cap::NEVER_JOINED;
 use wire::control::{
     AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, Evict, FileState, GetSpace,
     NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PartitionTrouble, PathOutcome, PathOutcomes,
@@ -34,13 +38,15 @@ const UNBEGUN_MAX: Millis = Millis(2 * wire::cap::OPEN_LIFETIME.0);
 impl Apply for RegisterPartition {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_host(&self.server.name)?;
+        require_name(core, context, "a partition", &self.partition)?;
         let (name, boot) = (self.partition.clone(), self.boot);
         let known = core.store.partition(&name)?;
         if let Some(known) = &known {
             // Another host with the same disk, or with a copy of it.
             context.who.require_host(&known.server.name)?;
         }
-        core.store.put_partition(self)?;
+        let (total_bytes, free_bytes) = believed(self.total_bytes, self.free_bytes);
+        core.store.put_partition(RegisterPartition { total_bytes, free_bytes, ..self })?;
         if known.is_none_or(|known| known.boot != boot) {
             // A disk server that starts has no writer: what was being written was never acknowledged.
             for replica in core.store.unsettled(&name, ReplicaState::Writing)? {
@@ -69,8 +75,9 @@ impl Apply for ReportSpace {
         if self.trouble == Some(PartitionTrouble::Gone) {
             return Ok(SpaceReported { fence: core.fence(), now: context.now });
         }
-        core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
-        core.live.care.note_free(&self.partition, self.free_bytes);
+        let (total, free) = believed(self.total_bytes, self.free_bytes);
+        core.store.set_space(&self.partition, total, free)?;
+        core.live.care.note_free(&self.partition, free);
         for replica in core.store.unsettled(&self.partition, ReplicaState::Writing)? {
             if replica.state == ReplicaState::Reserved {
                 allocation::end_if_over(core, &replica, context.now)?;
@@ -116,8 +123,8 @@ impl Apply for GetSpace {
         let mut space = Space::default();
         for row in core.store.partition_space()?.into_values() {
             let free = row.free.saturating_sub(row.promised);
-            space.total_bytes += row.total;
-            space.free_bytes += free;
+            space.total_bytes = space.total_bytes.saturating_add(row.total);
+            space.free_bytes = space.free_bytes.saturating_add(free);
             space.largest_free_bytes = space.largest_free_bytes.max(free);
         }
         Ok(space)
@@ -154,6 +161,7 @@ fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject
     let checksums = node
         .checksums
         .ok_or_else(|| Failure::busy(format!("{} is being written for the first time", node.name)))?;
+    let server = server_of(core, &replica.partition)?;
     Ok(ReadObject {
         file: node.id,
         object: replica.object,
@@ -162,7 +170,8 @@ fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject
         modified: node.modified,
         checksums,
         mode: node.mode,
-        server: server_of(core, &replica.partition)?,
+        joined: server.as_ref().map_or(Ok(NEVER_JOINED), |server| core.joined(&server.name))?,
+        server,
         fence: core.fence(),
         is_piece: replica.piece.is_some(),
     })
@@ -191,6 +200,7 @@ impl Apply for OpenRead {
         }
         match node.state() {
             FileState::Writing => Err(unwritten(&node, &self.path)),
+            FileState::Online => Err(out_of_reach(core, &node, &self.path)?),
             FileState::Lost => Err(Failure::corrupt(format!("{} has neither replica nor copy", self.path))
                 .hint("restore it from where it came")),
             _ => {
@@ -285,6 +295,7 @@ fn grant(
         expected_bytes: replica.size,
         base,
         base_pieces,
+        joined: server.as_ref().map_or(Ok(NEVER_JOINED), |server| core.joined(&server.name))?,
         server,
         is_mirrored: pool.coding.is_some() || pool.copies > 1,
     })
@@ -384,6 +395,9 @@ fn base_object(core: &Core, context: &Context, node: &Node, path: &FilePath) -> 
     if let Some(replica) = source(core, node, node.id.0, context.now)? {
         return read_object(core, node, &replica);
     }
+    if node.state() == FileState::Online {
+        return Err(out_of_reach(core, node, path)?);
+    }
     Err(Failure::busy(format!("{path} is {}, not on disk", node.state().as_str()))
         .hint(format!("`bp stage --wait {path}`, then change it"))
         .during(format!("update for {}", context.who.name)))
@@ -395,6 +409,7 @@ impl Apply for CommitWrite {
             return Ok(Done {});
         }
         let replica = being_written(core, context, self.object)?;
+        require_size(&format!("object {}", self.object), self.size)?;
         let node = core.store.node(replica.file)?.ok_or_else(|| gone(self.object))?;
         let pool = pool_of_partition(core, &replica.partition)?;
         let coding = coding_of_commit(&node, &pool, &self.pieces);

@@ -4,6 +4,7 @@ use super::{
     catalogue::{pieces, snapshot},
     reading::{Reader, readable},
     tend::mend,
+    turned_away::within_reach,
     view::Snapshot,
 };
 use crate::{
@@ -39,9 +40,18 @@ fn in_order<'a>(node: &'a Node, best: &[ObjectId]) -> Vec<&'a Replica> {
     all
 }
 
+/// How many different pieces these are.
+fn different<'a>(replicas: impl Iterator<Item = &'a Replica>) -> usize {
+    let mut indices: Vec<_> = replicas.filter_map(|replica| Some(replica.piece?.index)).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    indices.len()
+}
+
 /// The piece whose disk server is to serve a coded file: one that answers, with content rather than parity.
 ///
-/// `None`: too few of them are left, those on servers that were given up not counted, and the file is elsewhere too.
+/// `None`: too few of them are left, those on servers that were given up not counted, and the file is elsewhere too; or too few
+/// are on hosts of the facility.
 pub(super) fn gateway(
     core: &Core,
     node: &Node,
@@ -49,7 +59,8 @@ pub(super) fn gateway(
     chance: u64,
     now: Timestamp,
 ) -> Result<Option<Replica>> {
-    if node.pieces_online() < usize::from(coding.data) {
+    let within = within_reach(core, node.online())?;
+    if different(within.iter().copied()) < usize::from(coding.data) {
         return Ok(None);
     }
     let snapshot = pool_snapshot(core, node, now)?;
@@ -68,8 +79,11 @@ pub(super) fn gateway(
         return Ok(None);
     }
     let is_parity = |replica: &Replica| replica.piece.is_some_and(|piece| piece.index >= coding.data);
-    let chosen =
-        order.iter().min_by_key(|replica| (Reverse(best.contains(&replica.object)), is_parity(replica)));
+    let is_within = |replica: &&&Replica| within.iter().any(|one| one.object == replica.object);
+    let chosen = order
+        .iter()
+        .filter(is_within)
+        .min_by_key(|replica| (Reverse(best.contains(&replica.object)), is_parity(replica)));
     Ok(chosen.map(|replica| (*replica).clone()))
 }
 
@@ -154,31 +168,28 @@ fn gone(asked: &GetPieces) -> Failure {
     Failure::not_found(format!("file {} has no pieces any more", asked.file)).hint("open it again")
 }
 
-/// Refuses what is no right to gather this file, given to a reader for a partition of the host that asks.
+/// Refuses what is no right to gather this file, given to a reader for a piece on a partition of the host that asks.
 fn check(core: &Core, context: &Context, asked: &GetPieces) -> Result<()> {
-    let partitions =
-        core.store.map_partitions(|(name, row)| Some((name.clone(), row.server.name.clone())))?;
-    let mut own = partitions.into_iter().filter(|(_, server)| context.who.require_host(server).is_ok());
-    // Its key is its own: a host could sign anything. It may ask for what it has a part of.
     let node = core.store.node(asked.file)?.ok_or_else(|| gone(asked))?;
-    let has = |object: ObjectId, partition: &str| {
-        let is_it = |own: &&Replica| own.object == object && own.partition == partition;
-        node.replicas.iter().find(is_it).is_some_and(|own| own.piece.is_some())
+    let refuse = |why: &str| {
+        Err(Failure::permission(format!("no right to gather file {} was shown: {why}", asked.file))
+            .hint("open the file again"))
     };
-    let is_right = |(partition, server): (String, String)| {
-        let signed = asked.capability.as_deref().unwrap_or_default();
-        let cap = core.config.keys.of(&server).verify(signed, context.now);
-        cap.is_ok_and(|cap| {
-            let is_of_file =
-                cap.file == asked.file && cap.partition == partition && has(cap.object, &partition);
-            cap.access == Access::Gather && is_of_file
-        })
+    let shown = asked.capability.as_deref().unwrap_or_default();
+    let cap = match core.config.keys.verify_shown(shown, context.now) {
+        Ok(cap) => cap,
+        Err(failure) => return refuse(&failure.what),
     };
-    if own.any(is_right) {
+    let is_own = core
+        .store
+        .partition(&cap.partition)?
+        .is_some_and(|partition| context.who.require_host(&partition.server.name).is_ok());
+    let is_piece =
+        |own: &Replica| (own.object, &*own.partition) == (cap.object, &*cap.partition) && own.piece.is_some();
+    if is_own && cap.file == asked.file && node.replicas.iter().any(is_piece) {
         return Ok(());
     }
-    Err(Failure::permission(format!("no right to gather file {} was shown", asked.file))
-        .hint("open the file again"))
+    refuse("it is for another")
 }
 
 impl Apply for ReportDamage {

@@ -9,6 +9,7 @@ use super::{
     reading::{Reader, readable},
     retire,
     tend::mend,
+    turned_away::within_reach,
     under_way::planned_source,
 };
 use crate::{
@@ -89,16 +90,16 @@ fn piece_order(
 }
 
 /// The replica to read: on a disk server that answers if there is one, else any; of a coded file the piece whose disk server
-/// gathers the others. `chance` makes different readers go to different ones.
+/// gathers the others. `None`: on no host that is one of the facility. `chance` makes different readers go to different ones.
 pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> Result<Option<Replica>> {
     if let Some(coding) = node.coding()
         && let Some(gateway) = gateway(core, node, coding, chance, now)?
     {
         return Ok(Some(gateway));
     }
-    let whole = || node.online().filter(|replica| replica.piece.is_none());
-    let Some(first) = whole().next() else { return Ok(None) };
-    if whole().nth(1).is_none() && !node.is_archived {
+    let whole = within_reach(core, node.online().filter(|replica| replica.piece.is_none()))?;
+    let Some(first) = whole.first().copied() else { return Ok(None) };
+    if whole.len() == 1 && !node.is_archived {
         return Ok(Some(first.clone()));
     }
     let pool = core.store.partition(&first.partition)?.map(|partition| partition.pool).unwrap_or_default();
@@ -106,14 +107,14 @@ pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> R
     let pieces = pieces(core, node);
     let reader = Reader { server: Some(&core.config.server.name), domain: None };
     let best = readable(&snapshot, &pieces, reader, chance).first().map(|piece| piece.object);
-    if let Some(best) = whole().find(|replica| Some(replica.object) == best) {
+    if let Some(best) = whole.iter().copied().find(|replica| Some(replica.object) == best) {
         return Ok(Some(best.clone()));
     }
     // Silent is not away: the client will see. But what is on tape need not be waited for.
     let is_given_up = |replica: &&Replica| {
         snapshot.partition(&replica.partition).is_some_and(|partition| partition.is_given_up)
     };
-    let first = whole().find(|replica| !is_given_up(replica)).or(Some(first));
+    let first = whole.iter().copied().find(|replica| !is_given_up(replica)).or(Some(first));
     Ok(first.filter(|first| !node.is_archived || !is_given_up(first)).cloned())
 }
 

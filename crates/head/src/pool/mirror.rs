@@ -3,6 +3,7 @@
 
 use super::{
     allocation,
+    bounds::require_size,
     calls::being_written,
     catalogue::{piece_view, snapshot},
     coded::CELL_BYTES,
@@ -29,6 +30,7 @@ use wire::{
 impl Apply for PlaceMirrors {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Mirrors> {
         let written = being_written(core, context, self.object)?;
+        require_size(&format!("object {}", self.object), self.size)?;
         let node = core.store.node(written.file)?.ok_or_else(|| gone(self.object))?;
         if let Some(coding) = coding_of_write(&node, &*pool_of_partition(core, &written.partition)?) {
             return place_pieces(core, context, &self, (&node, &written), coding);

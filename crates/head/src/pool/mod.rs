@@ -4,6 +4,7 @@ mod allocation;
 mod avoid;
 pub mod balance;
 mod balancing;
+mod bounds;
 pub mod budget;
 mod calls;
 mod care;
@@ -28,11 +29,13 @@ pub mod surplus;
 mod tend;
 #[cfg(test)]
 mod testing;
+mod turned_away;
 mod under_way;
 pub mod view;
 
 pub(crate) use allocation::Held;
 pub(crate) use balancing::{Uneven, uneven};
+pub(crate) use bounds::require_size;
 pub(crate) use care::Care;
 pub(crate) use catalogue::domain;
 pub(crate) use collecting::collecting_bytes;
@@ -40,6 +43,7 @@ pub(crate) use copies::source;
 pub(crate) use policies::is_sweep_due;
 pub(crate) use scrubbing::{drop_damaged, is_running, note_verified};
 pub(crate) use tend::mend;
+pub(crate) use turned_away::{host_removed, out_of_reach};
 
 use crate::{
     Core, Topic,

@@ -2,7 +2,11 @@
 
 use super::{Store, StoreResult, document, engine::Row, json};
 use base::Timestamp;
-use wire::control::Role;
+use std::{collections::BTreeMap, sync::Arc};
+use wire::control::{HostNames, Role};
+
+/// Hosts by name, also those that were turned away.
+pub(crate) type HostRows = BTreeMap<String, HostRow>;
 
 /// A host that joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub(crate) struct HostRow {
     pub(crate) next: Option<String>,
     pub(crate) joined: Timestamp,
     pub(crate) removed: Option<Timestamp>,
+    /// What its certificates may say.
+    pub(crate) reached: HostNames,
 }
 
 /// An invitation.
@@ -37,26 +43,33 @@ fn host(row: &Row<'_>) -> StoreResult<HostRow> {
         next: row.get(4)?,
         joined: Timestamp(row.get(5)?),
         removed: row.get::<Option<i64>>(6)?.map(Timestamp),
+        reached: document(row, 7)?,
     })
 }
 
 impl Store {
-    /// All hosts by name.
-    pub(crate) fn hosts(&self) -> StoreResult<Vec<HostRow>> {
-        const SQL: &str = "SELECT name, roles, key, current, next, joined, removed FROM host ORDER BY name";
-        self.all(SQL, (), host)
+    /// All hosts by name. They are few and asked for with every open, so all of them are kept in memory.
+    pub(crate) fn hosts(&self) -> StoreResult<Arc<HostRows>> {
+        if let Some(known) = &*self.hosts.borrow() {
+            return Ok(Arc::clone(known));
+        }
+        const SQL: &str = "SELECT name, roles, key, current, next, joined, removed, reached FROM host";
+        let rows = self.all_now(SQL, (), host)?.into_iter().map(|host| (host.name.clone(), host));
+        let rows = Arc::new(rows.collect::<HostRows>());
+        *self.hosts.borrow_mut() = Some(Arc::clone(&rows));
+        Ok(rows)
     }
 
     pub(crate) fn host(&self, name: &str) -> StoreResult<Option<HostRow>> {
-        const SQL: &str = "SELECT name, roles, key, current, next, joined, removed FROM host WHERE name = ?1";
-        self.maybe(SQL, (name,), host)
+        Ok(self.hosts()?.get(name).cloned())
     }
 
     /// Adds a host, or changes it.
     pub(crate) fn put_host(&self, host: &HostRow) -> StoreResult<()> {
+        self.hosts.take();
         self.run(
-            "INSERT INTO host (name, roles, key, current, next, joined, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-             ON CONFLICT (name) DO UPDATE SET roles = ?2, key = ?3, current = ?4, next = ?5, joined = ?6, removed = ?7",
+            "INSERT INTO host (name, roles, key, current, next, joined, removed, reached) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             ON CONFLICT (name) DO UPDATE SET roles = ?2, key = ?3, current = ?4, next = ?5, joined = ?6, removed = ?7, reached = ?8",
             (
                 &host.name,
                 json(&host.roles),
@@ -65,6 +78,7 @@ impl Store {
                 host.next.as_deref(),
                 host.joined.0,
                 host.removed.map(|at| at.0),
+                json(&host.reached),
             ),
         )
     }

@@ -219,6 +219,8 @@ pub struct Store {
     active_jobs: Cell<Option<usize>>,
     /// What pools promise, if that was read.
     policies: RefCell<Option<Arc<Policies>>>,
+    /// Hosts, if they were read.
+    hosts: RefCell<Option<Arc<hosts::HostRows>>>,
     /// Labels of hosts, if they were read.
     labels: RefCell<Option<Arc<HostLabels>>>,
     /// What the caller began.
@@ -307,6 +309,7 @@ impl Store {
             grants: grants::Grants::default(),
             active_jobs: Cell::new(None),
             policies: RefCell::default(),
+            hosts: RefCell::default(),
             labels: RefCell::default(),
             wanted: Cell::new(Depth::Outside),
             entered: Cell::new(Depth::Outside),
@@ -368,6 +371,7 @@ impl Store {
         self.ids.forget();
         self.active_jobs.set(None);
         self.policies.take();
+        self.hosts.take();
         self.labels.take();
         // A connection that broke during the commit does not tell whether that happened: nothing that was known counts.
         self.cache.get_mut().clear();
@@ -392,6 +396,7 @@ impl Store {
         if !keep {
             self.active_jobs.set(None);
             self.policies.take();
+            self.hosts.take();
             self.labels.take();
             self.grants.forget_changes();
             for (sequence, ids) in self.pending.get_mut().undo_call() {

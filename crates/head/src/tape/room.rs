@@ -8,9 +8,9 @@ use super::{
 use crate::{
     Apply, Context, Core, Topic, batch,
     core::{CapFor, DriveLive},
-    hosts::require_owner,
+    hosts::{require_name, require_owner},
     namespace::path_of,
-    pool::{Reserve, mend, reserve, retire, source},
+    pool::{Reserve, mend, out_of_reach, reserve, retire, source},
     store::{Charge, CopyRow, Node, Payer, Replica, ReplicaState, RequestRow, SessionRow, VolumeRow},
 };
 use base::{
@@ -22,9 +22,9 @@ use tracing::{info, warn};
 use wire::{
     cap::Access,
     control::{
-        ArchiveFile, Blame, Done, DriveContent, EndTapeSession, FileRecalled, FilesArchived, NextTapeSession,
-        RecallFile, RegisterLibrary, RequestFailed, RequestKind, RequestState, TapeOrders, TapeProgress,
-        TapeSession, TapeWork, VolumeState,
+        ArchiveFile, Blame, Done, DriveContent, EndTapeSession, FileRecalled, FileState, FilesArchived,
+        NextTapeSession, RecallFile, RegisterLibrary, RequestFailed, RequestKind, RequestState, TapeOrders,
+        TapeProgress, TapeSession, TapeWork, VolumeState,
     },
 };
 
@@ -67,6 +67,10 @@ impl Apply for RegisterLibrary {
 
 /// Refuses drives, libraries and cartridges that another host has.
 fn check_library(core: &Core, context: &Context, call: &RegisterLibrary) -> Result<()> {
+    require_name(core, context, "a tape library", &call.library)?;
+    for DriveContent { drive, .. } in &call.drives {
+        require_name(core, context, "a drive", drive)?;
+    }
     let drives = core.store.drives()?;
     let is_named = |name: &str| call.drives.iter().any(|content| content.drive == name);
     for known in drives.iter().filter(|row| row.library == call.library || is_named(&row.name)) {
@@ -226,6 +230,11 @@ fn archive_files(
             continue;
         };
         let Some(replica) = source(core, &node, id.0, context.now)? else {
+            if node.state() == FileState::Online {
+                let failure = out_of_reach(core, &node, &path_of(core, node.id)?)?;
+                failed(core, context, request, Blame::File, &failure)?;
+                continue;
+            }
             // Nothing on disk to archive: nearline already, or lost. Either way the request is moot.
             core.store.delete_request(request.id)?;
             continue;

@@ -11,7 +11,7 @@ use crate::{
     recover::{NUMBER_MAX, add_nameless, give_up_content},
     store::{CopyRow, NewContent, Node, ReplicaState, SessionRow, VolumeRow},
 };
-use base::{Failure, Result, Timestamp, Vid};
+use base::{Failure, Result, Timestamp, Vid, limits::OBJECT_BYTES_MAX};
 use std::collections::BTreeSet;
 use tracing::{info, warn};
 use wire::control::{
@@ -192,6 +192,10 @@ fn take_in(
     let (vid, found) = on_tape;
     if found.file.0 == 0 || found.file.0 > NUMBER_MAX {
         warn!(%vid, fseq = found.fseq, file = %found.file, "no file can have this number: it is passed over");
+        return Ok(Meaning::Dead);
+    }
+    if found.size > OBJECT_BYTES_MAX {
+        warn!(%vid, fseq = found.fseq, file = %found.file, "no file can be so large: it is passed over");
         return Ok(Meaning::Dead);
     }
     let (node, copies) = (core.store.node(found.file)?, core.store.copies(found.file)?);

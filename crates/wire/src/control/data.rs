@@ -169,6 +169,9 @@ pub struct ReadObject {
     /// Who has it, if that is another process than the head's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<DiskServer>,
+    /// When the host of that server joined: its key follows from that.
+    #[serde(default)]
+    pub joined: Timestamp,
     /// Generation of the rights to read that are given for it: see [`SpaceReported::fence`].
     #[serde(default)]
     pub fence: u64,
@@ -304,6 +307,9 @@ pub struct WriteGrant {
     /// Who is to make it, if that is another process than the head's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<DiskServer>,
+    /// When the host of that server joined: its key follows from that.
+    #[serde(default)]
+    pub joined: Timestamp,
     /// Before the commit its mirrors or pieces are placed and filled; see [`super::PlaceMirrors`].
     #[serde(default)]
     pub is_mirrored: bool,

@@ -119,6 +119,15 @@ impl FromStr for JoinToken {
     }
 }
 
+/// What a host is called, by name and by address.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HostNames {
+    /// Names.
+    pub names: Vec<String>,
+    /// Addresses.
+    pub addresses: Vec<core::net::IpAddr>,
+}
+
 /// A host asks to be taken in; its right is the secret of a [`JoinToken`].
 #[derive(Clone, Serialize, Deserialize)]
 pub struct JoinFacility {
@@ -130,23 +139,24 @@ pub struct JoinFacility {
     pub roles: Vec<Role>,
     /// Its public key: a point of P-256, uncompressed, base64url.
     pub key: String,
-    /// Names by which it is reached.
-    pub names: Vec<String>,
-    /// Addresses by which it is reached.
-    pub addresses: Vec<core::net::IpAddr>,
+    /// By what it is reached: its certificates will say nothing else.
+    pub reached: HostNames,
     /// Version of its daemon.
     pub version: String,
 }
 
-/// A host asks for a new certificate; its right is the old one.
+/// A host asks for a new certificate with the names and the key with which it joined; its right is the old one.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct RenewCertificate {
     /// As in [`JoinFacility`].
     pub key: String,
-    /// Names by which it is reached.
-    pub names: Vec<String>,
-    /// Addresses by which it is reached.
-    pub addresses: Vec<core::net::IpAddr>,
+}
+
+/// The answer to [`RenewCertificate`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCertificate {
+    /// PEM.
+    pub certificate: String,
 }
 
 /// What a host needs to be one of the facility.
@@ -201,20 +211,36 @@ pub struct AdmitHost {
     pub roles: Vec<Role>,
     /// SHA-256 of its public key, hex.
     pub key: String,
+    /// By what it is reached, as its certificate says.
+    pub reached: HostNames,
     /// SHA-256 of its certificate, hex.
     pub certificate: String,
+    /// By what the head's host is reached: that no other host is called.
+    pub head: HostNames,
 }
 
-/// Gives a host another certificate. The one before is good until the new one is used.
+/// The answer to [`AdmitHost`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admitted {
+    /// When it joined, as the head counts it: its key for capabilities follows from that.
+    pub joined: Timestamp,
+}
+
+/// Gives a host another certificate. The one that it shows is good until the new one is shown.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChangeCertificate {
     /// The host.
     pub name: String,
+    /// SHA-256 of its public key, hex.
+    pub key: String,
+    /// SHA-256 of the certificate that it has shown, hex.
+    pub shown: String,
     /// SHA-256 of the new certificate, hex.
     pub certificate: String,
 }
 
-/// Turns a host away: its certificate is not taken any more. What it holds is not lost, but out of reach.
+/// Turns a host away: its certificate is not taken any more. What it holds is not lost, but out of reach until it joins again;
+/// what is being written there ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveHost {
     /// The host.
@@ -245,6 +271,8 @@ pub struct HostInfo {
     pub joined: Timestamp,
     /// When it was turned away.
     pub removed: Option<Timestamp>,
+    /// What its certificates may say.
+    pub reached: HostNames,
     /// Its labels, by name.
     #[serde(default)]
     pub labels: Vec<HostLabel>,
@@ -253,10 +281,10 @@ pub struct HostInfo {
 calls! {
     Invite => Invited, "invite", People;
     JoinFacility => Membership, "join_facility", People;
-    RenewCertificate => Membership, "renew_certificate", Hosts;
+    RenewCertificate => HostCertificate, "renew_certificate", Hosts;
     GetAuthority => AuthorityCertificate, "get_authority", People;
     AddInvitation => Done, "add_invitation", Rooms;
-    AdmitHost => Done, "admit_host", Rooms;
+    AdmitHost => Admitted, "admit_host", Rooms;
     ChangeCertificate => Done, "change_certificate", Rooms;
     RemoveHost => Done, "remove_host", People;
     GetHosts => Hosts, "get_hosts", People;
@@ -298,6 +326,15 @@ mod tests {
             let failure = text.parse::<JoinToken>().unwrap_err();
             assert!(failure.hint.unwrap().contains("bp host invite"), "{text}");
         }
+    }
+
+    #[test]
+    fn every_call_says_who_may_make_it() {
+        use crate::control::{Audience, audience_of};
+        assert_eq!(audience_of("renew_certificate"), Some(Audience::Hosts));
+        assert_eq!(audience_of("get_hosts"), Some(Audience::People));
+        assert_eq!(audience_of("next_job"), Some(Audience::Cpu));
+        assert_eq!(audience_of("nothing"), None);
     }
 
     #[test]

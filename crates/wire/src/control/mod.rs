@@ -85,7 +85,11 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
 
 /// Declares calls: `Type => Reply, "name", Audience;`, with `, pending |reply| …` where a reply can be waited for.
 macro_rules! calls {
-    ($($call:ty => $reply:ty, $name:literal, $audience:ident $(, pending $pending:expr)?;)*) => {$(
+    ($($call:ty => $reply:ty, $name:literal, $audience:ident $(, pending $pending:expr)?;)*) => {
+        /// Who may make which of these calls.
+        pub(crate) const CALLS: &[(&str, $crate::control::Audience)] =
+            &[$(($name, $crate::control::Audience::$audience)),*];
+        $(
         impl $crate::control::Call for $call {
             const NAME: &'static str = $name;
             const AUDIENCE: $crate::control::Audience = $crate::control::Audience::$audience;
@@ -98,6 +102,33 @@ macro_rules! calls {
     )*};
 }
 pub(crate) use calls;
+
+/// Who may make the call of this name; `None`: there is none.
+#[must_use]
+pub fn audience_of(name: &str) -> Option<Audience> {
+    let all = [
+        accounts::CALLS,
+        adopt::CALLS,
+        allocation::CALLS,
+        attributes::CALLS,
+        batch::CALLS,
+        data::CALLS,
+        files::CALLS,
+        grants::CALLS,
+        heads::CALLS,
+        hosts::CALLS,
+        labels::CALLS,
+        pools::CALLS,
+        quotas::CALLS,
+        restored::CALLS,
+        scan::CALLS,
+        status::CALLS,
+        survey::CALLS,
+        tape::CALLS,
+    ];
+    let found = all.iter().flat_map(|calls| calls.iter()).find(|(call, _)| *call == name);
+    found.map(|(_, audience)| *audience)
+}
 
 /// Where a running facility listens; the content of `DIR/endpoints.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,2 @@
+-- By what a host said to be reached when it joined: its certificates say nothing else.
+ALTER TABLE host ADD COLUMN reached TEXT NOT NULL DEFAULT '{"names":[],"addresses":[]}';   -- JSON
