@@ -130,14 +130,18 @@ fn places(
     let Ok(pieces @ 1..) = u8::try_from(missing.len()) else { return Ok(Vec::new()) };
     let snapshot = snapshot(core, &pool_of_partition(core, &written.partition)?.name, now)?;
     let beside: Vec<_> = standing.iter().chain(failed).map(piece_view).collect();
-    let wish = Wish { pieces, pieces_min: pieces, bytes, beside: &beside, purpose: Purpose::Write };
-    let why = match place(&snapshot, &wish, call.object.0) {
-        Ok(Placed { partitions, is_spread: true }) => {
-            return Ok(partitions.iter().map(ToString::to_string).collect());
-        }
-        Ok(_) => "some would share one".to_owned(),
-        Err(failure) => failure.what,
-    };
+    let mut why = String::new();
+    // One piece can fail although its disk server is well: it is taken again if there is no other.
+    for beside in [&beside[..], &beside[..standing.len()]] {
+        let wish = Wish { pieces, pieces_min: pieces, bytes, beside, purpose: Purpose::Write };
+        why = match place(&snapshot, &wish, call.object.0) {
+            Ok(Placed { partitions, is_spread: true }) => {
+                return Ok(partitions.iter().map(ToString::to_string).collect());
+            }
+            Ok(_) => "some would share one".to_owned(),
+            Err(failure) => failure.what,
+        };
+    }
     // Final for whoever writes: asking again and again would not bring another disk server.
     Err(too_few(&snapshot, &why))
 }
