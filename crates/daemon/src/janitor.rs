@@ -9,15 +9,22 @@ use crate::{
     scan::Scanner,
 };
 use base::{ErrorKind, Millis, ObjectId, Result};
-use disk::Partition;
+use disk::{Partition, Space};
 use head::Clock;
 use net::shutdown::Token;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::sync::Notify;
 use tracing::{info, warn};
 use wire::control::{
-    DiskServer, NextRemovals, ObjectsRemoved, ROLL_CALL_LEN_MAX, RegisterPartition, ReportSpace, RollCall,
-    Tend, Tended,
+    DiskServer, NextRemovals, ObjectsRemoved, PartitionTrouble, ROLL_CALL_LEN_MAX, RegisterPartition,
+    ReportSpace, RollCall, Tend, Tended,
 };
 
 /// Room is reported at least this often.
@@ -47,6 +54,8 @@ pub struct Janitor {
     withdrawn: Arc<Withdrawn>,
     fence: Arc<Fence>,
     writing: Writing,
+    /// Nothing is wrong with the partition.
+    is_well: Arc<AtomicBool>,
 }
 
 impl Janitor {
@@ -54,7 +63,8 @@ impl Janitor {
     #[must_use]
     pub fn new(link: Link, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
         let (withdrawn, fence, writing) = (objects.withdrawn(), objects.fence(), objects.writing());
-        Self { link, introduction, partition, withdrawn, fence, writing }
+        let is_well = Arc::new(AtomicBool::new(true));
+        Self { link, introduction, partition, withdrawn, fence, writing, is_well }
     }
 
     fn name(&self) -> String {
@@ -135,24 +145,31 @@ impl Janitor {
     /// Registers, and reports again and again.
     async fn stay_known(&self, token: &Token, roll_is_due: &Notify) {
         let mut is_known = false;
+        let mut trouble = None;
         // What is noted on the partition, once that is certain.
         let mut fence = None;
         loop {
             let reported = async {
+                let (space, found) = self.look(&mut trouble).await?;
+                // Nobody knows what is there when it comes back.
+                let is_gone = found == Some(PartitionTrouble::Gone);
+                if !is_known && is_gone {
+                    return Ok(false);
+                }
                 if !is_known {
                     self.register().await?;
                     roll_is_due.notify_one();
                 }
-                let told = self.report().await?;
-                if fence != Some(told) {
+                let told = self.report(space, found).await?;
+                if !is_gone && fence != Some(told) {
                     self.raise(told).await?;
                     fence = Some(told);
                 }
-                Ok(())
+                Ok(!is_gone)
             };
-            let outcome: Result<()> = reported.await;
+            let outcome: Result<bool> = reported.await;
             is_known = match &outcome {
-                Ok(()) => true,
+                Ok(is_known) => *is_known,
                 // A head that does not know us, took us for an earlier start, or has not heard of us for long.
                 Err(failure) => is_known && failure.kind != ErrorKind::NotFound,
             };
@@ -162,7 +179,7 @@ impl Janitor {
                     pause(token, PAUSE).await;
                 }
                 Err(_) => pause(token, PAUSE).await,
-                Ok(()) => pause(token, REPORT_EVERY).await,
+                Ok(_) => pause(token, REPORT_EVERY).await,
             }
         }
     }
@@ -183,6 +200,10 @@ impl Janitor {
     async fn stay_clean(&self, token: &Token) {
         let mut memory = Memory::new(self.link.clone(), Arc::clone(&self.partition));
         loop {
+            if !self.is_well.load(Ordering::Relaxed) {
+                pause(token, PAUSE).await;
+                continue;
+            }
             match self.clean(&mut memory).await {
                 Ok(true) => {}
                 Ok(false) => pause(token, PAUSE).await,
@@ -209,7 +230,7 @@ impl Janitor {
         let is_complete = removed.len() == wanted;
         if !removed.is_empty() {
             self.link.call(ObjectsRemoved { partition: name, objects: removed }).await?;
-            self.report().await?;
+            self.report_room().await?;
         }
         Ok(is_complete)
     }
@@ -221,15 +242,42 @@ impl Janitor {
         blocking(move || partition.note_fence(fence)).await
     }
 
+    /// Looks at the partition, and says in the log what has changed since `before`.
+    async fn look(&self, before: &mut Option<PartitionTrouble>) -> Result<(Space, Option<PartitionTrouble>)> {
+        let partition = Arc::clone(&self.partition);
+        let (space, place) = blocking(move || Ok((partition.space()?, partition.check_in_place()))).await?;
+        let trouble = match &place {
+            Err(_) => Some(PartitionTrouble::Gone),
+            Ok(()) => space.is_read_only.then_some(PartitionTrouble::ReadOnly),
+        };
+        self.is_well.store(trouble.is_none(), Ordering::Relaxed);
+        if std::mem::replace(before, trouble) != trouble {
+            match (trouble, place) {
+                (_, Err(failure)) => warn!(partition = self.name(), %failure, "nothing is served from here"),
+                (Some(trouble), _) => warn!(partition = self.name(), "it is {}", trouble.words()),
+                (None, _) => info!(partition = self.name(), "it is well again"),
+            }
+        }
+        Ok((space, trouble))
+    }
+
+    async fn report_room(&self) -> Result<()> {
+        let partition = Arc::clone(&self.partition);
+        let space = blocking(move || partition.space()).await?;
+        let trouble = space.is_read_only.then_some(PartitionTrouble::ReadOnly);
+        self.report(space, trouble).await.map(drop)
+    }
+
     /// Says how much room there is; yields from which generation on rights to read hold.
-    async fn report(&self) -> Result<u64> {
-        let (space, partition) = (self.partition.space()?, self.name());
+    async fn report(&self, space: Space, trouble: Option<PartitionTrouble>) -> Result<u64> {
+        let partition = self.name();
         let report = ReportSpace {
             boot: self.introduction.boot,
             writing: self.writing.on(&partition),
             partition,
             total_bytes: space.total_bytes,
             free_bytes: space.free_bytes,
+            trouble,
         };
         Ok(self.link.call(report).await?.fence)
     }

@@ -11,7 +11,7 @@ use crate::{
     peers::with_peers,
     uses::Uses,
 };
-use base::{ByteRange, Failure, FileId, ObjectId, Result, Timestamp};
+use base::{ByteRange, ErrorKind, Failure, FileId, ObjectId, Result, Timestamp};
 use client::xrd::File;
 use disk::{ObjectReader, ObjectWriter};
 use head::Clock;
@@ -112,7 +112,9 @@ impl ReadFile {
     pub(crate) fn peek_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.check(offset, buffer.len())?;
         match &self.source {
-            Source::Object(reader) => reader.read_at(buffer, offset),
+            Source::Object(reader) => {
+                reader.read_at(buffer, offset).inspect_err(|failure| self.look(failure))
+            }
             Source::Far(file) => file.read_at(offset, buffer),
             Source::Coded(file) => file.read_at(offset, buffer),
         }
@@ -136,7 +138,9 @@ impl ReadFile {
         let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
         self.check(offset, bytes)?;
         match &self.source {
-            Source::Object(reader) => reader.read_vectored_at(buffers, offset)?,
+            Source::Object(reader) => {
+                reader.read_vectored_at(buffers, offset).inspect_err(|failure| self.look(failure))?;
+            }
             Source::Far(file) => fill(buffers, offset, |at, buffer| file.read_at(at, buffer))?,
             Source::Coded(file) => fill(buffers, offset, |at, buffer| file.read_at(at, buffer))?,
         }
@@ -155,6 +159,18 @@ impl ReadFile {
             Source::Object(reader) if self.range == WHOLE => Some(reader),
             _ => None,
         }
+    }
+
+    /// The head is to send readers elsewhere if the disk is why a read failed.
+    fn look(&self, failure: &Failure) {
+        if matches!(failure.kind, ErrorKind::Io | ErrorKind::Corrupt) {
+            self.found_unreadable();
+        }
+    }
+
+    /// The disk does not give bytes of the object.
+    pub fn found_unreadable(&self) {
+        self.meter.uses.unreadable(self.grant.file, self.grant.object);
     }
 
     /// Counts bytes that left without being read.

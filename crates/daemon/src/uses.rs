@@ -1,7 +1,7 @@
 //! What the doors did without asking the head, told to it once a second.
 
 use crate::link::Link;
-use base::{Failure, ObjectId, Result};
+use base::{Failure, FileId, ObjectId, Result};
 use net::shutdown::{Shutdown, Token};
 use std::{
     collections::{HashMap, HashSet},
@@ -9,10 +9,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use wire::control::{REPORT_USE_LEN_MAX, ReportTraffic, ReportUse};
+use tracing::warn;
+use wire::control::{REPORT_USE_LEN_MAX, ReportDamage, ReportTraffic, ReportUse};
 
 /// How long the head may not know: a crash loses so much of the bill, and nothing else.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// Objects in one report that could not be read: more of them are met again.
+const UNREADABLE_MAX: usize = 100;
 
 #[derive(Default)]
 struct Untold {
@@ -21,6 +24,8 @@ struct Untold {
     /// Lines of `read`.
     lines: usize,
     opened: HashSet<ObjectId>,
+    /// What the disk did not give to readers.
+    unreadable: HashSet<(FileId, ObjectId)>,
 }
 
 /// What was read of an object.
@@ -35,7 +40,7 @@ impl Untold {
     fn read(&mut self, user: &str, object: ObjectId, bytes: u64) {
         if !self.read.contains_key(user) {
             if self.lines >= REPORT_USE_LEN_MAX {
-                tracing::warn!(user, bytes, "too many users in one second for the bill");
+                warn!(user, bytes, "too many users in one second for the bill");
                 return;
             }
             self.read.insert(user.to_owned(), HashMap::new());
@@ -97,9 +102,23 @@ impl Uses {
         }
     }
 
+    /// Notes that an object could not be read.
+    pub(crate) fn unreadable(&self, file: FileId, object: ObjectId) {
+        let mut untold = self.untold();
+        if untold.unreadable.len() < UNREADABLE_MAX {
+            untold.unreadable.insert((file, object));
+        }
+    }
+
     /// Tells the head what it does not know yet.
     async fn report(&self, link: &Link) -> Result<()> {
-        let Untold { read, opened, .. } = mem::take(&mut *self.untold());
+        let Untold { read, opened, unreadable, .. } = mem::take(&mut *self.untold());
+        for (file, object) in unreadable {
+            warn!(%file, %object, "an object cannot be read: the head is told");
+            if let Err(failure) = link.call(ReportDamage { file, objects: vec![object] }).await {
+                warn!(%file, %object, %failure, "the head was not told that an object cannot be read");
+            }
+        }
         if read.is_empty() && opened.is_empty() {
             return Ok(());
         }
@@ -120,7 +139,7 @@ async fn keep(link: Link, uses: Arc<Uses>, token: Token) {
 
 fn log(outcome: Result<(), Failure>) {
     if let Err(failure) = outcome {
-        tracing::warn!(%failure, "a second of the bill is lost");
+        warn!(%failure, "a second of the bill is lost");
     }
 }
 

@@ -263,7 +263,9 @@ impl Partition {
         self.readers().remove(&object);
         deleted.map_err(|cause| {
             Failure::io(format!("remove object {object} from {}", self.shared.name()), &cause)
-        })
+        })?;
+        // What is not seen may lie on a file system that is not mounted.
+        self.check_in_place()
     }
 
     /// Deletes many objects as [`Partition::remove`] does one, and syncs each directory only once. Those that could not
@@ -285,7 +287,9 @@ impl Partition {
             });
             let removers: Vec<_> = removers.collect();
             // Of what a thread did that panicked nobody knows.
-            removers.into_iter().flat_map(|remover| remover.join().unwrap_or_default()).collect()
+            let gone = removers.into_iter().flat_map(|remover| remover.join().unwrap_or_default()).collect();
+            // What is not seen may lie on a file system that is not mounted.
+            if self.check_in_place().is_ok() { gone } else { Vec::new() }
         })
     }
 
@@ -324,8 +328,12 @@ impl Partition {
     }
 
     /// The objects that are here and complete by their names, ascending.
+    ///
+    /// Fails with [`ErrorKind::Unavailable`] if the file system is gone: then nobody knows what lies there.
     pub fn objects(&self) -> Result<Vec<ObjectId>> {
-        list::objects(&self.shared)
+        let objects = list::objects(&self.shared)?;
+        self.check_in_place()?;
+        Ok(objects)
     }
 }
 

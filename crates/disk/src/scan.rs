@@ -265,6 +265,11 @@ mod tests {
         fs::rename(partition.directory(), &elsewhere).unwrap();
         fs::create_dir(partition.directory()).unwrap();
         assert_eq!(partition.check_in_place().unwrap_err().kind, ErrorKind::Unavailable);
+        assert!(partition.objects().is_err(), "nobody knows what lies there");
+        assert!(partition.seen_fence().is_err() && partition.note_fence(1).is_err());
+        assert!(fs::read_dir(partition.directory()).unwrap().next().is_none(), "nothing is left there");
+        assert!(partition.remove(ObjectId(1)).is_err(), "it is there when the file system is back");
+        assert_eq!(partition.remove_all(&[ObjectId(1), ObjectId(2)]), []);
         drop(Partition::create(&directory.path().join("other"), "f-1", "p").unwrap());
         fs::remove_dir(partition.directory()).unwrap();
         fs::rename(directory.path().join("other"), partition.directory()).unwrap();

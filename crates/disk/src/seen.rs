@@ -47,7 +47,9 @@ impl Partition {
         let file = self.directory().join(name);
         let text = match fs::read(&file) {
             Ok(text) => text,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                return self.check_in_place().map(|()| None);
+            }
             Err(cause) => return Err(Failure::io(format!("read {}", file.display()), &cause)),
         };
         serde_json::from_slice(&text)
@@ -56,6 +58,7 @@ impl Partition {
     }
 
     fn note<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
+        self.check_in_place()?;
         let directory = self.directory();
         let new = directory.join(format!("{name}.new"));
         let mut text = serde_json::to_vec_pretty(value).expect("plain numbers always serialise");

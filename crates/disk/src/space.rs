@@ -1,6 +1,7 @@
 //! How much may be written: the file system's room, less what is kept free, within the configured share.
 
 use base::{Failure, Result};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -25,6 +26,8 @@ pub struct Space {
     pub total_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
+    /// The file system takes nothing and gives nothing back.
+    pub is_read_only: bool,
 }
 
 /// Counts what the objects of a partition use.
@@ -43,13 +46,14 @@ impl Account {
 
     /// Total and free bytes of the file system, less the reserve.
     fn file_system(&self) -> Result<Space> {
-        let stat = rustix::fs::statvfs(&self.directory).map_err(|cause| {
+        let stat = statvfs(&self.directory).map_err(|cause| {
             Failure::io(format!("read the free space of {}", self.directory.display()), &cause.into())
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         Ok(Space {
             total_bytes: bytes(stat.f_blocks).saturating_sub(self.limits.reserved_bytes),
             free_bytes: bytes(stat.f_bavail).saturating_sub(self.limits.reserved_bytes),
+            is_read_only: stat.f_flag.contains(StatVfsMountFlags::RDONLY),
         })
     }
 
@@ -59,7 +63,7 @@ impl Account {
             return Ok(all);
         };
         let left = share.saturating_sub(self.used_bytes.load(Ordering::Relaxed));
-        Ok(Space { total_bytes: all.total_bytes.min(share), free_bytes: all.free_bytes.min(left) })
+        Ok(Space { total_bytes: all.total_bytes.min(share), free_bytes: all.free_bytes.min(left), ..all })
     }
 
     /// Takes room for an object that grows from `claimed` bytes to `end`; all or nothing.
@@ -124,7 +128,7 @@ mod tests {
         account.claim(60, 70).unwrap();
         assert_eq!(account.space().unwrap().free_bytes, 0);
         account.release(70);
-        assert_eq!(account.space().unwrap(), Space { total_bytes: 100, free_bytes: 70 });
+        assert_eq!(account.space().unwrap(), Space { total_bytes: 100, free_bytes: 70, is_read_only: false });
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::{
 };
 use wire::{
     cap::{Access, Cap, CapKeys, Content, DIRECT, PARAMETER, UNFENCED, WHOLE},
-    control::{DiskServer, Pool, TapePhase},
+    control::{DiskServer, PartitionTrouble, Pool, TapePhase},
     object,
     token::TokenKey,
 };
@@ -69,12 +69,20 @@ impl DriveLive {
     }
 }
 
+/// What a disk server told us last of a partition.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartitionLive {
+    /// When it was there last.
+    pub(crate) heard: Timestamp,
+    pub(crate) trouble: Option<PartitionTrouble>,
+}
+
 /// Knowledge that is not worth a commit: the rooms tell it again after a start.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) drives: BTreeMap<String, DriveLive>,
-    /// Partitions whose disk server has registered since the head started, and when it was last heard.
-    pub(crate) partitions: BTreeMap<String, Timestamp>,
+    /// Partitions whose disk server has registered since the head started.
+    pub(crate) partitions: BTreeMap<String, PartitionLive>,
     /// Partitions of kept pools that were silent when somebody looked last.
     pub(crate) silent: BTreeSet<String>,
     /// When disk servers registered that have not said yet what they have, and which of their starts that was.
@@ -195,11 +203,14 @@ impl Core {
         reply
     }
 
-    /// When a disk server was last heard. The one in this process lives as long as the head does.
+    /// When a partition was there last. The disk server in this process lives as long as the head does.
     pub(crate) fn heard(&self, name: &str, partition: &Partition, pool: &Pool, now: Timestamp) -> Timestamp {
         match self.live.partitions.get(name) {
+            Some(PartitionLive { heard, trouble: Some(PartitionTrouble::Gone) }) => {
+                (*heard).min(Timestamp(now.0 - pool.heard_bound.0 - 1))
+            }
             Some(_) if partition.server.name == self.config.server.name => now,
-            Some(heard) => *heard,
+            Some(live) => live.heard,
             // Who has not registered yet does not answer, and has been silent since the start.
             None => Timestamp(self.started.0 - pool.heard_bound.0 - 1),
         }
@@ -209,6 +220,11 @@ impl Core {
     pub(crate) fn is_available(&self, name: &str, partition: &Partition, now: Timestamp) -> Result<bool> {
         let pool = self.store.policy(&partition.pool)?;
         Ok(now - self.heard(name, partition, &pool, now) <= pool.heard_bound)
+    }
+
+    /// What a disk server says is wrong with a partition.
+    pub(crate) fn trouble(&self, partition: &str) -> Option<PartitionTrouble> {
+        self.live.partitions.get(partition)?.trouble
     }
 
     /// All files are to be looked at for missing replicas, from the first.

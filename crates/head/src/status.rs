@@ -94,6 +94,7 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
             server: row.space.server.name.clone(),
             state: row.space.state,
             is_given_up: row.space.given_up.is_some(),
+            trouble: core.trouble(&row.name),
             name: row.name,
             total_bytes: row.space.total,
             free_bytes: row.space.free.saturating_sub(row.space.promised),

@@ -73,7 +73,8 @@ impl Servers {
             self.disks.get_mut(name).unwrap().retain(|object, _| !objects.contains(object));
             self.host(name, ObjectsRemoved { partition: partition.clone(), objects }).unwrap();
             let (free_bytes, writing) = (self.free(name), Vec::new());
-            let report = ReportSpace { partition, boot: 1, writing, total_bytes: CAPACITY, free_bytes };
+            let report =
+                ReportSpace { partition, boot: 1, writing, total_bytes: CAPACITY, free_bytes, trouble: None };
             self.host(name, report).unwrap();
         }
     }

@@ -94,6 +94,7 @@ impl Coded {
                 writing: Vec::new(),
                 total_bytes,
                 free_bytes,
+                trouble: None,
             };
             if self.host(name, report).is_err_and(|failure| failure.kind == ErrorKind::NotFound) {
                 self.register(name);

@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use wire::control::{
     AbandonWrite, AvoidServers, CommitWrite, CopyEnded, CopyOrder, DiskServer, FailureDomain, GetPools,
-    LabelHost, Mirror, NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors,
-    Pool, PoolInfo, ReadGrant, RegisterPartition, ReportSpace, RollCall, SetPartition, SetPool, Tend,
+    LabelHost, Mirror, NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PartitionTrouble,
+    PlaceMirrors, Pool, PoolInfo, ReadGrant, ReadObject, RegisterPartition, Remove, ReportDamage,
+    ReportSpace, RollCall, SetPartition, SetPool, Tend,
 };
 
 const SERVERS: [&str; 3] = ["a", "b", "c"];
@@ -24,6 +25,8 @@ struct Pools {
     disks: BTreeMap<&'static str, BTreeSet<ObjectId>>,
     /// Those that say nothing.
     silent: BTreeSet<&'static str>,
+    /// What is wrong with the disks of others.
+    troubles: BTreeMap<&'static str, PartitionTrouble>,
     boot: u64,
 }
 
@@ -33,6 +36,7 @@ impl Pools {
             world: world(),
             disks: SERVERS.into_iter().map(|name| (name, BTreeSet::new())).collect(),
             silent: BTreeSet::new(),
+            troubles: BTreeMap::new(),
             boot: 1,
         };
         let policy = Pool { copies, acknowledged_copies, ..Pool::default() };
@@ -84,6 +88,7 @@ impl Pools {
                 writing: Vec::new(),
                 total_bytes: 1_000_000,
                 free_bytes: 900_000,
+                trouble: self.troubles.get(name).copied(),
             };
             if self.host(name, report).is_err_and(|failure| failure.kind == ErrorKind::NotFound) {
                 self.register(name);
@@ -187,10 +192,14 @@ impl Pools {
 
     /// Where readers are sent.
     fn reader(&mut self, at: &str) -> String {
-        match self.world.user(OpenRead { path: path(at) }).unwrap() {
-            ReadGrant::Online(object) => object.partition,
-            ReadGrant::Recalling { waits } => panic!("{waits}"),
-        }
+        online(&mut self.world, at).partition
+    }
+}
+
+fn online(world: &mut World, at: &str) -> ReadObject {
+    match world.user(OpenRead { path: path(at) }).unwrap() {
+        ReadGrant::Online(object) => object,
+        ReadGrant::Recalling { waits } => panic!("{waits}"),
     }
 }
 
@@ -297,6 +306,74 @@ fn readers_go_where_somebody_answers() {
     assert_ne!(pools.reader("/f"), home);
     assert!(pools.world.namespace_version() > version, "kept answers are asked for again");
     assert_eq!(pools.replicas("/f").len(), 2, "silence is not death");
+}
+
+#[test]
+fn a_disk_that_is_not_mounted_is_neither_read_nor_emptied_nor_taken_for_empty() {
+    let mut pools = Pools::new(2, 2);
+    pools.write("/f");
+    let home = pools.reader("/f");
+    let name = SERVERS.into_iter().find(|name| home == format!("{name}.disk")).unwrap();
+    pools.troubles.insert(name, PartitionTrouble::Gone);
+    pools.tick();
+    assert_ne!(pools.reader("/f"), home, "at once");
+    assert_eq!(pools.replicas("/f").len(), 2, "what lies there is not lost");
+    let other = pools.reader("/f");
+    pools.world.user(Remove { path: path("/f") }).unwrap();
+    pools.tick();
+    let held = |pools: &Pools, partition: &str| pools.disks[&partition[..1]].len();
+    assert_eq!((held(&pools, &home), held(&pools, &other)), (1, 0), "nothing is deleted there");
+    pools.write("/g");
+    assert!(!pools.replicas("/g").iter().any(|replica| replica.ends_with(&home)));
+    pools.until("it is given up", |pools| pools.pool().partitions.iter().any(|one| one.is_given_up));
+    pools.troubles.clear();
+    pools.until("it is cleaned", |pools| pools.disks.values().map(BTreeSet::len).sum::<usize>() == 2);
+    assert_eq!(pools.pool().files_short, 0);
+}
+
+#[test]
+fn a_disk_that_became_read_only_is_read_and_takes_nothing() {
+    let mut pools = Pools::new(2, 2);
+    pools.write("/f");
+    let home = pools.reader("/f");
+    let name = SERVERS.into_iter().find(|name| home == format!("{name}.disk")).unwrap();
+    pools.troubles.insert(name, PartitionTrouble::ReadOnly);
+    pools.tick();
+    assert_eq!(pools.reader("/f"), home);
+    for number in 0..10 {
+        pools.write(&format!("/g{number}"));
+        assert!(!pools.replicas(&format!("/g{number}")).iter().any(|replica| replica.ends_with(&home)));
+    }
+    let info = pools.pool().partitions.into_iter().find(|one| one.name == home).unwrap();
+    assert_eq!((info.trouble, info.is_available), (Some(PartitionTrouble::ReadOnly), true));
+    assert_eq!(info.state, PartitionState::InUse, "what a person said of it stays");
+    pools.world.user(Remove { path: path("/f") }).unwrap();
+    pools.tick();
+    assert_eq!(pools.disks[name].len(), 1, "it cannot be deleted");
+    pools.troubles.clear();
+    pools.until("it is cleaned", |pools| pools.disks[name].is_empty());
+}
+
+#[test]
+fn what_a_reader_cannot_read_is_read_elsewhere_and_made_anew() {
+    let mut pools = Pools::new(2, 2);
+    pools.write("/f");
+    let node = online(&mut pools.world, "/f");
+    let name = node.server.as_ref().unwrap().name.clone();
+    let other = SERVERS.into_iter().find(|other| **other != name).unwrap();
+    let report = ReportDamage { file: node.file, objects: vec![node.object] };
+    assert_eq!(refusal(pools.host(other, report.clone())), ErrorKind::Permission, "of its own only");
+    pools.host(&name, report).unwrap();
+    assert_ne!(pools.reader("/f"), node.partition);
+    pools.until("it is made anew", |pools| pools.pool().files_short == 0);
+    assert_eq!(pools.replicas("/f").len(), 2);
+    // The only one stays: nobody has anything better.
+    let mut lonely = Pools::new(1, 1);
+    lonely.write("/f");
+    let node = online(&mut lonely.world, "/f");
+    let name = node.server.as_ref().unwrap().name.clone();
+    lonely.host(&name, ReportDamage { file: node.file, objects: vec![node.object] }).unwrap();
+    assert_eq!(lonely.reader("/f"), node.partition);
 }
 
 #[test]

@@ -159,6 +159,9 @@ fn place(partition: &PartitionInfo) -> String {
 
 fn state(partition: &PartitionInfo) -> Cell {
     let word = words(partition.state);
+    if let Some(trouble) = partition.trouble {
+        return Cell::toned(format!("{word}, {}", trouble.words()), Tone::Bad);
+    }
     match (partition.is_given_up, partition.is_available) {
         (true, _) => Cell::toned("given up", Tone::Bad),
         (false, false) => Cell::toned(format!("{word}, silent"), Tone::Bad),

@@ -99,8 +99,11 @@ fn pools(pools: &[PoolInfo]) -> Table {
     for pool in pools {
         for partition in &pool.partitions {
             let used = partition.total_bytes.saturating_sub(partition.free_bytes);
-            let server =
-                if partition.is_available { Cell::from("here") } else { Cell::toned("not here", Tone::Bad) };
+            let server = match (partition.trouble, partition.is_available) {
+                (Some(trouble), _) => Cell::toned(trouble.words(), Tone::Bad),
+                (None, true) => Cell::from("here"),
+                (None, false) => Cell::toned("not here", Tone::Bad),
+            };
             table.row([
                 Cell::from(format!("{}/{}", pool.name, partition.name)),
                 percent(used, partition.total_bytes).into(),

@@ -35,6 +35,9 @@ fn row(pool: &str, partition: &PartitionInfo) -> Markup {
                 } @else {
                     (tag("not here", Tone::Bad))
                 }
+                @if let Some(trouble) = partition.trouble {
+                    " " (tag(trouble.words(), Tone::Bad))
+                }
                 @if let Some(percent) = partition.verified_percent {
                     " " (tag(&format!("verifying {percent} %"), Tone::Busy))
                 }

@@ -60,6 +60,7 @@ fn pools() -> Vec<PoolInfo> {
         domain: "head".into(),
         state: PartitionState::InUse,
         is_given_up: false,
+        trouble: None,
         collecting_bytes: if free < 300 { 119 * GIB } else { 0 },
         stuck_bytes: 0,
         verified_percent: (pinned == 97).then_some(42),

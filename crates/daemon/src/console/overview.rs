@@ -3,7 +3,9 @@
 use super::words::{Tone, age, bar, clock, count, counted, percent, room_bar};
 use base::units::human_bytes;
 use maud::{Markup, html};
-use wire::control::{JobState, RequestState, Status, TapePhase, VolumeState};
+use wire::control::{
+    JobState, PartitionInfo, PartitionTrouble, RequestState, Status, TapePhase, VolumeState,
+};
 
 /// Lines of the attention list; the rest is counted.
 const ATTENTION_LINES_MAX: usize = 12;
@@ -127,7 +129,16 @@ fn troubles(status: &Status) -> Vec<Trouble> {
     for pool in &status.pools {
         for partition in pool.partitions.iter().filter(|partition| !partition.is_available) {
             let thing = format!("partition {}/{}", pool.name, partition.name);
-            troubles.push(Trouble { thing, what: "its disk server is not here".to_owned(), command: None });
+            let what = match partition.trouble {
+                Some(PartitionTrouble::Gone) => "its file system is not mounted",
+                _ => "its disk server is not here",
+            };
+            troubles.push(Trouble { thing, what: what.to_owned(), command: None });
+        }
+        let is_read_only = |at: &&PartitionInfo| at.trouble == Some(PartitionTrouble::ReadOnly);
+        for partition in pool.partitions.iter().filter(is_read_only) {
+            let thing = format!("partition {}/{}", pool.name, partition.name);
+            troubles.push(Trouble { thing, what: "its file system is read-only".to_owned(), command: None });
         }
         for partition in pool.partitions.iter().filter(|partition| partition.stuck_bytes > 0) {
             let thing = format!("partition {}/{}", pool.name, partition.name);

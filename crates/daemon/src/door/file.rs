@@ -91,6 +91,12 @@ impl OpenFile for DoorFile {
         self.reader()?.mapped()
     }
 
+    fn found_unreadable(&self) {
+        if let Self::Read(file) = self {
+            file.found_unreadable();
+        }
+    }
+
     fn page_sums(&self) -> Option<&PageSums> {
         self.reader().map(ObjectReader::page_sums)
     }

@@ -13,16 +13,17 @@ use crate::{
     Apply, Context, Core, Topic,
     account::{self, Growth, refuse_excess},
     batch,
-    core::unknown_partition,
+    core::{PartitionLive, unknown_partition},
     namespace::{Right, find, insert, make_directory, require, resolve_file, resolve_parent},
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape,
 };
 use base::{ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp, limits::LIST_ENTRIES_MAX};
 use std::sync::Arc;
+use tracing::{info, warn};
 use wire::control::{
     AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, Evict, FileState, GetSpace,
-    NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PathOutcome, PathOutcomes,
+    NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PartitionTrouble, PathOutcome, PathOutcomes,
     REPORT_USE_LEN_MAX, ReadGrant, ReadObject, RegisterPartition, Removals, ReportSpace, ReportUse, Space,
     SpaceReported, WriteGrant,
 };
@@ -50,7 +51,7 @@ impl Apply for RegisterPartition {
             end_coming(core, &name)?;
         }
         core.live.roll_calls.insert(name.clone(), (boot, context.now));
-        core.live.partitions.insert(name, context.now);
+        core.live.partitions.insert(name, PartitionLive { heard: context.now, trouble: None });
         core.touch(Topic::Copies);
         core.touch(Topic::Removals);
         Ok(Done {})
@@ -64,9 +65,12 @@ impl Apply for ReportSpace {
         if partition.boot != self.boot || !is_counted {
             return Err(unknown_partition(&self.partition));
         }
+        note_trouble(core, &self, context.now)?;
+        if self.trouble == Some(PartitionTrouble::Gone) {
+            return Ok(SpaceReported { fence: core.fence() });
+        }
         core.store.set_space(&self.partition, self.total_bytes, self.free_bytes)?;
         core.live.care.note_free(&self.partition, self.free_bytes);
-        core.live.partitions.insert(self.partition.clone(), context.now);
         for replica in core.store.unsettled(&self.partition, ReplicaState::Writing)? {
             if replica.state == ReplicaState::Reserved {
                 allocation::end_if_over(core, &replica, context.now)?;
@@ -79,6 +83,25 @@ impl Apply for ReportSpace {
         }
         Ok(SpaceReported { fence: core.fence() })
     }
+}
+
+/// What is gone was there last before; whoever had registered is known without another word.
+fn note_trouble(core: &mut Core, report: &ReportSpace, now: Timestamp) -> Result<()> {
+    let name = &report.partition;
+    let live = core.live.partitions.entry(name.clone());
+    let live = live.or_insert(PartitionLive { heard: now, trouble: None });
+    if report.trouble != Some(PartitionTrouble::Gone) {
+        live.heard = now;
+    }
+    if std::mem::replace(&mut live.trouble, report.trouble) != report.trouble {
+        match report.trouble {
+            Some(trouble) => warn!(partition = name, "partition in trouble: {}", trouble.words()),
+            None => info!(partition = name, "partition is well again"),
+        }
+        core.touch(Topic::Copies);
+        core.touch(Topic::Removals);
+    }
+    Ok(())
 }
 
 /// A partition of the host that asks.
@@ -110,6 +133,8 @@ impl Apply for NextRemovals {
         let objects = match core.unsettled()? {
             // Nobody knows yet what was written since the backup.
             Some(_) => Vec::new(),
+            // They would fail, or be taken for done.
+            None if core.trouble(&self.partition).is_some() => Vec::new(),
             None => core.store.removals(&self.partition, LIST_ENTRIES_MAX)?,
         };
         Ok(Removals { objects, mark: core.mark()? })

@@ -7,7 +7,7 @@ use crate::{
 };
 use base::{Result, Timestamp};
 use std::sync::Arc;
-use wire::control::{FailureDomain, Pool};
+use wire::control::{FailureDomain, PartitionState, PartitionTrouble, Pool};
 
 /// A pool as it is now.
 pub(crate) fn snapshot(core: &Core, pool: &str, now: Timestamp) -> Result<Snapshot> {
@@ -25,6 +25,7 @@ fn partition_view(
     now: Timestamp,
 ) -> PartitionView {
     let server: Arc<str> = row.server.name.as_str().into();
+    let is_read_only = core.trouble(name) == Some(PartitionTrouble::ReadOnly);
     PartitionView {
         name: name.into(),
         domain: domain(pool, labels, &row.server.name).into(),
@@ -35,7 +36,11 @@ fn partition_view(
         incoming_bytes: row.promised,
         leaving_bytes: row.leaving,
         busy: 0,
-        state: row.state,
+        state: if is_read_only && row.state == PartitionState::InUse {
+            PartitionState::ReadOnly
+        } else {
+            row.state
+        },
         heard: core.heard(name, row, pool, now),
         is_avoided: core.live.avoided.get(&row.server.name).is_some_and(|until| now < *until),
         is_given_up: row.given_up.is_some(),

@@ -185,20 +185,26 @@ impl Apply for ReportDamage {
         }
         let Some(node) = core.store.node(self.file)? else { return Ok(Done {}) };
         // Whoever has no piece of it was not asked to read it.
-        let mut has_piece = false;
-        for replica in node.replicas.iter().filter(|replica| replica.piece.is_some()) {
+        let (mut has_piece, mut own) = (false, Vec::new());
+        for replica in &node.replicas {
             let partition = core.store.partition(&replica.partition)?;
             let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
-            has_piece |= context.who.require_host(&partition.server.name).is_ok();
-        }
-        if !has_piece {
-            return Err(Failure::permission(format!("file {} is not read through this host", self.file)));
+            if context.who.require_host(&partition.server.name).is_ok() {
+                has_piece |= replica.piece.is_some();
+                own.push(replica.object);
+            }
         }
         for object in self.objects {
-            if node.online().any(|replica| replica.object == object)
-                && give_up_object(core, object, context.now)?
-            {
-                warn!(file = %self.file, %object, "a piece is damaged: it is made anew from the others");
+            let Some(damaged) = node.online().find(|replica| replica.object == object) else { continue };
+            let may_tell = own.contains(&object) || has_piece && damaged.piece.is_some();
+            if !may_tell {
+                return Err(Failure::permission(format!("file {} is not read through this host", self.file)));
+            }
+            let (partition, file) = (&damaged.partition, self.file);
+            if give_up_object(core, object, context.now)? {
+                warn!(partition, %file, %object, "an object is damaged: it is made anew from others");
+            } else {
+                warn!(partition, %file, %object, "an object is damaged, and nothing else has its content");
             }
         }
         mend(core, self.file, context.now)?;

@@ -9,6 +9,7 @@ use super::{
     limits::{ARENA_BYTES_KEPT, SLICES_MAX},
     transport::Transport,
 };
+use rustix::io::Errno;
 use std::{
     collections::VecDeque,
     io::{self, IoSlice},
@@ -139,15 +140,32 @@ impl<F: OpenFile> Sender<F> {
         let sent = match self.pieces.front() {
             Some(Piece::File { handle, offset, length }) => {
                 let file = handle.file.descriptor().ok_or(io::ErrorKind::InvalidInput)?;
-                transport.send_file(file, *offset, *length)?
+                transport.send_file(file, *offset, *length)
             }
-            _ => self.send_slices(transport)?,
+            _ => self.send_slices(transport),
         };
+        let sent = sent.inspect_err(|error| self.blame(error))?;
         let Some(sent) = sent else { return Ok(false) };
         self.sent += sent as u64;
         self.counters.sent_bytes_total.fetch_add(sent as u64, Ordering::Relaxed);
         self.advance(sent);
         Ok(true)
+    }
+
+    /// Says so to files whose bytes may be why sending failed: a socket has other errors.
+    fn blame(&self, error: &io::Error) {
+        let errno = Errno::from_io_error(error);
+        for piece in &self.pieces {
+            match piece {
+                Piece::File { handle, .. } if errno == Some(Errno::IO) => {
+                    return handle.file.found_unreadable();
+                }
+                Piece::Mapped { handle, .. } if errno == Some(Errno::FAULT) => {
+                    return handle.file.found_unreadable();
+                }
+                _ => {}
+            }
+        }
     }
 
     fn send_slices(&self, transport: &mut Transport) -> io::Result<Option<usize>> {

@@ -232,6 +232,9 @@ pub trait OpenFile: Send + Sync + 'static {
         None
     }
 
+    /// Bytes of [`Self::descriptor`] or [`Self::mapped`] could not be read while they were sent.
+    fn found_unreadable(&self) {}
+
     /// Where checksums of pages are kept, if the bytes never change.
     fn page_sums(&self) -> Option<&PageSums> {
         None

@@ -51,6 +51,30 @@ pub struct ReportSpace {
     pub total_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
+    /// What is wrong with it.
+    #[serde(default)]
+    pub trouble: Option<PartitionTrouble>,
+}
+
+/// What can be wrong with a partition while its disk server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionTrouble {
+    /// Its file system is not where it was: not mounted, most likely. What lies on it is not lost.
+    Gone,
+    /// Its file system is read-only: what is there is read, nothing is written or deleted.
+    ReadOnly,
+}
+
+impl PartitionTrouble {
+    /// For people.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Gone => "not mounted",
+            Self::ReadOnly => "read-only",
+        }
+    }
 }
 
 /// The answer to [`ReportSpace`].
@@ -219,12 +243,13 @@ pub struct GetPieces {
     pub capability: Option<String>,
 }
 
-/// Says that pieces of a file are damaged, as whoever read them found: they are made anew if the others suffice.
+/// Says that pieces or replicas of a file are damaged, as whoever read them found: they are made anew if the others
+/// suffice. A disk server speaks of its own replicas, and of all pieces of files that are read through it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportDamage {
     /// The file.
     pub file: FileId,
-    /// Its damaged pieces.
+    /// Those that are damaged.
     pub objects: Vec<ObjectId>,
 }
 

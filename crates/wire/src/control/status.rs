@@ -1,6 +1,6 @@
 //! The facility at a glance: what the console, `bp status` and scripts show.
 
-use super::{JobInfo, PartitionState, Pool, RestoredInfo, TapePhase, VolumeState, calls};
+use super::{JobInfo, PartitionState, PartitionTrouble, Pool, RestoredInfo, TapePhase, VolumeState, calls};
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +114,9 @@ pub struct PartitionInfo {
     /// Its disk server was silent for so long that what it holds is copied again from elsewhere.
     #[serde(default)]
     pub is_given_up: bool,
+    /// What its disk server says is wrong with it.
+    #[serde(default)]
+    pub trouble: Option<PartitionTrouble>,
     /// Bytes that files which are safe on tape are to free; as far as nothing may go, [`Self::stuck_bytes`].
     #[serde(default)]
     pub collecting_bytes: u64,
