@@ -39,9 +39,10 @@ impl Reach {
         })
     }
 
-    /// The same with less memory, for many that are written at once.
+    /// The same with less memory, for many that are written at once. Somebody waits for the close: who cannot be written to within
+    /// a minute has failed, also if it asks for patience.
     pub(crate) fn for_filling(&self) -> Self {
-        Self(Options { window_bytes: PIECE_WINDOW_BYTES, ..self.0.clone() })
+        Self(Options { wait_max: PROGRESS_TIMEOUT, window_bytes: PIECE_WINDOW_BYTES, ..self.0.clone() })
     }
 
     /// The same with less patience, and with less memory.
@@ -170,4 +171,15 @@ impl State {
 
 fn closed() -> Failure {
     Failure::invalid("the file is closed already")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_filled_is_not_waited_for_longer_than_a_minute() {
+        let options = Reach::new(None).for_filling().0;
+        assert!(options.wait_max.max(options.progress_timeout) <= Duration::from_secs(60), "{options:?}");
+    }
 }

@@ -5,6 +5,7 @@ use crate::{
     metrics::DoorCounter,
     objects::Objects,
     open::{ReadFile, Reservation, Sink, Source, WriteFile},
+    peers::with_peers,
 };
 use base::{ErrorKind, Failure, FilePath, Millis, Recent, Result, Timestamp};
 use head::{Clock, Head, Principal};
@@ -251,7 +252,7 @@ impl Files {
             let (reach, far, grant) = (self.reach.clone(), path.clone(), elsewhere.object.clone());
             let grant =
                 grant.ok_or_else(|| Failure::internal(format!("{path} was opened without an object")))?;
-            match blocking(move || reach.read(&elsewhere, &far)).await {
+            match with_peers(move || reach.read(&elsewhere, &far)).await {
                 Ok(file) => {
                     // Its disk server puts what is read on the bill.
                     let meter = self.objects.meter("", grant.object, door);
@@ -298,7 +299,7 @@ impl Files {
         };
         let (elsewhere, reach) = (self.to_write(who, &grant, server)?, self.reach.clone());
         let (far, label) = (path.clone(), grant.label(&path));
-        let sink = blocking(move || reach.write(&elsewhere, &grant, &far)).await?;
+        let sink = with_peers(move || reach.write(&elsewhere, &grant, &far)).await?;
         reservation.keep();
         Ok(WriteFile::new(Sink::Far(Arc::new(sink)), label, &self.clock, door))
     }

@@ -8,6 +8,7 @@ use crate::{
     metrics::DoorCounter,
     mirror::Mirroring,
     open::{Meter, ReadFile, Reservation, Sink, Source, WriteFile},
+    peers::with_peers,
     sums::ObjectSums,
     time::HeadTime,
     uses::Uses,
@@ -211,7 +212,7 @@ impl Objects {
         let (link, tasks) = (self.link.clone(), self.tasks.clone());
         let reporter = Reporter { link, tasks, runtime: tokio::runtime::Handle::current() };
         let file = CodedFile::new(&pieces, &self.partitions, &self.reach, Some(reporter))?;
-        let file = blocking(move || {
+        let file = with_peers(move || {
             file.open();
             Ok(file)
         })
@@ -296,7 +297,8 @@ impl Objects {
             Some(pieces) => Some(CodedFile::new(pieces, &self.partitions, &self.reach, None)?),
             None => None,
         };
-        let writer = blocking(move || {
+        let is_gathered = gathered.is_some();
+        let make = move || {
             let writer = match base.filter(|_| gathered.is_none()) {
                 Some(base) => partition.create_object_from(object, base)?,
                 None => partition.create_object(object)?,
@@ -311,8 +313,8 @@ impl Objects {
                 before.copy_to(&writer).inspect_err(|_| writing.end(&name, object))?;
             }
             Ok(writer)
-        })
-        .await?;
+        };
+        let writer = if is_gathered { with_peers(make).await } else { blocking(make).await }?;
         let sink = Sink::Object(Arc::new(writer));
         Ok(WriteFile::new(sink, grant.label(path), &self.clock, door).with_mirrors(mirroring))
     }

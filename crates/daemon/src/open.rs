@@ -8,6 +8,7 @@ use crate::{
     metrics::DoorCounter,
     mirror::{Filled, Mirroring},
     objects::Writing,
+    peers::with_peers,
     uses::Uses,
 };
 use base::{ByteRange, ErrorKind, Failure, FileId, ObjectId, Result, Timestamp};
@@ -145,6 +146,11 @@ impl ReadFile {
         }
         self.meter.add(bytes as u64);
         Ok(())
+    }
+
+    /// Whether reading waits for other servers.
+    pub(crate) fn waits_for_peers(&self) -> bool {
+        !matches!(self.source, Source::Object(_))
     }
 
     /// The object, if it is on this host and all of it may be read.
@@ -428,7 +434,7 @@ impl WriteFile {
         }
         if let Sink::Far(sink) = &self.sink {
             let sink = Arc::clone(sink);
-            blocking(move || sink.close()).await?;
+            with_peers(move || sink.close()).await?;
         }
         Ok(info)
     }

@@ -10,7 +10,7 @@ use super::{
     placement::{Placed, Purpose, Wish, place},
     promise::promised_pieces,
     retire,
-    view::{Layout, PartitionState, PieceState, Snapshot},
+    view::{Layout, PartitionState, PieceState, PieceView, Snapshot},
 };
 use crate::{
     Apply, Context, Core,
@@ -145,16 +145,19 @@ fn places(
     let Ok(pieces @ 1..) = u8::try_from(missing.len()) else { return Ok(Vec::new()) };
     let snapshot = snapshot(core, &pool_of_partition(core, &written.partition)?.name, now)?;
     let beside: Vec<_> = standing.iter().chain(failed).map(piece_view).collect();
-    let wish = Wish { pieces, pieces_min: pieces, bytes, beside: &beside, purpose: Purpose::Write };
-    let choose = |snapshot: &Snapshot| match place(snapshot, &wish, call.object.0) {
-        Ok(Placed { partitions, is_spread: true }) => {
-            Ok(partitions.iter().map(ToString::to_string).collect())
+    let choose = |snapshot: &Snapshot, beside: &[PieceView]| -> Result<Vec<String>, String> {
+        let wish = Wish { pieces, pieces_min: pieces, bytes, beside, purpose: Purpose::Write };
+        match place(snapshot, &wish, call.object.0) {
+            Ok(Placed { partitions, is_spread: true }) => {
+                Ok(partitions.iter().map(ToString::to_string).collect())
+            }
+            Ok(_) => Err("some would share one".to_owned()),
+            Err(failure) => Err(failure.what),
         }
-        Ok(_) => Err("some would share one".to_owned()),
-        Err(failure) => Err(failure.what),
     };
-    choose(&snapshot).map_err(|why| {
-        let is_for_silence = choose(&snapshot.as_if_all_were_heard()).is_ok();
+    // One piece can fail although its disk server is well: it is taken again if there is no other.
+    choose(&snapshot, &beside).or_else(|_| choose(&snapshot, &beside[..standing.len()])).map_err(|why| {
+        let is_for_silence = choose(&snapshot.as_if_all_were_heard(), &beside).is_ok();
         too_few(&snapshot.pool, coding, &why, is_for_silence)
     })
 }
