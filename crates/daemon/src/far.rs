@@ -74,13 +74,8 @@ impl Reach {
     }
 
     /// Begins to write an object. Blocks.
-    pub(crate) fn write(
-        &self,
-        elsewhere: &Elsewhere,
-        grant: &WriteGrant,
-        path: &FilePath,
-    ) -> Result<FarSink> {
-        let url = url(elsewhere, path)?;
+    pub(crate) fn write(&self, elsewhere: &Elsewhere, grant: &WriteGrant) -> Result<FarSink> {
+        let url = url(elsewhere, &grant.path)?;
         let file = if grant.base.is_some() {
             File::open_update(&url, &self.0)?
         } else {
@@ -88,7 +83,7 @@ impl Reach {
             File::create(&url, &self.0, CreateOptions { replace: true, size, ..CreateOptions::default() })?
         };
         let content = (file.size(), Checksums::EMPTY);
-        let info = ObjectInfo::new("", grant.object, &grant.label(path), content, Timestamp(0));
+        let info = ObjectInfo::new("", grant.object, &grant.label(), content, Timestamp(0));
         Ok(FarSink { state: Mutex::new(State { file: Some(file), sums: StreamSums::default(), info }) })
     }
 }

@@ -26,7 +26,7 @@ use std::{
 use tracing::warn;
 use wire::{
     cap::{Content, WHOLE},
-    control::{AbandonWrite, CommitWrite, ReadObject, WriteGrant},
+    control::{AbandonWrite, CommitWrite, ReadObject},
     object::{Label, ObjectInfo},
     xrd::Expectation,
 };
@@ -207,16 +207,14 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    pub(crate) fn new(link: &Link, tasks: &Shutdown, writing: &Writing, grant: &WriteGrant) -> Self {
-        writing.begin(&grant.partition, grant.object);
-        Self {
-            link: link.clone(),
-            tasks: tasks.clone(),
-            writing: writing.clone(),
-            partition: grant.partition.clone(),
-            object: grant.object,
-            is_kept: AtomicBool::new(false),
-        }
+    pub(crate) fn new(
+        link: Link,
+        tasks: Shutdown,
+        writing: Writing,
+        (partition, object): (String, ObjectId),
+    ) -> Self {
+        writing.begin(&partition, object);
+        Self { link, tasks, writing, partition, object, is_kept: AtomicBool::new(false) }
     }
 
     /// Somebody else has it now.

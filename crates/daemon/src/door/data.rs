@@ -5,9 +5,9 @@ use super::{DoorFile, DoorSession, here, tpc::ThirdParty};
 use crate::{
     identity::Identity,
     metrics::DoorCounters,
-    objects::{CapFile, CapOpen, Objects},
+    objects::{CapFile, CapOpen, Objects, is_outdated},
 };
-use base::{ErrorKind, Failure, FilePath, Result};
+use base::{Failure, FilePath, Result};
 use net::xrd::{
     Disposition, ListPage, Opaque, OpenRequest, Opened, Peer, ReadMethod, Redirect, ServerConfig, Service,
     SpaceInfo, StatInfo, TlsOffer,
@@ -78,10 +78,6 @@ impl DataDoor {
             Err(failure) => Err(failure),
         }
     }
-}
-
-fn is_outdated(failure: &Failure) -> bool {
-    matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
 }
 
 fn names(path: &FilePath) -> Failure {
