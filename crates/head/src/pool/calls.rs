@@ -315,7 +315,7 @@ fn grant(
         base_pieces,
         joined: server.as_ref().map_or(Ok(NEVER_JOINED), |server| core.joined(&server.name))?,
         server,
-        is_mirrored: pool.coding.is_some() || pool.copies > 1,
+        is_mirrored: pool.pieces().is_some() || pool.copies > 1,
     })
 }
 
