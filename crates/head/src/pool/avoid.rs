@@ -73,5 +73,5 @@ fn give_back(core: &mut Core, context: &Context, node: &Arc<Node>, servers: &BTr
 /// Of what was reserved before the head was started nobody here knows.
 fn may_have_begun(core: &Core, writing: &Replica) -> bool {
     let is_begun = core.live.begun.get(&writing.partition).is_some_and(|all| all.contains(&writing.object));
-    is_begun || writing.created < core.started
+    is_begun || writing.created < core.live.since
 }
