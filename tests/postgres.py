@@ -70,11 +70,7 @@ class Postgres:
     def certify(self, names: str) -> Path:
         """Make its certificate; that of the authority."""
         need("openssl")
-        ca = certify(self.directory, names)
-        key = self.directory / "host.key"
-        os.chown(key, self._owner.pw_uid, self._owner.pw_gid)
-        key.chmod(0o600)
-        return ca
+        return certify(self.directory, names)
 
     def listen(self, password: str, tls: bool) -> None:
         """Listen on loopback, too: for who has the password and, by what it is told, speaks TLS."""
@@ -84,6 +80,9 @@ class Postgres:
         )
         (data / "pg_hba.conf").write_text("local all all trust\nhostssl all all all scram-sha-256\n")
         self.port = self.port if self.port != 5432 else free_ports(1)[0]
+        key = self.directory / "host.key"
+        os.chown(key, self._owner.pw_uid, self._owner.pw_gid)
+        key.chmod(0o600)
         files = f"-c ssl_cert_file='{self.directory}/host.crt' -c ssl_key_file='{self.directory}/host.key'"
         self._control("restart", f"-c listen_addresses=127.0.0.1 -c ssl={'on' if tls else 'off'} {files}")
 

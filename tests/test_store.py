@@ -139,6 +139,11 @@ def test_a_database_that_does_not_prove_who_it_is_is_told_nothing(
     refused(server.database("127.0.0.1"), "no encryption")
     secret.write_text("s3cret but another\n")
     refused(over_network(server, DATABASE_HOST, ours), "password authentication failed")
+    secret.write_text("s3cret\n")
+    for end in ("crt", "key"):
+        shutil.copy(server.directory / f"ca.{end}", server.directory / f"host.{end}")
+    server.listen("s3cret", tls=True)
+    refused(over_network(server, DATABASE_HOST, ours), "is that of an authority", "CA:FALSE")
     server.listen("s3cret", tls=False)
     for setting in (ours, "sslmode=require"):
         refused(over_network(server, DATABASE_HOST, setting), "its server has no TLS", "ssl = on", "sslmode=disable")

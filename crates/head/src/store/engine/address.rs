@@ -38,6 +38,8 @@ const SETTINGS: &str = "-c synchronous_commit=on -c lock_timeout=30s -c idle_in_
                         -c plan_cache_mode=force_generic_plan -c client_min_messages=warning";
 /// What the library says of a server that answers no to TLS; it has no other sign.
 const WITHOUT_TLS: &str = "server does not support TLS";
+/// What the library says of a server whose certificate is that of an authority, as `openssl req -x509` makes them.
+const IS_AUTHORITY: &str = "CaUsedAsEndEntity";
 
 /// What a server must prove.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -285,6 +287,10 @@ fn refused(reason: &CertificateError) -> Failure {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
             format!("is for another name: {reason}"),
             "put a name that it has into the catalogue's URL, or have one made for this name",
+        ),
+        CertificateError::Other(cause) if cause.to_string().contains(IS_AUTHORITY) => (
+            "is that of an authority".to_owned(),
+            "have one made for the server that the authority signs, or that says basicConstraints = CA:FALSE",
         ),
         _ => (format!("is not accepted: {reason}"), "have a new one made for the database's server"),
     };
