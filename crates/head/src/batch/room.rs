@@ -219,11 +219,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
 
 impl Apply for JobStarted {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let mut job = match current(core, context, self.run) {
-            Ok(job) => job,
-            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(Done {}),
-            Err(failure) => return Err(failure),
-        };
+        let mut job = current(core, context, self.run)?;
         if !job.has_begun {
             job.has_begun = true;
             core.store.save_job(&job)?;
@@ -248,6 +244,7 @@ impl Apply for GetJobToken {
             expires: context.now + TOKEN_LIFETIME,
             scopes: is_operator.then(|| Scopes::everything_below(&FilePath::root())),
             groups: if is_operator { Vec::new() } else { groups },
+            is_of_job: true,
         };
         Ok(JobToken { token: core.config.tokens.sign(&claims), lifetime: TOKEN_LIFETIME })
     }

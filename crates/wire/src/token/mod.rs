@@ -58,6 +58,8 @@ pub struct Claims {
     pub scopes: Option<Scopes>,
     /// Groups of the user; with scopes they mean nothing.
     pub groups: Vec<String>,
+    /// It was made for a job, and must not make others: it would last as long as somebody submits with it.
+    pub is_of_job: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -100,6 +102,8 @@ struct Payload {
     version: String,
     #[serde(rename = "wlcg.groups", default, skip_serializing_if = "Vec::is_empty")]
     groups: Vec<String>,
+    #[serde(rename = "backplane.job", default, skip_serializing_if = "std::ops::Not::not")]
+    is_of_job: bool,
 }
 
 impl TokenKey {
@@ -185,6 +189,7 @@ impl Payload {
             scope: claims.scopes.as_ref().map(ToString::to_string),
             version: PROFILE.to_owned(),
             groups: claims.groups.clone(),
+            is_of_job: claims.is_of_job,
         }
     }
 
@@ -209,6 +214,7 @@ impl Payload {
             expires: at(self.exp),
             scopes: self.scope.as_deref().map(Scopes::parse).transpose()?,
             groups: self.groups,
+            is_of_job: self.is_of_job,
         })
     }
 }
@@ -292,6 +298,7 @@ mod tests {
             expires: Timestamp(NOW.0 + 10_000),
             scopes: Some(Scopes::parse("storage.read:/data").unwrap()),
             groups: Vec::new(),
+            is_of_job: false,
         }
     }
 
@@ -309,6 +316,8 @@ mod tests {
         let groups = vec!["prod".to_owned()];
         let free = Claims { audience: Vec::new(), scopes: None, groups, ..claims() };
         assert_eq!(key().verify(&key().sign(&free), "f00", NOW).unwrap(), free);
+        let job = Claims { is_of_job: true, ..claims() };
+        assert_eq!(key().verify(&key().sign(&job), "f00", NOW).unwrap(), job);
     }
 
     #[test]
