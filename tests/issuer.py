@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from authority import certify
 from clients import run
 
 Json = dict[str, Any]
@@ -92,21 +93,9 @@ class Issuer:
         self.mended: dict[str, bytes | str | None] = {}
         """What is answered instead, by path: a document, where to go instead, or nothing at all."""
         self.closing = threading.Event()
-        self.ca = directory / "ca.crt"
-        self._certify()
+        self.ca = certify(directory, "DNS:localhost")
         self._server = self._serve()
         self.url = f"https://localhost:{self._server.server_address[1]}/vo"
-
-    def _certify(self) -> None:
-        ca_key, key, request = (self.directory / name for name in ("ca.key", "host.key", "host.csr"))
-        names = self.directory / "names"
-        names.write_text("subjectAltName=DNS:localhost\n")
-        new = ("-newkey", "rsa:2048", "-nodes", "-keyout")
-        run("openssl", "req", "-x509", *new, ca_key, "-subj", "/CN=issuer CA", "-days", "2", "-out", self.ca)
-        run("openssl", "req", *new, key, "-subj", "/CN=localhost", "-out", request)
-        signer = ("-CA", self.ca, "-CAkey", ca_key, "-CAcreateserial")
-        certificate = self.directory / "host.crt"
-        run("openssl", "x509", "-req", "-in", request, *signer, "-days", "2", "-extfile", names, "-out", certificate)
 
     def _serve(self) -> http.server.ThreadingHTTPServer:
         issuer = self

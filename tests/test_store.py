@@ -66,6 +66,90 @@ def test_a_password_in_the_url_is_refused_and_not_shown(tmp_path: Path, server: 
     assert not facility.directory.exists()
 
 
+DATABASE_HOST = "db.example.org"
+"""Whom the certificate of the server with TLS names."""
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[tuple[Postgres, Path, Path]]:
+    """Run a database server that lets in by TLS only; its authority, and the file with its password."""
+    secret = tmp_path / "password"
+    secret.write_text("s3cret\n")
+    secret.chmod(0o600)
+    with postgres() as running:
+        ca = running.certify(f"DNS:{DATABASE_HOST}")
+        running.listen("s3cret", tls=True)
+        yield running, ca, secret
+
+
+def over_network(server: Postgres, host: str, *settings: str) -> str:
+    """Make a database that is reached as one on another host is: its address is not said to be loopback."""
+    return f"{server.database(host)}?{'&'.join(('hostaddr=0.0.0.0', *settings))}"
+
+
+def test_a_facility_lives_in_a_database_over_tls(
+    make_facility: MakeFacility, secured: tuple[Postgres, Path, Path], tmp_path: Path
+) -> None:
+    server, ca, secret = secured
+    url = over_network(server, DATABASE_HOST, f"sslrootcert={ca}")
+    facility = make_facility(catalogue=url, catalogue_password=str(secret))
+    facility.up()
+    facility.put_bytes(b"first", "/a/first")
+    facility.bp("backup", tmp_path / "backup")
+    facility.kill()
+    facility.up()
+    assert facility.read("/a/first") == b"first"
+    facility.down()
+    bpd(facility, "migrate", facility.directory, "--to", "file")
+    # By the authorities of the system, and with whoever answers.
+    system = over_network(server, DATABASE_HOST)
+    whoever = over_network(server, "another.example.org", "sslmode=require")
+    for url in (system, whoever):
+        words = ("migrate", facility.directory, "--to", url, "--catalogue-password", secret)
+        run(facility.bin / "bpd", *words, env={"SSL_CERT_FILE": str(ca)})
+    facility.environment = {"SSL_CERT_FILE": "/dev/null"}
+    facility.up()
+    assert facility.read("/a/first") == b"first"
+    facility.down()
+    for file in (facility.directory / "facility.toml", facility.log):
+        assert "s3cret" not in file.read_text()
+
+
+def test_a_database_that_does_not_prove_who_it_is_is_told_nothing(
+    secured: tuple[Postgres, Path, Path], tmp_path: Path
+) -> None:
+    server, ca, secret = secured
+    facility = Facility(tmp_path / "f")
+
+    def refused(url: str, *words: str) -> None:
+        options = ("--catalogue", url, "--catalogue-password", secret)
+        text = fails(facility.bin / "bp", "create", facility.directory, *options).text
+        for word in words:
+            assert word in text
+        assert "s3cret" not in text
+        assert not list(facility.directory.glob("*")), "nothing is made before"
+
+    ours = f"sslrootcert={ca}"
+    refused(over_network(server, DATABASE_HOST), "of an authority that is not trusted", "sslrootcert=/")
+    wrong = "certificate of its server is for another name"
+    refused(over_network(server, "other.example.org", ours), wrong, DATABASE_HOST, "have one made")
+    refused(f"{server.database('127.0.0.1')}?sslmode=verify-full&{ours}", wrong, "127.0.0.1")
+    refused(over_network(server, DATABASE_HOST, "sslrootcert=/nowhere/ca.pem"), "/nowhere/ca.pem", "PEM file")
+    refused(over_network(server, DATABASE_HOST, "sslmode=prefer"), "not offered", "verify-full")
+    refused(server.database("127.0.0.1"), "no encryption")
+    secret.write_text("s3cret but another\n")
+    refused(over_network(server, DATABASE_HOST, ours), "password authentication failed")
+    secret.write_text("s3cret\n")
+    for end in ("crt", "key"):
+        shutil.copy(server.directory / f"ca.{end}", server.directory / f"host.{end}")
+    server.listen("s3cret", tls=True)
+    refused(over_network(server, DATABASE_HOST, ours), "is that of an authority", "CA:FALSE")
+    server.listen("s3cret", tls=False)
+    for setting in (ours, "sslmode=require"):
+        refused(over_network(server, DATABASE_HOST, setting), "its server has no TLS", "ssl = on", "sslmode=disable")
+    refused(over_network(server, DATABASE_HOST, "sslmode=disable"), "no encryption")
+
+
 @contextmanager
 def writing(facility: Facility, first: str) -> Iterator[list[str]]:
     """Make directories one after the other meanwhile; those that were acknowledged."""

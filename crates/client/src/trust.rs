@@ -1,14 +1,11 @@
 //! The authorities whose word counts for who a server is.
 
-use base::{Failure, Result};
+use base::{Failure, Result, SYSTEM_AUTHORITIES};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use std::path::{Path, PathBuf};
 
 /// Certificates of authorities that are read.
 const AUTHORITIES_MAX: usize = 10_000;
-/// Where systems keep the authorities that they trust.
-const SYSTEM_FILES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 /// Where grid sites keep theirs.
 const GRID_DIRECTORY: &str = "/etc/grid-security/certificates";
 
@@ -28,7 +25,7 @@ pub(crate) fn authorities(ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'
     }
     let directory = named("X509_CERT_DIR").unwrap_or_else(|| PathBuf::from(GRID_DIRECTORY));
     add_directory(&mut found, &directory);
-    if let Some(file) = SYSTEM_FILES.iter().map(Path::new).find(|file| file.exists()) {
+    if let Some(file) = SYSTEM_AUTHORITIES.iter().map(Path::new).find(|file| file.exists()) {
         add_file(&mut found, file);
     }
     Ok(found)

@@ -22,6 +22,8 @@ pub struct Config {
     /// Name of the facility, for people.
     pub name: String,
     /// The head's catalogue: `postgresql://USER@HOST/DATABASE`, without a password; empty: a file in the facility's directory.
+    /// On another host the database's server proves its name by TLS, unless `?sslmode=require` or `?sslmode=disable` follows;
+    /// `?sslrootcert=/PATH` names a file with its authority.
     pub catalogue: String,
     /// Path of the file that holds the password of the catalogue's database, which only its owner may read; empty: none
     /// is needed.

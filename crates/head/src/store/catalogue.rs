@@ -1,6 +1,6 @@
 //! Where a catalogue is.
 
-use super::engine::{Engine, Postgres, Sqlite};
+use super::engine::{Address, Engine, Postgres, Sqlite};
 use base::{Failure, Result};
 use std::{
     fmt,
@@ -21,11 +21,10 @@ impl Catalogue {
     pub fn database(url: &str, password: Option<&str>) -> Result<Self> {
         let hint = "give postgresql://USER@HOST/DATABASE, and the password in a file of its own";
         let is_url = ["postgresql://", "postgres://"].iter().any(|scheme| url.starts_with(scheme));
-        // What is wrong is not shown: it may be a password.
-        let config = url.parse::<tokio_postgres::Config>().ok().filter(|_| is_url);
-        let config =
-            config.ok_or_else(|| Failure::invalid("catalogue is not the URL of a database").hint(hint))?;
-        if config.get_password().is_some() {
+        if !is_url {
+            return Err(Failure::invalid("catalogue is not the URL of a database").hint(hint));
+        }
+        if Address::parse(url)?.has_password() {
             return Err(Failure::invalid(
                 "catalogue holds a password, which stands in a file that others read",
             )

@@ -96,6 +96,9 @@ pub enum StoreError {
     /// The database refused something, or cannot be reached.
     #[error("catalogue: {}", told(.0))]
     Postgres(tokio_postgres::Error),
+    /// There is no good way to the database.
+    #[error("catalogue: {0}")]
+    Unreached(Failure),
     /// Another head was started on the same catalogue.
     #[error("catalogue: another head has taken over")]
     Superseded,
@@ -167,6 +170,7 @@ impl From<StoreError> for Failure {
                 Some(_) => (ErrorKind::Io, "look at the database's log"),
                 None => (ErrorKind::Unavailable, "look whether the database is running and reachable"),
             },
+            StoreError::Unreached(failure) => return failure.clone().during("catalogue"),
             StoreError::Superseded => (ErrorKind::Unavailable, "ask the head that runs now"),
             StoreError::Unstarted { .. } => (ErrorKind::Io, "look at the limits of the daemon"),
             StoreError::Damaged { .. } => (ErrorKind::Corrupt, "restore the catalogue from its backup"),

@@ -35,9 +35,10 @@ const TEST_ARROWS: [(&str, &str, &str); 3] = [
 ];
 
 /// Third-party crates that bring a clock, sockets, files or a runtime, and the only crates that may use them.
-const THIRD_PARTY: [(&str, &[&str]); 6] = [
+const THIRD_PARTY: [(&str, &[&str]); 7] = [
     ("rusqlite", &["head"]),
     ("tokio-postgres", &["head"]),
+    ("tokio-postgres-rustls", &["head"]),
     ("tokio", &["net", "head", "daemon", "head-load"]),
     ("ureq", &["client"]),
     ("rustix", &["socket", "net", "client", "disk", "tape", "batch", "cli", "capi", "daemon", "rfio-load"]),

@@ -36,7 +36,7 @@ pub fn encode_path(path: &FilePath) -> String {
 }
 
 /// The bytes that percent-encoded text stands for; none if an escape is cut off or not hex.
-fn percent_decode(text: &str) -> Option<Vec<u8>> {
+pub fn percent_decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

@@ -1,6 +1,6 @@
 //! Which servers are believed to be who they say they are.
 
-use base::{Failure, Result};
+use base::{Failure, Result, SYSTEM_AUTHORITIES};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
@@ -12,9 +12,6 @@ use std::{
 };
 use tokio::{sync::Mutex, time::Instant};
 
-/// Where systems keep the certificates of authorities they trust.
-const SYSTEM_ROOTS: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 /// After this long the files are read again: authorities come and go.
 const REREAD: Duration = Duration::from_secs(600);
 /// Files of one directory of authorities: the grid's has a few hundred.
@@ -68,7 +65,7 @@ fn client_config(trust: &RemoteTrust) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     if trust.system_roots {
         let given = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-        let known = SYSTEM_ROOTS.map(PathBuf::from);
+        let known = SYSTEM_AUTHORITIES.map(PathBuf::from);
         if let Some(file) = given.into_iter().chain(known).find(|path| path.is_file()) {
             add_file(&mut roots, &file)?;
         }

@@ -1,10 +1,12 @@
 //! What the store asks of a database. Statements are written once, in what SQLite and PostgreSQL both understand:
 //! parameters are `?1`, numbers are `BIGINT` or `DOUBLE PRECISION`, sums are cast, conflicts name their columns.
 
+mod address;
 mod cell;
 mod postgres;
 mod sqlite;
 
+pub(super) use address::Address;
 use cell::Cells;
 pub(super) use cell::{Cell, Params, Row, ToCell};
 pub(super) use postgres::{Postgres, has_table};

@@ -5,7 +5,7 @@
 
 use super::{
     super::{StoreError, StoreResult},
-    Cell, Cells, Engine, Row, Rows, Shape, Table,
+    Address, Cell, Cells, Engine, Row, Rows, Shape, Table,
 };
 use bytes::BytesMut;
 use futures_util::future::join_all;
@@ -13,11 +13,10 @@ use std::{
     cell::{Cell as Shared, RefCell},
     collections::HashMap,
     error::Error,
-    time::Duration,
 };
 use tokio::runtime::Runtime;
 use tokio_postgres::{
-    Client, Config, NoTls, Statement,
+    Client, Statement,
     types::{IsNull, ToSql, Type, to_sql_checked},
 };
 
@@ -43,19 +42,12 @@ pub(super) const MIGRATIONS: &[&str] = &[
 ];
 /// Two heads that start at the same time must not both change the schema.
 const MIGRATION_LOCK: i64 = 0x6261_636b_706c_616e;
-/// A server that is there answers at once.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
-/// A server that acknowledges nothing for so long is gone; one that works on a statement for long acknowledges.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Statements that wait to be sent: a group of calls makes fewer.
 const QUEUE_MAX: usize = 4096;
 /// Rows of a long answer that are held at a time.
 const STREAM_ROWS_MAX: usize = 1000;
 /// A snapshot is read as fast as somebody far away takes it; a copy rests while the other side is summed up.
 const PATIENCE: &str = "SET idle_in_transaction_session_timeout = '1h'";
-/// Settings of the session. A head that hangs in the middle of a group must not keep another from taking over.
-const SETTINGS: &str = "-c synchronous_commit=on -c lock_timeout=30s -c idle_in_transaction_session_timeout=10s \
-                        -c plan_cache_mode=force_generic_plan -c client_min_messages=warning";
 
 /// A value of a queued statement.
 #[derive(Debug, Clone)]
@@ -173,7 +165,7 @@ enum Health {
 /// A catalogue in a database.
 pub(in super::super) struct Postgres {
     runtime: OwnRuntime,
-    config: Config,
+    address: Address,
     session: RefCell<Session>,
     queue: RefCell<Vec<Queued>>,
     /// The head's number, once it has one.
@@ -199,7 +191,7 @@ impl Postgres {
 
     /// As [`Self::open`], but up to an older schema.
     pub(in super::super) fn open_up_to(url: &str, schema: usize) -> StoreResult<Self> {
-        let engine = Self::connect(configured(url)?)?;
+        let engine = Self::attach(url)?;
         engine.migrate(schema)?;
         engine.read_columns()?;
         Ok(engine)
@@ -207,7 +199,7 @@ impl Postgres {
 
     /// Connects, and leaves the schema as it is, as another head may be using it.
     pub(in super::super) fn attach(url: &str) -> StoreResult<Self> {
-        Self::connect(configured(url)?)
+        Self::connect(Address::parse(url).map_err(StoreError::Unreached)?)
     }
 
     /// Whether there is no facility in a database. Changes nothing there.
@@ -224,16 +216,16 @@ impl Postgres {
         Ok(is_vacant)
     }
 
-    fn connect(config: Config) -> StoreResult<Self> {
+    fn connect(address: Address) -> StoreResult<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|cause| StoreError::Unstarted { cause })?;
         let runtime = OwnRuntime(Some(runtime));
-        let session = runtime.block_on(connect(&config))?;
+        let session = Session::start(&runtime, &address)?;
         Ok(Self {
             runtime,
-            config,
+            address,
             session: RefCell::new(session),
             queue: RefCell::default(),
             incarnation: Shared::new(None),
@@ -332,7 +324,7 @@ impl Postgres {
             return Ok(());
         }
         if self.is_doubtful.get() || self.session.borrow().client.is_closed() {
-            *self.session.borrow_mut() = self.runtime.block_on(connect(&self.config))?;
+            *self.session.borrow_mut() = Session::start(&self.runtime, &self.address)?;
             self.is_doubtful.set(false);
         }
         Ok(())
@@ -377,15 +369,6 @@ pub(in super::super) fn has_table(engine: &dyn Engine, table: &str) -> StoreResu
     Ok(engine.shapes()?.iter().any(|shape| shape.name == table))
 }
 
-/// How a head uses the database at a URL.
-fn configured(url: &str) -> StoreResult<Config> {
-    let mut config: Config = url.parse()?;
-    config.options(SETTINGS).application_name("backplane head");
-    // The head waits for nobody who is gone.
-    config.connect_timeout(CONNECT_DEADLINE).tcp_user_timeout(SILENCE_MAX).keepalives_idle(SILENCE_MAX / 3);
-    Ok(config)
-}
-
 fn integer(cell: Cell<'_>) -> Option<i64> {
     match cell {
         Cell::Integer(value) => Some(value),
@@ -400,18 +383,13 @@ fn text(cell: Cell<'_>) -> Option<&str> {
     }
 }
 
-async fn connect(config: &Config) -> StoreResult<Session> {
-    let (client, connection) = config.connect(NoTls).await?;
-    // It ends when the client is dropped; what breaks it is told to whoever waits for an answer.
-    tokio::spawn(async move {
-        if let Err(cause) = connection.await {
-            tracing::debug!(%cause, "connection to the catalogue ended");
-        }
-    });
-    Ok(Session { client, statements: HashMap::new() })
-}
-
 impl Session {
+    fn start(runtime: &OwnRuntime, address: &Address) -> StoreResult<Self> {
+        let tls = address.tls()?;
+        let client = runtime.block_on(address.connect(tls))?;
+        Ok(Self { client, statements: HashMap::new() })
+    }
+
     /// Prepares a statement once. Parameters are written `?1` everywhere but here.
     async fn prepare(&mut self, sql: &str) -> StoreResult<Statement> {
         if let Some(statement) = self.statements.get(sql) {
@@ -589,7 +567,7 @@ impl Engine for Postgres {
     }
 
     fn snapshot(&self) -> StoreResult<Box<dyn Engine>> {
-        let reader = Self::connect(self.config.clone())?;
+        let reader = Self::connect(self.address.clone())?;
         reader.be_patient()?;
         reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", &[])?;
         // The first query fixes what is seen.
