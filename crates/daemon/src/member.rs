@@ -29,7 +29,7 @@ use std::{fs, sync::Arc, time::Duration};
 use tracing::{error, info};
 use wire::{
     cap::CapKey,
-    control::{Endpoints, Role},
+    control::{DiskServer, Endpoints, Role},
 };
 
 /// How often the certificate is looked at.
@@ -96,15 +96,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
         .with_trust(RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() })
         .with_near_copies(doors.bind.is_loopback());
     http::serve(Arc::new(door), https, Some(tls), &shutdown)?;
-    let endpoints = Endpoints {
-        root: format!("root://{}", server.root),
-        http: config.host.head.clone(),
-        roots: Some(format!("roots://{}", server.root)),
-        https: Some(format!("https://{}", server.https)),
-        is_token_required: true,
-        pid: std::process::id(),
-        facility: member.facility,
-    };
+    let endpoints = endpoints(&server, &config.host.head, member.facility);
     let rooms = Premises {
         layout,
         config,
@@ -117,6 +109,18 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let rooms = rooms.start()?;
     info!(root = endpoints.root, head = config.host.head, "host is up");
     Ok(Running { rooms, doors: shutdown, chores, endpoints })
+}
+
+fn endpoints(server: &DiskServer, head: &str, facility: String) -> Endpoints {
+    Endpoints {
+        root: format!("root://{}", server.root),
+        http: head.to_owned(),
+        roots: Some(format!("roots://{}", server.root)),
+        https: Some(format!("https://{}", server.https)),
+        is_token_required: true,
+        pid: std::process::id(),
+        facility,
+    }
 }
 
 fn open_partition(layout: &Layout, config: &Config, member: &Member) -> Result<disk::Partition> {
