@@ -58,6 +58,14 @@ pub struct Claims {
     pub scopes: Option<Scopes>,
     /// Groups of the user; with scopes they mean nothing.
     pub groups: Vec<String>,
+    /// The host for whose jobs it was made, as [`enrolment`] says; it is good as long as that belongs to the facility.
+    pub host: Option<String>,
+}
+
+/// A host as it joined then: one that joins anew, under whatever name, is another.
+#[must_use]
+pub fn enrolment(host: &str, joined: Timestamp) -> String {
+    format!("{host}/{}", joined.0)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -100,6 +108,8 @@ struct Payload {
     version: String,
     #[serde(rename = "wlcg.groups", default, skip_serializing_if = "Vec::is_empty")]
     groups: Vec<String>,
+    #[serde(rename = "bp.host", default, skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
 }
 
 impl TokenKey {
@@ -185,6 +195,7 @@ impl Payload {
             scope: claims.scopes.as_ref().map(ToString::to_string),
             version: PROFILE.to_owned(),
             groups: claims.groups.clone(),
+            host: claims.host.clone(),
         }
     }
 
@@ -209,6 +220,7 @@ impl Payload {
             expires: at(self.exp),
             scopes: self.scope.as_deref().map(Scopes::parse).transpose()?,
             groups: self.groups,
+            host: self.host,
         })
     }
 }
@@ -292,6 +304,7 @@ mod tests {
             expires: Timestamp(NOW.0 + 10_000),
             scopes: Some(Scopes::parse("storage.read:/data").unwrap()),
             groups: Vec::new(),
+            host: None,
         }
     }
 
@@ -307,7 +320,8 @@ mod tests {
         assert!(refusal(&claims(), Timestamp(NOW.0 + 10_000)).contains("has expired"));
         assert!(refusal(&claims(), Timestamp(NOW.0 - 61_000)).contains("not good yet"));
         let groups = vec!["prod".to_owned()];
-        let free = Claims { audience: Vec::new(), scopes: None, groups, ..claims() };
+        let host = Some(enrolment("c1", NOW));
+        let free = Claims { audience: Vec::new(), scopes: None, groups, host, ..claims() };
         assert_eq!(key().verify(&key().sign(&free), "f00", NOW).unwrap(), free);
     }
 
