@@ -150,6 +150,40 @@ def test_any_piece_may_be_missing(coded: tuple[Facility, list[Host]], tmp_path: 
     facility.wait_until("all pieces are deleted", lambda: objects(servers) == 0)
 
 
+def test_a_striped_file_is_on_several_disk_servers_and_needs_them_all(
+    coded: tuple[Facility, list[Host]], tmp_path: Path
+) -> None:
+    need("xrdcp", "curl")
+    facility, servers = coded
+    refused = facility.bp("pool", "set", "main", "--stripe=4", check=False)
+    assert "coded files are spread already" in refused.text
+    facility.bp("pool", "set", "main", "--coding=none", "--stripe=4", "--stripe-unit=64KiB")
+    written = write(facility, tmp_path)
+    facility.wait_until("what was cut is gone", lambda: objects(servers) == 4 * len(written))
+    assert sorted(pieces(facility, "/c/f3")) == [0, 1, 2, 3]
+    sizes = [sum(server.objects().values()) for server in servers]
+    assert max(sizes) < 1.2 * sum(sizes) / 4, "each has its part of the bytes, and nothing twice"
+    assert sum(sizes) < 1.1 * sum(source.stat().st_size for source in written.values()) + 200_000
+    assert "4+0" in facility.bp("pool", "list").out
+    check(facility, written, tmp_path)
+    other = tmp_path / "other"
+    other.write_bytes(os.urandom(MIB + 1))
+    run("xrdcp", "-s", "-f", other, facility.url("/c/f3"))
+    written["/c/f3"] = tmp_path / "f3"
+    written["/c/f3"].write_bytes(other.read_bytes() * 2)
+    run("xrdcp", "-s", "-f", written["/c/f3"], facility.url("/c/f3"))
+    kill(facility, servers[1])
+    refused = run("xrdcp", "-s", "-f", facility.url("/c/f3"), tmp_path / "back", check=False)
+    assert refused.code != 0
+    assert facility.bp("stat", "/c/f3").out, "it is away, not lost"
+    servers[1].up()
+    facility.wait_until("it is read again", lambda: partitions(facility)[servers[1].partition]["is_available"])
+    check(facility, written, tmp_path)
+    facility.bp("pool", "drain", servers[0].partition, check=False)
+    facility.bp("rm", *written)
+    facility.wait_until("all pieces are deleted", lambda: objects(servers) == 0)
+
+
 def test_a_file_is_changed_in_place(coded: tuple[Facility, list[Host]], tmp_path: Path) -> None:
     need("xrdcp")
     facility, servers = coded

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from clients import fails, is_same, need, run
-from conftest import SMALL, one_facility
+from clients import fails, need, run, write_file
+from conftest import SMALL, MakeFacility, one_facility
 from facility import Facility
 from host import Host, hosts
 from test_pools import are_whole, check_files, own_partition, partitions, replicas, write_files
@@ -168,14 +168,30 @@ def test_a_file_that_the_disk_cannot_read(case: Case, tmp_path: Path) -> None:
     facility.wait_until("it can be read", lambda: again().code == 0)
     facility.wait_until("all is whole again", lambda: are_whole(facility, sources), SLOW)
     check_files(facility, sources, tmp_path)
-    facility.wait_until("there is a good one", lambda: is_readable(case.victim, source), SLOW)
 
 
-def is_readable(host: Host, source: Path) -> bool:
-    """Tell whether a disk server has this content, whatever its object is called now."""
-    objects = (host.directory / "disk" / host.partition / "objects").glob("*/*")
-    sizes = [one for one in objects if one.suffix != ".json" and one.stat().st_size == source.stat().st_size]
-    return any(is_same(one, source) for one in sizes)
+def test_a_directory_of_another_facility_is_refused(make_facility: MakeFacility, tmp_path: Path) -> None:
+    one, two = make_facility(), make_facility()
+    one.up()
+    one.put(write_file(tmp_path / "local", 100_000), "/f")
+    mine, yours = ((facility.directory / "disk" / "disk1") for facility in (one, two))
+    kept = yours.rename(tmp_path / "kept")
+    yours.symlink_to(mine)
+    before = sorted(one.objects_on_disk())
+    for is_served in (True, False):
+        refused = fails(two.bin / "bp", "up", two.directory, "--detach")
+        assert "of facility" in refused.text
+        assert "mount the right disk" in refused.text
+        assert sorted(one.objects_on_disk()) == before
+        if is_served:
+            assert one.read("/f") == (tmp_path / "local").read_bytes()
+            one.down()
+    # One daemon at a time, also of the same facility.
+    yours.unlink()
+    kept.rename(yours)
+    one.up()
+    two.up()
+    assert one.read("/f") == (tmp_path / "local").read_bytes()
 
 
 def damage(image: Path, content: bytes) -> None:

@@ -132,6 +132,24 @@ def test_rooms_are_told_what_users_are_sent_on_for(pair: tuple[Facility, Host], 
     assert (tmp_path / "back").read_bytes() == b"moved here"
     told = run("xrdcp", "-s", f"{url}&bp.direct=1", tmp_path / "none", check=False)
     assert f"is not on {host.partition}" in told.text
+    # The same by HTTP.
+    assert redirect(place, authority(facility)) == https(facility, "/far/moved")
+    assert answer(facility, f"{place}&bp.direct=1") == "404"
+
+
+def test_a_reader_of_what_is_missing_hears_so_and_is_not_sent_in_circles(
+    pair: tuple[Facility, Host], sample: Path, tmp_path: Path
+) -> None:
+    need("xrdcp")
+    facility, host = pair
+    facility.put(sample, "/far/gone")
+    number = redirect(https(facility, "/far/gone"), authority(facility)).split("?bp.cap=")[1].split(".")[2]
+    home = host.directory / "disk" / host.partition / "objects"
+    next(file for file in home.glob(f"*/{number}") if not file.suffix).unlink()
+    facility.expect_log("a replica is missing")
+    failed = run("xrdcp", "-s", f"{facility.root}//far/gone", tmp_path / "back", check=False)
+    assert f"object {number} is gone from {host.partition}" in failed.text
+    facility.bp("rm", "/far/gone")
 
 
 def test_what_was_given_is_served_without_the_head(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:

@@ -194,12 +194,15 @@ fn fetch_all(shared: &Shared, held: &Held, token: &str) -> Option<Result<()>> {
             // In turns: where a disk server is away another one may have the file, and the head knows.
             is_by_name = !is_by_name;
             let root = shared.door(&held.order);
-            let from = if is_by_name {
-                From::Name(&root, &input.path)
-            } else {
-                From::Server(&held.order.outputs, &root)
-            };
-            stage::fetch((source, from), &target, &errand(shared, held, token), &interrupted)
+            let errand = errand(shared, held, token);
+            let fetch = |from| stage::fetch((source, from), &target, &errand, &interrupted);
+            if !is_by_name {
+                match fetch(From::Server(&held.order.outputs, &root)) {
+                    Err(failure) if is_outdated(&failure) => is_by_name = true,
+                    done => return done,
+                }
+            }
+            fetch(From::Name(&root, &input.path))
         })?;
         if let Err(failure) = fetched {
             return Some(Err(failure.during(format_args!("fetch input {}", input.path))));
@@ -217,6 +220,11 @@ fn renew_token(shared: &Shared, held: &Held) -> Result<JobToken> {
 
 fn errand<'a>(shared: &'a Shared, held: &'a Held, token: &'a str) -> Errand<'a> {
     Errand { user: &held.order.owner, token, ca_file: shared.config.ca_file.as_ref() }
+}
+
+/// Whether a disk server says that the order is too old: the object has moved since, or somebody has lost a right.
+fn is_outdated(failure: &Failure) -> bool {
+    matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
 }
 
 /// Whether what failed may go well later.
@@ -315,6 +323,10 @@ fn environment(shared: &Shared, held: &Held) -> Result<BTreeMap<String, String>>
 }
 
 fn launch(shared: &Shared, held: &Held) -> Result<Next> {
+    // The head first: what it does not know to have begun it may give to another worker.
+    if !held.is_cancelled() && !tell_start(shared, held)? {
+        return Ok(Next::Step);
+    }
     let mut why = String::new();
     let is_settled = || held.dir.phase() != Phase::Staged || held.is_cancelled();
     for _ in 0..START_TRIES_MAX {
@@ -338,6 +350,21 @@ fn launch(shared: &Shared, held: &Held) -> Result<Next> {
         return Ok(Next::Step);
     }
     not_launched(shared, held, &why)
+}
+
+/// Tells the head that a run begins now; `false` if it must not, because the head gave it up or the room stops.
+fn tell_start(shared: &Shared, held: &Held) -> Result<bool> {
+    let run = held.id();
+    match shared.ask(move |control| control.call(&JobStarted { run })) {
+        Some(Ok(_)) => Ok(true),
+        Some(Err(failure)) if failure.kind == ErrorKind::NotFound => {
+            warn!(job = %run.job, attempt = run.attempt, %failure, "run given up before it began");
+            held.drop_it();
+            Ok(false)
+        }
+        Some(Err(failure)) => Err(failure.during("tell that the run begins")),
+        None => Ok(false),
+    }
 }
 
 /// Ends a run that has no shepherd, unless one is starting at this moment.
@@ -390,14 +417,12 @@ fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
 
 /// Waits for the exit record, or for the proof that there will be none.
 fn watch(shared: &Shared, held: &Held) -> Result<Next> {
-    let mut telling = Telling::new();
     let mut token = KeptToken { next: Instant::now() + TOKEN_PAUSE };
     let mut pause = LOOK_PAUSE.0;
     while !shared.is_stopping() {
         if held.is_dropped() {
             return Ok(Next::Step);
         }
-        telling.tell(shared, held);
         token.keep(shared, held);
         if held.dir.phase() != Phase::Launched {
             return Ok(Next::Step);
@@ -410,34 +435,6 @@ fn watch(shared: &Shared, held: &Held) -> Result<Next> {
         pause = (pause * 2).min(LOOK_PAUSE.1);
     }
     Ok(Next::Stop)
-}
-
-/// Tells the head that a run has a shepherd, with patience.
-struct Telling {
-    is_told: bool,
-    backoff: Backoff,
-    next: Instant,
-}
-
-impl Telling {
-    fn new() -> Self {
-        Self { is_told: false, backoff: Backoff::new(), next: Instant::now() }
-    }
-
-    fn tell(&mut self, shared: &Shared, held: &Held) {
-        if self.is_told || Instant::now() < self.next {
-            return;
-        }
-        let started = JobStarted { run: held.id() };
-        match shared.ask(move |control| control.call(&started)) {
-            Some(Ok(_)) => self.is_told = true,
-            Some(Err(failure)) => {
-                debug!(job = %held.id().job, %failure, "the head does not take the start of a run");
-                self.next = Instant::now() + self.backoff.next();
-            }
-            None => {}
-        }
-    }
 }
 
 /// The token of a job that runs: replaced long before it ends.

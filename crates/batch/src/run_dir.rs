@@ -25,9 +25,9 @@ use base::{ErrorKind, Failure, JobId, Millis, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::{self, Write},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 use tracing::{error, warn};
@@ -120,8 +120,11 @@ impl RunStore {
             Failure::io(format!("open the worker directory {}", directory.display()), cause)
         };
         let lock = || -> io::Result<Option<Lock>> {
-            fs::create_dir_all(directory.join("runs"))?;
-            fs::create_dir_all(directory.join("trash"))?;
+            for name in ["runs", "trash"] {
+                fs::create_dir_all(directory.join(name))?;
+                // What jobs read, write and print is for their owners, not for everybody on this host.
+                fs::set_permissions(directory.join(name), Permissions::from_mode(0o700))?;
+            }
             Lock::try_take(&directory.join("lock"))
         };
         let lock = lock().map_err(|cause| failed(&cause))?.ok_or_else(|| {

@@ -13,6 +13,7 @@ use batch::{
 use std::{
     collections::BTreeMap,
     fs,
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     sync::{
         Arc,
@@ -175,6 +176,61 @@ fn an_input_whose_server_is_away_is_read_by_its_name() {
     assert_eq!(site.head.ended(RUN).text.stdout, "content");
     assert!(far.refused() > 0);
     room.stop();
+}
+
+/// The order is older than the file's move to another server.
+#[test]
+fn an_input_that_has_moved_since_is_read_by_its_name() {
+    let site = Site::new();
+    let (room, far) = (site.room(), Door::open());
+    let mut order = Site::order("cat in");
+    site.input(&mut order, "in", b"content");
+    moved_to(&mut order, &far.root);
+    site.submit(order);
+    let ended = site.head.ended(RUN);
+    assert_eq!((ended.exit, &*ended.text.stdout), (JobExit::Code(0), "content"));
+    room.stop();
+}
+
+/// What the head does not know to have begun it gives to another worker when this one is turned away.
+#[test]
+fn a_run_begins_when_the_head_knows() {
+    let site = Site::new();
+    site.head.change(|state| state.is_deaf_to_starts = true);
+    let room = site.room();
+    site.submit(Site::order("true"));
+    site.head.until("a second try", |state| (state.refused_calls > 1).then_some(()));
+    assert!(!site.run_dir().join("started.json").exists());
+    site.head.change(|state| state.is_deaf_to_starts = false);
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Code(0));
+    room.stop();
+}
+
+#[test]
+fn a_run_that_was_given_up_before_it_began_is_forgotten() {
+    let site = Site::new();
+    site.head.change(|state| state.given_up.push(RUN));
+    let room = site.room();
+    site.submit(Site::order("true"));
+    site.head.until("the start", |state| (state.refused_calls > 0).then_some(()));
+    site.until_forgotten();
+    room.stop();
+    assert!(site.head.look(|state| state.ended.is_empty() && state.started.is_empty()));
+}
+
+#[test]
+fn what_jobs_have_is_for_nobody_else() {
+    let site = Site::new();
+    drop(RunStore::open(&site.config().directory).unwrap());
+    for name in ["runs", "trash"] {
+        let directory = site.config().directory.join(name);
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    drop(RunStore::open(&site.config().directory).unwrap());
+    for name in ["runs", "trash"] {
+        let mode = fs::metadata(site.config().directory.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{name}");
+    }
 }
 
 #[test]

@@ -106,6 +106,7 @@ fn sign_token(key: &[u8; 32], facility: &str, user: &str) -> String {
         expires: now + TOKEN_LIFETIME,
         scopes: None,
         groups: Vec::new(),
+        is_of_job: false,
         host: None,
     })
 }

@@ -269,6 +269,7 @@ pub fn sign_token(key: &Key, id: String, wish: TokenWish, now: Timestamp) -> Res
         expires: now + wish.lifetime,
         scopes: wish.scopes,
         groups: wish.groups,
+        is_of_job: false,
         host: None,
     };
     Ok((key.tokens().sign(&claims), claims))

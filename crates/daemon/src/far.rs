@@ -39,9 +39,10 @@ impl Reach {
         })
     }
 
-    /// The same with less memory, for many that are written at once.
+    /// The same with less memory, for many that are written at once. Somebody waits for the close: who cannot be written to within
+    /// a minute has failed, also if it asks for patience.
     pub(crate) fn for_filling(&self) -> Self {
-        Self(Options { window_bytes: PIECE_WINDOW_BYTES, ..self.0.clone() })
+        Self(Options { wait_max: PROGRESS_TIMEOUT, window_bytes: PIECE_WINDOW_BYTES, ..self.0.clone() })
     }
 
     /// The same with less patience, and with less memory.
@@ -73,13 +74,8 @@ impl Reach {
     }
 
     /// Begins to write an object. Blocks.
-    pub(crate) fn write(
-        &self,
-        elsewhere: &Elsewhere,
-        grant: &WriteGrant,
-        path: &FilePath,
-    ) -> Result<FarSink> {
-        let url = url(elsewhere, path)?;
+    pub(crate) fn write(&self, elsewhere: &Elsewhere, grant: &WriteGrant) -> Result<FarSink> {
+        let url = url(elsewhere, &grant.path)?;
         let file = if grant.base.is_some() {
             File::open_update(&url, &self.0)?
         } else {
@@ -87,7 +83,7 @@ impl Reach {
             File::create(&url, &self.0, CreateOptions { replace: true, size, ..CreateOptions::default() })?
         };
         let content = (file.size(), Checksums::EMPTY);
-        let info = ObjectInfo::new("", grant.object, &grant.label(path), content, Timestamp(0));
+        let info = ObjectInfo::new("", grant.object, &grant.label(), content, Timestamp(0));
         Ok(FarSink { state: Mutex::new(State { file: Some(file), sums: StreamSums::default(), info }) })
     }
 }
@@ -170,4 +166,15 @@ impl State {
 
 fn closed() -> Failure {
     Failure::invalid("the file is closed already")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_filled_is_not_waited_for_longer_than_a_minute() {
+        let options = Reach::new(None).for_filling().0;
+        assert!(options.wait_max.max(options.progress_timeout) <= Duration::from_secs(60), "{options:?}");
+    }
 }

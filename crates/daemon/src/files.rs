@@ -3,8 +3,9 @@
 use crate::{
     far::Reach,
     metrics::DoorCounter,
-    objects::Objects,
+    objects::{Objects, is_outdated},
     open::{ReadFile, Reservation, Sink, Source, WriteFile},
+    peers::with_peers,
 };
 use base::{ErrorKind, Failure, FilePath, Millis, Recent, Result, Timestamp};
 use head::{Clock, Head, Principal};
@@ -204,9 +205,9 @@ impl Files {
     }
 
     /// Has servers avoided to which a client says that it was sent in vain.
-    pub(crate) async fn avoid(&self, who: &Principal, path: &FilePath, tried: &str) {
+    pub(crate) async fn avoid(&self, who: &Principal, path: &FilePath, tried: &str, is_write: bool) {
         let hosts = tried.split(',').filter(|host| !host.is_empty()).take(AVOIDED_LEN_MAX);
-        let call = AvoidServers { hosts: hosts.map(str::to_owned).collect(), path: path.clone() };
+        let call = AvoidServers { hosts: hosts.map(str::to_owned).collect(), path: path.clone(), is_write };
         let avoided = async { self.head()?.call(who, call).await };
         // A hint: without it the open goes on as if there was none.
         if let Err(failure) = avoided.await {
@@ -251,14 +252,14 @@ impl Files {
             let (reach, far, grant) = (self.reach.clone(), path.clone(), elsewhere.object.clone());
             let grant =
                 grant.ok_or_else(|| Failure::internal(format!("{path} was opened without an object")))?;
-            match blocking(move || reach.read(&elsewhere, &far)).await {
+            match with_peers(move || reach.read(&elsewhere, &far)).await {
                 Ok(file) => {
                     // Its disk server puts what is read on the bill.
                     let meter = self.objects.meter("", grant.object, door);
                     return Ok(ReadFile::new(Source::Far(file), grant, meter));
                 }
-                // It has moved since.
-                Err(failure) if failure.kind == ErrorKind::NotFound => last = Some(failure),
+                // It has moved since, or somebody has lost a right: the head is asked once more.
+                Err(failure) if is_outdated(&failure) => last = Some(failure),
                 Err(failure) => return Err(failure),
             }
         }
@@ -272,15 +273,13 @@ impl Files {
         open: OpenWrite,
         door: Arc<DoorCounter>,
     ) -> Result<Opened<WriteFile>> {
-        let path = open.path.clone();
         let (grant, reservation) = self.reserve(who, open).await?;
         if let Some(server) = &grant.server {
             // Whoever is sent there is known by the capability; a reservation that nobody begins is given up.
             reservation.keep();
             return self.to_write(who, &grant, server).map(Opened::Elsewhere);
         }
-        let file = self.objects.write(&grant, &path, door).await?;
-        Ok(Opened::Here(file.with_reservation(reservation)))
+        self.objects.write(&grant, move || reservation, door).await.map(Opened::Here)
     }
 
     /// Opens a file for writing through this process, wherever its object will be.
@@ -290,15 +289,13 @@ impl Files {
         open: OpenWrite,
         door: Arc<DoorCounter>,
     ) -> Result<WriteFile> {
-        let path = open.path.clone();
         let (grant, reservation) = self.reserve(who, open).await?;
         let Some(server) = &grant.server else {
-            let file = self.objects.write(&grant, &path, door).await?;
-            return Ok(file.with_reservation(reservation));
+            return self.objects.write(&grant, move || reservation, door).await;
         };
         let (elsewhere, reach) = (self.to_write(who, &grant, server)?, self.reach.clone());
-        let (far, label) = (path.clone(), grant.label(&path));
-        let sink = blocking(move || reach.write(&elsewhere, &grant, &far)).await?;
+        let label = grant.label();
+        let sink = with_peers(move || reach.write(&elsewhere, &grant)).await?;
         reservation.keep();
         Ok(WriteFile::new(Sink::Far(Arc::new(sink)), label, &self.clock, door))
     }

@@ -26,7 +26,7 @@ enum Limits {
     /// Nothing.
     None,
     /// What a token says. Without scopes the user's permissions alone count.
-    Token { scopes: Option<Scopes>, expires: base::Timestamp, lease: Option<Lease> },
+    Token { scopes: Option<Scopes>, expires: base::Timestamp, is_of_job: bool, lease: Option<Lease> },
     /// Everything is refused, for this reason.
     Nothing(Failure),
 }
@@ -75,6 +75,18 @@ impl Identity {
     #[must_use]
     pub fn is_scoped(&self) -> bool {
         matches!(self.limits, Limits::Token { scopes: Some(_), .. })
+    }
+
+    /// Refuses jobs that would make jobs: each would have a token of its own, so that none of them ever ended.
+    pub fn may_submit(&self) -> Result<()> {
+        match self.limits {
+            Limits::Token { is_of_job: true, .. } => Err(Failure::permission(format!(
+                "the token of a job of {:?} cannot submit other jobs",
+                self.who.name
+            ))
+            .hint("submit them with a token of your own: `bp token create` makes one")),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses what the token does not allow, or no longer.
@@ -169,7 +181,7 @@ impl Gate {
         {
             return self.outsider(self.issuers.admit(presented, self.now()).await?);
         }
-        let Claims { subject, scopes, groups, expires, host, .. } =
+        let Claims { subject, scopes, groups, expires, is_of_job, host, .. } =
             self.key.verify(token, &self.facility, self.now())?;
         // Scopes bind the owner too: a token that was narrowed is no master key.
         let is_operator = subject == *self.owner;
@@ -178,7 +190,7 @@ impl Gate {
         let lease = host.map(|host| Lease { host, roster: self.roster.clone() });
         let identity = Identity {
             who: Principal { is_operator, groups, ..Principal::user(&subject) },
-            limits: Limits::Token { scopes, expires, lease },
+            limits: Limits::Token { scopes, expires, is_of_job, lease },
         };
         identity.is_good(self.now()).map(|()| identity)
     }
@@ -194,7 +206,7 @@ impl Gate {
         }
         Ok(Identity {
             who: Principal { groups, ..Principal::user(&user) },
-            limits: Limits::Token { scopes: Some(scopes), expires, lease: None },
+            limits: Limits::Token { scopes: Some(scopes), expires, is_of_job: false, lease: None },
         })
     }
 
@@ -233,6 +245,7 @@ mod tests {
             expires: NOW + Millis(1000),
             scopes: scopes.map(|scopes| Scopes::parse(scopes).unwrap()),
             groups: vec!["prod".to_owned()],
+            is_of_job: false,
             host: None,
         };
         TokenKey::derive(&[1; 32]).sign(&claims)
@@ -256,6 +269,7 @@ mod tests {
             expires: NOW + Millis(1000),
             scopes: None,
             groups: Vec::new(),
+            is_of_job: true,
             host: Some(enrolment("c1", NOW)),
         };
         let token = TokenKey::derive(&[1; 32]).sign(&claims);

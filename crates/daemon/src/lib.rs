@@ -24,6 +24,7 @@ pub mod metrics;
 mod mirror;
 pub mod objects;
 pub mod open;
+mod peers;
 mod reality;
 mod rooms;
 pub mod run;

@@ -81,11 +81,13 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
 
     let counters = Arc::new(DoorCounters::default());
     let (host, port) = host_and_port(&member.root)?;
+    let (own, _) = host_and_port(&server.root)?;
     let head = Redirect { host, port, opaque: String::new() };
-    let door = DataDoor::new(Arc::clone(&objects), &member.facility_name, head, Arc::clone(&counters))
-        .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
-        .with_trust(config.trust(layout.root()))
-        .with_reads(config.disk.reads.into());
+    let door =
+        DataDoor::new(Arc::clone(&objects), (&member.facility_name, &own), head, Arc::clone(&counters))
+            .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
+            .with_trust(config.trust(layout.root()))
+            .with_reads(config.disk.reads.into());
     let sessions = net::xrd::serve(Arc::new(door), root, &shutdown);
     // The door is opened once.
     let _ = counters.sessions.set(sessions);

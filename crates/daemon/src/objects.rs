@@ -8,11 +8,12 @@ use crate::{
     metrics::DoorCounter,
     mirror::Mirroring,
     open::{Meter, ReadFile, Reservation, Sink, Source, WriteFile},
+    peers::with_peers,
     sums::ObjectSums,
     time::HeadTime,
     uses::Uses,
 };
-use base::{Failure, FilePath, ObjectId, Result, Timestamp};
+use base::{ErrorKind, Failure, FilePath, ObjectId, Result, Timestamp};
 use disk::{ObjectReader, Partition};
 use head::Clock;
 use net::shutdown::Shutdown;
@@ -23,10 +24,10 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use tracing::warn;
+use tracing::{debug, warn};
 use wire::{
     cap::{Access, Cap, CapKey, NEVER_JOINED, UNFENCED, WHOLE},
-    control::{BeginWrite, GetPieces, ReadObject, WriteGrant},
+    control::{BeginWrite, GetPieces, ReadObject, ReportMissing, WriteGrant},
     object::Label,
 };
 
@@ -211,7 +212,7 @@ impl Objects {
         let (link, tasks) = (self.link.clone(), self.tasks.clone());
         let reporter = Reporter { link, tasks, runtime: tokio::runtime::Handle::current() };
         let file = CodedFile::new(&pieces, &self.partitions, &self.reach, Some(reporter))?;
-        let file = blocking(move || {
+        let file = with_peers(move || {
             file.open();
             Ok(file)
         })
@@ -231,9 +232,29 @@ impl Objects {
         if grant.is_piece {
             return self.gather(user, grant, None, door).await;
         }
-        let (partition, object) = (self.partition(&grant.partition)?, grant.object);
-        let reader = blocking(move || partition.open_object(object)).await?;
+        let reader = self.reader(&grant.partition, grant.object).await?;
         Ok(self.reading(user, grant, reader, door))
+    }
+
+    /// Opens an object that should be here. If it is not the head is told, which would send the reader here again and again.
+    async fn reader(&self, partition: &str, object: ObjectId) -> Result<Arc<ObjectReader>> {
+        let kept = self.partition(partition)?;
+        let opened = blocking(move || {
+            let opened = kept.open_object(object);
+            if opened.as_ref().is_err_and(|failure| failure.kind == ErrorKind::NotFound) {
+                // Where a disk is not mounted nothing is lost.
+                kept.check_in_place()?;
+            }
+            opened
+        })
+        .await;
+        if opened.as_ref().is_err_and(|failure| failure.kind == ErrorKind::NotFound) {
+            let missing = ReportMissing { partition: partition.to_owned(), object };
+            if let Err(failure) = self.link.call(missing).await {
+                debug!(partition, %object, %failure, "the head does not hear that an object is missing");
+            }
+        }
+        opened
     }
 
     /// Opens an object for reading without waiting for anything but the disk.
@@ -273,14 +294,24 @@ impl Objects {
 
     /// Takes a reserved object in hand: it is given back unless it is committed.
     pub(crate) fn reservation(&self, grant: &WriteGrant) -> Reservation {
-        Reservation::new(&self.link, &self.tasks, &self.writing, grant)
+        self.taking(grant)()
     }
 
-    /// Begins a reserved object.
+    /// The same for later, on whatever thread.
+    fn taking(&self, grant: &WriteGrant) -> impl FnOnce() -> Reservation + Send + 'static {
+        let (link, tasks, writing) = (self.link.clone(), self.tasks.clone(), self.writing.clone());
+        let (partition, object) = (grant.partition.clone(), grant.object);
+        move || Reservation::new(link, tasks, writing, (partition, object))
+    }
+
+    /// Begins a reserved object, which `take` takes in hand once nobody else can have it.
+    ///
+    /// A client that leaves meanwhile ends this call, but not the thread that copies what the file had: the reservation is with
+    /// that thread, so that it is given back when the copy is through.
     pub(crate) async fn write(
         &self,
         grant: &WriteGrant,
-        path: &FilePath,
+        take: impl FnOnce() -> Reservation + Send + 'static,
         door: Arc<DoorCounter>,
     ) -> Result<WriteFile> {
         let partition = self.partition(&grant.partition)?;
@@ -291,30 +322,30 @@ impl Objects {
         });
         let (withdrawn, expected_bytes) = (Arc::clone(&self.withdrawn), grant.expected_bytes);
         let (object, base) = (grant.object, grant.base.as_ref().map(|base| base.object));
-        let (writing, name) = (self.writing.clone(), grant.partition.clone());
         let gathered = match &grant.base_pieces {
             Some(pieces) => Some(CodedFile::new(pieces, &self.partitions, &self.reach, None)?),
             None => None,
         };
-        let writer = blocking(move || {
-            let writer = match base.filter(|_| gathered.is_none()) {
-                Some(base) => partition.create_object_from(object, base)?,
-                None => partition.create_object(object)?,
-            };
+        let is_gathered = gathered.is_some();
+        let make = move || {
+            let writer = partition.create_object(object)?;
+            // Before anything is copied: that may take long, and the head must not take it for one that nobody has begun.
+            let (reservation, writer) = (take(), writer);
             withdrawn.refuse(object)?;
+            match (&gathered, base) {
+                (Some(before), _) => before.copy_to(&writer)?,
+                (None, Some(base)) => partition.copy_into(&writer, base)?,
+                (None, None) => {}
+            }
             if expected_bytes > 0 {
                 writer.preallocate(expected_bytes)?;
             }
-            if let Some(before) = gathered {
-                // It may take long: meanwhile the head must not take it for one that nobody has begun.
-                writing.begin(&name, object);
-                before.copy_to(&writer).inspect_err(|_| writing.end(&name, object))?;
-            }
-            Ok(writer)
-        })
-        .await?;
-        let sink = Sink::Object(Arc::new(writer));
-        Ok(WriteFile::new(sink, grant.label(path), &self.clock, door).with_mirrors(mirroring))
+            Ok((writer, reservation))
+        };
+        let begun = if is_gathered { with_peers(make).await } else { blocking(make).await };
+        let (writer, reservation) = begun?;
+        let file = WriteFile::new(Sink::Object(Arc::new(writer)), grant.label(), &self.clock, door);
+        Ok(file.with_reservation(reservation).with_mirrors(mirroring))
     }
 
     /// Whether a capability is one of this disk server's that holds.
@@ -364,16 +395,16 @@ impl Objects {
             Access::Write => {
                 let begin = BeginWrite { object: cap.object, is_update: open.is_update };
                 let grant = self.link.call(begin).await?;
-                let file = self.write(&grant, open.path, door).await?;
-                // Only now: who comes second with the same capability must not end the write of the first.
-                Ok(CapFile::Write(file.with_reservation(self.reservation(&grant))))
+                // Not yet: who comes second with the same capability must not end the write of the first.
+                let take = self.taking(&grant);
+                self.write(&grant, take, door).await.map(CapFile::Write)
             }
         }
     }
 
     async fn read_cap(&self, cap: &Cap, door: Arc<DoorCounter>) -> Result<ReadFile> {
-        let (partition, object) = (self.partition(&cap.partition)?, cap.object);
-        let reader = blocking(move || partition.open_object(object)).await?;
+        let object = cap.object;
+        let reader = self.reader(&cap.partition, object).await?;
         let info = reader.info();
         let is_other =
             |content: wire::cap::Content| (content.size, content.checksums) != (info.size, info.checksums);
@@ -436,10 +467,15 @@ impl Objects {
 pub struct CapOpen<'a> {
     /// The capability.
     pub signed: &'a str,
-    /// The path, for messages and for the object's description.
+    /// The path, for messages and for the description of an object that is filled.
     pub path: &'a FilePath,
     /// Whether a write begins with the content that the file has.
     pub is_update: bool,
+}
+
+/// Whether the head may know better than a capability: its object has moved since, or it was kept for too long.
+pub(crate) fn is_outdated(failure: &Failure) -> bool {
+    matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
 }
 
 /// What a capability opens.

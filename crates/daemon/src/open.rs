@@ -8,6 +8,7 @@ use crate::{
     metrics::DoorCounter,
     mirror::{Filled, Mirroring},
     objects::Writing,
+    peers::with_peers,
     uses::Uses,
 };
 use base::{ByteRange, ErrorKind, Failure, FileId, ObjectId, Result, Timestamp};
@@ -25,7 +26,7 @@ use std::{
 use tracing::warn;
 use wire::{
     cap::{Content, WHOLE},
-    control::{AbandonWrite, CommitWrite, ReadObject, WriteGrant},
+    control::{AbandonWrite, CommitWrite, ReadObject},
     object::{Label, ObjectInfo},
     xrd::Expectation,
 };
@@ -147,6 +148,11 @@ impl ReadFile {
         Ok(())
     }
 
+    /// Whether reading waits for other servers.
+    pub(crate) fn waits_for_peers(&self) -> bool {
+        !matches!(self.source, Source::Object(_))
+    }
+
     /// The object, if it is on this host and all of it may be read.
     pub fn reader(&self) -> Option<&ObjectReader> {
         match &self.source {
@@ -201,16 +207,14 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    pub(crate) fn new(link: &Link, tasks: &Shutdown, writing: &Writing, grant: &WriteGrant) -> Self {
-        writing.begin(&grant.partition, grant.object);
-        Self {
-            link: link.clone(),
-            tasks: tasks.clone(),
-            writing: writing.clone(),
-            partition: grant.partition.clone(),
-            object: grant.object,
-            is_kept: AtomicBool::new(false),
-        }
+    pub(crate) fn new(
+        link: Link,
+        tasks: Shutdown,
+        writing: Writing,
+        (partition, object): (String, ObjectId),
+    ) -> Self {
+        writing.begin(&partition, object);
+        Self { link, tasks, writing, partition, object, is_kept: AtomicBool::new(false) }
     }
 
     /// Somebody else has it now.
@@ -428,7 +432,7 @@ impl WriteFile {
         }
         if let Sink::Far(sink) = &self.sink {
             let sink = Arc::clone(sink);
-            blocking(move || sink.close()).await?;
+            with_peers(move || sink.close()).await?;
         }
         Ok(info)
     }

@@ -18,6 +18,7 @@ use crate::{
     member,
     metrics::DoorCounters,
     objects::Objects,
+    peers::PEER_THREADS_MAX,
     rooms::{Premises, Rooms},
     service,
     standby::{self, Start},
@@ -28,7 +29,7 @@ use head::{Clock, Head, store::FacilityRow};
 use net::{
     listener::Listener,
     shutdown::Shutdown,
-    xrd::{TlsOffer, TlsRule},
+    xrd::{PEER_MOVERS_MAX, TlsOffer, TlsRule},
 };
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -47,8 +48,8 @@ use wire::{
 
 /// How long transfers and calls that are under way may go on after the signal to stop.
 const DRAIN: Duration = Duration::from_secs(30);
-/// Threads that may block on files at a time.
-const BLOCKING_THREADS_MAX: usize = 128;
+/// Threads that may block at a time: those that serve files of this host, and those that wait for other servers.
+const BLOCKING_THREADS_MAX: usize = 128 + PEER_MOVERS_MAX + PEER_THREADS_MAX;
 
 /// What the command line says about the doors; the configuration says the rest.
 #[derive(Debug, Clone, Default)]

@@ -52,7 +52,8 @@ fn live(partition: &Partition, promise: &RefCell<Promise>) -> Result<()> {
     writer.write_at(&old_content(), 0)?;
     writer.commit(&label, Some((4000, Checksums::of(&old_content()))), Timestamp(1))?;
     *promise.borrow_mut() = Promise::OldStored;
-    let writer = partition.create_object_from(NEW, OLD)?;
+    let writer = partition.create_object(NEW)?;
+    partition.copy_into(&writer, OLD)?;
     writer.write_at(b"NEW!", 4)?;
     writer.sync()?;
     writer.commit(&label, None, Timestamp(2))?;

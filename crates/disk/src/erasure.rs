@@ -102,6 +102,9 @@ impl Coder {
         parity: &mut [Vec<u8>],
     ) -> Result<()> {
         let (originals, recoveries) = self.counts();
+        if recoveries == 0 {
+            return Ok(());
+        }
         let encoder = match &mut self.encoder {
             Some(encoder) => {
                 encoder.reset(originals, recoveries, shard).map_err(internal)?;

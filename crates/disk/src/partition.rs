@@ -207,10 +207,9 @@ impl Partition {
         ObjectWriter::new(&self.shared, object)
     }
 
-    /// Begins a new object with the content of `base`, sharing its blocks where the file system can.
-    pub fn create_object_from(&self, object: ObjectId, base: ObjectId) -> Result<ObjectWriter> {
-        let base = self.open_object(base)?;
-        ObjectWriter::from_base(&self.shared, object, base)
+    /// Gives a new object the content of `base`, sharing its blocks where the file system can.
+    pub fn copy_into(&self, writer: &ObjectWriter, base: ObjectId) -> Result<()> {
+        writer.take_content(self.open_object(base)?)
     }
 
     /// Opens a committed object, or yields it as somebody else has opened it.

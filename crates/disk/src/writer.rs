@@ -134,18 +134,17 @@ impl ObjectWriter {
         })
     }
 
-    pub(crate) fn from_base(shared: &Arc<Shared>, object: ObjectId, base: Arc<ObjectReader>) -> Result<Self> {
-        let writer = Self::new(shared, object)?;
+    /// Takes the content of `base`; nothing has been written yet.
+    pub(crate) fn take_content(&self, base: Arc<ObjectReader>) -> Result<()> {
+        let _open = self.open_phase()?;
         let size = base.size();
-        writer.claim(size)?;
-        copy::copy_content(base.file(), &writer.file, size)
-            .map_err(|cause| shared.failed("copy into", object, &cause))?;
-        {
-            let mut content = writer.content();
-            content.end = size;
-            content.sums = Sums::Base(base);
-        }
-        Ok(writer)
+        self.claim(size)?;
+        copy::copy_content(base.file(), &self.file, size)
+            .map_err(|cause| self.failed("copy into", &cause))?;
+        let mut content = self.content();
+        content.end = size;
+        content.sums = Sums::Base(base);
+        Ok(())
     }
 
     /// The object.

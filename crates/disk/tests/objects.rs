@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use base::{Checksums, ErrorKind, FileId, ObjectId, Timestamp, rng::Rng};
-use disk::{EntryState, Limits, OBJECT_BYTES_MAX, Partition};
+use disk::{EntryState, Limits, OBJECT_BYTES_MAX, ObjectWriter, Partition};
 use proptest::prelude::*;
 use std::{fs, path::Path, process::Command, thread};
 use wire::object::{Holder, Label};
@@ -23,6 +23,12 @@ fn store(partition: &Partition, object: u64, content: &[u8]) {
     let writer = partition.create_object(ObjectId(object)).unwrap();
     writer.write_at(content, 0).unwrap();
     writer.commit(&label(object), None, Timestamp(1)).unwrap();
+}
+
+fn copy_of(partition: &Partition, object: ObjectId, base: ObjectId) -> ObjectWriter {
+    let writer = partition.create_object(object).unwrap();
+    partition.copy_into(&writer, base).unwrap();
+    writer
 }
 
 fn read(partition: &Partition, object: u64) -> Vec<u8> {
@@ -146,7 +152,7 @@ fn rot_is_found_and_never_blessed_by_an_update() {
     rotten[5_000] = 8;
     fs::write(&data, &rotten).unwrap();
     assert_eq!(partition.verify(ObjectId(7)).unwrap_err().kind, ErrorKind::Corrupt);
-    let writer = partition.create_object_from(ObjectId(8), ObjectId(7)).unwrap();
+    let writer = copy_of(&partition, ObjectId(8), ObjectId(7));
     writer.write_at(b"x", 0).unwrap();
     let failure = writer.commit(&label(1), None, Timestamp(1)).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Corrupt);
@@ -161,15 +167,16 @@ fn an_untouched_copy_keeps_the_sums_of_its_base() {
     let root = tempfile::tempdir().unwrap();
     let partition = partition(root.path());
     store(&partition, 7, b"123456789");
-    let writer = partition.create_object_from(ObjectId(8), ObjectId(7)).unwrap();
+    let writer = copy_of(&partition, ObjectId(8), ObjectId(7));
     writer.commit(&label(1), Some((9, Checksums::of(b"123456789"))), Timestamp(1)).unwrap();
-    let writer = partition.create_object_from(ObjectId(9), ObjectId(7)).unwrap();
+    let writer = copy_of(&partition, ObjectId(9), ObjectId(7));
     writer.truncate(0).unwrap();
     writer.write_at(b"123", 0).unwrap();
     writer.commit(&label(1), Some((3, Checksums::of(b"123"))), Timestamp(1)).unwrap();
     assert_eq!(read(&partition, 7), b"123456789");
     assert_eq!(read(&partition, 8), b"123456789");
-    let missing = partition.create_object_from(ObjectId(10), ObjectId(99)).unwrap_err();
+    let empty = partition.create_object(ObjectId(10)).unwrap();
+    let missing = partition.copy_into(&empty, ObjectId(99)).unwrap_err();
     assert_eq!(missing.kind, ErrorKind::NotFound);
 }
 
@@ -284,7 +291,7 @@ proptest! {
         let object = ObjectId(0xabc);
         let writer = if from_base {
             store(&partition, 1, &[9; SIZE as usize / 2]);
-            partition.create_object_from(object, ObjectId(1)).unwrap()
+            copy_of(&partition, object, ObjectId(1))
         } else {
             partition.create_object(object).unwrap()
         };

@@ -101,6 +101,8 @@ pub(crate) struct Live {
     pub(crate) surveys_due: BTreeMap<Vid, Timestamp>,
     /// Objects that disk servers are adopting, by partition.
     pub(crate) adopting: BTreeMap<String, BTreeSet<ObjectId>>,
+    /// Objects that disk servers have begun to write for users, by partition.
+    pub(crate) begun: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
     /// How often somebody lost a right since the head started.

@@ -285,6 +285,25 @@ fn a_piece_that_fails_is_placed_elsewhere_and_a_write_that_is_given_up_takes_all
 }
 
 #[test]
+fn with_just_enough_disk_servers_a_piece_that_fails_is_made_there_again_if_its_server_answers() {
+    let mut coded = Coded::new(Coding { data: 3, parity: 2 });
+    let first = coded.begin("/f");
+    let failed = first.placed.mirrors[1].clone();
+    let second = coded.place(&first.grant, vec![failed.object]).unwrap();
+    let anew = second.mirrors.iter().find(|mirror| mirror.index == failed.index).unwrap().clone();
+    assert_eq!(host_of(&anew.url), host_of(&failed.url));
+    assert_ne!(anew.object, failed.object, "what is left of the failed one is deleted");
+    coded.silent.insert(host_of(&failed.url));
+    coded.until("it is silent", |coded| coded.pool().partitions.iter().any(|one| !one.is_available));
+    assert!(coded.place(&first.grant, vec![anew.object]).is_err(), "it does not answer");
+    coded.silent.clear();
+    coded.until("it is back", |coded| coded.pool().partitions.iter().all(|one| one.is_available));
+    let placed = coded.place(&first.grant, Vec::new()).unwrap();
+    coded.commit(&Written { grant: first.grant, placed }, usize::MAX).unwrap();
+    assert_eq!(coded.indices("/f"), [0, 1, 2, 3, 4]);
+}
+
+#[test]
 fn too_few_disk_servers_are_said_before_anything_is_written() {
     let mut coded = Coded::new(Coding { data: 4, parity: 2 });
     let open = open_write("/f", Disposition::Replace, 100);

@@ -10,10 +10,10 @@ use sim::{Content, World};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use wire::control::{
-    AbandonWrite, AvoidServers, CommitWrite, CopyEnded, CopyOrder, DiskServer, FailureDomain, GetPools,
-    LabelHost, Mirror, NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PartitionTrouble,
-    PlaceMirrors, Pool, PoolInfo, ReadGrant, ReadObject, RegisterPartition, Remove, ReportDamage,
-    ReportSpace, Role, RollCall, SetPartition, SetPool, Tend,
+    AbandonWrite, AvoidServers, BeginWrite, CommitWrite, CopyEnded, CopyOrder, DiskServer, FailureDomain,
+    GetPools, LabelHost, Mirror, NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState,
+    PartitionTrouble, PlaceMirrors, Pool, PoolInfo, ReadGrant, ReadObject, RegisterPartition, Remove, Rename,
+    ReportDamage, ReportMissing, ReportSpace, Role, RollCall, SetPartition, SetPool, Tend,
 };
 
 const SERVERS: [&str; 3] = ["a", "b", "c"];
@@ -25,6 +25,8 @@ struct Pools {
     disks: BTreeMap<&'static str, BTreeSet<ObjectId>>,
     /// Those that say nothing.
     silent: BTreeSet<&'static str>,
+    /// What users are writing on whichever of them.
+    writing: Vec<ObjectId>,
     /// What is wrong with the disks of others.
     troubles: BTreeMap<&'static str, PartitionTrouble>,
     boot: u64,
@@ -36,6 +38,7 @@ impl Pools {
             world: world(),
             disks: SERVERS.into_iter().map(|name| (name, BTreeSet::new())).collect(),
             silent: BTreeSet::new(),
+            writing: Vec::new(),
             troubles: BTreeMap::new(),
             boot: 1,
         };
@@ -86,7 +89,7 @@ impl Pools {
             let report = ReportSpace {
                 partition: partition.clone(),
                 boot,
-                writing: Vec::new(),
+                writing: self.writing.clone(),
                 total_bytes: 1_000_000,
                 free_bytes: 900_000,
                 trouble: self.troubles.get(name).copied(),
@@ -289,8 +292,9 @@ fn a_client_that_was_sent_in_vain_is_sent_elsewhere() {
     let host = first.trim_end_matches(".disk").to_owned();
     let tried = |hosts: &[&str], at: &str| {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-        AvoidServers { hosts, path: path(at) }
+        AvoidServers { hosts, path: path(at), is_write: false }
     };
+    let back = |host: &str, at: &str| AvoidServers { is_write: true, ..tried(&[host], at) };
     pools.world.user(tried(&[&host, "elsewhere.example"], "/f")).unwrap();
     for _ in 0..20 {
         assert_ne!(pools.reader("/f"), first);
@@ -306,14 +310,71 @@ fn a_client_that_was_sent_in_vain_is_sent_elsewhere() {
     }
     let grant = begin_write(&mut pools.world, "/new", 100);
     let host = grant.server.unwrap().name;
-    pools.world.call(Principal::operator("other"), tried(&[&host], "/new")).unwrap();
-    assert_eq!(stat(&mut pools.world, "/new").unwrap().entry.size, 0, "somebody writes it");
+    pools.world.call(Principal::operator("other"), back(&host, "/new")).unwrap();
+    // Who only wants to read has not come back for it.
     pools.world.user(tried(&[&host], "/new")).unwrap();
+    assert_eq!(stat(&mut pools.world, "/new").unwrap().entry.size, 0, "somebody writes it");
+    pools.world.user(back(&host, "/new")).unwrap();
     assert_eq!(refusal(stat(&mut pools.world, "/new")), ErrorKind::NotFound);
     for number in 0..10 {
         let grant = begin_write(&mut pools.world, &format!("/new{number}"), 100);
         assert_ne!(grant.server.unwrap().name, host);
     }
+}
+
+#[test]
+fn a_write_that_has_begun_is_not_given_up_for_who_comes_back_for_it() {
+    let mut pools = Pools::new(1, 1);
+    let grant = begin_write(&mut pools.world, "/f", 100);
+    let host = grant.server.clone().unwrap().name;
+    pools.world.room(BeginWrite { object: grant.object, is_update: false }).unwrap();
+    let back = AvoidServers { hosts: vec![host], path: path("/f"), is_write: true };
+    pools.world.user(back.clone()).unwrap();
+    // Its disk server says every two seconds what it writes.
+    pools.writing.push(grant.object);
+    (0..5).for_each(|_| pools.tick());
+    pools.world.user(back.clone()).unwrap();
+    pools.store(&grant.partition.clone(), grant.object);
+    pools.commit(&grant, &[]).unwrap();
+    assert_eq!(stat(&mut pools.world, "/f").unwrap().entry.size, 100);
+}
+
+#[test]
+fn a_disk_server_is_told_how_the_file_is_called_that_it_writes() {
+    let mut pools = Pools::new(1, 1);
+    let grant = begin_write(&mut pools.world, "/d/f", 100);
+    assert_eq!(grant.path, path("/d/f"));
+    pools.world.user(Rename { from: path("/d"), to: path("/e"), is_new: false }).unwrap();
+    let begun = pools.world.room(BeginWrite { object: grant.object, is_update: false }).unwrap();
+    assert_eq!((begun.path.clone(), begun.label().path), (path("/e/f"), path("/e/f")));
+}
+
+#[test]
+fn readers_are_not_sent_where_a_replica_is_missing() {
+    let mut pools = Pools::new(2, 2);
+    pools.write("/f");
+    let grant = |pools: &mut Pools| pools.world.user(OpenRead { path: path("/f") });
+    for left in [1, 0] {
+        let Ok(ReadGrant::Online(object)) = grant(&mut pools) else { panic!("{left}") };
+        let missing = ReportMissing { partition: object.partition.clone(), object: object.object };
+        let server = object.server.unwrap().name;
+        let other = SERVERS.into_iter().find(|name| *name != server).unwrap();
+        assert_eq!(refusal(pools.host(other, missing.clone())), ErrorKind::Permission);
+        pools.host(&server, missing.clone()).unwrap();
+        pools.host(&server, missing).unwrap();
+        if left == 1 {
+            assert_ne!(pools.reader("/f"), object.partition);
+        } else {
+            let failure = grant(&mut pools).unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::Corrupt);
+            let place = format!("is gone from {} of {server}", object.partition);
+            assert!(failure.what.contains("/f has neither") && failure.what.contains(&place), "{failure}");
+        }
+    }
+    // At its next start a disk server says what it has.
+    pools.boot += 1;
+    pools.register_all();
+    pools.reader("/f");
 }
 
 #[test]

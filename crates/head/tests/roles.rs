@@ -120,6 +120,7 @@ fn a_job_has_a_token_of_its_owner_as_long_as_it_runs() {
         (&*claims.subject, claims.groups, claims.scopes.is_none()),
         ("ann", vec!["prod".into()], true)
     );
+    assert!(claims.is_of_job, "it makes no jobs");
     let host = world.user(GetHosts {}).unwrap().hosts.remove(0);
     assert_eq!(claims.host, Some(enrolment("c1", host.joined)), "it ends with the host");
     assert!(TokenKey::derive(&[7; 32]).verify(&token, "sim", world.now + HOUR).is_ok());
@@ -188,6 +189,9 @@ fn what_runs_on_a_host_that_is_turned_away_is_lost_and_what_does_not_is_given_to
     register_worker(&mut world, "c2", "c2-worker1", &[]).unwrap();
     let again = ask(&mut world, "c2", "c2-worker1", &[]).unwrap().start;
     assert_eq!(again[0].run, JobRun { job: second, attempt: 2 });
+    // The first worker has it, too, and hears before it begins that it is another's now.
+    let before = JobRun { job: second, attempt: 1 };
+    assert_eq!(refusal(world.call(Principal::host("c1"), JobStarted { run: before })), ErrorKind::NotFound);
 }
 
 // Drives

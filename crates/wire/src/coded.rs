@@ -39,10 +39,12 @@ pub struct Coded {
 impl Shape {
     /// Cuts `coded` into `data` pieces and `parity` more, in cells of `cell_bytes`.
     pub fn new(data: u8, parity: u8, cell_bytes: u32, coded: Coded) -> Result<Self> {
-        let is_legal = data > 0 && parity > 0 && u16::from(data) + u16::from(parity) <= u16::from(PIECES_MAX);
+        let is_legal = data > 0
+            && data + parity.min(1) > 1
+            && u16::from(data) + u16::from(parity) <= u16::from(PIECES_MAX);
         if !is_legal {
             return Err(Failure::invalid(format!(
-                "{data}+{parity} pieces: both must be 1 or more, together {PIECES_MAX} at most"
+                "{data}+{parity} pieces: there must be 2 or more, {PIECES_MAX} at most"
             )));
         }
         if !(ALIGNMENT..=CELL_BYTES_MAX).contains(&cell_bytes) || !cell_bytes.is_multiple_of(ALIGNMENT) {

@@ -1,7 +1,7 @@
 //! A head that remembers what it is told.
 
 use super::DEADLINE;
-use base::Millis;
+use base::{Failure, Millis};
 use client::Control;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
@@ -30,6 +30,10 @@ pub(crate) struct State {
     pub(crate) started: Vec<JobRun>,
     pub(crate) ended: Vec<JobEnded>,
     pub(crate) is_down: bool,
+    /// The answers to starts are lost.
+    pub(crate) is_deaf_to_starts: bool,
+    /// Runs that are not under way any more.
+    pub(crate) given_up: Vec<JobRun>,
     pub(crate) refused_calls: u32,
 }
 
@@ -96,11 +100,11 @@ impl Head {
 fn serve(socket: &TcpStream, remembered: &Remembered) {
     let mut reader = BufReader::new(socket);
     while let Some((name, body)) = request(&mut reader) {
-        let Some(answer) = answer(&name, &body, remembered) else {
+        let Some((status, answer)) = answer(&name, &body, remembered) else {
             return;
         };
         let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             answer.len()
         );
         let mut writer = socket;
@@ -132,10 +136,10 @@ fn request(reader: &mut BufReader<&TcpStream>) -> Option<(String, Vec<u8>)> {
 }
 
 /// The answer to a call; `None` hangs up.
-fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<Vec<u8>> {
+fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static str, Vec<u8>)> {
     let (lock, bell) = &**remembered;
     let mut state = lock.lock().unwrap();
-    if state.is_down {
+    if state.is_down || (state.is_deaf_to_starts && name == "job_started") {
         state.refused_calls += 1;
         bell.notify_all();
         return None;
@@ -158,6 +162,11 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<Vec<u8>> {
         "job_started" => {
             let JobStarted { run } = parse(body);
             state.orders.retain(|order| order.run != run);
+            if state.given_up.contains(&run) {
+                state.refused_calls += 1;
+                bell.notify_all();
+                return Some(("404 Not Found", to_json(&Failure::not_found("the run is not under way"))));
+            }
             state.started.push(run);
             to_json(&Done {})
         }
@@ -176,7 +185,7 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<Vec<u8>> {
         other => panic!("unexpected call {other}"),
     };
     bell.notify_all();
-    Some(reply)
+    Some(("200 OK", reply))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> T {

@@ -107,7 +107,7 @@ fn pools_table(pools: &[PoolInfo]) -> Table {
         table.row([
             Cell::from(pool.name.as_str()),
             promise(pool).into(),
-            pool.policy.coding.map_or(pool.policy.acknowledged_copies, Coding::pieces).to_string().into(),
+            pool.policy.pieces().map_or(pool.policy.acknowledged_copies, Coding::pieces).to_string().into(),
             pool.policy.failure_domain.as_str().into(),
             if pool.files_short > 0 { Cell::toned(short, Tone::Bad) } else { short.into() },
             (pool.copies_under_way.saturating_sub(pool.moves_under_way)).to_string().into(),
@@ -120,7 +120,7 @@ fn pools_table(pools: &[PoolInfo]) -> Table {
 
 /// Replicas of each file, or the pieces of which it consists.
 fn promise(pool: &PoolInfo) -> String {
-    pool.policy.coding.map_or_else(|| pool.policy.copies.to_string(), |coding| coding.to_string())
+    pool.policy.pieces().map_or_else(|| pool.policy.copies.to_string(), |coding| coding.to_string())
 }
 
 fn partitions_table(pools: &[PoolInfo]) -> Table {

@@ -3,7 +3,10 @@
 //! Of each piece so much is asked for at once as a read needs; what follows is read ahead by the client of each piece. Memory is
 //! bounded by [`BATCH_BYTES`] for each read under way, [`KEPT_CELLS`], and the windows of the clients.
 
-use super::window::{Cells, Window};
+use super::{
+    threads,
+    window::{Cells, Window},
+};
 use crate::{far::Reach, link::Link};
 use base::{ErrorKind, Failure, FileId, ObjectId, Result};
 use client::xrd::File;
@@ -113,13 +116,9 @@ impl CodedFile {
     /// that cannot be opened are made up for when they are read. Blocks.
     pub(crate) fn open(&self) {
         let with_content = self.places.iter().filter(|place| place.index < self.shape.data());
-        std::thread::scope(|scope| {
-            for place in with_content {
-                scope.spawn(|| {
-                    if let Err(failure) = place.open(&self.reach) {
-                        debug!(object = %place.object, %failure, "a piece is not opened");
-                    }
-                });
+        threads::each(with_content.collect(), |place: &Place| {
+            if let Err(failure) = place.open(&self.reach) {
+                debug!(object = %place.object, %failure, "a piece is not opened");
             }
         });
     }
@@ -228,12 +227,9 @@ impl CodedFile {
                 Ok(())
             })
         };
-        std::thread::scope(|scope| {
-            let readers: Vec<_> = wanted.chunks_mut(share).map(|some| scope.spawn(|| read(some))).collect();
-            readers.into_iter().try_for_each(|reader| {
-                reader.join().map_err(|_| Failure::internal("a thread that reads cells ended badly"))?
-            })
-        })
+        let ended_badly = || Failure::internal("a thread that reads cells ended badly");
+        let all = threads::each(wanted.chunks_mut(share).collect(), read);
+        all.into_iter().try_for_each(|one| one.ok_or_else(ended_badly)?)
     }
 
     fn note_damaged(&self, place: &Place) {

@@ -4,6 +4,7 @@ mod gather;
 mod rebuild;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod window;
 mod write;
 

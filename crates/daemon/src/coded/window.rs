@@ -1,5 +1,6 @@
 //! Cells of some stripes in a row, got from whoever has them.
 
+use super::threads;
 use base::{Failure, Result};
 use disk::erasure::Decoder;
 use std::{collections::BTreeMap, ops::Range};
@@ -90,12 +91,10 @@ impl Window {
         let got: Vec<_> = match indices {
             // Nobody to wait for beside.
             [index] => vec![(*index, from.cells(*index, stripes))],
-            _ => std::thread::scope(|scope| {
-                let asks = indices.iter().map(|index| (*index, scope.spawn(|| from.cells(*index, stripes))));
-                let asks: Vec<_> = asks.collect();
-                // One that panicked has nothing.
-                asks.into_iter().map(|(index, ask)| (index, ask.join().ok().flatten())).collect()
-            }),
+            _ => {
+                let got = threads::each(indices.to_vec(), |index| from.cells(index, stripes));
+                indices.iter().copied().zip(got.into_iter().map(Option::flatten)).collect()
+            }
         };
         for (index, bytes) in got {
             let mut run = bytes.map(|bytes| self.check(index, stripes, bytes));

@@ -1,5 +1,6 @@
 //! Cutting a written object into pieces, which are sent to their disk servers while they are made.
 
+use super::threads;
 use crate::far::Reach;
 use base::{Checksums, Failure, Result};
 use client::xrd::{CreateOptions, File, Writer};
@@ -48,7 +49,8 @@ impl Reach {
         wanted: Vec<Mirror>,
     ) -> Result<Vec<Wanted>> {
         let reach = self.for_filling();
-        let files = each(&wanted, |piece| reach.create_piece(piece, shape.piece_bytes()));
+        let files =
+            each(wanted.iter().collect(), |piece: &Mirror| reach.create_piece(piece, shape.piece_bytes()));
         let streams = files.iter().map(|file| Stream {
             writer: file.as_ref().ok().map(File::writer),
             checksums: Checksums::EMPTY,
@@ -61,19 +63,10 @@ impl Reach {
         })?;
         let sent: Vec<_> = streams.into_iter().map(Stream::finish).collect();
         let filled: Vec<_> = files.into_iter().zip(sent).collect();
-        let closes = std::thread::scope(|scope| {
-            let closes = filled.into_iter().zip(&wanted).map(|((file, sent), piece)| {
-                scope.spawn(move || {
-                    let checksums = sent?;
-                    file?.close()?;
-                    Ok(FilledPiece { object: piece.object, checksums })
-                })
-            });
-            let closes: Vec<_> = closes.collect();
-            closes
-                .into_iter()
-                .map(|close| close.join().unwrap_or_else(|_| Err(ended_badly())))
-                .collect::<Vec<_>>()
+        let closes = each(filled.into_iter().zip(&wanted).collect(), |((file, sent), piece)| {
+            let checksums = sent?;
+            file?.close()?;
+            Ok(FilledPiece { object: piece.object, checksums })
         });
         Ok(wanted.into_iter().zip(closes).collect())
     }
@@ -85,15 +78,9 @@ impl Reach {
 }
 
 /// Does something for each piece, all at once.
-fn each<T: Send>(wanted: &[Mirror], work: impl Fn(&Mirror) -> Result<T> + Sync) -> Vec<Result<T>> {
-    std::thread::scope(|scope| {
-        let all: Vec<_> = wanted.iter().map(|piece| scope.spawn(|| work(piece))).collect();
-        all.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(ended_badly()))).collect()
-    })
-}
-
-fn ended_badly() -> Failure {
-    Failure::internal("a thread that fills pieces ended badly")
+fn each<I: Send, T: Send>(items: Vec<I>, work: impl Fn(I) -> Result<T> + Sync) -> Vec<Result<T>> {
+    let ended_badly = || Err(Failure::internal("a thread that fills pieces ended badly"));
+    threads::each(items, work).into_iter().map(|one| one.unwrap_or_else(ended_badly)).collect()
 }
 
 /// Gives each cell of an object to `sink`, with the index of its piece.

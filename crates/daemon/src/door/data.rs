@@ -5,31 +5,39 @@ use super::{DoorFile, DoorSession, here, tpc::ThirdParty};
 use crate::{
     identity::Identity,
     metrics::DoorCounters,
-    objects::{CapFile, CapOpen, Objects},
+    objects::{CapFile, CapOpen, Objects, is_outdated},
 };
-use base::{ErrorKind, Failure, FilePath, Result};
+use base::{Failure, FilePath, Result};
 use net::xrd::{
-    Disposition, ListPage, Opaque, OpenRequest, Opened, Peer, ReadMethod, Redirect, ServerConfig, Service,
-    SpaceInfo, StatInfo, TlsOffer,
+    Access, Disposition, ListPage, Opaque, OpenRequest, Opened, Peer, ReadMethod, Redirect, ServerConfig,
+    Service, SpaceInfo, StatInfo, TlsOffer,
 };
 use std::{path::PathBuf, sync::Arc};
-use wire::{cap, xrd};
+use wire::{cap, control::TRIED, xrd};
 
 /// The door.
 pub struct DataDoor {
     config: ServerConfig,
     objects: Arc<Objects>,
     head: Redirect,
+    /// The same for who comes to write: the head is to know that nothing was begun here.
+    head_again: Redirect,
     /// A destination opens with the capability that the client was given.
     third_party: ThirdParty<String>,
     counters: Arc<DoorCounters>,
 }
 
 impl DataDoor {
-    /// A door to `objects`; `head` knows the names.
-    pub fn new(objects: Arc<Objects>, facility: &str, head: Redirect, counters: Arc<DoorCounters>) -> Self {
+    /// A door to `objects` that clients find at `host`; `head` knows the names.
+    pub fn new(
+        objects: Arc<Objects>,
+        (facility, host): (&str, &str),
+        head: Redirect,
+        counters: Arc<DoorCounters>,
+    ) -> Self {
         let config = super::server_config(facility);
-        Self { config, objects, head, third_party: ThirdParty::new(None), counters }
+        let head_again = Redirect { opaque: format!("{TRIED}={host}"), ..head.clone() };
+        Self { config, objects, head, head_again, third_party: ThirdParty::new(None), counters }
     }
 
     /// Chooses how the bytes of files leave.
@@ -73,15 +81,12 @@ impl DataDoor {
             },
             // The object has moved since, or the capability was kept for too long: the head knows better.
             Err(failure) if is_outdated(&failure) && opaque.get(cap::DIRECT).is_none() => {
-                Ok(Opened::Elsewhere(self.head.clone()))
+                let is_write = request.access == Access::Update;
+                Ok(Opened::Elsewhere(if is_write { self.head_again.clone() } else { self.head.clone() }))
             }
             Err(failure) => Err(failure),
         }
     }
-}
-
-fn is_outdated(failure: &Failure) -> bool {
-    matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
 }
 
 fn names(path: &FilePath) -> Failure {

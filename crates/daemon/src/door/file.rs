@@ -83,6 +83,10 @@ impl OpenFile for DoorFile {
         self.reader().filter(|reader| reader.is_cached()).map(AsFd::as_fd)
     }
 
+    fn waits_for_peers(&self) -> bool {
+        matches!(self, Self::Read(file) if file.waits_for_peers())
+    }
+
     fn mapped(&self) -> Option<&[u8]> {
         self.reader()?.mapped()
     }

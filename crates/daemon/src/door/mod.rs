@@ -93,7 +93,7 @@ impl RootDoor {
             let who = self.third_party.meet(session, Some(who.into_owned()), path, opaque).await?;
             let who = who.unwrap_or_else(|| session.identity.clone());
             let who = self.may(&who, Right::Read, path)?;
-            self.avoid_tried(who, &request).await;
+            self.avoid_tried(who, &request, false).await;
             return match self.files.open_read(who, path, counter).await? {
                 files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
                 files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),
@@ -111,7 +111,7 @@ impl RootDoor {
         let OpenRequest { path, opaque, .. } = request;
         let (right, disposition) = self.disposition(who, request);
         let who = self.may(who, right, path)?;
-        self.avoid_tried(who, request).await;
+        self.avoid_tried(who, request, true).await;
         let pull = xrd::tpc::pull(opaque, path)?;
         // `oss.asize` is what clients of the field say about the size to come.
         let expected_bytes = opaque.get("oss.asize").and_then(|size| size.parse().ok()).unwrap_or(0);
@@ -134,9 +134,9 @@ impl RootDoor {
     }
 
     /// Has servers avoided to which the client says that it was sent in vain.
-    async fn avoid_tried(&self, who: &Principal, request: &OpenRequest) {
+    async fn avoid_tried(&self, who: &Principal, request: &OpenRequest, is_write: bool) {
         if let Some(tried) = request.opaque.get(control::TRIED) {
-            self.files.avoid(who, &request.path, tried).await;
+            self.files.avoid(who, &request.path, tried, is_write).await;
         }
     }
 

@@ -14,32 +14,41 @@ use crate::{
 };
 use base::{ErrorKind, FilePath, Millis, Timestamp, limits::CONNECTIONS_MAX};
 use client::{
-    Control,
+    Control, FacilityKey,
     xrd::{CreateOptions, File, FileSystem, Options, XrdUrl},
 };
-use head::{Clock, Head};
+use head::{Clock, Head, Principal};
 use net::{listener::Listener, shutdown::Shutdown};
 use std::{
+    collections::BTreeMap,
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     sync::{Arc, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::runtime::Runtime;
-use wire::control::{DiskServer, Mkdir, SetMode, Stat};
+use wire::{
+    control::{DiskServer, Disposition, JobSpec, Mkdir, OpenWrite, Resources, SetMode, Stat, Submit},
+    token::{Claims, TokenKey},
+};
 
 const OWNER: &str = "operator_of_the_facility";
 const USER: &str = "maria_goeppert_mayer";
 /// Begins with the same eight bytes.
 const OTHER: &str = "maria_go";
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
 /// Both doors of a facility with a disk and no other rooms.
 struct Doors {
     root: XrdUrl,
     http: String,
+    head: Head,
+    objects: Arc<Objects>,
+    facility: String,
+    tokens: TokenKey,
     shutdown: Shutdown,
-    _runtime: Runtime,
+    runtime: Runtime,
     _directory: tempfile::TempDir,
 }
 
@@ -52,12 +61,16 @@ impl Doors {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let shutdown = Shutdown::new();
-        let (root, http) = runtime.block_on(serve(&possession, &shutdown));
+        let Served { root, http, head, objects, facility } = runtime.block_on(serve(&possession, &shutdown));
         Self {
             root: format!("root://{root}//").parse().unwrap(),
             http: format!("http://{http}"),
+            head,
+            objects,
+            facility,
+            tokens: possession.key.tokens(),
             shutdown,
-            _runtime: runtime,
+            runtime,
             _directory: directory,
         }
     }
@@ -68,6 +81,22 @@ impl Doors {
 
     fn control(&self, user: &str) -> Control {
         Control::new(&self.http, user)
+    }
+
+    fn token(&self, user: &str, is_of_job: bool) -> String {
+        self.tokens.sign(&Claims {
+            issuer: self.facility.clone(),
+            subject: user.to_owned(),
+            audience: Vec::new(),
+            id: String::new(),
+            issued: NOW,
+            starts: NOW,
+            expires: NOW + Millis(1000),
+            scopes: None,
+            groups: Vec::new(),
+            is_of_job,
+            host: None,
+        })
     }
 
     fn owner_of(&self, path: &FilePath) -> String {
@@ -81,11 +110,19 @@ impl Drop for Doors {
     }
 }
 
-async fn serve(possession: &Possession, shutdown: &Shutdown) -> (std::net::SocketAddr, std::net::SocketAddr) {
+struct Served {
+    root: SocketAddr,
+    http: SocketAddr,
+    head: Head,
+    objects: Arc<Objects>,
+    facility: String,
+}
+
+async fn serve(possession: &Possession, shutdown: &Shutdown) -> Served {
     let listen = async || Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX).await.unwrap();
     let (root, http) = (listen().await, listen().await);
     let addresses = (root.address().unwrap(), http.address().unwrap());
-    let clock: Clock = Arc::new(|| Timestamp(1_700_000_000_000));
+    let clock: Clock = Arc::new(|| NOW);
     let server =
         DiskServer { name: "here".to_owned(), root: addresses.0.to_string(), https: addresses.1.to_string() };
     let core = possession.open_head(server.clone(), clock()).unwrap();
@@ -100,12 +137,13 @@ async fn serve(possession: &Possession, shutdown: &Shutdown) -> (std::net::Socke
     Janitor::new(link, introduction, partition, &objects).register().await.unwrap();
     let counters = Arc::new(DoorCounters::default());
     let gate = Gate::new(possession.key.tokens(), &id, OWNER, false, Arc::clone(&clock));
-    let files = Arc::new(Files::new(head, objects, keys, clock, Millis(0)));
-    let door = RootDoor::new(Arc::clone(&files), "test", gate, Arc::clone(&counters));
+    let files = Arc::new(Files::new(head.clone(), Arc::clone(&objects), keys, clock, Millis(0)));
+    let door = RootDoor::new(Arc::clone(&files), "test", gate.clone(), Arc::clone(&counters));
     net::xrd::serve(Arc::new(door), root, shutdown);
-    let door = HttpDoor::new(files, possession.key.clone(), OWNER, counters, shutdown.token());
+    let door =
+        HttpDoor::new(files, possession.key.clone(), OWNER, counters, shutdown.token()).with_gate(gate);
     http::serve(Arc::new(door), http, None, shutdown).unwrap();
-    addresses
+    Served { root: addresses.0, http: addresses.1, head, objects, facility: id }
 }
 
 fn options(user: &str) -> Options {
@@ -160,6 +198,69 @@ fn a_name_that_is_not_ascii_is_not_taken_for_the_owner() {
     socket.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(answer.contains("user schrödinger may not change /d"), "{answer}");
+}
+
+/// It would renew itself: each job has a token that is good for another half a day.
+#[test]
+fn the_token_of_a_job_makes_no_jobs() {
+    let doors = Doors::open();
+    doors.control(OWNER).call(&SetMode { path: FilePath::root(), mode: 0o777 }).unwrap();
+    let spec = JobSpec {
+        name: "again".to_owned(),
+        command: vec!["true".to_owned()],
+        resources: Resources { cpus: 1, memory_bytes: 0, wall: Millis::from_seconds(60) },
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        archive: false,
+        environment: BTreeMap::new(),
+    };
+    let control = |is_of_job| {
+        let token = FacilityKey::new(doors.token(USER, is_of_job));
+        Control::new(&doors.http, "whoever").with_key(token)
+    };
+    let refused = control(true).call(&Submit { spec: spec.clone() }).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Permission, "{refused}");
+    assert!(refused.what.contains("cannot submit other jobs"), "{refused}");
+    // All else that its owner may do it may, too.
+    control(true).call(&Mkdir { path: path("/d"), mode: 0o700, parents: false }).unwrap();
+    assert_eq!(doors.owner_of(&path("/d")), USER);
+    let other = control(false).call(&Submit { spec });
+    assert!(!other.is_err_and(|failure| failure.kind == ErrorKind::Permission));
+}
+
+/// Who leaves while what the file had is copied leaves nothing that keeps others away.
+#[test]
+fn an_update_that_is_cut_off_while_it_copies_is_given_back() {
+    let doors = Doors::open();
+    let url = doors.root.with_path(path("/f"));
+    File::create(&url, &options(OWNER), CreateOptions::default()).unwrap().close().unwrap();
+    let (disposition, mode) = (Disposition::Update, 0o644);
+    let open = OpenWrite { path: path("/f"), mode, disposition, parents: false, expected_bytes: 0 };
+    let grant = doors.runtime.block_on(doors.head.call(&Principal::operator(OWNER), open)).unwrap();
+    let ((begun, is_begun), (leave, has_left)) = (mpsc::channel(), mpsc::channel());
+    let take = {
+        let (objects, grant) = (Arc::clone(&doors.objects), grant.clone());
+        move || {
+            begun.send(()).unwrap();
+            has_left.recv().unwrap();
+            objects.reservation(&grant)
+        }
+    };
+    let objects = Arc::clone(&doors.objects);
+    let update =
+        doors.runtime.spawn(async move { objects.write(&grant, take, Arc::default()).await.map(drop) });
+    is_begun.recv().unwrap();
+    update.abort();
+    assert!(doors.runtime.block_on(update).unwrap_err().is_cancelled());
+    leave.send(()).unwrap();
+    let replace = CreateOptions { replace: true, ..CreateOptions::default() };
+    let since = Instant::now();
+    loop {
+        match File::create(&url, &options(OWNER), replace) {
+            Ok(file) => break file.close().unwrap(),
+            Err(failure) => assert!(since.elapsed() < Duration::from_secs(20), "{failure}"),
+        }
+    }
 }
 
 #[test]

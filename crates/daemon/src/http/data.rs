@@ -3,10 +3,11 @@
 use super::{
     HttpDoor, Peer,
     answer::{Answer, Problem},
+    dav::href,
     paths::Visit,
     read, tpc, write,
 };
-use crate::objects::{CapFile, CapOpen};
+use crate::objects::{CapFile, CapOpen, is_outdated};
 use axum::{
     Router,
     body::Body,
@@ -15,10 +16,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::any,
 };
-use base::{Failure, Result};
+use base::Failure;
 use head::Principal;
 use std::sync::Arc;
-use wire::{control::USER_HEADER, http::decode_path};
+use wire::{cap, control::USER_HEADER, http::decode_path};
 
 pub(super) fn routes(door: Arc<HttpDoor>) -> Router {
     Router::new().fallback(any(handle)).with_state(door)
@@ -34,7 +35,6 @@ async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<Body>) -> Re
 
 async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
     let (mut parts, body) = request.into_parts();
-    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
     // Nobody is anybody here but by a capability.
     parts.headers.remove(USER_HEADER);
     let visit = Visit {
@@ -48,38 +48,50 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
         door,
     };
     let Some(signed) = visit.cap().map(str::to_owned) else {
-        return Ok(to_the_head(&visit, &target));
+        return Ok(to_the_head(&visit));
     };
     match visit.method.as_str() {
         "COPY" if visit.headers.contains_key("source") => tpc::pull_by_cap(visit, &signed).await,
         "COPY" => tpc::push_by_cap(visit, &signed).await,
         "GET" | "HEAD" => read::read_by_cap(&visit).await,
         "PUT" => write::put(&visit, body).await,
-        _ => Ok(to_the_head(&visit, &target)),
+        _ => Ok(to_the_head(&visit)),
     }
 }
 
 /// Whoever has no capability that holds is sent where one is to be had.
-fn to_the_head(visit: &Visit, target: &str) -> Response {
+fn to_the_head(visit: &Visit) -> Response {
     let mut response = StatusCode::TEMPORARY_REDIRECT.into_response();
-    let place = format!("{}{}", visit.door.head, without_cap(target));
-    read::put(response.headers_mut(), header::LOCATION, &place);
+    read::put(response.headers_mut(), header::LOCATION, &visit.place_at_head());
     response
 }
 
-/// A target without the capability, which was not for us or has expired.
-fn without_cap(target: &str) -> String {
-    let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
-    let is_cap = |pair: &&str| pair.split('=').next() == Some(wire::cap::PARAMETER);
+/// A query without the capability, which was not for us or does not hold any more.
+fn without_cap(query: &str) -> String {
+    let is_cap = |pair: &&str| pair.split('=').next() == Some(cap::PARAMETER);
     let kept: Vec<_> = query.split('&').filter(|pair| !is_cap(pair)).collect();
-    if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
+    if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
 }
 
 impl Visit {
-    /// Opens what the capability of the request is for.
-    pub(super) async fn open_cap(&self, signed: &str) -> Result<CapFile> {
+    /// Where to ask for the same by its name; at the head itself this is that very door.
+    fn place_at_head(&self) -> String {
+        let query = self.query.as_deref().map(without_cap).unwrap_or_default();
+        format!("{}{}{query}", self.door.head, href(&self.path, self.is_slashed))
+    }
+
+    /// Opens what the capability of the request is for, or sends the client to the head, which knows better.
+    pub(super) async fn open_cap(&self, signed: &str) -> Result<CapFile, Problem> {
         let open = CapOpen { signed, path: &self.path, is_update: false };
-        self.door.files.objects().open_cap(open, Arc::clone(&self.door.counters.http)).await
+        let opened = self.door.files.objects().open_cap(open, Arc::clone(&self.door.counters.http)).await;
+        opened.map_err(|failure| {
+            if is_outdated(&failure) && self.parameter(cap::DIRECT).is_none() {
+                Problem::with_status(failure, StatusCode::TEMPORARY_REDIRECT)
+                    .field(header::LOCATION, self.place_at_head())
+            } else {
+                failure.into()
+            }
+        })
     }
 }
 
@@ -94,14 +106,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_keeps_all_but_its_capability() {
-        for (target, kept) in [
-            ("/a", "/a"),
-            ("/a?bp.cap=x", "/a"),
-            ("/a?x=1&bp.cap=x&y=2", "/a?x=1&y=2"),
-            ("/a%20b?x", "/a%20b?x"),
-        ] {
-            assert_eq!(without_cap(target), kept);
+    fn a_query_keeps_all_but_its_capability() {
+        for (query, kept) in [("bp.cap=x", ""), ("x=1&bp.cap=x&y=2", "?x=1&y=2"), ("x%20y", "?x%20y")] {
+            assert_eq!(without_cap(query), kept);
         }
     }
 }

@@ -19,7 +19,7 @@ use axum::{
 use base::{Failure, FilePath, Result};
 use std::{sync::Arc, time::Duration};
 use wire::{
-    control::{Audience, USER_HEADER, VERSION_HEADER, audience_of, check_version},
+    control::{Audience, Call, Submit, USER_HEADER, VERSION_HEADER, audience_of, check_version},
     http::{
         dav::{Depth, parse_depth, parse_place},
         decode_path,
@@ -37,6 +37,8 @@ const CALL_BYTES_MAX: usize = 64 << 10;
 const NOBODY: &str = "nobody";
 /// Paths of the management API.
 const API: &str = "/api/";
+/// What stands before the name of a call.
+const CALLS: &str = "/api/v1/";
 /// What everybody may ask who is about to join.
 const OPEN_TO_HOSTS: [&str; 2] = ["/api/v1/get_authority", "/api/v1/join_facility"];
 /// What everybody on this host may see without a proof.
@@ -128,6 +130,9 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
     };
     who.is_good(door.gate.now()).map_err(unknown)?;
     let forbidden = |failure| refusal(StatusCode::FORBIDDEN, failure, &who.who.name);
+    if request.uri().path().strip_prefix(CALLS) == Some(Submit::NAME) {
+        who.may_submit().map_err(forbidden)?;
+    }
     if who.is_scoped() {
         check(door, &who, request, peer).map_err(forbidden)?;
     }

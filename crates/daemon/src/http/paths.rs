@@ -56,7 +56,7 @@ impl Visit {
     }
 
     /// The value of a parameter of the query, as it stands there.
-    fn parameter(&self, name: &str) -> Option<&str> {
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         let mut pairs = self.query.as_deref()?.split('&');
         pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
     }
@@ -64,7 +64,9 @@ impl Visit {
     /// Has servers avoided to which the client says that it was sent in vain.
     async fn avoid_tried(&self) {
         if let Some(tried) = self.parameter(TRIED) {
-            self.door.files.avoid(&self.who, &self.path, tried).await;
+            let is_write = self.method == Method::PUT
+                || (self.method.as_str() == "COPY" && self.headers.contains_key("source"));
+            self.door.files.avoid(&self.who, &self.path, tried, is_write).await;
         }
     }
 

@@ -64,15 +64,15 @@ async fn open(visit: &Visit) -> base::Result<Opened<ReadFile>> {
 }
 
 /// Opens a file by the capability that came with the request, or by its name, wherever its object is.
-pub(super) async fn open_through(visit: &Visit) -> base::Result<Arc<ReadFile>> {
+pub(super) async fn open_through(visit: &Visit) -> Result<Arc<ReadFile>, Problem> {
     if let Some(cap) = visit.cap() {
         return match visit.open_cap(cap).await? {
             CapFile::Read(file) => Ok(Arc::new(file)),
-            CapFile::Write(_) => Err(other_way(&visit.path)),
+            CapFile::Write(_) => Err(other_way(&visit.path).into()),
         };
     }
     let counter = Arc::clone(&visit.door.counters.http);
-    visit.door.files.read_through(&visit.who, &visit.path, counter).await.map(Arc::new)
+    Ok(Arc::new(visit.door.files.read_through(&visit.who, &visit.path, counter).await?))
 }
 
 /// Sends a client to the disk server that has the object, or is to make it.

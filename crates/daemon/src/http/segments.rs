@@ -3,6 +3,7 @@
 //! All bodies of the door share one amount of memory: the more there are, the smaller the segments of each.
 
 use crate::open::{ReadFile, WriteFile};
+use crate::peers::with_peers;
 use crate::sums::Hashing;
 use axum::body::{Body, Bytes};
 use base::{ByteRange, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
@@ -136,9 +137,11 @@ impl Outflow {
                     self.pieces.push_front(Piece::Range(ByteRange { offset: end, end: range.end }));
                     let (file, free) = (Arc::clone(&self.file), Arc::clone(&self.free));
                     let range = ByteRange { offset: range.offset, end };
-                    return Some(Segment::Reading(tokio::task::spawn_blocking(move || {
-                        read(&file, range, &free)
-                    })));
+                    return Some(Segment::Reading(if file.waits_for_peers() {
+                        tokio::spawn(with_peers(move || read(&file, range, &free)))
+                    } else {
+                        tokio::task::spawn_blocking(move || read(&file, range, &free))
+                    }));
                 }
             }
         }

@@ -231,11 +231,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
 
 impl Apply for JobStarted {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let mut job = match current(core, context, self.run) {
-            Ok(job) => job,
-            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(Done {}),
-            Err(failure) => return Err(failure),
-        };
+        let mut job = current(core, context, self.run)?;
         if !job.has_begun {
             job.has_begun = true;
             core.store.save_job(&job)?;
@@ -261,6 +257,7 @@ impl Apply for GetJobToken {
             expires: context.now + TOKEN_LIFETIME,
             scopes: is_operator.then(|| Scopes::everything_below(&FilePath::root())),
             groups: if is_operator { Vec::new() } else { groups },
+            is_of_job: true,
             // Whoever turns the host away takes it back.
             host: host.map(|host| core.joined(host).map(|joined| enrolment(host, joined))).transpose()?,
         };

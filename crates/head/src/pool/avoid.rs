@@ -4,7 +4,7 @@ use super::calls::abandon;
 use crate::{
     Apply, Context, Core,
     namespace::resolve_file,
-    store::{Node, ReplicaState},
+    store::{Node, Replica, ReplicaState},
 };
 use base::{Failure, Millis, Result};
 use std::{collections::BTreeSet, sync::Arc};
@@ -30,7 +30,9 @@ impl Apply for AvoidServers {
             }
         }
         // Who may not see the file hears of that when it is opened.
-        if let Ok(node) = resolve_file(core, &context.who, &self.path) {
+        if self.is_write
+            && let Ok(node) = resolve_file(core, &context.who, &self.path)
+        {
             give_back(core, context, &node, &avoided)?;
         }
         Ok(Done {})
@@ -50,13 +52,14 @@ fn servers(core: &Core, hosts: &[String]) -> Result<BTreeSet<String>> {
     Ok(found.into_iter().collect())
 }
 
-/// Gives up what this user was to write on one of `servers`: it comes back because it could not begin.
+/// Gives up what this user was to write on one of `servers`: it comes back because it could not begin. What has begun is somebody's
+/// work, perhaps of the same user in another place: only its disk server ends it.
 fn give_back(core: &mut Core, context: &Context, node: &Arc<Node>, servers: &BTreeSet<String>) -> Result<()> {
     let writing = node
         .replicas
         .iter()
         .find(|replica| replica.state == ReplicaState::Writing && replica.owner == context.who.name);
-    let Some(writing) = writing else { return Ok(()) };
+    let Some(writing) = writing.filter(|writing| !may_have_begun(core, writing)) else { return Ok(()) };
     let partition = core.store.partition(&writing.partition)?;
     if !partition.is_some_and(|partition| servers.contains(&partition.server.name)) {
         return Ok(());
@@ -65,4 +68,10 @@ fn give_back(core: &mut Core, context: &Context, node: &Arc<Node>, servers: &BTr
     // Nothing of it was sent, so that nobody tries to send the rest.
     core.live.cut_off.remove(&node.id);
     Ok(())
+}
+
+/// Of what was reserved before the head was started nobody here knows.
+fn may_have_begun(core: &Core, writing: &Replica) -> bool {
+    let is_begun = core.live.begun.get(&writing.partition).is_some_and(|all| all.contains(&writing.object));
+    is_begun || writing.created < core.live.since
 }

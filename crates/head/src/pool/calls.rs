@@ -17,7 +17,7 @@ use crate::{
     batch,
     core::{PartitionLive, unknown_partition},
     hosts::{require_doors, require_name},
-    namespace::{Right, find, insert, make_directory, require, resolve_file, resolve_parent},
+    namespace::{Right, find, insert, make_directory, path_of, require, resolve_file, resolve_parent},
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape,
 };
@@ -25,7 +25,7 @@ use base::{
     ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp,
     limits::{LIST_ENTRIES_MAX, PARTITIONS_PER_HOST_MAX},
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tracing::{debug, info, warn};
 use wire::cap::NEVER_JOINED;
 use wire::control::{
@@ -95,16 +95,22 @@ impl Apply for ReportSpace {
         let (total, free) = believed(self.total_bytes, self.free_bytes);
         core.store.set_space(&self.partition, total, free)?;
         core.live.care.note_free(&self.partition, free);
+        let mut begun = core.live.begun.remove(&self.partition).unwrap_or_default();
+        let mut unsettled = BTreeSet::new();
         for replica in core.store.unsettled(&self.partition, ReplicaState::Writing)? {
             if replica.state == ReplicaState::Reserved {
                 allocation::end_if_over(core, &replica, context.now)?;
                 continue;
             }
-            let is_begun = self.writing.contains(&replica.object);
-            if !is_begun && replica.created + UNBEGUN_MAX < context.now {
+            unsettled.insert(replica.object);
+            if self.writing.contains(&replica.object) {
+                begun.insert(replica.object);
+            } else if replica.created + UNBEGUN_MAX < context.now {
                 abandon(core, &replica, context)?;
             }
         }
+        begun.retain(|object| unsettled.contains(object));
+        core.live.begun.insert(self.partition, begun);
         Ok(SpaceReported { fence: core.fence(), now: context.now })
     }
 }
@@ -218,8 +224,7 @@ impl Apply for OpenRead {
         match node.state() {
             FileState::Writing => Err(unwritten(&node, &self.path)),
             FileState::Online => Err(out_of_reach(core, &node, &self.path)?),
-            FileState::Lost => Err(Failure::corrupt(format!("{} has neither replica nor copy", self.path))
-                .hint("restore it from where it came")),
+            FileState::Lost => Err(lost(core, &node, &self.path)?),
             _ => {
                 tape::request_recall(core, context, &node)?;
                 let waits = tape::waits(core, node.id, context.now)?.unwrap_or_default();
@@ -228,6 +233,18 @@ impl Apply for OpenRead {
             }
         }
     }
+}
+
+/// Says where a file was whose bytes are nowhere.
+fn lost(core: &Core, node: &Node, path: &FilePath) -> Result<Failure> {
+    let mut what = format!("{path} has neither replica nor copy");
+    for replica in node.replicas.iter().filter(|replica| replica.state == ReplicaState::Lost) {
+        if let Some(row) = core.store.partition(&replica.partition)? {
+            let (partition, server) = (&replica.partition, &row.server.name);
+            what.push_str(&format!("; object {} is gone from {partition} of {server}", replica.object));
+        }
+    }
+    Ok(Failure::corrupt(what).hint("restore it from where it came"))
 }
 
 fn unwritten(node: &Node, path: &FilePath) -> Failure {
@@ -271,7 +288,7 @@ impl Apply for OpenWrite {
             let growth = Growth { is_new: false, bytes: bytes.saturating_sub(held.size) };
             refuse_excess(core, &node, growth)?;
             require_servers(core, &replica, context.now)?;
-            return grant(core, (&node, &replica), None, context.now);
+            return grant(core, (&node, self.path, &replica), None, context.now);
         }
         // What a coded file is changed to is coded in the same pool.
         let pool = match base.as_ref().filter(|base| base.is_piece) {
@@ -290,13 +307,13 @@ impl Apply for OpenWrite {
         require_servers(core, &replica, context.now)?;
         let growth = Growth { is_new, bytes: bytes.saturating_sub(node.size) };
         refuse_excess(core, &node, growth)?;
-        grant(core, (&node, &replica), base, context.now)
+        grant(core, (&node, self.path, &replica), base, context.now)
     }
 }
 
 fn grant(
     core: &Core,
-    (node, replica): (&Node, &Replica),
+    (node, path, replica): (&Node, FilePath, &Replica),
     base: Option<ReadObject>,
     now: Timestamp,
 ) -> Result<WriteGrant> {
@@ -306,6 +323,7 @@ fn grant(
     let base_pieces = if is_gathered { pieces_of(core, node, None, now)? } else { None };
     Ok(WriteGrant {
         file: replica.file,
+        path,
         holder: node.holder(),
         object: replica.object,
         partition: replica.partition.clone(),
@@ -314,7 +332,7 @@ fn grant(
         base_pieces,
         joined: server.as_ref().map_or(Ok(NEVER_JOINED), |server| core.joined(&server.name))?,
         server,
-        is_mirrored: pool.coding.is_some() || pool.copies > 1,
+        is_mirrored: pool.pieces().is_some() || pool.copies > 1,
     })
 }
 
@@ -335,7 +353,9 @@ impl Apply for BeginWrite {
             return Err(Failure::busy(format!("object {} has nothing to begin with any more", self.object))
                 .hint("open the file again"));
         }
-        grant(core, (&node, &replica), base, context.now)
+        core.live.begun.entry(replica.partition.clone()).or_default().insert(replica.object);
+        let path = path_of(core, node.id)?;
+        grant(core, (&node, path, &replica), base, context.now)
     }
 }
 

@@ -21,9 +21,6 @@ use wire::{
     control::{Coding, Done, GetPieces, PIECES_MAX, PiecePlace, Pieces, ReportDamage},
 };
 
-/// Bytes of a full cell: what is read at least of a piece, and what one damaged byte costs.
-pub(crate) const CELL_BYTES: u32 = 256 << 10;
-
 /// The pool in which the pieces of a file are, as it is now.
 fn pool_snapshot(core: &Core, node: &Node, now: Timestamp) -> Result<Snapshot> {
     let first = node.online().find(|replica| replica.piece.is_some());
@@ -101,7 +98,7 @@ pub(super) fn pieces_of(
         .iter()
         .map(|piece| piece.object)
         .collect();
-    let (path, mut places, mut cell_bytes) = (path_of(core, node.id)?, Vec::new(), CELL_BYTES);
+    let (path, mut places, mut cell_bytes) = (path_of(core, node.id)?, Vec::new(), 0);
     // Last those that were given up: one damaged cell says nothing of the others, and each is checked.
     let given_up = |replica: &&Replica| matches!(replica.state, ReplicaState::Lost | ReplicaState::Damaged);
     let given_up = node.replicas.iter().filter(given_up);

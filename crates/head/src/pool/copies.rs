@@ -23,7 +23,9 @@ use base::{ErrorKind, Failure, Millis, ObjectId, Result, Timestamp};
 use tracing::{info, warn};
 use wire::{
     cap::Access,
-    control::{CopyEnded, CopyOrder, CopyOrders, Done, NextCopies, ROLL_CALL_LEN_MAX, RollCall},
+    control::{
+        CopyEnded, CopyOrder, CopyOrders, Done, NextCopies, ROLL_CALL_LEN_MAX, ReportMissing, RollCall,
+    },
     object::Label,
 };
 
@@ -209,6 +211,21 @@ fn is_readable(core: &Core, replica: &Replica) -> Result<bool> {
     Ok(core.store.node(replica.file)?.is_some_and(|node| node.is_online() || node.is_archived))
 }
 
+impl Apply for ReportMissing {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        partition_of(core, context, &self.partition)?;
+        let is_it =
+            |replica: &Replica| replica.partition == self.partition && replica.state == ReplicaState::Online;
+        // One that was removed or moved is nobody's loss.
+        if let Some(replica) = core.store.replica(self.object)?.filter(is_it) {
+            let (object, file, partition) = (replica.object, replica.file, self.partition);
+            warn!(%object, %file, partition, "a replica is missing: no reader is sent to it any more");
+            settle(core, &replica, ReplicaState::Lost, context.now)?;
+        }
+        Ok(Done {})
+    }
+}
+
 /// What the catalogue says of a replica against whether it is there.
 fn compare(
     core: &mut Core,
@@ -226,6 +243,10 @@ fn compare(
         _ => return Ok(()),
     };
     warn!(object = %replica.object, file = %replica.file, partition = replica.partition, ?state, "roll call");
+    settle(core, replica, state, now)
+}
+
+fn settle(core: &mut Core, replica: &Replica, state: ReplicaState, now: Timestamp) -> Result<()> {
     core.store.set_replica_state(replica.object, state)?;
     core.touch(Topic::Files);
     mend(core, replica.file, now)

@@ -6,11 +6,10 @@ use super::{
     bounds::require_size,
     calls::being_written,
     catalogue::{piece_view, snapshot},
-    coded::CELL_BYTES,
     placement::{Placed, Purpose, Wish, place},
     promise::promised_pieces,
     retire,
-    view::{Layout, PartitionState, PieceState, Snapshot},
+    view::{Layout, PartitionState, PieceState, PieceView, Snapshot},
 };
 use crate::{
     Apply, Context, Core,
@@ -32,8 +31,8 @@ impl Apply for PlaceMirrors {
         let written = being_written(core, context, self.object)?;
         require_size(&format!("object {}", self.object), self.size)?;
         let node = core.store.node(written.file)?.ok_or_else(|| gone(self.object))?;
-        if let Some(coding) = coding_of_write(&node, &*pool_of_partition(core, &written.partition)?) {
-            return place_pieces(core, context, &self, (&node, &written), coding);
+        if let Some(cut) = cut_of_write(&node, &*pool_of_partition(core, &written.partition)?) {
+            return place_pieces(core, context, &self, (&node, &written), cut);
         }
         allocation::begin_mirrors(core, &node, self.size, context.now)?;
         let node = core.store.node(written.file)?.ok_or_else(|| gone(self.object))?;
@@ -67,17 +66,18 @@ impl Apply for PlaceMirrors {
     }
 }
 
-/// How a write under way is coded: as it was when its pieces or mirrors were placed, whatever its pool does with new ones by now.
-fn coding_of_write(node: &Node, pool: &Pool) -> Option<Coding> {
+/// How a write under way is cut: as it was when its pieces or mirrors were placed, whatever its pool does with new ones by now.
+fn cut_of_write(node: &Node, pool: &Pool) -> Option<Cut> {
     match mirrors(node).next() {
-        Some(placed) => placed.piece.map(|piece| piece.coding),
-        None => pool.coding,
+        Some(placed) => placed.piece.map(|Piece { coding, cell_bytes, .. }| Cut { coding, cell_bytes }),
+        None => pool.pieces().map(|coding| Cut { coding, cell_bytes: pool.cell_bytes() }),
     }
 }
 
 /// The same for what has come to its commit. Without pieces it was opened when its pool was not coded.
 pub(super) fn coding_of_commit(node: &Node, pool: &Pool, pieces: &[FilledPiece]) -> Option<Coding> {
-    coding_of_write(node, pool).filter(|_| !pieces.is_empty() || mirrors(node).next().is_some())
+    let cut = cut_of_write(node, pool).filter(|_| !pieces.is_empty() || mirrors(node).next().is_some());
+    cut.map(|cut| cut.coding)
 }
 
 /// Places the pieces of a written object that have no place yet. All of them, or none: a coded file is acknowledged whole.
@@ -86,13 +86,14 @@ fn place_pieces(
     context: &Context,
     call: &PlaceMirrors,
     (node, written): (&Node, &Replica),
-    coding: Coding,
+    cut: Cut,
 ) -> Result<Mirrors> {
+    let Cut { coding, cell_bytes } = cut;
     let coded = Coded { file: node.id, content: written.object.0, bytes: call.size };
-    let bytes = Shape::new(coding.data, coding.parity, CELL_BYTES, coded)?.piece_bytes();
+    let bytes = Shape::new(coding.data, coding.parity, cell_bytes, coded)?.piece_bytes();
     let is_standing = |replica: &Replica| {
         let is_alike =
-            replica.piece.is_some_and(|piece| (piece.coding, piece.cell_bytes) == (coding, CELL_BYTES));
+            replica.piece.is_some_and(|piece| (piece.coding, piece.cell_bytes) == (coding, cell_bytes));
         is_alike && replica.size == bytes && !call.failed.contains(&replica.object)
     };
     let (mut placed, failed): (Vec<_>, Vec<_>) = mirrors(node).cloned().partition(is_standing);
@@ -104,7 +105,7 @@ fn place_pieces(
     let missing: Vec<u8> = (0..coding.pieces()).filter(|index| !has(index)).collect();
     let places = places(core, call, written, (&placed, &failed), (coding, &missing, bytes, context.now))?;
     for (index, partition) in missing.into_iter().zip(places) {
-        let piece = Piece { coding, cell_bytes: CELL_BYTES, index, checksums: None };
+        let piece = Piece { coding, cell_bytes, index, checksums: None };
         placed.push(core.store.insert_replica(Replica {
             object: ObjectId(0),
             partition,
@@ -131,7 +132,7 @@ fn place_pieces(
         let url = core.piece_url(&cap, (written.object.0, piece), context.now)?;
         wanted.push(Mirror { object: replica.object, url, index });
     }
-    Ok(Mirrors { mirrors: wanted, cut: Some(Cut { coding, cell_bytes: CELL_BYTES }) })
+    Ok(Mirrors { mirrors: wanted, cut: Some(cut) })
 }
 
 /// Partitions for the pieces that are missing, each on a disk server of its own.
@@ -145,16 +146,19 @@ fn places(
     let Ok(pieces @ 1..) = u8::try_from(missing.len()) else { return Ok(Vec::new()) };
     let snapshot = snapshot(core, &pool_of_partition(core, &written.partition)?.name, now)?;
     let beside: Vec<_> = standing.iter().chain(failed).map(piece_view).collect();
-    let wish = Wish { pieces, pieces_min: pieces, bytes, beside: &beside, purpose: Purpose::Write };
-    let choose = |snapshot: &Snapshot| match place(snapshot, &wish, call.object.0) {
-        Ok(Placed { partitions, is_spread: true }) => {
-            Ok(partitions.iter().map(ToString::to_string).collect())
+    let choose = |snapshot: &Snapshot, beside: &[PieceView]| -> Result<Vec<String>, String> {
+        let wish = Wish { pieces, pieces_min: pieces, bytes, beside, purpose: Purpose::Write };
+        match place(snapshot, &wish, call.object.0) {
+            Ok(Placed { partitions, is_spread: true }) => {
+                Ok(partitions.iter().map(ToString::to_string).collect())
+            }
+            Ok(_) => Err("some would share one".to_owned()),
+            Err(failure) => Err(failure.what),
         }
-        Ok(_) => Err("some would share one".to_owned()),
-        Err(failure) => Err(failure.what),
     };
-    choose(&snapshot).map_err(|why| {
-        let is_for_silence = choose(&snapshot.as_if_all_were_heard()).is_ok();
+    // One piece can fail although its disk server is well: it is taken again if there is no other.
+    choose(&snapshot, &beside).or_else(|_| choose(&snapshot, &beside[..standing.len()])).map_err(|why| {
+        let is_for_silence = choose(&snapshot.as_if_all_were_heard(), &beside).is_ok();
         too_few(&snapshot.pool, coding, &why, is_for_silence)
     })
 }
@@ -184,7 +188,7 @@ const SILENT: &str = "some disk servers are silent: try again, or see in `bp poo
 /// Refuses a write to a coded pool with too few disk servers before a byte is sent.
 pub(super) fn require_servers(core: &Core, written: &Replica, now: Timestamp) -> Result<()> {
     let pool = pool_of_partition(core, &written.partition)?;
-    let Some(coding) = pool.coding else { return Ok(()) };
+    let Some(coding) = pool.pieces() else { return Ok(()) };
     let snapshot = snapshot(core, &pool.name, now)?;
     let domains = |snapshot: &Snapshot| {
         let open = snapshot.partitions().iter();

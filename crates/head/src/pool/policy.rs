@@ -1,6 +1,5 @@
 //! The policy of a pool: what the operator promises and allows.
 
 pub use wire::control::{
-    COPIES_MAX, Coding, Collection, CollectionOrder, FailureDomain, PIECES_MAX, Pool, Rate, STRIPE_WIDTH_MAX,
-    Stripe, Weights,
+    COPIES_MAX, Coding, Collection, CollectionOrder, FailureDomain, PIECES_MAX, Pool, Rate, Stripe, Weights,
 };

@@ -66,7 +66,7 @@ pub(super) fn pools_to_keep(core: &Core) -> Result<BTreeSet<String>> {
 /// Whether files of a pool can be made whole again after a disk is lost. It may have coded files of an earlier policy.
 fn is_redundant(core: &Core, pool: &str) -> Result<bool> {
     let policy = core.store.policy(pool)?;
-    Ok(policy.copies > 1 || policy.coding.is_some() || core.store.has_pieces(pool)?)
+    Ok(policy.copies > 1 || policy.pieces().is_some() || core.store.has_pieces(pool)?)
 }
 
 fn notice_silence(core: &mut Core, now: Timestamp) -> Result<()> {

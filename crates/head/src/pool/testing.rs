@@ -87,7 +87,9 @@ pub(crate) fn world(seed: u64) -> (Snapshot, Vec<FileView>) {
     snapshot.pool.copies = 1 + rng.below(3) as u8;
     snapshot.pool.acknowledged_copies = 1 + rng.below(u64::from(snapshot.pool.copies)) as u8;
     if rng.chance(1, 3) {
-        let coding = Coding { data: 1 + rng.below(4) as u8, parity: 1 + rng.below(2) as u8 };
+        let parity = rng.below(3) as u8;
+        // Without parity it is a stripe.
+        let coding = Coding { data: 1 + rng.below(4).max(u64::from(parity == 0)) as u8, parity };
         snapshot.pool.coding = Some(coding);
     }
     if rng.chance(1, 3) {

@@ -122,7 +122,7 @@ impl Layout {
     /// What new files of a pool have.
     #[must_use]
     pub fn of(pool: &Pool) -> Self {
-        pool.coding.map_or(Self::Copies(pool.copies), Self::Coded)
+        pool.pieces().map_or(Self::Copies(pool.copies), Self::Coded)
     }
 
     /// Pieces of a whole file.

@@ -23,6 +23,9 @@ pub(super) const CALLS_MAX: usize = 256;
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
 /// Sessions that are moved at the same time; each has a thread meanwhile, which may wait for a disk. More take turns.
 pub(super) const MOVERS_MAX: usize = 128;
+/// Sessions that are moved while they read what other servers have: their threads may wait for threads of those. They are counted
+/// apart, so that files of this host can always be read, also by those servers, and nobody waits in a circle.
+pub const PEER_MOVERS_MAX: usize = 32;
 /// Sessions that have a turn: their mover may wait for the peer instead of giving the thread back. A round trip later
 /// the next request is there, and nobody has to be woken twice. Far fewer than movers, so that the others always find one.
 pub(super) const TURNS_MAX: usize = 64;

@@ -28,6 +28,7 @@ mod transport;
 mod visit;
 mod writing;
 
+pub use limits::PEER_MOVERS_MAX;
 pub use service::*;
 
 use crate::{listener::Listener, shutdown::Shutdown};

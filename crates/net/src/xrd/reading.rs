@@ -42,7 +42,7 @@ pub(super) enum ReadTask<F> {
     /// A range with page checksums, and what is left of the current frame.
     Pages(Range<F>, Frame),
     /// Ranges of a vector.
-    Vector { stream: StreamId, elements: Peekable<vec::IntoIter<Element<F>>> },
+    Vector { stream: StreamId, elements: Peekable<vec::IntoIter<Element<F>>>, waits_for_peers: bool },
 }
 
 /// What was announced and is still to come.
@@ -70,7 +70,15 @@ impl<F: OpenFile> ReadTask<F> {
         match self {
             Self::Plain(range) => Ok(range.frame(out, manner)),
             Self::Pages(range, frame) => range.pages(out, frame, manner),
-            Self::Vector { stream, elements } => Ok(vector_frame(out, *stream, elements, manner)),
+            Self::Vector { stream, elements, .. } => Ok(vector_frame(out, *stream, elements, manner)),
+        }
+    }
+
+    /// Whether the next step may wait for other servers.
+    pub(super) fn waits_for_peers(&self) -> bool {
+        match self {
+            Self::Plain(range) | Self::Pages(range, _) => range.handle.file.waits_for_peers(),
+            Self::Vector { waits_for_peers, .. } => *waits_for_peers,
         }
     }
 

@@ -221,6 +221,11 @@ pub trait OpenFile: Send + Sync + 'static {
         None
     }
 
+    /// Whether reading waits for other servers, which may be waiting for this one: it is done by threads of their own.
+    fn waits_for_peers(&self) -> bool {
+        false
+    }
+
     /// The whole file in memory, if its bytes never change. Only the kernel touches it: a page that cannot be read
     /// would end the process.
     fn mapped(&self) -> Option<&[u8]> {

@@ -4,8 +4,8 @@ use super::{
     Counters, Registry, Service,
     inbox::Inbox,
     limits::{
-        BUFFERS_IDLE, FAREWELL, FEW_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, MOVERS_MAX, RECEIVE_PROGRESS,
-        SEND_PROGRESS, SESSION_IDLE, TURNS_MAX,
+        BUFFERS_IDLE, FAREWELL, FEW_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, MOVERS_MAX, PEER_MOVERS_MAX,
+        RECEIVE_PROGRESS, SEND_PROGRESS, SESSION_IDLE, TURNS_MAX,
     },
     polling::Seats,
     transport::{Transport, Wish},
@@ -63,6 +63,8 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Movers {
     places: Semaphore,
+    /// Those that may wait for other servers.
+    peer_places: Semaphore,
     turns: Arc<Semaphore>,
     /// Sessions that wait for a turn.
     waiting: AtomicUsize,
@@ -76,15 +78,20 @@ impl Movers {
     pub(super) fn new() -> Self {
         Self {
             places: Semaphore::new(MOVERS_MAX),
+            peer_places: Semaphore::new(PEER_MOVERS_MAX),
             turns: Arc::new(Semaphore::new(TURNS_MAX)),
             waiting: AtomicUsize::new(0),
             seats: Arc::new(Seats::of_this_host()),
         }
     }
 
-    /// Whether other sessions want a thread or a turn and have none.
-    pub(super) fn are_wanted(&self) -> bool {
-        self.places.available_permits() == 0 || self.waiting.load(Ordering::Relaxed) > 0
+    fn places(&self, is_for_peers: bool) -> &Semaphore {
+        if is_for_peers { &self.peer_places } else { &self.places }
+    }
+
+    /// Whether other sessions want a thread of this kind, or a turn, and have none.
+    pub(super) fn are_wanted(&self, is_for_peers: bool) -> bool {
+        self.places(is_for_peers).available_permits() == 0 || self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Whether so many sessions have turns that each socket should hold little.
@@ -156,6 +163,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         claim: None,
         is_upgrading: false,
         turn: None,
+        is_with_peers: false,
         is_slow: false,
         signing: super::signed::Signing::default(),
         service: start.service,
@@ -168,7 +176,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         late_listings: start.late_listings,
     });
     let end = loop {
-        let Ok(place) = movers.places.acquire().await else { return End::Stopped };
+        let Ok(place) = movers.places(session.is_with_peers).acquire().await else { return End::Stopped };
         let visited = spawn_blocking(move || {
             let parked = session.visit();
             (session, parked)
@@ -176,6 +184,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         let Ok((returned, parked)) = visited.await else { return End::Panicked };
         drop(place);
         session = returned;
+        session.is_with_peers = matches!(parked, Ok(Park::Peers));
         let parked = match parked {
             Ok(parked) => parked,
             Err(end) => break end,
@@ -232,7 +241,7 @@ impl<S: Service> Session<S> {
             Park::Again if self.is_stranger() && self.began.elapsed() > LOGIN_DEADLINE => {
                 Err(io::Error::from(io::ErrorKind::TimedOut).into())
             }
-            Park::Again => {
+            Park::Again | Park::Peers => {
                 tokio::task::yield_now().await;
                 Ok(())
             }

@@ -136,8 +136,10 @@ impl<S: Service> Session<S> {
             Ok((handle, element))
         });
         let elements: Result<Vec<_>, Answer> = found.collect();
-        let task =
-            elements.map(|elements| ReadTask::Vector { stream, elements: elements.into_iter().peekable() });
+        let task = elements.map(|elements| {
+            let waits_for_peers = elements.iter().any(|(handle, _)| handle.file.waits_for_peers());
+            ReadTask::Vector { stream, elements: elements.into_iter().peekable(), waits_for_peers }
+        });
         self.begin_read(context, stream, path_id, task);
     }
 

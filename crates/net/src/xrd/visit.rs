@@ -40,6 +40,8 @@ use wire::xrd::{
 pub(super) enum Park {
     /// Others have their turn first.
     Again,
+    /// A thread that may wait for other servers.
+    Peers,
     /// A turn.
     Turn,
     /// Room to send.
@@ -93,6 +95,8 @@ pub(super) struct Session<S: Service> {
     pub(super) is_upgrading: bool,
     /// Lasts for a visit.
     pub(super) turn: Option<Turn>,
+    /// The thread of this visit may wait for other servers.
+    pub(super) is_with_peers: bool,
     /// The peer did not take in its turn what was sent: the rest leaves without one, as there is room for it.
     pub(super) is_slow: bool,
     pub(super) signing: Signing,
@@ -129,6 +133,10 @@ impl<S: Service> Session<S> {
             if self.is_heavy() && !self.send_all()? {
                 return Ok(self.unsent());
             }
+            if self.needs_peers() {
+                let has_sent = self.send_all()?;
+                return Ok(if has_sent { Park::Peers } else { self.unsent() });
+            }
             let work = self.work()?;
             requests += 1;
             let is_over = began.elapsed() > VISIT_MAX;
@@ -139,7 +147,7 @@ impl<S: Service> Session<S> {
             if !self.send_all()? {
                 return Ok(self.unsent());
             }
-            if is_over || (!is_little && movers.are_wanted()) {
+            if is_over || (!is_little && movers.are_wanted(self.is_with_peers)) {
                 return Ok(Park::Again);
             }
             if !is_little {
@@ -161,8 +169,13 @@ impl<S: Service> Session<S> {
     /// Nobody waits for requests while others want the thread, or while something else than the peer may have to be answered.
     fn hurry_if_needed(&mut self) {
         let is_bound = matches!(self.phase, Phase::Bound(_));
-        let is_hurried = is_bound || self.movers.are_wanted() || self.has_calls();
+        let is_hurried = is_bound || self.movers.are_wanted(self.is_with_peers) || self.has_calls();
         self.transport.set_hurry(is_hurried);
+    }
+
+    /// Whether the next step may wait for other servers, for which this thread is not meant.
+    fn needs_peers(&self) -> bool {
+        !self.is_with_peers && matches!(&self.task, Some(Task::Read(read)) if read.waits_for_peers())
     }
 
     /// So much waits to be sent that nothing should be added.

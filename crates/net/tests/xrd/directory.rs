@@ -2,7 +2,7 @@
 //!
 //! New files are written beside their place and appear there on close. The open of a file whose name contains `tape`
 //! waits until somebody brings it online. A file whose name contains `full` takes one MiB and no more; one whose name contains
-//! `unsafe` cannot be flushed.
+//! `unsafe` cannot be flushed; reads of one whose name contains `peer` wait for another server until that answers.
 
 use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, PageSums, Result};
 use net::xrd::{
@@ -19,7 +19,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc, Condvar, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -37,6 +37,8 @@ pub(crate) struct DirService {
     attributes: Mutex<Attributes>,
     /// One permit for each open of a file on tape that may go on.
     recalls: Semaphore,
+    /// Whether the other server has answered.
+    peer: Arc<(Mutex<bool>, Condvar)>,
     /// Where every open is sent, if set.
     elsewhere: Mutex<Option<Redirect>>,
     /// Value of `cap` of the last open.
@@ -54,6 +56,7 @@ impl DirService {
             next: AtomicU64::new(0),
             attributes: Mutex::default(),
             recalls: Semaphore::new(0),
+            peer: Arc::default(),
             elsewhere: Mutex::default(),
             capability: Mutex::default(),
         })
@@ -78,6 +81,13 @@ impl DirService {
         self.recalls.add_permits(1);
     }
 
+    /// The other server answers.
+    #[cfg(test)]
+    pub(crate) fn answer_as_peer(&self) {
+        *self.peer.0.lock().unwrap() = true;
+        self.peer.1.notify_all();
+    }
+
     fn place(&self, path: &FilePath) -> PathBuf {
         self.root.join(path.as_str().trim_start_matches('/'))
     }
@@ -91,12 +101,21 @@ impl DirService {
         }
         if request.access == Access::Read {
             let file = File::open(&place).map_err(|e| fail(&e))?;
+            if request.path.as_str().contains("peer") {
+                return Ok(DirFile {
+                    file,
+                    pending: None,
+                    content: None,
+                    peer: Some(Arc::clone(&self.peer)),
+                });
+            }
             let content = fs::read(&place).map_err(|e| fail(&e))?;
-            return Ok(DirFile { file, pending: None, content: Some((content, PageSums::default())) });
+            let content = Some((content, PageSums::default()));
+            return Ok(DirFile { file, pending: None, content, peer: None });
         }
         if request.disposition == Disposition::Existing {
             let file = OpenOptions::new().read(true).write(true).open(&place).map_err(|e| fail(&e))?;
-            return Ok(DirFile { file, pending: None, content: None });
+            return Ok(DirFile { file, pending: None, content: None, peer: None });
         }
         if request.disposition == Disposition::CreateNew && place.exists() {
             return Err(Failure::exists(format!("{} exists", request.path)));
@@ -115,7 +134,7 @@ impl DirService {
             .open(&pending)
             .map_err(|e| fail(&e))?;
         let pending = Some(Pending { from: pending, to: place, is_done: Mutex::new(false) });
-        Ok(DirFile { file, pending, content: None })
+        Ok(DirFile { file, pending, content: None, peer: None })
     }
 }
 
@@ -126,6 +145,8 @@ pub(crate) struct DirFile {
     pending: Option<Pending>,
     /// What is sent of a file that is only read, and the sums of its pages.
     content: Option<(Vec<u8>, PageSums)>,
+    /// The other server that has its bytes.
+    peer: Option<Arc<(Mutex<bool>, Condvar)>>,
 }
 
 #[derive(Debug)]
@@ -153,11 +174,18 @@ impl OpenFile for DirFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        if let Some(peer) = &self.peer {
+            drop(peer.1.wait_while(peer.0.lock().unwrap(), |has_answered| !*has_answered).unwrap());
+        }
         self.file.read_at(buffer, offset).map_err(|e| Failure::io("read", &e))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.pending.is_none().then(|| self.file.as_fd())
+        (self.pending.is_none() && self.peer.is_none()).then(|| self.file.as_fd())
+    }
+
+    fn waits_for_peers(&self) -> bool {
+        self.peer.is_some()
     }
 
     fn mapped(&self) -> Option<&[u8]> {

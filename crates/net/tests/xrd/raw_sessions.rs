@@ -16,6 +16,9 @@ use wire::xrd::{
     encode_pages, parse_bad_pages,
 };
 
+/// More sessions than a door moves at a time.
+const MANY_SESSIONS: usize = 140;
+
 /// A client that sends whatever it is told.
 struct Raw(TcpStream);
 
@@ -473,4 +476,27 @@ fn random_requests_end_no_session_but_their_own() {
     }
     assert_eq!(Raw::login(&door).call(&Request::Ping), Answer::Ok(Vec::new()));
     door.stop();
+}
+
+#[test]
+fn reads_that_wait_for_other_servers_leave_threads_for_files_that_are_here() {
+    let door = Door::open();
+    fs::write(door.path("peer"), sample(100)).unwrap();
+    fs::write(door.path("here"), sample(100)).unwrap();
+    let read = |file| Request::Read(ReadRequest { handle: file, offset: 0, length: 100, path_id: 0 });
+    let mut waiting: Vec<_> = (0..MANY_SESSIONS)
+        .map(|_| {
+            let mut raw = Raw::login(&door);
+            let file = raw.open("/peer", OpenFlags::READ);
+            raw.send(&read(file).encode(StreamId::of(9)));
+            raw
+        })
+        .collect();
+    let mut here = Raw::login(&door);
+    let file = here.open("/here", OpenFlags::READ);
+    assert_eq!(here.call(&read(file)), Answer::Ok(sample(100)));
+    door.service.answer_as_peer();
+    for raw in &mut waiting {
+        assert_eq!(raw.receive().1, sample(100));
+    }
 }

@@ -259,6 +259,15 @@ pub struct ReportDamage {
     pub objects: Vec<ObjectId>,
 }
 
+/// Says that an object is not where a reader was sent for it: nobody else is sent there until a roll call finds it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReportMissing {
+    /// The partition, which is in its place otherwise.
+    pub partition: String,
+    /// The object.
+    pub object: ObjectId,
+}
+
 /// What an existing name means to an open for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -291,6 +300,8 @@ pub struct OpenWrite {
 pub struct WriteGrant {
     /// The file.
     pub file: FileId,
+    /// How it is called: what a client says its name is proves nothing to a disk server.
+    pub path: FilePath,
     /// Whose it is.
     pub holder: Holder,
     /// The new object. Its number is the generation of what is written.
@@ -316,10 +327,10 @@ pub struct WriteGrant {
 }
 
 impl WriteGrant {
-    /// What stands beside the object; `path` is how the file is called by whoever opens it.
+    /// What stands beside the object.
     #[must_use]
-    pub fn label(&self, path: &FilePath) -> Label {
-        let Self { file, object, ref holder, .. } = *self;
+    pub fn label(&self) -> Label {
+        let Self { file, object, ref path, ref holder, .. } = *self;
         Label { file, path: path.clone(), generation: object.0, holder: holder.clone(), piece: None }
     }
 }
@@ -410,6 +421,7 @@ calls! {
     OpenRead => ReadGrant, "open_read", Rooms, pending |reply| matches!(reply, ReadGrant::Recalling { .. });
     GetPieces => Pieces, "get_pieces", Disk;
     ReportDamage => Done, "report_damage", Disk;
+    ReportMissing => Done, "report_missing", Disk;
     OpenWrite => WriteGrant, "open_write", Rooms;
     BeginWrite => WriteGrant, "begin_write", Disk;
     CommitWrite => Done, "commit_write", Disk;

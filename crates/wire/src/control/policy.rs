@@ -1,6 +1,7 @@
 //! The policy of a pool: what the operator promises and allows.
 
 use super::labels::{SERVER_WORD, check_name};
+use crate::coded::{ALIGNMENT, CELL_BYTES_MAX};
 use base::{Failure, Millis, Result};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -9,8 +10,8 @@ use std::{fmt, str::FromStr};
 pub const COPIES_MAX: u8 = 8;
 /// Most pieces of a coded file: bounds the domains that a pool needs and the buffers of one stripe.
 pub const PIECES_MAX: u8 = 32;
-/// Widest stripe of a file that is spread for speed.
-pub const STRIPE_WIDTH_MAX: u16 = 64;
+/// Bytes of a full cell where files are coded: what is read at least of a piece, and what one damaged byte costs.
+const CELL_BYTES: u32 = 256 << 10;
 
 /// Policy of one pool. What is left out of a stored one has its default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +29,7 @@ pub struct Pool {
     pub failure_domain: FailureDomain,
     /// What counts for the choice of a partition.
     pub weights: Weights,
-    /// How one replica is spread over partitions.
+    /// Files are spread over several disk servers for speed, without redundancy.
     pub stripe: Stripe,
     /// Objects are written and read without the page cache.
     pub direct: bool,
@@ -176,13 +177,13 @@ impl Default for Weights {
     }
 }
 
-/// How one replica is spread: unit after unit over `width` partitions, again and again.
+/// How a file is spread: unit after unit over `width` disk servers, again and again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Stripe {
-    /// Partitions; 1 is a plain replica.
-    pub width: u16,
-    /// Bytes of a unit: a multiple of 4096.
+    /// Disk servers; 1 is a plain replica.
+    pub width: u8,
+    /// Bytes of a unit with its checksum: a multiple of 4096.
     pub unit_bytes: u32,
 }
 
@@ -272,22 +273,42 @@ impl Pool {
                 "coding is {data}+{parity}; both must be 1 or more, together {PIECES_MAX} at most"
             ));
         }
-        if self.coding.is_some() && self.stripe.width != 1 {
-            return refuse("a coded pool has stripes already; stripe.width must be 1".into());
-        }
-        if !(1..=STRIPE_WIDTH_MAX).contains(&self.stripe.width) {
-            return refuse(format!(
-                "stripe.width is {}; it must be 1 to {STRIPE_WIDTH_MAX}",
-                self.stripe.width
-            ));
-        }
-        if self.stripe.unit_bytes == 0 || !self.stripe.unit_bytes.is_multiple_of(4096) {
-            return refuse(format!(
-                "stripe.unit_bytes is {}; it must be a multiple of 4096",
-                self.stripe.unit_bytes
-            ));
-        }
+        self.check_stripe().map_err(|what| Failure::invalid(format!("pool {}: {what}", self.name)))?;
         self.check_waters().and_then(|()| self.check_times())
+    }
+
+    fn check_stripe(&self) -> Result<(), String> {
+        let Stripe { width, unit_bytes } = self.stripe;
+        if !(1..=PIECES_MAX).contains(&width) {
+            return Err(format!("the stripe is {width} wide; it must be 1 to {PIECES_MAX}"));
+        }
+        if width > 1 && self.coding.is_some() {
+            return Err("coded files are spread already; the stripe must be 1 wide".into());
+        }
+        if width > 1 && self.copies > 1 {
+            return Err("striped files have one copy; for more than one they can be coded".into());
+        }
+        let is_legal =
+            (ALIGNMENT..=CELL_BYTES_MAX).contains(&unit_bytes) && unit_bytes.is_multiple_of(ALIGNMENT);
+        if !is_legal {
+            return Err(format!(
+                "the stripe's unit is {unit_bytes} bytes; it must be a multiple of {ALIGNMENT}, {CELL_BYTES_MAX} at most"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The pieces of which new files consist, if they are no replicas: coded ones, or without parity.
+    #[must_use]
+    pub fn pieces(&self) -> Option<Coding> {
+        let Stripe { width, .. } = self.stripe;
+        self.coding.or_else(|| (width > 1).then_some(Coding { data: width, parity: 0 }))
+    }
+
+    /// Bytes of a full cell of these pieces.
+    #[must_use]
+    pub fn cell_bytes(&self) -> u32 {
+        if self.coding.is_some() { CELL_BYTES } else { self.stripe.unit_bytes }
     }
 
     fn check_waters(&self) -> Result<()> {
@@ -327,13 +348,16 @@ mod tests {
     #[test]
     fn what_nobody_can_keep_is_refused() {
         assert_eq!(Pool::default().check(), Ok(()));
-        let wrong: [fn(&mut Pool); 9] = [
+        let wrong: [fn(&mut Pool); 12] = [
             |pool| pool.name.clear(),
             |pool| pool.copies = 0,
             |pool| pool.acknowledged_copies = 2,
             |pool| pool.coding = Some(Coding { data: 31, parity: 2 }),
             |pool| pool.coding = Some(Coding { data: 4, parity: 0 }),
             |pool| pool.stripe.unit_bytes = 1000,
+            |pool| pool.stripe.width = 0,
+            |pool| (pool.stripe.width, pool.coding) = (2, Some(Coding { data: 4, parity: 2 })),
+            |pool| (pool.stripe.width, pool.copies) = (2, 2),
             |pool| pool.silence_bound = pool.heard_bound,
             |pool| pool.repair.server_copies = 0,
             |pool| pool.collection = Some(Collection { begin_free_permille: 100, ..Collection::default() }),

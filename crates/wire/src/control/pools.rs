@@ -247,13 +247,15 @@ pub struct RollCall {
 pub const ROLL_CALL_LEN_MAX: usize = 8192;
 
 /// A client could not reach these disk servers, to which it was sent a moment ago: for a while others are sent elsewhere if there is
-/// an elsewhere, and what it was to write there is given up.
+/// an elsewhere, and what it was to write there and comes back for is given up if that has not begun.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AvoidServers {
     /// Names or addresses of hosts, as they stood in the redirection; [`AVOIDED_LEN_MAX`] at most.
     pub hosts: Vec<String>,
     /// What the client wants to open now.
     pub path: FilePath,
+    /// Whether it is to write it.
+    pub is_write: bool,
 }
 
 /// Key by which a client says, in the opaque part of a path or in a query, to which hosts it was sent in vain: with commas between

@@ -58,6 +58,8 @@ pub struct Claims {
     pub scopes: Option<Scopes>,
     /// Groups of the user; with scopes they mean nothing.
     pub groups: Vec<String>,
+    /// It was made for a job, and must not make others: it would last as long as somebody submits with it.
+    pub is_of_job: bool,
     /// The host for whose jobs it was made, as [`enrolment`] says; it is good as long as that belongs to the facility.
     pub host: Option<String>,
 }
@@ -108,7 +110,9 @@ struct Payload {
     version: String,
     #[serde(rename = "wlcg.groups", default, skip_serializing_if = "Vec::is_empty")]
     groups: Vec<String>,
-    #[serde(rename = "bp.host", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "backplane.job", default, skip_serializing_if = "std::ops::Not::not")]
+    is_of_job: bool,
+    #[serde(rename = "backplane.host", default, skip_serializing_if = "Option::is_none")]
     host: Option<String>,
 }
 
@@ -195,6 +199,7 @@ impl Payload {
             scope: claims.scopes.as_ref().map(ToString::to_string),
             version: PROFILE.to_owned(),
             groups: claims.groups.clone(),
+            is_of_job: claims.is_of_job,
             host: claims.host.clone(),
         }
     }
@@ -220,6 +225,7 @@ impl Payload {
             expires: at(self.exp),
             scopes: self.scope.as_deref().map(Scopes::parse).transpose()?,
             groups: self.groups,
+            is_of_job: self.is_of_job,
             host: self.host,
         })
     }
@@ -304,6 +310,7 @@ mod tests {
             expires: Timestamp(NOW.0 + 10_000),
             scopes: Some(Scopes::parse("storage.read:/data").unwrap()),
             groups: Vec::new(),
+            is_of_job: false,
             host: None,
         }
     }
@@ -323,6 +330,8 @@ mod tests {
         let host = Some(enrolment("c1", NOW));
         let free = Claims { audience: Vec::new(), scopes: None, groups, host, ..claims() };
         assert_eq!(key().verify(&key().sign(&free), "f00", NOW).unwrap(), free);
+        let job = Claims { is_of_job: true, ..claims() };
+        assert_eq!(key().verify(&key().sign(&job), "f00", NOW).unwrap(), job);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use super::say;
 use crate::context::{Context, Run};
-use base::{Failure, Result, units::Span};
+use base::{
+    Failure, Result,
+    units::{Size, Span},
+};
 use clap::ValueEnum;
 use std::{collections::BTreeSet, str::FromStr};
 use wire::control::{
@@ -28,6 +31,12 @@ pub(crate) struct Args {
     /// Pieces of each new file instead of replicas, each on a disk server of its own; any D give the file, P may be lost; `none`
     #[arg(long, value_name = "D+P")]
     coding: Option<Wish>,
+    /// Spread each new file over so many disk servers, without redundancy; 1: files stay whole
+    #[arg(long, value_name = "N")]
+    stripe: Option<u8>,
+    /// Bytes that go to one of them before the next
+    #[arg(long, value_name = "SIZE")]
+    stripe_unit: Option<Size>,
     /// Silence after which a disk server's files are read elsewhere
     #[arg(long, value_name = "TIME")]
     heard_bound: Option<Span>,
@@ -102,9 +111,10 @@ impl FromStr for Permille {
 pub(super) fn set(args: &Args, context: &mut Context) -> Run {
     let mut policy = known(&args.pool, context)?;
     change(args, &mut policy);
+    let pieces = policy.pieces().filter(|_| args.coding.is_some() || args.stripe.is_some());
     let done = context.call(&SetPool { pool: policy })?;
-    if let Some(Wish(Some(coding))) = args.coding {
-        warn_of_few(&args.pool, coding, context)?;
+    if let Some(pieces) = pieces {
+        warn_of_few(&args.pool, pieces, context)?;
     }
     say(done, format!("pool {} has a new policy: `bp pool list` shows what follows", args.pool), context)
 }
@@ -139,6 +149,9 @@ fn change(args: &Args, policy: &mut Pool) {
     policy.acknowledged_copies = args.acknowledged.unwrap_or(unsaid);
     policy.failure_domain = args.failure_domain.clone().unwrap_or_else(|| policy.failure_domain.clone());
     policy.coding = args.coding.map_or(policy.coding, |wish| wish.0);
+    policy.stripe.width = args.stripe.unwrap_or(policy.stripe.width);
+    policy.stripe.unit_bytes =
+        args.stripe_unit.map_or(policy.stripe.unit_bytes, |unit| u32::try_from(unit.0).unwrap_or(u32::MAX));
     policy.heard_bound = args.heard_bound.map_or(policy.heard_bound, |span| span.0);
     policy.silence_bound = args.silence_bound.map_or(policy.silence_bound, |span| span.0);
     policy.repair.server_copies = args.server_copies.unwrap_or(policy.repair.server_copies);

@@ -95,6 +95,7 @@ fn both_algorithms_are_taken() {
         expires: Timestamp(NOW.0 + 1000),
         scopes: None,
         groups: Vec::new(),
+        is_of_job: false,
         host: None,
     };
     assert!(Presented::parse(&own.sign(&claims)).unwrap().is_none());

@@ -1,0 +1,71 @@
+//! Work that waits for other servers, which may be waiting for this one.
+//!
+//! Its threads are counted apart from those that serve files of this host: a server that is waited for always has threads to answer
+//! with, whatever it waits for itself. Reads by `root://` have a bound of their own ([`net::xrd::PEER_MOVERS_MAX`]).
+
+use crate::files::blocking;
+use base::{Failure, Result};
+use std::time::Duration;
+use tokio::{sync::Semaphore, time::timeout};
+
+/// Threads that wait for other servers, beside those of `root://`.
+pub(crate) const PEER_THREADS_MAX: usize = 32;
+/// How long work waits for its turn: what is before it fails after a minute without progress.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(600);
+
+static PLACES: Semaphore = Semaphore::const_new(PEER_THREADS_MAX);
+
+/// Runs `work`, which may wait for other servers, on a thread, once there is one.
+pub(crate) async fn with_peers<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let busy = || {
+        Failure::busy(format!("{PEER_THREADS_MAX} threads have waited long for other servers"))
+            .hint("try again; `bp pool list` shows the disk servers that do not answer")
+    };
+    let place = timeout(TURN_WAIT_MAX, PLACES.acquire()).await.map_err(|_| busy())?;
+    let place = place.map_err(|_| Failure::internal("the places of peers were closed"))?;
+    blocking(move || {
+        // Kept by the thread: whoever waits for it may go before it ends.
+        let _place = place;
+        work()
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex, mpsc};
+
+    #[test]
+    fn what_waits_for_other_servers_leaves_threads_for_files_of_this_host() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(PEER_THREADS_MAX + 1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (answer, answered) = mpsc::channel::<()>();
+        let answered = Arc::new(Mutex::new(answered));
+        runtime.block_on(async {
+            let waiting = (0..2 * PEER_THREADS_MAX).map(|_| {
+                let answered = Arc::clone(&answered);
+                tokio::spawn(with_peers(move || {
+                    // Until the other side is gone.
+                    let _ = answered.lock().unwrap().recv();
+                    Ok(())
+                }))
+            });
+            let waiting: Vec<_> = waiting.collect();
+            while PLACES.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+            let local = timeout(Duration::from_secs(20), blocking(|| Ok(7))).await;
+            drop(answer);
+            assert_eq!(local.expect("no thread is left for files of this host").unwrap(), 7);
+            for one in waiting {
+                one.await.unwrap().unwrap();
+            }
+        });
+    }
+}
