@@ -270,14 +270,18 @@ def test_a_host_makes_the_calls_of_its_rooms_and_no_others(pair: tuple[Facility,
     assert host.is_available()
 
 
+def public_key(host: Host) -> str:
+    """Write the public key of a host as it shows it when it joins."""
+    command = ["openssl", "pkey", "-in", host.directory / "tls" / "host.key", "-pubout", "-outform", "DER"]
+    der = subprocess.run(command, check=True, capture_output=True).stdout
+    return base64.urlsafe_b64encode(der[-65:]).decode().rstrip("=")
+
+
 def test_a_new_certificate_says_what_the_host_joined_with(pair: tuple[Facility, Host]) -> None:
     need("curl", "openssl")
     facility, host = pair
     identity = host.directory / "tls"
-    der = subprocess.run(
-        ["openssl", "pkey", "-in", identity / "host.key", "-pubout", "-outform", "DER"], check=True, capture_output=True
-    ).stdout
-    key = base64.urlsafe_b64encode(der[-65:]).decode().rstrip("=")
+    key = public_key(host)
     words = ["curl", "-sS", "--cacert", authority(facility), "--cert", identity / "host.pem"]
     words += ["--key", identity / "host.key", "-H", f"X-Backplane-Version: {facility.status()['version']}"]
 
@@ -299,6 +303,7 @@ def test_a_new_certificate_says_what_the_host_joined_with(pair: tuple[Facility, 
 
 
 def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> None:
+    need("curl", "openssl")
     facility = make_facility()
     facility.up()
     other = make_facility()
@@ -308,12 +313,34 @@ def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> 
     token = invite(facility)
     foreign = invite(other)
     host.join(token)
+    # Everybody can see the key of a host; only the host has the other half.
+    text = token.split(".", 1)[1]
+    secret = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))["secret"]
+    stolen = {
+        "secret": secret,
+        "name": "d9",
+        "roles": ["disk"],
+        "key": public_key(host),
+        "reached": {"names": ["localhost"], "addresses": ["127.0.0.1"]},
+        "version": facility.status()["version"],
+    }
+    words = ["curl", "-sS", "--cacert", authority(facility)]
+    for proof in ("", public_key(host)):
+        call = json.dumps({**stolen, "proof": proof})
+        said = run(*words, "--json", call, https(facility, "/api/v1/join_facility")).text
+        assert "host d9 has not proven that it has the key" in said, said
     again = Host(facility, tmp_path / "d8", "d8")
     assert "was used by host d9" in again.join_fails(token)
     assert "host named d9 has joined already" in Host(facility, tmp_path / "d7", "d9").join_fails(invite(facility))
     host.up()
     facility.bp("host", "remove", "d9")
     assert not host.is_available()
+    # It is on this machine, and no user of it.
+    words += ["--cert", host.directory / "tls" / "host.pem", "--key", host.directory / "tls" / "host.key"]
+    for what in ("/", "/api/v1/jobs", "/api/v1/status", "/console"):
+        said = run(*words, "-w", "\n%{http_code}", https(facility, what)).text
+        assert said.endswith("401"), said
+        assert "is of no host of this facility" in said, said
     facility.expect_log("disk chores failed")
     host.down()
     assert "turned away" in facility.bp("host", "list").out

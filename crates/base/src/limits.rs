@@ -8,6 +8,10 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const OBJECT_BYTES_MAX: u64 = 16 << 40;
 /// Size of a partition that is believed: 1 EiB, more than any file system has.
 pub const PARTITION_BYTES_MAX: u64 = 1 << 60;
+/// Partitions of one host: its disks, of which a large server has some hundred.
+pub const PARTITIONS_PER_HOST_MAX: usize = 256;
+/// Workers of one host: it needs one.
+pub const WORKERS_PER_HOST_MAX: usize = 16;
 /// Deepest path: bounds the walk of one resolve.
 pub const PATH_DEPTH_MAX: usize = 128;
 /// Entries that one listing call returns; longer directories are paged.

@@ -107,6 +107,7 @@ fn sign_token(key: &[u8; 32], facility: &str, user: &str) -> String {
         scopes: None,
         groups: Vec::new(),
         is_of_job: false,
+        host: None,
     })
 }
 

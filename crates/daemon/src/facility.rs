@@ -270,6 +270,7 @@ pub fn sign_token(key: &Key, id: String, wish: TokenWish, now: Timestamp) -> Res
         scopes: wish.scopes,
         groups: wish.groups,
         is_of_job: false,
+        host: None,
     };
     Ok((key.tokens().sign(&claims), claims))
 }

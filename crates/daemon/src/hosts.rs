@@ -14,10 +14,11 @@ use std::{
 use wire::{
     cap::CapKeys,
     control::{
-        AddInvitation, AdmitHost, ChangeCertificate, DiskServer, GetHosts, HostCertificate, HostNames,
-        Invite, Invited, JoinFacility, JoinToken, Membership, RenewCertificate, Role, check_version,
+        AddInvitation, Admission, AdmitHost, ChangeCertificate, CheckAdmission, DiskServer, GetHosts,
+        HostCertificate, HostNames, Invite, Invited, JoinFacility, JoinToken, Membership, RenewCertificate,
+        Role, check_version,
     },
-    token::base64url,
+    token::{base64url, enrolment},
 };
 
 /// Longest life of an invitation.
@@ -30,6 +31,8 @@ const NAMES_MAX: usize = 32;
 pub struct Member {
     /// Its name.
     pub name: String,
+    /// That it is this one, in tokens.
+    pub enrolment: String,
     /// What it may do.
     pub roles: Vec<Role>,
     /// What its certificates may say.
@@ -44,6 +47,12 @@ impl Roster {
     /// The host that shows the certificate with this SHA-256.
     pub(crate) fn find(&self, certificate: [u8; 32]) -> Option<Member> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&hex(&certificate)).cloned()
+    }
+
+    /// Whether a host still belongs to the facility as it joined then.
+    pub(crate) fn has(&self, enrolment: &str) -> bool {
+        let members = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        members.values().any(|member| member.enrolment == enrolment)
     }
 
     /// Whether nobody has joined.
@@ -62,11 +71,18 @@ impl Roster {
     pub async fn reload(&self, head: &Head) -> Result<()> {
         let hosts = head.call(&Principal::room("hosts"), GetHosts {}).await?.hosts;
         let members = hosts.into_iter().flat_map(|host| {
-            let member = Member { name: host.name, roles: host.roles, reached: host.reached };
+            let enrolment = enrolment(&host.name, host.joined);
+            let member = Member { name: host.name, enrolment, roles: host.roles, reached: host.reached };
             host.certificates.into_iter().map(move |certificate| (certificate, member.clone()))
         });
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = members.collect();
+        self.set(members);
         Ok(())
+    }
+
+    /// Who has joined, by certificate.
+    pub(crate) fn set(&self, members: impl IntoIterator<Item = (String, Member)>) {
+        let members = members.into_iter().collect();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = members;
     }
 }
 
@@ -121,18 +137,22 @@ impl Reception {
     /// Takes a host in.
     pub async fn admit(&self, head: &Head, wish: JoinFacility) -> Result<Membership> {
         check_version(&wish.name, Some(&wish.version))?;
+        wish.check_proof()?;
         let (point, reached) = (point(&wish.key)?, checked(&wish.name, wish.reached)?);
-        let certificate = self.sign(&wish.name, reached.clone(), point.clone()).await?;
-        let call = AdmitHost {
+        let admission = Admission {
             hash: sha256(wish.secret.as_bytes()),
             name: wish.name.clone(),
             roles: wish.roles,
             key: sha256(&point),
-            reached,
-            certificate: sha256(&certificate.der),
+            reached: reached.clone(),
             head: self.names.clone(),
         };
-        let admitted = head.call(&Principal::room("hosts"), call).await?;
+        let room = Principal::room("hosts");
+        // Nothing is signed for whoever is not invited.
+        head.call(&room, CheckAdmission { admission: admission.clone() }).await?;
+        let certificate = self.sign(&wish.name, reached, point).await?;
+        let call = AdmitHost { admission, certificate: sha256(&certificate.der) };
+        let admitted = head.call(&room, call).await?;
         self.membership((&wish.name, admitted.joined), certificate.pem).await
     }
 

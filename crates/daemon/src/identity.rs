@@ -3,10 +3,10 @@
 //! A token says both and is checked here alone, without asking the head. Without one, whoever comes over loopback is
 //! who they say, unless the facility demands tokens.
 
-use crate::issuers::Issuers;
+use crate::{hosts::Roster, issuers::Issuers};
 use base::{Failure, FilePath, Result};
 use head::{Clock, Principal};
-use std::{net::IpAddr, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc};
 use wire::token::{
     Claims, Right, Scopes, TokenKey,
     foreign::{Person, Presented},
@@ -26,10 +26,37 @@ enum Limits {
     /// Nothing.
     None,
     /// What a token says. Without scopes the user's permissions alone count.
-    Token { scopes: Option<Scopes>, expires: base::Timestamp, is_of_job: bool },
+    Token { scopes: Option<Scopes>, expires: base::Timestamp, is_of_job: bool, lease: Option<Lease> },
     /// Everything is refused, for this reason.
     Nothing(Failure),
 }
+
+/// A token is good as long as a host belongs to the facility, also in sessions that go on.
+#[derive(Clone)]
+struct Lease {
+    host: String,
+    roster: Roster,
+}
+
+impl Lease {
+    fn is_over(&self) -> bool {
+        !self.roster.has(&self.host)
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lease").field(&self.host).finish()
+    }
+}
+
+impl PartialEq for Lease {
+    fn eq(&self, other: &Self) -> bool {
+        self.host == other.host
+    }
+}
+
+impl Eq for Lease {}
 
 impl Identity {
     /// Somebody who needs no token.
@@ -80,13 +107,18 @@ impl Identity {
         }
     }
 
-    /// Refuses who is nobody, and tokens that have expired.
+    /// Refuses who is nobody, and tokens that are over.
     pub fn is_good(&self, now: base::Timestamp) -> Result<()> {
         match &self.limits {
             Limits::Token { expires, .. } if *expires <= now => {
                 Err(Failure::permission(format!("token of {:?} has expired", self.who.name))
                     .hint("get a new one: `bp token create` makes those of this facility"))
             }
+            Limits::Token { lease: Some(lease), .. } if lease.is_over() => Err(Failure::permission(format!(
+                "token of {:?} was made for a job on a host that was turned away or has joined anew",
+                self.who.name
+            ))
+            .hint("the worker of a job that still runs gets a new one")),
             Limits::Nothing(failure) => Err(failure.clone()),
             _ => Ok(()),
         }
@@ -102,13 +134,20 @@ pub struct Gate {
     is_token_required: bool,
     clock: Clock,
     issuers: Arc<Issuers>,
+    roster: Roster,
 }
 
 impl Gate {
     /// The gate of the facility with id `facility`, whose owner may do everything.
     pub fn new(key: TokenKey, facility: &str, owner: &str, is_token_required: bool, clock: Clock) -> Self {
         let (facility, owner, issuers) = (facility.into(), owner.into(), Arc::default());
-        Self { key, facility, owner, is_token_required, clock, issuers }
+        Self { key, facility, owner, is_token_required, clock, issuers, roster: Roster::default() }
+    }
+
+    /// Takes tokens of jobs on these hosts.
+    #[must_use]
+    pub fn with_hosts(self, roster: Roster) -> Self {
+        Self { roster, ..self }
     }
 
     /// Takes tokens of these issuers, too.
@@ -142,16 +181,18 @@ impl Gate {
         {
             return self.outsider(self.issuers.admit(presented, self.now()).await?);
         }
-        let Claims { subject, scopes, groups, expires, is_of_job, .. } =
+        let Claims { subject, scopes, groups, expires, is_of_job, host, .. } =
             self.key.verify(token, &self.facility, self.now())?;
         // Scopes bind the owner too: a token that was narrowed is no master key.
         let is_operator = subject == *self.owner;
         // Whoever has a right to anything by scopes has nothing by groups.
         let groups = if scopes.is_some() { Vec::new() } else { groups };
-        Ok(Identity {
+        let lease = host.map(|host| Lease { host, roster: self.roster.clone() });
+        let identity = Identity {
             who: Principal { is_operator, groups, ..Principal::user(&subject) },
-            limits: Limits::Token { scopes, expires, is_of_job },
-        })
+            limits: Limits::Token { scopes, expires, is_of_job, lease },
+        };
+        identity.is_good(self.now()).map(|()| identity)
     }
 
     /// Somebody whom another issuer knows. No issuer can make an operator.
@@ -165,7 +206,7 @@ impl Gate {
         }
         Ok(Identity {
             who: Principal { groups, ..Principal::user(&user) },
-            limits: Limits::Token { scopes: Some(scopes), expires, is_of_job: false },
+            limits: Limits::Token { scopes: Some(scopes), expires, is_of_job: false, lease: None },
         })
     }
 
@@ -182,7 +223,9 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hosts::Member;
     use base::{Millis, Timestamp};
+    use wire::{control::HostNames, token::enrolment};
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
     const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -203,8 +246,44 @@ mod tests {
             scopes: scopes.map(|scopes| Scopes::parse(scopes).unwrap()),
             groups: vec!["prod".to_owned()],
             is_of_job: false,
+            host: None,
         };
         TokenKey::derive(&[1; 32]).sign(&claims)
+    }
+
+    #[tokio::test]
+    async fn tokens_of_jobs_end_with_their_host() {
+        let member = |joined| Member {
+            name: "c1".to_owned(),
+            enrolment: enrolment("c1", joined),
+            roles: Vec::new(),
+            reached: HostNames::default(),
+        };
+        let claims = Claims {
+            issuer: "f00".to_owned(),
+            subject: "ann".to_owned(),
+            audience: Vec::new(),
+            id: String::new(),
+            issued: NOW,
+            starts: NOW,
+            expires: NOW + Millis(1000),
+            scopes: None,
+            groups: Vec::new(),
+            is_of_job: true,
+            host: Some(enrolment("c1", NOW)),
+        };
+        let token = TokenKey::derive(&[1; 32]).sign(&claims);
+        let roster = Roster::default();
+        let gate = gate(true).with_hosts(roster.clone());
+        roster.set([("certificate".to_owned(), member(NOW))]);
+        let session = gate.bearer(&token).await.unwrap();
+        session.is_good(NOW).unwrap();
+        for later in [vec![], vec![("another".to_owned(), member(NOW + Millis(1)))]] {
+            roster.set(later);
+            let refused = gate.bearer(&token).await.unwrap_err();
+            assert!(refused.what.contains("turned away") && refused.hint.is_some(), "{refused}");
+            assert!(session.is_good(NOW).is_err(), "a session that goes on");
+        }
     }
 
     fn path(text: &str) -> FilePath {

@@ -8,7 +8,7 @@ use crate::{
 };
 use base::{ErrorKind, Failure, Result};
 use client::{Control, ControlTls};
-use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, SigningKey as _};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
@@ -105,14 +105,17 @@ pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
     let files = HostFiles::new(&layout);
     believe(&wish.token, &layout)?;
     let key = key_pair(&files.key)?;
-    let call = JoinFacility {
+    let mut call = JoinFacility {
         secret: wish.token.secret.clone(),
         name: config.host_name(),
         roles: config.host.roles.clone(),
         key: base64url::encode(key.public_key_raw()),
         reached: names(&config),
         version: VERSION.to_owned(),
+        proof: String::new(),
     };
+    let proof = key.sign(&call.signed()).map_err(|cause| unusable(&files.key, &cause))?;
+    call.proof = base64url::encode(&proof);
     let believing = ControlTls { authorities: Some(files.authority.clone()), ..ControlTls::default() };
     let membership = Control::new(&wish.token.head, "host").with_tls(believing).call(&call)?;
     if membership.facility != wish.token.facility {
@@ -228,14 +231,17 @@ fn believe(token: &JoinToken, layout: &Layout) -> Result<()> {
 
 /// The key of this host, made if there is none.
 fn key_pair(file: &Path) -> Result<KeyPair> {
-    let unusable =
-        |cause: rcgen::Error| Failure::corrupt(format!("{} is not a key: {cause}", file.display()));
+    let unusable = |cause| unusable(file, &cause);
     if let Ok(pem) = fs::read_to_string(file) {
         return KeyPair::from_pem(&pem).map_err(unusable);
     }
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(unusable)?;
     write_new(file, key.serialize_pem().as_bytes(), 0o600)?;
     Ok(key)
+}
+
+fn unusable(file: &Path, cause: &rcgen::Error) -> Failure {
+    Failure::corrupt(format!("{} is not a key: {cause}", file.display()))
 }
 
 /// Writes down what the head has said.

@@ -213,7 +213,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     chores.spawn("certificates", authority.keep(names, Arc::clone(&clock), chores.token()));
     let issuers = issuers(&possession.config, https.address()?)?;
     chores.spawn("keys of issuers", Arc::clone(&issuers).keep(chores.token()));
-    let gate = gate(possession, &facility, &clock).with_issuers(issuers);
+    let gate = gate(possession, &facility, &clock).with_issuers(issuers).with_hosts(roster.clone());
     let audit = audit::Writer::start(possession.layout.root(), &possession.config.audit)?;
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters));
     let root_door = AuditedDoor::new(furnish(root_door, possession, tls), audit.audit());

@@ -59,7 +59,6 @@ impl Untold {
     fn traffic(read: HashMap<String, HashMap<Option<ObjectId>, Reads>>) -> Vec<ReportTraffic> {
         let line = |owner: &str, object, Reads { bytes, transfers }| ReportTraffic {
             owner: owner.to_owned(),
-            in_bytes: 0,
             out_bytes: bytes,
             out_transfers: transfers,
             object,

@@ -4,8 +4,8 @@ use crate::{Apply, Context, Core, batch, pool, store::HostRow, tape};
 use base::{Failure, Millis, Result, Timestamp, limits};
 use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{
-    AddInvitation, AdmitHost, Admitted, ChangeCertificate, Done, GetHosts, HOST_LABELS_MAX, HostInfo,
-    HostLabel, HostNames, Hosts, LabelHost, RemoveHost, Role,
+    AddInvitation, Admission, AdmitHost, Admitted, ChangeCertificate, CheckAdmission, DiskServer, Done,
+    GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, HostNames, Hosts, LabelHost, RemoveHost, Role,
 };
 
 /// How long an invitation is remembered after its end, so that a host that comes late hears why it is refused.
@@ -26,35 +26,48 @@ impl Apply for AddInvitation {
     }
 }
 
+impl Apply for CheckAdmission {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        check_admission(core, &self.admission, context)?;
+        Ok(Done {})
+    }
+}
+
 impl Apply for AdmitHost {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Admitted> {
-        check_name(core, &self.name)?;
-        let before = core.store.host(&self.name)?;
+        let Self { admission, certificate } = self;
+        check_admission(core, &admission, context)?;
+        let before = core.store.host(&admission.name)?;
         // Never twice the same, also when the clock went back: a key follows from it.
-        let joined = before.as_ref().map_or(context.now, |host| context.now.max(host.joined + Millis(1)));
-        let known = before.filter(|host| host.removed.is_none());
-        let is_known = known.as_ref().is_some_and(|host| host.key == self.key);
-        check_invitation(core, &self, context, is_known)?;
-        if known.is_some() && !is_known {
-            return Err(Failure::exists(format!("a host named {} has joined already", self.name))
-                .hint("give this one another name, or turn that one away first: `bp host remove`"));
-        }
-        check_reached(core, &self)?;
-        core.store.use_invitation(&self.hash, &self.name)?;
+        let joined = before.map_or(context.now, |host| context.now.max(host.joined + Millis(1)));
+        core.store.use_invitation(&admission.hash, &admission.name)?;
         core.store.put_host(&HostRow {
-            name: self.name,
-            roles: self.roles,
-            key: self.key,
-            current: self.certificate,
+            name: admission.name,
+            roles: admission.roles,
+            key: admission.key,
+            current: certificate,
             next: None,
             joined,
             removed: None,
-            reached: self.reached,
+            reached: admission.reached,
         })?;
         // Doors have signed with the key from before.
         core.store.set_visible();
         Ok(Admitted { joined })
     }
+}
+
+/// Refuses whoever is not invited, or wants to be what another is.
+fn check_admission(core: &Core, wish: &Admission, context: &Context) -> Result<()> {
+    check_name(core, &wish.name)?;
+    let known = core.store.host(&wish.name)?.filter(|host| host.removed.is_none());
+    let is_known = known.as_ref().is_some_and(|host| host.key == wish.key);
+    check_invitation(core, wish, context, is_known)?;
+    if known.is_some() && !is_known {
+        return Err(Failure::exists(format!("a host named {} has joined already", wish.name))
+            .hint("give this one another name, or turn that one away first: `bp host remove`"));
+    }
+    check_reached(core, wish)
 }
 
 /// A name that can stand in a certificate, in a URL and in front of the name of a partition.
@@ -72,14 +85,14 @@ fn check_name(core: &Core, name: &str) -> Result<()> {
 }
 
 /// Refuses what others are called: a certificate for it would let this host speak for them.
-fn check_reached(core: &Core, call: &AdmitHost) -> Result<()> {
+fn check_reached(core: &Core, call: &Admission) -> Result<()> {
     let server = &core.config.server;
     let mut own = call.head.clone();
-    for place in [&server.root, &server.https] {
-        let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host);
-        match host.trim_matches(['[', ']']).parse() {
-            Ok(address) => own.addresses.push(address),
-            Err(_) => own.names.push(host.to_ascii_lowercase()),
+    for door in [&server.root, &server.https] {
+        match place(door) {
+            Some(Place::Address(address)) => own.addresses.push(address),
+            Some(Place::Name(name)) => own.names.push(name),
+            None => {}
         }
     }
     let hosts = core.store.hosts()?;
@@ -108,7 +121,7 @@ fn shared(asked: &HostNames, owner: &str, known: &HostNames) -> Option<String> {
 }
 
 /// An invitation is good once; the host that used it may come again, because the answer may have been lost.
-fn check_invitation(core: &Core, call: &AdmitHost, context: &Context, is_known: bool) -> Result<()> {
+fn check_invitation(core: &Core, call: &Admission, context: &Context, is_known: bool) -> Result<()> {
     let hint = "`bp host invite` on the head's host makes a new one";
     let refuse = |what: String| Err(Failure::permission(what).hint(hint));
     let Some(invitation) = core.store.invitation(&call.hash)? else {
@@ -176,6 +189,42 @@ pub(crate) fn require_owner(context: &Context, what: &str, owner: &str) -> Resul
         named(own)
     ))
     .hint("each host speaks for its own partitions, drives and workers"))
+}
+
+/// Refuses doors elsewhere than where the host is reached, as was agreed when it joined: users are sent there.
+pub(crate) fn require_doors(core: &Core, context: &Context, server: &DiskServer) -> Result<()> {
+    let Some(own) = context.who.as_host() else { return Ok(()) };
+    let host = core.store.host(own)?.filter(|host| host.removed.is_none()).ok_or_else(|| unknown(own))?;
+    for door in [&server.root, &server.https] {
+        let is_own = match place(door) {
+            Some(Place::Address(address)) => {
+                host.reached.addresses.iter().any(|known| known.to_canonical() == address)
+            }
+            Some(Place::Name(name)) => name == host.name || host.reached.names.contains(&name),
+            None => false,
+        };
+        if !is_own {
+            return Err(Failure::permission(format!("host {own} did not join as reached at {door:?}"))
+                .hint("after a change of its address it joins again: `bp host invite`, then `bpd join`"));
+        }
+    }
+    Ok(())
+}
+
+/// What a door is reached by.
+enum Place {
+    Address(IpAddr),
+    Name(String),
+}
+
+/// Where a door is, `host:port`.
+fn place(door: &str) -> Option<Place> {
+    let (host, port) = door.rsplit_once(':')?;
+    port.parse::<u16>().ok()?;
+    Some(match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(address) => Place::Address(address.to_canonical()),
+        Err(_) => Place::Name(host.to_ascii_lowercase()),
+    })
 }
 
 /// Refuses a name that does not begin with that of the host that gives it to `what`: else it could be what another will be called.

@@ -118,8 +118,7 @@ fn reads_are_charged_to_the_reader_in_the_project_and_pool_of_the_file() {
     let ReadGrant::Online(grant) = world.user(OpenRead { path: path("/cms/f") }).unwrap() else {
         panic!("it is online");
     };
-    let line =
-        |object| ReportTraffic { owner: "bob".into(), in_bytes: 0, out_bytes: 100, out_transfers: 2, object };
+    let line = |object| ReportTraffic { owner: "bob".into(), out_bytes: 100, out_transfers: 2, object };
     let traffic = vec![line(Some(grant.object)), line(None)];
     world.room(ReportUse { traffic, opened: Vec::new() }).unwrap();
     let ask = GetAccounts { user: Some("bob".into()), ..by(&[AccountPart::Project, AccountPart::Pool]) };

@@ -11,7 +11,7 @@ use support::*;
 use wire::control::{
     AbandonWrite, Allocate, Allocated, Allocation, CommitWrite, DiskServer, Disposition, GetEntry, GetQuotas,
     GetSpace, Mkdir, NextRemovals, OpenRead, PartitionState, PlaceMirrors, Pool, QuotaKind,
-    RegisterPartition, Remove, ReportSpace, SetPartition, SetPool, SetQuota, WriteGrant,
+    RegisterPartition, Remove, ReportSpace, Role, SetPartition, SetPool, SetQuota, WriteGrant,
 };
 
 const HOUR: Millis = Millis::from_seconds(3600);
@@ -251,6 +251,7 @@ fn a_partition_that_takes_nothing_any_more_is_left_for_another_of_the_pool() {
 fn room_for_mirrors_is_reserved_and_used() {
     let mut world = facility();
     for (name, partition) in [("a", "a.disk"), ("b", "b.disk")] {
+        support::take_in(&mut world, name, Role::Disk);
         let server =
             DiskServer { name: name.into(), root: format!("{name}:1094"), https: format!("{name}:8443") };
         let (pool, partition, boot) = ("raw".into(), partition.into(), 1);

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use support::*;
 use wire::control::{
     CommitWrite, CopyEnded, CopyOrder, DiskServer, GetPools, NextCopies, NextRemovals, ObjectsRemoved,
-    PartitionState, PlaceMirrors, Pool, PoolInfo, RegisterPartition, ReportSpace, RollCall, SetPartition,
-    SetPool, Tend,
+    PartitionState, PlaceMirrors, Pool, PoolInfo, RegisterPartition, ReportSpace, Role, RollCall,
+    SetPartition, SetPool, Tend,
 };
 
 const CAPACITY: u64 = 1_000_000;
@@ -45,6 +45,7 @@ impl Servers {
 
     fn add(&mut self, name: &'static str) {
         self.disks.entry(name).or_default();
+        support::take_in(&mut self.world, name, Role::Disk);
         let server =
             DiskServer { name: name.into(), root: format!("{name}:1094"), https: format!("{name}:8443") };
         let call = RegisterPartition {

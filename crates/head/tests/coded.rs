@@ -16,7 +16,7 @@ use wire::{
         CompareCatalogue, CompareObjects, CopyEnded, CopyOrder, Described, DiskServer, Disposition,
         FileState, FilesArchived, FilledPiece, FoundObject, GetPieces, GetPools, GetStatus, Known, Mirrors,
         NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState, PlaceMirrors, Pool, PoolInfo,
-        ReadGrant, ReadObject, RecoverCatalogue, RegisterPartition, Remove, ReportDamage, ReportSpace,
+        ReadGrant, ReadObject, RecoverCatalogue, RegisterPartition, Remove, ReportDamage, ReportSpace, Role,
         RollCall, SetPartition, SetPool, TapeWork, Tend, WriteGrant,
     },
     object::{Holder, Label, Piece},
@@ -71,6 +71,7 @@ impl Coded {
     }
 
     fn register(&mut self, name: &'static str) {
+        support::take_in(&mut self.world, name, Role::Disk);
         let (root, https) = (format!("{name}:1094"), format!("{name}:8443"));
         let server = DiskServer { name: name.into(), root, https };
         let (partition, boot, pool) = (format!("{name}.disk"), self.boot, "main".into());

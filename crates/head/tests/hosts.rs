@@ -4,17 +4,20 @@
 
 mod support;
 
-use base::{ErrorKind, Millis, ObjectId, Result, limits::OBJECT_BYTES_MAX};
+use base::{
+    ErrorKind, Millis, ObjectId, Result,
+    limits::{OBJECT_BYTES_MAX, PARTITIONS_PER_HOST_MAX},
+};
 use head::Principal;
 use sim::World;
 use std::collections::BTreeSet;
-use support::{open_write, path, refusal, world};
+use support::{open_write, path, refusal, take_in, world};
 use wire::cap::CapKeys;
 use wire::control::{
-    AbandonWrite, AddInvitation, AdmitHost, Admitted, Allocate, Allocated, BeginWrite, ChangeCertificate,
-    CommitWrite, DiskServer, Disposition, Done, GetHosts, GetSpace, GetStatus, HostNames, NextRemovals,
-    OpenRead, PlaceMirrors, ReadGrant, RegisterPartition, RemoveHost, ReportSpace, Role, RollCall,
-    WriteGrant,
+    AbandonWrite, AddInvitation, Admission, AdmitHost, Admitted, Allocate, Allocated, BeginWrite,
+    ChangeCertificate, CheckAdmission, CommitWrite, DiskServer, Disposition, Done, GetBill, GetHosts,
+    GetSpace, GetStatus, HostNames, NextRemovals, OpenRead, PlaceMirrors, ReadGrant, RegisterPartition,
+    RemoveHost, ReportSpace, ReportTraffic, ReportUse, Role, RollCall, WriteGrant,
 };
 
 const HOUR: Millis = Millis::from_seconds(3600);
@@ -26,17 +29,25 @@ fn invite(world: &mut World, hash: &str) {
 }
 
 fn admit(world: &mut World, hash: &str, name: &str, key: &str) -> Result<Admitted> {
-    world.room(admission(hash, name, key))
+    admit_as(world, admission(hash, name, key))
 }
 
-fn admission(hash: &str, name: &str, key: &str) -> AdmitHost {
-    AdmitHost {
+fn admit_as(world: &mut World, admission: Admission) -> Result<Admitted> {
+    // Whoever is refused is refused before anything is signed.
+    let looked = world.room(CheckAdmission { admission: admission.clone() }).map_err(|failure| failure.what);
+    let certificate = format!("certificate of {}", admission.key);
+    let admitted = world.room(AdmitHost { admission, certificate });
+    assert_eq!(looked.err(), admitted.as_ref().err().map(|failure| failure.what.clone()));
+    admitted
+}
+
+fn admission(hash: &str, name: &str, key: &str) -> Admission {
+    Admission {
         hash: hash.into(),
         name: name.into(),
         roles: vec![Role::Disk],
         key: key.into(),
         reached: reached(&[name, "localhost"], &["127.0.0.1"]),
-        certificate: format!("certificate of {key}"),
         head: reached(&["localhost", "head.example.org"], &["127.0.0.1", "192.0.2.1"]),
     }
 }
@@ -63,6 +74,7 @@ fn registration(host: &str, boot: u64) -> RegisterPartition {
 /// A world in which the most room is on another host.
 fn with_far_disk() -> World {
     let mut world = world();
+    take_in(&mut world, "d1", Role::Disk);
     world.call(Principal::host("d1"), registration("d1", 1)).expect("a host may register its own");
     world
 }
@@ -110,8 +122,8 @@ fn an_invitation_is_good_once() {
 fn an_invitation_ends_and_allows_what_it_says() {
     let mut world = world();
     invite(&mut world, "h");
-    let call = AdmitHost { roles: vec![Role::Tape], ..admission("h", "t1", "k") };
-    assert!(world.room(call).unwrap_err().what.contains("not for the role tape"));
+    let call = Admission { roles: vec![Role::Tape], ..admission("h", "t1", "k") };
+    assert!(admit_as(&mut world, call).unwrap_err().what.contains("not for the role tape"));
     world.advance(HOUR);
     assert!(admit(&mut world, "h", "d1", "k").unwrap_err().what.contains("expired"));
 }
@@ -141,7 +153,7 @@ fn no_host_is_called_as_another() {
     invite(&mut world, "b");
     let first = admission("a", "d1", "k");
     let of_first = reached(&["d1", "localhost", "disk01.example.org"], &["127.0.0.1", "192.0.2.7"]);
-    world.room(AdmitHost { reached: of_first.clone(), ..first.clone() }).unwrap();
+    admit_as(&mut world, Admission { reached: of_first.clone(), ..first.clone() }).unwrap();
     for (names, addresses, whose) in [
         (vec!["head.example.org"], vec![], "head.example.org is host sim"),
         (vec!["sim"], vec![], "sim is host sim"),
@@ -150,22 +162,22 @@ fn no_host_is_called_as_another() {
         (vec!["d1"], vec![], "d1 is host d1"),
         (vec![], vec!["192.0.2.7"], "192.0.2.7 is host d1"),
     ] {
-        let call = AdmitHost { reached: reached(&names, &addresses), ..admission("b", "d2", "k2") };
-        let refused = world.room(call).unwrap_err();
+        let call = Admission { reached: reached(&names, &addresses), ..admission("b", "d2", "k2") };
+        let refused = admit_as(&mut world, call).unwrap_err();
         assert!(refused.what.starts_with(whose) && refused.hint.is_some(), "{refused}");
     }
     let other = reached(&["d2", "localhost"], &["127.0.0.1", "192.0.2.8"]);
-    world.room(AdmitHost { reached: other, ..admission("b", "d2", "k2") }).unwrap();
+    admit_as(&mut world, Admission { reached: other, ..admission("b", "d2", "k2") }).unwrap();
     // It may come again, and be reached otherwise.
     let moved = reached(&["d1", "disk01.example.org"], &["192.0.2.9"]);
-    world.room(AdmitHost { reached: moved.clone(), ..first }).unwrap();
+    admit_as(&mut world, Admission { reached: moved.clone(), ..first }).unwrap();
     let hosts = world.user(GetHosts {}).unwrap().hosts;
     assert_eq!(hosts[0].reached, moved);
     // What a host was called that was turned away is free.
     world.user(RemoveHost { name: "d1".into() }).unwrap();
     invite(&mut world, "c");
     let named = reached(&["d3", "disk01.example.org"], &[]);
-    world.room(AdmitHost { reached: named, ..admission("c", "d3", "k3") }).unwrap();
+    admit_as(&mut world, Admission { reached: named, ..admission("c", "d3", "k3") }).unwrap();
 }
 
 fn renew(world: &mut World, key: &str, shown: &str, certificate: &str) -> Result<Done> {
@@ -359,6 +371,61 @@ fn sizes_that_cannot_be_are_not_believed() {
     let grant = begin_far(&mut world);
     world.call(Principal::host("d1"), CommitWrite { size: OBJECT_BYTES_MAX, ..commit(&grant) }).unwrap();
     world.crash();
+}
+
+#[test]
+fn the_doors_of_a_host_are_where_it_joined_to_be_reached() {
+    let mut world = with_member();
+    let register = |world: &mut World, root: &str, https: &str| {
+        let server = DiskServer { name: "d1".into(), root: root.into(), https: https.into() };
+        world.call(Principal::host("d1"), RegisterPartition { server, ..registration("d1", 1) })
+    };
+    for own in ["d1:1", "D1:1", "127.0.0.1:1", "[::ffff:127.0.0.1]:1", "localhost:1"] {
+        register(&mut world, own, own).unwrap();
+    }
+    for other in ["head.example.org:1", "d2:1", "192.0.2.1:1", "[::1]:1", "d1", "d1:x", "d1:1/../x", ""] {
+        assert_eq!(refusal(register(&mut world, other, "d1:1")), ErrorKind::Permission, "{other:?}");
+        assert_eq!(refusal(register(&mut world, "d1:1", other)), ErrorKind::Permission, "{other:?}");
+    }
+    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    assert_eq!(refusal(register(&mut world, "d1:1", "d1:1")), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_host_has_so_many_partitions_and_no_more() {
+    let mut world = with_member();
+    let register = |world: &mut World, number: usize| {
+        let call = RegisterPartition { partition: format!("d1-disk{number}"), ..registration("d1", 1) };
+        world.call(Principal::host("d1"), call)
+    };
+    for number in 2..=PARTITIONS_PER_HOST_MAX {
+        register(&mut world, number).unwrap();
+    }
+    assert_eq!(refusal(register(&mut world, 0)), ErrorKind::Busy);
+    register(&mut world, 1).unwrap();
+}
+
+#[test]
+fn a_host_reports_the_use_of_its_own_objects_only() {
+    let mut world = with_member();
+    take_in(&mut world, "d2", Role::Disk);
+    let grant = put_far(&mut world, "/f");
+    let report = |host: &str, object| {
+        let line = ReportTraffic { owner: "bob".into(), out_bytes: 7, out_transfers: 1, object };
+        (Principal::host(host), ReportUse { traffic: vec![line], opened: object.into_iter().collect() })
+    };
+    let billed = |world: &mut World| {
+        let bill = world.user(GetBill {}).unwrap().lines;
+        bill.iter().find(|line| line.owner == "bob").map_or(0, |line| line.out_bytes)
+    };
+    for (host, object) in [("d2", Some(grant.object)), ("d1", Some(ObjectId(999_999))), ("d1", None)] {
+        let (who, call) = report(host, object);
+        world.call(who, call).unwrap();
+        assert_eq!(billed(&mut world), 0, "{host} {object:?}");
+    }
+    let (who, call) = report("d1", Some(grant.object));
+    world.call(who, call).unwrap();
+    assert_eq!(billed(&mut world), 7);
 }
 
 fn room_for(at: &str) -> Allocate {

@@ -13,7 +13,7 @@ use wire::control::{
     AbandonWrite, AvoidServers, BeginWrite, CommitWrite, CopyEnded, CopyOrder, DiskServer, FailureDomain,
     GetPools, LabelHost, Mirror, NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState,
     PartitionTrouble, PlaceMirrors, Pool, PoolInfo, ReadGrant, ReadObject, RegisterPartition, Remove, Rename,
-    ReportDamage, ReportMissing, ReportSpace, RollCall, SetPartition, SetPool, Tend,
+    ReportDamage, ReportMissing, ReportSpace, Role, RollCall, SetPartition, SetPool, Tend,
 };
 
 const SERVERS: [&str; 3] = ["a", "b", "c"];
@@ -55,6 +55,7 @@ impl Pools {
     }
 
     fn register(&mut self, name: &'static str) {
+        support::take_in(&mut self.world, name, Role::Disk);
         let server =
             DiskServer { name: name.into(), root: format!("{name}:1094"), https: format!("{name}:8443") };
         let (partition, boot) = (format!("{name}.disk"), self.boot);

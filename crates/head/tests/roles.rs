@@ -4,33 +4,23 @@
 
 mod support;
 
-use base::{ErrorKind, Millis, Result};
+use base::{ErrorKind, Millis, Result, limits::WORKERS_PER_HOST_MAX};
 use head::Principal;
 use sim::World;
 use std::collections::BTreeMap;
-use support::{WORKER, path, put, refusal, run_drive, state, user, volume, world};
+use support::{WORKER, path, put, refusal, run_drive, state, take_in, user, volume, world};
 use wire::{
     control::{
-        AddInvitation, AdmitHost, Archive, Blame, Cartridge, Done, DriveContent, EndTapeSession,
-        FileRecalled, FileState, FilesArchived, FilesFound, GetJobToken, GetStatus, HostNames, JobEnded,
-        JobExit, JobInfo, JobOrders, JobRun, JobSpec, JobStarted, JobState, JobText, NextJob,
-        NextTapeSession, RegisterLibrary, RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit,
-        TapePhase, TapeProgress, TapeSession, Usage, VolumeSurveyed, WorkerInfo, WorkerOrders,
+        Archive, Blame, Cartridge, Done, DriveContent, EndTapeSession, FileRecalled, FileState,
+        FilesArchived, FilesFound, GetHosts, GetJobToken, GetStatus, JobEnded, JobExit, JobInfo, JobOrders,
+        JobRun, JobSpec, JobStarted, JobState, JobText, NextJob, NextTapeSession, RegisterLibrary,
+        RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit, TapePhase, TapeProgress,
+        TapeSession, Usage, VolumeSurveyed, WorkerInfo, WorkerOrders,
     },
-    token::{Right, TokenKey},
+    token::{Right, TokenKey, enrolment},
 };
 
 const HOUR: Millis = Millis::from_seconds(3600);
-
-/// Takes a host in, as the head's door does.
-fn join(world: &mut World, name: &str, role: Role) {
-    let (hash, roles) = (format!("hash of {name}"), vec![role]);
-    let expires = world.now + HOUR;
-    world.room(AddInvitation { hash: hash.clone(), roles: roles.clone(), expires }).unwrap();
-    let (key, certificate) = ("key".to_owned(), "certificate".to_owned());
-    let (name, reached, head) = (name.into(), HostNames::default(), HostNames::default());
-    world.room(AdmitHost { hash, name, roles, key, reached, certificate, head }).unwrap();
-}
 
 // Workers
 
@@ -62,6 +52,7 @@ fn ended(run: JobRun) -> JobEnded {
 /// A world with a worker on a host, which has been given a job.
 fn with_far_job() -> (World, JobRun) {
     let mut world = world();
+    take_in(&mut world, "c1", Role::Cpu);
     register_worker(&mut world, "c1", "c1-worker1", &[]).unwrap();
     let job = submit_wide(&mut world);
     let orders = ask(&mut world, "c1", "c1-worker1", &[]).unwrap().start;
@@ -108,6 +99,18 @@ fn a_host_speaks_for_its_own_workers_only() {
 }
 
 #[test]
+fn a_host_has_so_many_workers_and_no_more() {
+    let (mut world, _) = with_far_job();
+    for number in 2..=WORKERS_PER_HOST_MAX {
+        register_worker(&mut world, "c1", &format!("c1-worker{number}"), &[]).unwrap();
+    }
+    let refused = register_worker(&mut world, "c1", "c1-worker0", &[]).err().unwrap();
+    assert!(refused.kind == ErrorKind::Busy && refused.hint.is_some(), "{refused}");
+    register_worker(&mut world, "c1", "c1-worker2", &[]).unwrap();
+    register_worker(&mut world, "c2", "c2-worker1", &[]).unwrap();
+}
+
+#[test]
 fn a_job_has_a_token_of_its_owner_as_long_as_it_runs() {
     let (mut world, run) = with_far_job();
     let ask = |world: &mut World| world.call(Principal::host("c1"), GetJobToken { run });
@@ -118,6 +121,8 @@ fn a_job_has_a_token_of_its_owner_as_long_as_it_runs() {
         ("ann", vec!["prod".into()], true)
     );
     assert!(claims.is_of_job, "it makes no jobs");
+    let host = world.user(GetHosts {}).unwrap().hosts.remove(0);
+    assert_eq!(claims.host, Some(enrolment("c1", host.joined)), "it ends with the host");
     assert!(TokenKey::derive(&[7; 32]).verify(&token, "sim", world.now + HOUR).is_ok());
     let old = JobRun { attempt: 0, ..run };
     let refused = world.call(Principal::host("c1"), GetJobToken { run: old }).err();
@@ -171,7 +176,7 @@ fn a_worker_that_was_only_slow_asks_on() {
 #[test]
 fn what_runs_on_a_host_that_is_turned_away_is_lost_and_what_does_not_is_given_to_others() {
     let (mut world, run) = with_far_job();
-    join(&mut world, "c1", Role::Cpu);
+    take_in(&mut world, "c1", Role::Cpu);
     let second = submit_wide(&mut world);
     ask(&mut world, "c1", "c1-worker1", &[run]).unwrap();
     world.call(Principal::host("c1"), JobStarted { run }).unwrap();
@@ -303,7 +308,7 @@ fn a_silent_tape_host_keeps_its_session_until_it_registers_anew() {
 #[test]
 fn drives_of_a_host_that_is_turned_away_are_forgotten_and_their_work_is_queued() {
     let (mut world, _) = with_far_session();
-    join(&mut world, "t1", Role::Tape);
+    take_in(&mut world, "t1", Role::Tape);
     world.user(RemoveHost { name: "t1".into() }).unwrap();
     assert!(world.user(GetStatus {}).unwrap().drives.iter().all(|drive| drive.host != "t1"));
     run_drive(&mut world);

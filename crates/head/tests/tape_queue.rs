@@ -475,13 +475,8 @@ fn bytes_are_billed_to_who_moved_them_and_space_to_who_holds_it() {
     world.call(user("bob"), stage).unwrap();
     run_drive(&mut world);
     world.advance(Millis::from_seconds(3600));
-    let traffic = wire::control::ReportTraffic {
-        owner: "bob".into(),
-        in_bytes: 0,
-        out_bytes: 7,
-        out_transfers: 1,
-        object: None,
-    };
+    let traffic =
+        wire::control::ReportTraffic { owner: "bob".into(), out_bytes: 7, out_transfers: 1, object: None };
     world.room(wire::control::ReportUse { traffic: vec![traffic], opened: Vec::new() }).unwrap();
     let (ada, bob) = (bill(&mut world, "ada"), bill(&mut world, "bob"));
     assert_eq!((ada.in_bytes, ada.tape_written_bytes, ada.tape_read_bytes), (100_000, 100_000, 0));

@@ -95,6 +95,7 @@ impl Doors {
             scopes: None,
             groups: Vec::new(),
             is_of_job,
+            host: None,
         })
     }
 

@@ -108,8 +108,9 @@ struct Refusal {
 async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>) -> Result<(), Refusal> {
     let refusal = |status, failure, user: &str| Refusal { status, failure, user: user.to_owned() };
     let unknown = |failure| refusal(StatusCode::UNAUTHORIZED, failure, NOBODY);
-    if let Some(certificate) = peer.and_then(|peer| peer.certificate)
-        && let Some(member) = door.roster.find(certificate)
+    let shown = peer.and_then(|peer| peer.certificate).filter(|shown| shown.is_good);
+    if let Some(shown) = shown
+        && let Some(member) = door.roster.find(shown.sha256)
     {
         check_host(request, &member).map_err(|failure| refusal(StatusCode::FORBIDDEN, failure, NOBODY))?;
         request.extensions_mut().insert(HostRooms(member));
@@ -154,7 +155,11 @@ fn check_host(request: &Request<Body>, member: &Member) -> Result<()> {
 
 fn is_open(request: &Request<Body>, peer: Option<Peer>) -> bool {
     let is_near = peer.is_some_and(|peer| peer.address.ip().to_canonical().is_loopback());
-    is_near && !is_proven(request.headers()) && OPEN_ON_LOOPBACK.contains(&request.uri().path())
+    let is_strange = peer.is_some_and(|peer| peer.certificate.is_some());
+    is_near
+        && !is_strange
+        && !is_proven(request.headers())
+        && OPEN_ON_LOOPBACK.contains(&request.uri().path())
 }
 
 /// Who asks: the bearer of a token, whoever has the facility's key, or who says so and is trusted.
@@ -165,6 +170,11 @@ async fn identify(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> R
     let claimed = claimed.filter(|name| !name.is_empty());
     let claimed = claimed.as_deref().unwrap_or_else(|| door.gate.owner());
     let Some(proof) = headers.get(header::AUTHORIZATION) else {
+        // Whoever shows a certificate does not say that they are a user of this host: it may be a host that was turned away.
+        if peer.is_some_and(|peer| peer.certificate.is_some()) {
+            return Err(Failure::permission("the certificate that was shown is of no host of this facility, or has ended")
+                .hint("a host joins again: `bp host invite`, then `bpd join` with its directory; people show a token"));
+        }
         let address = peer.map(|peer| peer.address.ip());
         // Without an address somebody calls the router itself: that is only done in this process.
         return door.gate.claimed(claimed, address.unwrap_or_else(|| std::net::Ipv4Addr::LOCALHOST.into()));

@@ -65,7 +65,7 @@ async fn renew(
     body: Bytes,
 ) -> Answer<HostCertificate> {
     let wish: RenewCertificate = calls::parse(&headers, &body)?;
-    let shown = near(peer).and_then(|peer| peer.certificate);
+    let shown = near(peer).and_then(|peer| peer.certificate).map(|shown| shown.sha256);
     let (Some(Extension(HostRooms(member))), Some(shown)) = (host, shown) else {
         return Err(Failure::permission("only a host that joined can renew its certificate").into());
     };

@@ -53,8 +53,17 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Whether the connection is encrypted.
     pub is_tls: bool,
-    /// SHA-256 of the certificate that it has shown, if that has not ended; its key is proven.
-    pub certificate: Option<[u8; 32]>,
+    /// The certificate that it has shown; its key is proven.
+    pub certificate: Option<Shown>,
+}
+
+/// A certificate as it was shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// What it is known by.
+    pub sha256: [u8; 32],
+    /// Whether it has not ended.
+    pub is_good: bool,
 }
 
 /// Serves the door under `shutdown` until that stops; with `tls` every connection begins with a handshake.
@@ -105,10 +114,11 @@ async fn visit(
     }
 }
 
-/// What the certificate of the other end is known by.
-fn shown(socket: &TlsStream<Steady>, now: Timestamp) -> Option<[u8; 32]> {
+/// The certificate of the other end.
+fn shown(socket: &TlsStream<Steady>, now: Timestamp) -> Option<Shown> {
     let certificate = socket.get_ref().1.peer_certificates()?.first()?;
-    authority::is_good(certificate, now).then(|| Sha256::digest(certificate).into())
+    let is_good = authority::is_good(certificate, now);
+    Some(Shown { sha256: Sha256::digest(certificate).into(), is_good })
 }
 
 async fn converse<S>(socket: S, peer: Peer, router: Router, token: &Token)

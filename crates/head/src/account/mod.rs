@@ -144,12 +144,7 @@ pub(crate) fn written(core: &Core, replica: &Replica, size: u64) -> Result<()> {
 
 /// Charges what was moved.
 pub(crate) fn moved(core: &Core, line: &ReportTraffic) -> Result<()> {
-    let charge = Charge {
-        bytes_in: line.in_bytes,
-        bytes_out: line.out_bytes,
-        transfers_out: line.out_transfers,
-        ..Charge::default()
-    };
+    let charge = Charge { bytes_out: line.out_bytes, transfers_out: line.out_transfers, ..Charge::default() };
     let replica = line.object.map(|object| core.store.replica(object)).transpose()?.flatten();
     charge_for(core, &line.owner, replica.as_ref(), &charge)
 }

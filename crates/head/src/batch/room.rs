@@ -14,7 +14,7 @@ use crate::{
     store::{Charge, JobFileRole, JobRow, Payer, WorkerRow},
     tape,
 };
-use base::{ErrorKind, Failure, FilePath, Millis, Result};
+use base::{ErrorKind, Failure, FilePath, Millis, Result, limits::WORKERS_PER_HOST_MAX};
 use std::collections::HashMap;
 use tracing::info;
 use wire::{
@@ -22,7 +22,7 @@ use wire::{
         Done, GetJobToken, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState,
         JobToken, NextJob, RegisterWorker, WorkerOrders,
     },
-    token::{Claims, Scopes},
+    token::{Claims, Scopes, enrolment},
 };
 
 /// How long the token of a job is good: longer than a large output takes. Workers ask for another one in time.
@@ -34,6 +34,7 @@ impl Apply for RegisterWorker {
             require_worker(context, &known)?;
         }
         require_name(core, context, "a worker", &self.worker)?;
+        require_room(core, context, &self.worker)?;
         core.store.put_worker(&WorkerRow {
             name: self.worker.clone(),
             host: context.who.as_host().unwrap_or_default().to_owned(),
@@ -57,6 +58,17 @@ impl Apply for RegisterWorker {
         core.touch(Topic::Jobs);
         Ok(WorkerOrders { drop, root: format!("root://{}", core.config.server.root) })
     }
+}
+
+/// Refuses more workers of one host than it can have a use for.
+fn require_room(core: &Core, context: &Context, name: &str) -> Result<()> {
+    let Some(own) = context.who.as_host() else { return Ok(()) };
+    let others = core.store.workers()?.into_iter().filter(|row| row.host == own && row.name != name).count();
+    if others < WORKERS_PER_HOST_MAX {
+        return Ok(());
+    }
+    Err(Failure::busy(format!("host {own} has {others} workers, and no more are taken: {name:?} is refused"))
+        .hint("a host that is turned away loses its workers: `bp host remove`, then let it join again"))
 }
 
 fn worker_row(core: &Core, name: &str) -> Result<Option<WorkerRow>> {
@@ -234,6 +246,7 @@ impl Apply for GetJobToken {
         let JobRow { owner, groups, .. } = current(core, context, self.run)?;
         // The operator's jobs have all files, but not the facility: a worker's host may be broken into.
         let is_operator = owner == core.facility.owner;
+        let host = context.who.as_host();
         let claims = Claims {
             issuer: core.facility.id.clone(),
             subject: owner,
@@ -245,6 +258,8 @@ impl Apply for GetJobToken {
             scopes: is_operator.then(|| Scopes::everything_below(&FilePath::root())),
             groups: if is_operator { Vec::new() } else { groups },
             is_of_job: true,
+            // Whoever turns the host away takes it back.
+            host: host.map(|host| core.joined(host).map(|joined| enrolment(host, joined))).transpose()?,
         };
         Ok(JobToken { token: core.config.tokens.sign(&claims), lifetime: TOKEN_LIFETIME })
     }

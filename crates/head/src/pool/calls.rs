@@ -16,14 +16,17 @@ use crate::{
     account::{self, Growth, refuse_excess},
     batch,
     core::{PartitionLive, unknown_partition},
-    hosts::require_name,
+    hosts::{require_doors, require_name},
     namespace::{Right, find, insert, make_directory, path_of, require, resolve_file, resolve_parent},
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape,
 };
-use base::{ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp, limits::LIST_ENTRIES_MAX};
+use base::{
+    ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp,
+    limits::{LIST_ENTRIES_MAX, PARTITIONS_PER_HOST_MAX},
+};
 use std::{collections::BTreeSet, sync::Arc};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use wire::cap::NEVER_JOINED;
 use wire::control::{
     AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, Evict, FileState, GetSpace,
@@ -44,7 +47,10 @@ impl Apply for RegisterPartition {
         if let Some(known) = &known {
             // Another host with the same disk, or with a copy of it.
             context.who.require_host(&known.server.name)?;
+        } else {
+            require_room(core, context)?;
         }
+        require_doors(core, context, &self.server)?;
         let (total_bytes, free_bytes) = believed(self.total_bytes, self.free_bytes);
         core.store.put_partition(RegisterPartition { total_bytes, free_bytes, ..self })?;
         if known.is_none_or(|known| known.boot != boot) {
@@ -62,6 +68,17 @@ impl Apply for RegisterPartition {
         core.touch(Topic::Removals);
         Ok(Done {})
     }
+}
+
+/// Refuses more partitions of one host than it can have disks.
+fn require_room(core: &Core, context: &Context) -> Result<()> {
+    let Some(host) = context.who.as_host() else { return Ok(()) };
+    let own = core.store.map_partitions(|(_, known)| (known.server.name == host).then_some(()))?.len();
+    if own < PARTITIONS_PER_HOST_MAX {
+        return Ok(());
+    }
+    Err(Failure::busy(format!("host {host} has {own} partitions, and no more are taken"))
+        .hint("serve larger partitions, or those of other hosts"))
 }
 
 impl Apply for ReportSpace {
@@ -525,14 +542,45 @@ impl Apply for ReportUse {
             ))
             .hint("send several"));
         }
+        let mut foreign = 0;
         for line in &self.traffic {
-            account::moved(core, line)?;
+            match whose(core, context, line.object)? {
+                Whose::Own => account::moved(core, line)?,
+                Whose::Nobodys => debug!(owner = line.owner, "what was read is gone: not billed"),
+                Whose::Anothers => foreign += 1,
+            }
         }
         for object in self.opened {
-            core.store.touch_replica(object, context.now)?;
+            match whose(core, context, Some(object))? {
+                Whose::Own => core.store.touch_replica(object, context.now)?,
+                Whose::Nobodys => {}
+                Whose::Anothers => foreign += 1,
+            }
+        }
+        if foreign > 0 {
+            let host = context.who.as_host().unwrap_or_default();
+            warn!(host, lines = foreign, "a host reports uses that are not of its own objects: not counted");
         }
         Ok(Done {})
     }
+}
+
+/// On whose disk an object is that a host says was used.
+enum Whose {
+    Own,
+    /// It was removed since.
+    Nobodys,
+    Anothers,
+}
+
+/// A host is believed about what it has. The rooms in the head's own process read from all hosts.
+fn whose(core: &Core, context: &Context, object: Option<ObjectId>) -> Result<Whose> {
+    let Some(host) = context.who.as_host() else { return Ok(Whose::Own) };
+    let Some(object) = object else { return Ok(Whose::Anothers) };
+    let Some(replica) = core.store.replica(object)? else { return Ok(Whose::Nobodys) };
+    let partition = core.store.partition(&replica.partition)?;
+    let is_own = partition.is_some_and(|partition| partition.server.name == host);
+    Ok(if is_own { Whose::Own } else { Whose::Anothers })
 }
 
 impl Apply for Evict {

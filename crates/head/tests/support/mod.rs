@@ -10,9 +10,10 @@ use head::{
 use sim::{Content, World};
 use std::fmt::Debug;
 use wire::control::{
-    Archive, Disposition, EndTapeSession, Evict, FileInfo, FileState, GetStatus, JobEnded, JobExit, JobInfo,
-    JobOrders, JobRun, JobText, Jobs, NextJob, NextTapeSession, OpenWrite, PathOutcomes, RequestInfo, Stage,
-    Stat, TapeSession, TapeWork, Usage, VolumeInfo, WriteGrant,
+    AddInvitation, Admission, AdmitHost, Archive, Disposition, EndTapeSession, Evict, FileInfo, FileState,
+    GetHosts, GetStatus, HostNames, JobEnded, JobExit, JobInfo, JobOrders, JobRun, JobText, Jobs, NextJob,
+    NextTapeSession, OpenWrite, PathOutcomes, RequestInfo, Role, Stage, Stat, TapeSession, TapeWork, Usage,
+    VolumeInfo, WriteGrant,
 };
 
 /// The partition, the drive and the worker of the simulation.
@@ -33,6 +34,22 @@ pub(crate) fn world() -> World {
         return World::with_catalogue(1, place.catalogue.clone(), Box::new(place));
     }
     World::new(1)
+}
+
+/// Takes a host in, as the head's door does, if it has not joined.
+pub(crate) fn take_in(world: &mut World, name: &str, role: Role) {
+    let hosts = world.user(GetHosts {}).expect("hosts are listed").hosts;
+    if hosts.iter().any(|host| host.name == name && host.removed.is_none()) {
+        return;
+    }
+    let (hash, roles) = (format!("invitation of {name} at {}", world.now.0), vec![role]);
+    let expires = world.now + Millis::from_seconds(60);
+    world.room(AddInvitation { hash: hash.clone(), roles: roles.clone(), expires }).expect("it is kept");
+    let (key, certificate) = (format!("key of {name}"), format!("certificate of {name}"));
+    let (head, reached) =
+        (HostNames::default(), HostNames { names: vec![name.into()], addresses: Vec::new() });
+    let admission = Admission { hash, name: name.into(), roles, key, reached, head };
+    world.room(AdmitHost { admission, certificate }).expect("the host was invited");
 }
 
 pub(crate) fn path(text: &str) -> FilePath {

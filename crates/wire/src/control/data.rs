@@ -386,9 +386,7 @@ pub struct AbandonWrite {
 pub struct ReportTraffic {
     /// Who moved them.
     pub owner: String,
-    /// Bytes written into the facility.
-    pub in_bytes: u64,
-    /// Bytes read from it.
+    /// Bytes read from the facility; what is written is charged when it is committed.
     pub out_bytes: u64,
     /// How often it was opened for that.
     #[serde(default)]

@@ -2,6 +2,7 @@
 
 use super::{Done, HostLabel, calls};
 use crate::token::base64url;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use base::{Failure, Millis, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -87,6 +88,8 @@ pub struct JoinToken {
 
 /// Begins the text of a join token, so that nobody takes it for another.
 const JOIN_PREFIX: &str = "bpjoin1.";
+/// Begins what a host signs when it joins: its key signs handshakes, too, and nothing is to be taken for the other.
+const JOIN_PROOF: &[u8] = b"backplane join 1\n";
 /// Longest text of a join token.
 const JOIN_TOKEN_BYTES_MAX: usize = 4096;
 
@@ -143,6 +146,33 @@ pub struct JoinFacility {
     pub reached: HostNames,
     /// Version of its daemon.
     pub version: String,
+    /// Signature of [`Self::signed`] by the key, ASN.1, base64url: who has only seen the key has not joined with it.
+    pub proof: String,
+}
+
+impl JoinFacility {
+    /// What the host signs: all that it says, the secret as well, so that no proof is good for another invitation.
+    #[must_use]
+    pub fn signed(&self) -> Vec<u8> {
+        let said = Self { proof: String::new(), ..self.clone() };
+        let said = serde_json::to_vec(&said).expect("plain strings always serialise");
+        [JOIN_PROOF, &said].concat()
+    }
+
+    /// Refuses whoever does not have the private key.
+    pub fn check_proof(&self) -> Result<()> {
+        let refused = || {
+            Failure::permission(format!(
+                "host {} has not proven that it has the key of its certificate",
+                self.name
+            ))
+            .hint("run `bpd join` on that host, with its own directory")
+        };
+        let decoded = |text| base64url::decode(text).ok_or_else(refused);
+        let (key, proof) = (decoded(&self.key)?, decoded(&self.proof)?);
+        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key);
+        key.verify(&self.signed(), &proof).map_err(|_| refused())
+    }
 }
 
 /// A host asks for a new certificate with the names and the key with which it joined; its right is the old one.
@@ -200,9 +230,9 @@ pub struct AddInvitation {
     pub expires: Timestamp,
 }
 
-/// Takes a host in, if its invitation is good. Saying it again with the same key is fine: the reply may have been lost.
+/// What a host that joins says of itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct AdmitHost {
+pub struct Admission {
     /// SHA-256 of the secret that it showed, hex.
     pub hash: String,
     /// Its name.
@@ -213,10 +243,24 @@ pub struct AdmitHost {
     pub key: String,
     /// By what it is reached, as its certificate says.
     pub reached: HostNames,
-    /// SHA-256 of its certificate, hex.
-    pub certificate: String,
     /// By what the head's host is reached: that no other host is called.
     pub head: HostNames,
+}
+
+/// Looks whether a host may be taken in, before anything is signed for it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CheckAdmission {
+    /// The host.
+    pub admission: Admission,
+}
+
+/// Takes a host in, if its invitation is good. Saying it again with the same key is fine: the reply may have been lost.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AdmitHost {
+    /// The host; that it has its key was proven.
+    pub admission: Admission,
+    /// SHA-256 of its certificate, hex.
+    pub certificate: String,
 }
 
 /// The answer to [`AdmitHost`].
@@ -284,6 +328,7 @@ calls! {
     RenewCertificate => HostCertificate, "renew_certificate", Hosts;
     GetAuthority => AuthorityCertificate, "get_authority", People;
     AddInvitation => Done, "add_invitation", Rooms;
+    CheckAdmission => Done, "check_admission", Rooms;
     AdmitHost => Admitted, "admit_host", Rooms;
     ChangeCertificate => Done, "change_certificate", Rooms;
     RemoveHost => Done, "remove_host", People;
@@ -303,6 +348,7 @@ pub fn fuzz_join_token(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
     use proptest::prelude::*;
 
     fn token() -> JoinToken {
@@ -318,6 +364,35 @@ mod tests {
     fn a_join_token_survives_being_carried_and_hides_its_secret() {
         assert_eq!(format!(" {}\n", token().reveal()).parse::<JoinToken>().unwrap(), token());
         assert!(!format!("{:?}", token()).contains("s3cret"));
+    }
+
+    #[test]
+    fn a_host_proves_that_it_has_its_key() {
+        let pair = || EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
+        let (key, other) = (pair(), pair());
+        let mut call = JoinFacility {
+            secret: "s3cret".into(),
+            name: "d1".into(),
+            roles: vec![Role::Disk],
+            key: base64url::encode(key.public_key().as_ref()),
+            reached: HostNames { names: vec!["d1".into()], addresses: vec!["::1".parse().unwrap()] },
+            version: "1".into(),
+            proof: String::new(),
+        };
+        let refused = |call: &JoinFacility| call.check_proof().unwrap_err().hint.is_some();
+        assert!(refused(&call), "the public key alone");
+        let signed = |call: &JoinFacility, key: &EcdsaKeyPair| {
+            let proof = key.sign(&aws_lc_rs::rand::SystemRandom::new(), &call.signed()).unwrap();
+            base64url::encode(proof.as_ref())
+        };
+        call.proof = signed(&call, &other);
+        assert!(refused(&call), "another key");
+        call.proof = signed(&call, &key);
+        let carried: JoinFacility = serde_json::from_slice(&serde_json::to_vec(&call).unwrap()).unwrap();
+        carried.check_proof().unwrap();
+        assert!(refused(&JoinFacility { secret: "another".into(), ..call.clone() }), "another invitation");
+        assert!(refused(&JoinFacility { key: "AA".into(), ..call.clone() }), "no key");
+        assert!(refused(&JoinFacility { reached: HostNames::default(), ..call }), "other names");
     }
 
     #[test]

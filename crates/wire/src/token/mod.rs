@@ -60,6 +60,14 @@ pub struct Claims {
     pub groups: Vec<String>,
     /// It was made for a job, and must not make others: it would last as long as somebody submits with it.
     pub is_of_job: bool,
+    /// The host for whose jobs it was made, as [`enrolment`] says; it is good as long as that belongs to the facility.
+    pub host: Option<String>,
+}
+
+/// A host as it joined then: one that joins anew, under whatever name, is another.
+#[must_use]
+pub fn enrolment(host: &str, joined: Timestamp) -> String {
+    format!("{host}/{}", joined.0)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -104,6 +112,8 @@ struct Payload {
     groups: Vec<String>,
     #[serde(rename = "backplane.job", default, skip_serializing_if = "std::ops::Not::not")]
     is_of_job: bool,
+    #[serde(rename = "backplane.host", default, skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
 }
 
 impl TokenKey {
@@ -190,6 +200,7 @@ impl Payload {
             version: PROFILE.to_owned(),
             groups: claims.groups.clone(),
             is_of_job: claims.is_of_job,
+            host: claims.host.clone(),
         }
     }
 
@@ -215,6 +226,7 @@ impl Payload {
             scopes: self.scope.as_deref().map(Scopes::parse).transpose()?,
             groups: self.groups,
             is_of_job: self.is_of_job,
+            host: self.host,
         })
     }
 }
@@ -299,6 +311,7 @@ mod tests {
             scopes: Some(Scopes::parse("storage.read:/data").unwrap()),
             groups: Vec::new(),
             is_of_job: false,
+            host: None,
         }
     }
 
@@ -314,7 +327,8 @@ mod tests {
         assert!(refusal(&claims(), Timestamp(NOW.0 + 10_000)).contains("has expired"));
         assert!(refusal(&claims(), Timestamp(NOW.0 - 61_000)).contains("not good yet"));
         let groups = vec!["prod".to_owned()];
-        let free = Claims { audience: Vec::new(), scopes: None, groups, ..claims() };
+        let host = Some(enrolment("c1", NOW));
+        let free = Claims { audience: Vec::new(), scopes: None, groups, host, ..claims() };
         assert_eq!(key().verify(&key().sign(&free), "f00", NOW).unwrap(), free);
         let job = Claims { is_of_job: true, ..claims() };
         assert_eq!(key().verify(&key().sign(&job), "f00", NOW).unwrap(), job);

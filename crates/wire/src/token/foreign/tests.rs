@@ -96,6 +96,7 @@ fn both_algorithms_are_taken() {
         scopes: None,
         groups: Vec::new(),
         is_of_job: false,
+        host: None,
     };
     assert!(Presented::parse(&own.sign(&claims)).unwrap().is_none());
 }
