@@ -163,9 +163,13 @@ def test_a_file_that_the_disk_cannot_read(case: Case, tmp_path: Path) -> None:
     refused = fails("xrdcp", "-s", "-f", facility.url(place), tmp_path / "back")
     assert re.search("Input/output error|Unable to read|error|ERROR", refused.text)
     other.up()
+
     # It is said to be damaged when somebody reads it; then it comes from the other one, and is made anew.
-    again = lambda: run("xrdcp", "-s", "-f", facility.url(place), tmp_path / "back", check=False)  # noqa: E731
-    facility.wait_until("it can be read", lambda: again().code == 0)
+    def is_reported() -> bool:
+        run("xrdcp", "-s", "-f", facility.url(place), tmp_path / "back", check=False)
+        return "an object is damaged: it is made anew" in facility.log.read_text()
+
+    facility.wait_until("it is reported", is_reported)
     facility.wait_until("all is whole again", lambda: are_whole(facility, sources), SLOW)
     check_files(facility, sources, tmp_path)
 
