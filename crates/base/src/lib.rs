@@ -27,11 +27,3 @@ pub use path::FilePath;
 pub use range::ByteRange;
 pub use recent::Recent;
 pub use time::{Millis, Timestamp};
-
-/// Where systems keep the certificates of authorities that they trust: the first file that is there counts.
-pub const SYSTEM_AUTHORITIES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];

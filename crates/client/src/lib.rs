@@ -1,9 +1,9 @@
 //! The one data mover and the management client.
 
+mod authorities;
 pub mod control;
 pub mod facility;
 mod fetch;
-mod trust;
 pub mod xrd;
 
 pub use control::{Control, ControlTls, FacilityKey};

@@ -15,10 +15,7 @@ use head::Clock;
 use net::shutdown::Token;
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -57,8 +54,8 @@ pub struct Janitor {
     withdrawn: Arc<Withdrawn>,
     fence: Arc<Fence>,
     writing: Writing,
-    /// Nothing is wrong with the partition.
-    is_well: Arc<AtomicBool>,
+    /// What was wrong with the partition when it was last looked at.
+    trouble: Arc<Mutex<Option<PartitionTrouble>>>,
     /// Told what time it is at the head, if that is another host.
     time: Option<Arc<HeadTime>>,
 }
@@ -68,8 +65,8 @@ impl Janitor {
     #[must_use]
     pub fn new(link: Link, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
         let (withdrawn, fence, writing) = (objects.withdrawn(), objects.fence(), objects.writing());
-        let is_well = Arc::new(AtomicBool::new(true));
-        Self { link, introduction, partition, withdrawn, fence, writing, is_well, time: None }
+        let trouble = Arc::default();
+        Self { link, introduction, partition, withdrawn, fence, writing, trouble, time: None }
     }
 
     /// Lets `time` know what the head says.
@@ -156,12 +153,11 @@ impl Janitor {
     /// Registers, and reports again and again.
     async fn stay_known(&self, token: &Token, roll_is_due: &Notify) {
         let mut is_known = false;
-        let mut trouble = None;
         // What is noted on the partition, once that is certain.
         let mut fence = None;
         loop {
             let reported = async {
-                let (space, found) = self.look(&mut trouble).await?;
+                let (space, found) = self.look().await?;
                 // Nobody knows what is there when it comes back.
                 let is_gone = found == Some(PartitionTrouble::Gone);
                 if !is_known && is_gone {
@@ -227,7 +223,7 @@ impl Janitor {
     async fn stay_clean(&self, token: &Token) {
         let mut memory = Memory::new(self.link.clone(), Arc::clone(&self.partition));
         loop {
-            if !self.is_well.load(Ordering::Relaxed) {
+            if self.trouble().is_some() {
                 pause(token, PAUSE).await;
                 continue;
             }
@@ -257,7 +253,8 @@ impl Janitor {
         let is_complete = removed.len() == wanted;
         if !removed.is_empty() {
             self.link.call(ObjectsRemoved { partition: name, objects: removed }).await?;
-            self.report_room().await?;
+            let (space, trouble) = self.look().await?;
+            self.report(space, trouble).await?;
         }
         Ok(is_complete)
     }
@@ -269,16 +266,21 @@ impl Janitor {
         blocking(move || partition.note_fence(fence)).await
     }
 
-    /// Looks at the partition, and says in the log what has changed since `before`.
-    async fn look(&self, before: &mut Option<PartitionTrouble>) -> Result<(Space, Option<PartitionTrouble>)> {
+    /// Held to read or to write it.
+    fn trouble(&self) -> MutexGuard<'_, Option<PartitionTrouble>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the partition, and says in the log what has changed since it was last looked at.
+    async fn look(&self) -> Result<(Space, Option<PartitionTrouble>)> {
         let partition = Arc::clone(&self.partition);
         let (space, place) = blocking(move || Ok((partition.space()?, partition.check_in_place()))).await?;
         let trouble = match &place {
             Err(_) => Some(PartitionTrouble::Gone),
             Ok(()) => space.is_read_only.then_some(PartitionTrouble::ReadOnly),
         };
-        self.is_well.store(trouble.is_none(), Ordering::Relaxed);
-        if std::mem::replace(before, trouble) != trouble {
+        let before = std::mem::replace(&mut *self.trouble(), trouble);
+        if before != trouble {
             match (trouble, place) {
                 (_, Err(failure)) => warn!(partition = self.name(), %failure, "nothing is served from here"),
                 (Some(trouble), _) => warn!(partition = self.name(), "it is {}", trouble.words()),
@@ -286,13 +288,6 @@ impl Janitor {
             }
         }
         Ok((space, trouble))
-    }
-
-    async fn report_room(&self) -> Result<()> {
-        let partition = Arc::clone(&self.partition);
-        let space = blocking(move || partition.space()).await?;
-        let trouble = space.is_read_only.then_some(PartitionTrouble::ReadOnly);
-        self.report(space, trouble).await.map(drop)
     }
 
     /// Says how much room there is; yields from which generation on rights to read hold.

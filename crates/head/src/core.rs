@@ -25,7 +25,9 @@ use wire::{
 };
 
 /// How long a capability lasts that the head gives to a room: a full cartridge takes half a day to read.
-const CAP_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
+pub(crate) const CAP_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
+/// The same, for whoever gathers a coded file: as long as it is open, another piece may be needed in place of one that went bad.
+pub(crate) const GATHER_LIFETIME: Millis = Millis::from_seconds(7 * 24 * 3600);
 
 /// What the head is told at start.
 #[derive(Clone)]
@@ -87,8 +89,9 @@ pub(crate) struct Live {
     pub(crate) partitions: BTreeMap<String, PartitionLive>,
     /// Partitions of kept pools that were silent when somebody looked last.
     pub(crate) silent: BTreeSet<String>,
-    /// When disk servers registered that have not said yet what they have, and which of their starts that was.
-    pub(crate) roll_calls: BTreeMap<String, (u64, Timestamp)>,
+    /// Disk servers that have not said yet what they have: which of their starts it is, and when they registered; `None`: they
+    /// must register again, because the clock was set.
+    pub(crate) roll_calls: BTreeMap<String, (u64, Option<Timestamp>)>,
     /// Files of later objects are to be looked at for missing replicas.
     pub(crate) sweep: Option<ObjectId>,
     /// What is being collected, moved and verified.
@@ -313,7 +316,7 @@ impl Core {
         (generation, content, piece): (u64, Option<Content>, Option<object::Piece>),
         now: Timestamp,
     ) -> Result<String> {
-        let CapFor { access, replica, file, path } = *cap;
+        let CapFor { access, replica, file, path, lifetime } = *cap;
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
         let is_read = access.is_read();
@@ -328,7 +331,7 @@ impl Core {
             range: WHOLE,
             content,
             user: String::new(),
-            expires: now + CAP_LIFETIME,
+            expires: now + lifetime,
             piece,
         };
         let signed = self.config.keys.sign(server, &right);
@@ -344,6 +347,7 @@ pub(crate) struct CapFor<'a> {
     pub(crate) replica: &'a crate::store::Replica,
     pub(crate) file: &'a crate::store::Node,
     pub(crate) path: &'a base::FilePath,
+    pub(crate) lifetime: Millis,
 }
 
 impl<'a> CapFor<'a> {
@@ -354,7 +358,7 @@ impl<'a> CapFor<'a> {
         path: &'a base::FilePath,
     ) -> Self {
         let access = if replica.piece.is_some() { Access::Gather } else { Access::Read };
-        Self { access, replica, file, path }
+        Self { access, replica, file, path, lifetime: CAP_LIFETIME }
     }
 }
 

@@ -25,6 +25,8 @@ use tracing::error;
 /// Reads the time. Injected, so that nothing in the head reads a clock by itself.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// Uses of files that are written when the head stops: what takes a moment.
+const LAST_USES_LEN: usize = 10_000;
 /// A waiting caller looks again after this long even if nothing was announced: back-off times pass without a change.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -193,6 +195,16 @@ fn run(
                 change.send_modify(|count| *count += 1);
             }
         }
+    }
+    end(&mut core);
+}
+
+/// Writes what nobody was promised, but would be missed a little.
+fn end(core: &mut Core) {
+    core.store.begin();
+    let written = core.store.write_uses(LAST_USES_LEN).and_then(|()| core.store.commit());
+    if let Err(cause) = written {
+        tracing::debug!(%cause, "the last uses of files are not noted");
     }
 }
 

@@ -41,7 +41,8 @@ impl Live {
         move_on(&mut self.since);
         self.drives.values_mut().for_each(|drive| move_on(&mut drive.heard));
         self.partitions.values_mut().for_each(|partition| move_on(&mut partition.heard));
-        self.roll_calls.values_mut().for_each(|(_, since)| move_on(since));
+        // It is compared with times of the catalogue.
+        self.roll_calls.values_mut().for_each(|(_, begun)| *begun = None);
         self.workers.values_mut().for_each(move_on);
         self.avoided.values_mut().for_each(move_on);
         self.surveys_due.values_mut().for_each(move_on);

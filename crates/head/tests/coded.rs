@@ -382,6 +382,15 @@ fn readers_are_sent_to_a_server_with_content_that_may_ask_where_the_rest_is() {
     let indices: BTreeSet<_> = pieces.places.iter().map(|place| place.index).collect();
     assert_eq!((pieces.coding, indices.len(), pieces.size), (CODING, 3, 100_000));
     assert_eq!(pieces.generation, written.grant.object.0);
+    // A file that is open for days may need another piece then.
+    let after = |days: i64| coded.world.now + Millis::from_seconds(days * 86_400);
+    for place in &pieces.places {
+        let (_, opaque) = place.url.split_once("?bp.cap=").unwrap();
+        let signed = opaque.split('&').next().unwrap();
+        let key = keys.of(host_of(&place.url), grant.joined);
+        key.verify(signed, after(6)).unwrap();
+        key.verify(signed, after(8)).unwrap_err();
+    }
     let other = SERVERS.into_iter().find(|name| *name != server).unwrap();
     let sealed_by_another = CapKeys::derive(&[8; 32]).sign((&server, NEVER_JOINED), &right);
     let wrong = [

@@ -100,6 +100,28 @@ fn a_full_partition_is_brought_to_its_high_water_and_no_further() {
 }
 
 #[test]
+fn what_was_opened_a_moment_ago_stays_however_room_is_made() {
+    let opened = |world: &mut World, number: u64| {
+        world.advance(Millis::from_seconds(120));
+        world.user(OpenRead { path: path(&format!("/f{number}")) }).unwrap();
+    };
+    let mut world = world();
+    put_all(&mut world, 8, LARGE);
+    opened(&mut world, 0);
+    // What is refused changes nothing of it.
+    world.user(open_write("/huge", wire::control::Disposition::CreateNew, 100 * LARGE)).unwrap_err();
+    // For a write that needs room at once.
+    begin_write(&mut world, "/large", 3 * LARGE);
+    assert_eq!(on_disk(&mut world, 8)[..2], [0, 3]);
+    opened(&mut world, 3);
+    // For a person, in whatever order candidates were found before.
+    let (gone, _) = collect(&mut world, Some(5 * LARGE)).unwrap();
+    assert!(gone.contains(&"/f4".to_owned()), "{gone:?}");
+    let left = on_disk(&mut world, 8);
+    assert!(left.contains(&3) && !left.contains(&4), "{left:?}");
+}
+
+#[test]
 fn room_that_the_file_system_gives_back_late_is_not_made_twice() {
     let mut world = world();
     put_all(&mut world, 8, LARGE);

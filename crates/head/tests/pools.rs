@@ -600,6 +600,54 @@ fn a_source_that_is_damaged_is_made_anew() {
     });
 }
 
+#[test]
+fn a_damaged_replica_counts_as_long_as_no_other_answers() {
+    let mut pools = Pools::new(2, 2);
+    pools.write("/f");
+    let names: Vec<_> = SERVERS.into_iter().filter(|name| !pools.disks[name].is_empty()).collect();
+    let (away, here) = (names[0], names[1]);
+    let object = *pools.disks[here].first().unwrap();
+    let reader = |pools: &mut Pools| match pools.world.user(OpenRead { path: path("/f") }).unwrap() {
+        ReadGrant::Online(grant) => grant.server.unwrap().name,
+        ReadGrant::Recalling { .. } => panic!("it is on no tape"),
+    };
+    pools.silent.insert(away);
+    let report = |pools: &mut Pools| {
+        let file = pools.world.user(OpenRead { path: path("/f") });
+        let ReadGrant::Online(ReadObject { file, .. }) = file.unwrap() else { panic!("it is on no tape") };
+        pools.host(here, ReportDamage { file, objects: vec![object] }).unwrap();
+    };
+    // Past the bound of silence, before and after it is given up.
+    for seconds in [600, 2 * 3600] {
+        pools.world.advance(Millis::from_seconds(seconds));
+        let third = SERVERS.into_iter().find(|name| !names.contains(name)).unwrap();
+        pools.silent.insert(third);
+        (0..3).for_each(|_| pools.tick());
+        report(&mut pools);
+        assert_eq!(reader(&mut pools), here, "some of it is better than nothing");
+    }
+}
+
+#[test]
+fn a_replica_that_was_given_up_counts_again_when_it_is_the_last_one() {
+    let mut pools = Pools::new(2, 2);
+    pools.write("/f");
+    let names: Vec<_> = SERVERS.into_iter().filter(|name| !pools.disks[name].is_empty()).collect();
+    let object = *pools.disks[names[0]].first().unwrap();
+    let read = |pools: &mut Pools| match pools.world.user(OpenRead { path: path("/f") }).unwrap() {
+        ReadGrant::Online(grant) => (grant.file, grant.server.unwrap().name),
+        ReadGrant::Recalling { .. } => panic!("it is on no tape"),
+    };
+    let (file, _) = read(&mut pools);
+    pools.host(names[0], ReportDamage { file, objects: vec![object] }).unwrap();
+    assert_eq!(read(&mut pools).1, names[1]);
+    pools.silent.extend(SERVERS);
+    pools.world.advance(Millis::from_seconds(600));
+    pools.boot += 1;
+    pools.register(names[0]);
+    assert_eq!(read(&mut pools).1, names[0]);
+}
+
 fn label(pools: &mut Pools, host: &str, labels: &[&str]) -> base::Result<()> {
     let labels = labels.iter().map(|label| label.parse().unwrap()).collect();
     pools.world.user(LabelHost { name: host.to_owned(), labels }).map(drop)

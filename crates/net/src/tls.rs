@@ -4,14 +4,10 @@
 
 use base::{Failure, Result};
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
-    client::danger::HandshakeSignatureValid,
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
-    server::{
-        ClientHello, ResolvesServerCert, WebPkiClientVerifier,
-        danger::{ClientCertVerified, ClientCertVerifier},
-    },
+    RootCertStore, ServerConfig,
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier, danger::ClientCertVerifier},
     sign::CertifiedKey,
 };
 use std::{
@@ -21,6 +17,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use trust::Whoever;
 
 /// How often the files are looked at, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -45,53 +42,8 @@ pub fn server_config_for_hosts(identity: &Identity) -> Result<Arc<ServerConfig>>
     if identity.client_ca.is_some() {
         return server_config(identity);
     }
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    configure(identity, Arc::new(Anybody(Arc::clone(&provider))), provider)
-}
-
-/// Lets everybody in, with a certificate or without.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ClientCertVerifier for Anybody {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    let provider = trust::provider();
+    configure(identity, Arc::new(Whoever(Arc::clone(&provider))), provider)
 }
 
 /// Reads the files and makes a configuration for any number of listeners.
@@ -99,7 +51,7 @@ impl ClientCertVerifier for Anybody {
 /// New files are taken for connections that begin after the change; files that cannot be used are reported once and
 /// the ones before stay in use. Authorities of clients are read once.
 pub fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = trust::provider();
     let verifier = match &identity.client_ca {
         Some(file) => {
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots(file)?), Arc::clone(&provider))
@@ -239,7 +191,7 @@ impl ResolvesServerCert for Resolver {
 mod tests {
     use super::*;
     use rcgen::{CertifiedKey as Made, generate_simple_self_signed};
-    use rustls::{ClientConfig, ClientConnection, ServerConnection, pki_types::ServerName};
+    use rustls::{ClientConnection, ServerConnection, pki_types::ServerName};
     use std::fs;
 
     fn write(identity: &Identity) -> Vec<u8> {
@@ -270,11 +222,7 @@ mod tests {
     }
 
     fn client(roots: RootCertStore) -> ClientConnection {
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let config = trust::client_config(trust::Belief::Signed(roots)).unwrap();
         ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap()
     }
 
@@ -306,7 +254,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let identity = identity(&directory);
         let first = write(&identity);
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = trust::provider();
         let shown = Shown::load(&identity.certificate, &identity.key, &provider).unwrap();
         let (certificate, key) = (identity.certificate.clone(), identity.key.clone());
         let resolver = Resolver { certificate, key, provider, shown: Mutex::new(shown) };

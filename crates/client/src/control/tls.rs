@@ -1,12 +1,11 @@
 //! TLS of the management client: whom it believes, and what it shows.
 
-use crate::trust;
+use crate::authorities::authorities;
 use base::{Failure, Result};
-use rustls::crypto::aws_lc_rs;
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 use ureq::{
@@ -70,11 +69,11 @@ fn make(tls: &ControlTls, is_tls: bool) -> Result<Agent> {
 
 /// Whom a connection believes, and what it shows.
 pub(crate) fn tls_config(tls: &ControlTls) -> Result<TlsConfig> {
-    let authorities = if tls.insecure { Vec::new() } else { trust::authorities(tls.authorities.as_deref())? };
+    let authorities = if tls.insecure { Vec::new() } else { authorities(tls.authorities.as_deref())? };
     let authorities: Vec<_> = authorities.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     let identity = tls.identity.as_ref().map(|(certificate, key)| identity(certificate, key)).transpose()?;
     Ok(TlsConfig::builder()
-        .unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()))
+        .unversioned_rustls_crypto_provider(trust::provider())
         .root_certs(RootCerts::new_with_certs(&authorities))
         .client_cert(identity)
         .disable_verification(tls.insecure)

@@ -6,14 +6,9 @@ use super::{
     process::lock,
     transport::{send_now, wait_for},
 };
-use crate::trust;
+use crate::authorities::authorities;
 use base::{ErrorKind, Failure};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
+use rustls::{ClientConfig, ClientConnection, pki_types::ServerName};
 use std::{
     fmt,
     io::{self, IoSlice, IoSliceMut, Read as _, Write},
@@ -21,6 +16,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
+use trust::Belief;
 
 /// Bytes received at once: some records.
 const RAW_BYTES: usize = 128 << 10;
@@ -174,63 +170,10 @@ fn refused(host: &str, cause: &io::Error) -> Failure {
 }
 
 fn config(options: &TlsOptions) -> Result<ClientConfig, Failure> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|cause| Failure::internal(format!("TLS cannot be set up: {cause}")))?;
-    let config = if options.insecure {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)))
+    let believed = if options.insecure {
+        Belief::Whoever
     } else {
-        builder.with_root_certificates(authorities(options)?)
+        Belief::Signed(trust::roots(authorities(options.ca_file.as_deref())?))
     };
-    Ok(config.with_no_client_auth())
-}
-
-/// The authorities to trust.
-fn authorities(options: &TlsOptions) -> Result<RootCertStore, Failure> {
-    let mut store = RootCertStore::empty();
-    for certificate in trust::authorities(options.ca_file.as_deref())? {
-        // One that makes no sense is of no use to anybody.
-        let _ = store.add(certificate);
-    }
-    Ok(store)
-}
-
-/// Takes anybody for the server, if the caller insists.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    trust::client_config(believed)
 }

@@ -93,6 +93,10 @@ fn may_give(core: &Core, snapshot: &Snapshot, budget: &Budget, over: &Overfull) 
 fn views(core: &Core, snapshot: &Snapshot, page: &[(Place, base::FileId)]) -> Result<Vec<FileView>> {
     let mut files = Vec::new();
     for (_, file) in page {
+        if core.store.noted_use(*file).is_some() {
+            // It does not stand yet where it belongs.
+            continue;
+        }
         let node = core.store.node(*file)?.filter(|node| node.checksums.is_some());
         if let Some(node) = node
             && pool_of(core, &node)?.as_deref() == Some(&snapshot.pool.name)

@@ -62,7 +62,7 @@ impl Apply for RegisterPartition {
             }
             end_coming(core, &name)?;
         }
-        core.live.roll_calls.insert(name.clone(), (boot, context.now));
+        core.live.roll_calls.insert(name.clone(), (boot, Some(context.now)));
         core.live.partitions.insert(name, PartitionLive { heard: context.now, trouble: None });
         core.touch(Topic::Copies);
         core.touch(Topic::Removals);
@@ -84,7 +84,10 @@ fn require_room(core: &Core, context: &Context) -> Result<()> {
 impl Apply for ReportSpace {
     fn apply(self, core: &mut Core, context: &Context) -> Result<SpaceReported> {
         let partition = partition_of(core, context, &self.partition)?;
-        let is_counted = partition.given_up.is_none() || core.live.roll_calls.contains_key(&self.partition);
+        let is_counted = match core.live.roll_calls.get(&self.partition) {
+            Some((_, begun)) => begun.is_some(),
+            None => partition.given_up.is_none(),
+        };
         if partition.boot != self.boot || !is_counted {
             return Err(unknown_partition(&self.partition));
         }
@@ -216,9 +219,7 @@ impl Apply for OpenRead {
         let node = resolve_file(core, &context.who, &self.path)?;
         require(core, &context.who, &node, Right::Read, &self.path)?;
         if let Some(replica) = source(core, &node, node.id.0 ^ context.now.0.unsigned_abs(), context.now)? {
-            if replica.is_use_due(context.now) {
-                core.store.touch_replica(replica.object, context.now)?;
-            }
+            core.store.note_use(&replica, context.now);
             return read_object(core, &node, &replica).map(ReadGrant::Online);
         }
         match node.state() {
@@ -551,10 +552,10 @@ impl Apply for ReportUse {
             }
         }
         for object in self.opened {
-            match whose(core, context, Some(object))? {
-                Whose::Own => core.store.touch_replica(object, context.now)?,
-                Whose::Nobodys => {}
-                Whose::Anothers => foreign += 1,
+            match (whose(core, context, Some(object))?, core.store.replica(object)?) {
+                (Whose::Anothers, _) => foreign += 1,
+                (Whose::Own, Some(replica)) => core.store.note_use(&replica, context.now),
+                (Whose::Own, None) | (Whose::Nobodys, _) => {}
             }
         }
         if foreign > 0 {

@@ -75,7 +75,7 @@ pub(crate) fn file_view(core: &Core, snapshot: &Snapshot, node: &Node) -> FileVi
         pieces: pieces(core, node),
         since: node.modified,
         created: node.modified,
-        used: node.online().map(|replica| replica.used).max().unwrap_or(node.modified),
+        used: core.store.last_use(node),
         is_pinned: false,
         tape_copies: u32::from(node.is_archived),
     }
@@ -102,8 +102,12 @@ pub(crate) fn pieces(core: &Core, node: &Node) -> Vec<PieceView> {
         .iter()
         .filter(|replica| replica.state.is_content() && replica.piece.is_some() == is_coded);
     let view = |replica: &Replica| match core.live.roll_calls.get(&replica.partition) {
-        Some((_, begun)) if replica.state == ReplicaState::Online && replica.created < *begun => {
-            PieceView { state: PieceState::Suspect, since: *begun, ..piece_view(replica) }
+        Some((_, begun))
+            if replica.state == ReplicaState::Online && begun.is_none_or(|begun| replica.created < begun) =>
+        {
+            // It registers again in a moment, if it has to.
+            let since = begun.unwrap_or(Timestamp(i64::MAX));
+            PieceView { state: PieceState::Suspect, since, ..piece_view(replica) }
         }
         _ => piece_view(replica),
     };

@@ -2,14 +2,15 @@
 
 use super::{
     catalogue::{pieces, snapshot},
+    promise::good_without,
     reading::{Reader, readable},
-    tend::mend,
+    tend::{look, mend},
     turned_away::within_reach,
     view::Snapshot,
 };
 use crate::{
     Apply, Context, Core, Topic,
-    core::{CapFor, unknown_partition},
+    core::{CAP_LIFETIME, CapFor, GATHER_LIFETIME, unknown_partition},
     namespace::path_of,
     store::{Node, Piece, Replica, ReplicaState},
 };
@@ -98,6 +99,7 @@ pub(super) fn pieces_of(
         .iter()
         .map(|piece| piece.object)
         .collect();
+    let lifetime = if except.is_some() { CAP_LIFETIME } else { GATHER_LIFETIME };
     let (path, mut places, mut cell_bytes) = (path_of(core, node.id)?, Vec::new(), 0);
     // Last those that were given up: one damaged cell says nothing of the others, and each is checked.
     let given_up = |replica: &&Replica| matches!(replica.state, ReplicaState::Lost | ReplicaState::Damaged);
@@ -105,7 +107,7 @@ pub(super) fn pieces_of(
     for replica in in_order(node, &best).into_iter().chain(given_up) {
         let Some(piece) = replica.piece.filter(|piece| Some(piece.index) != except) else { continue };
         cell_bytes = piece.cell_bytes;
-        let cap = CapFor { access: Access::Read, replica, file: node, path: &path };
+        let cap = CapFor { access: Access::Read, replica, file: node, path: &path, lifetime };
         let (object, partition) = (replica.object, replica.partition.clone());
         places.push(PiecePlace { index: piece.index, object, partition, url: core.object_url(&cap, now)? });
     }
@@ -121,28 +123,15 @@ pub(super) fn new_piece(node: &Node, index: u8) -> Option<Piece> {
     same.or_else(|| known().next().map(|piece| Piece { index, checksums: None, ..piece }))
 }
 
-/// Whether a file can be read without an object of it: a piece is only missed by those that answer now.
-fn is_safe_without(core: &Core, node: &Node, replica: &Replica, now: Timestamp) -> Result<bool> {
-    let mut others = node.online().filter(|other| other.object != replica.object);
-    let Some(piece) = replica.piece else { return Ok(others.any(|other| other.piece.is_none())) };
-    let snapshot = pool_snapshot(core, node, now)?;
-    let views = pieces(core, node);
-    let good = views.iter().filter(|view| view.object != replica.object && snapshot.is_good(view));
-    let mut indices: Vec<_> = good.map(|view| view.index).collect();
-    indices.sort_unstable();
-    indices.dedup();
-    Ok(indices.len() >= usize::from(piece.coding.data))
-}
-
-/// What is damaged, or cannot be found where it should be, does not count any more if the file is safe without it, whatever its
-/// disk server says of it at its next start. Yields whether it counted.
+/// What is damaged, or cannot be found where it should be, does not count any more if the file can be read without it from servers
+/// that answer, whatever its disk server says of it at its next start. Yields whether it counted.
 pub(super) fn give_up_object(core: &mut Core, object: ObjectId, now: Timestamp) -> Result<bool> {
     let Some(replica) = core.store.replica(object)?.filter(|replica| replica.state == ReplicaState::Online)
     else {
         return Ok(false);
     };
-    let Some(node) = core.store.node(replica.file)? else { return Ok(false) };
-    let is_safe = is_safe_without(core, &node, &replica, now)?;
+    let Some((snapshot, view, _)) = look(core, replica.file, now)? else { return Ok(false) };
+    let (_, is_safe) = good_without(&snapshot, &view, object);
     if is_safe {
         core.store.set_replica_state(object, ReplicaState::Damaged)?;
         core.touch(Topic::Files);

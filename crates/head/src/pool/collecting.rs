@@ -200,7 +200,7 @@ fn go(core: &mut Core, node: &Node, (partition, purpose): &Key) -> Result<Collec
         path: path_of(core, node.id)?,
         bytes: here().map(|replica| replica.size).sum(),
         modified: node.modified,
-        used: settled().map(|replica| replica.used).max().unwrap_or(node.modified),
+        used: core.store.last_use(node),
     };
     if *purpose != Purpose::Look {
         evict(core, node.id)?;

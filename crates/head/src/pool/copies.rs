@@ -6,15 +6,16 @@ use super::{
     catalogue::{pieces, snapshot},
     coded::{gateway, give_up_object, pieces_of},
     policies::is_sweep_due,
+    promise::good_without,
     reading::{Reader, readable},
     retire,
-    tend::mend,
+    tend::{look, mend},
     turned_away::within_reach,
     under_way::planned_source,
 };
 use crate::{
     Apply, Context, Core, Topic,
-    core::{CapFor, unknown_partition},
+    core::{CAP_LIFETIME, CapFor, unknown_partition},
     namespace::path_of,
     store::{Node, Piece, Replica, ReplicaState},
     tape,
@@ -60,7 +61,8 @@ fn order(core: &Core, copy: &Replica, now: Timestamp) -> Result<Option<CopyOrder
     };
     let (Some(checksums), Some(source)) = (node.checksums, chosen) else { return Ok(None) };
     let path = path_of(core, node.id)?;
-    let cap = CapFor { access: Access::Read, replica: &source, file: &node, path: &path };
+    let cap =
+        CapFor { access: Access::Read, replica: &source, file: &node, path: &path, lifetime: CAP_LIFETIME };
     let url = core.object_url(&cap, now)?;
     let (object, size, source, generation) = (copy.object, node.size, source.object, node.generation);
     let label = Label { file: node.id, path, generation, holder: node.holder(), piece: None };
@@ -81,7 +83,8 @@ fn piece_order(
     let label = Label { file, path: path.clone(), generation, holder, piece: Some(all.piece(piece.index)) };
     let (object, size) = (copy.object, copy.size);
     if let Some(like) = planned_source(core, copy, node, now)? {
-        let cap = CapFor { access: Access::Read, replica: &like, file: node, path: &path };
+        let cap =
+            CapFor { access: Access::Read, replica: &like, file: node, path: &path, lifetime: CAP_LIFETIME };
         let (url, source) = (core.object_url(&cap, now)?, like.object);
         let checksums = like.piece.and_then(|piece| piece.checksums);
         return Ok(Some(CopyOrder { object, label, size, checksums, source, url, pieces: None }));
@@ -186,7 +189,7 @@ impl Apply for RollCall {
         }
         let begun = core.live.roll_calls.get(&self.partition).filter(|(boot, _)| *boot == self.boot);
         // What came online since is not in a list that was begun then.
-        let (_, begun) = *begun.ok_or_else(|| unknown_partition(&self.partition))?;
+        let begun = begun.and_then(|(_, begun)| *begun).ok_or_else(|| unknown_partition(&self.partition))?;
         let upto = self.upto.unwrap_or(ObjectId(i64::MAX as u64));
         for replica in core.store.replicas_between(&self.partition, (self.after, upto))? {
             compare(core, &replica, self.objects.binary_search(&replica.object).is_ok(), begun, context.now)?;
@@ -206,9 +209,10 @@ impl Apply for RollCall {
     }
 }
 
-/// Whether a file can be read from anything else.
-fn is_readable(core: &Core, replica: &Replica) -> Result<bool> {
-    Ok(core.store.node(replica.file)?.is_some_and(|node| node.is_online() || node.is_archived))
+/// Whether a file can be read from anything else, by those that answer.
+fn is_readable(core: &Core, replica: &Replica, now: Timestamp) -> Result<bool> {
+    let Some((snapshot, view, node)) = look(core, replica.file, now)? else { return Ok(false) };
+    Ok(node.is_archived || good_without(&snapshot, &view, replica.object).1)
 }
 
 impl Apply for ReportMissing {
@@ -239,7 +243,7 @@ fn compare(
         (ReplicaState::Online, false) if replica.created < begun => ReplicaState::Lost,
         (ReplicaState::Lost, true) => ReplicaState::Online,
         // It was given up because the file was safe without it. Readers compare checksums: some of it is better than nothing.
-        (ReplicaState::Damaged, true) if !is_readable(core, replica)? => ReplicaState::Online,
+        (ReplicaState::Damaged, true) if !is_readable(core, replica, now)? => ReplicaState::Online,
         _ => return Ok(()),
     };
     warn!(object = %replica.object, file = %replica.file, partition = replica.partition, ?state, "roll call");

@@ -45,12 +45,19 @@ impl Gather {
             self.keep(candidate);
         }
         let is_enough = self.bytes >= self.wanted || self.kept.len() >= KEPT_MAX;
-        self.is_complete = is_last || (is_enough && self.order == CollectionOrder::LeastRecentlyUsed);
+        self.is_complete = is_last || (is_enough && self.comes_before_the_rest());
+    }
+
+    /// Whether nothing that is still to be seen can come before what is kept. Some were used after they were put in order.
+    fn comes_before_the_rest(&self) -> bool {
+        let next = rank(self.order, 0, (self.after.used, self.after.used));
+        let last = self.kept.last_key_value().map(|((rank, _), _)| *rank);
+        self.order == CollectionOrder::LeastRecentlyUsed && last.is_some_and(|last| last <= next)
     }
 
     fn keep(&mut self, candidate: &Candidate) {
-        let Candidate { place, file, size, created, .. } = *candidate;
-        let rank = rank(self.order, size, (created, place.used.max(created)));
+        let Candidate { used, file, size, created, .. } = *candidate;
+        let rank = rank(self.order, size, (created, used.max(created)));
         self.bytes += size - self.kept.insert((rank, file), size).unwrap_or(0);
         // Without the last ones it is still enough.
         while let Some((_, last)) = self.kept.last_key_value()
@@ -85,7 +92,8 @@ mod tests {
 
     fn candidate(number: u64, size: u64, created: i64) -> Candidate {
         let place = Place { used: Timestamp(1000 + number as i64), object: ObjectId(number) };
-        Candidate { place, file: FileId(number), size, created: Timestamp(created), may_go: true }
+        let (used, file) = (place.used, FileId(number));
+        Candidate { place, used, file, size, created: Timestamp(created), may_go: true }
     }
 
     /// Sees all pages as long as that is wanted; yields how many it took.
@@ -108,6 +116,18 @@ mod tests {
         assert_eq!(gather.take(3), [FileId(1), FileId(2), FileId(3)]);
         assert_eq!(gather.take(100).len(), 7);
         assert_eq!(gather.take(1), []);
+    }
+
+    #[test]
+    fn what_was_used_after_it_was_put_in_order_goes_after_what_was_not() {
+        let mut all: Vec<_> = (1..100).map(|number| candidate(number, 10, 5)).collect();
+        all.iter_mut().take(50).for_each(|one| one.used = Timestamp(5000 - one.place.used.0));
+        let mut gather = Gather::new(CollectionOrder::LeastRecentlyUsed, 30);
+        see_all(&mut gather, &all, 8);
+        assert_eq!(gather.take(3), [FileId(51), FileId(52), FileId(53)]);
+        let mut gather = Gather::new(CollectionOrder::LeastRecentlyUsed, u64::MAX / 2);
+        see_all(&mut gather, &all, 8);
+        assert_eq!(gather.take(99).last(), Some(&FileId(1)), "if nothing else is left, the others go too");
     }
 
     #[test]

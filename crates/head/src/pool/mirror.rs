@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Apply, Context, Core,
-    core::CapFor,
+    core::{CAP_LIFETIME, CapFor},
     namespace::path_of,
     store::{Node, Piece, Replica, ReplicaState},
 };
@@ -58,7 +58,8 @@ impl Apply for PlaceMirrors {
         let content = Content { size: self.size, checksums: self.checksums };
         let path = path_of(core, node.id)?;
         let mirrors = placed.iter().map(|replica| {
-            let cap = CapFor { access: Access::Fill, replica, file: &node, path: &path };
+            let cap =
+                CapFor { access: Access::Fill, replica, file: &node, path: &path, lifetime: CAP_LIFETIME };
             let url = core.object_url_of(&cap, (written.object.0, Some(content)), context.now)?;
             Ok(Mirror { object: replica.object, url, index: 0 })
         });
@@ -128,7 +129,7 @@ fn place_pieces(
             file_bytes: call.size,
             file_checksums: call.checksums,
         };
-        let cap = CapFor { access: Access::Fill, replica, file: node, path: &path };
+        let cap = CapFor { access: Access::Fill, replica, file: node, path: &path, lifetime: CAP_LIFETIME };
         let url = core.piece_url(&cap, (written.object.0, piece), context.now)?;
         wanted.push(Mirror { object: replica.object, url, index });
     }

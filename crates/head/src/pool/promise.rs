@@ -4,6 +4,7 @@ use super::{
     policy::Pool,
     view::{FileView, Layout, Snapshot, Standing},
 };
+use base::ObjectId;
 
 /// Whether a writer may be told that its file is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,10 +58,24 @@ pub(crate) fn good_among<'a>(layout: Layout, standings: impl IntoIterator<Item =
     }
 }
 
+/// Good pieces of a file besides one object, and whether the file can be read from them.
+#[must_use]
+pub fn good_without(snapshot: &Snapshot, file: &FileView, object: ObjectId) -> (usize, bool) {
+    let others = file.pieces.iter().filter(|piece| piece.object != object);
+    let others: Vec<_> = others.map(|piece| snapshot.standing(piece)).collect();
+    let count = others.iter().filter(|standing| standing.is_good).count();
+    (count, good_among(file.layout, others) >= file.layout.needed())
+}
+
 /// Good pieces that may still be lost before the file cannot be read; below zero it cannot be read now.
 #[must_use]
 pub fn margin(snapshot: &Snapshot, file: &FileView) -> i16 {
-    i16::from(good_pieces(snapshot, file)) - i16::from(file.layout.needed())
+    margin_among(file.layout, file.pieces.iter().map(|piece| snapshot.standing(piece)))
+}
+
+/// [`margin`] of pieces whose standing is known.
+pub(crate) fn margin_among<'a>(layout: Layout, standings: impl IntoIterator<Item = Standing<'a>>) -> i16 {
+    i16::from(good_among(layout, standings)) - i16::from(layout.needed())
 }
 
 #[cfg(test)]

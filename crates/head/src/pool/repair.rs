@@ -9,7 +9,7 @@ use super::{
     budget::{Budget, CopyOrder, Reason},
     fetch::{Fetch, fetch},
     placement::{Purpose, Wish, place, place_where},
-    promise::{good_among, good_pieces, margin},
+    promise::{good_among, good_pieces, margin, margin_among},
     view::{FileView, Layout, PieceState, PieceView, Snapshot, Standing},
 };
 use base::{Failure, FileId, ObjectId, Timestamp, rng::Rng};
@@ -58,8 +58,10 @@ pub struct Repairs {
 /// How urgent a file is; `None` if no copy is to be begun for it.
 #[must_use]
 pub fn risk(snapshot: &Snapshot, file: &FileView) -> Option<Risk> {
-    let reason = missing(snapshot, file).into_iter().map(|missing| missing.reason).min()?;
-    Some(Risk { margin: margin(snapshot, file), reason, since: file.since, file: file.file })
+    let standings = snapshot.standings(file);
+    let reason = missing(snapshot, file, &standings).into_iter().map(|missing| missing.reason).min()?;
+    let margin = margin_among(file.layout, standings);
+    Some(Risk { margin, reason, since: file.since, file: file.file })
 }
 
 /// Decides which copies to begin, and charges `budget` for them.
@@ -107,13 +109,12 @@ struct Missing {
 }
 
 /// What a file misses.
-fn missing(snapshot: &Snapshot, file: &FileView) -> Vec<Missing> {
+fn missing(snapshot: &Snapshot, file: &FileView, standings: &[Standing<'_>]) -> Vec<Missing> {
     let target = file.layout.per_index();
     let mut missing = Vec::new();
     if is_nearline(file) {
         return missing;
     }
-    let standings = snapshot.standings(file);
     for index in file.layout.indices() {
         let count = |is_leaving: bool| {
             let there = standings.iter().filter(|at| at.piece.index == index && at.is_there);
@@ -130,7 +131,7 @@ fn missing(snapshot: &Snapshot, file: &FileView) -> Vec<Missing> {
     missing.sort_by_key(|missing| (missing.reason, missing.index));
     if missing.is_empty() {
         missing.extend(
-            crowded(snapshot, file.layout, &standings).map(|index| Missing { index, reason: Reason::Spread }),
+            crowded(snapshot, file.layout, standings).map(|index| Missing { index, reason: Reason::Spread }),
         );
     }
     missing
@@ -161,7 +162,7 @@ fn repair_file(
 ) -> Outlook {
     // As it will be when the orders are carried out.
     let mut after = file.clone();
-    for (number, missing) in missing(snapshot, file).into_iter().enumerate() {
+    for (number, missing) in missing(snapshot, file, &snapshot.standings(file)).into_iter().enumerate() {
         let random = Rng::new(random ^ file.file.0.rotate_left(8) ^ number as u64).next_u64();
         match order(snapshot, &after, missing, budget, random) {
             Ok(order) => {

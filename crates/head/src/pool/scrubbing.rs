@@ -3,6 +3,7 @@
 
 use super::{
     catalogue::snapshot,
+    promise::good_without,
     scrub::{pace_bytes_per_s, partitions_due},
     tend::{look, mend},
     view::Snapshot,
@@ -91,12 +92,7 @@ pub(crate) fn note_verified(core: &Core, partition: &str, scan: &ScanRow, now: T
 pub(crate) fn drop_damaged(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> {
     let gone = || Failure::not_found(format!("file {} is gone", replica.file));
     let (snapshot, view, node) = look(core, replica.file, context.now)?.ok_or_else(gone)?;
-    let others = view.pieces.iter().filter(|piece| piece.object != replica.object && snapshot.is_good(piece));
-    let mut indices: Vec<_> = others.map(|piece| piece.index).collect();
-    let others = indices.len();
-    indices.sort_unstable();
-    indices.dedup();
-    let is_readable = indices.len() >= usize::from(view.layout.needed());
+    let (others, is_readable) = good_without(&snapshot, &view, replica.object);
     let copies = core.store.good_copies(replica.file)?;
     if !is_readable && copies == 0 {
         let path = path_of(core, replica.file)?;

@@ -24,6 +24,9 @@ pub struct Removal {
 /// shares a failure domain, then what is on the fullest partition.
 #[must_use]
 pub fn surplus(snapshot: &Snapshot, file: &FileView) -> Vec<Removal> {
+    if file.pieces.len() <= usize::from(file.layout.pieces()) {
+        return Vec::new();
+    }
     let standings = snapshot.standings(file);
     if good_among(file.layout, standings.iter().copied()) < file.layout.pieces() {
         // Until it is whole, even a damaged piece may be what somebody can still save.

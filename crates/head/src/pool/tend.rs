@@ -24,6 +24,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
 use wire::control::{Tend, Tended};
 
+/// Uses that are written in one call, at least and at most: some milliseconds.
+const USES_LEN: (usize, usize) = (64, 256);
+/// Calls in which all uses are written, if that is possible: a minute.
+const USES_CALLS: usize = 60;
 /// Replicas that are looked at in one call, when files that are short are searched for.
 const SWEEP_LEN: usize = 256;
 /// Files for which copies are planned in one call.
@@ -41,6 +45,7 @@ impl Apply for Tend {
             // What seems to be missing may lie where nobody has looked yet.
             return Ok(Tended { is_more: false });
         }
+        core.store.write_uses((core.store.uses_len() / USES_CALLS).clamp(USES_LEN.0, USES_LEN.1))?;
         notice_silence(core, context.now)?;
         let has_swept = sweep(core, context.now)?;
         let has_begun = begin_copies(core, context.now)?;

@@ -234,15 +234,22 @@ impl Snapshot {
         &self.partitions
     }
 
+    /// Where the partition `name` is among [`Snapshot::partitions`], if the pool has it.
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
     /// The partition `name`, if the pool has it.
     #[must_use]
     pub fn partition(&self, name: &str) -> Option<&PartitionView> {
-        Some(&self.partitions[*self.index.get(name)?])
+        Some(&self.partitions[self.position(name)?])
     }
 
     /// The partition `name`, to be changed. Its name and pool must stay.
     pub fn partition_mut(&mut self, name: &str) -> Option<&mut PartitionView> {
-        Some(&mut self.partitions[*self.index.get(name)?])
+        let at = self.position(name)?;
+        Some(&mut self.partitions[at])
     }
 
     /// All partitions, by name, to be changed. Their names and pools must stay.
@@ -327,20 +334,26 @@ impl Snapshot {
     }
 }
 
-/// FNV-1a: names are short, and nobody chooses them to collide.
+/// A product for each eight bytes, its halves folded into each other: names are short, and nobody chooses them to collide.
 #[derive(Default)]
 struct NameHasher(u64);
 
 impl Hasher for NameHasher {
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            let product = u128::from(self.0 ^ u64::from_le_bytes(word)) * 0x9e37_79b9_7f4a_7c15;
+            self.0 = product as u64 ^ (product >> 64) as u64;
         }
     }
 
+    fn write_u8(&mut self, _end: u8) {
+        // What tells where a text ends among others: there is only one.
+    }
+
     fn finish(&self) -> u64 {
-        // The map takes the upper bits, of which FNV changes few.
-        self.0 ^ self.0.rotate_left(32)
+        self.0
     }
 }
 

@@ -21,7 +21,10 @@ impl Place {
 /// A replica that may have to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
+    /// Where it stands: by the last use that is written.
     pub(crate) place: Place,
+    /// Its last use.
+    pub(crate) used: Timestamp,
     pub(crate) file: FileId,
     pub(crate) size: u64,
     pub(crate) created: Timestamp,
@@ -56,15 +59,23 @@ impl Store {
         limit: usize,
     ) -> StoreResult<Vec<Candidate>> {
         let params = (partition, after.used.0, after.object.0, until.0, now.0, limit);
-        self.all(CANDIDATES, params, |row| {
+        let mut found = self.all(CANDIDATES, params, |row| {
+            let place = Place { used: Timestamp(row.get(0)?), object: ObjectId(row.get(1)?) };
             Ok(Candidate {
-                place: Place { used: Timestamp(row.get(0)?), object: ObjectId(row.get(1)?) },
+                place,
+                used: place.used,
                 file: FileId(row.get(2)?),
                 size: row.get(3)?,
                 created: Timestamp(row.get(4)?),
                 may_go: row.get(5)?,
             })
-        })
+        })?;
+        for candidate in &mut found {
+            candidate.used =
+                self.noted_use(candidate.file).map_or(candidate.used, |noted| noted.max(candidate.used));
+            candidate.may_go &= candidate.used <= until;
+        }
+        Ok(found)
     }
 
     /// Files of a partition, least recently used first.

@@ -47,6 +47,7 @@ mod scrubs;
 mod strays;
 #[cfg(test)]
 pub(crate) mod testing;
+mod uses;
 mod volumes;
 
 pub(crate) use accounts::Charge;
@@ -86,6 +87,7 @@ use std::{
     },
 };
 use tokio_postgres::error::SqlState;
+use uses::Uses;
 
 /// What the database refused, or what is wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -217,6 +219,8 @@ pub struct Store {
     cache: RefCell<NodeCache>,
     /// Changes of the group under way.
     pending: RefCell<Pending>,
+    /// Uses of replicas that are not written yet.
+    uses: RefCell<Uses>,
     ids: AllIds,
     grants: grants::Grants,
     /// Jobs that are not over, if they were counted since one of them changed.
@@ -309,6 +313,7 @@ impl Store {
             engine,
             cache: RefCell::default(),
             pending: RefCell::default(),
+            uses: RefCell::default(),
             ids: AllIds::default(),
             grants: grants::Grants::default(),
             active_jobs: Cell::new(None),

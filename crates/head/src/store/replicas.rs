@@ -1,7 +1,7 @@
 //! Replicas and pins.
 
 use super::{Store, StoreResult, engine::Row, ids::Sequence, pending::Removal, scans::Objects, word};
-use base::{Adler32, Checksums, Crc32c, FileId, Millis, ObjectId, Timestamp};
+use base::{Adler32, Checksums, Crc32c, FileId, ObjectId, Timestamp};
 use serde::Deserialize;
 use wire::control::Coding;
 
@@ -108,15 +108,10 @@ pub(crate) const NOT_BEGUN: Timestamp = Timestamp(0);
 /// When a damaged replica was made, in the database.
 const DAMAGED: Timestamp = Timestamp(0);
 
-/// A use is noted at most this often: a read must not cost a commit.
-const USE_NOTED_EVERY: Millis = Millis::from_seconds(60);
+/// Pages of replicas that are looked at for some that may be evicted.
+const EVICTABLE_PAGES_MAX: usize = 4;
 
 impl Replica {
-    /// Whether an open at `now` is worth noting.
-    pub(crate) fn is_use_due(&self, now: Timestamp) -> bool {
-        self.used + USE_NOTED_EVERY < now
-    }
-
     /// When the reservation ends that it is, or was made from: room that a write keeps if it is given up before.
     pub(crate) fn held_until(&self) -> Option<Timestamp> {
         match self.state {
@@ -334,6 +329,8 @@ impl Store {
     }
 
     /// Unpinned replicas of a partition that are on volumes which nobody suspects, least recently used first.
+    ///
+    /// Those whose last use is not written yet come last; behind many of them, others may not be found.
     pub(crate) fn evictable(
         &self,
         partition: &str,
@@ -341,29 +338,30 @@ impl Store {
         limit: usize,
     ) -> StoreResult<Vec<Replica>> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM replica r WHERE partition = ?1 AND state = 'online'
+            "SELECT {COLUMNS} FROM replica r WHERE partition = ?1 AND state = 'online' AND (used, object) > (?4, ?5)
              AND EXISTS (SELECT 1 FROM copy c JOIN volume v ON v.vid = c.vid
                          WHERE c.file = r.file AND v.state <> 'suspect')
              AND NOT EXISTS (SELECT 1 FROM pin p WHERE p.file = r.file AND (p.expires IS NULL OR p.expires > ?2))
-             ORDER BY used LIMIT ?3"
+             ORDER BY used, object LIMIT ?3"
         );
-        self.all(&sql, (partition, now.0, limit), replica)
-    }
-
-    /// Notes a use, unless one was noted a short while ago. Whoever reads one piece reads the others too.
-    pub(crate) fn touch_replica(&self, object: ObjectId, now: Timestamp) -> StoreResult<()> {
-        if let Some(used) = self.replica(object)?.filter(|replica| replica.is_use_due(now)) {
-            let is_meant = |replica: &Replica| {
-                replica.object == object
-                    || (used.piece.is_some() && replica.piece.is_some() && replica.state.is_settled())
-            };
-            self.change_node(used.file, |node| {
-                node.replicas
-                    .iter_mut()
-                    .filter(|replica| is_meant(replica))
-                    .for_each(|replica| replica.used = now);
-            })?;
+        let (mut cold, mut hot, mut after) = (Vec::new(), Vec::new(), (i64::MIN, 0));
+        for _ in 0..EVICTABLE_PAGES_MAX {
+            let page = self.all(&sql, (partition, now.0, limit, after.0, after.1), replica)?;
+            let is_last = page.len() < limit;
+            after = page.last().map_or(after, |last| (last.used.0, last.object.0));
+            for replica in page {
+                match self.noted_use(replica.file) {
+                    Some(used) => hot.push((used, replica)),
+                    None => cold.push(replica),
+                }
+            }
+            if is_last || cold.len() >= limit {
+                break;
+            }
         }
-        Ok(())
+        hot.sort_by_key(|(used, replica)| (*used, replica.object));
+        cold.extend(hot.into_iter().map(|(_, replica)| replica));
+        cold.truncate(limit);
+        Ok(cold)
     }
 }

@@ -114,7 +114,10 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
         }
         8 => object.into_iter().for_each(|object| store.set_replica_online(object, b % 10, NOW).unwrap()),
         9 => object.into_iter().for_each(|object| {
-            store.touch_replica(object, Timestamp(NOW.0 + 100_000 + b as i64 % 9)).unwrap();
+            if let Some(replica) = store.replica(object).unwrap() {
+                store.note_use(&replica, Timestamp(NOW.0 + 100_000 + b as i64 % 9));
+            }
+            store.write_uses(1).unwrap();
         }),
         10 => target.replicas.first().into_iter().for_each(|replica| store.remove_replica(replica).unwrap()),
         11 if is_file => {

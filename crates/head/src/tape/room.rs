@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Topic, batch,
-    core::{CapFor, DriveLive},
+    core::{CAP_LIFETIME, CapFor, DriveLive},
     hosts::{require_name, require_owner},
     namespace::path_of,
     pool::{Reserve, mend, out_of_reach, reserve, retire, source},
@@ -279,7 +279,13 @@ fn recall_files(
         };
         core.store.set_request_active(*id, session.id, Some(replica.object))?;
         let path = path_of(core, node.id)?;
-        let cap = CapFor { access: Access::Fill, replica: &replica, file: &node, path: &path };
+        let cap = CapFor {
+            access: Access::Fill,
+            replica: &replica,
+            file: &node,
+            path: &path,
+            lifetime: CAP_LIFETIME,
+        };
         let sink = core.object_url(&cap, context.now)?;
         files.push(RecallFile {
             request: *id,

@@ -108,27 +108,25 @@ impl Year {
     pub(super) fn check_bounds(&self, pool: usize) {
         let site = &self.pools[pool];
         for (is_repair, rate) in [(true, site.policy().repair), (false, site.policy().moves)] {
-            let mut servers: BTreeMap<&str, (u32, u64)> = BTreeMap::new();
+            let mut servers = vec![(0, 0); self.servers.len()];
             let mut all = (0, 0);
             let orders = site.copies.values().map(|(order, _)| order);
             for order in orders.filter(|order| order.reason.is_repair() == is_repair) {
                 all = (all.0 + 1, all.1 + order.size_bytes);
-                let ends: BTreeSet<_> = order
-                    .sources
-                    .iter()
-                    .map(|source| &*source.server)
-                    .chain([&*order.target_server])
-                    .collect();
+                let ends = order.sources.iter().map(|source| &source.partition).chain([&order.target]);
+                let mut ends: Vec<_> = ends.map(|name| site.server_of[site.number(name)]).collect();
+                ends.sort_unstable();
+                ends.dedup();
                 for server in ends {
-                    let at = servers.entry(server).or_default();
+                    let at: &mut (u32, u64) = &mut servers[server];
                     *at = (at.0 + 1, at.1 + order.size_bytes);
                 }
             }
             let Rate { server_copies, server_bytes, pool_copies, pool_bytes } = rate;
             assert!(all.0 <= pool_copies && all.1 <= pool_bytes, "a storm: {all:?} above {rate:?}");
-            for (server, at) in servers {
+            for (at, server) in servers.iter().zip(&self.servers) {
                 let is_bounded = at.0 <= u32::from(server_copies) && at.1 <= server_bytes;
-                assert!(is_bounded, "a storm at {server}: {at:?} above {rate:?}");
+                assert!(is_bounded, "a storm at {}: {at:?} above {rate:?}", server.name);
             }
         }
     }

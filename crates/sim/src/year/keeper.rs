@@ -31,6 +31,22 @@ impl PoolSite {
         }
     }
 
+    /// The most urgent files, so many for repairs and so many for moves.
+    fn first_of_queue(&self, mut repairs: usize, mut moves: usize) -> Vec<u64> {
+        let mut files = Vec::new();
+        for risk in &self.queue {
+            if repairs + moves == 0 {
+                break;
+            }
+            let left = if risk.reason.is_repair() { &mut repairs } else { &mut moves };
+            if *left > 0 {
+                *left -= 1;
+                files.push(risk.file.0);
+            }
+        }
+        files
+    }
+
     pub(super) fn dequeue(&mut self, file: u64) {
         if let Some(old) = self.queued.remove(&file) {
             self.queue.remove(&old);
@@ -58,7 +74,7 @@ impl Year {
             assert_eq!(surplus(&self.pools[pool].snapshot, &view), [], "surplus is asked for once");
             self.check_lost(pool, file);
         }
-        if !self.pools[pool].files.contains_key(&file) {
+        if !removals.is_empty() && !self.pools[pool].files.contains_key(&file) {
             return;
         }
         self.pools[pool].enqueue(file, &view);
@@ -101,9 +117,7 @@ impl Year {
         let (repairs, moves) = (site.budget.under_way(true).copies, site.budget.under_way(false).copies);
         let repairs = site.policy().repair.pool_copies.saturating_sub(repairs) as usize;
         let moves = site.policy().moves.pool_copies.saturating_sub(moves) as usize;
-        let first =
-            site.queue.iter().filter(|risk| 0 < if risk.reason.is_repair() { repairs } else { moves });
-        let first: Vec<_> = first.take(LOOKS * (repairs + moves)).map(|risk| risk.file.0).collect();
+        let first = site.first_of_queue(LOOKS * repairs, LOOKS * moves);
         if first.is_empty() {
             return;
         }

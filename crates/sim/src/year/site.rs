@@ -163,8 +163,7 @@ impl PoolSite {
     }
 
     pub(super) fn number(&self, name: &str) -> usize {
-        let found = self.snapshot.partitions().binary_search_by(|at| (*at.name).cmp(name));
-        found.expect("decisions name partitions of the pool")
+        self.snapshot.position(name).expect("decisions name partitions of the pool")
     }
 
     /// Partitions of a server.

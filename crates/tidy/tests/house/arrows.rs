@@ -3,19 +3,20 @@
 use crate::{hold, manifest, tree};
 
 /// Arrows of `ARCHITECTURE.md`, in full: a crate and all crates of ours that it may use.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("base", &[]),
     ("wire", &["base"]),
     ("socket", &[]),
-    ("net", &["base", "wire", "socket"]),
-    ("client", &["base", "wire", "socket"]),
-    ("head", &["base", "wire"]),
+    ("trust", &["base"]),
+    ("net", &["base", "wire", "socket", "trust"]),
+    ("client", &["base", "wire", "socket", "trust"]),
+    ("head", &["base", "wire", "trust"]),
     ("disk", &["base", "wire", "client"]),
     ("tape", &["base", "wire", "client"]),
     ("batch", &["base", "wire", "client"]),
     ("ntuple", &["base"]),
     ("sim", &["head", "base", "wire"]),
-    ("daemon", &["base", "wire", "net", "client", "head", "disk", "tape", "batch"]),
+    ("daemon", &["base", "wire", "trust", "net", "client", "head", "disk", "tape", "batch"]),
     ("cli", &["client", "wire", "base"]),
     ("capi", &["client", "wire", "base"]),
     ("backplane-python", &["client", "wire", "base", "ntuple"]),

@@ -1,21 +1,13 @@
 //! Which servers are believed to be who they say they are.
 
-use base::{Failure, Result, SYSTEM_AUTHORITIES};
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject},
-};
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use base::Result;
+use rustls::ClientConfig;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::Mutex, time::Instant};
+use trust::Belief;
 
 /// After this long the files are read again: authorities come and go.
 const REREAD: Duration = Duration::from_secs(600);
-/// Files of one directory of authorities: the grid's has a few hundred.
-const FILES_MAX: usize = 10_000;
 
 /// Which servers a third-party copy may speak to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,48 +53,19 @@ impl Roots {
     }
 }
 
-fn client_config(trust: &RemoteTrust) -> Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    if trust.system_roots {
-        let given = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-        let known = SYSTEM_AUTHORITIES.map(PathBuf::from);
-        if let Some(file) = given.into_iter().chain(known).find(|path| path.is_file()) {
-            add_file(&mut roots, &file)?;
-        }
+fn client_config(wish: &RemoteTrust) -> Result<ClientConfig> {
+    let mut authorities = Vec::new();
+    if let Some(file) = trust::system_file().filter(|_| wish.system_roots) {
+        authorities.extend(trust::in_file(&file)?);
     }
-    match &trust.authorities {
-        Some(path) if path.is_dir() => add_directory(&mut roots, path)?,
-        Some(path) => add_file(&mut roots, path)?,
+    match &wish.authorities {
+        Some(path) if path.is_dir() => authorities.extend(trust::in_directory(path)?),
+        Some(path) => authorities.extend(trust::in_file(path)?),
         None => {}
     }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|cause| Failure::internal(format!("TLS cannot be set up: {cause}")))?;
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    let mut config = trust::client_config(Belief::Signed(trust::roots(authorities)))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
-}
-
-/// Takes the certificates of one file; those that cannot be authorities are passed over, as every browser does.
-fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<()> {
-    let pem = std::fs::read(path).map_err(|cause| Failure::io(format!("read {}", path.display()), &cause))?;
-    let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(std::result::Result::ok);
-    roots.add_parsable_certificates(certificates);
-    Ok(())
-}
-
-/// Takes all files of a directory as the grid lays them out: certificates beside policies and revocation lists.
-fn add_directory(roots: &mut RootCertStore, path: &Path) -> Result<()> {
-    let failed = |cause: std::io::Error| Failure::io(format!("list {}", path.display()), &cause);
-    for entry in std::fs::read_dir(path).map_err(failed)?.take(FILES_MAX) {
-        let path = entry.map_err(failed)?.path();
-        let end = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or("");
-        if path.is_file() && matches!(end, "pem" | "crt" | "0" | "1" | "2") {
-            add_file(roots, &path)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,19 +1,13 @@
 //! Where a database is, and what its server must prove before it is told anything.
 
 use super::super::{StoreError, StoreResult};
-use base::{Failure, Result, SYSTEM_AUTHORITIES};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
-};
+use base::{Failure, Result};
+use rustls::{CertificateError, RootCertStore};
 use std::{
     error::Error,
-    fs, io,
+    io,
     net::IpAddr,
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 use tokio::time::timeout;
@@ -23,6 +17,7 @@ use tokio_postgres::{
     tls::MakeTlsConnect,
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
+use trust::Belief;
 use wire::http::path::percent_decode;
 
 /// A server that is there answers at once.
@@ -31,8 +26,6 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 const ENTRY_DEADLINE: Duration = Duration::from_secs(60);
 /// A server that acknowledges nothing for so long is gone; one that works on a statement for long acknowledges.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Certificates of authorities that are read.
-const AUTHORITIES_MAX: usize = 10_000;
 /// Settings of the session. A head that hangs in the middle of a group must not keep another from taking over.
 const SETTINGS: &str = "-c synchronous_commit=on -c lock_timeout=30s -c idle_in_transaction_session_timeout=10s \
                         -c plan_cache_mode=force_generic_plan -c client_min_messages=warning";
@@ -89,21 +82,12 @@ impl Address {
 
     /// What TLS needs; `None`: it is not used. Read for each connection: authorities come and go.
     pub(super) fn tls(&self) -> StoreResult<Option<MakeRustlsConnect>> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|cause| Failure::internal(format!("TLS cannot be set up: {cause}")))
-            .map_err(StoreError::Unreached)?;
-        let builder = match &self.proof {
+        let belief = match &self.proof {
             Proof::None => return Ok(None),
-            Proof::Encryption => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Whoever(provider)))
-            }
-            Proof::Name(file) => {
-                builder.with_root_certificates(authorities(file.as_deref()).map_err(StoreError::Unreached)?)
-            }
+            Proof::Encryption => Belief::Whoever,
+            Proof::Name(file) => Belief::Signed(authorities(file.as_deref()).map_err(StoreError::Unreached)?),
         };
-        let mut config = builder.with_no_client_auth();
+        let mut config = trust::client_config(belief).map_err(StoreError::Unreached)?;
         // Servers demand it if TLS begins without a question (`sslnegotiation=direct`).
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Some(MakeRustlsConnect::new(config)))
@@ -240,18 +224,11 @@ fn require_names(config: &Config) -> Result<()> {
 fn authorities(file: Option<&Path>) -> Result<RootCertStore> {
     let hint =
         "sslrootcert=/… in the catalogue's URL names a PEM file with the authority of the database's server";
-    let given = std::env::var_os("SSL_CERT_FILE").filter(|file| !file.is_empty()).map(PathBuf::from);
-    let known = || SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.is_file());
-    let file = file.map(Path::to_owned).or(given).or_else(known);
+    let file = file.map(Path::to_owned).or_else(trust::system_file);
     let file = file.ok_or_else(|| Failure::not_found("this system trusts no authorities").hint(hint))?;
-    let pem = fs::read(&file).map_err(|cause| {
-        Failure::io(format!("read the authorities in {}", file.display()), &cause).hint(hint)
-    })?;
-    let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_slice_iter(&pem).take(AUTHORITIES_MAX);
-    roots.add_parsable_certificates(certificates.filter_map(std::result::Result::ok));
+    let roots = trust::roots(trust::some_in_file(&file).map_err(|failure| failure.hint(hint))?);
     if roots.is_empty() {
-        let what = format!("{} has no certificate of an authority", file.display());
+        let what = format!("{} has no certificate that can be an authority's", file.display());
         return Err(Failure::invalid(what).hint(hint));
     }
     Ok(roots)
@@ -295,45 +272,6 @@ fn refused(reason: &CertificateError) -> Failure {
         _ => (format!("is not accepted: {reason}"), "have a new one made for the database's server"),
     };
     Failure::unavailable(format!("the certificate of its server {what}")).hint(hint)
-}
-
-/// Accepts every certificate, as who says `sslmode=require` wants it: eavesdroppers are kept out, impostors are not.
-#[derive(Debug)]
-struct Whoever(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Whoever {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]
@@ -410,7 +348,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("ca.pem");
         assert_eq!(authorities(Some(&file)).unwrap_err().kind, base::ErrorKind::NotFound);
-        fs::write(&file, "no certificate").unwrap();
+        std::fs::write(&file, "no certificate").unwrap();
         let failure = authorities(Some(&file)).unwrap_err();
         assert!(failure.what.contains("ca.pem has no certificate"), "{failure}");
     }
