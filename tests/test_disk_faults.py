@@ -143,8 +143,19 @@ def test_a_file_system_that_becomes_read_only(case: Case, tmp_path: Path) -> Non
         assert not case.is_on(case.victim, place)
     assert case.is_shown("is_available"), "what is there is still read"
     assert case.victim.objects()
+    # Started anew, it is known once, and not again and again.
+    case.victim.down()
+    case.victim.up()
+    facility.wait_until("it is known", lambda: case.is_shown("trouble") and case.is_shown("is_available"))
+    known = registrations(case.victim)
     case.disk.remount("rw")
     facility.wait_until("it is used again", lambda: not case.is_shown("trouble"))
+    assert registrations(case.victim) == known
+
+
+def registrations(host: Host) -> int:
+    """Count how often a disk server has made itself known."""
+    return host.log.read_text().count("registered with the head")
 
 
 def test_a_file_that_the_disk_cannot_read(case: Case, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ use crate::{
     far::Reach,
     link::Link,
     objects::{Objects, Withdrawn},
-    peers::with_peers,
+    peers::with_peers_for_long,
 };
 use base::{Checksums, Failure, Millis, ObjectId, Result};
 use disk::Partition;
@@ -132,7 +132,7 @@ impl Copier {
     async fn make(&self, order: CopyOrder, file: Option<Arc<CodedFile>>) -> Result<Checksums> {
         let (reach, partition, now) = (self.reach.clone(), Arc::clone(&self.partition), (self.clock)());
         let withdrawn = Arc::clone(&self.withdrawn);
-        with_peers(move || {
+        with_peers_for_long(move || {
             let expected = order.checksums.map(|checksums| (order.size, checksums));
             // An answer to the head was lost: it is here already.
             if let Ok(reader) = partition.open_object(order.object) {

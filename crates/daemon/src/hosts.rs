@@ -41,23 +41,27 @@ pub struct Member {
 
 /// Who has joined, by the certificates that they show. Clones share it.
 #[derive(Clone, Default)]
-pub struct Roster(Arc<RwLock<HashMap<String, Member>>>);
+pub struct Roster {
+    members: Arc<RwLock<HashMap<String, Member>>>,
+    /// Held from the question to the head until its answer is here: none is overtaken by an older one.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
 
 impl Roster {
     /// The host that shows the certificate with this SHA-256.
     pub(crate) fn find(&self, certificate: [u8; 32]) -> Option<Member> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&hex(&certificate)).cloned()
+        self.members.read().unwrap_or_else(PoisonError::into_inner).get(&hex(&certificate)).cloned()
     }
 
     /// Whether a host still belongs to the facility as it joined then.
     pub(crate) fn has(&self, enrolment: &str) -> bool {
-        let members = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.values().any(|member| member.enrolment == enrolment)
     }
 
     /// Whether nobody has joined.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.members.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Who has joined, as the head says.
@@ -69,6 +73,7 @@ impl Roster {
 
     /// Asks the head who has joined.
     pub async fn reload(&self, head: &Head) -> Result<()> {
+        let _turn = self.turn.lock().await;
         let hosts = head.call(&Principal::room("hosts"), GetHosts {}).await?.hosts;
         let members = hosts.into_iter().flat_map(|host| {
             let enrolment = enrolment(&host.name, host.joined);
@@ -82,7 +87,7 @@ impl Roster {
     /// Who has joined, by certificate.
     pub(crate) fn set(&self, members: impl IntoIterator<Item = (String, Member)>) {
         let members = members.into_iter().collect();
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = members;
+        *self.members.write().unwrap_or_else(PoisonError::into_inner) = members;
     }
 }
 

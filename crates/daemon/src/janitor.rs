@@ -167,9 +167,12 @@ impl Janitor {
                     self.register().await?;
                     roll_is_due.notify_one();
                 }
+                is_known = true;
                 let told = self.report(space, found).await?;
-                if !is_gone && fence != Some(told) {
-                    self.raise(told).await?;
+                self.fence.set(told);
+                // What takes nothing now is told again when it is well.
+                if found.is_none() && fence != Some(told) {
+                    self.note_fence(told).await?;
                     fence = Some(told);
                 }
                 Ok(!is_gone)
@@ -259,9 +262,8 @@ impl Janitor {
         Ok(is_complete)
     }
 
-    /// Refuses older rights to read from now on, and after a restart.
-    async fn raise(&self, fence: u64) -> Result<()> {
-        self.fence.set(fence);
+    /// Remembers which rights to read hold, also after a restart.
+    async fn note_fence(&self, fence: u64) -> Result<()> {
         let partition = Arc::clone(&self.partition);
         blocking(move || partition.note_fence(fence)).await
     }
@@ -274,11 +276,13 @@ impl Janitor {
     /// Looks at the partition, and says in the log what has changed since it was last looked at.
     async fn look(&self) -> Result<(Space, Option<PartitionTrouble>)> {
         let partition = Arc::clone(&self.partition);
-        let (space, place) = blocking(move || Ok((partition.space()?, partition.check_in_place()))).await?;
+        let look = move || Ok(partition.check_in_place().and_then(|()| partition.space()));
+        let place = blocking(look).await?;
         let trouble = match &place {
             Err(_) => Some(PartitionTrouble::Gone),
-            Ok(()) => space.is_read_only.then_some(PartitionTrouble::ReadOnly),
+            Ok(space) => space.is_read_only.then_some(PartitionTrouble::ReadOnly),
         };
+        let space = place.as_ref().ok().copied().unwrap_or_default();
         let before = std::mem::replace(&mut *self.trouble(), trouble);
         if before != trouble {
             match (trouble, place) {

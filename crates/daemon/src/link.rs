@@ -42,11 +42,13 @@ impl Link {
     /// Makes a call again and again while the head is out of reach, or waits for disk servers itself. Only for calls that may be
     /// carried out twice.
     pub async fn insist<C: Apply>(&self, call: C) -> Result<C::Reply> {
-        let deadline = Instant::now() + INSIST;
+        let (deadline, mut is_told) = (Instant::now() + INSIST, false);
         loop {
             match self.call(call.clone()).await {
                 Err(failure) if self.may_come_back(&failure) && Instant::now() < deadline => {
-                    warn!(call = C::NAME, %failure, "the head cannot do it now; trying again");
+                    if !std::mem::replace(&mut is_told, true) {
+                        warn!(call = C::NAME, %failure, "the head cannot do it now; trying again");
+                    }
                     sleep(PAUSE).await;
                 }
                 outcome => return outcome,

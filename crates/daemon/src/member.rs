@@ -92,7 +92,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     // The door is opened once.
     let _ = counters.sessions.set(sessions);
     let files = Arc::new(Files::without_names(objects, Arc::clone(&clock)));
-    let door = HttpDoor::without_names(files, &config.host.head, counters, shutdown.token())
+    let door = HttpDoor::without_names(files, (&config.host.head, &own), counters, shutdown.token())
         .with_trust(RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() })
         .with_near_copies(doors.bind.is_loopback());
     http::serve(Arc::new(door), https, Some(tls), &shutdown)?;

@@ -1,6 +1,6 @@
 //! Mirrors and pieces of what users write: filled before the head is told, so that what it acknowledges is on several disk servers.
 
-use crate::{far::Reach, files::blocking, link::Link, peers::with_peers};
+use crate::{far::Reach, files::blocking, link::Link, peers::with_peers_for_long};
 use base::{Failure, ObjectId, Result};
 use disk::Partition;
 use std::{mem, sync::Arc};
@@ -95,7 +95,8 @@ impl Mirroring {
         let coded = Coded { file: info.file, content: info.generation, bytes: info.size };
         let shape = Shape::new(coding.data, coding.parity, cell_bytes, coded)?;
         let (partition, reach, object) = (Arc::clone(&self.partition), self.reach.clone(), info.object);
-        let cut = with_peers(move || reach.cut(&*partition.open_object(object)?, shape, wanted)).await?;
+        let cut =
+            with_peers_for_long(move || reach.cut(&*partition.open_object(object)?, shape, wanted)).await?;
         let mut failed = Vec::new();
         for (piece, outcome) in cut {
             match outcome {
@@ -118,7 +119,8 @@ impl Mirroring {
         let mut pushes = JoinSet::new();
         for Mirror { object, url, .. } in mirrors {
             let (reach, reader) = (self.reach.clone(), Arc::clone(&reader));
-            pushes.spawn(async move { (object, with_peers(move || reach.push(&reader, &url)).await) });
+            pushes
+                .spawn(async move { (object, with_peers_for_long(move || reach.push(&reader, &url)).await) });
         }
         let mut outcomes = Vec::new();
         while let Some(outcome) = pushes.join_next().await {

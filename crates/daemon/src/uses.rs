@@ -112,17 +112,20 @@ impl Uses {
     /// Tells the head what it does not know yet.
     async fn report(&self, link: &Link) -> Result<()> {
         let Untold { read, opened, unreadable, .. } = mem::take(&mut *self.untold());
+        let mut outcome = Ok(());
+        if !read.is_empty() || !opened.is_empty() {
+            let call = ReportUse { traffic: Untold::traffic(read), opened: opened.into_iter().collect() };
+            outcome = link.call(call).await.map(drop);
+        }
         for (file, object) in unreadable {
             warn!(%file, %object, "an object cannot be read: the head is told");
             if let Err(failure) = link.call(ReportDamage { file, objects: vec![object] }).await {
                 warn!(%file, %object, %failure, "the head was not told that an object cannot be read");
+                // The others would wait for it as long; whoever reads them meets them again.
+                break;
             }
         }
-        if read.is_empty() && opened.is_empty() {
-            return Ok(());
-        }
-        let call = ReportUse { traffic: Untold::traffic(read), opened: opened.into_iter().collect() };
-        link.call(call).await.map(drop)
+        outcome
     }
 }
 

@@ -186,12 +186,13 @@ impl Partition {
     pub fn check_in_place(&self) -> Result<()> {
         match read_identity(&self.shared.directory) {
             Ok((identity, _)) if identity == self.shared.identity => Ok(()),
-            _ => Err(Failure::unavailable(format!(
-                "partition {} is not in {} any more",
-                self.shared.name(),
-                self.shared.directory.display()
-            ))
-            .hint("is its file system mounted?")),
+            other => {
+                let (name, directory) = (self.shared.name(), self.shared.directory.display());
+                let cause =
+                    other.map_or_else(|failure| failure.what, |_| "another partition is there".into());
+                let what = format!("partition {name} is not in {directory} any more: {cause}");
+                Err(Failure::unavailable(what).hint("is its file system mounted?"))
+            }
         }
     }
 

@@ -20,7 +20,7 @@ pub struct Limits {
 }
 
 /// Room on a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Space {
     /// Bytes of the file system less the reserve, or of the configured share if that is smaller.
     pub total_bytes: u64,

@@ -40,7 +40,7 @@ impl Shape {
     /// Cuts `coded` into `data` pieces and `parity` more, in cells of `cell_bytes`.
     pub fn new(data: u8, parity: u8, cell_bytes: u32, coded: Coded) -> Result<Self> {
         let is_legal = data > 0
-            && data + parity.min(1) > 1
+            && u16::from(data) + u16::from(parity.min(1)) > 1
             && u16::from(data) + u16::from(parity) <= u16::from(PIECES_MAX);
         if !is_legal {
             return Err(Failure::invalid(format!(

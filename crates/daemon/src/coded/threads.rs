@@ -1,6 +1,7 @@
 //! Several pieces at once, by a bounded number of threads.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -53,9 +54,10 @@ fn each_within<I: Send, T: Send>(
     let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     let go_on = || {
         while let Some((at, item)) = take() {
-            let one = work(item);
+            // Whichever thread it is, also the caller's: the others go on.
+            let one = catch_unwind(AssertUnwindSafe(|| work(item)));
             if let Some(place) = done.lock().unwrap_or_else(PoisonError::into_inner).get_mut(at) {
-                *place = Some(one);
+                *place = one.ok();
             }
         }
     };

@@ -19,7 +19,11 @@ use axum::{
 use base::Failure;
 use head::Principal;
 use std::sync::Arc;
-use wire::{cap, control::USER_HEADER, http::decode_path};
+use wire::{
+    cap,
+    control::{TRIED, USER_HEADER},
+    http::decode_path,
+};
 
 pub(super) fn routes(door: Arc<HttpDoor>) -> Router {
     Router::new().fallback(any(handle)).with_state(door)
@@ -73,10 +77,24 @@ fn without_cap(query: &str) -> String {
     if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) }
 }
 
+/// Adds a host to those where the client was in vain.
+fn with_tried(query: &str, host: &str) -> String {
+    let pairs = query.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty());
+    let tried = |pair: &&str| pair.split('=').next() == Some(TRIED);
+    let (before, kept): (Vec<_>, Vec<_>) = pairs.partition(tried);
+    let hosts = before.iter().filter_map(|pair| Some(pair.split_once('=')?.1)).chain([host]);
+    let tried = format!("{TRIED}={}", hosts.collect::<Vec<_>>().join(","));
+    format!("?{}", kept.into_iter().chain([tried.as_str()]).collect::<Vec<_>>().join("&"))
+}
+
 impl Visit {
     /// Where to ask for the same by its name; at the head itself this is that very door.
     fn place_at_head(&self) -> String {
-        let query = self.query.as_deref().map(without_cap).unwrap_or_default();
+        let mut query = self.query.as_deref().map(without_cap).unwrap_or_default();
+        if self.comes_to_write() && !self.door.host.is_empty() {
+            // The head gives up what was reserved here in vain.
+            query = with_tried(&query, &self.door.host);
+        }
         format!("{}{}{query}", self.door.head, href(&self.path, self.is_slashed))
     }
 
@@ -104,6 +122,12 @@ pub(super) fn other_way(path: &base::FilePath) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_came_to_write_in_vain_says_where() {
+        assert_eq!(with_tried("", "d1"), "?tried=d1");
+        assert_eq!(with_tried("?x=1&tried=d2,d3&y", "d1"), "?x=1&y&tried=d2,d3,d1");
+    }
 
     #[test]
     fn a_query_keeps_all_but_its_capability() {

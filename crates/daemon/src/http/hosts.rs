@@ -29,6 +29,12 @@ pub(super) fn routes(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
         .route(&at(RemoveHost::NAME), post(remove))
 }
 
+/// Goes on when the client leaves: what the head has noted of hosts must be known here.
+async fn unbroken<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    let ended = tokio::spawn(work).await;
+    ended.map_err(|cause| Failure::internal(format!("the call ended badly: {cause}")))?
+}
+
 fn reception(door: &HttpDoor) -> Result<&Reception> {
     door.reception.as_ref().ok_or_else(|| Failure::unsupported("hosts cannot join here"))
 }
@@ -49,10 +55,15 @@ async fn invite(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) 
 async fn join(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Membership> {
     let wish: JoinFacility = calls::parse(&headers, &body)?;
     let (name, roles) = (wish.name.clone(), wish.roles.clone());
-    let membership = reception(&door)?.admit(door.files.head()?, wish.clone()).await;
+    let (own, asked) = (Arc::clone(&door), wish.clone());
+    let membership = unbroken(async move {
+        let membership = reception(&own)?.admit(own.files.head()?, asked).await?;
+        own.roster.reload(own.files.head()?).await?;
+        Ok(membership)
+    });
+    let membership = membership.await;
     door.note_call(&headers, near(peer), &wish, membership.as_ref());
     let membership = membership?;
-    door.roster.reload(door.files.head()?).await?;
     info!(host = name, ?roles, "host joined");
     Ok(Json(membership))
 }
@@ -69,19 +80,28 @@ async fn renew(
     let (Some(Extension(HostRooms(member))), Some(shown)) = (host, shown) else {
         return Err(Failure::permission("only a host that joined can renew its certificate").into());
     };
-    let renewed = reception(&door)?.renew(door.files.head()?, (&member, shown), wish).await?;
-    door.roster.reload(door.files.head()?).await?;
-    info!(host = member.name, "host has a new certificate");
-    Ok(Json(renewed))
+    let renewed = unbroken(async move {
+        let renewed = reception(&door)?.renew(door.files.head()?, (&member, shown), wish).await?;
+        door.roster.reload(door.files.head()?).await?;
+        info!(host = member.name, "host has a new certificate");
+        Ok(renewed)
+    });
+    Ok(Json(renewed.await?))
 }
 
 async fn remove(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Done> {
     let call: RemoveHost = calls::parse(&headers, &body)?;
     let (who, name) = (door.principal(&headers), call.name.clone());
-    let done = door.files.head()?.call(&who, call.clone()).await;
+    let (own, asked) = (Arc::clone(&door), call.clone());
+    let done = unbroken(async move {
+        let done = own.files.head()?.call(&who, asked).await;
+        // Also if it is refused: an earlier order may have been carried out without our knowing.
+        own.roster.reload(own.files.head()?).await?;
+        done
+    });
+    let done = done.await;
     door.note_call(&headers, near(peer), &call, done.as_ref());
     let done = done?;
-    door.roster.reload(door.files.head()?).await?;
     info!(host = name, "host turned away");
     Ok(Json(done))
 }

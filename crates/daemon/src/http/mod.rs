@@ -54,6 +54,8 @@ pub struct HttpDoor {
     remote: tpc::Remote,
     /// Where names are known, `https://host:port`, if not here.
     head: String,
+    /// By which name the head knows this host, if names are not known here.
+    host: String,
     /// Hosts that joined.
     roster: Roster,
     /// What it takes to let hosts join; without it nobody can.
@@ -76,6 +78,7 @@ impl HttpDoor {
             budget: Arc::default(),
             remote: tpc::Remote::new(RemoteTrust::default()),
             head: String::new(),
+            host: String::new(),
             roster: Roster::default(),
             reception: None,
             audit: Audit::default(),
@@ -104,8 +107,16 @@ impl HttpDoor {
     }
 
     /// A door that opens objects by capability only; names are known at `head`, `https://host:port`.
-    pub fn without_names(files: Arc<Files>, head: &str, counters: Arc<DoorCounters>, token: Token) -> Self {
-        Self { head: head.to_owned(), ..Self::new(files, Key::nobody(), "", counters, token) }
+    ///
+    /// It calls itself `host` to a head to which it sends back who came to write.
+    pub fn without_names(
+        files: Arc<Files>,
+        (head, host): (&str, &str),
+        counters: Arc<DoorCounters>,
+        token: Token,
+    ) -> Self {
+        let (head, host) = (head.to_owned(), host.to_owned());
+        Self { head, host, ..Self::new(files, Key::nobody(), "", counters, token) }
     }
 
     /// Lets hosts join.

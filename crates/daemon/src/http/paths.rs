@@ -64,10 +64,13 @@ impl Visit {
     /// Has servers avoided to which the client says that it was sent in vain.
     async fn avoid_tried(&self) {
         if let Some(tried) = self.parameter(TRIED) {
-            let is_write = self.method == Method::PUT
-                || (self.method.as_str() == "COPY" && self.headers.contains_key("source"));
-            self.door.files.avoid(&self.who, &self.path, tried, is_write).await;
+            self.door.files.avoid(&self.who, &self.path, tried, self.comes_to_write()).await;
         }
+    }
+
+    /// Whether a file is to be written here.
+    pub(super) fn comes_to_write(&self) -> bool {
+        self.method == Method::PUT || (self.method.as_str() == "COPY" && self.headers.contains_key("source"))
     }
 
     /// The capability that came with the request, if it is for this disk server and holds.

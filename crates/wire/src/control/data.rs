@@ -84,7 +84,6 @@ pub struct SpaceReported {
     #[serde(default)]
     pub fence: u64,
     /// What time it is at the head: rights end by its clock.
-    #[serde(default)]
     pub now: Timestamp,
 }
 
