@@ -209,3 +209,69 @@ def test_without_a_second_disk_server_nothing_is_acknowledged(
     for server in servers[1:]:
         facility.bp("pool", "use", server.partition)
     facility.wait_until("the second follows", lambda: len(replicas(facility, "/m/alone")) == 2, 60)
+
+
+def test_what_is_too_much_leaves_a_partition_that_is_made_smaller(
+    mirrored: tuple[Facility, list[Host]], tmp_path: Path
+) -> None:
+    need("xrdcp")
+    facility, servers = mirrored
+    sources = write_files(facility, tmp_path)
+    small = servers[0].partition
+    held = partitions(facility)[small]["replica_bytes"]
+    assert isinstance(held, int)
+    facility.bp("pool", "set", "main", "--spread=1%")
+    facility.bp("pool", "resize", small, f"{held // 2}B")
+    assert partitions(facility)[small]["total_bytes"] == held // 2
+    facility.wait_until(
+        "half of it is elsewhere", lambda: partitions(facility)[small]["replica_bytes"] <= held // 2, 60
+    )
+    facility.wait_until("all is whole", lambda: are_whole(facility, sources) and sum(counts(servers)) == 2 * FILES, 60)
+    check_files(facility, sources, tmp_path)
+    facility.bp("pool", "resize", small, "host")
+    assert partitions(facility)[small]["total_bytes"] > held
+    assert f"bp pool drain {small}" in facility.bp_fails("pool", "resize", small, "0B").text
+
+
+def test_an_empty_partition_serves_another_pool_also_after_a_restart(
+    mirrored: tuple[Facility, list[Host]], tmp_path: Path
+) -> None:
+    need("xrdcp")
+    facility, servers = mirrored
+    moved = servers[2]
+    sources = write_files(facility, tmp_path)
+    assert "still holds" in facility.bp_fails("pool", "move", moved.partition, "fast").text
+    facility.bp("pool", "drain", moved.partition)
+    facility.wait_until("it is empty", lambda: not moved.objects(), 60)
+    facility.bp("pool", "move", moved.partition, "fast")
+    moved.down()
+    moved.up()
+    pools = {pool["name"]: pool["partitions"] for pool in facility.bp_json("pool", "list")["pools"]}
+    assert [(each["name"], each["state"]) for each in pools["fast"]] == [(moved.partition, "in_use")]
+    run("xrdcp", "-s", sources[0], facility.bp("get", "--pool", "fast", "--size", "1MiB", "/m/fast").out.strip())
+    assert replicas(facility, "/m/fast") == [f"fast/{moved.partition}"]
+    check_files(facility, sources, tmp_path)
+
+
+def test_a_pool_can_leave_the_page_cache_out(mirrored: tuple[Facility, list[Host]], tmp_path: Path) -> None:
+    need("xrdcp", "fincore")
+    facility, servers = mirrored
+    size = 8 << 20
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(size))
+
+    def cached(path: str) -> list[int]:
+        """Write a file, and count the bytes of its objects that are in memory."""
+        run("xrdcp", "-s", source, facility.url(path))
+        disks = {server.partition: server.directory / "disk" / server.partition for server in servers}
+        places = [disks[replica.split("/")[1]] for replica in replicas(facility, path)]
+        newest = [max(place.glob("objects/*/*[0-9]"), key=lambda file: int(file.name)) for place in places]
+        out = run("fincore", "--bytes", "--noheadings", "--output", "RES", *newest).out
+        return [int(line) for line in out.split()]
+
+    assert cached("/m/plain") == [size, size]
+    facility.bp("pool", "set", "main", "--direct", "true")
+    number = iter(range(100))
+    facility.wait_until(
+        "new objects are not in memory", lambda: max(cached(f"/m/direct{next(number)}")) < size // 2, 20
+    )

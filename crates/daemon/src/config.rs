@@ -122,13 +122,13 @@ pub struct Tls {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Disk {
-    /// Pool of its partition.
+    /// Pool of its partition when that is new; afterwards `bp pool move` says it.
     pub pool: String,
-    /// Most bytes of replicas; `0` for the whole file system.
+    /// Most bytes of replicas, also if `bp pool resize` says more; `0` for the whole file system.
     pub size: Size,
     /// Bytes of the file system that are left free.
     pub reserve: Size,
-    /// Read and write past the page cache, where the file system can.
+    /// Read and write past the page cache, where the file system can, also if the pool does not want it.
     pub direct: bool,
     /// How bytes leave: `automatic`, `pread`, `io_uring`, `sendfile` or `mmap`.
     pub reads: Reads,

@@ -8,6 +8,7 @@ use crate::{
     reality::Memory,
     scan::Scanner,
     time::HeadTime,
+    uses::Uses,
 };
 use base::{ErrorKind, Millis, ObjectId, Result};
 use disk::{Partition, Space};
@@ -41,8 +42,10 @@ pub struct Introduction {
     pub server: DiskServer,
     /// Drawn when the process started.
     pub boot: u64,
-    /// Pool of its partitions.
+    /// Pool of its partitions, as long as the operator does not say another.
     pub pool: String,
+    /// The page cache is left out, whatever the pool wants.
+    pub is_direct: bool,
 }
 
 /// Keeps one partition.
@@ -54,6 +57,7 @@ pub struct Janitor {
     withdrawn: Arc<Withdrawn>,
     fence: Arc<Fence>,
     writing: Writing,
+    uses: Arc<Uses>,
     /// What was wrong with the partition when it was last looked at.
     trouble: Arc<Mutex<Option<PartitionTrouble>>>,
     /// Told what time it is at the head, if that is another host.
@@ -65,8 +69,8 @@ impl Janitor {
     #[must_use]
     pub fn new(link: Link, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
         let (withdrawn, fence, writing) = (objects.withdrawn(), objects.fence(), objects.writing());
-        let trouble = Arc::default();
-        Self { link, introduction, partition, withdrawn, fence, writing, trouble, time: None }
+        let (uses, trouble) = (Arc::clone(objects.uses()), Arc::default());
+        Self { link, introduction, partition, withdrawn, fence, writing, uses, trouble, time: None }
     }
 
     /// Lets `time` know what the head says.
@@ -100,7 +104,7 @@ impl Janitor {
     /// Announces the partition to the head.
     pub async fn register(&self) -> Result<()> {
         let space = self.partition.space()?;
-        let Introduction { server, boot, pool } = self.introduction.clone();
+        let Introduction { server, boot, pool, is_direct: _ } = self.introduction.clone();
         let call = RegisterPartition {
             server,
             boot,
@@ -303,12 +307,14 @@ impl Janitor {
             partition,
             total_bytes: space.total_bytes,
             free_bytes: space.free_bytes,
+            readers: self.uses.readers(),
             trouble,
         };
         let told = self.link.call(report).await?;
         if let Some(time) = &self.time {
             time.heard(told.now);
         }
+        self.partition.set_direct(self.introduction.is_direct || told.is_direct);
         Ok(told.fence)
     }
 }

@@ -154,9 +154,10 @@ fn seconds(time: Timestamp) -> f64 {
 
 fn disk(out: &mut Exposition, status: &Status) {
     type Figure = fn(&wire::control::PartitionInfo) -> u64;
-    let figures: [(&str, &str, Figure); 6] = [
+    let figures: [(&str, &str, Figure); 7] = [
         ("partition_size_bytes", "Bytes of the partition.", |one| one.total_bytes),
         ("partition_free_bytes", "Bytes that can still be written.", |one| one.free_bytes),
+        ("partition_open_count", "Files that are open on the partition.", |one| u64::from(one.transfers)),
         ("partition_replicas_count", "Replicas on the partition.", |one| one.replicas),
         ("partition_replicas_bytes", "Bytes of the replicas.", |one| one.replica_bytes),
         ("partition_pinned_count", "Replicas that may not be dropped.", |one| one.pinned),

@@ -156,6 +156,11 @@ impl Objects {
         Self { link, reach, partitions, key, clock, time, withdrawn, fence, writing, uses, sums, tasks }
     }
 
+    /// What is read of them.
+    pub(crate) fn uses(&self) -> &Arc<Uses> {
+        &self.uses
+    }
+
     /// Says how other disk servers are spoken to.
     #[must_use]
     pub fn with_reach(self, reach: Reach) -> Self {

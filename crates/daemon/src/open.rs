@@ -43,6 +43,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// Counts for `owner`; nobody pays if that is empty.
     pub(crate) fn new(uses: &Arc<Uses>, (owner, object): (&str, ObjectId), door: Arc<DoorCounter>) -> Self {
+        uses.began();
         Self { uses: Arc::clone(uses), owner: owner.to_owned(), object, door, out: AtomicU64::new(0) }
     }
 
@@ -54,6 +55,7 @@ impl Meter {
 
 impl Drop for Meter {
     fn drop(&mut self) {
+        self.uses.closed();
         if !self.owner.is_empty() {
             self.uses.read(&self.owner, self.object, *self.out.get_mut());
         }
@@ -335,6 +337,11 @@ impl WriteFile {
             Sink::Object(writer) => writer.size(),
             Sink::Far(sink) => sink.size(),
         }
+    }
+
+    /// Whether writing waits for other servers.
+    pub(crate) fn waits_for_peers(&self) -> bool {
+        matches!(self.sink, Sink::Far(_))
     }
 
     /// Fills `buffer` from `offset`. Blocks.

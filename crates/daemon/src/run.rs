@@ -330,7 +330,7 @@ pub(crate) fn introduction(config: &Config, root: SocketAddr, https: SocketAddr)
         DiskServer { name: config.host_name(), root: config.reachable(root), https: config.reachable(https) };
     // Tells this start from all others. Positive for the catalogue, whose numbers have a sign.
     let boot = u64::from_le_bytes(random()?) >> 1;
-    Ok(Introduction { server, boot, pool: config.disk.pool.clone() })
+    Ok(Introduction { server, boot, pool: config.disk.pool.clone(), is_direct: config.disk.direct })
 }
 
 /// A token must not be sent in plain text, so who demands one demands TLS at the login.

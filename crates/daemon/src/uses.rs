@@ -6,7 +6,10 @@ use net::shutdown::{Shutdown, Token};
 use std::{
     collections::{HashMap, HashSet},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 use tracing::warn;
@@ -72,18 +75,38 @@ impl Untold {
 }
 
 /// Traffic and opens since the last report.
-pub(crate) struct Uses(Mutex<Untold>);
+#[derive(Default)]
+pub(crate) struct Uses {
+    untold: Mutex<Untold>,
+    /// Files that are open for reading.
+    readers: AtomicU32,
+}
 
 impl Uses {
     /// Begins to count, and reports until `tasks` stop.
     pub(crate) fn start(link: &Link, tasks: &Shutdown) -> Arc<Self> {
-        let uses = Arc::new(Self(Mutex::default()));
+        let uses = Arc::new(Self::default());
         tasks.spawn("bill", keep(link.clone(), Arc::clone(&uses), tasks.token()));
         uses
     }
 
     fn untold(&self) -> MutexGuard<'_, Untold> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Files that are open for reading now.
+    pub(crate) fn readers(&self) -> u32 {
+        self.readers.load(Ordering::Relaxed)
+    }
+
+    /// A file is opened for reading, until [`Self::closed`].
+    pub(crate) fn began(&self) {
+        self.readers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It is closed.
+    pub(crate) fn closed(&self) {
+        self.readers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Counts bytes that `user` read of an object.

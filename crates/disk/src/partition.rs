@@ -196,6 +196,14 @@ impl Partition {
         }
     }
 
+    /// Looks before and after `work` whether this partition is in its place: what is not seen may lie on a file system that is not
+    /// mounted at one end of it.
+    fn in_place<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check_in_place()?;
+        let done = work()?;
+        self.check_in_place().map(|()| done)
+    }
+
     /// Room that is left.
     pub fn space(&self) -> Result<Space> {
         self.shared.account.space()
@@ -259,13 +267,13 @@ impl Partition {
     /// object is being written; open readers keep their bytes.
     pub fn remove(&self, object: ObjectId) -> Result<()> {
         let _claim = self.shared.begin_writing(object)?;
-        let deleted = self.shared.delete(object);
-        self.readers().remove(&object);
-        deleted.map_err(|cause| {
-            Failure::io(format!("remove object {object} from {}", self.shared.name()), &cause)
-        })?;
-        // What is not seen may lie on a file system that is not mounted.
-        self.check_in_place()
+        self.in_place(|| {
+            let deleted = self.shared.delete(object);
+            self.readers().remove(&object);
+            deleted.map_err(|cause| {
+                Failure::io(format!("remove object {object} from {}", self.shared.name()), &cause)
+            })
+        })
     }
 
     /// Deletes many objects as [`Partition::remove`] does one, and syncs each directory only once. Those that could not
@@ -279,6 +287,10 @@ impl Partition {
             homes.entry(self.shared.home(*object)).or_default().push(*object);
         }
         let homes: Vec<_> = homes.into_iter().collect();
+        self.in_place(|| Ok(self.remove_at(&homes))).unwrap_or_default()
+    }
+
+    fn remove_at(&self, homes: &[(PathBuf, Vec<ObjectId>)]) -> Vec<ObjectId> {
         let share = homes.len().div_ceil(REMOVERS).max(1);
         std::thread::scope(|scope| {
             let removers = homes.chunks(share).map(|some| {
@@ -287,9 +299,7 @@ impl Partition {
             });
             let removers: Vec<_> = removers.collect();
             // Of what a thread did that panicked nobody knows.
-            let gone = removers.into_iter().flat_map(|remover| remover.join().unwrap_or_default()).collect();
-            // What is not seen may lie on a file system that is not mounted.
-            if self.check_in_place().is_ok() { gone } else { Vec::new() }
+            removers.into_iter().flat_map(|remover| remover.join().unwrap_or_default()).collect()
         })
     }
 
@@ -331,9 +341,7 @@ impl Partition {
     ///
     /// Fails with [`ErrorKind::Unavailable`] if the file system is gone: then nobody knows what lies there.
     pub fn objects(&self) -> Result<Vec<ObjectId>> {
-        let objects = list::objects(&self.shared)?;
-        self.check_in_place()?;
-        Ok(objects)
+        self.in_place(|| list::objects(&self.shared))
     }
 }
 

@@ -77,6 +77,8 @@ pub(crate) struct PartitionLive {
     /// When it was there last.
     pub(crate) heard: Timestamp,
     pub(crate) trouble: Option<PartitionTrouble>,
+    /// Files that are open on it.
+    pub(crate) transfers: u32,
 }
 
 /// Knowledge that is not worth a commit: the rooms tell it again after a start.
@@ -214,7 +216,7 @@ impl Core {
     /// When a partition was there last. The disk server in this process lives as long as the head does.
     pub(crate) fn heard(&self, name: &str, partition: &Partition, pool: &Pool, now: Timestamp) -> Timestamp {
         match self.live.partitions.get(name) {
-            Some(PartitionLive { heard, trouble: Some(PartitionTrouble::Gone) }) => {
+            Some(PartitionLive { heard, trouble: Some(PartitionTrouble::Gone), .. }) => {
                 (*heard).min(Timestamp(now.0 - pool.heard_bound.0 - 1))
             }
             Some(_) if partition.server.name == self.config.server.name => now,
@@ -233,6 +235,11 @@ impl Core {
     /// What a disk server says is wrong with a partition.
     pub(crate) fn trouble(&self, partition: &str) -> Option<PartitionTrouble> {
         self.live.partitions.get(partition)?.trouble
+    }
+
+    /// Files that were open on a partition when its disk server said so last.
+    pub(crate) fn transfers(&self, partition: &str) -> u32 {
+        self.live.partitions.get(partition).map_or(0, |live| live.transfers)
     }
 
     /// All files are to be looked at for missing replicas, from the first.

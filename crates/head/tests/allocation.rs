@@ -36,7 +36,9 @@ fn register(world: &mut World, partition: &str, boot: u64) {
 fn report(world: &mut World, partition: &str, writing: Vec<ObjectId>) {
     let (total_bytes, free_bytes) = (TOTAL, TOTAL);
     let partition = partition.into();
-    world.room(ReportSpace { partition, boot: 1, writing, total_bytes, free_bytes, trouble: None }).unwrap();
+    world
+        .room(ReportSpace { partition, boot: 1, writing, total_bytes, free_bytes, readers: 0, trouble: None })
+        .unwrap();
 }
 
 fn ask(at: &str, size: u64) -> Allocate {

@@ -4,15 +4,15 @@
 
 mod support;
 
-use base::{Failure, Millis, ObjectId};
+use base::{ErrorKind, Failure, Millis, ObjectId};
 use head::Principal;
 use sim::{Content, World};
 use std::collections::BTreeMap;
 use support::*;
 use wire::control::{
-    CommitWrite, CopyEnded, CopyOrder, DiskServer, GetPools, NextCopies, NextRemovals, ObjectsRemoved,
-    PartitionState, PlaceMirrors, Pool, PoolInfo, RegisterPartition, ReportSpace, Role, RollCall,
-    SetPartition, SetPool, Tend,
+    CommitWrite, CopyEnded, CopyOrder, DiskServer, GetPools, MovePartition, NextCopies, NextRemovals,
+    ObjectsRemoved, PartitionState, PlaceMirrors, Pool, PoolInfo, RegisterPartition, ReportSpace,
+    ResizePartition, Role, RollCall, SetPartition, SetPool, Tend,
 };
 
 const CAPACITY: u64 = 1_000_000;
@@ -74,8 +74,9 @@ impl Servers {
             self.disks.get_mut(name).unwrap().retain(|object, _| !objects.contains(object));
             self.host(name, ObjectsRemoved { partition: partition.clone(), objects }).unwrap();
             let (free_bytes, writing) = (self.free(name), Vec::new());
+            let (total_bytes, readers, trouble) = (CAPACITY, 0, None);
             let report =
-                ReportSpace { partition, boot: 1, writing, total_bytes: CAPACITY, free_bytes, trouble: None };
+                ReportSpace { partition, boot: 1, writing, total_bytes, free_bytes, readers, trouble };
             self.host(name, report).unwrap();
         }
     }
@@ -160,7 +161,18 @@ impl Servers {
     }
 
     fn pool(&mut self) -> PoolInfo {
-        self.world.user(GetPools {}).unwrap().pools.remove(0)
+        let pools = self.world.user(GetPools {}).unwrap().pools;
+        pools.into_iter().find(|pool| pool.name == "main").unwrap()
+    }
+
+    fn resize(&mut self, partition: &str, size_max_bytes: Option<u64>) {
+        self.world.user(ResizePartition { partition: partition.into(), size_max_bytes }).unwrap();
+    }
+
+    /// Bytes in all and free bytes, as the pool has them.
+    fn space(&mut self, partition: &str) -> (u64, u64) {
+        let found = self.pool().partitions.into_iter().find(|known| known.name == partition).unwrap();
+        (found.total_bytes, found.free_bytes)
     }
 
     fn used(&self, name: &str) -> u64 {
@@ -283,4 +295,57 @@ fn nothing_moves_where_the_pool_forbids_it() {
     (0..16).for_each(|number| servers.write(number));
     servers.add("b");
     assert_eq!(servers.settle(16, 1), 0);
+}
+
+#[test]
+fn what_is_too_much_leaves_a_partition_that_is_made_smaller() {
+    let mut servers = Servers::new(&["a", "b", "c"], pool(1));
+    (0..24).for_each(|number| servers.write(number));
+    let most = servers.used("a") / 2;
+    servers.resize("a.disk", Some(most));
+    assert_eq!(servers.space("a.disk"), (most, 0), "it takes nothing new");
+    assert!(servers.settle(24, 1) > 0);
+    assert!(servers.used("a") <= most, "{} are left", servers.used("a"));
+    let left = servers.used("a");
+    assert_eq!(servers.space("a.disk"), (most, most - left));
+    servers.world.crash();
+    for name in ["a", "b", "c"] {
+        servers.add(name);
+    }
+    assert_eq!(servers.space("a.disk"), (most, most - left), "also after a restart");
+    servers.resize("a.disk", None);
+    assert_eq!(servers.space("a.disk"), (CAPACITY, CAPACITY - left));
+    let nothing = ResizePartition { partition: "a.disk".into(), size_max_bytes: Some(0) };
+    assert_eq!(refusal(servers.world.user(nothing)), ErrorKind::Invalid);
+    let unknown = ResizePartition { partition: "z.disk".into(), size_max_bytes: None };
+    assert_eq!(refusal(servers.world.user(unknown)), ErrorKind::NotFound);
+}
+
+#[test]
+fn an_empty_partition_goes_to_another_pool() {
+    let mut servers = Servers::new(&["a", "b"], pool(1));
+    (0..8).for_each(|number| servers.write(number));
+    let to = |pool: &str| MovePartition { partition: "b.disk".into(), pool: pool.into() };
+    assert_eq!(refusal(servers.world.user(to("fast"))), ErrorKind::Busy, "files are there");
+    servers.set("b.disk", PartitionState::Draining);
+    servers.settle(8, 1);
+    assert_eq!(servers.used("b"), 0);
+    assert_eq!(refusal(servers.world.user(to(""))), ErrorKind::Invalid);
+    servers.world.user(to("fast")).unwrap();
+    // Its host says main again: the operator has said otherwise.
+    servers.add("b");
+    (8..14).for_each(|number| servers.write(number));
+    assert_eq!(servers.used("b"), 0, "new files are for another pool");
+    let pools = servers.world.user(GetPools {}).unwrap().pools;
+    let fast = pools.into_iter().find(|pool| pool.name == "fast").unwrap();
+    assert_eq!((fast.partitions.len(), fast.partitions[0].state), (1, PartitionState::InUse));
+    assert_eq!(servers.space("a.disk").0, CAPACITY);
+}
+
+#[test]
+fn a_partition_to_which_something_comes_stays_in_its_pool() {
+    let mut servers = Servers::new(&["a"], pool(1));
+    begin_write(&mut servers.world, "/f", SIZE);
+    let away = MovePartition { partition: "a.disk".into(), pool: "fast".into() };
+    assert_eq!(refusal(servers.world.user(away)), ErrorKind::Busy);
 }

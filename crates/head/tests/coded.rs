@@ -106,6 +106,7 @@ impl Coded {
                 writing: Vec::new(),
                 total_bytes,
                 free_bytes,
+                readers: 0,
                 trouble: None,
             };
             if self.host(name, report).is_err_and(|failure| failure.kind == ErrorKind::NotFound) {

@@ -102,6 +102,7 @@ fn report(boot: u64, writing: &[&WriteGrant]) -> ReportSpace {
         writing: writing.iter().map(|grant| grant.object).collect(),
         total_bytes: 1 << 40,
         free_bytes: 1 << 40,
+        readers: 0,
         trouble: None,
     }
 }

@@ -85,15 +85,8 @@ impl Pools {
             if self.silent.contains(name) {
                 continue;
             }
-            let (partition, boot) = (format!("{name}.disk"), self.boot);
-            let report = ReportSpace {
-                partition: partition.clone(),
-                boot,
-                writing: self.writing.clone(),
-                total_bytes: 1_000_000,
-                free_bytes: 900_000,
-                trouble: self.troubles.get(name).copied(),
-            };
+            let report = self.report(name);
+            let partition = report.partition.clone();
             if self.host(name, report).is_err_and(|failure| failure.kind == ErrorKind::NotFound) {
                 self.register(name);
             }
@@ -110,6 +103,18 @@ impl Pools {
             }
         }
         while self.world.room(Tend {}).unwrap().is_more {}
+    }
+
+    fn report(&self, name: &str) -> ReportSpace {
+        ReportSpace {
+            partition: format!("{name}.disk"),
+            boot: self.boot,
+            writing: self.writing.clone(),
+            total_bytes: 1_000_000,
+            free_bytes: 900_000,
+            readers: 0,
+            trouble: self.troubles.get(name).copied(),
+        }
     }
 
     fn orders(&mut self, name: &str) -> Vec<CopyOrder> {
@@ -320,6 +325,27 @@ fn a_client_that_was_sent_in_vain_is_sent_elsewhere() {
         let grant = begin_write(&mut pools.world, &format!("/new{number}"), 100);
         assert_ne!(grant.server.unwrap().name, host);
     }
+}
+
+#[test]
+fn readers_and_writers_are_sent_where_less_is_to_do() {
+    let mut pools = Pools::new(3, 3);
+    pools.write("/f");
+    let report = ReportSpace { readers: 999, ..pools.report("a") };
+    assert!(!pools.host("a", report).unwrap().is_direct);
+    let busy = pools.pool().partitions.into_iter().find(|partition| partition.name == "a.disk").unwrap();
+    assert_eq!(busy.transfers, 999);
+    let policy = Pool { copies: 1, acknowledged_copies: 1, direct: true, ..Pool::default() };
+    pools.world.user(SetPool { pool: policy }).unwrap();
+    let mut there = BTreeSet::new();
+    for number in 0..20 {
+        there.insert(pools.reader("/f"));
+        there.insert(begin_write(&mut pools.world, &format!("/new{number}"), 100).partition);
+        pools.world.advance(Millis(1));
+    }
+    assert_eq!(there, ["b.disk", "c.disk"].map(str::to_owned).into());
+    let report = pools.report("a");
+    assert!(pools.host("a", report).unwrap().is_direct, "the pool wants it");
 }
 
 #[test]

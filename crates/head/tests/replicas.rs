@@ -8,8 +8,8 @@ use base::{ErrorKind, Millis};
 use sim::{Content, World};
 use support::*;
 use wire::control::{
-    AbandonWrite, CommitWrite, Disposition, FileState, GetSpace, NextRemovals, OpenRead, ReadGrant,
-    RegisterPartition, RequestKind,
+    AbandonWrite, CommitWrite, Disposition, FileState, GetSpace, MovePartition, NextRemovals, OpenRead,
+    ReadGrant, RequestKind,
 };
 
 fn removals(world: &mut World) -> usize {
@@ -273,8 +273,8 @@ fn space_is_what_is_neither_used_nor_promised() {
 #[test]
 fn no_disk_server_is_unavailable_not_full() {
     let mut world = world();
-    let register = RegisterPartition { pool: "other".into(), ..world.registration() };
-    world.room(register).unwrap();
+    let away = MovePartition { partition: PARTITION.into(), pool: "other".into() };
+    world.user(away).unwrap();
     let open = open_write("/f", Disposition::CreateNew, 10);
     assert_eq!(refusal(world.user(open)), ErrorKind::Unavailable);
 }

@@ -88,6 +88,7 @@ impl World {
             writing: Vec::new(),
             total_bytes: self.disk.capacity,
             free_bytes: self.disk.free(),
+            readers: 0,
             trouble: None,
         }
     }

@@ -9,9 +9,16 @@ use crate::{
     table::{Cell, Column, Table},
     words::time,
 };
-use base::units::human_bytes;
+use base::{
+    Failure, Result,
+    units::{Size, human_bytes},
+};
 use clap::Subcommand;
-use wire::control::{Coding, Done, GetPools, PartitionInfo, PartitionState, PoolInfo, SetPartition};
+use std::str::FromStr;
+use wire::control::{
+    Coding, Done, GetPools, MovePartition, PartitionInfo, PartitionState, PoolInfo, ResizePartition,
+    SetPartition,
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -42,6 +49,20 @@ enum Verb {
         /// The partition
         partition: String,
     },
+    /// Say how much may lie on a partition, whatever its host allows
+    Resize {
+        /// The partition
+        partition: String,
+        /// Most bytes of files, such as 20TiB; `host`: as much as its host's configuration allows
+        size: SizeMax,
+    },
+    /// Put an empty partition into another pool
+    Move {
+        /// The partition
+        partition: String,
+        /// The pool
+        pool: String,
+    },
     /// Give a partition up that is empty
     Retire {
         /// The partition
@@ -57,6 +78,8 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         Verb::Drain { partition } => set(partition, PartitionState::Draining, context),
         Verb::Freeze { partition } => set(partition, PartitionState::ReadOnly, context),
         Verb::Use { partition } => set(partition, PartitionState::InUse, context),
+        Verb::Resize { partition, size } => resize(partition, size, context),
+        Verb::Move { partition, pool } => move_to(partition, pool, context),
         Verb::Retire { partition } => set(partition, PartitionState::Retired, context),
     }
 }
@@ -64,6 +87,29 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 fn set(partition: String, state: PartitionState, context: &mut Context) -> Run {
     let done = context.call(&SetPartition { partition: partition.clone(), state })?;
     say(done, format!("partition {partition} is {}", words(state)), context)
+}
+
+/// What may lie on a partition; `None`: as much as its host allows.
+#[derive(Debug, Clone, Copy)]
+struct SizeMax(Option<u64>);
+
+impl FromStr for SizeMax {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "host" { Ok(Self(None)) } else { text.parse().map(|size: Size| Self(Some(size.0))) }
+    }
+}
+
+fn resize(partition: String, SizeMax(size_max_bytes): SizeMax, context: &mut Context) -> Run {
+    let done = context.call(&ResizePartition { partition: partition.clone(), size_max_bytes })?;
+    let most = size_max_bytes.map_or_else(|| "what its host allows".to_owned(), human_bytes);
+    say(done, format!("partition {partition} holds {most} at most"), context)
+}
+
+fn move_to(partition: String, pool: String, context: &mut Context) -> Run {
+    let done = context.call(&MovePartition { partition: partition.clone(), pool: pool.clone() })?;
+    say(done, format!("partition {partition} is in pool {pool}"), context)
 }
 
 fn say(done: Done, news: String, context: &mut Context) -> Run {
@@ -132,6 +178,7 @@ fn partitions_table(pools: &[PoolInfo]) -> Table {
         Column::Right("bytes"),
         Column::Right("free"),
         Column::Right("size"),
+        Column::Right("open"),
         Column::Left("verified"),
     ]);
     for pool in pools {
@@ -144,6 +191,7 @@ fn partitions_table(pools: &[PoolInfo]) -> Table {
                 human_bytes(partition.replica_bytes).into(),
                 human_bytes(partition.free_bytes).into(),
                 human_bytes(partition.total_bytes).into(),
+                partition.transfers.to_string().into(),
                 verified(partition),
             ]);
         }

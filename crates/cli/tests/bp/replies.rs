@@ -48,7 +48,7 @@ pub(crate) fn status() -> Value {
                     "partitions": [{
             "name": "disk1", "total_bytes": 1u64 << 40, "free_bytes": 1u64 << 39, "replicas": 9,
             "replica_bytes": 4_000_000_000u64, "pinned": 1, "is_available": false,
-            "server": "node2", "domain": "node2", "state": "draining", "is_given_up": false, "trouble": null, "collecting_bytes": 0, "stuck_bytes": 0,
+            "server": "node2", "domain": "node2", "state": "draining", "size_max_bytes": 900_000_000_000_u64, "transfers": 12, "is_given_up": false, "trouble": null, "collecting_bytes": 0, "stuck_bytes": 0,
             "verified_percent": null, "verified": null, "damaged": 0,
         }] }],
         "drives": [{

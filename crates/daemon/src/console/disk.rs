@@ -13,7 +13,7 @@ pub(super) fn pools(status: &Status) -> Markup {
     }
     let body = html! {
         table {
-            thead { tr { th { "partition" } th.stretch { "used" } th.n { "free" } th.n { "replicas" } th.n { "pinned" } } }
+            thead { tr { th { "partition" } th.stretch { "used" } th.n { "free" } th.n { "open" } th.n { "replicas" } th.n { "pinned" } } }
             @for pool in &status.pools {
                 tbody {
                     @for partition in &pool.partitions { (row(&pool.name, partition)) }
@@ -49,6 +49,7 @@ fn row(pool: &str, partition: &PartitionInfo) -> Markup {
                 (human_bytes(partition.free_bytes))
                 span.faint { " of " (human_bytes(partition.total_bytes)) }
             }
+            td.n { (count(partition.transfers.into())) }
             td.n title=(human_bytes(partition.replica_bytes)) { (count(partition.replicas)) }
             td.n { (count(partition.pinned)) }
         }

@@ -52,6 +52,8 @@ fn pools() -> Vec<PoolInfo> {
         name: name.into(),
         total_bytes: total * GIB,
         free_bytes: free * GIB,
+        size_max_bytes: None,
+        transfers: if is_available { 12 } else { 0 },
         replicas,
         replica_bytes: (total - free) * GIB,
         pinned,

@@ -133,7 +133,8 @@ async fn serve(possession: &Possession, shutdown: &Shutdown) -> Served {
     let partitions = vec![Arc::clone(&partition)];
     let key = keys.of(&server.name, wire::cap::NEVER_JOINED);
     let objects = Arc::new(Objects::new(link.clone(), partitions, key, Arc::clone(&clock), shutdown.child()));
-    let introduction = Introduction { server, boot: 1, pool: possession.config.disk.pool.clone() };
+    let introduction =
+        Introduction { server, boot: 1, pool: possession.config.disk.pool.clone(), is_direct: false };
     Janitor::new(link, introduction, partition, &objects).register().await.unwrap();
     let counters = Arc::new(DoorCounters::default());
     let gate = Gate::new(possession.key.tokens(), &id, OWNER, false, Arc::clone(&clock));

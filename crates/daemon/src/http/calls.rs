@@ -73,6 +73,8 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::CollectPool>(router);
     let router = add::<control::GetCollectable>(router);
     let router = add::<control::SetPartition>(router);
+    let router = add::<control::ResizePartition>(router);
+    let router = add::<control::MovePartition>(router);
     let router = add::<control::SetProject>(router);
     let router = add::<control::GetAccounts>(router);
     let router = add::<control::SetQuota>(router);

@@ -109,20 +109,37 @@ struct Outflow {
 /// A segment that is there or on its way from the disk.
 enum Segment {
     Ready(Bytes),
-    Reading(JoinHandle<Result<Bytes>>),
+    Reading(Work<Bytes>),
 }
 
 impl Segment {
     async fn finish(self) -> Result<Bytes> {
         match self {
             Self::Ready(bytes) => Ok(bytes),
-            Self::Reading(read) => read.await.map_err(ended_badly)?,
+            Self::Reading(read) => read.finish().await,
         }
     }
 }
 
-fn ended_badly(cause: tokio::task::JoinError) -> Failure {
-    Failure::internal(format!("a file thread ended badly: {cause}"))
+/// Work of a body on another thread. Nobody waits for what is dropped: what has not begun then does not begin.
+struct Work<T>(JoinHandle<Result<T>>);
+
+impl<T: Send + 'static> Work<T> {
+    /// Begins it; what `waits_for_peers` does so on threads of its own.
+    fn begin(waits_for_peers: bool, work: impl FnOnce() -> Result<T> + Send + 'static) -> Self {
+        Self(if waits_for_peers { tokio::spawn(with_peers(work)) } else { tokio::task::spawn_blocking(work) })
+    }
+
+    async fn finish(mut self) -> Result<T> {
+        let ended_badly = |cause| Failure::internal(format!("a file thread ended badly: {cause}"));
+        (&mut self.0).await.map_err(ended_badly)?
+    }
+}
+
+impl<T> Drop for Work<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Outflow {
@@ -137,11 +154,8 @@ impl Outflow {
                     self.pieces.push_front(Piece::Range(ByteRange { offset: end, end: range.end }));
                     let (file, free) = (Arc::clone(&self.file), Arc::clone(&self.free));
                     let range = ByteRange { offset: range.offset, end };
-                    return Some(Segment::Reading(if file.waits_for_peers() {
-                        tokio::spawn(with_peers(move || read(&file, range, &free)))
-                    } else {
-                        tokio::task::spawn_blocking(move || read(&file, range, &free))
-                    }));
+                    let work = Work::begin(file.waits_for_peers(), move || read(&file, range, &free));
+                    return Some(Segment::Reading(work));
                 }
             }
         }
@@ -199,7 +213,7 @@ pub(super) struct Inflow {
     pending_bytes: usize,
     /// Bytes handed to the disk.
     offset: u64,
-    writing: Option<JoinHandle<Result<Hashing>>>,
+    writing: Option<Work<Hashing>>,
     /// With the writer while that is at work.
     hashing: Hashing,
     share: Share,
@@ -256,7 +270,7 @@ impl Inflow {
     /// Waits for the write that is under way.
     async fn settle(&mut self) -> Result<()> {
         if let Some(writing) = self.writing.take() {
-            self.hashing = writing.await.map_err(ended_badly)??;
+            self.hashing = writing.finish().await?;
         }
         Ok(())
     }
@@ -272,7 +286,7 @@ impl Inflow {
         let mut hashing = std::mem::take(&mut self.hashing);
         self.offset += self.pending_bytes as u64;
         self.pending_bytes = 0;
-        self.writing = Some(tokio::task::spawn_blocking(move || {
+        self.writing = Some(Work::begin(self.file.waits_for_peers(), move || {
             for piece in pieces {
                 file.write_at(offset, &piece)?;
                 hashing.update(&piece);
@@ -287,6 +301,41 @@ impl Inflow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::PEER_THREADS_MAX;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_does_not_begin() {
+        let (mut waiting, (answer, answered)) = (Vec::new(), std::sync::mpsc::channel::<()>());
+        let (answered, begun) = (Arc::new(Mutex::new(answered)), Arc::new(AtomicUsize::new(0)));
+        let begin = |work| Work::begin(true, work);
+        for _ in 0..PEER_THREADS_MAX {
+            let (answered, begun) = (Arc::clone(&answered), Arc::clone(&begun));
+            waiting.push(begin(Box::new(move || {
+                begun.fetch_add(1, Ordering::Relaxed);
+                // Until the other side is gone.
+                let _ = answered.lock().unwrap().recv();
+                Ok(())
+            }) as Box<dyn FnOnce() -> Result<()> + Send>));
+        }
+        let is_wanted = Arc::new(());
+        let unwanted = Arc::clone(&is_wanted);
+        drop(begin(Box::new(move || {
+            drop(unwanted);
+            panic!("nobody waits for it")
+        })));
+        let forgotten = async {
+            while Arc::strong_count(&is_wanted) > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), forgotten).await.expect("it waits for its turn");
+        drop(answer);
+        for one in waiting {
+            one.finish().await.unwrap();
+        }
+        assert_eq!(begun.load(Ordering::Relaxed), PEER_THREADS_MAX);
+    }
 
     #[test]
     fn segments_shrink_as_bodies_come() {

@@ -52,6 +52,10 @@ impl Apply for RegisterPartition {
         }
         require_doors(core, context, &self.server)?;
         let (total_bytes, free_bytes) = believed(self.total_bytes, self.free_bytes);
+        if let Some(known) = known.as_ref().filter(|known| known.pool != self.pool) {
+            let (pool, said) = (&known.pool, &self.pool);
+            info!(partition = name, pool, said, "it stays in its pool, whatever its host says");
+        }
         core.store.put_partition(RegisterPartition { total_bytes, free_bytes, ..self })?;
         if known.is_none_or(|known| known.boot != boot) {
             // A disk server that starts has no writer: what was being written was never acknowledged.
@@ -63,7 +67,7 @@ impl Apply for RegisterPartition {
             end_coming(core, &name)?;
         }
         core.live.roll_calls.insert(name.clone(), (boot, Some(context.now)));
-        core.live.partitions.insert(name, PartitionLive { heard: context.now, trouble: None });
+        core.live.partitions.insert(name, PartitionLive { heard: context.now, trouble: None, transfers: 0 });
         core.touch(Topic::Copies);
         core.touch(Topic::Removals);
         Ok(Done {})
@@ -91,9 +95,11 @@ impl Apply for ReportSpace {
         if partition.boot != self.boot || !is_counted {
             return Err(unknown_partition(&self.partition));
         }
-        note_trouble(core, &self, context.now)?;
+        note_live(core, &self, context.now);
+        let is_direct = core.store.policy(&partition.pool)?.direct;
+        let told = SpaceReported { fence: core.fence(), now: context.now, is_direct };
         if self.trouble == Some(PartitionTrouble::Gone) {
-            return Ok(SpaceReported { fence: core.fence(), now: context.now });
+            return Ok(told);
         }
         let (total, free) = believed(self.total_bytes, self.free_bytes);
         core.store.set_space(&self.partition, total, free)?;
@@ -114,15 +120,16 @@ impl Apply for ReportSpace {
         }
         begun.retain(|object| unsettled.contains(object));
         core.live.begun.insert(self.partition, begun);
-        Ok(SpaceReported { fence: core.fence(), now: context.now })
+        Ok(told)
     }
 }
 
 /// What is gone was there last before; whoever had registered is known without another word.
-fn note_trouble(core: &mut Core, report: &ReportSpace, now: Timestamp) -> Result<()> {
+fn note_live(core: &mut Core, report: &ReportSpace, now: Timestamp) {
     let name = &report.partition;
     let live = core.live.partitions.entry(name.clone());
-    let live = live.or_insert(PartitionLive { heard: now, trouble: None });
+    let live = live.or_insert(PartitionLive { heard: now, trouble: None, transfers: 0 });
+    live.transfers = report.readers.saturating_add(u32::try_from(report.writing.len()).unwrap_or(u32::MAX));
     if report.trouble != Some(PartitionTrouble::Gone) {
         live.heard = now;
     }
@@ -134,7 +141,6 @@ fn note_trouble(core: &mut Core, report: &ReportSpace, now: Timestamp) -> Result
         core.touch(Topic::Copies);
         core.touch(Topic::Removals);
     }
-    Ok(())
 }
 
 /// A partition of the host that asks.
@@ -148,8 +154,8 @@ impl Apply for GetSpace {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Space> {
         let mut space = Space::default();
         for row in core.store.partition_space()?.into_values() {
-            let free = row.free.saturating_sub(row.promised);
-            space.total_bytes = space.total_bytes.saturating_add(row.total);
+            let free = row.free_bytes().saturating_sub(row.promised);
+            space.total_bytes = space.total_bytes.saturating_add(row.capacity_bytes());
             space.free_bytes = space.free_bytes.saturating_add(free);
             space.largest_free_bytes = space.largest_free_bytes.max(free);
         }

@@ -9,6 +9,18 @@ use base::{Result, Timestamp};
 use std::sync::Arc;
 use wire::control::{FailureDomain, PartitionState, PartitionTrouble, Pool};
 
+/// Of a pool as it is now the partitions that hold a file: all that counts for who reads it.
+pub(crate) fn snapshot_around(core: &Core, node: &Node, pool: &str, now: Timestamp) -> Result<Snapshot> {
+    let (policy, labels) = (core.store.policy(pool)?, core.store.host_labels()?);
+    let mut views: Vec<PartitionView> = Vec::with_capacity(node.replicas.len());
+    for name in node.replicas.iter().map(|replica| &replica.partition) {
+        if let Some(partition) = core.store.partition(name)? {
+            views.push(partition_view(core, (name, &partition), (&policy, &labels), now));
+        }
+    }
+    Ok(Snapshot::new((*policy).clone(), views, now))
+}
+
 /// A pool as it is now.
 pub(crate) fn snapshot(core: &Core, pool: &str, now: Timestamp) -> Result<Snapshot> {
     let (policy, labels) = (core.store.policy(pool)?, core.store.host_labels()?);
@@ -31,11 +43,12 @@ fn partition_view(
         domain: domain(pool, labels, &row.server.name).into(),
         server,
         pool: row.pool.as_str().into(),
-        capacity_bytes: row.total,
-        free_bytes: row.free,
+        capacity_bytes: row.capacity_bytes(),
+        over_bytes: row.over_bytes(),
+        free_bytes: row.free_bytes(),
         incoming_bytes: row.promised,
         leaving_bytes: row.leaving,
-        busy: 0,
+        busy: core.transfers(name),
         state: if is_read_only && row.state == PartitionState::InUse {
             PartitionState::ReadOnly
         } else {

@@ -1,7 +1,7 @@
 //! Coded files: who serves them, where their pieces are, which of them are damaged.
 
 use super::{
-    catalogue::{pieces, snapshot},
+    catalogue::{pieces, snapshot_around},
     promise::good_without,
     reading::{Reader, readable},
     tend::{look, mend},
@@ -23,10 +23,11 @@ use wire::{
 };
 
 /// The pool in which the pieces of a file are, as it is now.
-fn pool_snapshot(core: &Core, node: &Node, now: Timestamp) -> Result<Snapshot> {
+fn snapshot_of(core: &Core, node: &Node, now: Timestamp) -> Result<Snapshot> {
     let first = node.online().find(|replica| replica.piece.is_some());
     let partition = first.map(|first| core.store.partition(&first.partition)).transpose()?.flatten();
-    snapshot(core, partition.as_ref().map_or(&core.config.pool, |partition| &partition.pool), now)
+    let pool = partition.as_ref().map_or(&core.config.pool, |partition| &partition.pool);
+    snapshot_around(core, node, pool, now)
 }
 
 /// Pieces that can be read, by index of the first; those that answer before those that are silent, else as given.
@@ -61,7 +62,7 @@ pub(super) fn gateway(
     if different(within.iter().copied()) < usize::from(coding.data) {
         return Ok(None);
     }
-    let snapshot = pool_snapshot(core, node, now)?;
+    let snapshot = snapshot_of(core, node, now)?;
     let views = pieces(core, node);
     let best: Vec<_> =
         readable(&snapshot, &views, Reader::default(), chance).iter().map(|piece| piece.object).collect();
@@ -93,7 +94,7 @@ pub(super) fn pieces_of(
     now: Timestamp,
 ) -> Result<Option<Pieces>> {
     let (Some(coding), Some(checksums)) = (node.coding(), node.checksums) else { return Ok(None) };
-    let snapshot = pool_snapshot(core, node, now)?;
+    let snapshot = snapshot_of(core, node, now)?;
     let views = pieces(core, node);
     let best: Vec<_> = readable(&snapshot, &views, Reader::default(), now.0.unsigned_abs())
         .iter()

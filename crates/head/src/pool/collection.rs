@@ -40,7 +40,7 @@ fn below(snapshot: &Snapshot, begin_free_permille: u16) -> Vec<Shortage> {
         }
         let free = free_bytes(partition);
         if free < share(partition.capacity_bytes, begin_free_permille) {
-            let end = share(partition.capacity_bytes, end_free_permille);
+            let end = share(partition.capacity_bytes, end_free_permille).saturating_add(partition.over_bytes);
             found.push(Shortage { partition: partition.name.clone(), bytes: end.saturating_sub(free) });
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     balancing,
     calls::partition_of,
-    catalogue::{pieces, snapshot},
+    catalogue::{pieces, snapshot_around},
     coded::{gateway, give_up_object, pieces_of},
     policies::is_sweep_due,
     promise::good_without,
@@ -108,7 +108,7 @@ pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> R
         return Ok(Some(first.clone()));
     }
     let pool = core.store.partition(&first.partition)?.map(|partition| partition.pool).unwrap_or_default();
-    let snapshot = snapshot(core, &pool, now)?;
+    let snapshot = snapshot_around(core, node, &pool, now)?;
     let pieces = pieces(core, node);
     let reader = Reader { server: Some(&core.config.server.name), domain: None };
     let best = readable(&snapshot, &pieces, reader, chance).first().map(|piece| piece.object);

@@ -3,7 +3,7 @@
 
 use super::{
     policy::Pool,
-    view::{PartitionState, PartitionView, PieceState, PieceView, Snapshot, draw},
+    view::{PartitionState, PartitionView, PieceState, PieceView, Snapshot, arrival},
 };
 use base::{Failure, Result, units::human_bytes};
 use std::sync::Arc;
@@ -149,16 +149,13 @@ fn is_writable(snapshot: &Snapshot, partition: &PartitionView) -> bool {
     partition.state == PartitionState::InUse && snapshot.answers(partition)
 }
 
-/// When a partition arrives in a race in which the expected speed is its weight: the first ones are a weighted choice
-/// without repetition (Efraimidis, Spirakis 2006).
+/// When a partition [arrives](arrival) if those with room and without work are fast.
 fn race(pool: &Pool, partition: &PartitionView, wish: &Wish<'_>, random: u64) -> f64 {
     let kept = kept_bytes(pool, wish.purpose);
     let free = partition.room_bytes().saturating_sub(kept) as f64;
     let speed = power(free, pool.weights.free_percent)
         / power(1.0 + f64::from(partition.busy), pool.weights.load_percent);
-    // In 0..=1 without 0, from the upper 53 bits.
-    let uniform = ((draw(random, &partition.name) >> 11) + 1) as f64 / (1u64 << 53) as f64;
-    -uniform.ln() / speed.max(f64::MIN_POSITIVE)
+    arrival(random, &partition.name, speed)
 }
 
 fn power(value: f64, percent: u16) -> f64 {

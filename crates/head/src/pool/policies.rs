@@ -1,9 +1,16 @@
 //! What operators say about pools and partitions.
 
 use super::tend::pools_to_keep;
-use crate::{Apply, Context, Core, core::unknown_partition, status};
+use crate::{
+    Apply, Context, Core,
+    core::unknown_partition,
+    status,
+    store::{Partition, ReplicaState},
+};
 use base::{Failure, Result};
-use wire::control::{Done, GetPools, PartitionState, Pools, SetPartition, SetPool};
+use wire::control::{
+    Done, GetPools, MovePartition, PartitionState, Pool, Pools, ResizePartition, SetPartition, SetPool,
+};
 
 impl Apply for SetPool {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
@@ -19,17 +26,61 @@ impl Apply for SetPool {
 impl Apply for SetPartition {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("change partitions")?;
-        let rows = core.store.partitions(context.now)?;
-        let row = rows.into_iter().find(|row| row.name == self.partition);
-        let row = row.ok_or_else(|| unknown_partition(&self.partition))?;
-        if self.state == PartitionState::Retired && row.space.replicas > 0 {
-            return Err(Failure::busy(format!(
-                "partition {} still holds {} replicas",
-                self.partition, row.space.replicas
-            ))
-            .hint(format!("`bp pool drain {}` moves them elsewhere", self.partition)));
+        let partition = known(core, &self.partition)?;
+        if self.state == PartitionState::Retired {
+            require_empty(&self.partition, &partition)?;
         }
         core.store.set_partition_state(&self.partition, self.state)?;
+        core.live.care.look_again();
+        core.sweep_again();
+        Ok(Done {})
+    }
+}
+
+fn known(core: &Core, partition: &str) -> Result<Partition> {
+    core.store.partition(partition)?.ok_or_else(|| unknown_partition(partition))
+}
+
+fn require_empty(name: &str, partition: &Partition) -> Result<()> {
+    if partition.replicas == 0 {
+        return Ok(());
+    }
+    Err(Failure::busy(format!("partition {name} still holds {} replicas", partition.replicas))
+        .hint(format!("`bp pool drain {name}` moves them elsewhere")))
+}
+
+impl Apply for ResizePartition {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("change partitions")?;
+        known(core, &self.partition)?;
+        if self.size_max_bytes == Some(0) {
+            return Err(Failure::invalid("a partition of 0 bytes holds nothing")
+                .hint(format!("`bp pool drain {}` empties it", self.partition)));
+        }
+        core.store.set_size_max(&self.partition, self.size_max_bytes)?;
+        core.live.care.look_again();
+        core.sweep_again();
+        Ok(Done {})
+    }
+}
+
+impl Apply for MovePartition {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("change partitions")?;
+        let (name, partition) = (&self.partition, known(core, &self.partition)?);
+        Pool { name: self.pool.clone(), ..Pool::default() }.check()?;
+        require_empty(name, &partition)?;
+        for state in COMING {
+            if let Some(coming) = core.store.unsettled(name, state)?.first() {
+                return Err(Failure::busy(format!(
+                    "object {} is being written on partition {name}",
+                    coming.object
+                ))
+                .hint(format!("`bp pool drain {name}` lets nothing new come; try again when it has ended")));
+            }
+        }
+        core.store.set_partition_pool(name, &self.pool)?;
+        core.store.set_partition_state(name, PartitionState::InUse)?;
         core.live.care.look_again();
         core.sweep_again();
         Ok(Done {})
@@ -41,6 +92,10 @@ impl Apply for GetPools {
         Ok(Pools { pools: status::pools(core, context.now)? })
     }
 }
+
+/// States of what is on its way to a partition.
+const COMING: [ReplicaState; 4] =
+    [ReplicaState::Writing, ReplicaState::Mirroring, ReplicaState::Copying, ReplicaState::Recalling];
 
 /// Whether there is anything to look for after a start.
 pub(crate) fn is_sweep_due(core: &Core) -> Result<bool> {

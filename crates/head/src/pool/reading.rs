@@ -1,6 +1,6 @@
 //! Which replicas a reader is sent to.
 
-use super::view::{PartitionState, PieceState, PieceView, Snapshot, draw};
+use super::view::{PartitionState, PieceState, PieceView, Snapshot, arrival};
 
 /// Who reads.
 #[derive(Debug, Clone, Copy, Default)]
@@ -11,7 +11,8 @@ pub struct Reader<'a> {
     pub domain: Option<&'a str>,
 }
 
-/// Pieces that can be read now, the best first: where clients get through, on the reader's host, near it, least loaded; then by chance.
+/// Pieces that can be read now, the best first: where clients get through, on the reader's host, near it; then by chance, weighted by
+/// load: how much each has to do is known since a while, and all readers of that while must not go to the one that had least.
 ///
 /// Only verified ones on servers that answer. If there is none, those that must be looked at before they count: a reader
 /// compares checksums, and what is wrong fails there instead of waiting here.
@@ -38,12 +39,12 @@ pub fn readable<'a>(
                 } else {
                     2
                 };
-                let chance = draw(random, &partition.name);
-                ((partition.is_avoided, distance, partition.busy, chance, piece.object), piece)
+                let arrival = arrival(random, &partition.name, 1.0 / (1.0 + f64::from(partition.busy)));
+                ((partition.is_avoided, distance), arrival, piece)
             })
             .collect();
-        found.sort_by_key(|(order, _)| *order);
-        found.into_iter().map(|(_, piece)| piece).collect::<Vec<_>>()
+        found.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.object.cmp(&b.2.object)));
+        found.into_iter().map(|(_, _, piece)| piece).collect::<Vec<_>>()
     };
     let verified = in_state(PieceState::Verified);
     if verified.is_empty() { in_state(PieceState::Suspect) } else { verified }
@@ -59,16 +60,20 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_then_the_idlest_is_read() {
+    fn the_nearest_is_read_and_more_often_the_idle_one() {
         let mut snapshot = snapshot(4, 2);
         snapshot.partition_mut("p0").unwrap().busy = 9;
-        snapshot.partition_mut("p2").unwrap().busy = 3;
         let view = file(1, 2, &["p0", "p1", "p2"]);
-        let read = |reader| names(&readable(&snapshot, &view.pieces, reader, 7)).join(" ");
-        assert_eq!(read(Reader::default()), "p1 p2 p0");
-        assert_eq!(read(Reader { server: Some("s0"), domain: None }), "p0 p1 p2");
+        let count = |reader: Reader<'_>, name: &str| {
+            let first = |random| names(&readable(&snapshot, &view.pieces, reader, random))[0];
+            (0..2100).filter(|random| first(*random) == name).count()
+        };
+        // As 1 to 10: of 21 readers 1, 10 and 10.
+        assert!((60..160).contains(&count(Reader::default(), "p0")));
+        assert_eq!(count(Reader { server: Some("s0"), domain: None }, "p0"), 2100);
         // p0 and p2 stand in one rack, of which p2 is the idler.
-        assert_eq!(read(Reader { server: None, domain: Some("rack0") }), "p2 p0 p1");
+        assert_eq!(count(Reader { server: None, domain: Some("rack0") }, "p1"), 0);
+        assert!((1800..2000).contains(&count(Reader { server: None, domain: Some("rack0") }, "p2")));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(crate) fn partition(number: usize, racks: usize) -> PartitionView {
         domain: format!("rack{}", number % racks).into(),
         pool: "main".into(),
         capacity_bytes: 1000 * GB,
+        over_bytes: 0,
         free_bytes: 500 * GB,
         incoming_bytes: 0,
         leaving_bytes: 0,

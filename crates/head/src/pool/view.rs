@@ -32,6 +32,8 @@ pub struct PartitionView {
     pub pool: Arc<str>,
     /// Size of the file system.
     pub capacity_bytes: u64,
+    /// Bytes on it beyond that: it was made smaller.
+    pub over_bytes: u64,
     /// Free, as the server said last.
     pub free_bytes: u64,
     /// Promised to writes and copies under way, not yet taken from `free_bytes`.
@@ -57,17 +59,19 @@ impl PartitionView {
         self.free_bytes.saturating_sub(self.incoming_bytes)
     }
 
-    /// Share of the capacity that is taken or promised, 0 to 1; what is to be deleted counts as free.
+    /// Share of the capacity that is taken or promised, above 1 if it was made smaller; what is to be deleted counts as free.
     #[must_use]
     pub fn fill(&self) -> f64 {
         let free = self.room_bytes().saturating_add(self.leaving_bytes).min(self.capacity_bytes);
-        if self.capacity_bytes == 0 { 1.0 } else { 1.0 - free as f64 / self.capacity_bytes as f64 }
+        let part = |bytes: u64| bytes as f64 / self.capacity_bytes as f64;
+        if self.capacity_bytes == 0 { 1.0 } else { 1.0 - part(free) + part(self.over_bytes) }
     }
 
     /// Bytes that are taken or promised.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        self.capacity_bytes.saturating_sub(self.room_bytes().saturating_add(self.leaving_bytes))
+        let free = self.room_bytes().saturating_add(self.leaving_bytes);
+        self.capacity_bytes.saturating_add(self.over_bytes).saturating_sub(free)
     }
 }
 
@@ -365,4 +369,12 @@ pub(crate) fn draw(random: u64, text: &str) -> u64 {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     base::rng::Rng::new(hash).next_u64()
+}
+
+/// When the runner `text` arrives in a race in which the expected speed is its weight: the first ones are a weighted choice without
+/// repetition (Efraimidis, Spirakis 2006).
+pub(crate) fn arrival(random: u64, text: &str, speed: f64) -> f64 {
+    // In 0..=1 without 0, from the upper 53 bits.
+    let uniform = ((draw(random, text) >> 11) + 1) as f64 / (1u64 << 53) as f64;
+    -uniform.ln() / speed.max(f64::MIN_POSITIVE)
 }

@@ -219,24 +219,4 @@ impl Store {
         close(&mut rows);
         Ok(())
     }
-
-    /// The replicas of a partition are in another pool from now on.
-    pub(super) fn move_pool(&self, partition: &str, from: &str, to: &str) -> StoreResult<()> {
-        const SQL: &str = "SELECT r.owner, n.grp, n.project, count(*), CAST(sum(r.size) AS BIGINT)
-            FROM replica r JOIN node n ON n.id = r.file WHERE r.partition = ?1 AND r.state = 'online'
-            GROUP BY r.owner, n.grp, n.project";
-        let held = self.all(SQL, (partition,), |row| {
-            let key = (row.get::<String>(0)?, row.get::<String>(1)?, row.get::<String>(2)?);
-            let held = Held { replicas: row.get(3)?, disk_bytes: row.get(4)?, ..Held::default() };
-            Ok((key, held))
-        })?;
-        self.load_ledger()?;
-        let mut pending = self.pending.borrow_mut();
-        for ((user, group, project), held) in &held {
-            let payer = Payer { user, group, project, pool: from };
-            pending.post(payer, Held::default() - *held, Charge::default());
-            pending.post(payer.on(to), *held, Charge::default());
-        }
-        Ok(())
-    }
 }

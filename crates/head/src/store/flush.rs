@@ -195,10 +195,10 @@ impl Store {
     fn write_partition(&self, name: &str, partition: &Partition) -> StoreResult<()> {
         self.run(
             "INSERT INTO partition (name, pool, total, free, server, root, https, boot, state, given_up,
-              replicas, replica_bytes)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+              replicas, replica_bytes, size_max)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
              ON CONFLICT (name) DO UPDATE SET pool = ?2, total = ?3, free = ?4, server = ?5, root = ?6, https = ?7,
-             boot = ?8, state = ?9, given_up = ?10, replicas = ?11, replica_bytes = ?12",
+             boot = ?8, state = ?9, given_up = ?10, replicas = ?11, replica_bytes = ?12, size_max = ?13",
             (
                 name,
                 &partition.pool,
@@ -212,6 +212,7 @@ impl Store {
                 partition.given_up.map(|at| at.0),
                 partition.replicas,
                 partition.replica_bytes,
+                partition.size_max,
             ),
         )
     }

@@ -28,10 +28,31 @@ pub(crate) struct Partition {
     pub(crate) replicas: u64,
     /// Bytes of these.
     pub(crate) replica_bytes: u64,
+    /// Most bytes of replicas that the operator wants on it.
+    pub(crate) size_max: Option<u64>,
     pub(super) is_changed: bool,
 }
 
 impl Partition {
+    /// Bytes that it may hold: what its disk server says, or what the operator says if that is less.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.size_max.map_or(self.total, |most| most.min(self.total))
+    }
+
+    /// Bytes of it that are neither taken nor to be given back.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.size_max.map_or(self.free, |most| most.saturating_sub(self.held_bytes()).min(self.free))
+    }
+
+    /// Bytes of replicas that are too much for what the operator says.
+    pub(crate) fn over_bytes(&self) -> u64 {
+        self.size_max.map_or(0, |most| self.held_bytes().saturating_sub(most))
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.replica_bytes.saturating_add(self.leaving)
+    }
+
     /// A replica on it is there from now on, or is not any more.
     pub(super) fn hold(&mut self, replica: &Replica, is_there: bool) {
         let change: fn(u64, u64) -> u64 = if is_there { u64::saturating_add } else { u64::saturating_sub };
@@ -65,7 +86,7 @@ impl Store {
             (SELECT CAST(coalesce(sum(r.size), 0) AS BIGINT) FROM replica r
              WHERE r.partition = p.name AND r.state <> 'online' AND r.state <> 'lost'),
             (SELECT CAST(coalesce(sum(d.size), 0) AS BIGINT) FROM removal d WHERE d.partition = p.name),
-            p.replicas, p.replica_bytes
+            p.replicas, p.replica_bytes, p.size_max
             FROM partition p";
         let rows = self.all_now(SQL, (), |row| {
             let space = Partition {
@@ -80,6 +101,7 @@ impl Store {
                 leaving: row.get(11)?,
                 replicas: row.get(12)?,
                 replica_bytes: row.get(13)?,
+                size_max: row.get(14)?,
                 is_changed: false,
             };
             Ok((row.get(0)?, space))
@@ -120,31 +142,58 @@ impl Store {
         Ok(pending.partitions().and_then(|all| all.get(name)).is_some_and(|known| known.given_up.is_some()))
     }
 
-    /// Adds a partition, or changes what is known of one.
+    /// Adds a partition, or changes what is known of one. In which pool it is, its host says only the first time.
     pub(crate) fn put_partition(&self, said: RegisterPartition) -> StoreResult<()> {
-        let known = self.partition(&said.partition)?;
-        if known.as_ref().is_some_and(|known| known.pool != said.pool || *known.server != said.server) {
-            // Its replicas are in another pool now, or elsewhere.
+        let (total, free, boot) = (said.total_bytes, said.free_bytes, said.boot);
+        let server = Arc::new(said.server);
+        let Some(known) = self.partition(&said.partition)? else {
+            let partition = Partition {
+                pool: said.pool,
+                server,
+                boot,
+                total,
+                free,
+                promised: 0,
+                leaving: 0,
+                state: PartitionState::default(),
+                given_up: None,
+                replicas: 0,
+                replica_bytes: 0,
+                size_max: None,
+                is_changed: true,
+            };
+            self.change_partition(&said.partition, partition);
+            return Ok(());
+        };
+        if known.server != server {
+            // Its replicas are elsewhere.
             self.pending.borrow_mut().set_visible();
         }
-        let pools = (known.as_ref().map_or_else(String::new, |known| known.pool.clone()), said.pool.clone());
-        let partition = Partition {
-            pool: said.pool,
-            server: Arc::new(said.server),
-            boot: said.boot,
-            total: said.total_bytes,
-            free: said.free_bytes,
-            promised: known.as_ref().map_or(0, |known| known.promised),
-            leaving: known.as_ref().map_or(0, |known| known.leaving),
-            state: known.as_ref().map_or_else(PartitionState::default, |known| known.state),
-            given_up: known.as_ref().and_then(|known| known.given_up),
-            replicas: known.as_ref().map_or(0, |known| known.replicas),
-            replica_bytes: known.map_or(0, |known| known.replica_bytes),
-            is_changed: true,
-        };
-        self.change_partition(&said.partition, partition);
-        if pools.0 != pools.1 {
-            self.move_pool(&said.partition, &pools.0, &pools.1)?;
+        self.change_partition(
+            &said.partition,
+            Partition { server, boot, total, free, is_changed: true, ..known },
+        );
+        Ok(())
+    }
+
+    /// It belongs to another pool from now on.
+    pub(crate) fn set_partition_pool(&self, name: &str, pool: &str) -> StoreResult<()> {
+        match self.partition(name)? {
+            Some(known) if known.pool != pool => {
+                self.change_partition(name, Partition { pool: pool.to_owned(), is_changed: true, ..known });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Says how much may lie on it, whatever its host allows.
+    pub(crate) fn set_size_max(&self, name: &str, size_max: Option<u64>) -> StoreResult<()> {
+        match self.partition(name)? {
+            Some(known) if known.size_max != size_max => {
+                self.change_partition(name, Partition { size_max, is_changed: true, ..known });
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -139,6 +139,7 @@ impl PoolSite {
             domain: server.rack.clone(),
             pool,
             capacity_bytes: self.plan.capacity_bytes,
+            over_bytes: 0,
             free_bytes: self.plan.capacity_bytes,
             incoming_bytes: 0,
             leaving_bytes: 0,

@@ -51,6 +51,9 @@ pub struct ReportSpace {
     pub total_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
+    /// Files that are open for reading on its host, by whomever.
+    #[serde(default)]
+    pub readers: u32,
     /// What is wrong with it.
     #[serde(default)]
     pub trouble: Option<PartitionTrouble>,
@@ -85,6 +88,9 @@ pub struct SpaceReported {
     pub fence: u64,
     /// What time it is at the head: rights end by its clock.
     pub now: Timestamp,
+    /// Its pool wants objects written and read without the page cache.
+    #[serde(default)]
+    pub is_direct: bool,
 }
 
 /// Asks how much room there is for new files, all partitions together.

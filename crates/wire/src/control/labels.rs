@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// Longest name of a label, and longest value.
-const LABEL_BYTES_MAX: usize = 64;
+pub(super) const LABEL_BYTES_MAX: usize = 64;
 /// Labels of one host.
 pub const HOST_LABELS_MAX: usize = 16;
 /// A disk server for itself: no label has this name.
@@ -22,7 +22,7 @@ pub struct HostLabel {
     pub value: String,
 }
 
-fn is_word(text: &str) -> bool {
+pub(super) fn is_word(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !text.is_empty() && text.len() <= LABEL_BYTES_MAX && text.chars().all(is_plain)
 }

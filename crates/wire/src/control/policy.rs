@@ -1,6 +1,6 @@
 //! The policy of a pool: what the operator promises and allows.
 
-use super::labels::{SERVER_WORD, check_name};
+use super::labels::{LABEL_BYTES_MAX, SERVER_WORD, check_name, is_word};
 use crate::coded::{ALIGNMENT, CELL_BYTES_MAX};
 use base::{Failure, Millis, Result};
 use serde::{Deserialize, Serialize};
@@ -254,8 +254,9 @@ impl Pool {
     /// Refuses a policy that nobody can keep.
     pub fn check(&self) -> Result<()> {
         let refuse = |what: String| Err(Failure::invalid(format!("pool {}: {what}", self.name)));
-        if self.name.is_empty() {
-            return Err(Failure::invalid("a pool needs a name"));
+        if !is_word(&self.name) {
+            return Err(Failure::invalid(format!("{:?} is no name of a pool", self.name))
+                .hint(format!("1 to {LABEL_BYTES_MAX} of a-z A-Z 0-9 . - _")));
         }
         if !(1..=COPIES_MAX).contains(&self.copies) {
             return refuse(format!("copies is {}; it must be 1 to {COPIES_MAX}", self.copies));

@@ -54,6 +54,29 @@ pub struct SetPartition {
     pub state: PartitionState,
 }
 
+/// Says how much may lie on a partition, whatever its host allows. What is too much then leaves it by and by: files that are
+/// safe on tape where the pool collects, others by balancing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizePartition {
+    /// The partition.
+    pub partition: String,
+    /// Most bytes of replicas; `None`: as much as its host allows.
+    pub size_max_bytes: Option<u64>,
+}
+
+/// Puts an empty partition into another pool, where it is used at once. A pool that nobody knows is made.
+///
+/// [`Busy`](base::ErrorKind::Busy): something lies on it or is to come.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MovePartition {
+    /// The partition.
+    pub partition: String,
+    /// The pool.
+    pub pool: String,
+}
+
 /// Asks for all pools.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct GetPools {}
@@ -294,6 +317,8 @@ impl core::fmt::Debug for CopyOrder {
 calls! {
     SetPool => Done, "set_pool", People;
     SetPartition => Done, "set_partition", People;
+    ResizePartition => Done, "resize_partition", People;
+    MovePartition => Done, "move_partition", People;
     GetPools => Pools, "get_pools", People;
     CollectPool => Collected, "collect_pool", People, pending |reply| reply.is_looking;
     GetCollectable => Collected, "get_collectable", People, pending |reply| reply.is_looking;

@@ -94,6 +94,12 @@ pub struct PartitionInfo {
     pub total_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
+    /// Most bytes of replicas that the operator wants on it; `None`: as much as its host allows.
+    #[serde(default)]
+    pub size_max_bytes: Option<u64>,
+    /// Files that are open on it, for reading and writing.
+    #[serde(default)]
+    pub transfers: u32,
     /// Replicas on it.
     pub replicas: u64,
     /// Bytes of these.

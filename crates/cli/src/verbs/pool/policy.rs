@@ -37,6 +37,12 @@ pub(crate) struct Args {
     /// Bytes that go to one of them before the next
     #[arg(long, value_name = "SIZE")]
     stripe_unit: Option<Size>,
+    /// Read and write objects without the page cache of the disk servers
+    #[arg(long, value_name = "BOOL")]
+    direct: Option<bool>,
+    /// Free bytes of each partition that users' writes leave alone: copies that restore the promise may use them
+    #[arg(long, value_name = "SIZE")]
+    reserve: Option<Size>,
     /// Silence after which a disk server's files are read elsewhere
     #[arg(long, value_name = "TIME")]
     heard_bound: Option<Span>,
@@ -152,6 +158,8 @@ fn change(args: &Args, policy: &mut Pool) {
     policy.stripe.width = args.stripe.unwrap_or(policy.stripe.width);
     policy.stripe.unit_bytes =
         args.stripe_unit.map_or(policy.stripe.unit_bytes, |unit| u32::try_from(unit.0).unwrap_or(u32::MAX));
+    policy.direct = args.direct.unwrap_or(policy.direct);
+    policy.reserved_bytes = args.reserve.map_or(policy.reserved_bytes, |size| size.0);
     policy.heard_bound = args.heard_bound.map_or(policy.heard_bound, |span| span.0);
     policy.silence_bound = args.silence_bound.map_or(policy.silence_bound, |span| span.0);
     policy.repair.server_copies = args.server_copies.unwrap_or(policy.repair.server_copies);

@@ -36,6 +36,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0018.sql"),
     include_str!("../migrations/0019.sql"),
     include_str!("../migrations/0020.sql"),
+    include_str!("../migrations/0021.sql"),
 ];
 
 /// Columns that the other engine does without: long values have rows with a number here.
