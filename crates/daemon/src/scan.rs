@@ -168,6 +168,7 @@ fn look_at<T>(
     token: &Token,
 ) -> Result<Option<Vec<T>>> {
     let mut all = Vec::with_capacity(objects.len());
+    partition.check_in_place()?;
     pace.begin();
     for objects in objects.chunks(16) {
         all.extend(objects.iter().map(|object| look(partition, *object)));

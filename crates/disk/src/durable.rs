@@ -1,8 +1,9 @@
 //! The few changes of a directory tree that must survive a power cut, each a step that tests can cut short.
 
 use std::{
-    fs::{self, File},
+    fs::{self, DirBuilder, File},
     io::{self, Write},
+    os::unix::fs::DirBuilderExt,
     path::Path,
 };
 
@@ -71,7 +72,8 @@ pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
         return Ok(());
     }
     step("make directory")?;
-    match fs::create_dir(directory) {
+    // Users of the host have no business with what clients wrote.
+    match DirBuilder::new().mode(0o750).create(directory) {
         Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => return Err(cause),
         _ => {}
     }

@@ -76,7 +76,11 @@ pub(crate) fn objects(shared: &Shared) -> Result<Vec<ObjectId>> {
     for low in 0..=0xffu64 {
         let home = shared.home(ObjectId(low));
         let found = scan(&home).map_err(|cause| Failure::io(format!("list {}", home.display()), &cause))?;
-        let whole = found.objects.into_iter().filter(|(_, found)| found.data.is_some() && found.is_described);
+        // What lies in the wrong directory is never found when it is wanted.
+        let whole = found
+            .objects
+            .into_iter()
+            .filter(|(object, found)| object.0 & 0xff == low && found.data.is_some() && found.is_described);
         objects.extend(whole.map(|(object, _)| object));
     }
     objects.sort_unstable();

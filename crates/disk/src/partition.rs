@@ -198,7 +198,7 @@ impl Partition {
 
     /// Looks before and after `work` whether this partition is in its place: what is not seen may lie on a file system that is not
     /// mounted at one end of it.
-    fn in_place<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn in_place<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.check_in_place()?;
         let done = work()?;
         self.check_in_place().map(|()| done)

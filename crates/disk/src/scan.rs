@@ -42,6 +42,10 @@ pub enum Seen {
 impl Partition {
     /// Objects that lie in a place (`0..PLACES`) after `after`, in order. Eight bytes for each.
     pub fn objects_in(&self, place: u32, after: ObjectId) -> Result<Vec<ObjectId>> {
+        self.in_place(|| self.objects_at(place, after))
+    }
+
+    fn objects_at(&self, place: u32, after: ObjectId) -> Result<Vec<ObjectId>> {
         let shared = &self.shared;
         let home = ObjectId(place.into());
         let directory = if place == INCOMING { shared.incoming() } else { shared.home(home) };
@@ -142,6 +146,10 @@ impl Partition {
     /// [`ErrorKind::Busy`] while it is being written, and with [`ErrorKind::Exists`] if another was put there.
     pub fn set_aside(&self, object: ObjectId) -> Result<()> {
         let _claim = self.shared.begin_writing(object)?;
+        self.in_place(|| self.set_aside_claimed(object))
+    }
+
+    fn set_aside_claimed(&self, object: ObjectId) -> Result<()> {
         let quarantine = self.shared.directory.join(QUARANTINE);
         let failed = |cause: io::Error| self.shared.failed("set aside", object, &cause);
         durable::make_directory(&quarantine).map_err(failed)?;

@@ -125,7 +125,7 @@ impl Apply for CompareCatalogue {
         if let (Some(seen), Some(why)) = (self.seen, behind) {
             let reason = format!("the disk server of {} saw a later state: {why}", self.partition);
             warn!(%reason, "the catalogue is older than its disks; nothing is deleted until `bp admin settle`");
-            let epoch = core.mark()?.epoch.max(seen.epoch) + 1;
+            let epoch = core.mark()?.epoch.max(seen.epoch).saturating_add(1);
             // What was given up since the start may have been acknowledged before it.
             core.store.forget_removals()?;
             let is_recovering = core.unsettled()?.is_some_and(|restore| restore.is_recovering);

@@ -51,20 +51,23 @@ impl Apply for GetStatus {
                 .collect(),
             requests: requests(core, context)?,
             requests_len: core.store.requests_len()?,
-            workers: workers(core, &jobs, context.now)?,
+            workers: workers(core, context.now)?,
             jobs: jobs
                 .iter()
-                .map(|job| Ok(job.info(batch::reason(core, job, &slots, context.now)?)))
+                .map(|job| {
+                    let info = job.info(batch::reason(core, job, &slots, context.now)?);
+                    Ok(batch::without_environment(info))
+                })
                 .collect::<Result<_>>()?,
             restored: core.restored()?,
         })
     }
 }
 
-/// Jobs that are not over, then the newest of the others, newest first.
+/// Jobs that are not over, then the others, of each kind the newest; newest first.
 fn jobs(core: &Core) -> Result<Vec<JobRow>> {
     let mut jobs = core.store.active_jobs()?;
-    jobs.truncate(JOBS_MAX);
+    jobs.drain(..jobs.len().saturating_sub(JOBS_MAX));
     let over = core.store.newest_jobs(JOBS_MAX)?.into_iter().filter(|job| job.state.is_over());
     let room = JOBS_MAX - jobs.len();
     jobs.extend(over.take(room));
@@ -215,7 +218,8 @@ fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
     Ok(infos)
 }
 
-fn workers(core: &Core, jobs: &[JobRow], now: Timestamp) -> Result<Vec<WorkerInfo>> {
+fn workers(core: &Core, now: Timestamp) -> Result<Vec<WorkerInfo>> {
+    let jobs = core.store.active_jobs()?;
     let used = |name: &str| {
         let mine =
             jobs.iter().filter(|job| job.state == JobState::Running && job.worker.as_deref() == Some(name));

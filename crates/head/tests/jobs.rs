@@ -8,8 +8,8 @@ use base::{ErrorKind, JobId, Millis};
 use sim::{Mishap, World};
 use support::*;
 use wire::control::{
-    AwaitJobs, Call, CancelJob, FileState, GetBill, JobExit, JobLog, JobRun, JobSpec, JobStarted, JobState,
-    RegisterWorker, Submit,
+    AwaitJobs, Call, CancelJob, FileState, GetBill, GetStatus, JobExit, JobLog, JobRun, JobSpec, JobStarted,
+    JobState, Jobs, RegisterWorker, Submit,
 };
 
 fn spec(cpus: u32) -> JobSpec {
@@ -27,6 +27,24 @@ fn spec(cpus: u32) -> JobSpec {
 
 fn submit_as(world: &mut World, owner: &str, cpus: u32) -> JobId {
     world.call(user(owner), Submit { spec: spec(cpus) }).unwrap().job
+}
+
+#[test]
+fn what_is_in_the_environment_of_a_job_is_nobody_elses_business() {
+    let mut world = world();
+    let mut secret = spec(1);
+    secret.environment.insert("KEY".into(), "secret".into());
+    let job = world.call(user("ann"), Submit { spec: secret }).unwrap().job;
+    let seen = |world: &mut World, name: &str| {
+        let ids = vec![job];
+        let mut jobs = world.call(user(name), Jobs { ids, ..Jobs::default() }).unwrap().jobs;
+        jobs.remove(0).spec.environment.len()
+    };
+    assert_eq!((seen(&mut world, "ann"), seen(&mut world, "bob")), (1, 0));
+    let awaited = world.call(user("bob"), AwaitJobs { ids: vec![job] }).unwrap();
+    assert!(awaited.jobs[0].spec.environment.is_empty());
+    let status = world.call(user("ann"), GetStatus {}).unwrap();
+    assert!(status.jobs[0].spec.environment.is_empty(), "everybody on the host may see it");
 }
 
 /// A job that waits for a nearline input, and whose output is to be archived.

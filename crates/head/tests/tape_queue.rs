@@ -142,6 +142,7 @@ fn a_failed_request_can_be_retried() {
     stage(&mut world, "/f", None).unwrap();
     fail_for_good(&mut world);
     let retry = RetryRequest { request: request(&mut world).id };
+    assert_eq!(refusal(world.call(user("bob"), retry.clone())), ErrorKind::Permission);
     world.user(retry).unwrap();
     assert_eq!(request(&mut world).attempts, 0);
     run_drive(&mut world);

@@ -16,6 +16,8 @@ pub const DIRECTORY: &str = "audit";
 const WHY_BYTES_MAX: usize = 400;
 /// Longest name, path or list that is kept: every path fits.
 const WHAT_BYTES_MAX: usize = base::limits::PATH_BYTES_MAX + 256;
+/// Longest name of a user that is kept.
+const USER_BYTES_MAX: usize = 256;
 /// What a proof follows in texts.
 const PROOFS: [&str; 4] = ["authz=", "bearer", "eyj", "bp.cap="];
 
@@ -60,8 +62,9 @@ impl Record {
     pub fn line(&self) -> String {
         let what = cut(&self.what, WHAT_BYTES_MAX);
         let to = self.to.as_ref().map(|to| cut(to, WHAT_BYTES_MAX));
-        let mut text =
-            serde_json::to_string(&Self { what, to, ..self.clone() }).expect("plain values always serialise");
+        let user = cut(&self.user, USER_BYTES_MAX);
+        let mut text = serde_json::to_string(&Self { user, what, to, ..self.clone() })
+            .expect("plain values always serialise");
         text.push('\n');
         text
     }

@@ -4,7 +4,7 @@ use base::{Failure, Result};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, BufWriter, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 use wire::audit::FILE;
@@ -26,10 +26,15 @@ impl Files {
     pub(super) fn open(directory: &Path, file_bytes_max: u64, number_max: u32) -> Result<Self> {
         let failed = |cause: io::Error| Failure::io(format!("open {}", directory.display()), &cause);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let file = append(&directory.join(FILE)).map_err(failed)?;
-        let written = file.metadata().map_err(failed)?.len();
+        let (file, written) = append(&directory.join(FILE)).map_err(failed)?;
         let (directory, file) = (directory.to_owned(), BufWriter::new(file));
-        Ok(Self { directory, file, written, file_bytes_max, number_max, waiting: 0, unwritten: 0 })
+        let files = Self { directory, file, written, file_bytes_max, number_max, waiting: 0, unwritten: 0 };
+        // There may have been more of them once.
+        let mut number = number_max;
+        while fs::remove_file(files.numbered(number)).is_ok() {
+            number += 1;
+        }
+        Ok(files)
     }
 
     /// Adds a line.
@@ -60,7 +65,8 @@ impl Files {
     /// What waits in the buffer is lost, so that it is not tried again and again on a full disk.
     fn give_up(&mut self) {
         self.unwritten += std::mem::take(&mut self.waiting);
-        if let Ok(file) = append(&self.directory.join(FILE)) {
+        if let Ok((file, written)) = append(&self.directory.join(FILE)) {
+            self.written = written;
             let (_file, _lost) = std::mem::replace(&mut self.file, BufWriter::new(file)).into_parts();
         }
     }
@@ -77,7 +83,8 @@ impl Files {
             let _ = fs::remove_file(self.numbered(0));
         }
         match append(&self.numbered(0)) {
-            Ok(file) => (self.file, self.written) = (BufWriter::new(file), 0),
+            // If it could not be renamed it is the old one.
+            Ok((file, written)) => (self.file, self.written) = (BufWriter::new(file), written),
             Err(_) => self.give_up(),
         }
     }
@@ -88,6 +95,16 @@ impl Files {
     }
 }
 
-fn append(file: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(file)
+/// Opens a file to go on with a new line; yields its length. What was cut off by a full disk or a crash stays a line of its own.
+fn append(path: &Path) -> io::Result<(File, u64)> {
+    let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
+    let length = file.metadata()?.len();
+    let mut last = [b'\n'];
+    if length > 0 {
+        file.read_exact_at(&mut last, length - 1)?;
+    }
+    if last != [b'\n'] {
+        file.write_all(b"\n")?;
+    }
+    Ok((file, length + u64::from(last != [b'\n'])))
 }

@@ -224,6 +224,25 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_was_cut_off_takes_no_other_with_it_and_no_file_stays_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join(DIRECTORY);
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("audit.jsonl"), "{\"at\":1,\"do").unwrap();
+        for number in 1..5 {
+            fs::write(place.join(format!("audit.{number}.jsonl")), "").unwrap();
+        }
+        let mut files = Files::open(&place, 1 << 16, 3).unwrap();
+        files.write(&visitor().record(Timestamp(7), "read", "/a").line());
+        files.flush();
+        let text = fs::read_to_string(place.join("audit.jsonl")).unwrap();
+        let (torn, whole) = text.split_once('\n').unwrap();
+        assert!(wire::audit::Record::parse(torn).is_err());
+        assert_eq!(wire::audit::Record::parse(whole.trim_end()).unwrap().at, Timestamp(7));
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 3);
+    }
+
+    #[test]
     fn what_is_lost_is_said() {
         let directory = tempfile::tempdir().unwrap();
         let files = Files::open(&directory.path().join(DIRECTORY), 1 << 16, 2).unwrap();

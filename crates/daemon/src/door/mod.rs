@@ -75,6 +75,7 @@ impl RootDoor {
         outcome
     }
 
+    /// Whatever comes of it is counted by the caller.
     async fn open_file(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {
         let counter = Arc::clone(&self.counters.root);
         let OpenRequest { path, opaque, .. } = &request;
@@ -88,11 +89,11 @@ impl RootDoor {
                 CapFile::Write(file) => DoorFile::Write(file),
             }));
         }
-        let who = self.who(session, opaque).await?;
+        let who = self.named(session, opaque).await?;
         if (request.disposition, request.access) == (Disposition::Existing, Access::Read) {
             let who = self.third_party.meet(session, Some(who.into_owned()), path, opaque).await?;
             let who = who.unwrap_or_else(|| session.identity.clone());
-            let who = self.may(&who, Right::Read, path)?;
+            let who = self.allows(&who, Right::Read, path)?;
             self.avoid_tried(who, &request, false).await;
             return match self.files.open_read(who, path, counter).await? {
                 files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
@@ -110,7 +111,7 @@ impl RootDoor {
     ) -> Result<Opened<DoorFile>> {
         let OpenRequest { path, opaque, .. } = request;
         let (right, disposition) = self.disposition(who, request);
-        let who = self.may(who, right, path)?;
+        let who = self.allows(who, right, path)?;
         self.avoid_tried(who, request, true).await;
         let pull = xrd::tpc::pull(opaque, path)?;
         // `oss.asize` is what clients of the field say about the size to come.

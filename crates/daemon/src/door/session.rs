@@ -104,7 +104,17 @@ impl RootDoor {
 
     /// Whom the head shall ask for permission, if the token does not forbid it already.
     pub(super) fn may<'a>(&self, who: &'a Identity, right: Right, path: &FilePath) -> Result<&'a Principal> {
-        self.counted_refusal(who.may(right, path, self.gate.now())).map(|()| &who.who)
+        self.counted_refusal(self.allows(who, right, path))
+    }
+
+    /// The same, without counting.
+    pub(super) fn allows<'a>(
+        &self,
+        who: &'a Identity,
+        right: Right,
+        path: &FilePath,
+    ) -> Result<&'a Principal> {
+        who.may(right, path, self.gate.now()).map(|()| &who.who)
     }
 
     /// The same for what has no path.

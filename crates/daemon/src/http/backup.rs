@@ -1,11 +1,12 @@
 //! `POST /api/v1/backup`: the catalogue as it is now, as a stream.
 
-use super::{HttpDoor, answer::Refused};
+use super::{HttpDoor, Peer, answer::Refused, calls::require_json, deeds::Deed};
 use axum::{
-    Router,
+    Extension, Router,
     body::{Body, Bytes},
     extract::State,
-    http::{HeaderMap, header},
+    http::HeaderMap,
+    http::header,
     response::{IntoResponse, Response},
     routing::post,
 };
@@ -21,6 +22,9 @@ use std::{
 };
 use tokio::sync::mpsc;
 use tracing::{info, warn};
+
+/// As what it stands in the audit log.
+const NAME: &str = "backup";
 
 /// Parts of a backup, of a MiB or less, that wait for their receiver.
 const PARTS_MAX: usize = 4;
@@ -53,18 +57,24 @@ pub(super) fn routes(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
 // What is not read of a request makes the connection end with the answer, and the answer may be lost with it.
 async fn backup(
     State(door): State<Arc<HttpDoor>>,
+    peer: Option<Extension<Peer>>,
     headers: HeaderMap,
     _call: Bytes,
 ) -> Result<Response, Refused> {
-    let who = door.principal(&headers);
+    let user = door.principal(&headers).name;
+    let begun = begin(&door, &headers).await;
+    let peer = peer.map(|Extension(peer)| peer);
+    door.note(&Deed { peer, user: &user, verb: NAME, what: "", to: None }, begun.as_ref().err());
+    Ok(begun?)
+}
+
+async fn begin(door: &HttpDoor, headers: &HeaderMap) -> Result<Response> {
+    let who = door.principal(headers);
     if !who.is_operator {
         let what = format!("user {} may not read the whole catalogue", who.name);
-        return Err(Failure::permission(what).hint("ask the owner of the facility").into());
+        return Err(Failure::permission(what).hint("ask the owner of the facility"));
     }
-    // As for calls: a web page of somebody else can make a browser send forms, but not this.
-    if headers.get(header::CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
-        return Err(Failure::invalid("backup is asked for with content-type: application/json").into());
-    }
+    require_json(headers, NAME)?;
     let under_way = UnderWay::begin()?;
     let snapshot = door.files.head()?.snapshot().await?;
     let (parts, received) = mpsc::channel(PARTS_MAX);

@@ -163,20 +163,28 @@ async fn handle<C: Apply>(
         Ok(who) => carry_out(&door, &who, call.clone(), wait).await,
         Err(failure) => Err(failure),
     };
-    door.note_call(&headers, peer.map(|Extension(peer)| peer), &call, outcome.as_ref());
+    let user =
+        host.map_or_else(|| door.principal(&headers).name, |host| Principal::host(&host.0.0.name).name);
+    door.note_call((&user, peer.map(|Extension(peer)| peer)), &call, outcome.as_ref());
     Ok(Json(outcome?))
 }
 
 /// Reads a call.
 pub(super) fn parse<C: Call>(headers: &HeaderMap, body: &[u8]) -> Result<C, Failure> {
-    // A web page of somebody else can make a browser send forms here, but not JSON.
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    if !kind.starts_with("application/json") {
-        return Err(Failure::invalid(format!("call {} came as {kind:?}", C::NAME))
-            .hint("send it with content-type: application/json"));
-    }
+    require_json(headers, C::NAME)?;
     serde_json::from_slice(body)
         .map_err(|cause| Failure::invalid(format!("call {} cannot be read: {cause}", C::NAME)))
+}
+
+/// A web page of somebody else can make a browser send forms here, but not JSON.
+pub(super) fn require_json(headers: &HeaderMap, call: &str) -> Result<(), Failure> {
+    let field = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let kind = field.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!("call {call} came as {field:?}"))
+        .hint("send it with content-type: application/json"))
 }
 
 /// Who makes a call: no host those of people, the guard has seen to that. Those of rooms need the facility's key, or the certificate of a host that does such work.
@@ -199,7 +207,7 @@ pub(super) fn principal_for<C: Call>(
         return Ok(Principal::host(&host.name));
     }
     let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    match token.and_then(|token| token.strip_prefix("Bearer ")) {
+    match token.and_then(wire::token::bearer) {
         Some(token) if door.key.is(token) => Ok(Principal::room("room")),
         _ => Err(Failure::permission(format!("call {} is for the rooms of the facility", C::NAME)).hint(
             "it needs the facility's key as bearer token, or the certificate of a host with that role",

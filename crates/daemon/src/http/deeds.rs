@@ -2,7 +2,7 @@
 
 use super::{HttpDoor, Peer};
 use crate::audit::Visitor;
-use axum::http::{HeaderMap, Method};
+use axum::http::Method;
 use base::{ErrorKind, Failure};
 use serde_json::Value;
 use wire::control::{Audience, Call};
@@ -16,7 +16,7 @@ const LOOKS: [&str; 21] = [
     "get_space",
     "get_grants",
     "get_hosts",
-    "get_bill",
+    "bill",
     "get_pools",
     "get_collectable",
     "accounts",
@@ -32,7 +32,7 @@ const LOOKS: [&str; 21] = [
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 15] = [
+const NAMED: [&str; 24] = [
     "path",
     "from",
     "subject",
@@ -43,10 +43,19 @@ const NAMED: [&str; 15] = [
     "state",
     "drive",
     "ids",
+    "job",
+    "request",
+    "kind",
     "name",
+    "roles",
+    "host",
     "labels",
     "pool",
     "partition",
+    "size_max_bytes",
+    "project",
+    "bytes",
+    "files",
     "directory",
 ];
 /// Numbers of one call that a record names; each path has a record of its own.
@@ -76,18 +85,17 @@ impl HttpDoor {
     /// Notes a call of the management API.
     pub(super) fn note_call<C: Call>(
         &self,
-        headers: &HeaderMap,
-        peer: Option<Peer>,
+        (user, peer): (&str, Option<Peer>),
         call: &C,
         outcome: Result<&C::Reply, &Failure>,
     ) {
-        let (is_look, failure) = (C::AUDIENCE != Audience::People || LOOKS.contains(&C::NAME), outcome.err());
+        let is_chore = !matches!(C::AUDIENCE, Audience::People | Audience::Hosts);
+        let (is_look, failure) = (is_chore || LOOKS.contains(&C::NAME), outcome.err());
         if is_look && is_dull(failure) {
             return;
         }
         let call = serde_json::to_value(call).unwrap_or_default();
-        let user = self.principal(headers).name;
-        let deed = |what, to| Deed { peer, user: &user, verb: C::NAME, what, to };
+        let deed = |what, to| Deed { peer, user, verb: C::NAME, what, to };
         let Some(paths) = call.get("paths").and_then(Value::as_array) else {
             let (what, to) = told(&call);
             return self.note(&deed(&what, to.as_deref()), failure);
@@ -150,6 +158,7 @@ fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
+        Value::Object(thing) => text(thing.get("name")?),
         Value::Array(list) => {
             let mut words: Vec<_> = list.iter().take(LIST_LEN_MAX).filter_map(text).collect();
             if list.len() > LIST_LEN_MAX {
@@ -175,6 +184,13 @@ mod tests {
             (json!({"vid": "BP0001", "state": "suspect"}), "vid=BP0001 state=suspect", None),
             (json!({"name": "disk2", "token": "secret", "key": "secret"}), "name=disk2", None),
             (json!({"spec": {"name": "fit", "environment": {"KEY": "secret"}}}), "name=fit", None),
+            (json!({"pool": {"name": "main", "copies": 2}}), "pool=main", None),
+            (
+                json!({"kind": "user", "name": "ann", "bytes": 5, "files": null}),
+                "kind=user name=ann bytes=5",
+                None,
+            ),
+            (json!({"job": 7}), "job=7", None),
             (json!({}), "", None),
         ] {
             assert_eq!(told(&call), (what.to_owned(), to.map(str::to_owned)));

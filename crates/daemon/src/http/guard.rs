@@ -16,7 +16,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use base::{Failure, FilePath, Result};
+use base::{ErrorKind, Failure, FilePath, Result};
 use std::{sync::Arc, time::Duration};
 use wire::{
     control::{Audience, Call, Submit, USER_HEADER, VERSION_HEADER, audience_of, check_version},
@@ -98,7 +98,7 @@ fn refusal(request: &Request<Body>, failure: Failure, status: StatusCode) -> Res
 #[derive(Debug, Clone)]
 pub(super) struct HostRooms(pub(super) Member);
 
-/// A refusal: 401 if it is not known who asks, 403 if that is not enough.
+/// A refusal: 401 if it is not known who asks, 503 if that cannot be found out now, 403 if it is not enough.
 struct Refusal {
     status: StatusCode,
     failure: Failure,
@@ -107,12 +107,17 @@ struct Refusal {
 
 async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>) -> Result<(), Refusal> {
     let refusal = |status, failure, user: &str| Refusal { status, failure, user: user.to_owned() };
-    let unknown = |failure| refusal(StatusCode::UNAUTHORIZED, failure, NOBODY);
+    let unknown = |failure: Failure| {
+        let is_away = failure.kind == ErrorKind::Unavailable;
+        let status = if is_away { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::UNAUTHORIZED };
+        refusal(status, failure, NOBODY)
+    };
     let shown = peer.and_then(|peer| peer.certificate).filter(|shown| shown.is_good);
     if let Some(shown) = shown
         && let Some(member) = door.roster.find(shown.sha256)
     {
-        check_host(request, &member).map_err(|failure| refusal(StatusCode::FORBIDDEN, failure, NOBODY))?;
+        let user = head::Principal::host(&member.name).name;
+        check_host(request, &member).map_err(|failure| refusal(StatusCode::FORBIDDEN, failure, &user))?;
         request.extensions_mut().insert(HostRooms(member));
         // It is no user, whatever it is named.
         return name(request, &head::Principal::user(NOBODY)).map_err(unknown);
@@ -144,7 +149,9 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
 fn check_host(request: &Request<Body>, member: &Member) -> Result<()> {
     let path = request.uri().path();
     let audience = path.strip_prefix(API).and_then(|call| call.strip_prefix("v1/")).and_then(audience_of);
-    if audience.is_none_or(|audience| audience == Audience::People) {
+    // Calls of rooms are for those in the head's own process.
+    let is_foreign = audience.is_none_or(|audience| matches!(audience, Audience::People | Audience::Rooms));
+    if is_foreign || request.method() != Method::POST {
         let (verb, host) = (request.method(), &member.name);
         return Err(Failure::permission(format!("{verb} {path} is for people, not for host {host}"))
             .hint("show a token instead of the certificate of a host"));

@@ -48,7 +48,7 @@ async fn invite(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) 
     let wish: Invite = calls::parse(&headers, &body)?;
     let who = door.principal(&headers);
     let invited = reception(&door)?.invite(door.files.head()?, &who, wish.clone()).await;
-    door.note_call(&headers, near(peer), &wish, invited.as_ref());
+    door.note_call((&who.name, near(peer)), &wish, invited.as_ref());
     Ok(Json(invited?))
 }
 
@@ -62,7 +62,7 @@ async fn join(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) ->
         Ok(membership)
     });
     let membership = membership.await;
-    door.note_call(&headers, near(peer), &wish, membership.as_ref());
+    door.note_call((&door.principal(&headers).name, near(peer)), &wish, membership.as_ref());
     let membership = membership?;
     info!(host = name, ?roles, "host joined");
     Ok(Json(membership))
@@ -77,21 +77,31 @@ async fn renew(
 ) -> Answer<HostCertificate> {
     let wish: RenewCertificate = calls::parse(&headers, &body)?;
     let shown = near(peer).and_then(|peer| peer.certificate).map(|shown| shown.sha256);
-    let (Some(Extension(HostRooms(member))), Some(shown)) = (host, shown) else {
-        return Err(Failure::permission("only a host that joined can renew its certificate").into());
+    let user = host.as_ref().map_or_else(
+        || door.principal(&headers).name,
+        |Extension(HostRooms(member))| head::Principal::host(&member.name).name,
+    );
+    let renewed = match (host, shown) {
+        (Some(Extension(HostRooms(member))), Some(shown)) => {
+            let (own, asked) = (Arc::clone(&door), wish.clone());
+            let renewed = unbroken(async move {
+                let renewed = reception(&own)?.renew(own.files.head()?, (&member, shown), asked).await?;
+                own.roster.reload(own.files.head()?).await?;
+                info!(host = member.name, "host has a new certificate");
+                Ok(renewed)
+            });
+            renewed.await
+        }
+        _ => Err(Failure::permission("only a host that joined can renew its certificate")),
     };
-    let renewed = unbroken(async move {
-        let renewed = reception(&door)?.renew(door.files.head()?, (&member, shown), wish).await?;
-        door.roster.reload(door.files.head()?).await?;
-        info!(host = member.name, "host has a new certificate");
-        Ok(renewed)
-    });
-    Ok(Json(renewed.await?))
+    door.note_call((&user, near(peer)), &wish, renewed.as_ref());
+    Ok(Json(renewed?))
 }
 
 async fn remove(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Done> {
     let call: RemoveHost = calls::parse(&headers, &body)?;
     let (who, name) = (door.principal(&headers), call.name.clone());
+    let user = who.name.clone();
     let (own, asked) = (Arc::clone(&door), call.clone());
     let done = unbroken(async move {
         let done = own.files.head()?.call(&who, asked).await;
@@ -100,7 +110,7 @@ async fn remove(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) 
         done
     });
     let done = done.await;
-    door.note_call(&headers, near(peer), &call, done.as_ref());
+    door.note_call((&user, near(peer)), &call, done.as_ref());
     let done = done?;
     info!(host = name, "host turned away");
     Ok(Json(done))

@@ -126,6 +126,15 @@ pub(super) fn is_directory(entry: &Entry) -> bool {
     entry.kind == NodeKind::Directory
 }
 
+/// A URL or path without a query, and without a password.
+fn without_proof(place: &str) -> String {
+    let place = place.split('?').next().unwrap_or_default();
+    let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or(authority);
+    format!("{scheme}://{host}{path}")
+}
+
 /// Any request on a path of the namespace.
 pub(super) async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<Body>) -> Response {
     let (method, instance) = (request.method().clone(), request.uri().path().to_owned());
@@ -134,7 +143,7 @@ pub(super) async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<B
     let to = request.headers().get("destination").or_else(|| request.headers().get("source"));
     // What is behind the path may prove something.
     let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()));
-    let to = to.map(|to| to.split('?').next().unwrap_or_default().to_owned());
+    let to = to.map(|to| without_proof(&to));
     let what = decode_path(&instance).map_or_else(|_| instance.clone(), |path| path.as_str().to_owned());
     let outcome = dispatch(Arc::clone(&door), request).await;
     door.counters.http.answer(outcome.as_ref().err().map(Problem::kind));

@@ -166,7 +166,17 @@ pub(super) fn known(core: &Core, id: JobId) -> Result<JobRow> {
 
 fn infos(core: &Core, rows: Vec<JobRow>, context: &Context) -> Result<Vec<JobInfo>> {
     let slots = slots_text(core, context.now)?;
-    rows.into_iter().map(|row| Ok(row.info(reason(core, &row, &slots, context.now)?))).collect()
+    let info = |row: JobRow| {
+        let info = row.info(reason(core, &row, &slots, context.now)?);
+        Ok(if is_owner(&row, context) { info } else { without_environment(info) })
+    };
+    rows.into_iter().map(info).collect()
+}
+
+/// A job as others may see it: what is in its environment may be secret.
+pub(crate) fn without_environment(mut info: JobInfo) -> JobInfo {
+    info.spec.environment.clear();
+    info
 }
 
 fn named(core: &Core, ids: &[JobId], context: &Context) -> Result<Vec<JobInfo>> {
@@ -201,8 +211,12 @@ impl Apply for AwaitJobs {
     }
 }
 
+fn is_owner(job: &JobRow, context: &Context) -> bool {
+    context.who.is_operator || context.who.name == job.owner
+}
+
 fn require_owner(job: &JobRow, context: &Context, verb: &str) -> Result<()> {
-    if context.who.is_operator || context.who.name == job.owner {
+    if is_owner(job, context) {
         return Ok(());
     }
     Err(Failure::permission(format!(

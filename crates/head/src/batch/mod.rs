@@ -4,6 +4,7 @@ mod calls;
 mod plan;
 mod room;
 
+pub(crate) use calls::without_environment;
 pub(crate) use room::host_removed;
 
 use crate::{

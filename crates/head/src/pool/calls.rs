@@ -105,6 +105,7 @@ impl Apply for ReportSpace {
         core.store.set_space(&self.partition, total, free)?;
         core.live.care.note_free(&self.partition, free);
         let mut begun = core.live.begun.remove(&self.partition).unwrap_or_default();
+        let writing: BTreeSet<_> = self.writing.into_iter().collect();
         let mut unsettled = BTreeSet::new();
         for replica in core.store.unsettled(&self.partition, ReplicaState::Writing)? {
             if replica.state == ReplicaState::Reserved {
@@ -112,7 +113,7 @@ impl Apply for ReportSpace {
                 continue;
             }
             unsettled.insert(replica.object);
-            if self.writing.contains(&replica.object) {
+            if writing.contains(&replica.object) {
                 begun.insert(replica.object);
             } else if replica.created + UNBEGUN_MAX < context.now {
                 abandon(core, &replica, context)?;

@@ -21,6 +21,7 @@ use crate::{
     tape,
 };
 use base::{ErrorKind, Failure, Millis, ObjectId, Result, Timestamp};
+use std::collections::BTreeSet;
 use tracing::{info, warn};
 use wire::{
     cap::Access,
@@ -39,9 +40,9 @@ impl Apply for NextCopies {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<CopyOrders> {
         partition_of(core, context, &self.partition)?;
-        let mut orders = Vec::new();
+        let (mut orders, under_way) = (Vec::new(), self.under_way.into_iter().collect::<BTreeSet<_>>());
         for replica in core.store.unsettled(&self.partition, ReplicaState::Copying)? {
-            if !self.under_way.contains(&replica.object) {
+            if !under_way.contains(&replica.object) {
                 orders.extend(order(core, &replica, context.now)?);
             }
         }

@@ -28,7 +28,7 @@ impl Apply for SetPartition {
         context.who.require_operator("change partitions")?;
         let partition = known(core, &self.partition)?;
         if self.state == PartitionState::Retired {
-            require_empty(&self.partition, &partition)?;
+            require_empty(core, &self.partition, &partition)?;
         }
         core.store.set_partition_state(&self.partition, self.state)?;
         core.live.care.look_again();
@@ -41,12 +41,20 @@ fn known(core: &Core, partition: &str) -> Result<Partition> {
     core.store.partition(partition)?.ok_or_else(|| unknown_partition(partition))
 }
 
-fn require_empty(name: &str, partition: &Partition) -> Result<()> {
-    if partition.replicas == 0 {
-        return Ok(());
+/// Refuses a partition on which something lies, or to which something comes.
+fn require_empty(core: &Core, name: &str, partition: &Partition) -> Result<()> {
+    if partition.replicas > 0 {
+        let what = format!("partition {name} still holds {} replicas", partition.replicas);
+        return Err(Failure::busy(what).hint(format!("`bp pool drain {name}` moves them elsewhere")));
     }
-    Err(Failure::busy(format!("partition {name} still holds {} replicas", partition.replicas))
-        .hint(format!("`bp pool drain {name}` moves them elsewhere")))
+    for state in COMING {
+        if let Some(coming) = core.store.unsettled(name, state)?.first() {
+            let what = format!("object {} is being written on partition {name}", coming.object);
+            return Err(Failure::busy(what)
+                .hint(format!("`bp pool drain {name}` lets nothing new come; try again when it has ended")));
+        }
+    }
+    Ok(())
 }
 
 impl Apply for ResizePartition {
@@ -69,16 +77,7 @@ impl Apply for MovePartition {
         context.who.require_operator("change partitions")?;
         let (name, partition) = (&self.partition, known(core, &self.partition)?);
         Pool { name: self.pool.clone(), ..Pool::default() }.check()?;
-        require_empty(name, &partition)?;
-        for state in COMING {
-            if let Some(coming) = core.store.unsettled(name, state)?.first() {
-                return Err(Failure::busy(format!(
-                    "object {} is being written on partition {name}",
-                    coming.object
-                ))
-                .hint(format!("`bp pool drain {name}` lets nothing new come; try again when it has ended")));
-            }
-        }
+        require_empty(core, name, &partition)?;
         core.store.set_partition_pool(name, &self.pool)?;
         core.store.set_partition_state(name, PartitionState::InUse)?;
         core.live.care.look_again();

@@ -151,6 +151,12 @@ impl Apply for RetryRequest {
         let mut row = row.ok_or_else(|| {
             Failure::not_found(format!("tape request {} is not in the queue", self.request))
         })?;
+        if !context.who.is_operator && context.who.name != row.owner {
+            let (who, request, owner) = (&context.who.name, self.request, &row.owner);
+            return Err(Failure::permission(format!(
+                "user {who} may not retry tape request {request} of {owner}"
+            )));
+        }
         if row.state == RequestState::Active {
             return Err(Failure::busy(format!("tape request {} is being done", self.request)));
         }

@@ -3,7 +3,10 @@
 use super::{
     OpenFile, ReadMethod,
     handles::Handle,
-    limits::{ANNOUNCED_ELEMENTS_MIN, CHUNK_BYTES, FRAME_BYTES, MAPPED_BYTES_MAX, RING_PIECE_BYTES},
+    limits::{
+        ANNOUNCED_ELEMENTS_MIN, CHUNK_BYTES, FRAME_BYTES, MAPPED_BYTES_MAX, PAGE_FRAME_BYTES,
+        RING_PIECE_BYTES, SLICES_MAX,
+    },
     sender::Sender,
     session::End,
 };
@@ -135,19 +138,19 @@ impl<F: OpenFile> Range<F> {
         let is_start = frame.left == 0;
         if is_start {
             let available = self.available();
-            let left = available.min(XRD_READ_SEGMENT_BYTES - in_page);
+            let left = available.min(PAGE_FRAME_BYTES - in_page);
             *frame = Frame { left, is_last: left == available };
             out.extend(&self.status(*frame).encode());
             if let Some(range) = ByteRange::at(self.offset, left as u64) {
                 self.handle.file.will_read(&[range]);
             }
         }
-        // Up to the end of a block, whose sums may be known.
-        let count = frame.left.min(CHUNK_BYTES - (self.offset % CHUNK_BYTES as u64) as usize);
-        if self.known_pages(out, count, manner) {
-            frame.left -= count;
-            return Ok(self.ahead(count, frame.left == 0 && frame.is_last));
+        let known = self.known_blocks(out, frame.left, manner);
+        if known > 0 {
+            frame.left -= known;
+            return Ok(self.ahead(known, frame.left == 0 && frame.is_last));
         }
+        let count = in_block(self.offset, frame.left);
         let bytes = encoded_bytes(self.offset, count);
         let room = out.grow(bytes);
         match read_pages(&*self.handle.file, self.offset, count, room) {
@@ -164,18 +167,33 @@ impl<F: OpenFile> Range<F> {
         }
     }
 
-    /// Adds pages from where the file is mapped, if they are a whole block whose sums are known.
-    fn known_pages(&self, out: &mut Sender<F>, count: usize, manner: Manner) -> bool {
+    /// Adds blocks whose sums are known from where the file is mapped, as many as one send takes; yields how many bytes.
+    fn known_blocks(&self, out: &mut Sender<F>, left: usize, manner: Manner) -> usize {
         let is_sent_mapped = matches!(manner.method, ReadMethod::Automatic | ReadMethod::Mmap);
-        if !manner.can_send_files || !is_sent_mapped || !self.is_block(count) {
-            return false;
+        if !manner.can_send_files || !is_sent_mapped {
+            return 0;
         }
+        let mut added = 0;
+        while added < left {
+            let offset = self.offset + added as u64;
+            let count = in_block(offset, left - added);
+            let has_room = added == 0 || out.pieces() + 2 * page_count(offset, count) <= SLICES_MAX;
+            if !has_room || !self.known_block(out, offset, count) {
+                break;
+            }
+            added += count;
+        }
+        added
+    }
+
+    fn known_block(&self, out: &mut Sender<F>, offset: u64, count: usize) -> bool {
         let file = &self.handle.file;
-        let Some(sums) = file.page_sums().and_then(|sums| sums.get(self.offset)) else { return false };
-        if sums.len() != page_count(self.offset, count) || file.mapped().is_none() {
+        if !self.is_block(offset, count) || file.mapped().is_none() {
             return false;
         }
-        for (page, sum) in pages(self.offset, count).zip(sums) {
+        let sums = file.page_sums().and_then(|sums| sums.get(offset));
+        let Some(sums) = sums.filter(|sums| sums.len() == page_count(offset, count)) else { return false };
+        for (page, sum) in pages(offset, count).zip(sums) {
             out.extend(&sum.0.to_be_bytes());
             out.mapped(&self.handle, page.offset, page.length);
         }
@@ -184,17 +202,18 @@ impl<F: OpenFile> Range<F> {
 
     /// Keeps the sums of pages that were just computed, for the next who reads them.
     fn keep_sums(&self, count: usize, encoded: &[u8]) {
-        let Some(kept) = self.handle.file.page_sums().filter(|_| self.is_block(count)) else { return };
+        let kept = self.handle.file.page_sums().filter(|_| self.is_block(self.offset, count));
+        let Some(kept) = kept else { return };
         let sum = |page: &[u8]| page.first_chunk().map(|sum| Crc32c(u32::from_be_bytes(*sum)));
         let sums: Vec<_> = encoded.chunks(PAGE_CRC_BYTES + PAGE_BYTES).filter_map(sum).collect();
         kept.keep(self.offset, &sums);
     }
 
-    /// Whether the next `count` bytes are a block, or all that the file has of the last one.
-    fn is_block(&self, count: usize) -> bool {
-        let end = self.offset + count as u64;
+    /// Whether `count` bytes are a block, or all that the file has of the last one.
+    fn is_block(&self, offset: u64, count: usize) -> bool {
+        let end = offset + count as u64;
         count > 0
-            && self.offset.is_multiple_of(CHUNK_BYTES as u64)
+            && offset.is_multiple_of(CHUNK_BYTES as u64)
             && (count == CHUNK_BYTES || end == self.handle.file.size())
     }
 
@@ -334,6 +353,11 @@ fn check_elements<F: OpenFile>(group: &[Element<F>]) -> Option<(&Arc<Handle<F>>,
 fn past_end<F>(handle: &Handle<F>, element: &VectorElement) -> Failure {
     let end = element.offset.saturating_add(u64::from(element.length));
     Failure::invalid(format!("{}: vector read to {end} is past the end of the file", handle.path))
+}
+
+/// How many of `left` bytes from `offset` are in the same block, whose sums are kept together.
+fn in_block(offset: u64, left: usize) -> usize {
+    left.min(CHUNK_BYTES - (offset % CHUNK_BYTES as u64) as usize)
 }
 
 fn frame_header(stream: StreamId, count: usize, is_last: bool) -> [u8; ANSWER_HEADER_BYTES] {

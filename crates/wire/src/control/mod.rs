@@ -1,8 +1,9 @@
 //! The management API: calls and their replies, as JSON.
 //!
 //! A call is a type. It travels as `POST /api/v1/{NAME}` with the call as JSON body; the answer is its
-//! [`Call::Reply`] with status 200, or a [`base::Failure`] with the status of its kind. People's tools and the rooms
-//! use the same calls; the rooms add the facility key as bearer token.
+//! [`Call::Reply`] with status 200, or a [`base::Failure`] with the status of its kind. Rooms on other hosts show the
+//! certificate of their host, those beside the head the facility's key as bearer token. Calls for [`Audience::Rooms`] are
+//! made in the head's own process only: they have no path.
 //!
 //! A call whose reply [is pending](Call::is_pending) may be asked to wait: `?wait=30s` holds the answer back until
 //! something is there or the time is over, then the pending reply is returned.

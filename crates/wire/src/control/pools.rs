@@ -251,7 +251,7 @@ pub struct CollectedFile {
 
 /// A disk server says, page by page, what is on a partition: what is missing is lost, what was missing is back.
 ///
-/// [`Busy`](base::ErrorKind::Busy): the head has not heard the first page, it begins anew.
+/// [`NotFound`](base::ErrorKind::NotFound): the head does not wait for it; the disk server registers again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RollCall {
     /// The partition.

@@ -243,7 +243,7 @@ pub struct EndTapeSession {
     pub trouble: Option<(Blame, Failure)>,
 }
 
-/// Puts a volume or a drive that was taken out of use back, or takes it out.
+/// Puts a volume that was taken out of use back, or takes it out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SetVolumeState {
     /// The volume.
