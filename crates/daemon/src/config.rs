@@ -10,7 +10,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
-use wire::control::Role;
+use wire::control::{Pool, Role};
 
 /// The file in a facility's directory.
 pub const FILE: &str = "facility.toml";
@@ -122,7 +122,7 @@ pub struct Tls {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Disk {
-    /// Pool of its partition when that is new; afterwards `bp pool move` says it.
+    /// Pool of its partition when that is new, afterwards `bp pool move` says it; on the head's host also the pool for new files.
     pub pool: String,
     /// Most bytes of replicas, also if `bp pool resize` says more; `0` for the whole file system.
     pub size: Size,
@@ -307,13 +307,10 @@ impl Config {
             let what = "tls.certificate and tls.key belong together".to_owned();
             return refuse(what, "give both, or none to use the facility's own");
         }
-        if self.disk.pool.is_empty()
-            || self.disk.pool.contains(|c: char| !c.is_ascii_alphanumeric() && c != '-')
-        {
-            return refuse(
-                format!("disk.pool = {:?} is not a name", self.disk.pool),
-                "use letters, digits and hyphens",
-            );
+        let pool = Pool { name: self.disk.pool.clone(), ..Pool::default() };
+        if pool.check().is_err() {
+            let what = format!("disk.pool = {:?} is not a name", self.disk.pool);
+            return refuse(what, "use 1 to 64 of a-z A-Z 0-9 . - _");
         }
         if let Some(relative) = self.disk.adopt.iter().find(|directory| !directory.is_absolute()) {
             return refuse(format!("disk.adopt names {}", relative.display()), "name absolute paths");

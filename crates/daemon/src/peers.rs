@@ -10,16 +10,19 @@ use tokio::{sync::Semaphore, time::timeout};
 
 /// Threads for short work: opens, reads of a segment, closes.
 const SHORT_THREADS: usize = 32;
+/// Threads that pass on what users write: one of them may wait a minute for a server that does not go on.
+const WRITING_THREADS: usize = 32;
 /// Threads for work on whole objects: mirrors, pieces, copies.
 const LONG_THREADS: usize = 32;
 /// Threads that wait for other servers, beside those of `root://`.
-pub(crate) const PEER_THREADS_MAX: usize = SHORT_THREADS + LONG_THREADS;
+pub(crate) const PEER_THREADS_MAX: usize = SHORT_THREADS + WRITING_THREADS + LONG_THREADS;
 /// How long short work waits for its turn: what is before it fails after a minute without progress.
 const SHORT_WAIT_MAX: Duration = Duration::from_secs(600);
 /// How long other work does: as long as its rights hold. What is before it goes on, or fails.
 const LONG_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 static SHORT: Semaphore = Semaphore::const_new(SHORT_THREADS);
+static WRITING: Semaphore = Semaphore::const_new(WRITING_THREADS);
 static LONG: Semaphore = Semaphore::const_new(LONG_THREADS);
 
 /// Runs short `work`, which may wait for other servers, on a thread, once there is one.
@@ -27,6 +30,13 @@ pub(crate) async fn with_peers<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     in_turn(&SHORT, SHORT_WAIT_MAX, work).await
+}
+
+/// The same for what users write.
+pub(crate) async fn with_peers_for_writing<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    in_turn(&WRITING, SHORT_WAIT_MAX, work).await
 }
 
 /// The same for work on a whole object, which may take hours.

@@ -86,19 +86,20 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
         let policy = core.store.policy(&row.space.pool)?;
         let scrub = scrubs.get(&row.name);
         let (collecting_bytes, stuck_bytes) = pool::collecting_bytes(core, &row.name);
+        let is_available = core.is_available(&row.name, &row.space, now)?;
         let info = PartitionInfo {
             collecting_bytes,
             stuck_bytes,
             verified_percent: scrub.filter(|row| pool::is_running(row)).map(percent),
             verified: scrub.and_then(|row| row.finished),
             damaged: scrub.map_or(0, damaged),
-            is_available: core.is_available(&row.name, &row.space, now)?,
+            is_available,
             domain: pool::domain(&policy, &labels, &row.space.server.name),
             server: row.space.server.name.clone(),
             state: row.space.state,
             is_given_up: row.space.given_up.is_some(),
             trouble: core.trouble(&row.name),
-            transfers: core.transfers(&row.name),
+            transfers: if is_available { core.transfers(&row.name) } else { 0 },
             name: row.name,
             total_bytes: row.space.capacity_bytes(),
             free_bytes: row.space.free_bytes().saturating_sub(row.space.promised),

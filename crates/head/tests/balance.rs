@@ -322,6 +322,17 @@ fn what_is_too_much_leaves_a_partition_that_is_made_smaller() {
 }
 
 #[test]
+fn what_is_a_little_too_much_leaves_too() {
+    let mut servers = Servers::new(&["a", "b", "c"], pool(1));
+    (0..48).for_each(|number| servers.write(number));
+    let most = servers.used("a") - 10_000;
+    servers.resize("a.disk", Some(most));
+    // No partition is fuller than the pool bears; one file is more than what is too much.
+    servers.settle(48, 1);
+    assert!(servers.used("a") <= most, "{} are left", servers.used("a"));
+}
+
+#[test]
 fn an_empty_partition_goes_to_another_pool() {
     let mut servers = Servers::new(&["a", "b"], pool(1));
     (0..8).for_each(|number| servers.write(number));

@@ -8,8 +8,9 @@ use base::{ErrorKind, Millis};
 use sim::World;
 use support::*;
 use wire::control::{
-    CollectPool, Collected, Collection, CollectionOrder, FileState, GetCollectable, GetPools, NextRemovals,
-    ObjectsRemoved, OpenRead, PartitionInfo, Pool, SetPool, SetVolumeState, Tend, VolumeState,
+    CollectPool, Collected, Collection, CollectionOrder, Disposition, FileState, GetCollectable, GetPools,
+    NextRemovals, ObjectsRemoved, OpenRead, PartitionInfo, Pool, ResizePartition, SetPool, SetVolumeState,
+    Tend, VolumeState,
 };
 
 /// The partition of the simulation has room for ten of these.
@@ -274,4 +275,36 @@ fn many_that_may_not_go_are_passed_over_step_by_step() {
     let expected: Vec<_> = (0..14).map(|number| format!("/f{number}")).collect();
     // 2300 bytes are used; 999 001 are to be free.
     assert_eq!(gone, expected);
+}
+
+#[test]
+fn nothing_goes_for_a_write_that_would_take_what_is_kept_for_repairs() {
+    let mut world = world();
+    put_archived(&mut world, "/old", 5_000);
+    let pool = Pool { reserved_bytes: 1_000_000, ..Pool::default() };
+    world.user(SetPool { pool }).unwrap();
+    let open = open_write("/new", Disposition::CreateNew, 10_000);
+    assert_eq!(refusal(world.user(open.clone())), ErrorKind::NoSpace);
+    assert_eq!(state(&mut world, "/old"), FileState::Both);
+    // With so much less there is room once the old file has gone.
+    let pool = Pool { reserved_bytes: 987_000, ..Pool::default() };
+    world.user(SetPool { pool }).unwrap();
+    world.user(open).unwrap();
+    assert_eq!(state(&mut world, "/old"), FileState::Nearline);
+}
+
+#[test]
+fn what_is_safe_on_tape_leaves_a_partition_that_is_made_smaller() {
+    let mut world = world();
+    for number in 0..6 {
+        put_archived(&mut world, &format!("/f{number}"), LARGE);
+    }
+    set(&mut world, waters(0, 1));
+    let size = ResizePartition { partition: PARTITION.into(), size_max_bytes: Some(3 * LARGE) };
+    world.user(size).unwrap();
+    for _ in 0..10 {
+        tend(&mut world);
+    }
+    let left = (0..6).filter(|number| state(&mut world, &format!("/f{number}")) == FileState::Both).count();
+    assert!((2..=3).contains(&left), "{left} are left");
 }

@@ -3,7 +3,7 @@
 //! All bodies of the door share one amount of memory: the more there are, the smaller the segments of each.
 
 use crate::open::{ReadFile, WriteFile};
-use crate::peers::with_peers;
+use crate::peers::{with_peers, with_peers_for_writing};
 use crate::sums::Hashing;
 use axum::body::{Body, Bytes};
 use base::{ByteRange, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
@@ -121,13 +121,21 @@ impl Segment {
     }
 }
 
-/// Work of a body on another thread. Nobody waits for what is dropped: what has not begun then does not begin.
+/// Work of a body on another thread. Nobody waits for what is dropped: what waits for its turn then does not begin.
 struct Work<T>(JoinHandle<Result<T>>);
 
 impl<T: Send + 'static> Work<T> {
-    /// Begins it; what `waits_for_peers` does so on threads of its own.
-    fn begin(waits_for_peers: bool, work: impl FnOnce() -> Result<T> + Send + 'static) -> Self {
-        Self(if waits_for_peers { tokio::spawn(with_peers(work)) } else { tokio::task::spawn_blocking(work) })
+    fn here(work: impl FnOnce() -> Result<T> + Send + 'static) -> Self {
+        Self(tokio::task::spawn_blocking(work))
+    }
+
+    /// What waits for other servers does so on threads of its own.
+    fn reading_from_peers(work: impl FnOnce() -> Result<T> + Send + 'static) -> Self {
+        Self(tokio::spawn(with_peers(work)))
+    }
+
+    fn writing_to_peers(work: impl FnOnce() -> Result<T> + Send + 'static) -> Self {
+        Self(tokio::spawn(with_peers_for_writing(work)))
     }
 
     async fn finish(mut self) -> Result<T> {
@@ -154,7 +162,10 @@ impl Outflow {
                     self.pieces.push_front(Piece::Range(ByteRange { offset: end, end: range.end }));
                     let (file, free) = (Arc::clone(&self.file), Arc::clone(&self.free));
                     let range = ByteRange { offset: range.offset, end };
-                    let work = Work::begin(file.waits_for_peers(), move || read(&file, range, &free));
+                    let waits_for_peers = file.waits_for_peers();
+                    let read = move || read(&file, range, &free);
+                    let work =
+                        if waits_for_peers { Work::reading_from_peers(read) } else { Work::here(read) };
                     return Some(Segment::Reading(work));
                 }
             }
@@ -286,14 +297,16 @@ impl Inflow {
         let mut hashing = std::mem::take(&mut self.hashing);
         self.offset += self.pending_bytes as u64;
         self.pending_bytes = 0;
-        self.writing = Some(Work::begin(self.file.waits_for_peers(), move || {
+        let write = move || {
             for piece in pieces {
                 file.write_at(offset, &piece)?;
                 hashing.update(&piece);
                 offset += piece.len() as u64;
             }
             Ok(hashing)
-        }));
+        };
+        let waits_for_peers = self.file.waits_for_peers();
+        self.writing = Some(if waits_for_peers { Work::writing_to_peers(write) } else { Work::here(write) });
         Ok(())
     }
 }
@@ -308,7 +321,7 @@ mod tests {
     async fn what_nobody_waits_for_does_not_begin() {
         let (mut waiting, (answer, answered)) = (Vec::new(), std::sync::mpsc::channel::<()>());
         let (answered, begun) = (Arc::new(Mutex::new(answered)), Arc::new(AtomicUsize::new(0)));
-        let begin = |work| Work::begin(true, work);
+        let begin = Work::reading_from_peers;
         for _ in 0..PEER_THREADS_MAX {
             let (answered, begun) = (Arc::clone(&answered), Arc::clone(&begun));
             waiting.push(begin(Box::new(move || {

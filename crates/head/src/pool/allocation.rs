@@ -169,7 +169,7 @@ fn partitions(ask: &Allocate, core: &mut Core, node: &Node, now: Timestamp) -> R
         Ok(placed) => Ok(placed.partitions.iter().map(ToString::to_string).collect()),
         Err(failure) if pieces_min > 1 => Err(failure),
         Err(failure) => {
-            let room = make_room(core, &writable(&snapshot), bytes, now)?;
+            let room = make_room(core, &snapshot, &writable(&snapshot), bytes)?;
             room.map(|partition| vec![partition]).ok_or(failure)
         }
     }

@@ -36,7 +36,7 @@ fn movable(snapshot: &Snapshot) -> impl Iterator<Item = &PartitionView> {
 
 /// Partitions that are too full, the fullest first.
 ///
-/// Those are too full whose fill is further above the pool's than its policy bears, by what is above half of that. If others
+/// What was made smaller gives all that is too much. Those are too full whose fill is further above the pool's than its policy bears, by what is above half of that. If others
 /// are as far below the pool's, everybody above it gives what those want: new servers are filled soon.
 #[must_use]
 pub fn overfull(snapshot: &Snapshot, budget: &Budget) -> Vec<Overfull> {
@@ -55,7 +55,8 @@ pub fn overfull(snapshot: &Snapshot, budget: &Budget) -> Vec<Overfull> {
         let must = if fill > mean + spread { bytes(at, fill - mean - spread / 2.0) } else { 0 };
         let may = bytes(at, fill - mean).min(wanted);
         wanted -= may;
-        let excess_bytes = must.max(may).saturating_sub(budget.relieved_bytes(&at.name));
+        let wanted_bytes = must.max(may).max(at.over_bytes);
+        let excess_bytes = wanted_bytes.saturating_sub(budget.relieved_bytes(&at.name));
         if excess_bytes > 0 {
             found.push(Overfull { partition: at.name.clone(), excess_bytes });
         }
@@ -81,15 +82,17 @@ pub fn balance(snapshot: &Snapshot, files: &[FileView], budget: &mut Budget, ran
     for file in movers {
         let there = file.pieces.iter().filter_map(|piece| {
             let at = excess.iter().position(|over| over.partition == piece.partition)?;
-            // What is larger than the excess would only turn the tables.
-            (piece.size_bytes <= excess[at].excess_bytes).then_some((piece, at))
+            // What is larger than the excess would only turn the tables; but what was made smaller takes nothing back.
+            let is_over = snapshot.partition(&piece.partition).is_some_and(|at| at.over_bytes > 0);
+            let excess = excess[at].excess_bytes;
+            (piece.size_bytes <= excess || (is_over && excess > 0)).then_some((piece, at))
         });
         // From the fullest one, whatever the order of the pieces.
         let from = there.min_by_key(|(_, at)| *at);
         let Some((piece, at)) = from else { continue };
         let random = Rng::new(random ^ file.file.0.rotate_left(8)).next_u64();
         if let Some(order) = relieve(snapshot, file, piece, below, budget, random) {
-            excess[at].excess_bytes -= piece.size_bytes;
+            excess[at].excess_bytes = excess[at].excess_bytes.saturating_sub(piece.size_bytes);
             budget.take(&order);
             orders.push(order);
         }

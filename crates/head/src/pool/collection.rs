@@ -39,7 +39,7 @@ fn below(snapshot: &Snapshot, begin_free_permille: u16) -> Vec<Shortage> {
             continue;
         }
         let free = free_bytes(partition);
-        if free < share(partition.capacity_bytes, begin_free_permille) {
+        if free < share(partition.capacity_bytes, begin_free_permille).saturating_add(partition.over_bytes) {
             let end = share(partition.capacity_bytes, end_free_permille).saturating_add(partition.over_bytes);
             found.push(Shortage { partition: partition.name.clone(), bytes: end.saturating_sub(free) });
         }
@@ -62,8 +62,10 @@ pub fn shortage_for(snapshot: &Snapshot, bytes: u64) -> Option<Shortage> {
         .partitions()
         .iter()
         .filter(|at| at.state == PartitionState::InUse && snapshot.answers(at) && at.capacity_bytes > needed);
-    let best = open.max_by(|a, b| free_bytes(a).cmp(&free_bytes(b)).then_with(|| b.name.cmp(&a.name)))?;
-    let bytes = needed.saturating_sub(free_bytes(best));
+    let missing = |at: &PartitionView| needed.saturating_add(at.over_bytes).saturating_sub(free_bytes(at));
+    let rank = |at: &PartitionView| i128::from(free_bytes(at)) - i128::from(at.over_bytes);
+    let best = open.max_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| b.name.cmp(&a.name)))?;
+    let bytes = missing(best);
     (bytes > 0).then(|| Shortage { partition: best.name.clone(), bytes })
 }
 

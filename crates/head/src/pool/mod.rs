@@ -70,14 +70,16 @@ fn writable(snapshot: &Snapshot) -> Vec<&PartitionView> {
 pub(crate) fn obtainable_bytes(core: &Core, wanted: u64, now: Timestamp) -> Result<u64> {
     let snapshot = snapshot(core, &core.config.pool, now)?;
     let writable = writable(&snapshot);
-    let mut most = writable.first().map_or(0, |partition| partition.room_bytes());
+    let kept = snapshot.pool.reserved_bytes;
+    let mut most = writable.first().map_or(0, |partition| partition.room_bytes().saturating_sub(kept));
     if wanted < most {
         return Ok(most);
     }
     for partition in writable {
         let victims = core.store.evictable(&partition.name, now, VICTIMS_MAX)?;
         let evictable: u64 = victims.iter().map(|victim| victim.size).sum();
-        most = most.max(partition.room_bytes() + evictable);
+        let room = partition.room_bytes().saturating_add(evictable);
+        most = most.max(room.saturating_sub(kept.saturating_add(partition.over_bytes)));
     }
     Ok(most)
 }
@@ -108,7 +110,7 @@ fn anywhere(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<St
     let wish = Wish { pieces: 1, pieces_min: 1, bytes: reserve.bytes, beside: &[], purpose: Purpose::Write };
     match place(&snapshot, &wish, reserve.file.0 ^ now.0.unsigned_abs()) {
         Ok(placed) => Ok(placed.partitions[0].to_string()),
-        Err(failure) => make_room(core, &writable(&snapshot), reserve.bytes, now)?.ok_or(failure),
+        Err(failure) => make_room(core, &snapshot, &writable(&snapshot), reserve.bytes)?.ok_or(failure),
     }
 }
 
@@ -124,11 +126,12 @@ fn beside(core: &mut Core, on: &str, bytes: u64, now: Timestamp) -> Result<Strin
         Failure::unavailable(format!("partition {on} takes no writes now"))
             .hint("write the whole file again: it goes elsewhere then")
     })?;
-    if partition.room_bytes() > bytes {
+    let room = partition.room_bytes().saturating_sub(snapshot.pool.reserved_bytes);
+    if room > bytes {
         return Ok(on.to_owned());
     }
-    let (need, free) = (human_bytes(bytes), human_bytes(partition.room_bytes()));
-    make_room(core, &[partition], bytes, now)?.ok_or_else(|| {
+    let (need, free) = (human_bytes(bytes), human_bytes(room));
+    make_room(core, &snapshot, &[partition], bytes)?.ok_or_else(|| {
         Failure::no_space(format!("partition {on} has {free} free; {need} are needed"))
             .hint("write the whole file again: it goes elsewhere then")
     })
@@ -150,18 +153,20 @@ pub(crate) struct Reserve<'a> {
 /// Most replicas dropped to make room for one object.
 const VICTIMS_MAX: usize = 1000;
 
-/// Evicts archived, unpinned replicas, least recently used first, until `bytes` fit on one partition.
+/// Evicts archived, unpinned replicas, least recently used first, until `bytes` fit on one partition beside what the pool keeps
+/// for repairs.
 ///
 /// The room exists once the disk server has deleted them; until then the write may still meet a full disk.
 fn make_room(
     core: &mut Core,
+    snapshot: &Snapshot,
     partitions: &[&PartitionView],
     bytes: u64,
-    now: Timestamp,
 ) -> Result<Option<String>> {
+    let needed = bytes.saturating_add(snapshot.pool.reserved_bytes);
     for partition in partitions {
-        let candidates = core.store.evictable(&partition.name, now, VICTIMS_MAX)?;
-        let missing = bytes.saturating_sub(partition.room_bytes());
+        let candidates = core.store.evictable(&partition.name, snapshot.now, VICTIMS_MAX)?;
+        let missing = needed.saturating_add(partition.over_bytes).saturating_sub(partition.room_bytes());
         if let Some(victims) = collection::enough(&candidates, missing) {
             for victim in victims {
                 evict(core, victim.file)?;

@@ -216,7 +216,7 @@ fn refusal(snapshot: &Snapshot, wish: &Wish<'_>, found: usize) -> Failure {
     if writable.is_empty() {
         if all.is_empty() {
             return Failure::unavailable(format!("pool {pool} has no partition"))
-                .hint("start a disk server with a partition of that pool");
+                .hint("`bp pool move` puts an empty partition into it; new files go to the pool that disk.pool of the head's host names");
         }
         let silent = all.iter().filter(|partition| !snapshot.answers(partition)).count();
         let closed = all.len() - silent;

@@ -4,6 +4,7 @@ use super::tend::pools_to_keep;
 use crate::{
     Apply, Context, Core,
     core::unknown_partition,
+    namespace::path_of,
     status,
     store::{Partition, ReplicaState},
 };
@@ -49,7 +50,10 @@ fn require_empty(core: &Core, name: &str, partition: &Partition) -> Result<()> {
     }
     for state in COMING {
         if let Some(coming) = core.store.unsettled(name, state)?.first() {
-            let what = format!("object {} is being written on partition {name}", coming.object);
+            let what = format!(
+                "{} is being written to partition {name}, or has room there",
+                path_of(core, coming.file)?
+            );
             return Err(Failure::busy(what)
                 .hint(format!("`bp pool drain {name}` lets nothing new come; try again when it has ended")));
         }
@@ -65,7 +69,9 @@ impl Apply for ResizePartition {
             return Err(Failure::invalid("a partition of 0 bytes holds nothing")
                 .hint(format!("`bp pool drain {}` empties it", self.partition)));
         }
-        core.store.set_size_max(&self.partition, self.size_max_bytes)?;
+        // More than a partition can have is all of it.
+        let size_max = self.size_max_bytes.map(|most| most.min(i64::MAX.unsigned_abs()));
+        core.store.set_size_max(&self.partition, size_max)?;
         core.live.care.look_again();
         core.sweep_again();
         Ok(Done {})
@@ -77,9 +83,27 @@ impl Apply for MovePartition {
         context.who.require_operator("change partitions")?;
         let (name, partition) = (&self.partition, known(core, &self.partition)?);
         Pool { name: self.pool.clone(), ..Pool::default() }.check()?;
+        if partition.pool == self.pool {
+            return Ok(Done {});
+        }
+        if partition.state == PartitionState::Retired {
+            let what = format!("partition {name} is retired");
+            return Err(Failure::busy(what).hint(format!("`bp pool use {name}` takes it back first")));
+        }
         require_empty(core, name, &partition)?;
+        if let Some(lost) = core.store.unsettled(name, ReplicaState::Lost)?.first() {
+            // What is found again would lie in another pool than the rest of its file.
+            let what = format!(
+                "object {} of partition {name} is lost or damaged, and the only one of its file",
+                lost.object
+            );
+            return Err(Failure::busy(what)
+                .hint(format!("`bp scan start {name}`, or remove {}", path_of(core, lost.file)?)));
+        }
         core.store.set_partition_pool(name, &self.pool)?;
-        core.store.set_partition_state(name, PartitionState::InUse)?;
+        if partition.state == PartitionState::Draining {
+            core.store.set_partition_state(name, PartitionState::InUse)?;
+        }
         core.live.care.look_again();
         core.sweep_again();
         Ok(Done {})

@@ -30,11 +30,11 @@ pub struct PartitionView {
     pub domain: Arc<str>,
     /// The pool it belongs to.
     pub pool: Arc<str>,
-    /// Size of the file system.
+    /// Size of the file system, or what the operator allows of it.
     pub capacity_bytes: u64,
     /// Bytes on it beyond that: it was made smaller.
     pub over_bytes: u64,
-    /// Free, as the server said last.
+    /// Free of that, by what the server said last.
     pub free_bytes: u64,
     /// Promised to writes and copies under way, not yet taken from `free_bytes`.
     pub incoming_bytes: u64,
@@ -62,9 +62,14 @@ impl PartitionView {
     /// Share of the capacity that is taken or promised, above 1 if it was made smaller; what is to be deleted counts as free.
     #[must_use]
     pub fn fill(&self) -> f64 {
-        let free = self.room_bytes().saturating_add(self.leaving_bytes).min(self.capacity_bytes);
         let part = |bytes: u64| bytes as f64 / self.capacity_bytes as f64;
-        if self.capacity_bytes == 0 { 1.0 } else { 1.0 - part(free) + part(self.over_bytes) }
+        if self.capacity_bytes == 0 {
+            return 1.0;
+        }
+        if self.over_bytes > 0 {
+            return part(self.used_bytes());
+        }
+        1.0 - part(self.room_bytes().saturating_add(self.leaving_bytes).min(self.capacity_bytes))
     }
 
     /// Bytes that are taken or promised.

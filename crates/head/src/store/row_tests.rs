@@ -20,7 +20,8 @@ const NAMES: [&str; 3] = ["n0", "n1", "n2"];
 fn store(place: &Place) -> Store {
     let mut store = place.create();
     store.begin();
-    for name in ["p", "q"] {
+    // Nothing lies on the last one.
+    for name in ["p", "q", "r"] {
         store.put_partition(partition(name)).unwrap();
     }
     store.commit().unwrap();
@@ -142,8 +143,9 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
         16 => store.set_project(target.id, ["", "run1", "run2"][b as usize % 3]).unwrap(),
         17 => store.set_time(Timestamp(NOW.0 + b as i64 % 90 * 86_400_000)),
         18 => {
-            let pool = ["main", "cold"][b as usize % 2].into();
-            store.put_partition(RegisterPartition { pool, ..partition("q") }).unwrap();
+            store.put_partition(RegisterPartition { boot: b % 5, ..partition("q") }).unwrap();
+            store.set_partition_pool("r", ["main", "cold"][b as usize % 2]).unwrap();
+            store.set_size_max("q", (b % 3 > 0).then_some(b % 1000)).unwrap();
         }
         19 => {
             let subject = if b % 2 == 0 { "user:ann" } else { "group:prod" }.parse().unwrap();

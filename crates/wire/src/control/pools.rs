@@ -65,9 +65,9 @@ pub struct ResizePartition {
     pub size_max_bytes: Option<u64>,
 }
 
-/// Puts an empty partition into another pool, where it is used at once. A pool that nobody knows is made.
+/// Puts an empty partition into another pool, where it is used at once unless it is frozen. A pool that nobody knows is made.
 ///
-/// [`Busy`](base::ErrorKind::Busy): something lies on it or is to come.
+/// [`Busy`](base::ErrorKind::Busy): something lies on it, is to come or was lost there, or it is retired.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MovePartition {

@@ -97,7 +97,7 @@ pub struct PartitionInfo {
     /// Most bytes of replicas that the operator wants on it; `None`: as much as its host allows.
     #[serde(default)]
     pub size_max_bytes: Option<u64>,
-    /// Files that are open on it, for reading and writing.
+    /// Files that are open on its host for reading, or are written on it by users.
     #[serde(default)]
     pub transfers: u32,
     /// Replicas on it.
