@@ -72,26 +72,29 @@ pub fn overfull(snapshot: &Snapshot, budget: &Budget) -> Vec<Overfull> {
 #[must_use]
 pub fn balance(snapshot: &Snapshot, files: &[FileView], budget: &mut Budget, random: u64) -> Vec<CopyOrder> {
     let mut excess = overfull(snapshot, budget);
-    let below = mean_fill(snapshot);
+    let mean = mean_fill(snapshot);
     let mut movers: Vec<_> = files.iter().filter(|file| is_movable(snapshot, file)).collect();
     movers.sort_by_key(|file| {
         (std::cmp::Reverse(file.pieces.iter().map(|piece| piece.size_bytes).max()), file.file)
     });
     movers.dedup_by_key(|file| file.file);
     let mut orders = Vec::new();
+    let is_over = |piece: &PieceView| snapshot.partition(&piece.partition).is_some_and(|at| at.over_bytes > 0);
     for file in movers {
         let there = file.pieces.iter().filter_map(|piece| {
             let at = excess.iter().position(|over| over.partition == piece.partition)?;
             // What is larger than the excess would only turn the tables; but what was made smaller takes nothing back.
-            let is_over = snapshot.partition(&piece.partition).is_some_and(|at| at.over_bytes > 0);
             let excess = excess[at].excess_bytes;
-            (piece.size_bytes <= excess || (is_over && excess > 0)).then_some((piece, at))
+            (piece.size_bytes <= excess || (is_over(piece) && excess > 0)).then_some((piece, at))
         });
         // From the fullest one, whatever the order of the pieces.
         let from = there.min_by_key(|(_, at)| *at);
         let Some((piece, at)) = from else { continue };
         let random = Rng::new(random ^ file.file.0.rotate_left(8)).next_u64();
-        if let Some(order) = relieve(snapshot, file, piece, below, budget, random) {
+        let relieve = |below| relieve(snapshot, file, piece, below, budget, random);
+        // What is too much leaves also where all others are fuller than the pool.
+        let order = relieve(mean).or_else(|| if is_over(piece) { relieve(1.0) } else { None });
+        if let Some(order) = order {
             excess[at].excess_bytes = excess[at].excess_bytes.saturating_sub(piece.size_bytes);
             budget.take(&order);
             orders.push(order);

@@ -40,6 +40,18 @@ fn the_fullest_gives_what_is_too_much_and_what_is_on_its_way_counts() {
 }
 
 #[test]
+fn what_is_too_much_leaves_also_where_all_others_are_fuller() {
+    let mut snapshot = snapshot(3, 3);
+    let small = snapshot.partition_mut("p0").unwrap();
+    (small.capacity_bytes, small.over_bytes, small.free_bytes) = (3 * GB, 4 * GB, 0);
+    snapshot.partition_mut("p1").unwrap().free_bytes = 100 * GB;
+    // The mean is 0.7, and the only other place of this file is at 0.9.
+    let files = [file(1, 2, &["p0", "p2"])];
+    let orders = balance(&snapshot, &files, &mut Budget::new(&snapshot.pool), 1);
+    assert_eq!(orders.iter().map(|order| &*order.target).collect::<Vec<_>>(), ["p1"]);
+}
+
+#[test]
 fn a_new_server_is_filled_by_all_others() {
     let mut snapshot = snapshot(4, 4);
     let mut new = partition(9, 10);
