@@ -79,7 +79,8 @@ pub fn balance(snapshot: &Snapshot, files: &[FileView], budget: &mut Budget, ran
     });
     movers.dedup_by_key(|file| file.file);
     let mut orders = Vec::new();
-    let is_over = |piece: &PieceView| snapshot.partition(&piece.partition).is_some_and(|at| at.over_bytes > 0);
+    let is_over =
+        |piece: &PieceView| snapshot.partition(&piece.partition).is_some_and(|at| at.over_bytes > 0);
     for file in movers {
         let there = file.pieces.iter().filter_map(|piece| {
             let at = excess.iter().position(|over| over.partition == piece.partition)?;
