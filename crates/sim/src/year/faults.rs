@@ -167,6 +167,7 @@ impl Year {
         let orphans = std::mem::take(&mut self.pools[pool].orphan_bytes[at]);
         self.pools[pool].at(at).free_bytes += orphans;
         let now = self.now;
+        let bound = self.pools[pool].policy().silence_bound;
         for (_, file, object) in self.pools[pool].held[at].clone() {
             let row = self.pools[pool].files.get_mut(&file).expect("pieces belong to files that are there");
             let piece = row.pieces.iter_mut().find(|piece| piece.object == object);
@@ -178,9 +179,13 @@ impl Year {
                 Truth::Good | Truth::Corrupt => PieceState::Verified,
             };
             if piece.state != state {
+                // Who takes longer to say what it has than silence is borne is repaired meanwhile.
+                let was_missed = piece.state == PieceState::Suspect && now - piece.since > bound;
                 (piece.state, piece.since) = (state, now);
                 if state == PieceState::Lost {
                     row.since = now;
+                }
+                if state == PieceState::Lost || was_missed {
                     self.pools[pool].needed += 1;
                 }
             }
