@@ -184,24 +184,50 @@ impl Files {
         Err(last.unwrap_or_else(|| Failure::internal(format!("{path} cannot be opened"))))
     }
 
-    /// Opens a file for reading if the head has said lately where it is and nothing has changed since. May wait for the
-    /// disk, for nothing else.
+    /// Opens a file for reading if the head has said lately where it is and nothing has changed since, or is free to say it
+    /// on this thread. May wait for disks, for nothing else.
     pub fn open_read_now(
         &self,
         who: &Principal,
         path: &FilePath,
         door: &Arc<DoorCounter>,
-    ) -> Option<Opened<ReadFile>> {
-        let grant = {
-            let mut grants = self.grants();
-            let (version, grant) = grants.get(answer_key(who, path).as_str())?;
-            (*version == self.head().ok()?.namespace_version()).then(|| Arc::clone(grant))?
+    ) -> Option<Result<Opened<ReadFile>>> {
+        let grant = match self.kept_grant(who, path) {
+            Some(grant) => {
+                self.objects.opened(grant.object);
+                grant
+            }
+            None => match self.grant_here(who, path)? {
+                Ok(grant) => grant,
+                Err(failure) => return Some(Err(failure)),
+            },
         };
         if let Some(server) = &grant.server {
-            self.objects.opened(grant.object);
-            return self.elsewhere(who, &grant, server).ok().map(Opened::Elsewhere);
+            return Some(self.elsewhere(who, &grant, server).map(Opened::Elsewhere));
         }
-        self.objects.read_now(&who.name, grant, door).map(Opened::Here)
+        self.objects.read_now(&who.name, grant, door).map(|file| Ok(Opened::Here(file)))
+    }
+
+    fn kept_grant(&self, who: &Principal, path: &FilePath) -> Option<Arc<ReadObject>> {
+        let mut grants = self.grants();
+        let (version, grant) = grants.get(answer_key(who, path).as_str())?;
+        (*version == self.head().ok()?.namespace_version()).then(|| Arc::clone(grant))
+    }
+
+    /// Where a file is on disk, if the head can say it on this thread.
+    fn grant_here(&self, who: &Principal, path: &FilePath) -> Option<Result<Arc<ReadObject>>> {
+        let head = self.head().ok()?;
+        let version = head.namespace_version();
+        match head.call_here(who, OpenRead { path: path.clone() })? {
+            Ok(ReadGrant::Online(grant)) => {
+                let grant = Arc::new(grant);
+                self.grants().insert(answer_key(who, path), (version, Arc::clone(&grant)));
+                Some(Ok(grant))
+            }
+            // Its recall has to be waited for.
+            Ok(ReadGrant::Recalling { .. }) => None,
+            Err(failure) => Some(Err(failure)),
+        }
     }
 
     /// Has servers avoided to which a client says that it was sent in vain.

@@ -278,11 +278,10 @@ impl Objects {
         // Where the other pieces are must be asked.
         let partition = self.partitions.get(&grant.partition).filter(|_| !grant.is_piece)?;
         let reader = partition.open_object(grant.object).ok()?;
-        self.uses.opened(grant.object);
         Some(self.reading(user, grant, reader, Arc::clone(door)))
     }
 
-    /// Notes that an object was opened elsewhere by a kept grant.
+    /// Notes that an object was opened by a kept grant.
     pub(crate) fn opened(&self, object: ObjectId) {
         self.uses.opened(object);
     }

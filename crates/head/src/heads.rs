@@ -76,7 +76,7 @@ impl Head {
 
     /// Ends when another head has taken over: from then on nothing is committed or answered here.
     pub async fn superseded(&self) {
-        let mut superseded = self.superseded.subscribe();
+        let mut superseded = self.watched.superseded.subscribe();
         // The sender lives as long as this handle.
         let _ = superseded.wait_for(|is_so| *is_so).await;
     }

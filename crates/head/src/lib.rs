@@ -17,6 +17,7 @@ pub mod pool;
 mod recover;
 mod restored;
 mod scan;
+mod seat;
 mod service;
 mod status;
 mod steps;

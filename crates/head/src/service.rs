@@ -1,32 +1,21 @@
 //! The head on its thread: calls queue up, are committed in groups, and are answered once they are durable.
 
-use crate::{
-    Apply, Core, Principal, Topic,
-    apply::Context,
-    steps::Steps,
-    store::{StoreError, StoreResult},
-};
-use base::{
-    Failure, FilePath, Millis, Result, Timestamp,
-    limits::{HEAD_BATCH_LEN_MAX, HEAD_QUEUE_LEN_MAX},
-};
+use crate::{Apply, Core, Principal, Topic, apply::Context, seat::Seat};
+use base::{Failure, FilePath, Millis, Result, Timestamp, limits::HEAD_QUEUE_LEN_MAX};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc,
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::sync::{oneshot, watch};
-use tracing::error;
 
 /// Reads the time. Injected, so that nothing in the head reads a clock by itself.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Uses of files that are written when the head stops: what takes a moment.
-const LAST_USES_LEN: usize = 10_000;
 /// A waiting caller looks again after this long even if nothing was announced: back-off times pass without a change.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -67,34 +56,57 @@ impl<C: Apply> Pending for Ask<C> {
     }
 }
 
+/// Those who wait for the head to change.
+pub(crate) struct Watched {
+    pub(crate) changes: [watch::Sender<u64>; Topic::ALL.len()],
+    /// Another head has taken over.
+    pub(crate) superseded: watch::Sender<bool>,
+    /// Calls in the queue, and those of the group under way.
+    pub(crate) waiting: AtomicUsize,
+}
+
 /// A handle on the running head. Clones reach the same head; it stops when the last one is gone.
 #[derive(Clone)]
 pub struct Head {
+    /// Let go before the queue, whose end ends the thread: that one closes the catalogue.
+    seat: Arc<Seat>,
     queue: mpsc::SyncSender<Box<dyn Pending>>,
-    changes: Arc<[watch::Sender<u64>; Topic::ALL.len()]>,
+    pub(crate) watched: Arc<Watched>,
     namespace_version: Arc<AtomicU64>,
-    /// Another head has taken over.
-    pub(crate) superseded: Arc<watch::Sender<bool>>,
 }
 
 impl Head {
     /// Puts `core` on its thread. Join the handle after dropping the last [`Head`] to be sure that it has stopped.
     pub fn start(core: Core, clock: Clock) -> Result<(Self, JoinHandle<()>)> {
         let (queue, calls) = mpsc::sync_channel(HEAD_QUEUE_LEN_MAX);
-        let changes = Arc::new(Topic::ALL.map(|_| watch::Sender::new(0)));
         let namespace_version = core.shared_namespace_version();
-        let superseded = Arc::new(watch::Sender::new(false));
-        let head = Self {
-            queue,
-            changes: Arc::clone(&changes),
-            namespace_version,
-            superseded: Arc::clone(&superseded),
-        };
+        let watched = Arc::new(Watched {
+            changes: Topic::ALL.map(|_| watch::Sender::new(0)),
+            superseded: watch::Sender::new(false),
+            waiting: AtomicUsize::new(0),
+        });
+        let seat = Arc::new(Seat::new(core, clock, Arc::clone(&watched)));
         let thread = std::thread::Builder::new()
             .name("head".into())
-            .spawn(move || run(core, &calls, &clock, (&changes, &superseded)))
+            .spawn({
+                let seat = Arc::clone(&seat);
+                move || seat.run(&calls)
+            })
             .map_err(|cause| Failure::io("start the head's thread", &cause))?;
-        Ok((head, thread))
+        Ok((Self { seat, queue, watched, namespace_version }, thread))
+    }
+
+    /// Makes a call on this thread, if the head has nothing else to do and its catalogue is at hand: two threads need not
+    /// wake each other then. For quick calls, from threads that may wait for a disk.
+    pub fn call_here<C: Apply>(&self, who: &Principal, call: C) -> Option<Result<C::Reply>> {
+        // Whoever waits already is served before.
+        if self.watched.waiting.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let (reply, mut answer) = oneshot::channel();
+        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply };
+        self.seat.try_carry_out(Box::new(ask))?;
+        Some(answer.try_recv().unwrap_or_else(|_| Err(stopped())))
     }
 
     /// Makes a call and waits until its effect is durable.
@@ -107,12 +119,10 @@ impl Head {
 
     /// Puts something that is no call in the queue.
     pub(crate) fn enqueue(&self, pending: Box<dyn Pending>) -> Result<()> {
-        self.queue.try_send(pending).map_err(|cause| match cause {
-            mpsc::TrySendError::Full(_) => {
-                Failure::busy(format!("the head has {HEAD_QUEUE_LEN_MAX} calls waiting"))
-                    .hint("try again later")
-            }
-            mpsc::TrySendError::Disconnected(_) => stopped(),
+        self.watched.waiting.fetch_add(1, Ordering::AcqRel);
+        self.queue.try_send(pending).map_err(|cause| {
+            self.watched.waiting.fetch_sub(1, Ordering::AcqRel);
+            refused(&cause)
         })
     }
 
@@ -155,85 +165,20 @@ impl Head {
 
     /// Counts the commits that touched `topic`.
     pub fn watch(&self, topic: Topic) -> watch::Receiver<u64> {
-        self.changes[topic.index()].subscribe()
+        self.watched.changes[topic.index()].subscribe()
+    }
+}
+
+/// Why a call was not put in the queue.
+fn refused(cause: &mpsc::TrySendError<Box<dyn Pending>>) -> Failure {
+    match cause {
+        mpsc::TrySendError::Full(_) => {
+            Failure::busy(format!("the head has {HEAD_QUEUE_LEN_MAX} calls waiting")).hint("try again later")
+        }
+        mpsc::TrySendError::Disconnected(_) => stopped(),
     }
 }
 
 pub(crate) fn stopped() -> Failure {
     Failure::unavailable("the head has stopped").hint("look at the daemon's log")
-}
-
-/// The thread: takes what has queued up, carries it out, commits once, answers everybody.
-fn run(
-    mut core: Core,
-    calls: &mpsc::Receiver<Box<dyn Pending>>,
-    clock: &Clock,
-    (changes, superseded): (&[watch::Sender<u64>; Topic::ALL.len()], &watch::Sender<bool>),
-) {
-    let (mut steps, begun) = (Steps::default(), Instant::now());
-    while let Ok(first) = calls.recv() {
-        let mut group = vec![first];
-        group.extend(calls.try_iter().take(HEAD_BATCH_LEN_MAX - 1));
-        let now = clock();
-        if let Some(by) = steps.look(now, begun.elapsed()) {
-            core.clock_was_set(by);
-        }
-        let committed = carry_out(&mut core, &mut group, now);
-        if committed.as_ref().is_err_and(|cause| matches!(cause, StoreError::Superseded)) {
-            superseded.send_replace(true);
-        }
-        let committed = committed.map_err(Failure::from);
-        for ask in group.iter_mut().filter(|_| committed.is_ok()) {
-            ask.follow(&mut core, now);
-        }
-        let touched = core.take_touched();
-        for ask in group {
-            ask.answer(&committed);
-        }
-        if committed.is_ok() {
-            for (change, _) in changes.iter().zip(touched).filter(|(_, touched)| *touched) {
-                change.send_modify(|count| *count += 1);
-            }
-        }
-    }
-    end(&mut core);
-}
-
-/// Writes what nobody was promised, but would be missed a little.
-fn end(core: &mut Core) {
-    core.store.begin();
-    let written = core.store.write_uses(LAST_USES_LEN).and_then(|()| core.store.commit());
-    if let Err(cause) = written {
-        tracing::debug!(%cause, "the last uses of files are not noted");
-    }
-}
-
-fn carry_out(core: &mut Core, group: &mut [Box<dyn Pending>], now: Timestamp) -> StoreResult<()> {
-    core.store.begin();
-    if let Err(cause) = core.beat(now) {
-        // A head that may have been replaced answers nobody, not even from memory.
-        return Err(give_up(core, cause, group.len()));
-    }
-    if core.store.looks_ahead() {
-        let paths: Vec<_> = group.iter().flat_map(|ask| ask.paths()).collect();
-        if let Err(cause) = core.store.look_ahead(&paths) {
-            // The calls will meet the same, each with what it was for.
-            tracing::debug!(%cause, "nothing was read ahead");
-        }
-    }
-    for ask in group.iter_mut() {
-        ask.apply(core, now);
-    }
-    core.store.commit().map_err(|cause| give_up(core, cause, group.len()))?;
-    core.has_beaten();
-    Ok(())
-}
-
-fn give_up(core: &mut Core, cause: StoreError, calls: usize) -> StoreError {
-    let cause = if core.store.is_fenced() { StoreError::Superseded } else { cause };
-    error!(%cause, calls, "commit failed; nothing of this group happened");
-    if let Err(cause) = core.store.rollback() {
-        error!(%cause, "rollback failed");
-    }
-    cause
 }

@@ -222,6 +222,45 @@ fn a_head_that_dies_in_a_group_has_acknowledged_nothing_of_it() {
     assert_eq!(found.unwrap_err().kind, ErrorKind::NotFound);
 }
 
+/// Makes a call on this thread as soon as the head has nothing else to do.
+fn call_here<C: Apply>(head: &Head, who: &Principal, call: &C) -> Result<C::Reply> {
+    loop {
+        match head.call_here(who, call.clone()) {
+            Some(outcome) => return outcome,
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn a_caller_does_it_alone_only_if_nobody_else_is_there() {
+    let facility = Facility::new();
+    let (head, _thread, groups) = facility.start();
+    wait(send(&head, &facility.owner, mkdir("/a"))).unwrap();
+    let stat = Stat { path: path("/a") };
+    assert_eq!(call_here(&head, &facility.owner, &stat).unwrap().entry.name, "a");
+    call_here(&head, &facility.owner, &mkdir("/b")).unwrap();
+    assert_eq!(*groups.lock().unwrap(), 3, "each was committed");
+    let (blocker, is_reached, go_on) = hold(false);
+    let first = send(&head, &facility.owner, blocker);
+    is_reached.recv().unwrap();
+    assert!(head.call_here(&facility.owner, stat.clone()).is_none(), "it would wait for the thread");
+    go_on.send(()).unwrap();
+    wait(first).unwrap();
+    call_here(&head, &facility.owner, &Stat { path: path("/b") }).unwrap();
+}
+
+#[test]
+fn a_head_that_dies_on_the_thread_of_a_caller_goes_on_with_nothing() {
+    let facility = Facility::new();
+    let (head, thread, _) = facility.start();
+    let dies = || call_here(&head, &facility.owner, &Hold { gate: None, dies: true });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(dies)).is_err());
+    let failure = wait(head.call(&facility.owner, mkdir("/d"))).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Unavailable, "{failure}");
+    thread.join().unwrap();
+}
+
 #[test]
 fn a_refused_call_does_not_take_its_group_with_it() {
     let facility = Facility::new();

@@ -14,13 +14,17 @@ use std::{
         atomic::{AtomicU64, Ordering},
         mpsc,
     },
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
+    time::Duration,
 };
 use tracing::warn;
 use wire::audit::{DIRECTORY, Record};
 
 /// Records that wait to be written: a second of a busy door.
 const QUEUE_LEN_MAX: usize = 16_384;
+
+/// Least time between two writes.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The audit log in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +166,8 @@ fn write(mut files: Files, orders: &mpsc::Receiver<Order>, lost: &AtomicU64) {
         if matches!(next, Some(Order::End)) {
             return;
         }
+        // Whoever notes something meanwhile need not wake this thread.
+        thread::sleep(PAUSE);
     }
 }
 

@@ -207,10 +207,10 @@ impl Service for RootDoor {
         session.identity.may(Right::Read, &request.path, now).ok()?;
         let who = &session.identity.who;
         let opened = self.files.open_read_now(who, &request.path, &self.counters.root)?;
-        Some(self.counted(match opened {
+        Some(self.counted(opened.and_then(|opened| match opened {
             files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
             files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),
-        }))
+        })))
     }
 
     fn stat_now(&self, session: &DoorSession, path: &FilePath, opaque: &Opaque) -> Option<Result<StatInfo>> {
@@ -218,7 +218,8 @@ impl Service for RootDoor {
             return None;
         }
         session.identity.may(Right::Look, path, self.gate.now()).ok()?;
-        let stat = self.stats.get(self.files.head().ok()?, &session.identity.who, path)?;
+        let (head, who) = (self.files.head().ok()?, &session.identity.who);
+        let stat = self.stats.get(head, who, path).or_else(|| self.stat_here(head, who, path))?;
         Some(self.counted(Ok(stat)))
     }
 

@@ -2,7 +2,7 @@
 
 use super::RootDoor;
 use base::{ErrorKind, Failure, FilePath, Millis, Result};
-use head::{Apply, Principal};
+use head::{Apply, Head, Principal};
 use net::xrd::{
     ListEntry, ListPage, PrepareAction, PrepareRequest, SpaceInfo, StatFlags, StatInfo, StatOwner,
 };
@@ -31,6 +31,15 @@ impl RootDoor {
 
     pub(super) async fn stat_path(&self, who: &Principal, path: &FilePath) -> Result<StatInfo> {
         self.entry(who, path).await.map(|entry| stat_of(who, &entry))
+    }
+
+    /// The same, if the head can say it on this thread. A refusal is left to the other way, which notes it.
+    pub(super) fn stat_here(&self, head: &Head, who: &Principal, path: &FilePath) -> Option<StatInfo> {
+        let version = head.namespace_version();
+        let entry = head.call_here(who, control::GetEntry { path: path.clone() })?.ok()?;
+        let stat = stat_of(who, &entry);
+        self.stats.keep(version, who, path, &stat);
+        Some(stat)
     }
 
     pub(super) async fn list_page(

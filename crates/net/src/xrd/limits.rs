@@ -20,6 +20,8 @@ pub(super) const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
 pub(super) const ANSWER_LATER: Duration = Duration::from_secs(300);
 /// Calls under way in one session: clients pipeline some fifty. More are told to come again.
 pub(super) const CALLS_MAX: usize = 256;
+/// How long the thread of a visit waits for a call: what the head takes to look into its catalogue, and a quick disk to commit.
+pub(super) const CALL_PATIENCE: Duration = Duration::from_millis(1);
 /// Bytes of answers of calls that wait to be sent in one session.
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
 /// Sessions that are moved at the same time; each has a thread meanwhile, which may wait for a disk. More take turns.

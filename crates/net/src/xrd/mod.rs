@@ -6,6 +6,7 @@
 //! long is announced and answered later, so that the recall of one file never holds up another. Every queue, buffer
 //! and wait is bounded (`limits.rs`).
 
+mod at_hand;
 mod auth;
 mod calls;
 mod encrypted;

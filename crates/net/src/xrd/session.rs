@@ -155,6 +155,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         task: None,
         spare: Vec::new(),
         phase: Phase::Handshake,
+        at_hand: None,
         calls: tokio::task::JoinSet::new(),
         request_began: None,
         began: Instant::now(),

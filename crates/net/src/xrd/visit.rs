@@ -2,13 +2,14 @@
 
 use super::{
     Counters, Entered, OpenFile, OpenRequest, Registry, Service,
+    at_hand::Call,
     auth::Claim,
     calls::{self, Context},
     frames::{self, Next},
     inbox::Inbox,
     limits::{
-        CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, RECEIVE_PROGRESS, SLICES_MAX, TURN_BYTES_MIN, VISIT_BYTES,
-        VISIT_MAX, VISIT_REQUESTS,
+        CALL_PATIENCE, CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, RECEIVE_PROGRESS, SLICES_MAX, TURN_BYTES_MIN,
+        VISIT_BYTES, VISIT_MAX, VISIT_REQUESTS,
     },
     reading::{Manner, ReadTask, Step},
     sender::Sender,
@@ -82,6 +83,8 @@ pub(super) struct Session<S: Service> {
     /// Memory for the data of the next write.
     pub(super) spare: Vec<u8>,
     pub(super) phase: Phase<S>,
+    /// The last call, if nothing else was to do since: the thread of this visit may carry it out.
+    pub(super) at_hand: Option<Call>,
     pub(super) calls: JoinSet<()>,
     /// When the request began of which a part has come.
     pub(super) request_began: Option<Instant>,
@@ -116,6 +119,9 @@ impl<S: Service> Session<S> {
         self.turn = self.turn.take().or_else(|| self.movers.try_turn());
         let parked = self.visit_in_turn();
         self.turn = None;
+        if parked.is_ok() {
+            self.hand_over();
+        }
         parked
     }
 
@@ -156,7 +162,7 @@ impl<S: Service> Session<S> {
             if let Work::Wants(wanted) = work {
                 self.hurry_if_needed();
                 // What ended a call just now has left its answer before.
-                if self.has_letter() {
+                if self.has_letter() || self.carry_on_with_call() {
                     continue;
                 }
                 if let Some(parked) = self.receive(wanted)? {
@@ -474,9 +480,41 @@ impl<S: Service> Session<S> {
             let message = format!("this session has {CALLS_MAX} requests under way");
             return self.answer(stream, &Answer::Wait { seconds: COME_AGAIN_S, message });
         }
-        self.calls.spawn(calls::call(Arc::clone(context), stream, request));
+        let is_first = !self.has_calls() && self.at_hand.is_none();
+        let call = Call::new(calls::call(Arc::clone(context), stream, request));
+        self.hand_over();
+        if is_first {
+            self.at_hand = Some(call);
+        } else {
+            self.spawn(call);
+        }
+    }
+
+    fn spawn(&mut self, call: Call) {
+        self.calls.spawn(call.rest());
         // Its answer would not wake a thread that waits for the peer.
         self.transport.set_hurry(true);
+    }
+
+    /// Leaves the call at hand, if there is one, to a task.
+    fn hand_over(&mut self) {
+        if let Some(call) = self.at_hand.take() {
+            self.spawn(call);
+        }
+    }
+
+    /// Carries out the call at hand, if this thread has nothing else to do; whether it has ended.
+    fn carry_on_with_call(&mut self) -> bool {
+        let is_free = self.turn.is_some() && !self.movers.are_wanted(self.is_with_peers);
+        if is_free
+            && let Some(call) = &mut self.at_hand
+            && call.carry_on(CALL_PATIENCE)
+        {
+            self.at_hand = None;
+            return true;
+        }
+        self.hand_over();
+        false
     }
 
     /// Attributes of an open file, or of a path if the service knows them at once.
