@@ -33,6 +33,8 @@ SESSIONS = 8
 PARTS = ("opens", "list", "scan", "files")
 SCAN_S = 900.0
 """Seconds that a scan may take."""
+ADOPTION_S = 3600.0
+"""Seconds that an adoption may take."""
 FILE_BYTES = 1000
 LONGEST_START_S = 5.0
 CACHE_MIB = 256
@@ -195,7 +197,7 @@ def adopted(bench: Bench) -> Iterator[tuple[Backplane, Path]]:
     ours.resume()
     try:
         began = time.monotonic()
-        ours.bp("adopt", str(tree / "long"), "/long", "--bytes", "10GB")
+        ours.bp("adopt", str(tree / "long"), "/long", "--bytes", "10GB", deadline_s=ADOPTION_S)
         seconds = time.monotonic() - began
         rate = [number(bench.options.entries / seconds), "", "", number(memory_of(ours))]
         bench.add(Row(f"adoption of {bench.options.entries} files", "backplane", rate))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from .measure import CommandFailedError, run
+from .measure import DEADLINE_S, CommandFailedError, run
 
 START_S = 30.0
 """Seconds that a server has to answer."""
@@ -182,9 +182,9 @@ class Backplane(Server):
                 self.bp("down", str(self.directory))
             self.pid = None
 
-    def bp(self, *words: str) -> str:
+    def bp(self, *words: str, deadline_s: float = DEADLINE_S) -> str:
         """Run `bp` on the facility."""
-        return run([str(self.bin / "bp"), "-f", str(self.directory), *words]).out
+        return run([str(self.bin / "bp"), "-f", str(self.directory), *words], deadline_s=deadline_s).out
 
     def put(self, local: Path, path: str) -> None:
         """Copy a file in."""

@@ -91,6 +91,9 @@ def rebuild(facility: Facility, servers: list[Host]) -> str:
 def test_every_file_comes_back(mirrored: Mirrored, tmp_path: Path) -> None:
     need("xrdcp")
     facility, servers = mirrored
+    facility.bp("pool", "move", "disk1", "spare")
+    noted = facility.directory / "disk" / "disk1" / "pool.json"
+    facility.wait_until("its host knows it", lambda: noted.exists() and "spare" in noted.read_text())
     files = write_files(facility, tmp_path)
     facility.bp("chmod", "600", "/data/run1/f1")
     facility.bp("put", "--replace", files["/data/run1/f1"], "/data/run1/f1")
@@ -102,6 +105,8 @@ def test_every_file_comes_back(mirrored: Mirrored, tmp_path: Path) -> None:
 
     out = rebuild(facility, servers)
     assert f"Taken in: {len(before)} objects." in out
+    pools = {pool["name"]: pool["partitions"] for pool in facility.bp_json("pool", "list")["pools"]}
+    assert [partition["name"] for partition in pools["spare"]] == ["disk1"], "where it was moved to"
     assert "bp admin settle --unknown 0" in out
     check_files(facility, files, tmp_path)
     assert {facility.stat(path)["owner"] for path in files} == {facility.owner}

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tracing::{info, warn};
 use wire::control::{
     DiskServer, NextRemovals, ObjectsRemoved, PartitionTrouble, ROLL_CALL_LEN_MAX, RegisterPartition,
-    ReportSpace, RollCall, Tend, Tended,
+    ReportSpace, RollCall, SpaceReported, Tend, Tended,
 };
 
 /// Room is reported at least this often.
@@ -105,6 +105,7 @@ impl Janitor {
     pub async fn register(&self) -> Result<()> {
         let space = self.partition.space()?;
         let Introduction { server, boot, pool, is_direct: _ } = self.introduction.clone();
+        let pool = self.remembered_pool().await.unwrap_or(pool);
         let call = RegisterPartition {
             server,
             boot,
@@ -158,7 +159,7 @@ impl Janitor {
     async fn stay_known(&self, token: &Token, roll_is_due: &Notify) {
         let mut is_known = false;
         // What is noted on the partition, once that is certain.
-        let mut fence = None;
+        let mut noted = None;
         loop {
             let reported = async {
                 let (space, found) = self.look().await?;
@@ -173,11 +174,12 @@ impl Janitor {
                 }
                 is_known = true;
                 let told = self.report(space, found).await?;
-                self.fence.set(told);
+                self.fence.set(told.fence);
+                let told = (told.fence, told.pool);
                 // What takes nothing now is told again when it is well.
-                if found.is_none() && fence != Some(told) {
-                    self.note_fence(told).await?;
-                    fence = Some(told);
+                if found.is_none() && noted.as_ref() != Some(&told) {
+                    self.note(told.clone()).await?;
+                    noted = Some(told);
                 }
                 Ok(!is_gone)
             };
@@ -266,10 +268,24 @@ impl Janitor {
         Ok(is_complete)
     }
 
-    /// Remembers which rights to read hold, also after a restart.
-    async fn note_fence(&self, fence: u64) -> Result<()> {
+    /// Remembers which rights to read hold and to which pool it belongs, also after a restart.
+    async fn note(&self, (fence, pool): (u64, String)) -> Result<()> {
         let partition = Arc::clone(&self.partition);
-        blocking(move || partition.note_fence(fence)).await
+        blocking(move || {
+            partition.note_fence(fence)?;
+            // A head of an older release does not say it.
+            if pool.is_empty() { Ok(()) } else { partition.note_pool(&pool) }
+        })
+        .await
+    }
+
+    /// The pool to which the partition belonged when the head spoke of it last.
+    async fn remembered_pool(&self) -> Option<String> {
+        let partition = Arc::clone(&self.partition);
+        blocking(move || partition.seen_pool()).await.unwrap_or_else(|failure| {
+            warn!(partition = self.name(), %failure, "its host says in which pool it is");
+            None
+        })
     }
 
     /// Held to read or to write it.
@@ -298,8 +314,8 @@ impl Janitor {
         Ok((space, trouble))
     }
 
-    /// Says how much room there is; yields from which generation on rights to read hold.
-    async fn report(&self, space: Space, trouble: Option<PartitionTrouble>) -> Result<u64> {
+    /// Says how much room there is; yields what the head says of the partition.
+    async fn report(&self, space: Space, trouble: Option<PartitionTrouble>) -> Result<SpaceReported> {
         let partition = self.name();
         let report = ReportSpace {
             boot: self.introduction.boot,
@@ -315,7 +331,7 @@ impl Janitor {
             time.heard(told.now);
         }
         self.partition.set_direct(self.introduction.is_direct || told.is_direct);
-        Ok(told.fence)
+        Ok(told)
     }
 }
 

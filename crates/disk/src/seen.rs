@@ -1,5 +1,5 @@
-//! What a partition remembers of the catalogue: an older one must not have anything deleted, and rights that were taken back
-//! must not come back with a restart.
+//! What a partition remembers of the catalogue: an older one must not have anything deleted, rights that were taken back
+//! must not come back with a restart, and a new one should know in which pool it is.
 
 use crate::{durable, partition::Partition};
 use base::{ErrorKind, Failure, Result};
@@ -9,11 +9,18 @@ use wire::control::CatalogueMark;
 
 const SEEN: &str = "catalogue.json";
 const FENCE: &str = "fence.json";
+const POOL: &str = "pool.json";
 
 /// The file that keeps the fence.
 #[derive(Serialize, Deserialize)]
 struct FenceFile {
     fence: u64,
+}
+
+/// The file that keeps the pool.
+#[derive(Serialize, Deserialize)]
+struct PoolFile {
+    pool: String,
 }
 
 impl Partition {
@@ -41,6 +48,17 @@ impl Partition {
     /// Notes from which generation on rights to read hold, durably.
     pub fn note_fence(&self, fence: u64) -> Result<()> {
         self.note(FENCE, &FenceFile { fence })
+    }
+
+    /// The pool to which it belongs, as the head said last.
+    pub fn seen_pool(&self) -> Result<Option<String>> {
+        let noted: Option<PoolFile> = self.noted(POOL)?;
+        Ok(noted.map(|noted| noted.pool))
+    }
+
+    /// Notes to which pool it belongs, durably.
+    pub fn note_pool(&self, pool: &str) -> Result<()> {
+        self.note(POOL, &PoolFile { pool: pool.to_owned() })
     }
 
     fn noted<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
@@ -81,19 +99,23 @@ mod tests {
         let directory = home.path().join("p");
         let partition = Partition::create(&directory, "f", "p").unwrap();
         assert_eq!((partition.seen_catalogue().unwrap(), partition.seen_fence().unwrap()), (None, 0));
+        assert_eq!(partition.seen_pool().unwrap(), None);
         let mut mark = CatalogueMark { epoch: 1, incarnation: 2, started: Timestamp(3), tick: 4 };
         partition.note_catalogue(&mark).unwrap();
         mark.tick = 5;
         partition.note_catalogue(&mark).unwrap();
         partition.note_fence(u64::MAX - 1).unwrap();
+        partition.note_pool("fast").unwrap();
         drop(partition);
         let partition = Partition::open(&directory, "f").unwrap();
         assert_eq!(partition.seen_catalogue().unwrap(), Some(mark));
         assert_eq!(partition.seen_fence().unwrap(), u64::MAX - 1);
-        for name in [SEEN, FENCE] {
+        assert_eq!(partition.seen_pool().unwrap().as_deref(), Some("fast"));
+        for name in [SEEN, FENCE, POOL] {
             fs::write(directory.join(name), "{\"epoch\":").unwrap();
         }
         assert_eq!(partition.seen_catalogue().unwrap_err().kind, ErrorKind::Corrupt);
         assert_eq!(partition.seen_fence().unwrap_err().kind, ErrorKind::Corrupt);
+        assert_eq!(partition.seen_pool().unwrap_err().kind, ErrorKind::Corrupt);
     }
 }

@@ -97,7 +97,7 @@ impl Apply for ReportSpace {
         }
         note_live(core, &self, context.now);
         let is_direct = core.store.policy(&partition.pool)?.direct;
-        let told = SpaceReported { fence: core.fence(), now: context.now, is_direct };
+        let told = SpaceReported { fence: core.fence(), now: context.now, is_direct, pool: partition.pool };
         if self.trouble == Some(PartitionTrouble::Gone) {
             return Ok(told);
         }

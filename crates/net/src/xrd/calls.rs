@@ -11,7 +11,7 @@ use super::{
 };
 use crate::shutdown::Shutdown;
 use base::{ErrorKind, Failure, FilePath, Result};
-use std::{future::Future, pin::pin, sync::Arc};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::timeout};
 use wire::xrd::{
     Answer, Dirlist, DirlistOptions, ErrorCode, Fattr, FattrAction, ListingWriter, Location, Opaque, Open,
@@ -129,21 +129,23 @@ fn path(target: &Target) -> Result<FilePath> {
 impl<S: Service> Context<S> {
     /// Answers with what `work` yields; announces the answer first if it does not come soon.
     async fn answer(&self, stream: StreamId, work: impl Future<Output = Answer>) -> Result<(), Gone> {
-        let (answer, is_late) = self.soon_or_later(stream, work).await?;
+        let soon = self.service.config().announce_after;
+        let (answer, is_late) = self.soon_or_later(stream, soon, work).await?;
         self.outbox.send(stream, finished(stream, answer, is_late)).await
     }
 
-    /// Waits for `work`; if that takes long the client is told, again and again. Yields whether it was told.
+    /// Waits for `work`; if that takes longer than `soon` the client is told, again and again. Yields whether it was told.
     async fn soon_or_later<T>(
         &self,
         stream: StreamId,
+        soon: Duration,
         work: impl Future<Output = T>,
     ) -> Result<(T, bool), Gone> {
         let mut work = pin!(work);
         if !self.takes_later {
             return Ok((work.await, false));
         }
-        if let Ok(done) = timeout(self.service.config().announce_after, &mut work).await {
+        if let Ok(done) = timeout(soon, &mut work).await {
             return Ok((done, false));
         }
         loop {
@@ -366,7 +368,8 @@ impl<S: Service> Context<S> {
         };
         let session = own.as_ref().unwrap_or(&self.session);
         let page = |from| self.service.list(session, &path, from, with_stat);
-        let (first, is_late) = self.soon_or_later(stream, page(None)).await?;
+        let soon = self.service.config().announce_listings_after;
+        let (first, is_late) = self.soon_or_later(stream, soon, page(None)).await?;
         let place = is_late.then(|| self.late_listings.try_acquire());
         if let Some(Err(_)) = place {
             let failure = Failure::busy("too many long listings are under way").hint("try again later");

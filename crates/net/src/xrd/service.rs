@@ -27,6 +27,8 @@ pub struct ServerConfig {
     pub answers: BTreeMap<String, String>,
     /// A call that takes longer is announced and answered later.
     pub announce_after: Duration,
+    /// The same for listings, which have to be kept whole once they are announced: later, but before a client gives up.
+    pub announce_listings_after: Duration,
     /// How the bytes of files that do not change leave.
     pub read_method: ReadMethod,
     /// TLS, if it is offered.
@@ -79,6 +81,7 @@ impl Default for ServerConfig {
             checksums: vec!["adler32".to_owned(), "crc32c".to_owned()],
             answers: BTreeMap::new(),
             announce_after: Duration::from_millis(200),
+            announce_listings_after: Duration::from_secs(10),
             read_method: ReadMethod::Automatic,
             tls: None,
         }

@@ -49,7 +49,13 @@ impl DirService {
     /// Serves what is in `root`; answers are announced if they take longer than `announce_after`.
     pub(crate) fn new(root: &Path, announce_after: Duration, read_method: ReadMethod) -> Arc<Self> {
         let version = "v5.2.0-test".into();
-        let config = ServerConfig { version, announce_after, read_method, ..ServerConfig::default() };
+        let config = ServerConfig {
+            version,
+            announce_after,
+            announce_listings_after: announce_after,
+            read_method,
+            ..ServerConfig::default()
+        };
         Arc::new(Self {
             root: root.to_owned(),
             config,

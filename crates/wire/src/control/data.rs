@@ -81,7 +81,7 @@ impl PartitionTrouble {
 }
 
 /// The answer to [`ReportSpace`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceReported {
     /// Rights of users to read that have a lower generation were given before somebody lost a right: they are refused.
     #[serde(default)]
@@ -91,6 +91,9 @@ pub struct SpaceReported {
     /// Its pool wants objects written and read without the page cache.
     #[serde(default)]
     pub is_direct: bool,
+    /// The pool to which it belongs: a catalogue that is made anew asks the partition.
+    #[serde(default)]
+    pub pool: String,
 }
 
 /// Asks how much room there is for new files, all partitions together.
