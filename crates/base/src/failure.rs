@@ -71,6 +71,45 @@ pub struct Failure {
     /// The next step, if one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Who is to be asked instead, if somebody else can do it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Box<OtherHead>>,
+}
+
+/// Another head, which keeps what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtherHead {
+    /// Its XRootD door, `root://host:port`.
+    pub root: String,
+    /// Its HTTP door, `https://host:port`.
+    pub http: String,
+}
+
+impl OtherHead {
+    /// Host and port of its XRootD door; an IPv6 address in brackets. `None` if the address is not one.
+    #[must_use]
+    pub fn root_host(&self) -> Option<(&str, u16)> {
+        host_and_port(self.root.strip_prefix("root://")?)
+    }
+
+    /// Whether both addresses are such as clients can be sent to.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let rest = self.http.strip_prefix("https://").or_else(|| self.http.strip_prefix("http://"));
+        self.root_host().is_some() && rest.and_then(host_and_port).is_some()
+    }
+}
+
+/// Takes `host:port` apart.
+fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let is_in_brackets = host.starts_with('[') && host.ends_with(']');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let is_address = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | '[' | ']');
+    let is_host = !host.is_empty()
+        && if is_in_brackets { host.chars().all(is_address) } else { host.chars().all(is_plain) };
+    Some((host, port.parse().ok().filter(|port| *port > 0 && is_host)?))
 }
 
 /// Result with a [`Failure`].
@@ -79,13 +118,25 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 impl Failure {
     /// Makes a failure of `kind` that says `what`.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), hint: None }
+        Self { kind, what: what.into(), hint: None, at: None }
     }
 
     /// Adds the next step.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Says who is to be asked instead.
+    pub fn kept_by(mut self, at: OtherHead) -> Self {
+        self.at = Some(Box::new(at));
+        self
+    }
+
+    /// Names nobody else to be asked if `is_partial`: if only a part of what was wanted is elsewhere.
+    #[must_use]
+    pub fn only_here(self, is_partial: bool) -> Self {
+        Self { at: self.at.filter(|_| !is_partial), ..self }
     }
 
     /// Puts the operation in front: `"{context}: {what}"`.
@@ -166,5 +217,32 @@ mod tests {
         let failure = Failure::io("write object 7", &full).hint("free space in pool main");
         assert_eq!(failure.kind, ErrorKind::NoSpace);
         assert!(failure.to_string().starts_with("write object 7: "));
+    }
+
+    #[test]
+    fn only_addresses_are_taken_for_such() {
+        let root_host = |root: &str| {
+            let at = OtherHead { root: root.to_owned(), http: "https://b.example.org:8443".to_owned() };
+            (at.is_valid(), at.root_host().map(|(host, port)| (host.to_owned(), port)))
+        };
+        assert_eq!(root_host("root://b-1.example.org:1094"), (true, Some(("b-1.example.org".into(), 1094))));
+        assert_eq!(root_host("root://[::1]:1094"), (true, Some(("[::1]".into(), 1094))));
+        for wrong in
+            ["root://b", "root://:1094", "root://b:0", "root://b:70000", "root://b\r\nx:1", "http://b:1094"]
+        {
+            assert_eq!(root_host(wrong), (false, None), "{wrong:?}");
+        }
+        let at = OtherHead { root: "root://b:1094".to_owned(), http: "https://b/x:1".to_owned() };
+        assert!(!at.is_valid());
+    }
+
+    #[test]
+    fn who_is_to_be_asked_is_told_only_if_somebody_is() {
+        let plain = Failure::not_found("/a does not exist");
+        assert_eq!(serde_json::to_value(&plain).unwrap().get("at"), None);
+        let at = OtherHead { root: "root://b:1094".to_owned(), http: "https://b:8443".to_owned() };
+        let failure = Failure::unsupported("another head keeps /a").kept_by(at);
+        let text = serde_json::to_string(&failure).unwrap();
+        assert_eq!(serde_json::from_str::<Failure>(&text).unwrap(), failure);
     }
 }

@@ -18,7 +18,7 @@ pub mod time;
 pub mod units;
 
 pub use checksum::{Adler32, Checksums, Crc32c};
-pub use failure::{ErrorKind, Failure, Result};
+pub use failure::{ErrorKind, Failure, OtherHead, Result};
 pub use id::{CopyId, FileId, JobId, ObjectId, RequestId, SessionId, Vid};
 pub use month::Month;
 pub use page_buffer::PageBuffer;

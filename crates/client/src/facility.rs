@@ -44,6 +44,9 @@ impl Facility {
         }
         let endpoints = read_endpoints(Path::new(place))?;
         let mut control = Control::new(&endpoints.http, user);
+        if let Some(token) = Token::discover() {
+            control = control.with_pass(FacilityKey::new(token.secret()));
+        }
         let mut token = None;
         if endpoints.is_token_required
             && let Some(key) = read_key(Path::new(place))
@@ -67,7 +70,10 @@ impl Facility {
         let control = Control::new(http, user);
         // Not in plain text.
         let control = match Token::discover().filter(|_| http.starts_with("https:")) {
-            Some(token) => control.with_key(FacilityKey::new(token.secret())),
+            Some(token) => {
+                let key = FacilityKey::new(token.secret());
+                control.with_pass(key.clone()).with_key(key)
+            }
             None => control,
         };
         let status = control.call(&GetStatus {})?;

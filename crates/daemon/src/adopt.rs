@@ -42,8 +42,12 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 const BATCH_LEN: usize = 64;
 /// Bytes after which no further file is added to a batch.
 const BATCH_BYTES: u64 = 1 << 30;
-/// Files that are read at a time.
+/// Files that are read at a time: more would only move the heads of the disk about.
 const READERS: u64 = 2;
+/// The same for small ones, which wait for the disk to sync them: those that wait together are synced together.
+const READERS_OF_SMALL: u64 = 16;
+/// Mean size of the files of a batch up to which they are small.
+const SMALL_BYTES: u64 = 256 << 10;
 /// Most files that are looked at in a second.
 const FILES_PER_S: u64 = 10_000;
 
@@ -385,14 +389,16 @@ impl Pass<'_> {
 
     /// Reads all files of a batch, some at a time, and tells the head meanwhile how far it is.
     async fn read(&mut self, tasks: VecDeque<Task>) -> Result<Vec<Outcome>> {
+        let count = readers_of(&tasks);
         let tasks = Arc::new(Mutex::new(tasks));
         let mut readers = tokio::task::JoinSet::new();
-        for _ in 0..READERS {
+        for _ in 0..count {
             let reader = Reader {
                 partition: Arc::clone(&self.adopter.partition),
                 now: Arc::clone(&self.adopter.clock),
                 token: self.adopter.token.clone(),
-                bytes_per_s: (self.order.bytes_per_s / READERS).max(1),
+                bytes_per_s: (self.order.bytes_per_s / count).max(1),
+                files_per_s: (FILES_PER_S / count).max(1),
                 is_moving: self.order.is_moving,
                 reading: Arc::clone(&self.reading),
                 is_halted: Arc::clone(&self.is_halted),
@@ -534,6 +540,12 @@ impl Pass<'_> {
     }
 }
 
+/// How many readers a batch is worth.
+fn readers_of(tasks: &VecDeque<Task>) -> u64 {
+    let bytes: u64 = tasks.iter().map(|task| task.found.metadata.size()).sum();
+    if bytes <= SMALL_BYTES * tasks.len() as u64 { READERS_OF_SMALL } else { READERS }
+}
+
 /// Counts all files; `None`: it is time to stop.
 fn count(mut walk: Walk, token: &Token) -> Option<Amount> {
     let mut total = Amount::default();
@@ -584,6 +596,7 @@ struct Reader {
     now: Clock,
     token: Token,
     bytes_per_s: u64,
+    files_per_s: u64,
     is_moving: bool,
     reading: Arc<AtomicU64>,
     is_halted: Arc<AtomicBool>,
@@ -597,7 +610,7 @@ impl Reader {
     fn work(&self, tasks: &Mutex<VecDeque<Task>>) -> Vec<Outcome> {
         let mut pace = Pace::new(ScanPace {
             is_checksummed: true,
-            objects_per_s: FILES_PER_S,
+            objects_per_s: self.files_per_s,
             bytes_per_s: self.bytes_per_s,
         });
         let mut outcomes = Vec::new();

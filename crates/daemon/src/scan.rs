@@ -3,14 +3,25 @@
 //! Nothing is believed that was looked at once. What seems wrong is asked and looked at again: a file that is written, evicted or
 //! removed meanwhile is known to the head before its object appears, and forgotten only after the object has gone.
 
+mod compare;
+mod listed;
+mod pace;
+mod repair;
 mod scrub;
 
+pub(crate) use pace::Pace;
+
+use self::{
+    compare::{compare, file_of},
+    listed::Listed,
+};
 use crate::{files::blocking, link::Link};
 use base::{ErrorKind, Failure, Millis, ObjectId, Result};
 use disk::{
     Partition,
     scan::{PLACES, Seen, is_damage},
 };
+use futures_util::future::join_all;
 use net::shutdown::Token;
 use std::{
     sync::{
@@ -21,72 +32,32 @@ use std::{
 };
 use tracing::{info, warn};
 use wire::control::{
-    AskObjects, CatalogueWindow, Finding, FindingKind, Known, KnownObject, MendFinding, Mending,
-    NextFindings, NextScan, ReportScan, ScanCursor, ScanOrder, ScanPace, ScanWork,
+    AskObjects, CatalogueWindow, Finding, FindingKind, Known, NextScan, ReportScan, ScanCursor, ScanOrder,
+    ScanPace, ScanWork,
 };
 
 /// How long a question for work is held back: the end of the daemon may have to wait for its answer.
 const WAIT: Millis = Millis::from_seconds(2);
 /// Pause after something did not work.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Objects that are looked at before the head is asked about them: a fraction of a millisecond of its time.
-const CHUNK: usize = 64;
+/// Objects that are looked at before the head is asked about them: a millisecond of its time.
+const CHUNK: usize = 256;
+/// Threads that look at a chunk: each waits for the disk most of the time.
+const LOOKERS: usize = 4;
 /// The same where every byte of them is read.
 const CHUNK_READ: usize = 8;
 /// The head is told at least this often: an interruption costs no more.
 const REPORT_EVERY: Duration = Duration::from_secs(3);
-/// Longest pause at once: who stops the daemon does not wait.
-const NAP: Duration = Duration::from_millis(200);
+/// A window of the catalogue costs the head about as much as it costs to look at so many objects.
+const WINDOW_LOOKS: u64 = 64;
+/// Objects that are looked at without a pause: a processor is taken from nobody for long.
+const BURST: usize = 8;
 
 /// Scans one partition when the head says so.
 pub(crate) struct Scanner {
     link: Link,
     partition: Arc<Partition>,
     token: Token,
-}
-
-/// Keeps to a pace, and leaves the disk to others for at least as long as it was busy with it.
-pub(crate) struct Pace {
-    bounds: ScanPace,
-    /// When the next thing may be done.
-    next: Instant,
-    began: Instant,
-}
-
-impl Pace {
-    pub(crate) fn new(bounds: ScanPace) -> Self {
-        Self { bounds, next: Instant::now(), began: Instant::now() }
-    }
-
-    pub(crate) fn begin(&mut self) {
-        self.began = Instant::now();
-    }
-
-    /// Waits after so much was done. False if it is time to stop.
-    fn rest(&mut self, objects: u64, bytes: u64, token: &Token) -> bool {
-        self.rest_unless(objects, bytes, || token.is_stopped())
-    }
-
-    /// The same, where others say when it is time to stop.
-    pub(crate) fn rest_unless(&mut self, objects: u64, bytes: u64, is_stopped: impl Fn() -> bool) -> bool {
-        let spent =
-            objects as f64 / self.bounds.objects_per_s as f64 + bytes as f64 / self.bounds.bytes_per_s as f64;
-        let now = Instant::now();
-        let busy = now - self.began;
-        self.next = self.next.max(self.began) + Duration::from_secs_f64(spent.min(3600.0));
-        let until = self.next.max(now + busy);
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if is_stopped() {
-                return false;
-            }
-            if left.is_zero() {
-                self.begin();
-                return true;
-            }
-            std::thread::sleep(left.min(NAP));
-        }
-    }
 }
 
 /// What is done and not told yet.
@@ -106,73 +77,19 @@ enum End {
     Stopped,
 }
 
-/// What is wrong with an object as it was seen, given what the catalogue knows.
-fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String)> {
-    match (seen, known) {
-        (Seen::Writing, _) | (_, Known::Moving) | (Seen::Missing, Known::Unknown | Known::Unheard) => None,
-        (Seen::Missing | Seen::Rest, Known::Online(_)) => {
-            Some((FindingKind::Lost, "nothing of it is there".to_owned()))
-        }
-        (Seen::Whole(info), Known::Online(known)) if info.size != known.size => {
-            Some((FindingKind::WrongSize, format!("{} bytes, the catalogue says {}", info.size, known.size)))
-        }
-        (Seen::Whole(info), Known::Online(known)) if info.checksums != known.checksums => {
-            let (here, there) = (info.checksums.adler32, known.checksums.adler32);
-            Some((FindingKind::WrongChecksum, format!("adler32 {here}, the catalogue says {there}")))
-        }
-        (Seen::Whole(_), Known::Online(_)) => None,
-        (Seen::Damaged { size: Some(size), .. }, Known::Online(known)) if *size != known.size => {
-            Some((FindingKind::WrongSize, format!("{size} bytes, the catalogue says {}", known.size)))
-        }
-        (Seen::Damaged { failure, .. }, Known::Online(_)) => {
-            Some((FindingKind::Damaged, failure.to_string()))
-        }
-        (seen, Known::Unheard) => Some((FindingKind::Orphan, format!("{UNHEARD}; {}", describe(seen)))),
-        (seen, Known::Unknown) => Some((FindingKind::Orphan, describe(seen))),
-    }
-}
-
-/// Begins the detail of what may be newer than the catalogue.
-const UNHEARD: &str = "its number was never given: is the catalogue an old one?";
-
-fn describe(seen: &Seen) -> String {
-    match seen {
-        Seen::Whole(info) => format!("{} bytes of {}", info.size, info.path),
-        Seen::Damaged { failure, .. } => failure.to_string(),
-        _ => "the rest of an interrupted step".to_owned(),
-    }
-}
-
-fn file_of(seen: &Seen, known: &Known) -> Option<base::FileId> {
-    match (known, seen) {
-        (Known::Online(KnownObject { file, .. }), _) => Some(*file),
-        (_, Seen::Whole(info)) => Some(info.file),
-        _ => None,
-    }
-}
-
-/// A way to look at an object, and how many times cheaper it is than to look at all of it.
-type Look<T> = (fn(&Partition, ObjectId) -> T, u64);
-
-/// What is seen of an object.
-const LOOK: Look<Seen> = (Partition::look, 1);
-/// Whether anything is there: one call of the file system, not four.
-const GLANCE: Look<bool> = (Partition::glance, 4);
-
 /// Looks at objects, at the pace. `None`: it is time to stop.
-fn look_at<T>(
+fn look_at(
     partition: &Partition,
     objects: &[ObjectId],
-    (look, times_cheaper): Look<T>,
     pace: &mut Pace,
     token: &Token,
-) -> Result<Option<Vec<T>>> {
+) -> Result<Option<Vec<Seen>>> {
     let mut all = Vec::with_capacity(objects.len());
     partition.check_in_place()?;
     pace.begin();
-    for objects in objects.chunks(16) {
-        all.extend(objects.iter().map(|object| look(partition, *object)));
-        if !pace.rest(objects.len() as u64 / times_cheaper, 0, token) {
+    for objects in objects.chunks(BURST) {
+        all.extend(partition.look(objects));
+        if !pace.rest(objects.len() as u64, 0, token) {
             return Ok(None);
         }
     }
@@ -318,7 +235,7 @@ impl Scanner {
         pace: Pace,
         progress: &mut Progress,
     ) -> Result<Option<Pace>> {
-        let Some((mut pace, seen)) = self.seen(chunk.to_vec(), LOOK, pace).await? else { return Ok(None) };
+        let Some((mut pace, seen)) = self.seen(chunk.to_vec(), pace).await? else { return Ok(None) };
         let known = self.ask(chunk.to_vec()).await?;
         for ((object, seen), known) in chunk.iter().zip(&seen).zip(&known) {
             progress.looks += 1;
@@ -337,14 +254,35 @@ impl Scanner {
         Ok(Some(pace))
     }
 
-    async fn seen<T: Send + 'static>(
-        &self,
-        objects: Vec<ObjectId>,
-        look: Look<T>,
-        mut pace: Pace,
-    ) -> Result<Option<(Pace, Vec<T>)>> {
+    /// Looks at objects, several at a time. `None`: it is time to stop.
+    async fn seen(&self, objects: Vec<ObjectId>, mut pace: Pace) -> Result<Option<(Pace, Vec<Seen>)>> {
+        let parts: Vec<_> = objects.chunks(objects.len().div_ceil(LOOKERS).max(BURST)).collect();
+        let share = pace.share(parts.len() as u64);
+        let looks = parts.iter().map(|part| {
+            let (partition, token) = (Arc::clone(&self.partition), self.token.clone());
+            let (objects, mut share) = (part.to_vec(), share.clone());
+            blocking(move || Ok(look_at(&partition, &objects, &mut share, &token)?.map(|seen| (share, seen))))
+        });
+        // All are awaited, also if one fails: nobody looks at what is mended.
+        let mut all = Vec::with_capacity(objects.len());
+        for looked in join_all(looks).await {
+            let Some((share, seen)) = looked? else { return Ok(None) };
+            pace.follow(&share);
+            all.extend(seen);
+        }
+        Ok(Some((pace, all)))
+    }
+
+    /// Waits after so much was done. `None`: it is time to stop.
+    async fn rest(&self, mut pace: Pace, looks: u64) -> Result<Option<Pace>> {
+        let token = self.token.clone();
+        blocking(move || Ok(pace.rest(looks, 0, &token).then_some(pace))).await
+    }
+
+    /// Lists what is there, a home at a time. `None`: it is time to stop.
+    async fn list(&self, after: ObjectId, mut pace: Pace) -> Result<Option<(Pace, Listed)>> {
         let (partition, token) = (Arc::clone(&self.partition), self.token.clone());
-        blocking(move || Ok(look_at(&partition, &objects, look, &mut pace, &token)?.map(|seen| (pace, seen))))
+        blocking(move || Ok(Listed::new(&partition, after, &mut pace, &token)?.map(|listed| (pace, listed))))
             .await
     }
 
@@ -364,9 +302,9 @@ impl Scanner {
         pace: Pace,
         progress: &mut Progress,
     ) -> Result<Option<Pace>> {
-        let Some((pace, before)) = self.seen(vec![object], LOOK, pace).await? else { return Ok(None) };
+        let Some((pace, before)) = self.seen(vec![object], pace).await? else { return Ok(None) };
         let known = self.ask(vec![object]).await?;
-        let Some((pace, seen)) = self.seen(vec![object], LOOK, pace).await? else { return Ok(None) };
+        let Some((pace, seen)) = self.seen(vec![object], pace).await? else { return Ok(None) };
         for known in &known {
             if seen == before.as_slice()
                 && let [seen] = seen.as_slice()
@@ -413,16 +351,19 @@ impl Scanner {
 
     /// Goes through the catalogue: what of it is not there?
     async fn look_for_lost(&self, order: &ScanOrder, mut pace: Pace, progress: &mut Progress) -> Result<End> {
+        let mut listed = Listed::default();
         loop {
             let after = progress.cursor.after;
+            pace.begin();
             let window = self.link.call(CatalogueWindow { partition: self.name(), after }).await?;
-            let Some((next_pace, seen)) = self.seen(window.objects.clone(), GLANCE, pace).await? else {
-                return Ok(End::Stopped);
-            };
-            pace = next_pace;
-            for (object, is_there) in window.objects.iter().zip(&seen) {
+            let last = window.next.or_else(|| window.objects.last().copied()).unwrap_or(after);
+            if !listed.reaches(last) {
+                let Some(anew) = self.list(after, pace).await? else { return Ok(End::Stopped) };
+                (pace, listed) = anew;
+            }
+            for object in &window.objects {
                 progress.looks += 1;
-                if !is_there {
+                if !listed.has(*object) {
                     pace = match self.look_again(*object, pace, progress).await? {
                         Some(pace) => pace,
                         None => return Ok(End::Stopped),
@@ -433,164 +374,14 @@ impl Scanner {
                 return Ok(End::Stopped);
             }
             let Some(next) = window.next else { return Ok(End::Done) };
+            pace = match self.rest(pace, WINDOW_LOOKS).await? {
+                Some(pace) => pace,
+                None => return Ok(End::Stopped),
+            };
             progress.cursor.after = next;
             if !self.tell_now_and_then(order, progress).await? {
                 return Ok(End::Stopped);
             }
         }
-    }
-
-    async fn repair(&self, order: &ScanOrder, progress: &mut Progress) -> Result<End> {
-        let mut pace = Pace::new(order.pace);
-        loop {
-            let after = progress.cursor.after;
-            let findings = self.link.call(NextFindings { partition: self.name(), after }).await?.findings;
-            if findings.is_empty() {
-                return Ok(End::Done);
-            }
-            for finding in findings {
-                let found = (&finding, progress.cursor);
-                let Some((next_pace, mending)) = self.mend(order, found, pace).await? else {
-                    return Ok(End::Stopped);
-                };
-                pace = next_pace;
-                self.mending(order, finding.object, mending).await?;
-                progress.looks += 1;
-                progress.cursor.after = finding.object;
-                if !self.tell_now_and_then(order, progress).await? {
-                    return Ok(End::Stopped);
-                }
-            }
-        }
-    }
-
-    async fn mending(&self, order: &ScanOrder, object: ObjectId, mending: Mending) -> Result<()> {
-        let call = MendFinding { partition: self.name(), scan: order.scan, object, mending };
-        self.link.call(call).await.map(drop)
-    }
-
-    /// Mends what still is as it was found.
-    async fn mend(
-        &self,
-        order: &ScanOrder,
-        (finding, cursor): (&Finding, ScanCursor),
-        pace: Pace,
-    ) -> Result<Option<(Pace, Mending)>> {
-        let object = finding.object;
-        let how = ScanPace { is_checksummed: finding.kind == FindingKind::WrongChecksum, ..order.pace };
-        let mut now = Progress { cursor, looks: 0, bytes: 0, findings: Vec::new(), told: Instant::now() };
-        let Some(pace) = self.look_through((order, how), &[object], pace, &mut now).await? else {
-            return Ok(None);
-        };
-        let left = |why: &str| Mending::Left(why.to_owned());
-        let Some(found) = now.findings.pop() else {
-            return Ok(Some((pace, Mending::Mended("nothing is wrong any more".to_owned()))));
-        };
-        if found.kind == FindingKind::Orphan {
-            let changed = self.partition.changed(object);
-            let mending = if found.detail.starts_with(UNHEARD) {
-                left("it may be newer than the catalogue")
-            } else if changed.is_none_or(|changed| changed > order.older_than) {
-                left("it was changed a short while ago")
-            } else {
-                self.set_aside(object).await?
-            };
-            return Ok(Some((pace, mending)));
-        }
-        // Before anything is moved: nobody is sent to it any more.
-        match self.mending(order, object, Mending::Drop).await {
-            // The only copy: the head does not give it up by itself.
-            Err(failure) if failure.kind == ErrorKind::Corrupt => {
-                return Ok(Some((pace, left(&failure.what))));
-            }
-            dropped => dropped?,
-        }
-        let mending = match found.kind {
-            // Its description may be left.
-            FindingKind::Lost => match self.set_aside(object).await? {
-                Mending::Mended(_) => Mending::Mended("the replica is forgotten".to_owned()),
-                left => left,
-            },
-            _ => self.set_aside(object).await?,
-        };
-        Ok(Some((pace, mending)))
-    }
-
-    async fn set_aside(&self, object: ObjectId) -> Result<Mending> {
-        let partition = Arc::clone(&self.partition);
-        match blocking(move || partition.set_aside(object)).await {
-            Ok(()) => Ok(Mending::Mended("moved to quarantine".to_owned())),
-            Err(failure) => Ok(Mending::Left(failure.to_string())),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use base::{Checksums, FileId, Timestamp};
-    use wire::object::{Holder, Label, ObjectInfo};
-
-    fn info(content: &[u8]) -> ObjectInfo {
-        let (path, holder) = ("/a".parse().expect("a legal path"), Holder::default());
-        let label = Label { file: FileId(2), path, generation: 1, holder, piece: None };
-        let content = (content.len() as u64, Checksums::of(content));
-        ObjectInfo::new("f", ObjectId(1), &label, content, Timestamp(1))
-    }
-
-    fn online(content: &[u8]) -> Known {
-        let ObjectInfo { object, file, size, checksums, .. } = info(content);
-        Known::Online(KnownObject { object, file, size, checksums })
-    }
-
-    fn kind(seen: &Seen, known: &Known) -> Option<FindingKind> {
-        compare(seen, known).map(|(kind, _)| kind)
-    }
-
-    #[test]
-    fn what_is_written_or_removed_is_never_wrong() {
-        let all = [Seen::Missing, Seen::Writing, Seen::Rest, Seen::Whole(info(b"a"))];
-        for seen in &all {
-            assert_eq!(kind(seen, &Known::Moving), None, "{seen:?}");
-        }
-        for known in [online(b"a"), Known::Unknown, Known::Unheard] {
-            assert_eq!(kind(&Seen::Writing, &known), None, "{known:?}");
-        }
-        assert_eq!(kind(&Seen::Missing, &Known::Unknown), None);
-    }
-
-    #[test]
-    fn what_disk_and_catalogue_do_not_agree_on_is_told_apart() {
-        let whole = Seen::Whole(info(b"abc"));
-        let damaged = |size| Seen::Damaged { size: Some(size), failure: Failure::corrupt("damaged") };
-        for (seen, known, expected) in [
-            (&whole, online(b"abc"), None),
-            (&whole, online(b"abcd"), Some(FindingKind::WrongSize)),
-            (&whole, online(b"abd"), Some(FindingKind::WrongChecksum)),
-            (&whole, Known::Unknown, Some(FindingKind::Orphan)),
-            (&whole, Known::Unheard, Some(FindingKind::Orphan)),
-            (&Seen::Missing, online(b"abc"), Some(FindingKind::Lost)),
-            (&Seen::Rest, online(b"abc"), Some(FindingKind::Lost)),
-            (&Seen::Rest, Known::Unknown, Some(FindingKind::Orphan)),
-            (&damaged(3), online(b"abc"), Some(FindingKind::Damaged)),
-            (&damaged(2), online(b"abc"), Some(FindingKind::WrongSize)),
-        ] {
-            assert_eq!(kind(seen, &known), expected, "{seen:?} {known:?}");
-        }
-    }
-
-    #[test]
-    fn a_pace_is_kept_and_given_up_when_the_daemon_stops() {
-        let shutdown = net::shutdown::Shutdown::new();
-        let mut pace =
-            Pace::new(ScanPace { is_checksummed: true, objects_per_s: 1000, bytes_per_s: 1_000_000 });
-        let began = Instant::now();
-        pace.begin();
-        for _ in 0..10 {
-            assert!(pace.rest(5, 10_000, &shutdown.token()));
-        }
-        assert!(began.elapsed() >= Duration::from_millis(150), "{:?}", began.elapsed());
-        shutdown.tell();
-        assert!(!pace.rest(1_000_000, 0, &shutdown.token()), "it does not wait for a quarter of an hour");
     }
 }

@@ -18,6 +18,7 @@
 
 pub mod adopt;
 mod copy;
+mod description;
 mod direct;
 mod durable;
 pub mod erasure;

@@ -1,7 +1,8 @@
 //! What lies on a partition: for the start of a daemon, for the scrub, and for a head that lost its catalogue.
 
-use crate::{partition::Shared, reader::read_description};
+use crate::{description::Description, partition::Shared};
 use base::{ErrorKind, Failure, ObjectId, Result};
+use rustix::io::Errno;
 use std::{
     collections::BTreeMap,
     fs, io,
@@ -70,21 +71,40 @@ pub(crate) fn entries(shared: Arc<Shared>) -> impl Iterator<Item = Result<Entry>
         .flat_map(move |place| place.entries(&shared).unwrap_or_else(|failure| vec![Err(failure)]))
 }
 
-/// The committed objects, ascending: eight bytes of memory for each. No description is read.
+/// The committed objects, ascending: eight bytes of memory for each. Only names are read.
 pub(crate) fn objects(shared: &Shared) -> Result<Vec<ObjectId>> {
     let mut objects = Vec::new();
     for low in 0..=0xffu64 {
-        let home = shared.home(ObjectId(low));
-        let found = scan(&home).map_err(|cause| Failure::io(format!("list {}", home.display()), &cause))?;
+        let names = names(&shared.home(ObjectId(low)))?;
         // What lies in the wrong directory is never found when it is wanted.
-        let whole = found
-            .objects
-            .into_iter()
-            .filter(|(object, found)| object.0 & 0xff == low && found.data.is_some() && found.is_described);
-        objects.extend(whole.map(|(object, _)| object));
+        objects.extend(described(&names).filter(|object| object.0 & 0xff == low));
     }
     objects.sort_unstable();
     Ok(objects)
+}
+
+/// The objects that a directory holds something of, in order, each with whether a name is of its description: one after the
+/// other if there are both. A missing directory is empty, because they are made on demand.
+pub(crate) fn names(directory: &Path) -> Result<Vec<(ObjectId, bool)>> {
+    let failed = |cause: io::Error| Failure::io(format!("list {}", directory.display()), &cause);
+    let entries = match fs::read_dir(directory) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            names.extend(entry.file_name().to_str().and_then(parse_name));
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Of names in order, the objects that have data and a description.
+pub(crate) fn described(names: &[(ObjectId, bool)]) -> impl Iterator<Item = ObjectId> {
+    names.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0)
 }
 
 #[derive(Clone, Copy)]
@@ -106,7 +126,9 @@ impl Place {
             let state = match self {
                 Self::Incoming if shared.is_writing(object) => EntryState::Writing,
                 Self::Incoming => EntryState::Unfinished,
-                Self::Home(home) => state(shared, object, found, shared.home(home))?,
+                Self::Home(home) => {
+                    state(shared, object, found, shared.home(home), || Description::open(shared, object))?
+                }
             };
             let name = if found.data.is_some() { object.to_string() } else { format!("{object}.json") };
             Some(Entry {
@@ -127,7 +149,13 @@ impl Place {
 }
 
 /// What a committed object is; `None` if it was removed while we looked.
-pub(crate) fn state(shared: &Shared, object: ObjectId, found: Found, home: PathBuf) -> Option<EntryState> {
+pub(crate) fn state(
+    shared: &Shared,
+    object: ObjectId,
+    found: Found,
+    home: PathBuf,
+    description: impl FnOnce() -> Result<Description, Errno>,
+) -> Option<EntryState> {
     if shared.home(object) != home {
         return Some(damaged(shared, object, "lies in the wrong directory"));
     }
@@ -143,7 +171,7 @@ pub(crate) fn state(shared: &Shared, object: ObjectId, found: Found, home: PathB
                 .then(|| damaged(shared, object, "has data without a description"));
         }
     }
-    Some(match read_description(shared, object) {
+    Some(match Description::read(description(), shared, object) {
         Ok(info) if info.size == size => EntryState::Complete(info),
         Ok(info) => damaged(shared, object, &format!("has {size} bytes, its description says {}", info.size)),
         Err(failure) if failure.kind == ErrorKind::NotFound => return None,

@@ -1,6 +1,7 @@
 //! Reading committed objects.
 
 use crate::{
+    description::Description,
     direct::DirectFile,
     map::Map,
     partition::Shared,
@@ -13,7 +14,7 @@ use rustix::{
 };
 use std::{
     fs::File,
-    io::{self, IoSliceMut, Read},
+    io::{self, IoSliceMut},
     num::NonZeroU64,
     os::{
         fd::{AsFd, BorrowedFd},
@@ -31,9 +32,6 @@ const SLICES_MAX: usize = 1024;
 const MERGE_GAP_BYTES: u64 = 64 << 10;
 /// Ranges that are looked at to tell whether a vector is in memory.
 const SAMPLES_MAX: usize = 4;
-/// A description is far smaller, even with the longest path; a longer file is not one.
-pub(crate) const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
-
 /// A committed object. Several threads may read it at once; it stays readable when it is removed.
 #[derive(Debug)]
 pub struct ObjectReader {
@@ -49,7 +47,7 @@ pub struct ObjectReader {
 
 impl ObjectReader {
     pub(crate) fn open(shared: &Arc<Shared>, object: ObjectId) -> Result<Self> {
-        let info = read_description(shared, object)?;
+        let info = Description::read(Description::open(shared, object), shared, object)?;
         let file = File::open(shared.data(object)).map_err(|cause| shared.failed("open", object, &cause))?;
         let size = file.metadata().map_err(|cause| shared.failed("open", object, &cause))?.len();
         if size != info.size {
@@ -248,34 +246,6 @@ impl AsFd for ObjectReader {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
-}
-
-/// Reads and checks a description: it must be of this facility and of this object.
-pub(crate) fn read_description(shared: &Shared, object: ObjectId) -> Result<ObjectInfo> {
-    let failed = |cause: io::Error| {
-        let failure = shared.failed("open", object, &cause);
-        if failure.kind == base::ErrorKind::NotFound {
-            return Failure::not_found(format!("object {object} is not on {}", shared.name()));
-        }
-        failure
-    };
-    let mut text = Vec::new();
-    File::open(shared.description(object))
-        .map_err(failed)?
-        .take(DESCRIPTION_BYTES_MAX)
-        .read_to_end(&mut text)
-        .map_err(failed)?;
-    let info = ObjectInfo::decode(&text)
-        .map_err(|failure| failure.during(format_args!("object {object} on {}", shared.name())))?;
-    if info.object != object || info.facility != shared.identity.facility {
-        return Err(Failure::corrupt(format!(
-            "description of object {object} on {} is of object {} of facility {}",
-            shared.name(),
-            info.object,
-            info.facility
-        )));
-    }
-    Ok(info)
 }
 
 /// Fails as corrupt unless size and sums are as expected.

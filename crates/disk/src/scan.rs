@@ -1,13 +1,22 @@
 //! Looking at a partition object by object: for the comparison with the catalogue, which must be slow and may be interrupted.
 
 use crate::{
-    EntryState, Partition, durable,
+    EntryState, Partition,
+    description::Description,
+    durable,
     list::{self, Found},
     reader::{ObjectReader, compare, read_full},
 };
 use base::{Checksums, ErrorKind, Failure, ObjectId, Result, Timestamp};
-use rustix::fs::{Advice, fadvise};
-use std::{fs, io, path::Path};
+use rustix::{
+    fs::{Advice, AtFlags, CWD, Mode, OFlags, fadvise, openat, statat},
+    io::Errno,
+};
+use std::{
+    fs, io,
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+};
 use wire::object::ObjectInfo;
 
 /// Where objects that nobody knows are put.
@@ -40,61 +49,73 @@ pub enum Seen {
 }
 
 impl Partition {
-    /// Objects that lie in a place (`0..PLACES`) after `after`, in order. Eight bytes for each.
+    /// Objects that something lies of in a place (`0..PLACES`) after `after`, in order. Eight bytes for each.
     pub fn objects_in(&self, place: u32, after: ObjectId) -> Result<Vec<ObjectId>> {
-        self.in_place(|| self.objects_at(place, after))
-    }
-
-    fn objects_at(&self, place: u32, after: ObjectId) -> Result<Vec<ObjectId>> {
-        let shared = &self.shared;
-        let home = ObjectId(place.into());
-        let directory = if place == INCOMING { shared.incoming() } else { shared.home(home) };
-        let failed = |cause: io::Error| Failure::io(format!("list {}", directory.display()), &cause);
-        let entries = match fs::read_dir(&directory) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(failed)?,
-        };
-        let mut objects = Vec::new();
-        for entry in entries {
-            let name = entry.map_err(failed)?.file_name();
-            let Some((object, _)) = name.to_str().and_then(list::parse_name) else { continue };
-            let is_at_home = place == INCOMING || object.0 & 0xff == home.0;
-            if object > after && is_at_home {
-                objects.push(object);
-            }
-        }
-        objects.sort_unstable();
+        let names = self.names_in(place)?;
+        let mut objects = behind(names.iter().map(|(object, _)| *object), place, after);
         objects.dedup();
         Ok(objects)
     }
 
-    /// Whether there are data of an object, whatever they are: a fraction of what [`Self::look`] costs.
-    pub fn glance(&self, object: ObjectId) -> bool {
-        fs::metadata(self.shared.data(object)).is_ok()
+    /// The same, but only what has data and a description.
+    pub fn described_in(&self, place: u32, after: ObjectId) -> Result<Vec<ObjectId>> {
+        Ok(behind(list::described(&self.names_in(place)?), place, after))
     }
 
-    /// Looks at an object.
-    pub fn look(&self, object: ObjectId) -> Seen {
+    fn names_in(&self, place: u32) -> Result<Vec<(ObjectId, bool)>> {
+        let shared = &self.shared;
+        let directory =
+            if place == INCOMING { shared.incoming() } else { shared.home(ObjectId(place.into())) };
+        self.in_place(|| list::names(&directory))
+    }
+
+    /// Looks at some objects.
+    pub fn look(&self, objects: &[ObjectId]) -> Vec<Seen> {
+        let runs = objects.chunk_by(|one, other| home_of(*one) == home_of(*other));
+        runs.flat_map(|run| self.look_in_home(run)).collect()
+    }
+
+    /// Looks at some objects of one home. The disk is asked for the descriptions of all before one is waited for.
+    fn look_in_home(&self, objects: &[ObjectId]) -> Vec<Seen> {
+        let [first, ..] = objects else { return Vec::new() };
+        // Names are short from there.
+        let home = openat(CWD, self.shared.home(*first), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let home = home.as_ref().map(AsFd::as_fd).map_err(|cause| *cause);
+        let open = |object: &ObjectId| home.and_then(|home| Description::open_in(home, *object));
+        let opened: Vec<_> = objects.iter().map(open).collect();
+        objects.iter().zip(opened).map(|(object, opened)| self.look_at(home, *object, opened)).collect()
+    }
+
+    fn look_at(
+        &self,
+        home: Result<BorrowedFd<'_>, Errno>,
+        object: ObjectId,
+        opened: Result<Description, Errno>,
+    ) -> Seen {
         let shared = &self.shared;
         if shared.is_writing(object) {
             return Seen::Writing;
         }
-        let data = match fs::metadata(shared.data(object)) {
-            Ok(data) => Some(data.len()),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,
+        let data = match home.and_then(|home| statat(home, object.to_string(), AtFlags::empty())) {
+            Ok(data) => Some(data.st_size.unsigned_abs()),
+            Err(Errno::NOENT) => None,
             Err(cause) => {
-                return Seen::Damaged { size: None, failure: shared.failed("look at", object, &cause) };
+                return Seen::Damaged {
+                    size: None,
+                    failure: shared.failed("look at", object, &cause.into()),
+                };
             }
         };
-        let is_described = shared.description(object).exists();
         if data.is_none() {
-            let is_rest = is_described
+            let is_rest = shared.description(object).exists()
                 || shared.incoming_data(object).exists()
                 || shared.incoming_description(object).exists();
             return if is_rest { Seen::Rest } else { Seen::Missing };
         }
-        let found = Found { data, is_described };
-        match list::state(shared, object, found, shared.home(object)) {
+        let found = Found { data, is_described: !matches!(opened, Err(Errno::NOENT)) };
+        // It may have been described since.
+        let description = || if found.is_described { opened } else { Description::open(shared, object) };
+        match list::state(shared, object, found, shared.home(object), description) {
             None => Seen::Missing,
             Some(EntryState::Complete(info)) => Seen::Whole(info),
             Some(EntryState::Writing) => Seen::Writing,
@@ -178,6 +199,17 @@ impl Partition {
     }
 }
 
+/// The number of the home of an object.
+fn home_of(object: ObjectId) -> u64 {
+    object.0 & 0xff
+}
+
+/// Of objects in a place, those that belong there and come after `after`.
+fn behind(objects: impl Iterator<Item = ObjectId>, place: u32, after: ObjectId) -> Vec<ObjectId> {
+    let is_at_home = |object: &ObjectId| place == INCOMING || home_of(*object) == u64::from(place);
+    objects.filter(|object| *object > after && is_at_home(object)).collect()
+}
+
 fn sync_if_there(directory: &Path) -> io::Result<()> {
     match durable::sync_directory(directory) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -226,10 +258,11 @@ mod tests {
         assert_eq!(all(&partition), [1, 0x101, 2, 3, 9]);
         assert_eq!(partition.objects_in(1, ObjectId(1)).unwrap(), [ObjectId(0x101)]);
         let shared = &partition.shared;
-        let seen = |object| partition.look(ObjectId(object));
+        let seen = |object| partition.look(&[ObjectId(object)]).remove(0);
         assert!(matches!(seen(1), Seen::Whole(info) if info.size == 7));
         assert_eq!((seen(9), seen(77)), (Seen::Writing, Seen::Missing));
-        assert!(partition.glance(ObjectId(1)) && !partition.glance(ObjectId(77)));
+        assert_eq!(partition.described_in(1, ObjectId(0)).unwrap(), [ObjectId(1), ObjectId(0x101)]);
+        assert_eq!(partition.described_in(9, ObjectId(0)).unwrap(), [], "it is being written");
         fs::write(shared.data(ObjectId(2)), b"short").unwrap();
         assert!(matches!(seen(2), Seen::Damaged { size: Some(5), .. }));
         fs::remove_file(shared.data(ObjectId(3))).unwrap();
@@ -290,7 +323,7 @@ mod tests {
         write(&partition, 1, b"content");
         assert!(partition.changed(ObjectId(1)).unwrap() > Timestamp(1), "it was written just now");
         partition.set_aside(ObjectId(1)).unwrap();
-        assert_eq!((all(&partition), partition.look(ObjectId(1))), (vec![], Seen::Missing));
+        assert_eq!((all(&partition), partition.look(&[ObjectId(1)])), (vec![], vec![Seen::Missing]));
         assert!(partition.open_object(ObjectId(1)).is_err());
         let quarantine = partition.directory().join(QUARANTINE);
         assert_eq!(fs::read(quarantine.join("1")).unwrap(), b"content");

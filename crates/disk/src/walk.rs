@@ -1,7 +1,7 @@
 //! A directory tree of somebody else, looked at entry by entry: never through a symbolic link, never on another file system.
 //!
 //! Directories are opened one below the other, so nobody who may write to them can lead elsewhere. What is kept in memory is
-//! one open directory for each level.
+//! one open directory for each level, with some of its names.
 
 use base::{Failure, Result, limits::PATH_DEPTH_MAX};
 use rustix::{
@@ -21,10 +21,14 @@ use std::{
     },
     path::{Component, Path, PathBuf},
     sync::Arc,
+    vec,
 };
 
 /// What a directory holds that is a partition or a facility: its files are not somebody's data.
 const OURS: [&str; 2] = ["partition.json", "facility.toml"];
+
+/// Names of a directory that are read, and sorted, at a time.
+const NAMES_MAX: usize = 64 << 10;
 
 /// An entry as it was found.
 #[derive(Debug, Clone)]
@@ -61,6 +65,10 @@ pub struct Walk {
 struct Level {
     directory: Arc<OwnedFd>,
     entries: Dir,
+    /// What was read of them and did not come yet, in order: files that are named alike are asked for together later.
+    names: vec::IntoIter<OsString>,
+    /// What follows cannot be read.
+    trouble: Option<Errno>,
     /// As it was found; `None` for the first.
     found: Option<Found>,
 }
@@ -191,7 +199,7 @@ impl Walk {
         loop {
             let level = self.levels.last_mut()?;
             let path = level.found.as_ref().map(|found| found.path.clone()).unwrap_or_default();
-            let entry = match level.entries.read() {
+            let name = match level.next() {
                 None => match self.levels.pop()?.found {
                     Some(found) => return Some(Step::Over(found)),
                     None => continue,
@@ -201,13 +209,9 @@ impl Walk {
                     self.levels.pop();
                     return Some(Step::Odd(path, Failure::io("list it", &cause.into())));
                 }
-                Some(Ok(entry)) => entry,
+                Some(Ok(name)) => name,
             };
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if matches!(name.as_bytes(), b"." | b"..") {
-                continue;
-            }
-            let (path, name, directory) = (path.join(name), name.to_owned(), Arc::clone(&level.directory));
+            let (path, directory) = (path.join(&name), Arc::clone(&level.directory));
             match self.step(directory, path.clone(), name) {
                 Ok(Some(step)) => return Some(step),
                 // Gone since it was listed.
@@ -264,7 +268,34 @@ impl Walk {
 impl Level {
     fn new(directory: OwnedFd, found: Option<Found>) -> io::Result<Self> {
         let entries = Dir::read_from(&directory)?;
-        Ok(Self { directory: Arc::new(directory), entries, found })
+        let (names, trouble) = (Vec::new().into_iter(), None);
+        Ok(Self { directory: Arc::new(directory), entries, names, trouble, found })
+    }
+
+    /// The next name; `None`: that was all.
+    fn next(&mut self) -> Option<Result<OsString, Errno>> {
+        if self.names.len() == 0 {
+            self.read_names();
+        }
+        self.names.next().map(Ok).or_else(|| self.trouble.take().map(Err))
+    }
+
+    fn read_names(&mut self) {
+        let mut names = Vec::new();
+        while names.len() < NAMES_MAX && self.trouble.is_none() {
+            match self.entries.read() {
+                None => break,
+                Some(Err(cause)) => self.trouble = Some(cause),
+                Some(Ok(entry)) => {
+                    let name = entry.file_name().to_bytes();
+                    if !matches!(name, b"." | b"..") {
+                        names.push(OsStr::from_bytes(name).to_owned());
+                    }
+                }
+            }
+        }
+        names.sort_unstable();
+        self.names = names.into_iter();
     }
 }
 
@@ -311,6 +342,22 @@ mod tests {
         }
         steps.sort();
         steps
+    }
+
+    #[test]
+    fn files_of_a_directory_come_in_the_order_of_their_names() {
+        let (home, old) = tree();
+        for number in (0..500).rev() {
+            fs::write(old.join(format!("a/b/{number:03}")), "").unwrap();
+        }
+        let (mut walk, _) = Walk::new(&[home.path().to_owned()], &old, &home.path().join("ours")).unwrap();
+        let mut files = Vec::new();
+        while let Some(step) = walk.advance() {
+            if let Step::File(found) = step {
+                files.push(found.path);
+            }
+        }
+        assert!(files.len() == 503 && files.iter().filter(|path| path.starts_with("a/b")).is_sorted());
     }
 
     #[test]

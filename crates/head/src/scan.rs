@@ -258,17 +258,21 @@ fn running(core: &Core, partition: &str, scan: u64) -> Result<Option<ScanRow>> {
     Ok(rows.find(|row| row.scan == scan && row.state == ScanState::Running))
 }
 
-/// How much of a scan is done: the places hold as many objects each, and so does the catalogue after them.
+/// How much of a scan is spent in the places, which hold as many objects each; what is left, with the catalogue after them.
+const SHARE_OF_PLACES: f64 = 0.95;
+
+/// How much of a scan is done.
 fn progress(core: &Core, scan: &ScanRow) -> Result<f64> {
     let ScanCursor { place, after } = scan.cursor;
     Ok(match scan.work {
         ScanWork::Look | ScanWork::Scrub if place < SCAN_PLACES => {
-            f64::from(place) / f64::from(SCAN_PLACES) / 2.0
+            f64::from(place) / f64::from(SCAN_PLACES) * SHARE_OF_PLACES
         }
         ScanWork::Look | ScanWork::Scrub => {
             let (begin, end) = (core.store.objects_begin()?, core.store.objects_end()?);
             let all = end.saturating_sub(begin).max(1);
-            0.5 + (after.0.saturating_sub(begin) as f64 / all as f64).min(1.0) / 2.0
+            let seen = (after.0.saturating_sub(begin) as f64 / all as f64).min(1.0);
+            SHARE_OF_PLACES + seen * (1.0 - SHARE_OF_PLACES)
         }
         ScanWork::Repair => (scan.looks as f64 / scan.found.iter().sum::<u64>().max(1) as f64).min(1.0),
     })

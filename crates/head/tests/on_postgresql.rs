@@ -28,6 +28,8 @@ mod namespace;
 mod pools;
 #[path = "quotas.rs"]
 mod quotas;
+#[path = "referrals.rs"]
+mod referrals;
 #[path = "replicas.rs"]
 mod replicas;
 #[path = "roles.rs"]

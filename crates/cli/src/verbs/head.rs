@@ -1,8 +1,13 @@
-//! `bp head`: which head of the facility is active.
+//! `bp head`: which head is active, and what others keep.
 
-use crate::context::{Context, Run};
+use crate::{
+    context::{Context, Run},
+    table::{Cell, Column, Table},
+    words,
+};
+use base::{ErrorKind, Failure, FilePath, OtherHead};
 use clap::Subcommand;
-use wire::control::TakeOver;
+use wire::control::{GetEntry, GetReferrals, GetStatus, NodeKind, Refer, Referral, TakeOver};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -17,10 +22,33 @@ enum Verb {
         /// Host of the standby [default: whichever is first]
         host: Option<String>,
     },
+    /// Say which directories other heads keep; without any, show them
+    #[command(
+        after_help = "Clients are sent to the other head for DIRECTORY and all that is below it. It has to be there \
+                            under the same path, and empty here. Of / that means everything that is not here."
+    )]
+    Refer {
+        /// A directory
+        #[arg(value_name = "DIRECTORY", requires = "what")]
+        path: Option<FilePath>,
+        /// The head that keeps it: its HTTP door
+        #[arg(value_name = "https://HOST:PORT", group = "what")]
+        head: Option<String>,
+        /// This head keeps it again
+        #[arg(long, group = "what")]
+        end: bool,
+    },
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let Verb::TakeOver { host } = args.verb;
+    match args.verb {
+        Verb::TakeOver { host } => take_over(host, context),
+        Verb::Refer { path: None, .. } => list(context),
+        Verb::Refer { path: Some(path), head, .. } => refer(path, head, context),
+    }
+}
+
+fn take_over(host: Option<String>, context: &mut Context) -> Run {
     let done = context.call(&TakeOver { host: host.clone() })?;
     if context.output.is_json() {
         context.output.json(&done)?;
@@ -29,4 +57,64 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         context.output.news(format!("{who} takes over"))?;
     }
     Ok(0)
+}
+
+fn refer(path: FilePath, head: Option<String>, context: &mut Context) -> Run {
+    let to = match head {
+        Some(head) => Some(other_head(&path, &head, context)?),
+        None => None,
+    };
+    let done = context.call(&Refer { path, to })?;
+    if context.output.is_json() {
+        context.output.json(&done)?;
+    }
+    Ok(0)
+}
+
+/// Asks a head where it is, and whether it has the directory.
+fn other_head(path: &FilePath, head: &str, context: &mut Context) -> Result<OtherHead, Failure> {
+    let other = context.control()?.at_head(head)?;
+    let root = other.call(&GetStatus {})?.root;
+    let entry = other.call(&GetEntry { path: path.clone() }).map_err(|failure| match failure.kind {
+        ErrorKind::NotFound => Failure::not_found(format!("{path} does not exist at {head}"))
+            .hint(format!("`bp --facility {head} mkdir -p {path}` makes it")),
+        _ => failure.during(head),
+    })?;
+    if entry.kind != NodeKind::Directory {
+        return Err(Failure::new(ErrorKind::NotDirectory, format!("{path} is a file at {head}")));
+    }
+    Ok(OtherHead { root, http: other.http().to_owned() })
+}
+
+fn list(context: &mut Context) -> Run {
+    let listed = context.call(&GetReferrals {})?;
+    if context.output.is_json() {
+        context.output.json(&listed)?;
+    } else if listed.referrals.is_empty() {
+        context.output.news("this head keeps everything")?;
+    } else {
+        context.output.table(&table(&listed.referrals))?;
+    }
+    Ok(0)
+}
+
+fn table(referrals: &[Referral]) -> Table {
+    let columns = [
+        Column::Path("directory"),
+        Column::Left("kept by"),
+        Column::Left("for data"),
+        Column::Left("said by"),
+        Column::Left("since"),
+    ];
+    let mut table = Table::new(columns);
+    for referral in referrals {
+        table.row([
+            Cell::from(referral.path.as_str()),
+            Cell::from(referral.at.http.as_str()),
+            Cell::from(referral.at.root.as_str()),
+            Cell::from(referral.giver.as_str()),
+            Cell::from(words::time(referral.made)),
+        ]);
+    }
+    table
 }

@@ -15,6 +15,8 @@ use wire::control::{Call, USER_HEADER, VERSION, VERSION_HEADER};
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// Longest wait asked for in one call: proxies and people lose patience with silent connections.
 pub const WAIT_MAX: Millis = Millis::from_seconds(30);
+/// Heads that one call is sent on to at most.
+const HEADS_MAX: u32 = 4;
 /// Longest reply taken.
 const REPLY_BYTES_MAX: u64 = 256 << 20;
 
@@ -25,6 +27,8 @@ pub struct Control {
     http: String,
     user: String,
     key: Option<FacilityKey>,
+    /// What proves it to other heads: a person's token. The key of the facility is for its own.
+    pass: Option<FacilityKey>,
 }
 
 /// What proves who calls: the key of the facility for its rooms, a token for people. It never shows itself.
@@ -42,7 +46,13 @@ impl Control {
     /// Talks to `http`, for example `http://127.0.0.1:8094`, as `user`.
     pub fn new(http: impl Into<String>, user: impl Into<String>) -> Self {
         let http = http.into().trim_end_matches('/').to_owned();
-        Self { agents: Arc::new(Agents::new(ControlTls::default())), http, user: user.into(), key: None }
+        Self {
+            agents: Arc::new(Agents::new(ControlTls::default())),
+            http,
+            user: user.into(),
+            key: None,
+            pass: None,
+        }
     }
 
     /// Says whom to believe, and what to show.
@@ -58,6 +68,12 @@ impl Control {
         self
     }
 
+    /// Adds what proves who calls where a call is sent on to another head.
+    pub fn with_pass(mut self, pass: FacilityKey) -> Self {
+        self.pass = Some(pass);
+        self
+    }
+
     /// The address it talks to.
     pub fn http(&self) -> &str {
         &self.http
@@ -68,8 +84,28 @@ impl Control {
         self.call_waiting(call, Millis(0))
     }
 
-    /// Makes a call whose reply may be held back for up to `wait`, at most [`WAIT_MAX`], while it is pending.
+    /// Makes a call whose reply may be held back for up to `wait`, at most [`WAIT_MAX`], while it is pending. What another head
+    /// keeps is asked there.
     pub fn call_waiting<C: Call>(&self, call: &C, wait: Millis) -> Result<C::Reply> {
+        let mut outcome = self.call_once(call, wait);
+        for _ in 0..HEADS_MAX {
+            let Err(Failure { at: Some(at), .. }) = &outcome else { return outcome };
+            outcome = self.at_head(&at.http)?.call_once(call, wait);
+        }
+        outcome
+    }
+
+    /// Talks to another head, on behalf of the same person.
+    pub fn at_head(&self, http: &str) -> Result<Self> {
+        if self.pass.is_some() && !http.starts_with("https:") {
+            let what = format!("the head at {http} is asked in plain text, where anybody could read a token");
+            return Err(Failure::permission(what).hint("refer to its https:// door"));
+        }
+        let http = http.trim_end_matches('/').to_owned();
+        Ok(Self { agents: Arc::new(self.agents.anew()), http, key: self.pass.clone(), ..self.clone() })
+    }
+
+    fn call_once<C: Call>(&self, call: &C, wait: Millis) -> Result<C::Reply> {
         let wait = wait.min(WAIT_MAX).max(Millis(0));
         let url = format!("{}/api/v1/{}?wait={}ms", self.http, C::NAME, wait.0);
         let body = serde_json::to_vec(call)

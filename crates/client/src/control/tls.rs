@@ -39,6 +39,11 @@ impl Agents {
         Self { tls, current: Mutex::new(None) }
     }
 
+    /// For another server: the same proofs, no connection yet.
+    pub(super) fn anew(&self) -> Self {
+        Self::new(self.tls.clone())
+    }
+
     /// The agent for `url`.
     pub(super) fn agent(&self, url: &str) -> Result<Agent> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);

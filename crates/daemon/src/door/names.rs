@@ -135,8 +135,9 @@ impl RootDoor {
             PrepareAction::Cancel(_) | PrepareAction::Touch => return Ok(String::new()),
         };
         let refused = |failure: &Failure| !(is_evict && failure.kind == ErrorKind::Busy);
+        let is_one = outcomes.files.len() == 1;
         match outcomes.files.into_iter().filter_map(|file| file.failure).find(refused) {
-            Some(failure) => Err(failure),
+            Some(failure) => Err(failure.only_here(!is_one)),
             None => Ok("backplane".to_owned()),
         }
     }

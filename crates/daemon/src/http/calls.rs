@@ -60,6 +60,8 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::SettleCatalogue>(router);
     let router = add::<control::RecoverCatalogue>(router);
     let router = add::<control::TakeOver>(router);
+    let router = add::<control::Refer>(router);
+    let router = add::<control::GetReferrals>(router);
     let router = add::<control::Submit>(router);
     let router = add::<control::Jobs>(router);
     let router = add::<control::AwaitJobs>(router);

@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderMap, Method, Request, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use base::{ErrorKind, Failure, FilePath, Result};
+use base::{ErrorKind, Failure, FilePath, OtherHead, Result};
 use head::{Apply, Principal};
 use std::sync::Arc;
 use wire::{
@@ -144,12 +144,23 @@ pub(super) async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<B
     // What is behind the path may prove something.
     let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()));
     let to = to.map(|to| without_proof(&to));
+    let target = request.uri().path_and_query().map_or_else(|| instance.clone(), ToString::to_string);
     let what = decode_path(&instance).map_or_else(|_| instance.clone(), |path| path.as_str().to_owned());
     let outcome = dispatch(Arc::clone(&door), request).await;
     door.counters.http.answer(outcome.as_ref().err().map(Problem::kind));
     let deed = Deed { peer, user: &user, verb: deeds::verb(&method), what: &what, to: to.as_deref() };
     door.note_path(&method, &deed, outcome.as_ref().err().map(Problem::failure));
-    outcome.unwrap_or_else(|problem| problem.into_response(&method, &instance))
+    outcome.unwrap_or_else(|problem| match &problem.failure().at {
+        // Of two paths one may be here, and the other one is named with this server.
+        Some(at) if !matches!(method.as_str(), "COPY" | "MOVE") => sent_to_head(at, &target),
+        _ => problem.into_response(&method, &instance),
+    })
+}
+
+/// Sends a client to the head that keeps what it asked for.
+fn sent_to_head(at: &OtherHead, target: &str) -> Response {
+    let location = format!("{}{target}", at.http.trim_end_matches('/'));
+    (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response()
 }
 
 async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {

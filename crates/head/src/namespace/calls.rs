@@ -1,6 +1,9 @@
 //! The calls of people on names.
 
-use super::{Right, make_directory, remove_file, require, require_owner, resolve, resolve_parent};
+use super::{
+    Right, make_directory, referrals::refuse_move, remove_file, require, require_owner, resolve,
+    resolve_parent,
+};
 use crate::{Apply, Context, Core, Topic, pool::Held, tape};
 use base::{
     ErrorKind, Failure, FileId, FilePath, Result,
@@ -128,6 +131,7 @@ impl Apply for RemoveDirectory {
 impl Apply for Rename {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let Self { from, to, is_new } = self;
+        refuse_move(core, &context.who, &from, &to)?;
         let node = resolve(core, &context.who, &from)?;
         if from == to {
             return Ok(Done {});

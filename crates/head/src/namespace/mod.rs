@@ -4,6 +4,7 @@ mod attributes;
 mod calls;
 mod grants;
 mod permission;
+mod referrals;
 
 pub use permission::rights;
 pub(crate) use permission::{Right, allows, is_granted};
@@ -30,6 +31,17 @@ pub(crate) fn resolve(core: &Core, who: &Principal, path: &FilePath) -> Result<A
 
 /// As [`resolve`], but a missing last component is `None`.
 pub(crate) fn find(core: &Core, who: &Principal, path: &FilePath) -> Result<Option<Arc<Node>>> {
+    let referrals = core.store.referrals()?;
+    walk(core, who, path, |node| referrals::refuse_kept(&referrals, node, path))
+}
+
+/// Finds what a path names; `pass` refuses what is not to be gone through, nor found.
+fn walk(
+    core: &Core,
+    who: &Principal,
+    path: &FilePath,
+    pass: impl Fn(Step<'_>) -> Result<()>,
+) -> Result<Option<Arc<Node>>> {
     let mut node = core.store.node(ROOT)?.ok_or_else(|| Failure::corrupt("the root directory is missing"))?;
     let mut names = path.names().peekable();
     while let Some(name) = names.next() {
@@ -40,13 +52,23 @@ pub(crate) fn find(core: &Core, who: &Principal, path: &FilePath) -> Result<Opti
             ));
         }
         require(core, who, &node, Right::Search, path)?;
-        match core.store.child(node.id, name)? {
+        let child = core.store.child(node.id, name)?;
+        pass(child.as_deref().map_or(Step::Missing(node.id), Step::Into))?;
+        match child {
             Some(child) => node = child,
             None if names.peek().is_none() => return Ok(None),
             None => return Err(missing(path)),
         }
     }
     Ok(Some(node))
+}
+
+/// A step on the way along a path.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Into(&'a Node),
+    /// There is nothing of this name in a directory.
+    Missing(FileId),
 }
 
 /// Finds a file; a directory is refused.
@@ -127,6 +149,7 @@ pub(crate) fn insert(
     mode: u32,
 ) -> Result<Arc<Node>> {
     require(core, &context.who, parent, Right::Write, path)?;
+    referrals::refuse_foreign(core, parent.id, path)?;
     refuse_reserved(path)?;
     let new = NewNode {
         parent: parent.id,

@@ -2,11 +2,7 @@
 
 use super::{Store, StoreResult, engine::Row};
 use base::{FileId, Timestamp};
-use std::{
-    cell::{Cell, RefCell},
-    collections::BTreeMap,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 use wire::control::{Rights, Subject};
 
 /// A grant on a directory.
@@ -22,34 +18,6 @@ pub(crate) struct GrantRow {
 /// All grants by directory, each list by subject.
 pub(crate) type GrantTable = BTreeMap<FileId, Vec<GrantRow>>;
 
-/// What is kept of the table.
-#[derive(Default)]
-pub(super) struct Grants {
-    /// `None`: to be read.
-    table: RefCell<Option<Arc<GrantTable>>>,
-    /// Whether the group under way has changed a row: what is given up then is not what is kept.
-    is_changed: Cell<bool>,
-}
-
-impl Grants {
-    /// A call or a group was given up.
-    pub(super) fn forget_changes(&self) {
-        if self.is_changed.get() {
-            *self.table.borrow_mut() = None;
-        }
-    }
-
-    /// The group is durable, or gone.
-    pub(super) fn end_group(&self) {
-        self.is_changed.set(false);
-    }
-
-    fn change(&self) {
-        self.is_changed.set(true);
-        *self.table.borrow_mut() = None;
-    }
-}
-
 fn grant(row: &Row<'_>) -> StoreResult<GrantRow> {
     Ok(GrantRow {
         directory: FileId(row.get(0)?),
@@ -63,19 +31,16 @@ fn grant(row: &Row<'_>) -> StoreResult<GrantRow> {
 impl Store {
     /// All grants.
     pub(crate) fn grants(&self) -> StoreResult<Arc<GrantTable>> {
-        if let Some(table) = &*self.grants.table.borrow() {
-            return Ok(Arc::clone(table));
-        }
         const SQL: &str = "SELECT directory, subject, rights, giver, made FROM directory_grant
             ORDER BY directory, subject";
-        let mut table = GrantTable::new();
-        // Nothing of this table waits to be written.
-        for row in self.all_now(SQL, (), grant)? {
-            table.entry(row.directory).or_default().push(row);
-        }
-        let table = Arc::new(table);
-        *self.grants.table.borrow_mut() = Some(Arc::clone(&table));
-        Ok(table)
+        self.grants.get(|| {
+            let mut table = GrantTable::new();
+            // Nothing of this table waits to be written.
+            for row in self.all_now(SQL, (), grant)? {
+                table.entry(row.directory).or_default().push(row);
+            }
+            Ok(table)
+        })
     }
 
     /// Adds a grant, or replaces that of the same subject.

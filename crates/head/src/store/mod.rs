@@ -26,6 +26,7 @@ mod grants;
 mod hosts;
 mod ids;
 mod jobs;
+mod kept;
 mod labels;
 mod ledger;
 mod loader;
@@ -36,6 +37,7 @@ mod partitions;
 mod pending;
 mod pools;
 mod quotas;
+mod referrals;
 mod replicas;
 mod requests;
 mod restore;
@@ -63,6 +65,7 @@ pub(crate) use labels::HostLabels;
 pub(crate) use ledger::{AccountKey, Held, Payer, Quota};
 pub(crate) use nodes::{NewContent, NewNode, Node};
 pub(crate) use partitions::Partition;
+pub(crate) use referrals::{ReferralRow, ReferralTable};
 pub(crate) use replicas::{NOT_BEGUN, Piece, Replica, ReplicaState};
 pub(crate) use requests::{RequestRow, SessionRow};
 pub use restore::{Restored, relocate, restore};
@@ -75,6 +78,7 @@ pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 use base::{ErrorKind, Failure, Timestamp};
 use engine::{Engine, Params, Row};
 use ids::AllIds;
+use kept::Kept;
 use node_cache::NodeCache;
 use pending::Pending;
 use pools::Policies;
@@ -222,7 +226,8 @@ pub struct Store {
     /// Uses of replicas that are not written yet.
     uses: RefCell<Uses>,
     ids: AllIds,
-    grants: grants::Grants,
+    grants: Kept<grants::GrantTable>,
+    referrals: Kept<referrals::ReferralTable>,
     /// Jobs that are not over, if they were counted since one of them changed.
     active_jobs: Cell<Option<usize>>,
     /// What pools promise, if that was read.
@@ -315,7 +320,8 @@ impl Store {
             pending: RefCell::default(),
             uses: RefCell::default(),
             ids: AllIds::default(),
-            grants: grants::Grants::default(),
+            grants: Kept::default(),
+            referrals: Kept::default(),
             active_jobs: Cell::new(None),
             policies: RefCell::default(),
             hosts: RefCell::default(),
@@ -356,6 +362,7 @@ impl Store {
         }
         self.leave();
         self.grants.end_group();
+        self.referrals.end_group();
         let (files, is_visible) = self.pending.get_mut().commit();
         let cache = self.cache.get_mut();
         for (id, now) in files {
@@ -375,7 +382,9 @@ impl Store {
     pub fn rollback(&mut self) -> StoreResult<()> {
         self.leave();
         self.grants.forget_changes();
+        self.referrals.forget_changes();
         self.grants.end_group();
+        self.referrals.end_group();
         self.pending.get_mut().forget();
         self.ids.forget();
         self.active_jobs.set(None);
@@ -408,6 +417,7 @@ impl Store {
             self.hosts.take();
             self.labels.take();
             self.grants.forget_changes();
+            self.referrals.forget_changes();
             for (sequence, ids) in self.pending.get_mut().undo_call() {
                 self.ids.set(sequence, Some(ids));
             }

@@ -291,7 +291,7 @@ fn ask_anew(store: &mut Store) -> Answers {
     store.ids.forget();
     store.policies.take();
     store.labels.take();
-    store.grants = super::grants::Grants::default();
+    store.grants = super::Kept::default();
     ask(store)
 }
 

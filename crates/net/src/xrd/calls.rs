@@ -197,9 +197,11 @@ impl<S: Service> Context<S> {
                 Ok(format!("{text}\0").into_bytes())
             }
             Request::Statx(targets) => {
-                let mut flags = Vec::with_capacity(targets.len());
+                let (mut flags, is_one) = (Vec::with_capacity(targets.len()), targets.len() == 1);
                 for target in targets {
-                    flags.push(service.stat(session, &path(&target)?, &target.opaque).await?.flags_byte());
+                    let stat = service.stat(session, &path(&target)?, &target.opaque).await;
+                    // The others are here, perhaps.
+                    flags.push(stat.map_err(|failure| failure.only_here(!is_one))?.flags_byte());
                 }
                 Ok(flags)
             }
@@ -385,25 +387,34 @@ impl<S: Service> Context<S> {
                     return self.outbox.send(stream, answer).await;
                 }
             };
-            let part = writer.part(&entries, next.is_none());
-            let answer = if is_late {
-                late_body.extend(part);
-                next.is_none().then(|| finished(stream, Answer::Ok(std::mem::take(&mut late_body)), true))
-            } else if next.is_none() {
-                Some(Answer::Ok(part))
-            } else {
-                Some(Answer::OkSoFar(part))
+            let is_last = next.is_none();
+            let ahead = async {
+                match next {
+                    Some(next) => Some(page(Some(next)).await),
+                    None => None,
+                }
             };
-            if let Some(answer) = answer {
-                self.outbox.send(stream, answer).await?;
-            }
-            if next.is_none() {
-                return Ok(());
-            }
+            let write = async {
+                let part = writer.part(&entries, is_last);
+                let answer = if is_late {
+                    late_body.extend(part);
+                    is_last.then(|| finished(stream, Answer::Ok(std::mem::take(&mut late_body)), true))
+                } else {
+                    Some(if is_last { Answer::Ok(part) } else { Answer::OkSoFar(part) })
+                };
+                match answer {
+                    Some(answer) => self.outbox.send(stream, answer).await,
+                    None => Ok(()),
+                }
+            };
+            // The next part is asked for first, and looked up while this one is written.
+            let (coming, written) = tokio::join!(biased; ahead, write);
+            written?;
+            let Some(coming) = coming else { return Ok(()) };
             found = if late_body.len() > LATE_LISTING_BYTES_MAX {
                 Err(Failure::busy(format!("{path} is too long to be listed now")).hint("try again later"))
             } else {
-                page(next).await
+                coming
             };
         }
     }

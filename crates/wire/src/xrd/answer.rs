@@ -5,7 +5,7 @@ use super::{
     ServerFlags, StatInfo, StreamId,
     frame::{ANSWER_HEADER_BYTES, text, u32_at, u64_at},
 };
-use base::{Crc32c, Failure};
+use base::{Crc32c, Failure, OtherHead};
 
 /// Bytes of a status answer from its header to its data: 8 + 16 + 8.
 pub const STATUS_BYTES: usize = 32;
@@ -147,9 +147,12 @@ impl Status {
 }
 
 impl Answer {
-    /// The answer that tells a failure.
+    /// The answer that tells a failure, or who is to be asked instead.
     #[must_use]
     pub fn failure(failure: &Failure) -> Self {
+        if let Some((host, port)) = failure.at.as_deref().and_then(OtherHead::root_host) {
+            return Self::Redirect(Redirect { host: host.to_owned(), port, opaque: String::new() });
+        }
         let message = match &failure.hint {
             Some(hint) => format!("{}; hint: {hint}", failure.what),
             None => failure.what.clone(),

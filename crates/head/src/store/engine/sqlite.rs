@@ -37,6 +37,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0019.sql"),
     include_str!("../migrations/0020.sql"),
     include_str!("../migrations/0021.sql"),
+    include_str!("../migrations/0022.sql"),
 ];
 
 /// Columns that the other engine does without: long values have rows with a number here.
@@ -62,10 +63,11 @@ impl Sqlite {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
         let db = Connection::open_with_flags(file, flags)?;
+        // Pages: a directory of a million entries, in whatever order they were made, is listed from memory.
         // FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us; said only once the
         // log is open, or it could not be taken back for snapshots.
         db.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536;
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -196608;
              PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF; SELECT count(*) FROM sqlite_schema;
              PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT",
         )?;
