@@ -42,10 +42,10 @@ const WAIT: Millis = Millis::from_seconds(2);
 const PAUSE: Duration = Duration::from_secs(5);
 /// Objects that are looked at before the head is asked about them: a millisecond of its time.
 const CHUNK: usize = 256;
-/// Threads that look at a chunk: each waits for the disk most of the time.
-const LOOKERS: usize = 4;
 /// The same where every byte of them is read.
 const CHUNK_READ: usize = 8;
+/// Threads that look at a chunk: each waits for the disk most of the time.
+const LOOKERS: usize = 4;
 /// The head is told at least this often: an interruption costs no more.
 const REPORT_EVERY: Duration = Duration::from_secs(3);
 /// A window of the catalogue costs the head about as much as it costs to look at so many objects.
