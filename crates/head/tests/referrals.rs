@@ -110,6 +110,7 @@ fn only_an_operator_refers_and_only_what_is_empty() {
     let mut world = referred();
     let refused = world.call(user("bob"), Refer { path: path("/exp"), to: None });
     assert_eq!(refused.unwrap_err().kind, ErrorKind::Permission);
+    assert_eq!(world.call(user("bob"), GetReferrals {}).unwrap_err().kind, ErrorKind::Permission);
     let mut kind = |at: &str, to| refer(&mut world, at, to).unwrap_err().kind;
     assert_eq!(kind("/data", Some(other("b"))), ErrorKind::NotEmpty);
     assert_eq!(kind("/data/f", Some(other("b"))), ErrorKind::NotDirectory);
@@ -118,12 +119,12 @@ fn only_an_operator_refers_and_only_what_is_empty() {
     assert_eq!(kind("/exp/cms", Some(OtherHead { root: "b".into(), http: "b".into() })), ErrorKind::Invalid);
     assert_eq!(keeper(refer(&mut world, "/exp/cms/x", Some(other("b")))), Some(other("cms")));
     refer(&mut world, "/exp/cms", Some(other("b"))).expect("it can be changed");
-    let shown = world.user(GetReferrals {}).unwrap().referrals;
+    let shown = world.call(as_owner("ada"), GetReferrals {}).unwrap().referrals;
     assert_eq!(
         shown.iter().map(|one| (one.path.as_str(), &one.at)).collect::<Vec<_>>(),
         [("/exp/cms", &other("b"))]
     );
     refer(&mut world, "/exp/cms", None).expect("it can be ended");
     assert!(mkdir(&mut world, "/exp/cms/here").is_ok());
-    assert!(world.user(GetReferrals {}).unwrap().referrals.is_empty());
+    assert!(world.call(as_owner("ada"), GetReferrals {}).unwrap().referrals.is_empty());
 }

@@ -124,7 +124,8 @@ impl Apply for Refer {
 }
 
 impl Apply for GetReferrals {
-    fn apply(self, core: &mut Core, _: &Context) -> Result<Referrals> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Referrals> {
+        context.who.require_operator("see what other heads keep")?;
         let table = core.store.referrals()?;
         let mut referrals = Vec::with_capacity(table.len());
         for (id, ReferralRow { at, giver, made }) in &*table {
