@@ -390,6 +390,8 @@ impl Pass<'_> {
     /// Reads all files of a batch, some at a time, and tells the head meanwhile how far it is.
     async fn read(&mut self, tasks: VecDeque<Task>) -> Result<Vec<Outcome>> {
         let count = readers_of(&tasks);
+        let bytes_per_s = self.order.bytes_per_s;
+        let pace = Pace::new(ScanPace { is_checksummed: true, objects_per_s: FILES_PER_S, bytes_per_s });
         let tasks = Arc::new(Mutex::new(tasks));
         let mut readers = tokio::task::JoinSet::new();
         for _ in 0..count {
@@ -397,8 +399,7 @@ impl Pass<'_> {
                 partition: Arc::clone(&self.adopter.partition),
                 now: Arc::clone(&self.adopter.clock),
                 token: self.adopter.token.clone(),
-                bytes_per_s: (self.order.bytes_per_s / count).max(1),
-                files_per_s: (FILES_PER_S / count).max(1),
+                pace: pace.share(count),
                 is_moving: self.order.is_moving,
                 reading: Arc::clone(&self.reading),
                 is_halted: Arc::clone(&self.is_halted),
@@ -595,8 +596,7 @@ struct Reader {
     partition: Arc<Partition>,
     now: Clock,
     token: Token,
-    bytes_per_s: u64,
-    files_per_s: u64,
+    pace: Pace,
     is_moving: bool,
     reading: Arc<AtomicU64>,
     is_halted: Arc<AtomicBool>,
@@ -608,11 +608,7 @@ impl Reader {
     }
 
     fn work(&self, tasks: &Mutex<VecDeque<Task>>) -> Vec<Outcome> {
-        let mut pace = Pace::new(ScanPace {
-            is_checksummed: true,
-            objects_per_s: self.files_per_s,
-            bytes_per_s: self.bytes_per_s,
-        });
+        let mut pace = self.pace.clone();
         let mut outcomes = Vec::new();
         loop {
             let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();

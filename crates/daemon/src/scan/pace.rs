@@ -24,7 +24,7 @@ impl Pace {
     }
 
     /// The pace of one of several that share this one.
-    pub(super) fn share(&self, among: u64) -> Self {
+    pub(crate) fn share(&self, among: u64) -> Self {
         let ScanPace { objects_per_s, bytes_per_s, .. } = self.bounds;
         let among = among.max(1);
         let (objects_per_s, bytes_per_s) = ((objects_per_s / among).max(1), (bytes_per_s / among).max(1));
