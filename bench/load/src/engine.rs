@@ -2,9 +2,13 @@
 
 use base::{Failure, Result};
 use nix::sys::resource::{UsageWho, getrusage};
-use rustix::{buffer::spare_capacity, event::Timespec, event::epoll};
+use rustix::{
+    buffer::spare_capacity,
+    event::{self, Timespec, epoll},
+};
 use std::{
     net::SocketAddr,
+    os::fd::OwnedFd,
     sync::Barrier,
     thread,
     time::{Duration, Instant},
@@ -44,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) duration: Option<Duration>,
     /// Whether the file has the pattern.
     pub(crate) has_pattern: bool,
+    /// Requests a second of all sessions together; else as many as are answered.
+    pub(crate) rate: Option<u32>,
     /// Bytes received at once.
     pub(crate) buffer_bytes: usize,
 }
@@ -114,9 +120,10 @@ fn run_thread(plan: &Plan, number: usize, threads: usize, barrier: &Barrier) -> 
     barrier.wait();
     let until =
         Until { items: plan.items, deadline: plan.duration.map(|duration| Instant::now() + duration) };
+    let between = plan.rate.map(|rate| Duration::from_secs(plan.sessions as u64) / rate);
     let served = match sessions.len() {
         0 => Ok(()),
-        1 => serve_one(&mut sessions, until, plan.buffer_bytes, &mut outcome),
+        1 if between.is_none() => serve_one(&mut sessions, until, plan.buffer_bytes, &mut outcome),
         _ => serve_many(&mut sessions, until, plan.buffer_bytes, &mut outcome),
     };
     outcome.ended = Some(Instant::now());
@@ -140,7 +147,9 @@ fn run_thread(plan: &Plan, number: usize, threads: usize, barrier: &Barrier) -> 
 fn connect(plan: &Plan, number: usize) -> Result<Session> {
     let path = plan.path.replace("{n}", &number.to_string());
     let number = (number, plan.sessions);
-    let setup = Setup { mode: plan.mode, path, files: plan.files, has_pattern: plan.has_pattern, number };
+    let between = plan.rate.map(|rate| Duration::from_secs(plan.sessions as u64) / rate);
+    let setup =
+        Setup { mode: plan.mode, path, files: plan.files, has_pattern: plan.has_pattern, number, between };
     Session::open(Link::connect(plan.server)?, &setup)
 }
 
@@ -185,18 +194,17 @@ fn serve_many(
             *place = None;
         }
     }
-    let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
     let mut events = Vec::with_capacity(EVENTS_MAX);
     while busy > 0 {
         events.clear();
-        epoll::wait(&poll, spare_capacity(&mut events), Some(&patience)).map_err(refuse)?;
-        if events.is_empty() {
+        let due = sessions.iter().flatten().filter_map(Session::due).min();
+        wait(&poll, due, &mut events).map_err(refuse)?;
+        if events.is_empty() && due.is_none() {
             return Err(Failure::timeout(format!("no answer within {PATIENCE:?}")));
         }
-        for event in &events {
-            let place = &mut sessions[event.data.u64() as usize];
-            let Some(session) = place.as_mut().filter(|session| !session.is_done()) else { continue };
-            match session.visit(buffer.bytes_mut()) {
+        let mut visit = |place: &mut Option<Session>, visit: &mut dyn FnMut(&mut Session) -> Result<()>| {
+            let Some(session) = place.as_mut().filter(|session| !session.is_done()) else { return };
+            match visit(session) {
                 Ok(()) if session.is_done() => busy -= 1,
                 Ok(()) => {}
                 Err(failure) => {
@@ -205,7 +213,33 @@ fn serve_many(
                     *place = None;
                 }
             }
+        };
+        for event in &events {
+            let place = &mut sessions[event.data.u64() as usize];
+            visit(place, &mut |session| session.visit(buffer.bytes_mut()));
+        }
+        let now = Instant::now();
+        for place in sessions.iter_mut().filter(|_| due.is_some_and(|due| due <= now)) {
+            if place.as_ref().and_then(Session::due).is_some_and(|due| due <= now) {
+                visit(place, &mut Session::refill);
+            }
         }
     }
     Ok(())
+}
+
+/// Waits until answers come, or something is to be asked.
+fn wait(poll: &OwnedFd, due: Option<Instant>, events: &mut Vec<epoll::Event>) -> rustix::io::Result<()> {
+    let span =
+        |span: Duration| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() };
+    let patience = match due {
+        None => PATIENCE,
+        Some(due) => {
+            // epoll itself knows nothing shorter than a millisecond.
+            let pause = span(due.saturating_duration_since(Instant::now()));
+            event::poll(&mut [event::PollFd::new(poll, event::PollFlags::IN)], Some(&pause))?;
+            Duration::ZERO
+        }
+    };
+    epoll::wait(poll, spare_capacity(events), Some(&span(patience))).map(drop)
 }

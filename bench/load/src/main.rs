@@ -65,6 +65,10 @@ struct Run {
     /// Stop asking after this time
     #[arg(long)]
     duration: Option<Span>,
+    /// Requests a second of all sessions together; an answer is as late as it comes after its request was due
+    /// [default: as many as are answered]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
     /// Check data: the file was written by `rfio-load fill`
     #[arg(long)]
     pattern: bool,
@@ -135,6 +139,7 @@ fn plan(run: &Run) -> Result<engine::Plan> {
         sessions: run.sessions,
         threads: run.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         items: run.count,
+        rate: run.rate,
         duration: run.duration.map(|span| Duration::from_millis(span.0.0.unsigned_abs())),
         has_pattern: run.pattern,
         buffer_bytes: run.buffer.0 as usize,

@@ -1,7 +1,7 @@
 //! One session: keeps its window full and checks what comes back.
 
 use base::{Failure, Result};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wire::xrd::{AnswerCode, FileHandle, OpenAnswer, Request, StreamId, VECTOR_ELEMENT_BYTES, VectorElement};
 
 use crate::{
@@ -46,6 +46,10 @@ pub(crate) struct Session {
     opened: Option<FileHandle>,
     items_left: u64,
     deadline: Option<Instant>,
+    /// Time from one request to the next, and when the next one is due.
+    pace: Option<(Duration, Instant)>,
+    /// Its place among all sessions: they take turns.
+    turn: f64,
     outgoing: Vec<u8>,
     /// When the first request went out.
     began: Option<Instant>,
@@ -65,6 +69,8 @@ pub(crate) struct Setup {
     pub(crate) has_pattern: bool,
     /// Which of all sessions this is, and how many there are.
     pub(crate) number: (usize, usize),
+    /// Time from one request of the session to the next; else it asks as soon as it was answered.
+    pub(crate) between: Option<Duration>,
 }
 
 impl Session {
@@ -99,6 +105,8 @@ impl Session {
             opened: handle,
             items_left: 0,
             deadline: None,
+            pace: setup.between.map(|between| (between, Instant::now())),
+            turn: number as f64 / count as f64,
             outgoing: Vec::new(),
             began: None,
             tally: Tally::default(),
@@ -115,8 +123,16 @@ impl Session {
             (None, _) => one_pass,
         };
         self.deadline = until.deadline;
-        self.began = Some(Instant::now());
+        let now = Instant::now();
+        self.began = Some(now);
+        self.pace = self.pace.map(|(between, _)| (between, now + between.mul_f64(self.turn)));
         self.refill()
+    }
+
+    /// When the next request is due, if only that is waited for.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let (_, due) = self.pace?;
+        (self.items_left > 0 && !self.free.is_empty()).then_some(due)
     }
 
     /// Whether all that was asked is answered and nothing more is to be asked.
@@ -158,7 +174,7 @@ impl Session {
     }
 
     /// Puts as many requests on their way as the window takes, with one send where they have no data.
-    fn refill(&mut self) -> Result<()> {
+    pub(crate) fn refill(&mut self) -> Result<()> {
         let now = Instant::now();
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.items_left = 0;
@@ -168,9 +184,13 @@ impl Session {
             self.outgoing.extend(Request::Close(handle).encode(StreamId::of(place)));
         }
         while self.items_left > 0
+            && self.pace.is_none_or(|(_, due)| due <= now)
             && let Some(place) = self.free.pop()
         {
             self.items_left -= 1;
+            // Who asks late has kept its user waiting.
+            let asked = self.pace.map_or(now, |(_, due)| due);
+            self.pace = self.pace.map(|(between, due)| (between, due + between));
             let item = self.work.next_item();
             let request = item.request.encode(StreamId::of(place));
             if self.is_write {
@@ -178,7 +198,7 @@ impl Session {
             } else {
                 self.outgoing.extend(request);
             }
-            let waiting = Waiting { item, asked: now, answered_bytes: 0, is_closing: false };
+            let waiting = Waiting { item, asked, answered_bytes: 0, is_closing: false };
             self.window[usize::from(place)] = Some(waiting);
         }
         if self.outgoing.is_empty() { Ok(()) } else { self.link.send(&self.outgoing) }

@@ -40,11 +40,12 @@ use wire::control::{
 const WAIT: Millis = Millis::from_seconds(2);
 /// Pause after something did not work.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Objects that are looked at before the head is asked about them: a millisecond of its time.
-const CHUNK: usize = 256;
+/// Objects that are looked at before the head is asked about them: a quarter of a millisecond of its time.
+const CHUNK: usize = 64;
 /// The same where every byte of them is read.
 const CHUNK_READ: usize = 8;
-/// Threads that look at a chunk: each waits for the disk most of the time.
+/// Threads that look at a chunk if one of them is too slow for the pace, because it waits for the disk. Otherwise they would
+/// only stand in the way of others, all at the same time.
 const LOOKERS: usize = 4;
 /// The head is told at least this often: an interruption costs no more.
 const REPORT_EVERY: Duration = Duration::from_secs(3);
@@ -254,9 +255,10 @@ impl Scanner {
         Ok(Some(pace))
     }
 
-    /// Looks at objects, several at a time. `None`: it is time to stop.
+    /// Looks at objects, several at a time if that is needed. `None`: it is time to stop.
     async fn seen(&self, objects: Vec<ObjectId>, mut pace: Pace) -> Result<Option<(Pace, Vec<Seen>)>> {
-        let parts: Vec<_> = objects.chunks(objects.len().div_ceil(LOOKERS).max(BURST)).collect();
+        let lookers = if pace.is_late() { LOOKERS } else { 1 };
+        let parts: Vec<_> = objects.chunks(objects.len().div_ceil(lookers).max(BURST)).collect();
         let share = pace.share(parts.len() as u64);
         let looks = parts.iter().map(|part| {
             let (partition, token) = (Arc::clone(&self.partition), self.token.clone());

@@ -34,7 +34,7 @@ enum What {
         #[arg(long)]
         checksum: bool,
         /// Most objects that are looked at in a second
-        #[arg(long, value_name = "N", default_value_t = 5000)]
+        #[arg(long, value_name = "N", default_value_t = 4000)]
         objects: u64,
         /// Most bytes that are read in a second
         #[arg(long, value_name = "SIZE", default_value = "200MB")]

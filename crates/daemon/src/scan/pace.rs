@@ -6,6 +6,8 @@ use wire::control::ScanPace;
 
 /// How much of what a pace allowed may be made up for: a question to the head takes a while, and is no reason to be late.
 const CATCH_UP: Duration = Duration::from_millis(250);
+/// How late one may be without having to hurry.
+const LATE: Duration = Duration::from_millis(100);
 /// Longest pause at once: who stops the daemon does not wait.
 const NAP: Duration = Duration::from_millis(200);
 
@@ -35,6 +37,11 @@ impl Pace {
     pub(super) fn follow(&mut self, share: &Self) {
         self.next = self.next.max(share.next);
         self.began = self.began.max(share.began);
+    }
+
+    /// Whether so little was done that there is something to make up for.
+    pub(super) fn is_late(&self) -> bool {
+        self.next.elapsed() > LATE
     }
 
     pub(crate) fn begin(&mut self) {
@@ -95,8 +102,9 @@ mod tests {
         let ago = Instant::now().checked_sub(Duration::from_secs(10)).expect("the host runs for longer");
         let mut pace = Pace { bounds, next: ago, began: Instant::now() };
         assert!(pace.rest(100, 0, &shutdown.token()));
-        assert!(pace.next < Instant::now(), "240 ms are left to be made up for");
-        assert!(pace.rest(1000, 0, &shutdown.token()));
+        assert!(pace.is_late() && pace.next < Instant::now(), "240 ms are left to be made up for");
+        assert!(pace.rest(3000, 0, &shutdown.token()));
+        assert!(!pace.is_late(), "what was late is made up for");
         assert!(pace.next > ago + Duration::from_secs(9), "ten seconds are not");
     }
 }

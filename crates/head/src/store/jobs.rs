@@ -1,8 +1,6 @@
 //! Rows of workers and jobs.
 
-use super::{
-    Store, StoreResult, document, engine::Row, ids::Sequence, json, maybe_document, nodes::is_readable, word,
-};
+use super::{Store, StoreResult, document, engine::Row, ids::Sequence, json, maybe_document, word};
 use base::{FileId, JobId, Timestamp};
 use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, Usage};
 
@@ -242,11 +240,13 @@ impl Store {
     /// How many files of a job, in that role, have no replica (inputs) or no copy (outputs).
     pub(crate) fn job_files_missing(&self, job: JobId, role: JobFileRole) -> StoreResult<u64> {
         let sql = match role {
+            // A replica, or enough different pieces, can be read; pieces are counted only where there is no replica. A LIMIT
+            // keeps PostgreSQL from reading the whole table once.
             JobFileRole::Input => {
-                concat!(
-                    "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'input' AND NOT ",
-                    is_readable!("f.file")
-                )
+                "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'input' AND NOT
+                 ((SELECT 1 FROM replica r WHERE r.file = f.file AND r.state = 'online' AND r.needed = 1 LIMIT 1) IS NOT NULL
+                 OR coalesce((SELECT count(DISTINCT r.piece) >= min(r.needed) FROM replica r
+                 WHERE r.file = f.file AND r.state = 'online'), FALSE))"
             }
             JobFileRole::Output => {
                 "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'output' AND NOT EXISTS

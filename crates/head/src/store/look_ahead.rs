@@ -2,7 +2,8 @@
 
 use super::{
     Node, Replica, Store, StoreResult,
-    engine::{Cell, Params},
+    by_key::Lists,
+    engine::Cell,
     nodes::{NODE_OF_NAME, node},
     pending::Name,
     replicas::{REPLICAS_OF_FILES, replica},
@@ -114,14 +115,5 @@ impl Store {
                 self.cache.borrow_mut().insert(&Arc::new(node));
             }
         }
-    }
-}
-
-/// Lists as parameters.
-struct Lists<'a, const COUNT: usize>([Cell<'a>; COUNT]);
-
-impl<const COUNT: usize> Params for Lists<'_, COUNT> {
-    fn with<R>(&self, give: impl FnOnce(&[Cell<'_>]) -> R) -> R {
-        give(&self.0)
     }
 }

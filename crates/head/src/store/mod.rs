@@ -15,6 +15,7 @@ mod attributes;
 mod backup;
 #[cfg(test)]
 mod backup_tests;
+mod by_key;
 mod care;
 mod catalogue;
 mod census;

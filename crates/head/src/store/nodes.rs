@@ -2,7 +2,7 @@
 
 use super::{Replica, ReplicaState, Store, StoreResult, engine::Row, ids::Sequence, pending::Name, word};
 use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 use wire::{
     control::{Coding, Entry, FileState, NodeKind},
     object::Holder,
@@ -133,23 +133,7 @@ fn file_state(is_written: bool, is_online: bool, is_archived: bool) -> FileState
     }
 }
 
-/// Whether a file can be read from disk: a replica of it, or enough different pieces, can. The index of replicas by file has all
-/// that is asked for; pieces are counted only where there is no replica.
-macro_rules! is_readable {
-    ($file:literal) => {
-        concat!(
-            "((SELECT 1 FROM replica r WHERE r.file = ",
-            $file,
-            " AND r.state = 'online' AND r.needed = 1 LIMIT 1) IS NOT NULL
-             OR coalesce((SELECT count(DISTINCT r.piece) >= min(r.needed) FROM replica r WHERE r.file = ",
-            $file,
-            " AND r.state = 'online'), FALSE))"
-        )
-    };
-}
-pub(super) use is_readable;
-
-/// The columns that [`node`] and [`entry`] read, for a table alias `n`.
+/// The columns that [`node`] reads, for a table alias `n`.
 ///
 /// A column that is an EXISTS may make PostgreSQL read the whole other table once; a LIMIT keeps it from that.
 macro_rules! node_columns {
@@ -170,8 +154,6 @@ pub(super) const NODE_OF_NAME: &str = concat!(
 
 /// A node without its replicas.
 pub(super) fn node(row: &Row<'_>) -> StoreResult<Node> {
-    let adler32: Option<u32> = row.get(9)?;
-    let crc32c: Option<u32> = row.get(10)?;
     Ok(Node {
         id: FileId(row.get(0)?),
         parent: FileId(row.get(1)?),
@@ -182,9 +164,7 @@ pub(super) fn node(row: &Row<'_>) -> StoreResult<Node> {
         mode: row.get(6)?,
         size: row.get(7)?,
         modified: Timestamp(row.get(8)?),
-        checksums: adler32
-            .zip(crc32c)
-            .map(|(adler32, crc32c)| Checksums { adler32: Adler32(adler32), crc32c: Crc32c(crc32c) }),
+        checksums: sums(row, 9)?,
         replicas: Vec::new(),
         is_archived: row.get(11)?,
         project: row.get(12)?,
@@ -192,11 +172,31 @@ pub(super) fn node(row: &Row<'_>) -> StoreResult<Node> {
     })
 }
 
-/// An entry of a listing. Nobody needs the replicas for that, only whether there are any.
+/// An entry of a listing, without where its bytes are: that is read for many at once.
 fn entry(row: &Row<'_>) -> StoreResult<Entry> {
-    let node = node(row)?;
-    let state = file_state(node.checksums.is_some(), row.get(14)?, node.is_archived);
-    Ok(Entry { state: (!node.is_directory()).then_some(state), ..node.entry() })
+    let checksums = sums(row, 8)?;
+    let kind = word(row, 2)?;
+    Ok(Entry {
+        id: FileId(row.get(0)?),
+        name: row.get(1)?,
+        kind,
+        owner: row.get(3)?,
+        group: row.get(4)?,
+        mode: row.get(5)?,
+        size: row.get(6)?,
+        modified: Timestamp(row.get(7)?),
+        checksums,
+        state: (kind == NodeKind::File).then(|| file_state(checksums.is_some(), false, false)),
+    })
+}
+
+/// Both checksums of a content, if there is one.
+fn sums(row: &Row<'_>, column: usize) -> StoreResult<Option<Checksums>> {
+    let adler32: Option<u32> = row.get(column)?;
+    let crc32c: Option<u32> = row.get(column + 1)?;
+    Ok(adler32
+        .zip(crc32c)
+        .map(|(adler32, crc32c)| Checksums { adler32: Adler32(adler32), crc32c: Crc32c(crc32c) }))
 }
 
 impl Store {
@@ -267,14 +267,41 @@ impl Store {
 
     /// Entries of a directory in name order, after `after`.
     pub(crate) fn children(&self, parent: FileId, after: &str, limit: usize) -> StoreResult<Vec<Entry>> {
-        const SQL: &str = concat!(
-            "SELECT ",
-            node_columns!(),
-            ", ",
-            is_readable!("n.id"),
-            " FROM node n WHERE n.parent = ?1 AND n.name > ?2 AND n.id <> 1 ORDER BY n.name LIMIT ?3"
-        );
-        self.all(SQL, (parent.0, after, limit), entry)
+        const SQL: &str = "SELECT id, name, kind, owner, grp, mode, size, modified, adler32, crc32c FROM node
+             WHERE parent = ?1 AND name > ?2 AND id <> 1 ORDER BY name LIMIT ?3";
+        let mut entries = self.all(SQL, (parent.0, after, limit), entry)?;
+        let files: Vec<_> =
+            entries.iter().filter(|entry| entry.state.is_some()).map(|entry| entry.id.0 as i64).collect();
+        let (archived, readable) = (self.archived(files.clone())?, self.readable(files)?);
+        for Entry { id, state, checksums, .. } in &mut entries {
+            *state =
+                state.map(|_| file_state(checksums.is_some(), readable.contains(id), archived.contains(id)));
+        }
+        Ok(entries)
+    }
+
+    /// Those of the files that have a copy on tape.
+    fn archived(&self, files: Vec<i64>) -> StoreResult<HashSet<FileId>> {
+        let copies =
+            self.rows_by_key("SELECT file FROM copy", "file", files, |row| row.get(0).map(FileId))?;
+        Ok(copies.into_iter().collect())
+    }
+
+    /// Those of the files that can be read from disk: a replica, or enough different pieces, can.
+    fn readable(&self, files: Vec<i64>) -> StoreResult<HashSet<FileId>> {
+        // Nothing that the index of replicas by file would not have.
+        let select = "SELECT file, state = 'online', needed, piece FROM replica";
+        let rows = self.rows_by_key(select, "file", files, |row| {
+            let (file, needed, piece): (u64, usize, u64) = (row.get(0)?, row.get(2)?, row.get(3)?);
+            Ok(row.get::<bool>(1)?.then_some((FileId(file), piece, needed)))
+        })?;
+        let mut online: Vec<_> = rows.into_iter().flatten().collect();
+        online.sort_unstable();
+        online.dedup_by_key(|&mut (file, piece, _)| (file, piece));
+        let of_file = online.chunk_by(|one, next| one.0 == next.0);
+        // A replica is the only piece that its file needs.
+        let is_enough = |pieces: &&[_]| pieces.iter().any(|&(_, _, needed)| needed <= pieces.len());
+        Ok(of_file.filter(is_enough).map(|pieces| pieces[0].0).collect())
     }
 
     pub(crate) fn has_children(&self, parent: FileId) -> StoreResult<bool> {

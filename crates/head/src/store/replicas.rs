@@ -1,6 +1,6 @@
 //! Replicas and pins.
 
-use super::{Store, StoreResult, engine::Row, ids::Sequence, pending::Removal, scans::Objects, word};
+use super::{Store, StoreResult, engine::Row, ids::Sequence, pending::Removal, word};
 use base::{Adler32, Checksums, Crc32c, FileId, ObjectId, Timestamp};
 use serde::Deserialize;
 use wire::control::Coding;
@@ -278,22 +278,11 @@ impl Store {
 
     /// Objects were deleted. Yields their bytes.
     pub(crate) fn end_removals(&self, partition: &str, objects: &[ObjectId]) -> StoreResult<u64> {
-        self.flush()?;
-        let mut freed = 0;
-        if self.engine.is_far() {
-            let objects: Vec<_> = objects.iter().map(|object| object.0 as i64).collect();
-            let sql = "SELECT partition, size FROM removal WHERE object = ANY (?1::bigint[])";
-            self.all_now(sql, Objects(&objects), |row| {
-                let (at, size): (&str, u64) = (row.get(0)?, row.get(1)?);
-                freed += if at == partition { size } else { 0 };
-                Ok(())
-            })?;
-        } else {
-            let sql = "SELECT size FROM removal WHERE object = ?1 AND partition = ?2";
-            for object in objects {
-                freed += self.maybe_now(sql, (object.0, partition), |row| row.get::<u64>(0))?.unwrap_or(0);
-            }
-        }
+        let keys = objects.iter().map(|object| object.0 as i64).collect();
+        let size = |row: &Row<'_>| Ok(if row.get::<&str>(1)? == partition { row.get(2)? } else { 0 });
+        let sizes: Vec<u64> =
+            self.rows_by_key("SELECT object, partition, size FROM removal", "object", keys, size)?;
+        let freed = sizes.iter().sum();
         for object in objects {
             let sql = "DELETE FROM removal WHERE object = ?1 AND partition = ?2";
             self.run(sql, (object.0, partition))?;

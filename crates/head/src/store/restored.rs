@@ -1,6 +1,6 @@
 //! Rows about restores, and about starts of the head.
 
-use super::{Store, StoreResult, engine::Cell};
+use super::{Row, Store, StoreResult};
 use base::{ObjectId, Timestamp};
 use std::collections::BTreeSet;
 
@@ -85,25 +85,8 @@ impl Store {
 
     /// Those of the objects that belong to files.
     pub(crate) fn known_objects(&self, objects: &[ObjectId]) -> StoreResult<BTreeSet<ObjectId>> {
-        self.flush()?;
-        let ids: Vec<_> = objects.iter().map(|object| object.0 as i64).collect();
-        let mut known = BTreeSet::new();
-        let mut note = |row: &super::Row<'_>| {
-            known.insert(ObjectId(row.get(0)?));
-            Ok(())
-        };
-        if self.engine.is_far() {
-            let sql = "SELECT object FROM replica WHERE object = ANY (?1::bigint[])";
-            self.engine.query(sql, &[Cell::Integers(&ids)], &mut note)?;
-        } else {
-            for id in ids {
-                self.engine.query(
-                    "SELECT object FROM replica WHERE object = ?1",
-                    &[Cell::Integer(id)],
-                    &mut note,
-                )?;
-            }
-        }
-        Ok(known)
+        let objects = objects.iter().map(|object| object.0 as i64).collect();
+        let id = |row: &Row<'_>| row.get(0).map(ObjectId);
+        Ok(self.rows_by_key("SELECT object FROM replica", "object", objects, id)?.into_iter().collect())
     }
 }

@@ -1,11 +1,6 @@
 //! Rows of scans and of what they have found.
 
-use super::{
-    Replica, ReplicaState, Store, StoreResult, document,
-    engine::{Cell, Params, Row},
-    ids::Sequence,
-    json, word,
-};
+use super::{Replica, ReplicaState, Store, StoreResult, document, engine::Row, ids::Sequence, json, word};
 use base::{Adler32, Checksums, Crc32c, FileId, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -71,15 +66,6 @@ fn scanned(row: &Row<'_>) -> StoreResult<(ObjectId, ScannedReplica)> {
         checksums: adler32.zip(crc32c).map(sums),
     };
     Ok((ObjectId(row.get(0)?), replica))
-}
-
-/// A list as the only parameter.
-pub(super) struct Objects<'a>(pub(super) &'a [i64]);
-
-impl Params for Objects<'_> {
-    fn with<R>(&self, give: impl FnOnce(&[Cell<'_>]) -> R) -> R {
-        give(&[Cell::Integers(self.0)])
-    }
 }
 
 fn finding(row: &Row<'_>) -> StoreResult<FindingRow> {
@@ -151,18 +137,8 @@ impl Store {
         &self,
         objects: &[ObjectId],
     ) -> StoreResult<HashMap<ObjectId, ScannedReplica>> {
-        self.flush()?;
-        if self.engine.is_far() {
-            let objects: Vec<_> = objects.iter().map(|object| object.0 as i64).collect();
-            let sql = format!("{SCANNED} WHERE r.object = ANY (?1::bigint[])");
-            return Ok(self.all_now(&sql, Objects(&objects), scanned)?.into_iter().collect());
-        }
-        let sql = format!("{SCANNED} WHERE r.object = ?1");
-        let mut found = HashMap::with_capacity(objects.len());
-        for object in objects {
-            found.extend(self.maybe_now(&sql, (object.0,), scanned)?);
-        }
-        Ok(found)
+        let objects = objects.iter().map(|object| object.0 as i64).collect();
+        Ok(self.rows_by_key(SCANNED, "r.object", objects, scanned)?.into_iter().collect())
     }
 
     /// Whether an object is to be deleted from a partition.
