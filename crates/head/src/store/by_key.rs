@@ -92,12 +92,14 @@ mod tests {
     #[test]
     fn a_key_can_have_several_rows() {
         for place in Place::all() {
-            let store = place.create();
+            let mut store = place.create();
             let select = "SELECT file, holder FROM pin";
+            store.begin();
             for holder in ["a", "b"] {
                 store.put_pin(FileId(7), holder, None).unwrap();
             }
             store.put_pin(FileId(9), "c", None).unwrap();
+            store.commit().unwrap();
             let mut found =
                 store.rows_by_key(select, "file", vec![7, 8], |row| row.get::<String>(1)).unwrap();
             found.sort_unstable();
