@@ -7,7 +7,7 @@ use super::{
 
 /// How far two keys of a run may be from each other: to step over a row costs less than to look for one from the root of
 /// a table.
-const STEP_MAX: i64 = 8;
+const STEP_MAX: u64 = 8;
 
 /// Lists as parameters.
 pub(super) struct Lists<'a, const COUNT: usize>(pub(super) [Cell<'a>; COUNT]);
@@ -36,7 +36,7 @@ impl Store {
         keys.sort_unstable();
         let sql = format!("{select} WHERE {key} BETWEEN ?1 AND ?2");
         let mut rows = Vec::with_capacity(keys.len());
-        for run in keys.chunk_by(|before, after| after - before <= STEP_MAX) {
+        for run in keys.chunk_by(|before, after| after.abs_diff(*before) <= STEP_MAX) {
             let bounds = [Cell::Integer(run[0]), Cell::Integer(run[run.len() - 1])];
             self.engine.query(&sql, &bounds, &mut |row| {
                 if run.binary_search(&row.get(0)?).is_ok() {
@@ -76,9 +76,9 @@ mod tests {
                 names.iter().map(|name| store.insert_node(&new(name)).unwrap().0 as i64).collect();
             store.commit().unwrap();
             for step in [1, 2, STEP_MAX as usize, STEP_MAX as usize + 1, 40] {
-                // Backwards, twice, and one that nobody has.
+                // Backwards, twice, and two that nobody has, as far from each other as can be.
                 let mut wanted: Vec<_> = ids.iter().copied().step_by(step).collect();
-                let keys = wanted.iter().rev().chain(&wanted).copied().chain([i64::MAX]).collect();
+                let keys = wanted.iter().rev().chain(&wanted).copied().chain([i64::MIN, i64::MAX]).collect();
                 let mut found =
                     store.rows_by_key("SELECT id FROM node", "id", keys, |row| row.get::<i64>(0)).unwrap();
                 found.sort_unstable();
