@@ -129,6 +129,11 @@ impl Session {
         self.refill()
     }
 
+    /// Whether requests are due at times of their own.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.pace.is_some()
+    }
+
     /// When the next request is due, if only that is waited for.
     pub(crate) fn due(&self) -> Option<Instant> {
         let (_, due) = self.pace?;
