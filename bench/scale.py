@@ -33,6 +33,12 @@ SESSIONS = 8
 PARTS = ("opens", "list", "scan", "files")
 SCAN_S = 900.0
 """Seconds that a scan may take."""
+SCAN_STOPS_S = 4.0
+"""A disk server hears within 3 s that a scan was stopped."""
+SCAN_WINDOWS = 4
+"""Runs of a second each time that a scan works or rests."""
+SCAN_LOOKS_MIN = 2500
+"""Objects that it has to look at in each of them, those counted that it has told of when it is stopped."""
 ADOPTION_S = 3600.0
 """Seconds that an adoption may take."""
 FILE_BYTES = 1000
@@ -229,42 +235,62 @@ def measure_list(bench: Bench, ours: Backplane, tree: Path) -> None:
 
 
 def measure_scan(bench: Bench, ours: Backplane) -> None:
-    """Scan the partition while files are opened: as many as are answered, then half as many."""
-    most = scan_during(bench, ours, "as many opens as are answered", None)
-    scan_during(bench, ours, "half as many", int(most / 2))
-
-
-def scan_during(bench: Bench, ours: Backplane, load: str, rate: int | None) -> float:
-    """Scan the partition while files are opened, and compare these with opens at rest, whose rate is yielded."""
-
-    def opens() -> Sample:
-        span = ["--duration", "2s", "--sessions", str(SESSIONS), *(["--rate", str(rate)] if rate else [])]
-        path = "/long/event-0000000{n}.raw"
-        return sampled(ours.pid, lambda: bench.load.run(ours, ["open"], span, path))
-
-    def state() -> dict[str, Any]:
-        (scan,) = json.loads(ours.bp("--json", "scan", "status"))["scans"]
-        found: dict[str, Any] = scan
-        return found
-
-    opens()
-    before = [opens() for _ in range(bench.options.runs)]
+    """Compare opens while a scan works with opens at rest, for two loads; then scan all of it."""
+    ours.bp("scan", "start")
+    most = beside_scan(bench, ours, "as many opens as are answered", None)
+    beside_scan(bench, ours, "half as many", int(most / 2))
+    ours.bp("scan", "stop")
+    time.sleep(SCAN_STOPS_S)
+    opens = opens_of(bench, ours, None)
     began = time.monotonic()
     ours.bp("scan", "start")
-    during = []
-    while state()["state"] != "done" and time.monotonic() - began < SCAN_S:
-        during.append(opens())
+    while scan_state(ours)["state"] != "done" and time.monotonic() - began < SCAN_S:
+        opens()
     seconds = time.monotonic() - began
-    at_rest = [*before, *(opens() for _ in range(bench.options.runs))]
-    rest, busy = median(at_rest, p99_us), median(during, p99_us)
-    each = {"rest_p99_us": [p99_us(one) for one in at_rest], "busy_p99_us": [p99_us(one) for one in during]}
-    bench.runs[f"scan, {load}"] = [state() | {"seconds": seconds} | each]
+    bench.runs["scan"] = [scan_state(ours) | {"seconds": seconds}]
     shown = [number(bench.options.entries / seconds), "", "", number(memory_of(ours))]
     whole = (f"≤ 300 s: {seconds:.0f} s", seconds <= 300)
-    bench.add(Row(f"scan of {bench.options.entries} objects, {load}", "backplane", shown, *whole))
+    bench.add(Row(f"scan of {bench.options.entries} objects beside these opens", "backplane", shown, *whole))
+
+
+def scan_state(ours: Backplane) -> dict[str, Any]:
+    """Read how far the scan has come."""
+    (scan,) = json.loads(ours.bp("--json", "scan", "status"))["scans"]
+    found: dict[str, Any] = scan
+    return found
+
+
+def opens_of(bench: Bench, ours: Backplane, rate: int | None) -> Callable[[], Sample]:
+    """Open files that are in nobody's way for a second, as often as they are answered or at a rate."""
+    span = ["--duration", "1s", "--sessions", str(SESSIONS), *(["--rate", str(rate)] if rate else [])]
+    path = "/long/event-0000000{n}.raw"
+    return lambda: sampled(ours.pid, lambda: bench.load.run(ours, ["open"], span, path))
+
+
+def beside_scan(bench: Bench, ours: Backplane, load: str, rate: int | None) -> float:
+    """Stop a running scan and have it go on, in turn, so that both meet the same machine. Opens a second at rest."""
+    opens = opens_of(bench, ours, rate)
+    opens()
+    looks = scan_state(ours)["looks"]
+    at_rest: list[Sample] = []
+    during: list[Sample] = []
+    for _ in range(bench.options.runs * 2):
+        ours.bp("scan", "stop")
+        time.sleep(SCAN_STOPS_S)
+        at_rest.extend(opens() for _ in range(SCAN_WINDOWS))
+        ours.bp("scan", "resume")
+        # The disk server has heard of it, and the first look is over.
+        time.sleep(0.3)
+        during.extend(opens() for _ in range(SCAN_WINDOWS))
+    looks = scan_state(ours)["looks"] - looks
+    rest, busy = median(at_rest, p99_us), median(during, p99_us)
+    each = {"rest_p99_us": [p99_us(one) for one in at_rest], "busy_p99_us": [p99_us(one) for one in during]}
+    bench.runs[f"scan, {load}"] = [each | {"looks": looks}]
+    if looks < len(during) * SCAN_LOOKS_MIN:
+        raise AssertionError(f"the scan looked at {looks} objects only: nothing was compared")
     bench.add(Row(f"opens with close, {load}, at rest", "backplane", figures(at_rest)))
     kept = (f"p99 ≤ 1.2 of that: {busy / rest:.2f}", busy <= 1.2 * rest)
-    bench.add(Row(f"opens with close, {load}, during the scan", "backplane", figures(during), *kept))
+    bench.add(Row(f"opens with close, {load}, during a scan", "backplane", figures(during), *kept))
     return median(at_rest, lambda one: one.operations / one.seconds)
 
 

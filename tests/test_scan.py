@@ -180,9 +180,13 @@ def test_a_scan_goes_on_after_a_restart_and_can_be_stopped(facility: Facility) -
     facility.up()
     facility.wait_until("the scan is done", lambda: status(facility)["state"] == "done")
     assert report(facility) == {"/dir/7": ("lost", "")}
-    facility.bp("scan", "start", "--objects", "1")
+    assert "no scan was stopped" in facility.bp_fails("scan", "resume").err
+    facility.bp("scan", "start", "--objects", "15")
     facility.bp("scan", "stop")
     assert status(facility)["state"] == "stopped"
+    facility.bp("scan", "resume", DISK)
+    facility.wait_until("the scan is done", lambda: status(facility)["state"] == "done")
+    assert report(facility) == {"/dir/7": ("lost", "")}
     assert "never ends" in facility.bp_fails("scan", "start", "--objects", "0").err
 
 

@@ -12,8 +12,8 @@ use tracing::{info, warn};
 use wire::control::{
     AskObjects, CatalogueWindow, Done, FINDINGS_MAX, FindingInfo, FindingKind, Findings, GetFindings,
     GetScans, Known, KnownObject, KnownObjects, MendFinding, Mending, NextFindings, NextScan, OpenFindings,
-    RepairScan, ReportScan, SCAN_OBJECTS_MAX, SCAN_PLACES, ScanCursor, ScanGoesOn, ScanInfo, ScanOrder,
-    ScanOrders, ScanPace, ScanState, ScanWork, Scans, ScrubInfo, StartScan, StopScan, Window,
+    RepairScan, ReportScan, ResumeScan, SCAN_OBJECTS_MAX, SCAN_PLACES, ScanCursor, ScanGoesOn, ScanInfo,
+    ScanOrder, ScanOrders, ScanPace, ScanState, ScanWork, Scans, ScrubInfo, StartScan, StopScan, Window,
 };
 
 /// Refuses hosts that speak for partitions of others, and partitions that nobody has registered.
@@ -98,6 +98,27 @@ impl Apply for StopScan {
                 }
             }
         }
+        Ok(Done {})
+    }
+}
+
+impl Apply for ResumeScan {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("go on with scans")?;
+        let mut is_any = false;
+        for partition in meant(core, self.partition.clone())? {
+            let stopped = core.store.scan(&partition)?.filter(|scan| scan.state == ScanState::Stopped);
+            if let Some(mut scan) = stopped {
+                (scan.state, is_any) = (ScanState::Running, true);
+                put(core, &partition, &scan)?;
+            }
+        }
+        if !is_any {
+            let whose = self.partition.map_or_else(String::new, |partition| format!(" of {partition}"));
+            return Err(Failure::not_found(format!("no scan{whose} was stopped"))
+                .hint("`bp scan status` shows how far each has come; `bp scan start` begins one"));
+        }
+        core.touch(Topic::Removals);
         Ok(Done {})
     }
 }

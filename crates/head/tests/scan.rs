@@ -11,7 +11,7 @@ use support::*;
 use wire::control::{
     AskObjects, CatalogueWindow, FINDINGS_MAX, FileState, Finding, FindingKind, GetFindings, GetScans, Known,
     MendFinding, Mending, NextFindings, NextScan, OpenRead, ReadGrant, Remove, RepairScan, ReportScan,
-    SCAN_OBJECTS_MAX, ScanCursor, ScanInfo, ScanOrder, ScanPace, ScanState, StartScan, StopScan,
+    ResumeScan, SCAN_OBJECTS_MAX, ScanCursor, ScanInfo, ScanOrder, ScanPace, ScanState, StartScan, StopScan,
 };
 
 const PACE: ScanPace = ScanPace { is_checksummed: false, objects_per_s: 10, bytes_per_s: 10 };
@@ -135,6 +135,26 @@ fn a_scan_is_taken_up_where_it_was_and_ends_once() {
     );
     world.user(StopScan { partition: None }).unwrap();
     assert_eq!((info(&mut world).state, order(&mut world)), (ScanState::Stopped, None));
+}
+
+#[test]
+fn what_was_stopped_goes_on_where_it_had_come_to() {
+    let mut world = world();
+    put(&mut world, "/a", 10);
+    let resume = |partition: Option<&str>| ResumeScan { partition: partition.map(str::to_owned) };
+    assert_eq!(refusal(world.user(resume(None))), ErrorKind::NotFound, "there is none");
+    start(&mut world).unwrap();
+    let begun = order(&mut world).unwrap();
+    assert_eq!(refusal(world.user(resume(Some(PARTITION)))), ErrorKind::NotFound, "it was not stopped");
+    let object = object_of(&mut world, "/a");
+    assert!(world.room(report(begun.scan, FindingKind::Lost, &[object])).unwrap().goes_on);
+    world.user(StopScan { partition: None }).unwrap();
+    assert!(!world.room(report(begun.scan, FindingKind::Lost, &[])).unwrap().goes_on);
+    world.user(resume(Some(PARTITION))).unwrap();
+    let cursor = ScanCursor { place: 3, after: ObjectId(7) };
+    assert_eq!(order(&mut world), Some(ScanOrder { cursor, ..begun }));
+    assert_eq!((info(&mut world).state, info(&mut world).found), (ScanState::Running, [1, 0, 0, 0, 0]));
+    assert_eq!(refusal(world.user(resume(Some("nowhere")))), ErrorKind::NotFound);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use base::{
 };
 use clap::Subcommand;
 use wire::control::{
-    Call, Done, FindingInfo, FindingKind, GetFindings, GetScans, RepairScan, ScanInfo, ScanPace, ScanState,
-    ScanWork, StartScan, StopScan,
+    Call, Done, FindingInfo, FindingKind, GetFindings, GetScans, RepairScan, ResumeScan, ScanInfo, ScanPace,
+    ScanState, ScanWork, StartScan, StopScan,
 };
 
 /// An object that was changed later than this is left alone by repairs.
@@ -55,8 +55,13 @@ enum What {
         #[arg(long, value_name = "TIME")]
         older_than: Option<Span>,
     },
-    /// End scans and repairs before they are done
+    /// End scans and repairs before they are done, within seconds
     Stop {
+        /// The partition [default: all]
+        partition: Option<String>,
+    },
+    /// Go on with what was stopped, where it had come to
+    Resume {
         /// The partition [default: all]
         partition: Option<String>,
     },
@@ -75,6 +80,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             call(context, &RepairScan { partition, older_than })
         }
         What::Stop { partition } => call(context, &StopScan { partition }),
+        What::Resume { partition } => call(context, &ResumeScan { partition }),
     }
 }
 

@@ -87,6 +87,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::GetLeftAlone>(router);
     let router = add::<control::StartScan>(router);
     let router = add::<control::StopScan>(router);
+    let router = add::<control::ResumeScan>(router);
     let router = add::<control::RepairScan>(router);
     let router = add::<control::GetScans>(router);
     let router = add::<control::GetFindings>(router);

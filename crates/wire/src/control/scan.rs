@@ -115,6 +115,14 @@ pub struct StopScan {
     pub partition: Option<String>,
 }
 
+/// Goes on with scans and repairs that were stopped, where they had come to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumeScan {
+    /// The partition; `None`: all.
+    #[serde(default)]
+    pub partition: Option<String>,
+}
+
 /// Mends what was found: replicas that are lost or damaged are not served any more, and what nobody knows is moved aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepairScan {
@@ -390,6 +398,7 @@ pub struct OpenFindings {
 calls! {
     StartScan => Done, "start_scan", People;
     StopScan => Done, "stop_scan", People;
+    ResumeScan => Done, "resume_scan", People;
     RepairScan => Done, "repair_scan", People;
     GetScans => Scans, "scans", People;
     GetFindings => Findings, "findings", People;
