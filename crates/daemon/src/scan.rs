@@ -21,7 +21,6 @@ use disk::{
     Partition,
     scan::{PLACES, Seen, is_damage},
 };
-use futures_util::future::join_all;
 use net::shutdown::Token;
 use std::{
     sync::{
@@ -40,19 +39,17 @@ use wire::control::{
 const WAIT: Millis = Millis::from_seconds(2);
 /// Pause after something did not work.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Objects that are looked at before the head is asked about them: a quarter of a millisecond of its time.
+/// Objects whose descriptions the disk is asked for before one is read, and about which the head is asked at once: a quarter of a
+/// millisecond of its time. Each holds a file open meanwhile.
 const CHUNK: usize = 64;
 /// The same where every byte of them is read.
 const CHUNK_READ: usize = 8;
-/// Threads that look at a chunk if one of them is too slow for the pace, because it waits for the disk. Otherwise they would
-/// only stand in the way of others, all at the same time.
-const LOOKERS: usize = 4;
 /// The head is told at least this often: an interruption costs no more.
 const REPORT_EVERY: Duration = Duration::from_secs(3);
 /// A window of the catalogue costs the head about as much as it costs to look at so many objects.
 const WINDOW_LOOKS: u64 = 64;
 /// Objects that are looked at without a pause: a processor is taken from nobody for long.
-const BURST: usize = 8;
+const BURST: usize = 16;
 
 /// Scans one partition when the head says so.
 pub(crate) struct Scanner {
@@ -78,19 +75,32 @@ enum End {
     Stopped,
 }
 
-/// Looks at objects, at the pace. `None`: it is time to stop.
+/// Looks at objects, at the pace, one burst after the other: first the disk is asked for all of them, and nobody waits for it.
+/// `None`: it is time to stop.
 fn look_at(
     partition: &Partition,
     objects: &[ObjectId],
     pace: &mut Pace,
     token: &Token,
 ) -> Result<Option<Vec<Seen>>> {
-    let mut all = Vec::with_capacity(objects.len());
     partition.check_in_place()?;
-    pace.begin();
-    for objects in objects.chunks(BURST) {
-        all.extend(partition.look(objects));
-        if !pace.rest(objects.len() as u64, 0, token) {
+    let mut begun = Vec::with_capacity(objects.len());
+    for burst in objects.chunks(BURST) {
+        pace.begin();
+        begun.extend(partition.begin_look(burst));
+        // The other half of the time is for what comes then.
+        if !pace.rest(burst.len() as u64 / 2, 0, token) {
+            return Ok(None);
+        }
+    }
+    let mut all = Vec::with_capacity(objects.len());
+    let mut begun = begun.into_iter();
+    while all.len() < objects.len() {
+        pace.begin();
+        let burst = begun.by_ref().take(BURST).map(|begun| partition.finish_look(begun));
+        let before = all.len();
+        all.extend(burst);
+        if !pace.rest((all.len() - before).div_ceil(2) as u64, 0, token) {
             return Ok(None);
         }
     }
@@ -255,24 +265,10 @@ impl Scanner {
         Ok(Some(pace))
     }
 
-    /// Looks at objects, several at a time if that is needed. `None`: it is time to stop.
+    /// Looks at objects. `None`: it is time to stop.
     async fn seen(&self, objects: Vec<ObjectId>, mut pace: Pace) -> Result<Option<(Pace, Vec<Seen>)>> {
-        let lookers = if pace.is_late() { LOOKERS } else { 1 };
-        let parts: Vec<_> = objects.chunks(objects.len().div_ceil(lookers).max(BURST)).collect();
-        let share = pace.share(parts.len() as u64);
-        let looks = parts.iter().map(|part| {
-            let (partition, token) = (Arc::clone(&self.partition), self.token.clone());
-            let (objects, mut share) = (part.to_vec(), share.clone());
-            blocking(move || Ok(look_at(&partition, &objects, &mut share, &token)?.map(|seen| (share, seen))))
-        });
-        // All are awaited, also if one fails: nobody looks at what is mended.
-        let mut all = Vec::with_capacity(objects.len());
-        for looked in join_all(looks).await {
-            let Some((share, seen)) = looked? else { return Ok(None) };
-            pace.follow(&share);
-            all.extend(seen);
-        }
-        Ok(Some((pace, all)))
+        let (partition, token) = (Arc::clone(&self.partition), self.token.clone());
+        blocking(move || Ok(look_at(&partition, &objects, &mut pace, &token)?.map(|seen| (pace, seen)))).await
     }
 
     /// Waits after so much was done. `None`: it is time to stop.

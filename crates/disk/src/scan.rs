@@ -14,8 +14,9 @@ use rustix::{
 };
 use std::{
     fs, io,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, OwnedFd},
     path::Path,
+    sync::Arc,
 };
 use wire::object::ObjectInfo;
 
@@ -48,6 +49,14 @@ pub enum Seen {
     },
 }
 
+/// A look that has begun: the disk was asked.
+#[derive(Debug)]
+pub struct Begun {
+    object: ObjectId,
+    home: Result<Arc<OwnedFd>, Errno>,
+    opened: Result<Description, Errno>,
+}
+
 impl Partition {
     /// Objects that something lies of in a place (`0..PLACES`) after `after`, in order. Eight bytes for each.
     pub fn objects_in(&self, place: u32, after: ObjectId) -> Result<Vec<ObjectId>> {
@@ -71,27 +80,34 @@ impl Partition {
 
     /// Looks at some objects.
     pub fn look(&self, objects: &[ObjectId]) -> Vec<Seen> {
-        let runs = objects.chunk_by(|one, other| home_of(*one) == home_of(*other));
-        runs.flat_map(|run| self.look_in_home(run)).collect()
+        self.begin_look(objects).into_iter().map(|begun| self.finish_look(begun)).collect()
     }
 
-    /// Looks at some objects of one home. The disk is asked for the descriptions of all before one is waited for.
-    fn look_in_home(&self, objects: &[ObjectId]) -> Vec<Seen> {
+    /// Asks the disk for the descriptions of some objects, and waits for none of them. Each holds a file open until it is
+    /// finished.
+    pub fn begin_look(&self, objects: &[ObjectId]) -> Vec<Begun> {
+        let runs = objects.chunk_by(|one, other| home_of(*one) == home_of(*other));
+        runs.flat_map(|run| self.begin_in_home(run)).collect()
+    }
+
+    fn begin_in_home(&self, objects: &[ObjectId]) -> Vec<Begun> {
         let [first, ..] = objects else { return Vec::new() };
         // Names are short from there.
         let home = openat(CWD, self.shared.home(*first), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        let home = home.as_ref().map(AsFd::as_fd).map_err(|cause| *cause);
-        let open = |object: &ObjectId| home.and_then(|home| Description::open_in(home, *object));
-        let opened: Vec<_> = objects.iter().map(open).collect();
-        objects.iter().zip(opened).map(|(object, opened)| self.look_at(home, *object, opened)).collect()
+        let home = home.map(Arc::new);
+        let begin = |object: &ObjectId| {
+            let opened = home
+                .as_ref()
+                .map_err(|cause| *cause)
+                .and_then(|home| Description::open_in(home.as_fd(), *object));
+            Begun { object: *object, home: home.clone(), opened }
+        };
+        objects.iter().map(begin).collect()
     }
 
-    fn look_at(
-        &self,
-        home: Result<BorrowedFd<'_>, Errno>,
-        object: ObjectId,
-        opened: Result<Description, Errno>,
-    ) -> Seen {
+    /// Looks at an object whose description was asked for.
+    pub fn finish_look(&self, begun: Begun) -> Seen {
+        let Begun { object, home, opened } = begun;
         let shared = &self.shared;
         if shared.is_writing(object) {
             return Seen::Writing;

@@ -6,8 +6,6 @@ use wire::control::ScanPace;
 
 /// How much of what a pace allowed may be made up for: a question to the head takes a while, and is no reason to be late.
 const CATCH_UP: Duration = Duration::from_millis(250);
-/// How late one may be without having to hurry.
-const LATE: Duration = Duration::from_millis(100);
 /// Longest pause at once: who stops the daemon does not wait.
 const NAP: Duration = Duration::from_millis(200);
 
@@ -31,17 +29,6 @@ impl Pace {
         let among = among.max(1);
         let (objects_per_s, bytes_per_s) = ((objects_per_s / among).max(1), (bytes_per_s / among).max(1));
         Self { bounds: ScanPace { objects_per_s, bytes_per_s, ..self.bounds }, ..self.clone() }
-    }
-
-    /// One that shared it is as far as this.
-    pub(super) fn follow(&mut self, share: &Self) {
-        self.next = self.next.max(share.next);
-        self.began = self.began.max(share.began);
-    }
-
-    /// Whether so little was done that there is something to make up for.
-    pub(super) fn is_late(&self) -> bool {
-        self.next.elapsed() > LATE
     }
 
     pub(crate) fn begin(&mut self) {
@@ -102,9 +89,9 @@ mod tests {
         let ago = Instant::now().checked_sub(Duration::from_secs(10)).expect("the host runs for longer");
         let mut pace = Pace { bounds, next: ago, began: Instant::now() };
         assert!(pace.rest(100, 0, &shutdown.token()));
-        assert!(pace.is_late() && pace.next < Instant::now(), "240 ms are left to be made up for");
+        assert!(pace.next < Instant::now(), "240 ms are left to be made up for");
         assert!(pace.rest(3000, 0, &shutdown.token()));
-        assert!(!pace.is_late(), "what was late is made up for");
+        assert!(pace.next.elapsed() < Duration::from_millis(100), "what was late is made up for");
         assert!(pace.next > ago + Duration::from_secs(9), "ten seconds are not");
     }
 }
