@@ -181,7 +181,7 @@ def test_a_scan_goes_on_after_a_restart_and_can_be_stopped(facility: Facility) -
     facility.wait_until("the scan is done", lambda: status(facility)["state"] == "done")
     assert report(facility) == {"/dir/7": ("lost", "")}
     assert "no scan was stopped" in facility.bp_fails("scan", "resume").err
-    facility.bp("scan", "start", "--objects", "15")
+    facility.bp("scan", "start", "--objects", "4")
     facility.bp("scan", "stop")
     assert status(facility)["state"] == "stopped"
     facility.bp("scan", "resume", DISK)

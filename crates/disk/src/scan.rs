@@ -79,7 +79,8 @@ impl Partition {
     }
 
     /// Looks at some objects.
-    pub fn look(&self, objects: &[ObjectId]) -> Vec<Seen> {
+    #[cfg(test)]
+    pub(crate) fn look(&self, objects: &[ObjectId]) -> Vec<Seen> {
         self.begin_look(objects).into_iter().map(|begun| self.finish_look(begun)).collect()
     }
 
