@@ -69,8 +69,10 @@ def flipped(content: bytes) -> bytes:
 
 
 def flip(file: Path) -> None:
-    """Change a byte of a file."""
+    """Change a byte of a file, and nothing else that could be seen."""
+    before = file.stat()
     file.write_bytes(flipped(file.read_bytes()))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def add_orphan(facility: Facility) -> str:
@@ -108,13 +110,16 @@ def test_what_is_wrong_is_found_and_mended(facility: Facility) -> None:
     data_of(facility, "/lost").unlink()
     os.truncate(data_of(facility, "/short"), 99_999)
     flip(data_of(facility, "/rotten"))
-    flip(data_of(facility, "/rotten-alone"))
+    overwritten = data_of(facility, "/rotten-alone")
+    overwritten.write_bytes(flipped(content["/rotten-alone"]))
 
-    # Bytes are read only if that is asked for.
+    # Bytes are read only if that is asked for, and where somebody has written.
     found = scan(facility)
-    assert Counter(kind for kind, _ in report(facility).values()) == {"lost": 1, "wrong_size": 1, "orphan": 1}
-    assert found["found"] == [1, 1, 1, 0, 0]
-    assert found["bytes"] == 0
+    kinds = Counter(kind for kind, _ in report(facility).values())
+    assert kinds == {"lost": 1, "wrong_size": 1, "orphan": 1, "wrong_checksum": 1}
+    assert report(facility)["/rotten-alone"] == ("wrong_checksum", "")
+    assert found["found"] == [1, 1, 1, 1, 0]
+    assert found["bytes"] == 100_000
     found = scan(facility, "--checksum")
     kinds = {path: kind for path, (kind, _) in report(facility).items()}
     assert kinds == {
@@ -150,6 +155,31 @@ def test_what_is_wrong_is_found_and_mended(facility: Facility) -> None:
 
     found = scan(facility, "--checksum")
     assert (found["found"], report(facility)) == ([0, 0, 0, 0, 0], {})
+
+
+def test_what_nobody_has_changed_is_not_read_again(facility: Facility) -> None:
+    for number in range(100):
+        facility.put_bytes(f"{number}".encode() * 100, f"/dir/{number}")
+    description = data_of(facility, "/good")
+    description = description.with_name(description.name + ".json")
+    text = description.read_bytes()
+    # What was touched without a change is read once.
+    os.utime(data_of(facility, "/dir/7"))
+    assert (scan(facility)["found"], status(facility)["bytes"]) == ([0, 0, 0, 0, 0], 100)
+    assert (scan(facility)["found"], status(facility)["bytes"]) == ([0, 0, 0, 0, 0], 0)
+    description.write_bytes(text[:-20])
+    assert scan(facility)["found"] == [0, 0, 0, 0, 1], "its description was changed"
+    description.write_bytes(text)
+    assert scan(facility)["found"] == [0, 0, 0, 0, 0]
+    # The index is a help and no truth.
+    for file in (partition(facility) / "index").iterdir():
+        file.write_bytes(os.urandom(1000))
+    assert scan(facility)["found"] == [0, 0, 0, 0, 0]
+    shutil.rmtree(partition(facility) / "index")
+    os.truncate(data_of(facility, "/dir/9"), 5)
+    assert report(facility) == {}
+    assert scan(facility)["found"] == [0, 0, 1, 0, 0]
+    assert status(facility)["looks"] == 101
 
 
 def test_what_is_being_written_is_never_reported(facility: Facility) -> None:

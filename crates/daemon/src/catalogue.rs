@@ -4,6 +4,7 @@ use crate::{
     authority::replace,
     config::{self, Config},
     facility::{Layout, Possession, failed},
+    rooms::memory_of_host,
 };
 use base::{Failure, Millis, Result, Timestamp};
 use head::{
@@ -18,17 +19,27 @@ use std::{
 
 /// Smallest cache: what a group of calls looks up must fit.
 const CACHE_BYTES_MIN: u64 = 1 << 20;
+/// What is kept of a catalogue if nobody says otherwise: this part of the host's memory, but not less than that. It is only taken
+/// as far as the catalogue is used.
+const CACHE_SHARE: u64 = 8;
+const CACHE_BYTES_USUAL: u64 = 512 << 20;
 /// Shortest silence after which a head counts as gone.
 const TAKE_OVER_AFTER_MIN: Millis = Millis::from_seconds(3);
 /// Longest password.
 const PASSWORD_BYTES_MAX: usize = 1024;
 
+/// How many bytes are kept of the catalogue.
+pub(crate) fn cache_bytes(config: &Config) -> usize {
+    let usual = || (memory_of_host() / CACHE_SHARE).max(CACHE_BYTES_USUAL);
+    let bytes = if config.cache.0 == 0 { usual() } else { config.cache.0 };
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 /// Refuses what the configuration cannot mean.
 pub(crate) fn check(config: &Config) -> Result<()> {
-    if config.cache.0 < CACHE_BYTES_MIN {
-        return Err(
-            Failure::invalid(format!("cache = {} is below 1MiB", config.cache)).hint("256MiB is usual")
-        );
+    if (1..CACHE_BYTES_MIN).contains(&config.cache.0) {
+        return Err(Failure::invalid(format!("cache = {} is below 1MiB", config.cache))
+            .hint("0 stands for an eighth of the host's memory"));
     }
     if config.take_over_after.0 < TAKE_OVER_AFTER_MIN {
         return Err(Failure::invalid(format!("take_over_after = {} is below 3s", config.take_over_after))

@@ -28,7 +28,8 @@ pub struct Config {
     /// Path of the file that holds the password of the catalogue's database, which only its owner may read; empty: none
     /// is needed.
     pub catalogue_password: PathBuf,
-    /// Bytes of memory for files and directories that were used lately.
+    /// Bytes of memory for what is kept of the catalogue; `0` for an eighth of the host's, but not less than 512MiB. Some 800 bytes
+    /// for each file keep all of it there.
     pub cache: Size,
     /// How long the active head must be silent before a standby takes over; only with a catalogue in a database.
     pub take_over_after: Span,
@@ -202,7 +203,7 @@ impl Default for Config {
             name: "backplane".to_owned(),
             catalogue: String::new(),
             catalogue_password: PathBuf::new(),
-            cache: Size(256 << 20),
+            cache: Size(0),
             take_over_after: Span(Millis::from_seconds(15)),
             host: Host::default(),
             doors: Doors::default(),

@@ -322,8 +322,7 @@ impl Possession {
         let (keys, tokens) = (self.key.caps(), self.key.tokens());
         let config = HeadConfig { keys, tokens, server, pool: self.config.disk.pool.clone() };
         let catalogue = catalogue::of(&self.layout, &self.config)?;
-        let cache_bytes = usize::try_from(self.config.cache.0).unwrap_or(usize::MAX);
-        let core = Core::open(catalogue, config, now)?.with_cache(cache_bytes);
+        let core = Core::open(catalogue, config, now)?.with_cache(catalogue::cache_bytes(&self.config))?;
         Ok(core.at_place(HeadPlace { host, root, https }))
     }
 

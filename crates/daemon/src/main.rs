@@ -102,7 +102,7 @@ struct Create {
     /// File with the password of that database.
     #[arg(long)]
     catalogue_password: Option<PathBuf>,
-    /// Memory for files and directories that were used lately, with a unit: 256MiB.
+    /// Memory for what is kept of the catalogue, with a unit: 4GiB; 0: an eighth of the host's.
     #[arg(long)]
     cache: Option<Size>,
 }

@@ -134,7 +134,7 @@ impl Rooms {
 }
 
 /// Bytes of memory of this host; 0 if it does not say.
-fn memory_of_host() -> u64 {
+pub(crate) fn memory_of_host() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib =

@@ -60,7 +60,7 @@ impl Place {
     }
 
     fn is_clean(&self, object: u64) -> bool {
-        self.partition.look(&[ObjectId(object)]) == [Seen::Missing]
+        self.partition.look(ObjectId(object)) == Seen::Missing
     }
 
     fn mode(&self, name: &str) -> u32 {

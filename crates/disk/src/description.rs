@@ -34,9 +34,9 @@ impl Description {
         Self::open_at(CWD, &shared.description(object))
     }
 
-    /// The same, in its home.
-    pub(crate) fn open_in(home: BorrowedFd<'_>, object: ObjectId) -> Result<Self, Errno> {
-        Self::open_at(home, Path::new(&format!("{object}.json")))
+    /// The same, below the directory of all homes.
+    pub(crate) fn open_below(objects: BorrowedFd<'_>, object: ObjectId) -> Result<Self, Errno> {
+        Self::open_at(objects, Path::new(&format!("{:02x}/{object}.json", object.0 & 0xff)))
     }
 
     fn open_at(directory: BorrowedFd<'_>, path: &Path) -> Result<Self, Errno> {

@@ -9,6 +9,7 @@
 //! objects/XX/ID           a committed object; XX is the low byte of ID in hex
 //! objects/XX/ID.json      its description
 //! quarantine/             what was set aside: nobody reads or deletes it
+//! index/N                 what was seen whole: a help for scans
 //! ```
 //!
 //! One rule carries the crash safety: **data never lies in `objects/` without its description.** A commit puts the
@@ -22,6 +23,7 @@ mod description;
 mod direct;
 mod durable;
 pub mod erasure;
+pub mod index;
 pub mod list;
 mod map;
 pub mod partition;

@@ -2,6 +2,7 @@
 
 use crate::{
     OBJECT_BYTES_MAX, durable,
+    index::Index,
     list::{self, Entry},
     map,
     reader::ObjectReader,
@@ -79,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) directory: PathBuf,
     pub(crate) identity: Identity,
     pub(crate) account: Account,
+    /// What was seen whole.
+    pub(crate) index: Index,
     /// Objects with a live writer. A short lock, never held during I/O.
     writing: Mutex<HashSet<ObjectId>>,
     /// Objects are read and written past the page cache.
@@ -154,6 +157,7 @@ impl Partition {
         Ok(Self {
             shared: Arc::new(Shared {
                 account: Account::new(directory, limits, used),
+                index: Index::new(directory),
                 directory: directory.to_owned(),
                 identity,
                 writing: Mutex::default(),
@@ -361,9 +365,14 @@ impl Shared {
         self.incoming().join(format!("{object}.json"))
     }
 
+    /// Where all homes are.
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.directory.join(OBJECTS)
+    }
+
     /// The directory of an object: 256 of them keep each small.
     pub(crate) fn home(&self, object: ObjectId) -> PathBuf {
-        self.directory.join(OBJECTS).join(format!("{:02x}", object.0 & 0xff))
+        self.objects().join(format!("{:02x}", object.0 & 0xff))
     }
 
     pub(crate) fn data(&self, object: ObjectId) -> PathBuf {

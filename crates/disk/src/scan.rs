@@ -4,10 +4,12 @@ use crate::{
     EntryState, Partition,
     description::Description,
     durable,
+    index::{self, Record, Stamp},
     list::{self, Found},
+    partition::Shared,
     reader::{ObjectReader, compare, read_full},
 };
-use base::{Checksums, ErrorKind, Failure, ObjectId, Result, Timestamp};
+use base::{Checksums, ErrorKind, Failure, FileId, FilePath, ObjectId, Result, Timestamp};
 use rustix::{
     fs::{Advice, AtFlags, CWD, Mode, OFlags, fadvise, openat, statat},
     io::Errno,
@@ -22,8 +24,8 @@ use wire::object::ObjectInfo;
 
 /// Where objects that nobody knows are put.
 const QUARANTINE: &str = "quarantine";
-/// The homes of objects, and the directory of those that are being written.
-pub const PLACES: u32 = wire::control::SCAN_PLACES;
+/// The homes of objects, and after them the directory of those that are being written.
+pub const PLACES: u32 = 257;
 /// What is being written.
 const INCOMING: u32 = PLACES - 1;
 /// Bytes that are read at once.
@@ -39,7 +41,7 @@ pub enum Seen {
     /// What a write has left that ended with its daemon, or a step that was interrupted; it cannot be read.
     Rest,
     /// Data of the right size with a description. The bytes were not read.
-    Whole(ObjectInfo),
+    Whole(Whole),
     /// It does not fit its description, or has none.
     Damaged {
         /// Bytes of its data, if the disk says so.
@@ -49,71 +51,182 @@ pub enum Seen {
     },
 }
 
-/// A look that has begun: the disk was asked.
+/// What an object is by its description.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// The file.
+    pub file: FileId,
+    /// Bytes.
+    pub size: u64,
+    /// Of these bytes.
+    pub checksums: Checksums,
+    /// Where the file was when it was made, if its description was read.
+    pub path: Option<FilePath>,
+    /// Somebody has changed its data since it was last seen whole, although not its size.
+    touched: Option<Stamp>,
+}
+
+impl Whole {
+    /// Whether its data were changed since it was last seen whole: nobody may do that.
+    #[must_use]
+    pub fn is_touched(&self) -> bool {
+        self.touched.is_some()
+    }
+}
+
+impl From<ObjectInfo> for Whole {
+    fn from(ObjectInfo { file, size, checksums, path, .. }: ObjectInfo) -> Self {
+        Self { file, size, checksums, path: Some(path), touched: None }
+    }
+}
+
+/// A look that has begun.
 #[derive(Debug)]
-pub struct Begun {
+pub enum Begun {
+    /// Nobody has changed it since it was last seen whole.
+    Known(Whole),
+    /// The disk was asked for its description.
+    Asked(Asked),
+}
+
+/// An object whose description the disk was asked for.
+#[derive(Debug)]
+pub struct Asked {
     object: ObjectId,
-    home: Result<Arc<OwnedFd>, Errno>,
+    /// What it was like before that.
+    stamp: Option<Stamp>,
+    is_touched: bool,
+    objects: Result<Arc<OwnedFd>, Errno>,
     opened: Result<Description, Errno>,
+}
+
+/// Looks at objects of a partition in the order of their numbers. What was seen whole, by whoever looked or wrote it, is not read
+/// again as long as nobody has changed it.
+#[derive(Debug)]
+pub struct Looker {
+    partition: Partition,
+    /// Objects that are there, in order.
+    listed: Arc<[ObjectId]>,
+    /// What was read of the index.
+    known: Option<(u64, Vec<Record>)>,
+}
+
+impl Looker {
+    /// One that looks at some of `listed`, which are in order.
+    #[must_use]
+    pub fn new(partition: &Partition, listed: Arc<[ObjectId]>) -> Self {
+        Self { partition: partition.clone(), listed, known: None }
+    }
+
+    /// Looks at some objects, and asks the disk for the descriptions that have to be read, but waits for none of them. Each of
+    /// these holds a file open until it is finished.
+    pub fn begin(&mut self, some: &[ObjectId]) -> Vec<Begun> {
+        // Names are short from there.
+        let objects = self.partition.shared.open_objects().map(Arc::new);
+        some.iter().map(|object| self.begin_one(&objects, *object)).collect()
+    }
+
+    fn begin_one(&mut self, objects: &Result<Arc<OwnedFd>, Errno>, object: ObjectId) -> Begun {
+        let stamp = objects.as_ref().ok().and_then(|objects| Stamp::look(objects.as_fd(), object).ok());
+        let record = self.record(object);
+        let is_touched = match (stamp, record) {
+            (Some(stamp), Some(record)) if record.stamp == stamp => {
+                let Record { file, checksums, .. } = record;
+                return Begun::Known(Whole { file, size: stamp.size, checksums, path: None, touched: None });
+            }
+            (Some(stamp), Some(record)) => record.stamp.is_touched(&stamp),
+            _ => false,
+        };
+        Begun::Asked(Asked { is_touched, ..Asked::new(objects, object, stamp) })
+    }
+
+    fn record(&mut self, object: ObjectId) -> Option<Record> {
+        let range = index::range_of(object);
+        if self.known.as_ref().is_none_or(|(known, _)| *known != range) {
+            let is_here = |object: ObjectId| self.listed.binary_search(&object).is_ok();
+            let records = self.partition.shared.index.read(range, is_here);
+            self.known = Some((range, records));
+        }
+        let (_, records) = self.known.as_ref()?;
+        let at = records.binary_search_by_key(&object, |record| record.object).ok()?;
+        records.get(at).copied()
+    }
 }
 
 impl Partition {
     /// Objects that something lies of in a place (`0..PLACES`) after `after`, in order. Eight bytes for each.
     pub fn objects_in(&self, place: u32, after: ObjectId) -> Result<Vec<ObjectId>> {
-        let names = self.names_in(place)?;
-        let mut objects = behind(names.iter().map(|(object, _)| *object), place, after);
+        let shared = &self.shared;
+        let directory =
+            if place == INCOMING { shared.incoming() } else { shared.home(ObjectId(place.into())) };
+        let names = self.in_place(|| list::names(&directory))?;
+        // What lies in the wrong directory is never found when it is wanted.
+        let is_at_home = |object: &ObjectId| place == INCOMING || object.0 & 0xff == u64::from(place);
+        let objects = names.iter().map(|(object, _)| *object);
+        let mut objects: Vec<_> = objects.filter(|object| *object > after && is_at_home(object)).collect();
         objects.dedup();
         Ok(objects)
     }
 
-    /// The same, but only what has data and a description.
-    pub fn described_in(&self, place: u32, after: ObjectId) -> Result<Vec<ObjectId>> {
-        Ok(behind(list::described(&self.names_in(place)?), place, after))
+    /// Looks at one object, and reads its description.
+    pub fn look(&self, object: ObjectId) -> Seen {
+        let objects = self.shared.open_objects().map(Arc::new);
+        self.finish_asked(Asked::new(&objects, object, None))
     }
 
-    fn names_in(&self, place: u32) -> Result<Vec<(ObjectId, bool)>> {
-        let shared = &self.shared;
-        let directory =
-            if place == INCOMING { shared.incoming() } else { shared.home(ObjectId(place.into())) };
-        self.in_place(|| list::names(&directory))
-    }
-
-    /// Looks at some objects.
-    #[cfg(test)]
-    pub(crate) fn look(&self, objects: &[ObjectId]) -> Vec<Seen> {
-        self.begin_look(objects).into_iter().map(|begun| self.finish_look(begun)).collect()
-    }
-
-    /// Asks the disk for the descriptions of some objects, and waits for none of them. Each holds a file open until it is
-    /// finished.
-    pub fn begin_look(&self, objects: &[ObjectId]) -> Vec<Begun> {
-        let runs = objects.chunk_by(|one, other| home_of(*one) == home_of(*other));
-        runs.flat_map(|run| self.begin_in_home(run)).collect()
-    }
-
-    fn begin_in_home(&self, objects: &[ObjectId]) -> Vec<Begun> {
-        let [first, ..] = objects else { return Vec::new() };
-        // Names are short from there.
-        let home = openat(CWD, self.shared.home(*first), OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        let home = home.map(Arc::new);
-        let begin = |object: &ObjectId| {
-            let opened = home
-                .as_ref()
-                .map_err(|cause| *cause)
-                .and_then(|home| Description::open_in(home.as_fd(), *object));
-            Begun { object: *object, home: home.clone(), opened }
-        };
-        objects.iter().map(begin).collect()
-    }
-
-    /// Looks at an object whose description was asked for.
+    /// What is seen of an object to which a look has begun. What is whole is noted.
     pub fn finish_look(&self, begun: Begun) -> Seen {
-        let Begun { object, home, opened } = begun;
+        let asked = match begun {
+            Begun::Known(whole) => return Seen::Whole(whole),
+            Begun::Asked(asked) => asked,
+        };
+        let Asked { object, stamp, is_touched, .. } = asked;
+        match (self.finish_asked(asked), stamp) {
+            // First its bytes are to be read.
+            (Seen::Whole(whole), Some(stamp)) if is_touched => {
+                Seen::Whole(Whole { touched: Some(stamp), ..whole })
+            }
+            (Seen::Whole(whole), Some(stamp)) => {
+                self.note_whole(object, &whole, stamp);
+                Seen::Whole(whole)
+            }
+            (seen, _) => seen,
+        }
+    }
+
+    /// Notes that the data of a touched object are what they should be.
+    pub fn note_read(&self, object: ObjectId, whole: &Whole) {
+        if let Some(stamp) = whole.touched {
+            self.note_whole(object, whole, stamp);
+        }
+    }
+
+    fn note_whole(&self, object: ObjectId, whole: &Whole, stamp: Stamp) {
+        // It may have been written again since: then it is looked at again.
+        if stamp.size == whole.size {
+            let Whole { file, checksums, .. } = *whole;
+            self.shared.index.note(&Record { object, file, checksums, stamp });
+        }
+    }
+
+    /// Forgets what was known of objects that are not there any more, of all but those that may be new. `listed` is in order.
+    pub fn tidy_index(&self, listed: &[ObjectId]) {
+        let Some(last) = listed.last() else { return };
+        let is_any_here = |range| {
+            let at = listed.partition_point(|object| index::range_of(*object) < range);
+            listed.get(at).is_some_and(|object| index::range_of(*object) == range)
+        };
+        self.shared.index.forget_before(index::range_of(*last), is_any_here);
+    }
+
+    fn finish_asked(&self, asked: Asked) -> Seen {
+        let Asked { object, objects, opened, .. } = asked;
         let shared = &self.shared;
         if shared.is_writing(object) {
             return Seen::Writing;
         }
-        let data = match home.and_then(|home| statat(home, object.to_string(), AtFlags::empty())) {
+        let name = format!("{:02x}/{object}", object.0 & 0xff);
+        let data = match objects.and_then(|objects| statat(objects, name, AtFlags::empty())) {
             Ok(data) => Some(data.st_size.unsigned_abs()),
             Err(Errno::NOENT) => None,
             Err(cause) => {
@@ -134,7 +247,7 @@ impl Partition {
         let description = || if found.is_described { opened } else { Description::open(shared, object) };
         match list::state(shared, object, found, shared.home(object), description) {
             None => Seen::Missing,
-            Some(EntryState::Complete(info)) => Seen::Whole(info),
+            Some(EntryState::Complete(info)) => Seen::Whole(info.into()),
             Some(EntryState::Writing) => Seen::Writing,
             Some(EntryState::Damaged(failure)) => Seen::Damaged { size: data, failure },
             Some(EntryState::Unfinished | EntryState::Described | EntryState::Foreign) => Seen::Rest,
@@ -216,15 +329,21 @@ impl Partition {
     }
 }
 
-/// The number of the home of an object.
-fn home_of(object: ObjectId) -> u64 {
-    object.0 & 0xff
+impl Shared {
+    fn open_objects(&self) -> Result<OwnedFd, Errno> {
+        openat(CWD, self.objects(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+    }
 }
 
-/// Of objects in a place, those that belong there and come after `after`.
-fn behind(objects: impl Iterator<Item = ObjectId>, place: u32, after: ObjectId) -> Vec<ObjectId> {
-    let is_at_home = |object: &ObjectId| place == INCOMING || home_of(*object) == u64::from(place);
-    objects.filter(|object| *object > after && is_at_home(object)).collect()
+impl Asked {
+    /// Asks the disk for the description of an object that lies below `objects`.
+    fn new(objects: &Result<Arc<OwnedFd>, Errno>, object: ObjectId, stamp: Option<Stamp>) -> Self {
+        let opened = match objects {
+            Ok(objects) => Description::open_below(objects.as_fd(), object),
+            Err(cause) => Err(*cause),
+        };
+        Self { object, stamp, is_touched: false, objects: objects.clone(), opened }
+    }
 }
 
 fn sync_if_there(directory: &Path) -> io::Result<()> {
@@ -243,7 +362,7 @@ pub fn is_damage(failure: &Failure) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::FileId;
+    use std::os::unix::fs::MetadataExt;
     use wire::object::{Holder, Label};
 
     fn partition() -> (tempfile::TempDir, Partition) {
@@ -275,11 +394,18 @@ mod tests {
         assert_eq!(all(&partition), [1, 0x101, 2, 3, 9]);
         assert_eq!(partition.objects_in(1, ObjectId(1)).unwrap(), [ObjectId(0x101)]);
         let shared = &partition.shared;
-        let seen = |object| partition.look(&[ObjectId(object)]).remove(0);
-        assert!(matches!(seen(1), Seen::Whole(info) if info.size == 7));
+        // By what is remembered, and by a look at everything.
+        let seen = |object| {
+            let looked = partition.look(ObjectId(object));
+            let without_path = |seen| match seen {
+                Seen::Whole(whole) => Seen::Whole(Whole { path: None, ..whole }),
+                seen => seen,
+            };
+            assert_eq!(without_path(walk(&partition, &[object]).remove(0)), without_path(looked.clone()));
+            looked
+        };
+        assert!(matches!(seen(1), Seen::Whole(whole) if whole.size == 7 && whole.path.is_some()));
         assert_eq!((seen(9), seen(77)), (Seen::Writing, Seen::Missing));
-        assert_eq!(partition.described_in(1, ObjectId(0)).unwrap(), [ObjectId(1), ObjectId(0x101)]);
-        assert_eq!(partition.described_in(9, ObjectId(0)).unwrap(), [], "it is being written");
         fs::write(shared.data(ObjectId(2)), b"short").unwrap();
         assert!(matches!(seen(2), Seen::Damaged { size: Some(5), .. }));
         fs::remove_file(shared.data(ObjectId(3))).unwrap();
@@ -291,6 +417,95 @@ mod tests {
         fs::write(shared.home(ObjectId(1)).join("4"), b"").unwrap();
         assert_eq!(all(&partition), [1, 0x101, 2, 3, 9]);
         drop(writer);
+    }
+
+    fn looker(partition: &Partition) -> Looker {
+        let mut listed: Vec<_> = all(partition).into_iter().map(ObjectId).collect();
+        listed.sort_unstable();
+        Looker::new(partition, listed.into())
+    }
+
+    fn walk(partition: &Partition, objects: &[u64]) -> Vec<Seen> {
+        let objects: Vec<_> = objects.iter().map(|object| ObjectId(*object)).collect();
+        let begun = looker(partition).begin(&objects);
+        begun.into_iter().map(|begun| partition.finish_look(begun)).collect()
+    }
+
+    /// Whether it is read again.
+    fn is_asked(partition: &Partition, object: u64) -> bool {
+        matches!(looker(partition).begin(&[ObjectId(object)])[0], Begun::Asked(_))
+    }
+
+    /// Writes a file again and again until the clock of the file system has moved on.
+    fn rewrite(file: &Path, content: &[u8]) {
+        let changed = || {
+            let data = fs::metadata(file).unwrap();
+            (data.ctime(), data.ctime_nsec())
+        };
+        let before = changed();
+        while changed() == before {
+            fs::write(file, content).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_nobody_has_changed_is_not_read_again() {
+        let (_directory, partition) = partition();
+        for object in [1, 2, 0x1_0001] {
+            write(&partition, object, b"content");
+        }
+        assert!(!is_asked(&partition, 1) && !is_asked(&partition, 2) && !is_asked(&partition, 0x1_0001));
+        let description = partition.shared.description(ObjectId(1));
+        let good = fs::read(&description).unwrap();
+        rewrite(&description, b"no description");
+        assert!(matches!(&walk(&partition, &[1])[0], Seen::Damaged { .. }));
+        rewrite(&description, &good);
+        assert!(is_asked(&partition, 1), "it was changed");
+        let [Seen::Whole(whole)] = &walk(&partition, &[1])[..] else { panic!("it is whole") };
+        assert!(whole.path.is_some() && !whole.is_touched());
+        assert!(!is_asked(&partition, 1), "it was seen whole");
+        // Whoever has no index reads what is there, and has one then.
+        fs::remove_dir_all(partition.directory().join("index")).unwrap();
+        let partition = {
+            let directory = partition.directory().to_owned();
+            drop(partition);
+            Partition::open(&directory, "f-1").unwrap()
+        };
+        assert!(is_asked(&partition, 2));
+        walk(&partition, &[1, 2]);
+        assert!(!is_asked(&partition, 2) && is_asked(&partition, 0x1_0001));
+    }
+
+    #[test]
+    fn data_that_somebody_has_changed_stay_touched_until_they_were_read() {
+        let (_directory, partition) = partition();
+        write(&partition, 1, b"content");
+        rewrite(&partition.shared.data(ObjectId(1)), b"CONTENT");
+        for _ in 0..2 {
+            let [Seen::Whole(whole)] = &walk(&partition, &[1])[..] else { panic!("its size is right") };
+            assert!(whole.is_touched());
+        }
+        assert!(is_damage(&partition.scrub(ObjectId(1), |_| true).unwrap_err()));
+        rewrite(&partition.shared.data(ObjectId(1)), b"content");
+        let [Seen::Whole(whole)] = &walk(&partition, &[1])[..] else { panic!("its size is right") };
+        assert!(whole.is_touched());
+        partition.note_read(ObjectId(1), whole);
+        assert!(!is_asked(&partition, 1));
+    }
+
+    #[test]
+    fn what_was_removed_is_forgotten() {
+        let (_directory, partition) = partition();
+        for object in [1, 0x1_0001, 0x2_0001] {
+            write(&partition, object, b"content");
+        }
+        partition.remove(ObjectId(0x1_0001)).unwrap();
+        partition.tidy_index(&[ObjectId(1), ObjectId(0x2_0001)]);
+        let files = fs::read_dir(partition.directory().join("index")).unwrap();
+        let mut names: Vec<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["0", "2"]);
+        partition.tidy_index(&[]);
     }
 
     #[test]
@@ -340,7 +555,7 @@ mod tests {
         write(&partition, 1, b"content");
         assert!(partition.changed(ObjectId(1)).unwrap() > Timestamp(1), "it was written just now");
         partition.set_aside(ObjectId(1)).unwrap();
-        assert_eq!((all(&partition), partition.look(&[ObjectId(1)])), (vec![], vec![Seen::Missing]));
+        assert_eq!((all(&partition), partition.look(ObjectId(1))), (vec![], Seen::Missing));
         assert!(partition.open_object(ObjectId(1)).is_err());
         let quarantine = partition.directory().join(QUARANTINE);
         assert_eq!(fs::read(quarantine.join("1")).unwrap(), b"content");

@@ -374,7 +374,9 @@ pub(crate) fn publish(shared: &Shared, info: &ObjectInfo) -> io::Result<()> {
     durable::rename(&new_description, &shared.description(object))?;
     durable::rename(&shared.incoming_data(object), &shared.data(object))?;
     durable::sync_directory(&home)?;
-    durable::sync_directory(&shared.incoming())
+    durable::sync_directory(&shared.incoming())?;
+    shared.index.note_new(shared, info);
+    Ok(())
 }
 
 fn is_full(cause: rustix::io::Errno) -> bool {

@@ -349,6 +349,7 @@ proptest! {
         disk::list::fuzz_name(&data);
         disk::list::fuzz_name(name.as_bytes());
         disk::partition::fuzz_identity(&data);
+        disk::index::fuzz_index(&data);
     }
 
     #[test]

@@ -173,11 +173,10 @@ impl Core {
         Ok(core)
     }
 
-    /// Says how many bytes files that were read lately may take.
-    #[must_use]
-    pub fn with_cache(mut self, bytes_max: usize) -> Self {
-        self.store.limit_cache(bytes_max);
-        self
+    /// Says how many bytes may be kept in memory of the catalogue.
+    pub fn with_cache(mut self, bytes_max: usize) -> Result<Self> {
+        self.store.limit_cache(bytes_max)?;
+        Ok(self)
     }
 
     /// The facility's row.

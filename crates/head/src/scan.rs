@@ -12,8 +12,8 @@ use tracing::{info, warn};
 use wire::control::{
     AskObjects, CatalogueWindow, Done, FINDINGS_MAX, FindingInfo, FindingKind, Findings, GetFindings,
     GetScans, Known, KnownObject, KnownObjects, MendFinding, Mending, NextFindings, NextScan, OpenFindings,
-    RepairScan, ReportScan, ResumeScan, SCAN_OBJECTS_MAX, SCAN_PLACES, ScanCursor, ScanGoesOn, ScanInfo,
-    ScanOrder, ScanOrders, ScanPace, ScanState, ScanWork, Scans, ScrubInfo, StartScan, StopScan, Window,
+    RepairScan, ReportScan, ResumeScan, SCAN_OBJECTS_MAX, ScanCursor, ScanGoesOn, ScanInfo, ScanOrder,
+    ScanOrders, ScanPace, ScanState, ScanWork, Scans, ScrubInfo, StartScan, StopScan, Window,
 };
 
 /// Refuses hosts that speak for partitions of others, and partitions that nobody has registered.
@@ -233,14 +233,16 @@ impl Apply for NextScan {
     }
 }
 
+/// A replica, if it can be read or should be.
+fn online(replica: &ScannedReplica) -> Option<KnownObject> {
+    let ScannedReplica { object, file, size, .. } = *replica;
+    let checksums = replica.checksums.filter(|_| replica.state.is_settled())?;
+    Some(KnownObject { object, file, size, checksums })
+}
+
 fn known(core: &Core, partition: &str, object: ObjectId, replica: Option<&ScannedReplica>) -> Result<Known> {
     if let Some(replica) = replica.filter(|replica| replica.partition == partition) {
-        return Ok(match replica.checksums.filter(|_| replica.state.is_settled()) {
-            Some(checksums) => {
-                Known::Online(KnownObject { object, file: replica.file, size: replica.size, checksums })
-            }
-            None => Known::Moving,
-        });
+        return Ok(online(replica).map_or(Known::Moving, Known::Online));
     }
     if core.store.is_to_be_removed(partition, object)? {
         return Ok(Known::Moving);
@@ -267,33 +269,35 @@ impl Apply for AskObjects {
 impl Apply for CatalogueWindow {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Window> {
         check_host(core, context, &self.partition)?;
-        let (objects, next) = core.store.online_after(&self.partition, self.after, SCAN_OBJECTS_MAX)?;
-        Ok(Window { objects, next })
+        if !(1..=SCAN_OBJECTS_MAX).contains(&self.span) {
+            let what = format!("a window of {} objects is not one of 1 to {SCAN_OBJECTS_MAX}", self.span);
+            return Err(Failure::invalid(what).hint("ask for some at a time"));
+        }
+        let (replicas, next) = core.store.scanned_after(&self.partition, self.after, self.span)?;
+        Ok(Window { objects: replicas.iter().filter_map(online).collect(), next })
     }
 }
 
-/// The scan that a disk server speaks of, if it is to go on.
-fn running(core: &Core, partition: &str, scan: u64) -> Result<Option<ScanRow>> {
+/// The scan that a disk server speaks of, if it was not done or begun anew since.
+fn spoken_of(core: &Core, partition: &str, scan: u64) -> Result<Option<ScanRow>> {
     let scrub = core.store.scrub(partition)?.and_then(|row| row.scan);
     let mut rows = core.store.scan(partition)?.into_iter().chain(scrub);
-    Ok(rows.find(|row| row.scan == scan && row.state == ScanState::Running))
+    Ok(rows.find(|row| row.scan == scan && row.state != ScanState::Done))
 }
 
-/// How much of a scan is spent in the places, which hold as many objects each; what is left, with the catalogue after them.
-const SHARE_OF_PLACES: f64 = 0.95;
+/// The same, if it is to go on.
+fn running(core: &Core, partition: &str, scan: u64) -> Result<Option<ScanRow>> {
+    let row = spoken_of(core, partition, scan)?;
+    Ok(row.filter(|row| row.state == ScanState::Running))
+}
 
-/// How much of a scan is done.
+/// How much of a scan is done: objects are looked at in the order of their numbers.
 fn progress(core: &Core, scan: &ScanRow) -> Result<f64> {
-    let ScanCursor { place, after } = scan.cursor;
     Ok(match scan.work {
-        ScanWork::Look | ScanWork::Scrub if place < SCAN_PLACES => {
-            f64::from(place) / f64::from(SCAN_PLACES) * SHARE_OF_PLACES
-        }
         ScanWork::Look | ScanWork::Scrub => {
-            let (begin, end) = (core.store.objects_begin()?, core.store.objects_end()?);
-            let all = end.saturating_sub(begin).max(1);
-            let seen = (after.0.saturating_sub(begin) as f64 / all as f64).min(1.0);
-            SHARE_OF_PLACES + seen * (1.0 - SHARE_OF_PLACES)
+            let (first, last) = core.store.objects_known()?;
+            let (done, all) = (scan.cursor.through.0.saturating_sub(first), last.saturating_sub(first));
+            (done as f64 / all.max(1) as f64).min(1.0)
         }
         ScanWork::Repair => (scan.looks as f64 / scan.found.iter().sum::<u64>().max(1) as f64).min(1.0),
     })
@@ -302,7 +306,8 @@ fn progress(core: &Core, scan: &ScanRow) -> Result<f64> {
 impl Apply for ReportScan {
     fn apply(self, core: &mut Core, context: &Context) -> Result<ScanGoesOn> {
         check_host(core, context, &self.partition)?;
-        let Some(mut scan) = running(core, &self.partition, self.scan)? else {
+        // What was done before somebody stopped it counts: it is not done again if it goes on.
+        let Some(mut scan) = spoken_of(core, &self.partition, self.scan)? else {
             return Ok(ScanGoesOn { goes_on: false });
         };
         if self.findings.len() > SCAN_OBJECTS_MAX {

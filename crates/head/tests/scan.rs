@@ -37,7 +37,7 @@ fn report(scan: u64, kind: FindingKind, objects: &[ObjectId]) -> ReportScan {
     ReportScan {
         partition: PARTITION.into(),
         scan,
-        cursor: ScanCursor { place: 3, after: ObjectId(7) },
+        cursor: ScanCursor { through: ObjectId(7) },
         looks: 10,
         bytes: 100,
         findings: objects.iter().map(finding).collect(),
@@ -86,20 +86,36 @@ fn windows_go_through_the_whole_catalogue() {
         }
     }
     begin_write(&mut world, "/writing", 10);
-    let (mut found, mut after, mut windows) = (Vec::new(), Some(ObjectId(0)), 0);
-    while let Some(at) = after {
-        let window = world.room(CatalogueWindow { partition: PARTITION.into(), after: at }).unwrap();
-        found.extend(window.objects);
-        after = window.next;
-        windows += 1;
+    for span in [7, SCAN_OBJECTS_MAX] {
+        let (mut found, mut after, mut windows) = (Vec::new(), Some(ObjectId(0)), 0);
+        while let Some(at) = after {
+            let window = world.room(window(at, span)).unwrap();
+            for known in window.objects {
+                assert_eq!((known.size, known.object > at), (10, true));
+                found.push(known.object);
+            }
+            after = window.next;
+            windows += 1;
+        }
+        assert_eq!(found, expected);
+        assert!(windows > 1, "the test is about more than one");
     }
-    assert_eq!(found, expected);
-    assert!(windows > 1, "the test is about more than one");
+    for span in [0, SCAN_OBJECTS_MAX + 1, usize::MAX] {
+        assert_eq!(refusal(world.room(window(ObjectId(0), span))), ErrorKind::Invalid);
+    }
+}
+
+fn window(after: ObjectId, span: usize) -> CatalogueWindow {
+    CatalogueWindow { partition: PARTITION.into(), after, span }
 }
 
 #[test]
 fn a_scan_is_taken_up_where_it_was_and_ends_once() {
     let mut world = world();
+    for number in 0..31 {
+        put(&mut world, &format!("/{number}"), 10);
+    }
+    assert_eq!((object_of(&mut world, "/0"), object_of(&mut world, "/30")), (ObjectId(1), ObjectId(31)));
     assert_eq!(order(&mut world), None);
     start(&mut world).unwrap();
     assert_eq!(refusal(start(&mut world)), ErrorKind::Busy);
@@ -109,11 +125,11 @@ fn a_scan_is_taken_up_where_it_was_and_ends_once() {
     assert!(world.room(report(first.scan, FindingKind::Lost, &[ObjectId(7)])).unwrap().goes_on);
     let running = info(&mut world);
     assert_eq!((running.looks, running.found, running.looks_per_s), (10, [1, 0, 0, 0, 0], 5.0));
-    // 3 of 257 places in 2 s, and the catalogue takes a twentieth of all.
-    assert_eq!(running.left, Some(Millis::from_seconds(178)));
+    // From the first of 31 objects to the seventh in 2 s.
+    assert_eq!(running.left, Some(Millis::from_seconds(8)));
     world.crash();
     let again = order(&mut world).unwrap();
-    assert_eq!((again.scan, again.cursor), (first.scan, ScanCursor { place: 3, after: ObjectId(7) }));
+    assert_eq!((again.scan, again.cursor), (first.scan, ScanCursor { through: ObjectId(7) }));
     // What was told before the interruption is told again.
     world.room(report(again.scan, FindingKind::Lost, &[ObjectId(7), ObjectId(8)])).unwrap();
     assert_eq!(info(&mut world).found, [2, 0, 0, 0, 0]);
@@ -149,9 +165,12 @@ fn what_was_stopped_goes_on_where_it_had_come_to() {
     let object = object_of(&mut world, "/a");
     assert!(world.room(report(begun.scan, FindingKind::Lost, &[object])).unwrap().goes_on);
     world.user(StopScan { partition: None }).unwrap();
-    assert!(!world.room(report(begun.scan, FindingKind::Lost, &[])).unwrap().goes_on);
+    // What was done before the disk server heard of it.
+    let cursor = ScanCursor { through: ObjectId(9) };
+    let late = ReportScan { cursor, ..report(begun.scan, FindingKind::Lost, &[]) };
+    assert!(!world.room(late).unwrap().goes_on);
+    assert_eq!((info(&mut world).state, info(&mut world).looks), (ScanState::Stopped, 20));
     world.user(resume(Some(PARTITION))).unwrap();
-    let cursor = ScanCursor { place: 3, after: ObjectId(7) };
     assert_eq!(order(&mut world), Some(ScanOrder { cursor, ..begun }));
     assert_eq!((info(&mut world).state, info(&mut world).found), (ScanState::Running, [1, 0, 0, 0, 0]));
     assert_eq!(refusal(world.user(resume(Some("nowhere")))), ErrorKind::NotFound);

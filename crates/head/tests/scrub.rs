@@ -53,7 +53,7 @@ fn report(scan: u64, damaged: &[ObjectId]) -> ReportScan {
     ReportScan {
         partition: PARTITION.into(),
         scan,
-        cursor: ScanCursor { place: 3, after: ObjectId(7) },
+        cursor: ScanCursor { through: ObjectId(7) },
         looks: 10,
         bytes: 100,
         findings: damaged.iter().map(finding).collect(),
@@ -116,7 +116,7 @@ fn it_is_taken_up_where_it_was() {
     assert!(partition(&mut world).verified_percent.is_some());
     world.crash();
     let again = order(&mut world).unwrap();
-    assert_eq!((again.scan, again.cursor), (scan, ScanCursor { place: 3, after: ObjectId(7) }));
+    assert_eq!((again.scan, again.cursor), (scan, ScanCursor { through: ObjectId(7) }));
     assert_eq!(scrub(&mut world).scan.unwrap().looks, 10);
 }
 
@@ -134,7 +134,7 @@ fn it_makes_way_for_what_a_person_wants() {
     assert!(world.room(report(scan.scan, &[])).unwrap().goes_on);
     world.room(end(scan.scan)).unwrap();
     let again = order(&mut world).unwrap();
-    assert_eq!((again.scan, again.cursor.place), (scrub_number, 3), "it goes on where it was");
+    assert_eq!((again.scan, again.cursor.through), (scrub_number, ObjectId(7)), "it goes on where it was");
     world.user(StopScan { partition: None }).unwrap();
     assert_eq!(order(&mut world), None);
     assert_eq!(scrub(&mut world).scan.unwrap().state, ScanState::Stopped);

@@ -40,6 +40,7 @@ targets! {
     "expr" => ntuple::expr::fuzz_expr,
     "foreign" => wire::token::foreign::fuzz_foreign,
     "identity" => disk::partition::fuzz_identity,
+    "index" => disk::index::fuzz_index,
     "join" => wire::control::fuzz_join_token,
     "label" => wire::label::fuzz_label,
     "name" => disk::list::fuzz_name,

@@ -44,7 +44,7 @@ pub(crate) struct Shape {
     /// File that holds the password of the database
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     catalogue_password: Option<PathBuf>,
-    /// Memory for files and directories that were used lately, as 256MiB
+    /// Memory for what is kept of the catalogue, as 4GiB
     #[arg(long, value_name = "SIZE")]
     cache: Option<Size>,
 }

@@ -1,6 +1,6 @@
 //! What is wrong with an object: what was seen of it beside what the catalogue knows.
 
-use disk::scan::Seen;
+use disk::scan::{Seen, Whole};
 use wire::control::{FindingKind, Known, KnownObject};
 
 /// What is wrong with an object as it was seen, given what the catalogue knows.
@@ -34,7 +34,8 @@ pub(super) const UNHEARD: &str = "its number was never given: is the catalogue a
 
 fn describe(seen: &Seen) -> String {
     match seen {
-        Seen::Whole(info) => format!("{} bytes of {}", info.size, info.path),
+        Seen::Whole(Whole { size, path: Some(path), .. }) => format!("{size} bytes of {path}"),
+        Seen::Whole(Whole { size, file, .. }) => format!("{size} bytes of file {file}"),
         Seen::Damaged { failure, .. } => failure.to_string(),
         _ => "the rest of an interrupted step".to_owned(),
     }
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_is_written_or_removed_is_never_wrong() {
-        let all = [Seen::Missing, Seen::Writing, Seen::Rest, Seen::Whole(info(b"a"))];
+        let all = [Seen::Missing, Seen::Writing, Seen::Rest, Seen::Whole(info(b"a").into())];
         for seen in &all {
             assert_eq!(kind(seen, &Known::Moving), None, "{seen:?}");
         }
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_disk_and_catalogue_do_not_agree_on_is_told_apart() {
-        let whole = Seen::Whole(info(b"abc"));
+        let whole = Seen::Whole(info(b"abc").into());
         let damaged = |size| Seen::Damaged { size: Some(size), failure: Failure::corrupt("damaged") };
         for (seen, known, expected) in [
             (&whole, online(b"abc"), None),

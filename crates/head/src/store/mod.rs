@@ -334,9 +334,12 @@ impl Store {
         }
     }
 
-    /// Says how many bytes files that were read lately may take.
-    pub(crate) fn limit_cache(&mut self, bytes_max: usize) {
-        *self.cache.get_mut() = NodeCache::new(bytes_max);
+    /// Says how many bytes may be kept of the catalogue: half of them for files and directories that were read lately, and half for
+    /// pages of the database, from which long directories are listed and others are found.
+    pub(crate) fn limit_cache(&mut self, bytes_max: usize) -> StoreResult<()> {
+        let pages = self.engine.limit_cache(bytes_max / 2)?;
+        *self.cache.get_mut() = NodeCache::new(bytes_max - pages);
+        Ok(())
     }
 
     /// What is committed now, for a reader that takes its time.

@@ -2,10 +2,16 @@
 
 use super::{Node, Replica};
 use base::{FileId, ObjectId};
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map},
+    sync::Arc,
+};
 
 /// Bytes of the cache if nobody says otherwise: the nodes of half a million files.
 const BYTES_MAX: usize = 256 << 20;
+/// Entries that are taken out of the oldest generation with each that comes: all of it is gone before a sixteenth of the next one
+/// is there, and nobody waits until a million are.
+const FORGOTTEN_AT_ONCE: usize = 16;
 /// Smallest block that the allocator hands out, and what it adds to each.
 const BLOCK_BYTES_MIN: usize = 32;
 const BLOCK_BYTES_EXTRA: usize = 8;
@@ -125,10 +131,39 @@ impl Generation {
     }
 }
 
+/// What is left of a generation that is forgotten, entry by entry.
+struct Remains {
+    nodes: hash_map::IntoIter<FileId, Arc<Node>>,
+    names: hash_map::IntoIter<FileId, HashMap<Box<str>, Arc<Node>>>,
+    directory: hash_map::IntoIter<Box<str>, Arc<Node>>,
+}
+
+impl From<Generation> for Remains {
+    fn from(Generation { nodes, names, .. }: Generation) -> Self {
+        Self { nodes: nodes.into_iter(), names: names.into_iter(), directory: HashMap::new().into_iter() }
+    }
+}
+
+impl Remains {
+    /// Takes some entries out.
+    fn forget_some(&mut self) {
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            drop(self.nodes.next());
+            if self.directory.next().is_none()
+                && let Some((_, directory)) = self.names.next()
+            {
+                self.directory = directory.into_iter();
+            }
+        }
+    }
+}
+
 /// A bounded cache: the older half goes when the newer one is full; what is used moves to the newer one.
 pub(super) struct NodeCache {
     new: Generation,
     old: Generation,
+    /// What was the older half before.
+    remains: Remains,
     bytes_max: usize,
 }
 
@@ -141,7 +176,8 @@ impl Default for NodeCache {
 impl NodeCache {
     /// A cache that takes `bytes_max`.
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { new: Generation::default(), old: Generation::default(), bytes_max }
+        let (new, old) = (Generation::default(), Generation::default());
+        Self { new, old, remains: Generation::default().into(), bytes_max }
     }
 
     /// Forgets everything.
@@ -181,8 +217,11 @@ impl NodeCache {
     pub(super) fn insert(&mut self, node: &Arc<Node>) {
         // Otherwise what is forgotten here could be found there.
         self.old.forget(node.id);
-        if self.new.bytes_with(node) > self.bytes_max / 2 {
-            self.old = std::mem::take(&mut self.new);
+        self.remains.forget_some();
+        // A sixteenth of a half is for what is still to be forgotten.
+        if self.new.bytes_with(node) > self.bytes_max / 2 / 17 * 16 {
+            let forgotten = std::mem::replace(&mut self.old, std::mem::take(&mut self.new));
+            self.remains = forgotten.into();
             self.old.forget(node.id);
         }
         self.new.insert(node);

@@ -41,6 +41,7 @@ pub(crate) struct FindingRow {
 /// A replica, with what a scan has to know of its file. It is not kept in memory: a scan would push out what is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScannedReplica {
+    pub(crate) object: ObjectId,
     pub(crate) partition: String,
     pub(crate) state: ReplicaState,
     pub(crate) file: FileId,
@@ -55,17 +56,17 @@ const SCANNED: &str = "SELECT r.object, r.partition, r.state, r.file,
      CASE WHEN r.parity IS NULL THEN n.crc32c ELSE r.crc32c END
      FROM replica r JOIN node n ON n.id = r.file";
 
-fn scanned(row: &Row<'_>) -> StoreResult<(ObjectId, ScannedReplica)> {
+fn scanned(row: &Row<'_>) -> StoreResult<ScannedReplica> {
     let (adler32, crc32c): (Option<u32>, Option<u32>) = (row.get(5)?, row.get(6)?);
     let sums = |(adler32, crc32c)| Checksums { adler32: Adler32(adler32), crc32c: Crc32c(crc32c) };
-    let replica = ScannedReplica {
+    Ok(ScannedReplica {
+        object: ObjectId(row.get(0)?),
         partition: row.get(1)?,
         state: word(row, 2)?,
         file: FileId(row.get(3)?),
         size: row.get(4)?,
         checksums: adler32.zip(crc32c).map(sums),
-    };
-    Ok((ObjectId(row.get(0)?), replica))
+    })
 }
 
 fn finding(row: &Row<'_>) -> StoreResult<FindingRow> {
@@ -138,7 +139,8 @@ impl Store {
         objects: &[ObjectId],
     ) -> StoreResult<HashMap<ObjectId, ScannedReplica>> {
         let objects = objects.iter().map(|object| object.0 as i64).collect();
-        Ok(self.rows_by_key(SCANNED, "r.object", objects, scanned)?.into_iter().collect())
+        let replicas = self.rows_by_key(SCANNED, "r.object", objects, scanned)?;
+        Ok(replicas.into_iter().map(|replica| (replica.object, replica)).collect())
     }
 
     /// Whether an object is to be deleted from a partition.
@@ -147,25 +149,25 @@ impl Store {
         Ok(self.maybe(sql, (object.0, partition), |_| Ok(()))?.is_some())
     }
 
-    /// Replicas on a partition that can be read, or should be, of the `span` ones of all partitions after `after`; and the last
-    /// of these, if there may be later ones.
-    pub(crate) fn online_after(
+    /// Of the `span` replicas of all partitions after `after`, those on a partition; and the last of all, if there may be later
+    /// ones.
+    pub(crate) fn scanned_after(
         &self,
         partition: &str,
         after: ObjectId,
         span: usize,
-    ) -> StoreResult<(Vec<ObjectId>, Option<ObjectId>)> {
-        let sql = "SELECT object, partition = ?2 AND state IN ('online', 'lost') FROM replica
-                   WHERE object > ?1 ORDER BY object LIMIT ?3";
-        let replicas: Vec<(ObjectId, bool)> =
-            self.all(sql, (after.0, partition, span), |row| Ok((ObjectId(row.get(0)?), row.get(1)?)))?;
-        let last = replicas.last().filter(|_| replicas.len() == span).map(|(object, _)| *object);
-        Ok((replicas.into_iter().filter(|(_, is_here)| *is_here).map(|(object, _)| object).collect(), last))
+    ) -> StoreResult<(Vec<ScannedReplica>, Option<ObjectId>)> {
+        let sql = format!("{SCANNED} WHERE r.object > ?1 ORDER BY r.object LIMIT ?2");
+        let replicas = self.all(&sql, (after.0, span), scanned)?;
+        let last = replicas.last().filter(|_| replicas.len() == span).map(|replica| replica.object);
+        Ok((replicas.into_iter().filter(|replica| replica.partition == partition).collect(), last))
     }
 
-    /// The first object that the catalogue knows.
-    pub(crate) fn objects_begin(&self) -> StoreResult<u64> {
-        self.one("SELECT coalesce(min(object), 0) FROM replica", (), |row| row.get(0))
+    /// The first object that the catalogue knows, and the last.
+    pub(crate) fn objects_known(&self) -> StoreResult<(u64, u64)> {
+        let sql = "SELECT coalesce((SELECT min(object) FROM replica), 0),
+                          coalesce((SELECT max(object) FROM replica), 0)";
+        self.one(sql, (), |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// The number after the last that was given to an object, or set aside for one.

@@ -9,9 +9,6 @@ pub const SCAN_OBJECTS_MAX: usize = 1000;
 /// Findings that are kept for each partition; more are only counted.
 pub const FINDINGS_MAX: u64 = 10_000;
 
-/// Places on a partition in which objects lie: 256 directories, and what is being written.
-pub const SCAN_PLACES: u32 = 257;
-
 /// What is wrong with an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -60,18 +57,23 @@ pub struct Finding {
     pub detail: String,
 }
 
-/// Where a scan has come to.
+/// Where a scan has come to. One that an older release had begun begins anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ScanCursor {
-    /// The place on the partition; after the last one the catalogue is gone through.
-    pub place: u32,
-    /// What of it is done.
-    pub after: ObjectId,
+    /// The last object that is done: they are looked at in the order of their numbers.
+    pub through: ObjectId,
+}
+
+impl Default for ScanCursor {
+    fn default() -> Self {
+        Self::START
+    }
 }
 
 impl ScanCursor {
     /// Where every scan begins.
-    pub const START: Self = Self { place: 0, after: ObjectId(0) };
+    pub const START: Self = Self { through: ObjectId(0) };
 }
 
 /// What a disk server is to do with a partition.
@@ -314,13 +316,16 @@ pub struct CatalogueWindow {
     pub partition: String,
     /// Those after this object.
     pub after: ObjectId,
+    /// Replicas on all partitions that are looked through for them: 1 to [`SCAN_OBJECTS_MAX`].
+    pub span: usize,
 }
 
-/// Replicas that can be read, by object. There may be none of the partition in a window, and more behind it.
+/// Replicas that can be read, or should be, in the order of their objects. There may be none of the partition in a window, and more
+/// behind it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// The replicas.
-    pub objects: Vec<ObjectId>,
+    pub objects: Vec<KnownObject>,
     /// After which to ask for more; `None`: that was all.
     pub next: Option<ObjectId>,
 }

@@ -136,6 +136,9 @@ pub(super) trait Engine: Send {
     /// As [`Self::query`] without parameters, inside a transaction; holds few rows at a time.
     fn stream(&self, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> StoreResult<()>) -> StoreResult<()>;
 
+    /// Says how many bytes of the database it may keep in memory; yields how many it makes use of.
+    fn limit_cache(&self, bytes_max: usize) -> StoreResult<usize>;
+
     /// A transaction may rest while others work: for long copies, not for a head.
     fn be_patient(&self) -> StoreResult<()>;
 

@@ -564,6 +564,11 @@ impl Engine for Postgres {
         }
     }
 
+    fn limit_cache(&self, _: usize) -> StoreResult<usize> {
+        // The database has its own.
+        Ok(0)
+    }
+
     fn be_patient(&self) -> StoreResult<()> {
         self.execute(PATIENCE, &[])
     }

@@ -40,6 +40,9 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0022.sql"),
 ];
 
+/// Least memory for pages: what a statement needs at once.
+const PAGES_KIB_MIN: usize = 1 << 10;
+
 /// Columns that the other engine does without: long values have rows with a number here.
 const OWN_COLUMNS: [(&str, &str); 1] = [("attribute", "id")];
 
@@ -63,11 +66,10 @@ impl Sqlite {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
         let db = Connection::open_with_flags(file, flags)?;
-        // Pages: a directory of a million entries, in whatever order they were made, is listed from memory.
         // FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us; said only once the
         // log is open, or it could not be taken back for snapshots.
         db.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -196608;
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
              PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF; SELECT count(*) FROM sqlite_schema;
              PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT",
         )?;
@@ -254,6 +256,13 @@ impl Engine for Sqlite {
 
     fn stream(&self, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> StoreResult<()>) -> StoreResult<()> {
         self.query(sql, &[], each)
+    }
+
+    fn limit_cache(&self, bytes_max: usize) -> StoreResult<usize> {
+        // In KiB, with the sign that says so.
+        let kib = (bytes_max >> 10).max(PAGES_KIB_MIN);
+        self.db.execute_batch(&format!("PRAGMA cache_size = -{kib}"))?;
+        Ok(bytes_max)
     }
 
     fn be_patient(&self) -> StoreResult<()> {
