@@ -10,7 +10,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, OpenOptions},
     io,
     os::{
         fd::BorrowedFd,
@@ -31,7 +31,7 @@ const RANGE_BITS: u32 = 16;
 /// A file with more is not read but begun anew: objects that are noted again and again.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Records without use that are not worth to write a file anew.
-const SLACK: usize = 1024;
+const SLACK: u64 = 1024;
 
 /// What can be told of an object without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,20 +133,13 @@ fn decode(bytes: &[u8]) -> Vec<Record> {
     records
 }
 
-/// The end of a file to which records are added.
-#[derive(Debug)]
-struct Tail {
-    range: u64,
-    file: File,
-    end: u64,
-}
-
 /// The records of a partition.
 #[derive(Debug)]
 pub(crate) struct Index {
     directory: PathBuf,
-    /// Guards the files, also while one is read or written: that takes a few milliseconds at most.
-    tail: Mutex<Option<Tail>>,
+    /// Guards the files, also while one is read or written: that takes a few milliseconds at most. None stays open: a file system
+    /// that somebody wants to mount read-only must have no writers.
+    files: Mutex<()>,
 }
 
 /// Number of the file in which an object is.
@@ -156,15 +149,15 @@ pub(crate) fn range_of(object: ObjectId) -> u64 {
 
 impl Index {
     pub(crate) fn new(partition: &Path) -> Self {
-        Self { directory: partition.join("index"), tail: Mutex::default() }
+        Self { directory: partition.join("index"), files: Mutex::default() }
     }
 
     fn path(&self, range: u64) -> PathBuf {
         self.directory.join(range.to_string())
     }
 
-    fn tail(&self) -> MutexGuard<'_, Option<Tail>> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes an object that was just put in place.
@@ -179,26 +172,14 @@ impl Index {
 
     /// Notes an object. If that fails it is read again by the next scan.
     pub(crate) fn note(&self, record: &Record) {
-        let mut tail = self.tail();
-        if let Err(cause) = self.append(&mut tail, record) {
-            *tail = None;
+        let _files = self.lock();
+        if let Err(cause) = self.append(record) {
             debug!(object = %record.object, %cause, directory = %self.directory.display(), "not noted");
         }
     }
 
-    fn append(&self, tail: &mut Option<Tail>, record: &Record) -> io::Result<()> {
-        let range = range_of(record.object);
-        let tail = match tail {
-            Some(tail) if tail.range == range => tail,
-            other => other.insert(self.open(range)?),
-        };
-        tail.file.write_all_at(&record.encode(), tail.end)?;
-        tail.end += RECORD_BYTES as u64;
-        Ok(())
-    }
-
-    fn open(&self, range: u64) -> io::Result<Tail> {
-        let path = self.path(range);
+    fn append(&self, record: &Record) -> io::Result<()> {
+        let path = self.path(range_of(record.object));
         let open = || OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let file = match open() {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
@@ -210,25 +191,22 @@ impl Index {
         };
         // What a full disk has cut short is written over.
         let end = file.metadata()?.len() / RECORD_BYTES as u64 * RECORD_BYTES as u64;
-        Ok(Tail { range, file, end })
+        file.write_all_at(&record.encode(), end)
     }
 
     /// The records of a range of objects, in their order, of those that `is_here` knows. A file that has much else is written
     /// anew.
     pub(crate) fn read(&self, range: u64, is_here: impl Fn(ObjectId) -> bool) -> Vec<Record> {
-        let mut tail = self.tail();
+        let _files = self.lock();
         let path = self.path(range);
-        let bytes = match fs::metadata(&path) {
-            Ok(found) if found.len() <= FILE_BYTES_MAX => fs::read(&path).unwrap_or_default(),
-            _ => Vec::new(),
-        };
+        let length = fs::metadata(&path).map_or(0, |file| file.len());
+        let bytes = if length <= FILE_BYTES_MAX { fs::read(&path).unwrap_or_default() } else { Vec::new() };
         let mut records = decode(&bytes);
         records.retain(|record| range_of(record.object) == range && is_here(record.object));
-        if bytes.len() / RECORD_BYTES > 2 * records.len() + SLACK {
-            *tail = None;
-            if let Err(cause) = write_anew(&path, &records) {
-                debug!(%cause, path = %path.display(), "not written anew");
-            }
+        if length / RECORD_BYTES as u64 > 2 * records.len() as u64 + SLACK
+            && let Err(cause) = write_anew(&path, &records)
+        {
+            debug!(%cause, path = %path.display(), "not written anew");
         }
         records
     }
@@ -236,11 +214,10 @@ impl Index {
     /// Deletes the files of ranges before `range` of which `is_any_here` knows nothing.
     pub(crate) fn forget_before(&self, range: u64, is_any_here: impl Fn(u64) -> bool) {
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
-        let mut tail = self.tail();
+        let _files = self.lock();
         for entry in entries.flatten() {
             let number: Option<u64> = entry.file_name().to_str().and_then(|name| name.parse().ok());
             if let Some(number) = number.filter(|number| *number < range && !is_any_here(*number)) {
-                tail.take_if(|tail| tail.range == number);
                 // It is in nobody's way if it stays.
                 let _ = fs::remove_file(self.path(number));
             }
@@ -304,7 +281,7 @@ mod tests {
     #[test]
     fn what_is_not_there_any_more_leaves_no_files_behind() {
         let (_home, index) = index();
-        for object in (0..2 * SLACK as u64).chain([0x1_0000, 0x2_0000]) {
+        for object in (0..2 * SLACK).chain([0x1_0000, 0x2_0000]) {
             index.note(&record(object, 1));
         }
         let length = |range| fs::metadata(index.path(range)).map_or(0, |file| file.len());
@@ -313,6 +290,10 @@ mod tests {
         assert_eq!(length(0), 10 * RECORD_BYTES as u64, "it was written anew");
         index.note(&record(11, 1));
         assert_eq!(length(0), 11 * RECORD_BYTES as u64, "and goes on there");
+        // One that is too long for anything is begun anew.
+        fs::File::options().write(true).open(index.path(0)).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
+        assert_eq!((index.read(0, few).len(), length(0)), (0, 0));
+        index.note(&record(11, 1));
         index.forget_before(2, |range| range == 0);
         assert_eq!((length(0) > 0, length(1), length(2) > 0), (true, 0, true));
         index.note(&record(0x1_0001, 1));
