@@ -66,10 +66,11 @@ impl Sqlite {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
         let db = Connection::open_with_flags(file, flags)?;
-        // FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us; said only once the
+        // Pages, unless somebody says otherwise: a directory of a million entries, in whatever order they were made, is listed from
+        // memory. FULL: a commit is on the disk when it returns. EXCLUSIVE: nobody else may change it under us; said only once the
         // log is open, or it could not be taken back for snapshots.
         db.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -262144;
              PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF; SELECT count(*) FROM sqlite_schema;
              PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT",
         )?;
