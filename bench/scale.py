@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import http.client
 import json
 import os
 import shutil
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +38,8 @@ SCAN_S = 900.0
 """Seconds that a scan may take."""
 SCAN_STOPS_S = 4.0
 """A disk server hears within 3 s that a scan was stopped."""
+CHANGES_PER_S = 100
+"""Changes of the namespace in a facility that is written to."""
 WARMING_RUNS = 10
 """Runs of opens of any file before they count: a head that is in use has its cache filled."""
 SCAN_WINDOWS = 4
@@ -326,6 +331,12 @@ def start(bench: Bench, ours: Backplane, files: int) -> None:
     bench.add(Row(f"bp status with {files} files", "backplane", [f"{asked:.2f} s", "", "", ""]))
 
 
+def opens_of_any(bench: Bench, ours: Backplane, used: int) -> Sample:
+    """Open any of the first files for a while."""
+    options = ["--duration", "3s", "--sessions", str(SESSIONS), "--files", str(used)]
+    return sampled(ours.pid, lambda: bench.load.run(ours, ["open"], options, "/data/d{d}/f{r}"))
+
+
 def measure_files(bench: Bench) -> None:
     """Compare a head with few files and one with many: start, memory, opens of files that were not used lately."""
     few, many = 10_000, bench.options.files
@@ -334,9 +345,7 @@ def measure_files(bench: Bench) -> None:
         start(bench, ours, files)
 
     def opens(files: int, used: int) -> Sample:
-        options = ["--duration", "3s", "--sessions", str(SESSIONS), "--files", str(used)]
-        ours = servers[files]
-        return sampled(ours.pid, lambda: bench.load.run(ours, ["open"], options, "/data/d{d}/f{r}"))
+        return opens_of_any(bench, servers[files], used)
 
     # How many files there are, and how many of them are used.
     cases = {f"{used} of {files}": (files, used) for files, used in ((few, few), (many, few), (many, many))}
@@ -355,6 +364,50 @@ def measure_files(bench: Bench) -> None:
     bench.add(
         Row("memory of the head then", "backplane", ["", "", "", number(memory)], f"≤ {bound} MiB", memory <= bound)
     )
+
+    measure_changing(bench, servers)
+
+
+@contextmanager
+def changing(ours: Backplane) -> Iterator[None]:
+    """Make directories, so many a second: what doors have kept is asked for again."""
+    ended = threading.Event()
+    made: list[int] = []
+
+    def make() -> None:
+        door = http.client.HTTPConnection("127.0.0.1", ours.http_port, timeout=30)
+        while not ended.wait(1 / CHANGES_PER_S):
+            door.request("MKCOL", f"/made-{time.monotonic_ns()}")
+            answer = door.getresponse()
+            answer.read()
+            made.append(answer.status)
+
+    maker = threading.Thread(target=make)
+    maker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        maker.join()
+    if not made or set(made) != {HTTPStatus.CREATED}:
+        raise AssertionError(f"directories were not made: {set(made)}")
+
+
+def measure_changing(bench: Bench, servers: dict[int, Backplane]) -> None:
+    """Compare opens while the namespace changes all the time, so that each facility asks its catalogue."""
+
+    def opens(files: int) -> Sample:
+        with changing(servers[files]):
+            return opens_of_any(bench, servers[files], files)
+
+    asks = {str(files): lambda files=files: opens(files) for files in servers}
+    taken = bench.in_turn("opens while directories are made", asks)
+    p99 = [median(samples, p99_us) for samples in taken.values()]
+    for (files, samples), one in zip(taken.items(), p99, strict=True):
+        ratio = one / p99[0]
+        verdict = ("", None) if one is p99[0] else (f"p99 ≤ 2 of the first: {ratio:.2f}", ratio <= 2)
+        what = f"opens of any of {files} files, while {CHANGES_PER_S} directories a second are made"
+        bench.add(Row(what, "backplane", figures(samples), *verdict))
 
 
 # The report

@@ -131,6 +131,8 @@ def test_what_is_wrong_is_found_and_mended(facility: Facility) -> None:
     }
     assert found["bytes"] >= 200_000
     assert orphan in facility.bp("scan", "report", DISK).out
+    assert scan(facility)["found"] == [1, 1, 1, 1, 0], "what is read once more is not forgotten"
+    scan(facility, "--checksum")
 
     # What nobody knows is left alone as long as it is young.
     repair(facility)

@@ -93,7 +93,7 @@ pub enum Begun {
 #[derive(Debug)]
 pub struct Asked {
     object: ObjectId,
-    /// What it was like before that.
+    /// What it was like before that, if that is to be noted.
     stamp: Option<Stamp>,
     is_touched: bool,
     objects: Result<Arc<OwnedFd>, Errno>,
@@ -107,15 +107,18 @@ pub struct Looker {
     partition: Partition,
     /// Objects that are there, in order.
     listed: Arc<[ObjectId]>,
+    /// All descriptions are read, whatever was noted.
+    reads_all: bool,
     /// What was read of the index.
     known: Option<(u64, Vec<Record>)>,
 }
 
 impl Looker {
-    /// One that looks at some of `listed`, which are in order.
+    /// One that looks at objects of which those that were there a while ago are `listed`, in order; with `reads_all` it reads all
+    /// descriptions.
     #[must_use]
-    pub fn new(partition: &Partition, listed: Arc<[ObjectId]>) -> Self {
-        Self { partition: partition.clone(), listed, known: None }
+    pub fn new(partition: &Partition, listed: Arc<[ObjectId]>, reads_all: bool) -> Self {
+        Self { partition: partition.clone(), listed, reads_all, known: None }
     }
 
     /// Looks at some objects, and asks the disk for the descriptions that have to be read, but waits for none of them. Each of
@@ -129,13 +132,16 @@ impl Looker {
     fn begin_one(&mut self, objects: &Result<Arc<OwnedFd>, Errno>, object: ObjectId) -> Begun {
         let stamp = objects.as_ref().ok().and_then(|objects| Stamp::look(objects.as_fd(), object).ok());
         let record = self.record(object);
-        let is_touched = match (stamp, record) {
-            (Some(stamp), Some(record)) if record.stamp == stamp => {
+        let (stamp, is_touched) = match (stamp, record) {
+            (Some(stamp), Some(record)) if record.stamp == stamp && !self.reads_all => {
                 let Record { file, checksums, .. } = record;
                 return Begun::Known(Whole { file, size: stamp.size, checksums, path: None, touched: None });
             }
-            (Some(stamp), Some(record)) => record.stamp.is_touched(&stamp),
-            _ => false,
+            (Some(stamp), Some(record)) => {
+                let is_new = record.stamp != stamp;
+                (Some(stamp).filter(|_| is_new), record.stamp.is_touched(&stamp))
+            }
+            (stamp, _) => (stamp, false),
         };
         Begun::Asked(Asked { is_touched, ..Asked::new(objects, object, stamp) })
     }
@@ -422,7 +428,7 @@ mod tests {
     fn looker(partition: &Partition) -> Looker {
         let mut listed: Vec<_> = all(partition).into_iter().map(ObjectId).collect();
         listed.sort_unstable();
-        Looker::new(partition, listed.into())
+        Looker::new(partition, listed.into(), false)
     }
 
     fn walk(partition: &Partition, objects: &[u64]) -> Vec<Seen> {
@@ -489,8 +495,19 @@ mod tests {
         rewrite(&partition.shared.data(ObjectId(1)), b"content");
         let [Seen::Whole(whole)] = &walk(&partition, &[1])[..] else { panic!("its size is right") };
         assert!(whole.is_touched());
+        // Who reads all the same does not forget that.
+        let mut thorough = Looker::new(&partition, [ObjectId(1)].into(), true);
+        let begun = thorough.begin(&[ObjectId(1)]).remove(0);
+        assert!(matches!(partition.finish_look(begun), Seen::Whole(whole) if whole.is_touched()));
+        assert!(is_asked(&partition, 1));
         partition.note_read(ObjectId(1), whole);
         assert!(!is_asked(&partition, 1));
+        let index = partition.directory().join("index/0");
+        let noted = fs::metadata(&index).unwrap().len();
+        let begun = Looker::new(&partition, [ObjectId(1)].into(), true).begin(&[ObjectId(1)]).remove(0);
+        assert!(matches!(begun, Begun::Asked(_)), "it reads all");
+        assert!(matches!(partition.finish_look(begun), Seen::Whole(_)));
+        assert_eq!(fs::metadata(&index).unwrap().len(), noted, "that is known already");
     }
 
     #[test]

@@ -151,15 +151,17 @@ impl Walk {
         let chunk = if self.order.pace.is_checksummed { CHUNK_READ } else { CHUNK };
         let mut span = chunk;
         let mut listed = self.listed()?;
-        let mut looker = Looker::new(&self.partition, listed.objects());
+        let mut looker = self.looker(&listed);
         loop {
             let after = self.cursor.through;
             if !listed.reaches_beyond(after) {
                 listed = self.listed()?;
-                looker = Looker::new(&self.partition, listed.objects());
+                looker = self.looker(&listed);
             }
             let window = self.call(CatalogueWindow { partition: self.name(), after, span })?;
-            let (here, through) = listed.stretch(after, window.next, chunk);
+            // Of many only the first ones, as of what lies here.
+            let end = window.objects.get(chunk - 1).map_or(window.next, |known| Some(known.object));
+            let (here, through) = listed.stretch(after, end, chunk);
             let there = window.objects.partition_point(|known| known.object <= through);
             self.compare_all(&mut looker, here, &window.objects[..there])?;
             // Before it counts as done: what is interrupted is found again.
@@ -173,6 +175,11 @@ impl Walk {
             self.rest(span.saturating_sub(window.objects.len()) / OTHERS_PER_LOOK)?;
             span = (span * chunk / window.objects.len().max(1)).clamp(chunk, SCAN_OBJECTS_MAX);
         }
+    }
+
+    fn looker(&self, listed: &Listed) -> Looker {
+        let reads_all = self.order.pace.is_checksummed;
+        Looker::new(&self.partition, listed.objects(), reads_all)
     }
 
     /// What lies there of what is not done yet.
@@ -192,19 +199,16 @@ impl Walk {
 
     /// Compares objects that lie `here` with those that the catalogue has `there`; both in order.
     fn compare_all(&mut self, looker: &mut Looker, here: &[ObjectId], there: &[KnownObject]) -> Step<()> {
-        let seen = self.look_at(looker, here)?;
-        let (mut there, mut strays) = (there.iter().peekable(), Vec::new());
-        for (object, seen) in here.iter().zip(seen) {
-            while let Some(lost) = there.next_if(|known| known.object < *object) {
-                self.consider(lost.object, &Seen::Missing, &Known::Online(*lost))?;
+        let mut objects: Vec<_> =
+            there.iter().map(|known| known.object).chain(here.iter().copied()).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        let mut strays = Vec::new();
+        for (object, seen) in objects.iter().zip(self.look_at(looker, &objects)?) {
+            match there.binary_search_by_key(object, |known| known.object) {
+                Ok(at) => self.consider(*object, &seen, &Known::Online(there[at]))?,
+                Err(_) => strays.push((*object, seen)),
             }
-            match there.next_if(|known| known.object == *object) {
-                Some(known) => self.consider(*object, &seen, &Known::Online(*known))?,
-                None => strays.push((*object, seen)),
-            }
-        }
-        for lost in there {
-            self.consider(lost.object, &Seen::Missing, &Known::Online(*lost))?;
         }
         let known = self.ask(strays.iter().map(|(object, _)| *object).collect())?;
         for ((object, seen), known) in strays.iter().zip(known) {
