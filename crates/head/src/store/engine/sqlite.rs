@@ -38,6 +38,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0020.sql"),
     include_str!("../migrations/0021.sql"),
     include_str!("../migrations/0022.sql"),
+    include_str!("../migrations/0023.sql"),
 ];
 
 /// Least memory for pages: what a statement needs at once.
@@ -329,6 +330,16 @@ mod tests {
             }
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
         }
+    }
+
+    #[test]
+    fn what_a_disk_server_should_have_is_found_without_what_others_have() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Sqlite::open(&dir.path().join("c"), true).unwrap();
+        let sql = "EXPLAIN QUERY PLAN SELECT object FROM replica WHERE object > ?1 AND object <= ?2 AND partition = ?3
+                   AND state IN ('online', 'lost')";
+        let plan: String = engine.db.query_row(sql, (1, 2, "p"), |row| row.get(3)).unwrap();
+        assert!(plan.contains("replica_here (partition=? AND object>? AND object<?)"), "{plan}");
     }
 
     #[test]
