@@ -366,12 +366,12 @@ async fn remove(
 ) -> Result<Vec<ObjectId>> {
     let (partition, withdrawn) = (Arc::clone(partition), Arc::clone(withdrawn));
     blocking(move || {
-        for object in &objects {
-            // First, so that a writer that begins after the removal finds it.
-            if !partition.holds(*object) {
-                withdrawn.add(*object);
-            }
+        // First, so that a writer that begins after the removal finds it, also after a restart.
+        let missing: Vec<_> = objects.iter().copied().filter(|object| !partition.holds(*object)).collect();
+        for object in &missing {
+            withdrawn.add(*object);
         }
+        partition.note_withdrawn(&missing)?;
         Ok(partition.remove_all(&objects))
     })
     .await

@@ -34,18 +34,31 @@ use wire::{
 
 /// Reports of missing objects that wait for the head.
 static MISSING_REPORTS: Semaphore = Semaphore::const_new(16);
-/// Objects that are remembered as [`Withdrawn`]: more than are promised at a time.
-const WITHDRAWN_MAX: usize = 1 << 16;
-
 /// Objects that were removed before anything was written: whoever was promised one must not make it any more.
 #[derive(Default)]
 pub struct Withdrawn(Mutex<[HashSet<ObjectId>; 2]>);
 
 impl Withdrawn {
+    /// What the partitions remember: a right that was given before a restart may still be used after it.
+    fn remembered(partitions: &BTreeMap<String, Arc<Partition>>) -> Self {
+        let withdrawn = Self::default();
+        for (partition, kept) in partitions {
+            match kept.seen_withdrawn() {
+                Ok(objects) => {
+                    for object in objects {
+                        withdrawn.add(object);
+                    }
+                }
+                Err(failure) => warn!(partition, %failure, "objects that nobody waits for may be written"),
+            }
+        }
+        withdrawn
+    }
+
     /// Remembers an object, and forgets the oldest if there are too many.
     pub fn add(&self, object: ObjectId) {
         let [new, old] = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if new.len() >= WITHDRAWN_MAX {
+        if new.len() >= disk::WITHDRAWN_MAX {
             *old = std::mem::take(new);
         }
         new.insert(object);
@@ -150,7 +163,8 @@ impl Objects {
         let partitions = partitions.into_iter().map(named).collect();
         let fence = Arc::new(Fence::remembered(&partitions));
         let uses = Uses::start(&link, &tasks);
-        let (withdrawn, writing, sums) = Default::default();
+        let withdrawn = Arc::new(Withdrawn::remembered(&partitions));
+        let (writing, sums) = Default::default();
         let reach = Reach::new(None);
         let time = None;
         Self { link, reach, partitions, key, clock, time, withdrawn, fence, writing, uses, sums, tasks }

@@ -42,6 +42,7 @@ pub use list::{Entry, EntryState};
 pub use partition::Partition;
 pub use reader::ObjectReader;
 pub use ring::Wanted;
+pub use seen::WITHDRAWN_MAX;
 pub use space::{Limits, Space};
 pub use writer::ObjectWriter;
 

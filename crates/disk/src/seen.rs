@@ -2,14 +2,23 @@
 //! must not come back with a restart, and a new one should know in which pool it is.
 
 use crate::{durable, partition::Partition};
-use base::{ErrorKind, Failure, Result};
+use base::{ErrorKind, Failure, ObjectId, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{fs, io};
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+};
 use wire::control::CatalogueMark;
 
 const SEEN: &str = "catalogue.json";
 const FENCE: &str = "fence.json";
 const POOL: &str = "pool.json";
+const WITHDRAWN: &str = "withdrawn";
+/// Bytes of a note of a withdrawn object: its number, and all bits of it turned over.
+const WITHDRAWN_BYTES: usize = 16;
+/// Withdrawn objects that are remembered: more than are promised at a time.
+pub const WITHDRAWN_MAX: usize = 1 << 16;
 
 /// The file that keeps the fence.
 #[derive(Serialize, Deserialize)]
@@ -61,6 +70,48 @@ impl Partition {
         self.note(POOL, &PoolFile { pool: pool.to_owned() })
     }
 
+    /// Objects that were removed before anything was written: who was promised one must not make it, also after a restart.
+    pub fn seen_withdrawn(&self) -> Result<Vec<ObjectId>> {
+        let file = self.directory().join(WITHDRAWN);
+        let bytes = match fs::read(&file) {
+            Ok(bytes) => bytes,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(cause) => return Err(Failure::io(format!("read {}", file.display()), &cause)),
+        };
+        let (notes, _) = bytes.as_chunks::<WITHDRAWN_BYTES>();
+        let objects = notes.iter().filter_map(|note| {
+            let (object, check) = note.split_at(8);
+            let object = u64::from_le_bytes(object.try_into().ok()?);
+            // What was cut short or damaged says nothing.
+            (check == (!object).to_le_bytes()).then_some(ObjectId(object))
+        });
+        let mut objects: Vec<_> = objects.collect();
+        if objects.len() > 2 * WITHDRAWN_MAX {
+            objects.drain(..objects.len() - WITHDRAWN_MAX);
+            self.replace(WITHDRAWN, &withdrawn(&objects))?;
+        }
+        Ok(objects)
+    }
+
+    /// Notes objects that are removed before anything was written, durably.
+    pub fn note_withdrawn(&self, objects: &[ObjectId]) -> Result<()> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        self.check_in_place()?;
+        let path = self.directory().join(WITHDRAWN);
+        let append = || {
+            let is_new = !path.exists();
+            let file = File::options().write(true).create(true).truncate(false).open(&path)?;
+            // What a full disk or a crash has cut short is written over.
+            let end = file.metadata()?.len() / WITHDRAWN_BYTES as u64 * WITHDRAWN_BYTES as u64;
+            file.write_all_at(&withdrawn(objects), end)?;
+            durable::sync_data(&file)?;
+            if is_new { durable::sync_directory(self.directory()) } else { Ok(()) }
+        };
+        append().map_err(|cause| Failure::io(format!("write {}", path.display()), &cause))
+    }
+
     fn noted<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         let file = self.directory().join(name);
         let text = match fs::read(&file) {
@@ -76,22 +127,58 @@ impl Partition {
     }
 
     fn note<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
+        let mut text = serde_json::to_vec_pretty(value).expect("plain numbers always serialise");
+        text.push(b'\n');
+        self.replace(name, &text)
+    }
+
+    fn replace(&self, name: &str, content: &[u8]) -> Result<()> {
         self.check_in_place()?;
         let directory = self.directory();
         let new = directory.join(format!("{name}.new"));
-        let mut text = serde_json::to_vec_pretty(value).expect("plain numbers always serialise");
-        text.push(b'\n');
-        durable::write_synced(&new, &text)
+        durable::write_synced(&new, content)
             .and_then(|()| durable::rename(&new, &directory.join(name)))
             .and_then(|()| durable::sync_directory(directory))
             .map_err(|cause| Failure::io(format!("write {}", new.display()), &cause))
     }
 }
 
+/// Notes of withdrawn objects.
+fn withdrawn(objects: &[ObjectId]) -> Vec<u8> {
+    objects.iter().flat_map(|object| [object.0.to_le_bytes(), (!object.0).to_le_bytes()]).flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use base::Timestamp;
+
+    #[test]
+    fn withdrawn_objects_are_remembered_after_a_restart_as_many_as_are_promised() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("p");
+        let partition = Partition::create(&directory, "f", "p").unwrap();
+        assert_eq!(partition.seen_withdrawn().unwrap(), []);
+        partition.note_withdrawn(&[]).unwrap();
+        partition.note_withdrawn(&[ObjectId(7), ObjectId(u64::MAX)]).unwrap();
+        // The rest of a note that was cut short, and then one that is damaged.
+        let file = directory.join(WITHDRAWN);
+        let mut bytes = fs::read(&file).unwrap();
+        bytes.extend([1; 9]);
+        fs::write(&file, bytes).unwrap();
+        partition.note_withdrawn(&[ObjectId(8), ObjectId(9)]).unwrap();
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[3 * WITHDRAWN_BYTES] ^= 1;
+        fs::write(&file, bytes).unwrap();
+        drop(partition);
+        let partition = Partition::open(&directory, "f").unwrap();
+        assert_eq!(partition.seen_withdrawn().unwrap(), [ObjectId(7), ObjectId(u64::MAX), ObjectId(8)]);
+        let many: Vec<_> = (0..2 * WITHDRAWN_MAX as u64).map(ObjectId).collect();
+        partition.note_withdrawn(&many).unwrap();
+        let kept = partition.seen_withdrawn().unwrap();
+        assert_eq!((kept.len(), kept.last()), (WITHDRAWN_MAX, many.last()));
+        assert_eq!(fs::metadata(&file).unwrap().len(), (WITHDRAWN_MAX * WITHDRAWN_BYTES) as u64);
+    }
 
     #[test]
     fn what_was_noted_is_there_after_a_restart_and_damage_is_told() {
