@@ -107,8 +107,10 @@ impl Record {
 
     /// `None` if it is damaged.
     fn decode(record: &[u8; RECORD_BYTES]) -> Option<Self> {
-        let half = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("four bytes"));
-        let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"));
+        let half =
+            |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("the slice has four bytes"));
+        let word =
+            |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("the slice has eight bytes"));
         (Crc32c::of(&record[..SUMMED_BYTES]).0 == half(SUMMED_BYTES)).then(|| Self {
             object: ObjectId(word(0)),
             file: FileId(word(8)),

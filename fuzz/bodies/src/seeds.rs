@@ -12,6 +12,7 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
         "aws" => images(),
         "backup" => vec![backup()],
         "cell" => cells(),
+        "index" => vec![index(&[1]), index(&[9, 7, 9])],
         "label" => labels(),
         "ranges" => RANGES.iter().map(|text| [&10_000_u64.to_le_bytes(), text.as_bytes()].concat()).collect(),
         "request" => requests(),
@@ -19,6 +20,18 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
         "ztn" => vec![wire::token::ztn::encode("a.b.c"), wire::token::ztn::encode("")],
         other => texts(other).iter().map(|text| text.as_bytes().to_vec()).collect(),
     }
+}
+
+/// Records of objects (`spec/object.md` §9).
+fn index(objects: &[u64]) -> Vec<u8> {
+    let record = |object: &u64| {
+        let words = [*object, 3, 1000, 1_700_000_000, 1_700_000_001, 77, 0x0910_01de];
+        let mut record: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain([0; 4]).collect();
+        let sum = base::Crc32c::of(&record);
+        record.extend(sum.0.to_le_bytes());
+        record
+    };
+    objects.iter().flat_map(record).collect()
 }
 
 /// A backup with one table.
