@@ -8,18 +8,15 @@ use crate::{
 };
 use base::{Failure, Timestamp, limits::HEAD_BATCH_LEN_MAX};
 use std::{
-    hint::spin_loop,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, atomic::Ordering, mpsc},
-    time::{Duration, Instant},
+    thread,
+    time::Instant,
 };
 use tracing::{debug, error};
 
 /// Uses of files that are written when the head stops: what takes a moment.
 const LAST_USES_LEN: usize = 10_000;
-
-/// How long a caller looks for a free place: nine of ten calls into a catalogue in memory take less. Who would sleep until it
-/// is free would be overtaken again and again: measured, the slowest hundredth then takes half as long again.
-const PATIENCE: Duration = Duration::from_micros(20);
 
 type Group = Vec<Box<dyn Pending>>;
 
@@ -27,6 +24,9 @@ type Group = Vec<Box<dyn Pending>>;
 pub(crate) struct Seat {
     /// `None` while somebody sits there, and for ever if that one panicked: the catalogue is closed then.
     place: Mutex<Option<Box<Taken>>>,
+    /// Calls that their own threads would carry out. Whoever sits down next takes all of them along: who waits needs to be
+    /// woken once, and neither needs the head's thread. `None` once somebody panicked: nobody would come any more.
+    beside: Mutex<Option<Group>>,
     /// Calls look into a file of this host, not into a database far away.
     is_near: bool,
     clock: Clock,
@@ -44,21 +44,28 @@ impl Seat {
     pub(crate) fn new(core: Core, clock: Clock, watched: Arc<Watched>) -> Self {
         let is_near = !core.store.looks_ahead();
         let taken = Box::new(Taken { core, steps: Steps::default(), begun: Instant::now() });
-        Self { place: Mutex::new(Some(taken)), is_near, clock, watched }
+        Self {
+            place: Mutex::new(Some(taken)),
+            beside: Mutex::new(Some(Group::new())),
+            is_near,
+            clock,
+            watched,
+        }
     }
 
     /// The head's thread: takes what has queued up, carries it out, commits once, answers everybody.
     pub(crate) fn run(&self, calls: &mpsc::Receiver<Box<dyn Pending>>) {
         while let Ok(first) = calls.recv() {
-            let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(mut taken) = place.take() else {
+            let mut sitting = Sitting::new(self, self.place.lock().unwrap_or_else(PoisonError::into_inner));
+            let Some(mut taken) = sitting.place.take() else {
                 return error!("the head cannot go on after a panic");
             };
             let mut group = vec![first];
             group.extend(calls.try_iter().take(HEAD_BATCH_LEN_MAX - 1));
             let len = group.len();
+            group.append(&mut self.take_along());
             self.carry_out(&mut taken, group);
-            *place = Some(taken);
+            *sitting.place = Some(taken);
             self.watched.waiting.fetch_sub(len, Ordering::AcqRel);
         }
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -67,28 +74,42 @@ impl Seat {
         }
     }
 
-    /// Carries out one call on this thread, if nobody else sits here.
-    pub(crate) fn try_carry_out(&self, ask: Box<dyn Pending>) -> Option<()> {
-        if !self.is_near {
-            return None;
-        }
-        let mut place = self.find_free()?;
-        let mut taken = place.take()?;
-        self.carry_out(&mut taken, vec![ask]);
-        *place = Some(taken);
-        Some(())
+    /// Whether a call is a look into a file of this host, and nobody waits for the head's thread, who is served before.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_near && self.watched.waiting.load(Ordering::Acquire) == 0
     }
 
-    /// Waits a moment for whoever sits here: a look into the catalogue takes less.
-    fn find_free(&self) -> Option<MutexGuard<'_, Option<Box<Taken>>>> {
-        let began = Instant::now();
-        loop {
-            match self.place.try_lock() {
-                Ok(place) => return Some(place),
-                Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => spin_loop(),
-                Err(_) => return None,
-            }
+    /// Puts a call beside the seat, or drops it if nobody can sit there any more. Its thread calls [`Seat::serve`] then, and
+    /// again whenever it is woken without an answer.
+    pub(crate) fn put_beside(&self, ask: Box<dyn Pending>) {
+        if let Some(group) = self.beside().as_mut() {
+            group.push(ask);
         }
+    }
+
+    /// Carries out what lies beside the seat on this thread, unless somebody sits here. Whoever leaves wakes the next, so that
+    /// nothing is forgotten and nobody works for others for long.
+    pub(crate) fn serve(&self) {
+        let place = match self.place.try_lock() {
+            Ok(place) => place,
+            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::Poisoned(dead)) => dead.into_inner(),
+        };
+        let mut sitting = Sitting::new(self, place);
+        let Some(mut taken) = sitting.place.take() else { return };
+        let group = self.take_along();
+        if !group.is_empty() {
+            self.carry_out(&mut taken, group);
+        }
+        *sitting.place = Some(taken);
+    }
+
+    fn take_along(&self) -> Group {
+        self.beside().as_mut().map(mem::take).unwrap_or_default()
+    }
+
+    fn beside(&self) -> MutexGuard<'_, Option<Group>> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Carries out a group of calls, answers them, and says what has changed.
@@ -115,6 +136,32 @@ impl Seat {
             for (change, _) in changes.filter(|(_, touched)| *touched) {
                 change.send_modify(|count| *count += 1);
             }
+        }
+    }
+}
+
+/// Somebody sits there. The place is free again before the next one is woken.
+struct Sitting<'a> {
+    place: MutexGuard<'a, Option<Box<Taken>>>,
+    _leaving: Leaving<'a>,
+}
+
+impl<'a> Sitting<'a> {
+    fn new(seat: &'a Seat, place: MutexGuard<'a, Option<Box<Taken>>>) -> Self {
+        Self { place, _leaving: Leaving(seat) }
+    }
+}
+
+struct Leaving<'a>(&'a Seat);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut beside = self.0.beside();
+        if thread::panicking() {
+            // Callers learn it when their calls are dropped.
+            *beside = None;
+        } else if let Some(next) = beside.as_ref().and_then(|group| group.first()) {
+            next.wake();
         }
     }
 }

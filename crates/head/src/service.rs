@@ -8,10 +8,13 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc,
     },
-    thread::JoinHandle,
+    thread::{self, JoinHandle, Thread},
     time::Duration,
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{
+    oneshot::{self, error::TryRecvError},
+    watch,
+};
 
 /// Reads the time. Injected, so that nothing in the head reads a clock by itself.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -26,6 +29,8 @@ pub(crate) trait Pending: Send {
     /// What is left to do once the group is durable.
     fn follow(&mut self, _core: &mut Core, _now: Timestamp) {}
     fn answer(self: Box<Self>, committed: &Result<()>);
+    /// Wakes a caller that may carry this out itself now.
+    fn wake(&self) {}
 }
 
 struct Ask<C: Apply> {
@@ -33,6 +38,17 @@ struct Ask<C: Apply> {
     who: Principal,
     result: Option<Result<C::Reply>>,
     reply: oneshot::Sender<Result<C::Reply>>,
+    /// Dropped after the answer is there.
+    caller: Option<Caller>,
+}
+
+/// A thread that waits beside the seat. It is woken when its call is answered or dropped.
+struct Caller(Thread);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.unpark();
+    }
 }
 
 impl<C: Apply> Pending for Ask<C> {
@@ -53,6 +69,12 @@ impl<C: Apply> Pending for Ask<C> {
         };
         // The caller may have given up waiting; what it asked for is done all the same.
         let _ = self.reply.send(result);
+    }
+
+    fn wake(&self) {
+        if let Some(Caller(thread)) = &self.caller {
+            thread.unpark();
+        }
     }
 }
 
@@ -86,7 +108,7 @@ impl Head {
             waiting: AtomicUsize::new(0),
         });
         let seat = Arc::new(Seat::new(core, clock, Arc::clone(&watched)));
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("head".into())
             .spawn({
                 let seat = Arc::clone(&seat);
@@ -99,20 +121,34 @@ impl Head {
     /// Makes a call on this thread, if the head has nothing else to do and its catalogue is at hand: two threads need not
     /// wake each other then. For quick calls, from threads that may wait for a disk.
     pub fn call_here<C: Apply>(&self, who: &Principal, call: C) -> Option<Result<C::Reply>> {
-        // Whoever waits already is served before.
-        if self.watched.waiting.load(Ordering::Acquire) > 0 {
+        if !self.seat.is_open() {
             return None;
         }
         let (reply, mut answer) = oneshot::channel();
-        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply };
-        self.seat.try_carry_out(Box::new(ask))?;
-        Some(answer.try_recv().unwrap_or_else(|_| Err(stopped())))
+        let caller = Some(Caller(thread::current()));
+        self.seat.put_beside(Box::new(Ask {
+            call: Some(call),
+            who: who.clone(),
+            result: None,
+            reply,
+            caller,
+        }));
+        loop {
+            self.seat.serve();
+            if let Some(reply) = answered(&mut answer) {
+                return Some(reply);
+            }
+            thread::park();
+            if let Some(reply) = answered(&mut answer) {
+                return Some(reply);
+            }
+        }
     }
 
     /// Makes a call and waits until its effect is durable.
     pub async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<C::Reply> {
         let (reply, answer) = oneshot::channel();
-        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply };
+        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply, caller: None };
         self.enqueue(Box::new(ask))?;
         answer.await.map_err(|_| stopped())?
     }
@@ -166,6 +202,15 @@ impl Head {
     /// Counts the commits that touched `topic`.
     pub fn watch(&self, topic: Topic) -> watch::Receiver<u64> {
         self.watched.changes[topic.index()].subscribe()
+    }
+}
+
+/// What a call was answered, if it was, or that it never will be.
+fn answered<T>(answer: &mut oneshot::Receiver<Result<T>>) -> Option<Result<T>> {
+    match answer.try_recv() {
+        Ok(reply) => Some(reply),
+        Err(TryRecvError::Empty) => None,
+        Err(TryRecvError::Closed) => Some(Err(stopped())),
     }
 }
 
