@@ -221,7 +221,8 @@ impl Files {
         match head.call_here(who, OpenRead { path: path.clone() })? {
             Ok(ReadGrant::Online(grant)) => {
                 let grant = Arc::new(grant);
-                self.grants().insert(answer_key(who, path), (version, Arc::clone(&grant)));
+                // Dropped when the others can look again.
+                let _forgotten = self.grants().insert(answer_key(who, path), (version, Arc::clone(&grant)));
                 Some(Ok(grant))
             }
             // Its recall has to be waited for.

@@ -1,12 +1,12 @@
 //! Where calls are carried out: by the head's thread in groups, each committed once, or by a caller when nobody else is there.
 
 use crate::{
-    Core,
+    Core, Topic,
     service::{Clock, Pending, Watched},
     steps::Steps,
     store::{StoreError, StoreResult},
 };
-use base::{Failure, Timestamp, limits::HEAD_BATCH_LEN_MAX};
+use base::{Failure, Result, Timestamp, limits::HEAD_BATCH_LEN_MAX};
 use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, atomic::Ordering, mpsc},
@@ -64,9 +64,11 @@ impl Seat {
             group.extend(calls.try_iter().take(HEAD_BATCH_LEN_MAX - 1));
             let len = group.len();
             group.append(&mut self.take_along());
-            self.carry_out(&mut taken, group);
+            let outcome = self.carry_out(&mut taken, group);
             *sitting.place = Some(taken);
             self.watched.waiting.fetch_sub(len, Ordering::AcqRel);
+            drop(sitting);
+            outcome.tell(&self.watched);
         }
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut taken) = place {
@@ -98,10 +100,12 @@ impl Seat {
         let mut sitting = Sitting::new(self, place);
         let Some(mut taken) = sitting.place.take() else { return };
         let group = self.take_along();
-        if !group.is_empty() {
-            self.carry_out(&mut taken, group);
-        }
+        let outcome = (!group.is_empty()).then(|| self.carry_out(&mut taken, group));
         *sitting.place = Some(taken);
+        drop(sitting);
+        if let Some(outcome) = outcome {
+            outcome.tell(&self.watched);
+        }
     }
 
     fn take_along(&self) -> Group {
@@ -112,8 +116,8 @@ impl Seat {
         self.beside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out a group of calls, answers them, and says what has changed.
-    fn carry_out(&self, taken: &mut Taken, mut group: Group) {
+    /// Carries out a group of calls and commits them.
+    fn carry_out(&self, taken: &mut Taken, mut group: Group) -> Outcome {
         let Taken { core, steps, begun } = taken;
         let now = (self.clock)();
         if let Some(by) = steps.look(now, begun.elapsed()) {
@@ -127,12 +131,26 @@ impl Seat {
         for ask in group.iter_mut().filter(|_| committed.is_ok()) {
             ask.follow(core, now);
         }
-        let touched = core.take_touched();
-        for ask in group {
-            ask.answer(&committed);
+        Outcome { group, committed, touched: core.take_touched() }
+    }
+}
+
+/// A group that was carried out. Its callers are told when the place is free again: a thread that wakes another one may have
+/// to make room for it at once.
+struct Outcome {
+    group: Group,
+    committed: Result<()>,
+    touched: [bool; Topic::ALL.len()],
+}
+
+impl Outcome {
+    /// Answers the group, and says what has changed.
+    fn tell(self, watched: &Watched) {
+        for ask in self.group {
+            ask.answer(&self.committed);
         }
-        if committed.is_ok() {
-            let changes = self.watched.changes.iter().zip(touched);
+        if self.committed.is_ok() {
+            let changes = watched.changes.iter().zip(self.touched);
             for (change, _) in changes.filter(|(_, touched)| *touched) {
                 change.send_modify(|count| *count += 1);
             }
