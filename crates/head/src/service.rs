@@ -118,8 +118,9 @@ impl Head {
         Ok((Self { seat, queue, watched, namespace_version }, thread))
     }
 
-    /// Makes a call on this thread, if the head has nothing else to do and its catalogue is at hand: two threads need not
-    /// wake each other then. For quick calls, from threads that may wait for a disk.
+    /// Makes a call on this thread, or with another caller that is there already, if nobody waits for the head's thread and
+    /// its catalogue is at hand: fewer threads need to wake each other then. For quick calls, from threads that may wait for
+    /// a disk.
     pub fn call_here<C: Apply>(&self, who: &Principal, call: C) -> Option<Result<C::Reply>> {
         if !self.seat.is_open() {
             return None;
