@@ -221,7 +221,7 @@ impl Files {
         match head.call_here(who, OpenRead { path: path.clone() })? {
             Ok(ReadGrant::Online(grant)) => {
                 let grant = Arc::new(grant);
-                // Dropped when the others can look again.
+                // Dropped after the lock: there may be thousands.
                 let _forgotten = self.grants().insert(answer_key(who, path), (version, Arc::clone(&grant)));
                 Some(Ok(grant))
             }
