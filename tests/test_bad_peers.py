@@ -529,17 +529,17 @@ def is_refused(statuses: list[int]) -> bool:
         frames.HANDSHAKE + b"\r\n\r\n",
         b"GET\r\n\r\n",
         b"GET /file\r\n\r\n",
-        b"GET /file HTTP/9.9\r\nHost: x\r\n\r\n",
-        b"GET /fi le HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET file HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GE\0T /file HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /file HTTP/9.9\r\nHost: localhost\r\n\r\n",
+        b"GET /fi le HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET file HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GE\0T /file HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /file HTTP/1.1\r\nHost x\r\n\r\n",
-        b"GET /file HTTP/1.1\r\nHost: x\r\nA: \0\r\n\r\n",
+        b"GET /file HTTP/1.1\r\nHost: localhost\r\nA: \0\r\n\r\n",
         b"GET /file HTTP/1.1\r\n: x\r\n\r\n",
-        b"GET /file HTTP/1.1\r\nHost: x\r\nRange : bytes=0-1\r\n\r\n",
-        b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /file HTTP/1.1\r\nHost: x\r\nA: " + b"x" * (2 << 20) + b"\r\n\r\n",
-        b"GET /file HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 100_000 + b"\r\n",
+        b"GET /file HTTP/1.1\r\nHost: localhost\r\nRange : bytes=0-1\r\n\r\n",
+        b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /file HTTP/1.1\r\nHost: localhost\r\nA: " + b"x" * (2 << 20) + b"\r\n\r\n",
+        b"GET /file HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 100_000 + b"\r\n",
     ],
     ids=[
         *("blank", "nul", "tls", "root", "word", "0.9", "version", "blanks", "relative", "method", "colon"),
@@ -568,7 +568,7 @@ def test_malformed_heads_are_refused(facility: Facility, request_: bytes) -> Non
 )
 def test_bodies_of_unclear_length_are_refused(facility: Facility, headers: str) -> None:
     peer = Http(facility)
-    peer.send(f"PUT /unclear HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\nbody".encode())
+    peer.send(f"PUT /unclear HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\nbody".encode())
     assert is_refused(peer.statuses())
     facility.wait_until("nothing is left of it", lambda: names(facility) == ["d", "file"])
 
@@ -589,7 +589,7 @@ def test_bodies_of_unclear_length_are_refused(facility: Facility, headers: str) 
 )
 def test_malformed_chunks_are_refused(facility: Facility, body: bytes) -> None:
     peer = Http(facility)
-    peer.send(b"PUT /chunks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
+    peer.send(b"PUT /chunks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
     assert is_refused(peer.statuses())
     facility.wait_until("nothing is left of it", lambda: names(facility) == ["d", "file"])
 
@@ -624,7 +624,7 @@ def test_odd_ranges_do_no_harm(facility: Facility, value: str) -> None:
 @pytest.mark.parametrize("path", ["/../x", "/d/%2e%2e/%2e%2e/x", "/a%00b", "/%ff", "/%zz", "/a%2fb/../../.."])
 def test_bad_paths_are_refused_by_http(facility: Facility, method: str, path: str) -> None:
     peer = Http(facility)
-    peer.send(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
+    peer.send(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
     statuses = peer.statuses()
     # What the server can do does not depend on the path.
     assert is_refused(statuses) or method == "OPTIONS"
@@ -633,7 +633,7 @@ def test_bad_paths_are_refused_by_http(facility: Facility, method: str, path: st
 def test_a_body_that_never_comes(facility: Facility) -> None:
     slow = [Http(facility) for _ in range(20)]
     for peer in slow:
-        peer.send(b"PUT /never HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nbegin", is_all=False)
+        peer.send(b"PUT /never HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nbegin", is_all=False)
     for _ in range(10):
         with innocents(facility):
             pass
@@ -645,7 +645,7 @@ def test_a_body_that_never_comes(facility: Facility) -> None:
 def test_many_slow_heads(facility: Facility) -> None:
     slow = [Http(facility) for _ in range(200)]
     for number, peer in enumerate(slow):
-        peer.send(b"GET /file HTTP/1.1\r\nHost: x\r\nA: b"[: number % 36], is_all=False)
+        peer.send(b"GET /file HTTP/1.1\r\nHost: localhost\r\nA: b"[: number % 36], is_all=False)
     for _ in range(10):
         with innocents(facility):
             pass
@@ -657,7 +657,7 @@ def test_an_http_reader_that_takes_nothing(facility: Facility) -> None:
     before = memory_bytes(facility)
     stuck = [Http(facility) for _ in range(20)]
     for peer in stuck:
-        peer.send(b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n" * 50, is_all=False)
+        peer.send(b"GET /file HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50, is_all=False)
     for _ in range(10):
         with innocents(facility):
             pass
@@ -669,7 +669,7 @@ def test_an_http_reader_that_takes_nothing(facility: Facility) -> None:
 def test_requests_behind_one_that_is_refused(facility: Facility) -> None:
     peer = Http(facility)
     peer.send(
-        b"GET /nosuch HTTP/1.1\r\nHost: x\r\n\r\nGET /file HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /nosuch HTTP/1.1\r\nHost: localhost\r\n\r\nGET /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         is_all=False,
     )
     assert peer.statuses() == [404, 200]

@@ -105,33 +105,9 @@ impl Context {
     }
 }
 
-/// The name of the user who runs this: `$USER`, which XRootD clients log in with, else by the password file.
+/// The name of the user who runs this, as the user database has it: it is whom the daemon takes a local caller for.
 fn unix_user() -> String {
-    let by_environment = std::env::var("USER").ok().filter(|name| !name.is_empty());
-    by_environment.unwrap_or_else(|| {
-        let uid = rustix::process::getuid().as_raw();
-        let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        named(uid, &users).unwrap_or_else(|| format!("uid{uid}"))
-    })
-}
-
-/// The name of `uid` in the text of a password file.
-fn named(uid: u32, users: &str) -> Option<String> {
-    users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, number) = (fields.next()?, fields.nth(1)?);
-        (number.parse() == Ok(uid)).then(|| name.to_owned())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn users_are_found_by_number() {
-        let users = "root:x:0:0:root:/root:/bin/sh\n\nbroken\nalice:x:1000:1000::/home/alice:/bin/sh\n";
-        assert_eq!(named(1000, users).as_deref(), Some("alice"));
-        assert_eq!(named(7, users), None);
-    }
+    let uid = nix::unistd::Uid::current();
+    let found = nix::unistd::User::from_uid(uid).ok().flatten();
+    found.map_or_else(|| format!("uid{uid}"), |user| user.name)
 }

@@ -13,7 +13,7 @@ mod verbs;
 mod waiting;
 mod words;
 
-use args::Cli;
+use args::{Cli, Verb};
 use clap::Parser;
 use context::{Context, Stop};
 use output::Output;
@@ -21,6 +21,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // What is fetched is the user's own; all else that is written here may hold secrets of a facility.
+    if !matches!(cli.verb, Verb::Get(_) | Verb::Cp(_)) {
+        nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    }
     let mut context = Context::new(&cli.global, Output::new(cli.global.json, cli.global.quiet));
     let ended = verbs::run(cli.verb, &mut context).and_then(|code| context.output.flush().map(|()| code));
     match ended {

@@ -117,6 +117,9 @@ fn sign_token(key: &[u8; 32], facility: &str, user: &str) -> String {
     })
 }
 
+/// The socket in a facility's directory at which its daemon knows by itself who calls.
+pub const SOCKET: &str = "bp.sock";
+
 /// The file in a facility's directory that says where it listens.
 #[must_use]
 pub fn endpoints_file(directory: &Path) -> PathBuf {

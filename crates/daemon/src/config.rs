@@ -79,13 +79,16 @@ impl Default for Host {
 pub struct Doors {
     /// Address; beyond loopback tokens and TLS are demanded.
     pub bind: IpAddr,
+    /// Names by which people reach the HTTP doors of this host, beside those in its certificate, as of a proxy. A request that
+    /// names another is refused: a web page could have made a browser send it.
+    pub names: Vec<String>,
     /// Port of `root://`; 0 for any.
     pub root_port: u16,
     /// Port of `http://`; 0 for any.
     pub http_port: u16,
     /// Port of `https://`; 0 for any.
     pub https_port: u16,
-    /// Whether everybody must bring a token; else whoever comes over loopback is who they say.
+    /// Whether everybody must present a token; else users of this host are served as whom the kernel says they are.
     pub require_token: bool,
     /// Where `root://` uses TLS: `offered`, at `login`, or `required` for data too.
     pub root_tls: RootTls,
@@ -221,6 +224,7 @@ impl Default for Doors {
     fn default() -> Self {
         Self {
             bind: IpAddr::from([127, 0, 0, 1]),
+            names: Vec::new(),
             root_port: 1094,
             http_port: 8094,
             https_port: 8443,

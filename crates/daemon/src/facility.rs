@@ -4,6 +4,7 @@ use crate::{
     authority::{Authority, names_of_this_host},
     catalogue,
     config::{self, Config},
+    private,
 };
 use base::{ErrorKind, Failure, Millis, Result, Timestamp, Vid};
 use client::facility::endpoints_file;
@@ -189,7 +190,7 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
     let id: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     write_new(&layout.key_file(), &random::<32>()?, 0o600)?;
     write_new(&layout.lock_file(), b"", 0o600)?;
-    write_new(&layout.id_file(), id.as_bytes(), 0o644)?;
+    write_new(&layout.id_file(), id.as_bytes(), 0o600)?;
     authority(&layout, &id).prepare(&names_of_this_host(config.doors.bind, &config.host.address), now)?;
     for path in [layout.partition(), layout.library(), layout.batch()] {
         fs::create_dir_all(&path).map_err(|cause| failed("make", &path, &cause))?;
@@ -200,7 +201,7 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
         FacilityRow { id, name: config.name.clone(), owner: owner.to_owned(), created: now, incarnation: 0 };
     Core::create(catalogue::of(&layout, config)?, &facility)?;
     // Last: a directory without it is not a facility, so an interrupted creation is never taken for one.
-    write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o644)?;
+    write_new(&layout.root().join(config::FILE), config.text().as_bytes(), 0o600)?;
     sync_directory(layout.root())
 }
 
@@ -224,7 +225,8 @@ fn claim_empty(directory: &Path) -> Result<()> {
         return Err(Failure::new(ErrorKind::NotEmpty, format!("{} is not empty", directory.display()))
             .hint("a facility is made in a missing or empty directory only"));
     }
-    Ok(())
+    // It may have been there, open to everybody.
+    private::close(directory).map_err(|cause| failed("close", directory, &cause))
 }
 
 pub(crate) fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
@@ -306,6 +308,7 @@ impl Possession {
     pub fn take(directory: &Path) -> Result<Self> {
         let layout = Layout::new(directory)?;
         let config = Config::read(layout.root())?;
+        private::check(layout.root())?;
         let path = layout.lock_file();
         let lock = File::open(&path).map_err(|cause| failed("open", &path, &cause))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
@@ -330,7 +333,7 @@ impl Possession {
     pub fn certificates(&self, facility: &str, now: Timestamp) -> Result<(Identity, Authority)> {
         let id = self.layout.id_file();
         if !id.exists() {
-            write_new(&id, facility.as_bytes(), 0o644)?;
+            write_new(&id, facility.as_bytes(), 0o600)?;
         }
         let (authority, tls) = (authority(&self.layout, facility), &self.config.tls);
         authority.prepare(&names_of_this_host(self.config.doors.bind, &self.config.host.address), now)?;

@@ -1,15 +1,22 @@
 //! Who asks, and what they may do: the same answer for every door.
 //!
-//! A token says both and is checked here alone, without asking the head. Without one, whoever comes over loopback is
-//! who they say, unless the facility demands tokens.
+//! A token says both and is checked here alone, without asking the head. Without one a process of this host is the user
+//! that the kernel says it runs as, unless the facility demands tokens; everybody else is refused.
 
-use crate::{hosts::Roster, issuers::Issuers};
+use crate::{
+    hosts::Roster,
+    issuers::{Issuers, config::is_name},
+    local_users::LocalUsers,
+};
 use base::{Failure, FilePath, Result};
 use head::{Clock, Principal};
-use std::{fmt, net::IpAddr, sync::Arc};
-use wire::token::{
-    Claims, Right, Scopes, TokenKey,
-    foreign::{Person, Presented},
+use std::{fmt, sync::Arc};
+use wire::{
+    token::{
+        Claims, Right, Scopes, TokenKey,
+        foreign::{Person, Presented},
+    },
+    xrd::LOGIN_NAME_BYTES,
 };
 
 /// Somebody whom a door serves.
@@ -125,6 +132,17 @@ impl Identity {
     }
 }
 
+/// What a caller without a token says about who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim<'a> {
+    /// Nothing.
+    None,
+    /// The user name of a login, which clients of the field cut to eight bytes. It counts for those who may name others.
+    Login(&'a str),
+    /// A name that the caller was told to use. It is refused to those who may not.
+    Named(&'a str),
+}
+
 /// Decides who somebody is.
 #[derive(Clone)]
 pub struct Gate {
@@ -132,6 +150,7 @@ pub struct Gate {
     facility: Arc<str>,
     owner: Arc<str>,
     is_token_required: bool,
+    users: LocalUsers,
     clock: Clock,
     issuers: Arc<Issuers>,
     roster: Roster,
@@ -141,7 +160,14 @@ impl Gate {
     /// The gate of the facility with id `facility`, whose owner may do everything.
     pub fn new(key: TokenKey, facility: &str, owner: &str, is_token_required: bool, clock: Clock) -> Self {
         let (facility, owner, issuers) = (facility.into(), owner.into(), Arc::default());
-        Self { key, facility, owner, is_token_required, clock, issuers, roster: Roster::default() }
+        let (users, roster) = (LocalUsers::default(), Roster::default());
+        Self { key, facility, owner, is_token_required, users, clock, issuers, roster }
+    }
+
+    /// Takes the users of this host from `users`.
+    #[must_use]
+    pub fn with_users(self, users: LocalUsers) -> Self {
+        Self { users, ..self }
     }
 
     /// Takes tokens of jobs on these hosts.
@@ -210,14 +236,77 @@ impl Gate {
         })
     }
 
-    /// Whoever says that their name is `name` and proves nothing.
-    pub fn claimed(&self, name: &str, address: IpAddr) -> Result<Identity> {
-        if self.is_token_required || !address.to_canonical().is_loopback() {
-            return Err(Failure::permission("this facility wants to see a token")
-                .hint("`bp token create` makes one; clients find it in BEARER_TOKEN and send it over TLS"));
+    /// A caller without a token at a door that everybody on this host can reach; `uid` is who they are as the kernel says.
+    pub async fn local(&self, uid: Option<u32>, claim: Claim<'_>) -> Result<Identity> {
+        if self.is_token_required {
+            return self.stranger();
         }
-        Ok(Identity::trusted(Principal { is_operator: name == &*self.owner, ..Principal::user(name) }))
+        let uid = uid.ok_or_else(unknown_caller)?;
+        self.user(uid, claim).await
     }
+
+    /// A caller without a token who is not on this host, or is not to be served without one.
+    pub fn stranger(&self) -> Result<Identity> {
+        Err(Failure::permission("this facility serves only users who present a token")
+            .hint("`bp token create` makes one; clients find it in BEARER_TOKEN and send it over TLS"))
+    }
+
+    /// A caller at the socket in the facility's directory, which only its owner can reach: no token is demanded of them.
+    pub async fn at_socket(&self, uid: Option<u32>, claim: Claim<'_>) -> Result<Identity> {
+        let uid = uid.ok_or_else(unknown_caller)?;
+        if self.users.is_owner(uid) {
+            return self.user(uid, claim).await;
+        }
+        self.local(Some(uid), claim).await
+    }
+
+    async fn user(&self, uid: u32, claim: Claim<'_>) -> Result<Identity> {
+        let name = self.users.name(uid).await?;
+        if self.users.is_owner(uid) {
+            return self.owner_as(&name, claim);
+        }
+        if let Claim::Named(other) = claim
+            && other != name
+        {
+            return Err(Failure::permission(format!("user {name} (uid {uid}) cannot act as user {other:?}")).hint(
+                "only root and the user who runs the facility may name another user; others present a token",
+            ));
+        }
+        // Their jobs and files would be those of the owner.
+        if name == *self.owner {
+            return Err(Failure::permission(format!(
+                "user {name} (uid {uid}) has the name of the facility's owner, but does not run the facility"
+            ))
+            .hint("present a token: the owner makes one with `bp token create --user NAME`"));
+        }
+        Ok(Identity::trusted(Principal::user(&name)))
+    }
+
+    /// The user who runs the facility, or root: the owner, unless they name somebody else.
+    fn owner_as(&self, own_name: &str, claim: Claim<'_>) -> Result<Identity> {
+        let is_own = |name: &str| name == own_name || name == &*self.owner;
+        let is_cut = |name: &str| {
+            name.len() == LOGIN_NAME_BYTES && (own_name.starts_with(name) || self.owner.starts_with(name))
+        };
+        let other = match claim {
+            Claim::None => None,
+            Claim::Login(name) => {
+                Some(name).filter(|name| !name.is_empty() && !is_own(name) && !is_cut(name))
+            }
+            Claim::Named(name) => Some(name).filter(|name| !is_own(name)),
+        };
+        match other {
+            None => Ok(Identity::trusted(Principal::operator(&self.owner))),
+            Some(name) if is_name(name) => Ok(Identity::trusted(Principal::user(name))),
+            Some(name) => Err(Failure::invalid(format!("{name:?} cannot be the name of a user"))
+                .hint("use letters, digits, `.`, `_`, `-` and `@`")),
+        }
+    }
+}
+
+fn unknown_caller() -> Failure {
+    Failure::permission("the kernel does not say which user of this host makes this connection")
+        .hint("connect over loopback and keep the connection open, or present a token")
 }
 
 #[cfg(test)]
@@ -228,7 +317,6 @@ mod tests {
     use wire::{control::HostNames, token::enrolment};
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
-    const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     fn gate(is_token_required: bool) -> Gate {
         Gate::new(TokenKey::derive(&[1; 32]), "f00", "root", is_token_required, Arc::new(|| NOW))
@@ -290,14 +378,81 @@ mod tests {
         text.parse().unwrap()
     }
 
-    #[test]
-    fn loopback_is_trusted_unless_tokens_are_demanded() {
-        let root = gate(false).claimed("root", LOOPBACK).unwrap();
-        assert!(root.who.is_operator && root.may(Right::Modify, &path("/"), NOW).is_ok());
-        assert!(!gate(false).claimed("alice", "::1".parse().unwrap()).unwrap().who.is_operator);
-        assert!(gate(false).claimed("root", "192.0.2.1".parse().unwrap()).is_err());
-        assert!(gate(true).claimed("root", LOOPBACK).unwrap_err().hint.is_some());
-        assert!(gate(false).claimed("x", "::ffff:127.0.0.1".parse().unwrap()).is_ok());
+    const DAEMON: u32 = 900;
+    const ALICE: u32 = 1001;
+    const NAMESAKE: u32 = 1002;
+
+    fn local_gate(is_token_required: bool) -> Gate {
+        let users = [(0, "root"), (DAEMON, "backplane"), (ALICE, "alice"), (NAMESAKE, "curator_of_data")];
+        let gate = Gate::new(
+            TokenKey::derive(&[1; 32]),
+            "f00",
+            "curator_of_data",
+            is_token_required,
+            Arc::new(|| NOW),
+        );
+        gate.with_users(LocalUsers::fixed(DAEMON, &users))
+    }
+
+    async fn local(uid: u32, claim: Claim<'_>) -> Result<(String, bool), Failure> {
+        local_gate(false).local(Some(uid), claim).await.map(|it| (it.who.name, it.who.is_operator))
+    }
+
+    #[tokio::test]
+    async fn only_root_and_the_daemons_user_are_the_owner() {
+        let owner = Ok(("curator_of_data".to_owned(), true));
+        for uid in [0, DAEMON] {
+            for claim in [
+                Claim::None,
+                Claim::Login(""),
+                Claim::Login("curator_"),
+                Claim::Login("backplan"),
+                Claim::Named("curator_of_data"),
+            ] {
+                if uid == DAEMON || claim != Claim::Login("backplan") {
+                    assert_eq!(local(uid, claim).await, owner, "{uid} {claim:?}");
+                }
+            }
+            for claim in [Claim::Login("alice"), Claim::Named("alice")] {
+                assert_eq!(local(uid, claim).await, Ok(("alice".to_owned(), false)));
+            }
+            for odd in ["host:d1", "a,b", "", "x\u{1b}[2J"] {
+                assert!(local(uid, Claim::Named(odd)).await.is_err(), "{odd:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn everybody_else_is_whom_the_kernel_says() {
+        for claim in [
+            Claim::None,
+            Claim::Login("root"),
+            Claim::Login("curator_"),
+            Claim::Login("alice"),
+            Claim::Named("alice"),
+        ] {
+            assert_eq!(local(ALICE, claim).await, Ok(("alice".to_owned(), false)), "{claim:?}");
+        }
+        for name in ["root", "curator_of_data", "backplane", ""] {
+            let refused = local(ALICE, Claim::Named(name)).await.unwrap_err();
+            assert!(refused.kind == base::ErrorKind::Permission && refused.hint.is_some(), "{refused}");
+        }
+        assert!(
+            local(NAMESAKE, Claim::None).await.unwrap_err().what.contains("name of the facility's owner")
+        );
+        assert_eq!(local(77, Claim::Login("alice")).await, Ok(("uid77".to_owned(), false)));
+        assert!(local_gate(false).local(None, Claim::Login("alice")).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn where_tokens_are_demanded_only_the_owner_does_without_at_the_socket() {
+        let gate = local_gate(true);
+        assert!(gate.local(Some(0), Claim::None).await.unwrap_err().hint.is_some());
+        assert!(gate.at_socket(Some(0), Claim::None).await.unwrap().who.is_operator);
+        assert!(gate.at_socket(Some(ALICE), Claim::None).await.is_err());
+        assert!(gate.at_socket(None, Claim::None).await.is_err());
+        let open = local_gate(false).at_socket(Some(ALICE), Claim::None).await.unwrap();
+        assert_eq!((open.who.name.as_str(), open.who.is_operator), ("alice", false));
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use crate::{
     config::{self, Config, Host},
     facility::{Layout, Possession, failed, make_library, sync_directory, write_new},
     hosts::fingerprint,
+    private,
 };
 use base::{ErrorKind, Failure, Result};
 use client::{Control, ControlTls};
@@ -191,6 +192,7 @@ fn claim(layout: &Layout, token: &JoinToken) -> Result<Option<Config>> {
     }
     let tls = layout.tls();
     fs::create_dir_all(&tls).map_err(|cause| failed("make", &tls, &cause))?;
+    private::close(layout.root()).map_err(|cause| failed("close", layout.root(), &cause))?;
     let mut entries = fs::read_dir(directory).map_err(|cause| failed("read", directory, &cause))?;
     let is_ours = |name: &std::ffi::OsStr| {
         ["tls", "lock", "id", "cap.key", "membership.json", "disk", "tape"].iter().any(|own| name == *own)

@@ -11,6 +11,8 @@ use daemon::{
     config::Config,
     facility,
     join::{self, JoinWish},
+    local_users::user_of_process,
+    private::make_files_private,
     run,
     standby::Start,
 };
@@ -225,6 +227,7 @@ const FILES_MAX: u64 = 1 << 20;
 const TOKEN_LIFETIME_MAX: Millis = Millis::from_seconds(366 * 86_400);
 
 fn main() -> ExitCode {
+    make_files_private();
     let outcome = match Cli::parse().verb {
         Verb::Create(create) => make(&create),
         Verb::Run(run) => start(&run),
@@ -263,7 +266,7 @@ fn now() -> Timestamp {
 
 fn user() -> String {
     // The name that XRootD clients log in with comes from the same place.
-    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(run::user_of_process)
+    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(user_of_process)
 }
 
 impl Parts {

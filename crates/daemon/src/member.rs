@@ -14,7 +14,7 @@ use crate::{
     metrics::DoorCounters,
     objects::Objects,
     rooms::{Premises, Rooms},
-    run::{introduction, keep_partition, listen, tls_rule},
+    run::{door_names, introduction, keep_partition, listen, tls_rule},
     time::HeadTime,
 };
 use base::{Failure, Result, Timestamp};
@@ -94,7 +94,8 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let files = Arc::new(Files::without_names(objects, Arc::clone(&clock)));
     let door = HttpDoor::without_names(files, (&config.host.head, &own), counters, shutdown.token())
         .with_trust(RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() })
-        .with_near_copies(doors.bind.is_loopback());
+        .with_near_copies(doors.bind.is_loopback())
+        .with_names(door_names(config, &identity));
     http::serve(Arc::new(door), https, Some(tls), &shutdown)?;
     let endpoints = endpoints(&server, &config.host.head, member.facility);
     let rooms = Premises {

@@ -10,7 +10,7 @@ use crate::{
     far::Reach,
     files::Files,
     hosts::{Reception, Roster},
-    http::{self, HttpDoor, RemoteTrust},
+    http::{self, DoorNames, HttpDoor, RemoteTrust},
     identity::Gate,
     issuers::{Issuers, audience_of},
     janitor::{Introduction, Janitor, tend},
@@ -24,10 +24,11 @@ use crate::{
     standby::{self, Start},
 };
 use base::{ErrorKind, Failure, Result, Timestamp, limits::CONNECTIONS_MAX};
-use client::{Control, FacilityKey};
+use client::{Control, FacilityKey, facility::SOCKET};
 use head::{Clock, Head, store::FacilityRow};
 use net::{
     listener::Listener,
+    local_listener::LocalListener,
     shutdown::Shutdown,
     xrd::{PEER_MOVERS_MAX, TlsOffer, TlsRule},
 };
@@ -64,19 +65,6 @@ pub struct Doors {
     pub https_port: Option<u16>,
     /// How it starts where another head may be active.
     pub start: Start,
-}
-
-/// The name of the user who runs this process, from the system's user list.
-#[must_use]
-pub fn user_of_process() -> String {
-    let uid = rustix::process::getuid().as_raw();
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| format!("uid{uid}"))
 }
 
 /// Runs the facility in `directory` until SIGTERM or SIGINT.
@@ -222,10 +210,12 @@ async fn start(possession: &Possession) -> Result<Running> {
     let _ = counters.sessions.set(sessions);
     let http_door = HttpDoor::new(files, possession.key.clone(), &facility.owner, counters, shutdown.token())
         .with_gate(gate)
+        .with_names(door_names(&possession.config, &identity))
         .with_hosts(roster, reception)
         .with_audit(audit.audit())
         .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() });
-    open_http(http_door, (http, https), tls_for_hosts, &shutdown)?;
+    let near = LocalListener::bind(possession.layout.root(), SOCKET, CONNECTIONS_MAX)?;
+    open_http(http_door, (http, https, near), tls_for_hosts, &shutdown)?;
     let control =
         Control::new(&endpoints.http, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
     let rooms = premises(possession, control).start()?;
@@ -270,14 +260,21 @@ pub(crate) fn keep_partition(
     chores.spawn("janitor", janitor.keep(chores.token()));
 }
 
-/// Opens one door at both listeners, the second with TLS.
+/// By which names the HTTP doors of this host may be addressed.
+pub(crate) fn door_names(config: &Config, identity: &net::tls::Identity) -> DoorNames {
+    let given = config.doors.names.iter().cloned().chain([config.host.address.clone(), config.host_name()]);
+    DoorNames::new(given, Some(identity.certificate.clone()))
+}
+
+/// Opens one door at all listeners, the second with TLS.
 fn open_http(
     door: HttpDoor,
-    (http, https): (Listener, Listener),
+    (http, https, near): (Listener, Listener, LocalListener),
     tls: Arc<rustls::ServerConfig>,
     shutdown: &Shutdown,
 ) -> Result<()> {
     let door = Arc::new(door);
+    http::serve_local(Arc::clone(&door), near, shutdown);
     http::serve(Arc::clone(&door), http, None, shutdown)?;
     http::serve(door, https, Some(tls), shutdown)
 }

@@ -35,6 +35,8 @@ pub struct Connection {
     pub socket: TcpStream,
     /// The other end.
     pub peer: SocketAddr,
+    /// The user id at the other end, if that is a process of this host: the kernel says so.
+    pub local_user: Option<u32>,
     /// Keeps the place.
     pub place: OwnedSemaphorePermit,
 }
@@ -69,7 +71,8 @@ impl Listener {
                         tracing::debug!(%peer, %error, "peer left before it was served");
                         continue;
                     }
-                    return Some(Connection { socket, peer, place });
+                    let local_user = local_user(&socket, peer);
+                    return Some(Connection { socket, peer, local_user, place });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -78,6 +81,19 @@ impl Listener {
             }
         }
     }
+}
+
+/// Who is at the other end, asked at once: nobody can be found any more when the peer has closed. A caller who cannot be
+/// looked up is nobody.
+fn local_user(socket: &TcpStream, peer: SocketAddr) -> Option<u32> {
+    if !peer.ip().to_canonical().is_loopback() {
+        return None;
+    }
+    let found = socket.local_addr().and_then(|local| socket::user_of_local_peer(local, peer));
+    found.unwrap_or_else(|error| {
+        tracing::warn!(%peer, %error, "cannot ask the kernel which user connects; serving the peer as nobody");
+        None
+    })
 }
 
 /// Sets what every connection needs.

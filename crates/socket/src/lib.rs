@@ -1,5 +1,9 @@
 //! What the libraries lack of sockets.
 
+mod local_peer;
+
+pub use local_peer::user_of_local_peer;
+
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,

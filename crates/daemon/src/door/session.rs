@@ -1,14 +1,14 @@
 //! Who a session of the XRootD door belongs to.
 
 use super::RootDoor;
-use crate::identity::Identity;
+use crate::identity::{Claim, Identity};
 use base::{Failure, FilePath, Result, limits::NAME_BYTES_MAX};
 use head::Principal;
 use net::xrd::{Opaque, Peer};
 use std::{borrow::Cow, net::IpAddr};
 use wire::{
     token::{self, Right, ztn},
-    xrd::{LOGIN_NAME_BYTES, LOGIN_USER},
+    xrd::LOGIN_USER,
 };
 
 /// Key of the opaque part by which clients of the field send a token.
@@ -32,7 +32,10 @@ impl RootDoor {
     pub(super) async fn claimed(&self, peer: &Peer) -> Result<DoorSession> {
         let identity = match peer.opaque.get(TOKEN_PARAMETER) {
             Some(text) => self.bearer(text).await,
-            None => self.gate.claimed(self.name_of(peer), peer.address.ip()),
+            None if peer.address.ip().to_canonical().is_loopback() => {
+                self.gate.local(peer.local_user, claim(peer)).await
+            }
+            None => self.gate.stranger(),
         };
         Ok(session(identity?, peer))
     }
@@ -65,20 +68,6 @@ impl RootDoor {
             Failure::permission("authz holds no bearer token").hint("write authz=Bearer%20TOKEN")
         })?;
         self.gate.bearer(token).await
-    }
-
-    /// The name that a client claims.
-    fn name_of<'a>(&'a self, peer: &'a Peer) -> &'a str {
-        match whole_name(peer) {
-            Some(name) => name,
-            // Other people's clients send eight bytes: enough to know the owner by.
-            None if peer.username.len() == LOGIN_NAME_BYTES
-                && self.gate.owner().starts_with(&peer.username) =>
-            {
-                self.gate.owner()
-            }
-            None => &peer.username,
-        }
     }
 
     /// Whose permissions count for one request: those of the token that came with it, else those of the session.
@@ -133,9 +122,9 @@ pub(super) fn session(identity: Identity, peer: &Peer) -> DoorSession {
     DoorSession { identity, origin, address: peer.address.ip() }
 }
 
-/// The name of the user as our own clients send it.
-fn whole_name(peer: &Peer) -> Option<&str> {
+/// What a client says about its user: our own send the whole name on request, those of the field eight bytes of it.
+fn claim(peer: &Peer) -> Claim<'_> {
     let is_name =
         |name: &&str| !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control);
-    peer.opaque.get(LOGIN_USER).filter(is_name)
+    peer.opaque.get(LOGIN_USER).filter(is_name).map_or(Claim::Login(&peer.username), Claim::Named)
 }

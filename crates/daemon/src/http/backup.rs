@@ -1,6 +1,6 @@
 //! `POST /api/v1/backup`: the catalogue as it is now, as a stream.
 
-use super::{HttpDoor, Peer, answer::Refused, calls::require_json, deeds::Deed};
+use super::{HttpDoor, answer::Refused, caller::Caller, calls::require_json, deeds::Deed};
 use axum::{
     Extension, Router,
     body::{Body, Bytes},
@@ -57,21 +57,21 @@ pub(super) fn routes(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
 // What is not read of a request makes the connection end with the answer, and the answer may be lost with it.
 async fn backup(
     State(door): State<Arc<HttpDoor>>,
-    peer: Option<Extension<Peer>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     _call: Bytes,
 ) -> Result<Response, Refused> {
-    let user = door.principal(&headers).name;
-    let begun = begin(&door, &headers).await;
-    let peer = peer.map(|Extension(peer)| peer);
-    door.note(&Deed { peer, user: &user, verb: NAME, what: "", to: None }, begun.as_ref().err());
+    let begun = begin(&door, &caller, &headers).await;
+    door.note(
+        &Deed { peer: caller.peer, user: &caller.name(), verb: NAME, what: "", to: None },
+        begun.as_ref().err(),
+    );
     Ok(begun?)
 }
 
-async fn begin(door: &HttpDoor, headers: &HeaderMap) -> Result<Response> {
-    let who = door.principal(headers);
-    if !who.is_operator {
-        let what = format!("user {} may not read the whole catalogue", who.name);
+async fn begin(door: &HttpDoor, caller: &Caller, headers: &HeaderMap) -> Result<Response> {
+    if !caller.who.is_operator {
+        let what = format!("user {} may not read the whole catalogue", caller.who.name);
         return Err(Failure::permission(what).hint("ask the owner of the facility"));
     }
     require_json(headers, NAME)?;

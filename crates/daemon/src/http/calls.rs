@@ -1,7 +1,6 @@
 //! The management API: every call of `wire::control` as `POST /api/v1/NAME`.
 
-use super::{HttpDoor, Peer, answer::Refused, guard::HostRooms, hosts};
-use crate::hosts::Member;
+use super::{HttpDoor, answer::Refused, caller::Caller, hosts};
 use axum::{
     Extension, Json, Router,
     body::Bytes,
@@ -13,7 +12,7 @@ use base::{Failure, Millis, units::Span};
 use head::{Apply, Principal};
 use serde::Deserialize;
 use std::sync::Arc;
-use wire::control::{self, Audience, Call, Role};
+use wire::control::{self, Call};
 
 /// Longest time that an answer is held back.
 const WAIT_MAX: Millis = Millis::from_seconds(60);
@@ -146,29 +145,25 @@ fn add<C: Apply>(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
 /// A call without parameters, for people with a browser or `curl`.
 async fn handle_get<C: Apply + Default>(
     State(door): State<Arc<HttpDoor>>,
-    headers: HeaderMap,
+    Extension(caller): Extension<Caller>,
 ) -> Result<Json<C::Reply>, Refused> {
-    let who = door.principal(&headers);
-    Ok(Json(carry_out(&door, &who, C::default(), Millis(0)).await?))
+    Ok(Json(carry_out(&door, &caller.who, C::default(), Millis(0)).await?))
 }
 
 async fn handle<C: Apply>(
     State(door): State<Arc<HttpDoor>>,
     Query(wait): Query<Wait>,
-    host: Option<Extension<HostRooms>>,
-    peer: Option<Extension<Peer>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<C::Reply>, Refused> {
     let call: C = parse(&headers, &body)?;
     let wait = wait.wait.map_or(Millis(0), |Span(wait)| wait.min(WAIT_MAX));
-    let outcome = match principal_for::<C>(&door, &headers, host.as_ref().map(|host| &host.0.0)) {
+    let outcome = match caller.principal_for::<C>() {
         Ok(who) => carry_out(&door, &who, call.clone(), wait).await,
         Err(failure) => Err(failure),
     };
-    let user =
-        host.map_or_else(|| door.principal(&headers).name, |host| Principal::host(&host.0.0.name).name);
-    door.note_call((&user, peer.map(|Extension(peer)| peer)), &call, outcome.as_ref());
+    door.note_call(&caller, &call, outcome.as_ref());
     Ok(Json(outcome?))
 }
 
@@ -188,34 +183,6 @@ pub(super) fn require_json(headers: &HeaderMap, call: &str) -> Result<(), Failur
     }
     Err(Failure::invalid(format!("call {call} came as {field:?}"))
         .hint("send it with content-type: application/json"))
-}
-
-/// Who makes a call: no host those of people, the guard has seen to that. Those of rooms need the facility's key, or the certificate of a host that does such work.
-pub(super) fn principal_for<C: Call>(
-    door: &HttpDoor,
-    headers: &HeaderMap,
-    host: Option<&Member>,
-) -> Result<Principal, Failure> {
-    let role = match C::AUDIENCE {
-        Audience::People => return Ok(door.principal(headers)),
-        Audience::Rooms => None,
-        Audience::Disk => Some(Role::Disk),
-        Audience::Tape => Some(Role::Tape),
-        Audience::Cpu => Some(Role::Cpu),
-        Audience::Hosts => host.and_then(|host| host.roles.first().copied()),
-    };
-    if let (Some(host), Some(role)) = (host, role)
-        && host.roles.contains(&role)
-    {
-        return Ok(Principal::host(&host.name));
-    }
-    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    match token.and_then(wire::token::bearer) {
-        Some(token) if door.key.is(token) => Ok(Principal::room("room")),
-        _ => Err(Failure::permission(format!("call {} is for the rooms of the facility", C::NAME)).hint(
-            "it needs the facility's key as bearer token, or the certificate of a host with that role",
-        )),
-    }
 }
 
 async fn carry_out<C: Apply>(

@@ -1,6 +1,6 @@
 //! Requests of the HTTP door in the audit log: what changes something, what is refused, and opens.
 
-use super::{HttpDoor, Peer};
+use super::{HttpDoor, Peer, caller::Caller};
 use crate::audit::Visitor;
 use axum::http::Method;
 use base::{ErrorKind, Failure};
@@ -75,7 +75,7 @@ impl HttpDoor {
     /// Notes a deed with its outcome.
     pub(super) fn note(&self, deed: &Deed<'_>, failure: Option<&Failure>) {
         self.audit.note(|| {
-            let address = deed.peer.map(|peer| peer.address.ip());
+            let address = deed.peer.and_then(|peer| peer.address).map(|address| address.ip());
             let visitor = Visitor { door: "http", address, user: deed.user };
             let mut record = visitor.record(self.gate.now(), deed.verb, deed.what);
             record.to = deed.to.map(str::to_owned);
@@ -84,19 +84,15 @@ impl HttpDoor {
     }
 
     /// Notes a call of the management API.
-    pub(super) fn note_call<C: Call>(
-        &self,
-        (user, peer): (&str, Option<Peer>),
-        call: &C,
-        outcome: Result<&C::Reply, &Failure>,
-    ) {
+    pub(super) fn note_call<C: Call>(&self, caller: &Caller, call: &C, outcome: Result<&C::Reply, &Failure>) {
         let is_chore = !matches!(C::AUDIENCE, Audience::People | Audience::Hosts);
         let (is_look, failure) = (is_chore || LOOKS.contains(&C::NAME), outcome.err());
         if is_look && is_dull(failure) {
             return;
         }
         let call = serde_json::to_value(call).unwrap_or_default();
-        let deed = |what, to| Deed { peer, user, verb: C::NAME, what, to };
+        let (peer, user) = (caller.peer, caller.name());
+        let deed = |what, to| Deed { peer, user: &user, verb: C::NAME, what, to };
         let Some(paths) = call.get("paths").and_then(Value::as_array) else {
             let (what, to) = told(&call);
             return self.note(&deed(&what, to.as_deref()), failure);

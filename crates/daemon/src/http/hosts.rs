@@ -1,6 +1,6 @@
 //! Calls by which hosts join: the only ones that the door answers itself.
 
-use super::{HttpDoor, Peer, answer::Refused, calls, guard::HostRooms};
+use super::{HttpDoor, answer::Refused, caller::Caller, calls};
 use crate::hosts::Reception;
 use axum::{Extension, Json, Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use base::{Failure, Result};
@@ -13,11 +13,7 @@ use wire::control::{
 
 type Door = State<Arc<HttpDoor>>;
 type Answer<T> = Result<Json<T>, Refused>;
-type Seen = Option<Extension<Peer>>;
-
-fn near(peer: Seen) -> Option<Peer> {
-    peer.map(|Extension(peer)| peer)
-}
+type By = Extension<Caller>;
 
 pub(super) fn routes(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let at = |name: &str| format!("/api/v1/{name}");
@@ -44,15 +40,24 @@ async fn authority(State(door): Door) -> Answer<AuthorityCertificate> {
     Ok(Json(AuthorityCertificate { certificate }))
 }
 
-async fn invite(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Invited> {
+async fn invite(
+    State(door): Door,
+    Extension(caller): By,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answer<Invited> {
     let wish: Invite = calls::parse(&headers, &body)?;
-    let who = door.principal(&headers);
-    let invited = reception(&door)?.invite(door.files.head()?, &who, wish.clone()).await;
-    door.note_call((&who.name, near(peer)), &wish, invited.as_ref());
+    let invited = reception(&door)?.invite(door.files.head()?, &caller.who, wish.clone()).await;
+    door.note_call(&caller, &wish, invited.as_ref());
     Ok(Json(invited?))
 }
 
-async fn join(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Membership> {
+async fn join(
+    State(door): Door,
+    Extension(caller): By,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answer<Membership> {
     let wish: JoinFacility = calls::parse(&headers, &body)?;
     let (name, roles) = (wish.name.clone(), wish.roles.clone());
     let (own, asked) = (Arc::clone(&door), wish.clone());
@@ -62,7 +67,7 @@ async fn join(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) ->
         Ok(membership)
     });
     let membership = membership.await;
-    door.note_call((&door.principal(&headers).name, near(peer)), &wish, membership.as_ref());
+    door.note_call(&caller, &wish, membership.as_ref());
     let membership = membership?;
     info!(host = name, ?roles, "host joined");
     Ok(Json(membership))
@@ -70,19 +75,14 @@ async fn join(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) ->
 
 async fn renew(
     State(door): Door,
-    host: Option<Extension<HostRooms>>,
-    peer: Seen,
+    Extension(caller): By,
     headers: HeaderMap,
     body: Bytes,
 ) -> Answer<HostCertificate> {
     let wish: RenewCertificate = calls::parse(&headers, &body)?;
-    let shown = near(peer).and_then(|peer| peer.certificate).map(|shown| shown.sha256);
-    let user = host.as_ref().map_or_else(
-        || door.principal(&headers).name,
-        |Extension(HostRooms(member))| head::Principal::host(&member.name).name,
-    );
-    let renewed = match (host, shown) {
-        (Some(Extension(HostRooms(member))), Some(shown)) => {
+    let shown = caller.peer.and_then(|peer| peer.certificate).map(|shown| shown.sha256);
+    let renewed = match (caller.host.clone(), shown) {
+        (Some(member), Some(shown)) => {
             let (own, asked) = (Arc::clone(&door), wish.clone());
             let renewed = unbroken(async move {
                 let renewed = reception(&own)?.renew(own.files.head()?, (&member, shown), asked).await?;
@@ -94,14 +94,13 @@ async fn renew(
         }
         _ => Err(Failure::permission("only a host that joined can renew its certificate")),
     };
-    door.note_call((&user, near(peer)), &wish, renewed.as_ref());
+    door.note_call(&caller, &wish, renewed.as_ref());
     Ok(Json(renewed?))
 }
 
-async fn remove(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) -> Answer<Done> {
+async fn remove(State(door): Door, Extension(caller): By, headers: HeaderMap, body: Bytes) -> Answer<Done> {
     let call: RemoveHost = calls::parse(&headers, &body)?;
-    let (who, name) = (door.principal(&headers), call.name.clone());
-    let user = who.name.clone();
+    let (who, name) = (caller.who.clone(), call.name.clone());
     let (own, asked) = (Arc::clone(&door), call.clone());
     let done = unbroken(async move {
         let done = own.files.head()?.call(&who, asked).await;
@@ -110,7 +109,7 @@ async fn remove(State(door): Door, peer: Seen, headers: HeaderMap, body: Bytes) 
         done
     });
     let done = done.await;
-    door.note_call((&user, near(peer)), &call, done.as_ref());
+    door.note_call(&caller, &call, done.as_ref());
     let done = done?;
     info!(host = name, "host turned away");
     Ok(Json(done))

@@ -2,6 +2,7 @@
 
 mod answer;
 mod backup;
+mod caller;
 mod calls;
 mod copy;
 mod data;
@@ -11,6 +12,8 @@ mod guard;
 mod hosts;
 mod listing;
 mod live;
+mod needs;
+mod origin;
 mod paths;
 mod read;
 mod segments;
@@ -19,7 +22,8 @@ mod tpc;
 mod tree;
 mod write;
 
-pub use serve::{Peer, serve};
+pub use origin::DoorNames;
+pub use serve::{Peer, serve, serve_local};
 pub use tpc::RemoteTrust;
 
 use crate::{
@@ -36,7 +40,7 @@ use axum::{
     routing::{any, get},
 };
 use base::{Timestamp, limits::CONTROL_BODY_BYTES_MAX};
-use head::{Clock, Principal};
+use head::Clock;
 use net::shutdown::Token;
 use segments::Budget;
 use std::sync::Arc;
@@ -46,8 +50,8 @@ pub struct HttpDoor {
     files: Arc<Files>,
     key: Key,
     gate: Gate,
-    /// Who a client is that does not say.
-    owner: String,
+    /// Names by which the door may be addressed.
+    names: DoorNames,
     counters: Arc<DoorCounters>,
     token: Token,
     budget: Arc<Budget>,
@@ -72,7 +76,7 @@ impl HttpDoor {
             files,
             gate: Gate::new(key.tokens(), "", owner, false, clock),
             key,
-            owner: owner.to_owned(),
+            names: DoorNames::default(),
             counters,
             token,
             budget: Arc::default(),
@@ -85,7 +89,13 @@ impl HttpDoor {
         }
     }
 
-    /// Decides who somebody is; without it everybody on this host is who they say.
+    /// Says by which names the door may be addressed, beside loopback.
+    #[must_use]
+    pub fn with_names(self, names: DoorNames) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Decides who somebody is.
     #[must_use]
     pub fn with_gate(mut self, gate: Gate) -> Self {
         self.remote.open_near(!gate.is_token_required());
@@ -132,20 +142,12 @@ impl HttpDoor {
     pub fn with_audit(self, audit: Audit) -> Self {
         Self { audit, ..self }
     }
-
-    /// On whose behalf a request is made; the guard has proven it.
-    fn principal(&self, headers: &axum::http::HeaderMap) -> Principal {
-        let name = headers.get(wire::control::USER_HEADER);
-        let name = name.map_or_else(|| "nobody".into(), |name| String::from_utf8_lossy(name.as_bytes()));
-        let groups = headers.get(guard::GROUPS_HEADER).and_then(|groups| groups.to_str().ok()).unwrap_or("");
-        let groups = groups.split(',').filter(|group| !group.is_empty()).map(str::to_owned).collect();
-        Principal { is_operator: name == self.owner, groups, name: name.into_owned() }
-    }
 }
 
 fn routes(door: Arc<HttpDoor>) -> Router {
     if !door.head.is_empty() {
-        return data::routes(door);
+        return data::routes(Arc::clone(&door))
+            .layer(axum::middleware::from_fn_with_state(door, guard::require_origin));
     }
     calls::routes()
         .layer(DefaultBodyLimit::max(CONTROL_BODY_BYTES_MAX))
@@ -154,5 +156,6 @@ fn routes(door: Arc<HttpDoor>) -> Router {
         .route("/console/events", get(live::events))
         .fallback(any(paths::handle))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&door), guard::guard))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&door), guard::require_origin))
         .with_state(door)
 }

@@ -3,11 +3,13 @@
 use super::{
     HttpDoor, Peer,
     answer::{Answer, METHODS, Problem},
+    caller::Caller,
     copy, dav,
     deeds::{self, Deed},
     read, tpc, write,
 };
 use axum::{
+    Extension,
     body::Body,
     extract::State,
     http::{HeaderMap, Method, Request, StatusCode, header},
@@ -136,17 +138,20 @@ fn without_proof(place: &str) -> String {
 }
 
 /// Any request on a path of the namespace.
-pub(super) async fn handle(State(door): State<Arc<HttpDoor>>, request: Request<Body>) -> Response {
+pub(super) async fn handle(
+    State(door): State<Arc<HttpDoor>>,
+    Extension(caller): Extension<Caller>,
+    request: Request<Body>,
+) -> Response {
     let (method, instance) = (request.method().clone(), request.uri().path().to_owned());
-    let user = door.principal(request.headers()).name;
-    let peer = request.extensions().get::<Peer>().copied();
+    let (user, peer) = (caller.name(), caller.peer);
     let to = request.headers().get("destination").or_else(|| request.headers().get("source"));
     // What is behind the path may prove something.
     let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()));
     let to = to.map(|to| without_proof(&to));
     let target = request.uri().path_and_query().map_or_else(|| instance.clone(), ToString::to_string);
     let what = decode_path(&instance).map_or_else(|_| instance.clone(), |path| path.as_str().to_owned());
-    let outcome = dispatch(Arc::clone(&door), request).await;
+    let outcome = dispatch(Arc::clone(&door), caller.who, request).await;
     door.counters.http.answer(outcome.as_ref().err().map(Problem::kind));
     let deed = Deed { peer, user: &user, verb: deeds::verb(&method), what: &what, to: to.as_deref() };
     door.note_path(&method, &deed, outcome.as_ref().err().map(Problem::failure));
@@ -163,14 +168,14 @@ fn sent_to_head(at: &OtherHead, target: &str) -> Response {
     (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response()
 }
 
-async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
+async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -> Answer {
     if *request.method() == Method::OPTIONS {
         return Ok(options());
     }
     let (parts, body) = request.into_parts();
     let target = parts.uri.path();
     let visit = Visit {
-        who: door.principal(&parts.headers),
+        who,
         door,
         path: decode_path(target)?,
         is_slashed: target.ends_with('/'),

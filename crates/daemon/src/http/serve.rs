@@ -11,6 +11,7 @@ use hyper_util::{
 };
 use net::{
     listener::{Connection, Listener},
+    local_listener::{LocalConnection, LocalListener},
     shutdown::{Shutdown, Token},
 };
 use rustls::ServerConfig;
@@ -49,8 +50,12 @@ const BUFFER_BYTES_MAX: usize = XRD_READ_SEGMENT_BYTES / 8;
 /// The other end of a connection; every request carries it as an extension.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
-    /// Its address.
-    pub address: SocketAddr,
+    /// Its address; `None` at the socket in the facility's directory.
+    pub address: Option<SocketAddr>,
+    /// Its user id, if it is a process of this host: the kernel says so.
+    pub local_user: Option<u32>,
+    /// Whether it is this very process: a room beside the head.
+    pub is_own_process: bool,
     /// Whether the connection is encrypted.
     pub is_tls: bool,
     /// The certificate that it has shown; its key is proven.
@@ -89,6 +94,29 @@ pub fn serve(
     Ok(())
 }
 
+/// Serves the door at the socket in the facility's directory under `shutdown` until that stops.
+pub fn serve_local(door: Arc<HttpDoor>, listener: LocalListener, shutdown: &Shutdown) {
+    let (token, tasks) = (shutdown.token(), shutdown.clone());
+    let router = routes(Arc::clone(&door));
+    shutdown.spawn("local http door", async move {
+        while let Some(connection) = listener.accept(&token).await {
+            let (router, door, token) = (router.clone(), Arc::clone(&door), token.clone());
+            tasks.spawn("local http connection", async move {
+                let _counted = door.counters.http.connect();
+                let LocalConnection { socket, uid, is_own_process, place: _place } = connection;
+                let peer = Peer {
+                    address: None,
+                    local_user: Some(uid),
+                    is_own_process,
+                    is_tls: false,
+                    certificate: None,
+                };
+                converse(Steady::new(socket), peer, router, &token).await;
+            });
+        }
+    });
+}
+
 /// One connection from its first byte to its last.
 async fn visit(
     connection: Connection,
@@ -98,8 +126,9 @@ async fn visit(
     token: Token,
 ) {
     let _counted = door.counters.http.connect();
-    let Connection { socket, peer: address, place: _place } = connection;
-    let peer = Peer { address, is_tls: acceptor.is_some(), certificate: None };
+    let Connection { socket, peer: address, local_user, place: _place } = connection;
+    let is_tls = acceptor.is_some();
+    let peer = Peer { address: Some(address), local_user, is_own_process: false, is_tls, certificate: None };
     let socket = Steady::new(socket);
     let Some(acceptor) = acceptor else {
         return converse(socket, peer, router, &token).await;
@@ -115,7 +144,7 @@ async fn visit(
 }
 
 /// The certificate of the other end.
-fn shown(socket: &TlsStream<Steady>, now: Timestamp) -> Option<Shown> {
+fn shown(socket: &TlsStream<Steady<TcpStream>>, now: Timestamp) -> Option<Shown> {
     let certificate = socket.get_ref().1.peer_certificates()?.first()?;
     let is_good = authority::is_good(certificate, now);
     Some(Shown { sha256: Sha256::digest(certificate).into(), is_good })
@@ -147,19 +176,19 @@ where
         }
     };
     if let Err(cause) = outcome {
-        debug!(address = %peer.address, %cause, "connection broke off");
+        debug!(address = ?peer.address, %cause, "connection broke off");
     }
 }
 
 /// A socket whose peer must keep taking what it asked for.
-struct Steady {
-    socket: TcpStream,
+struct Steady<S> {
+    socket: S,
     stall: Pin<Box<Sleep>>,
     is_stalled: bool,
 }
 
-impl Steady {
-    fn new(socket: TcpStream) -> Self {
+impl<S> Steady<S> {
+    fn new(socket: S) -> Self {
         Self { socket, stall: Box::pin(sleep(WRITE_STALL_MAX)), is_stalled: false }
     }
 
@@ -182,7 +211,7 @@ impl Steady {
     }
 }
 
-impl AsyncRead for Steady {
+impl<S: AsyncRead + Unpin> AsyncRead for Steady<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -192,7 +221,7 @@ impl AsyncRead for Steady {
     }
 }
 
-impl AsyncWrite for Steady {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Steady<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -78,6 +78,7 @@ impl<S: Service> Session<S> {
         }
         let peer = Peer {
             address: self.peer,
+            local_user: self.local_user,
             username: login.username,
             pid: login.pid,
             opaque: Opaque::parse(login.token.trim_start_matches('?')),

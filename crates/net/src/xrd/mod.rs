@@ -75,6 +75,7 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
                 service: Arc::clone(&service),
                 socket: connection.socket,
                 peer: connection.peer,
+                local_user: connection.local_user,
                 tasks: sessions.clone(),
                 counters: Arc::clone(&counted),
                 registry: Arc::clone(&registry),

@@ -93,6 +93,8 @@ impl Default for ServerConfig {
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
+    /// The user id of the client, if it is a process of this host: the kernel says so.
+    pub local_user: Option<u32>,
     /// The user name it claims; not verified.
     pub username: String,
     /// Its process id.

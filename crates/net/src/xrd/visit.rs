@@ -105,6 +105,7 @@ pub(super) struct Session<S: Service> {
     pub(super) signing: Signing,
     pub(super) service: Arc<S>,
     pub(super) peer: SocketAddr,
+    pub(super) local_user: Option<u32>,
     pub(super) local: String,
     pub(super) tasks: Shutdown,
     pub(super) counters: Arc<Counters>,

@@ -1,0 +1,68 @@
+//! Who makes a request.
+
+use super::Peer;
+use crate::hosts::Member;
+use base::{Failure, Result};
+use head::Principal;
+use wire::control::{Audience, Call, Role};
+
+/// Whoever proves nothing.
+const NOBODY: &str = "nobody";
+
+/// Who makes a request, as the guard has found out: every handler behind it finds this as an extension.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    /// On whose behalf.
+    pub(super) who: Principal,
+    /// The host that joined, if the caller has shown its certificate.
+    pub(super) host: Option<Member>,
+    /// Whether it is a room beside the head, in this process.
+    pub(super) is_room: bool,
+    /// The other end of the connection.
+    pub(super) peer: Option<Peer>,
+}
+
+impl Caller {
+    /// A user.
+    pub(super) fn user(who: Principal, peer: Option<Peer>) -> Self {
+        Self { who, host: None, is_room: peer.is_some_and(|peer| peer.is_own_process), peer }
+    }
+
+    /// Somebody who proves nothing.
+    pub(super) fn nobody(peer: Option<Peer>) -> Self {
+        Self { who: Principal::user(NOBODY), host: None, is_room: false, peer }
+    }
+
+    /// The rooms of a host that joined. It is no user, whatever it is named.
+    pub(super) fn host(host: Member, peer: Option<Peer>) -> Self {
+        Self { host: Some(host), ..Self::nobody(peer) }
+    }
+
+    /// What it is called in the audit log.
+    pub(super) fn name(&self) -> String {
+        self.host.as_ref().map_or_else(|| self.who.name.clone(), |host| Principal::host(&host.name).name)
+    }
+
+    /// Who makes a call: no host those of people, the guard has seen to that. Those of rooms are made by rooms of this process,
+    /// and by hosts that do such work.
+    pub(super) fn principal_for<C: Call>(&self) -> Result<Principal> {
+        let role = match C::AUDIENCE {
+            Audience::People => return Ok(self.who.clone()),
+            Audience::Rooms => None,
+            Audience::Disk => Some(Role::Disk),
+            Audience::Tape => Some(Role::Tape),
+            Audience::Cpu => Some(Role::Cpu),
+            Audience::Hosts => self.host.as_ref().and_then(|host| host.roles.first().copied()),
+        };
+        if let (Some(host), Some(role)) = (&self.host, role)
+            && host.roles.contains(&role)
+        {
+            return Ok(Principal::host(&host.name));
+        }
+        if self.is_room {
+            return Ok(Principal::room("room"));
+        }
+        Err(Failure::permission(format!("call {} is for the rooms of the facility", C::NAME))
+            .hint("only the daemon itself makes it, and hosts with that role that show their certificate"))
+    }
+}
