@@ -60,7 +60,7 @@ def door(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[F
     facility.configure("require_token", "true")
     believe(facility, table(issuer))
     facility.up()
-    facility.call = partial(facility.call, key=True)  # type: ignore[method-assign]
+    facility.call = partial(facility.call, at_socket=True)  # type: ignore[method-assign]
     for path in ("/vo", "/vo/data"):
         facility.bp("mkdir", path)
         facility.bp("chmod", "777", path)
@@ -413,7 +413,7 @@ def test_keys_are_kept_and_fetched_when_they_change(make_facility: Callable[...,
     believe(facility, table(issuer))
     del issuer.published["ec"]
     facility.up()
-    facility.call = partial(facility.call, key=True)  # type: ignore[method-assign]
+    facility.call = partial(facility.call, at_socket=True)  # type: ignore[method-assign]
     facility.put_bytes(b"x", "/vo/f")
     assert curl(facility, "/vo/f", token=issuer.token("storage.read:/"))[0] == 200
     asked = len(issuer.asked)

@@ -669,7 +669,8 @@ def test_an_http_reader_that_takes_nothing(facility: Facility) -> None:
 def test_requests_behind_one_that_is_refused(facility: Facility) -> None:
     peer = Http(facility)
     peer.send(
-        b"GET /nosuch HTTP/1.1\r\nHost: localhost\r\n\r\nGET /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"GET /nosuch HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        b"GET /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         is_all=False,
     )
     assert peer.statuses() == [404, 200]

@@ -137,7 +137,8 @@ def test_an_upload_that_breaks_off_leaves_nothing(door: Facility, sample: Path, 
     where = urllib.parse.urlsplit(door.http)
     for path in ("/old", "/new"):
         with socket.create_connection((where.hostname, where.port), timeout=60) as peer:
-            peer.sendall(f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n".encode() + bytes(100_000))
+            head = f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n"
+            peer.sendall(head.encode() + bytes(100_000))
     door.wait_until("the half file is gone", lambda: len(door.objects_on_disk()) == 1)
     assert status(door, "/new") == 404
     assert door.read("/old") == sample_bytes

@@ -180,7 +180,7 @@ def test_where_tokens_are_wanted_each_head_checks_them(
         believe(facility, table(issuer))
         facility.keep_ports(https=True)
         facility.up()
-        facility.call = partial(facility.call, key=True)  # type: ignore[method-assign]
+        facility.call = partial(facility.call, at_socket=True)  # type: ignore[method-assign]
         shutil.copytree(facility.directory / "tls" / "trust", trusted, dirs_exist_ok=True)
         with bundle.open("a") as file:
             file.write((facility.directory / "tls" / "ca.pem").read_text())

@@ -28,7 +28,7 @@ class Site:
         self.facility.configure("require_token", "true")
         self.facility.keep_ports(https=True)
         self.facility.up()
-        self.facility.call = partial(self.facility.call, key=True)  # type: ignore[method-assign]
+        self.facility.call = partial(self.facility.call, at_socket=True)  # type: ignore[method-assign]
         # Files stay where they are, also while hosts are killed.
         self.facility.bp("pool", "set", "main", "--server-moves=0")
         tapes = {"volumes": 2, "slots": 4, "drives": 1, "volume_size": "64MiB"}

@@ -51,7 +51,7 @@ def strict(make_facility: MakeFacility) -> Facility:
     facility.configure("require_token", "true")
     facility.up()
     # The management API, too: tests ask with the facility's key.
-    facility.call = partial(facility.call, key=True)  # type: ignore[method-assign]
+    facility.call = partial(facility.call, at_socket=True)  # type: ignore[method-assign]
     return facility
 
 

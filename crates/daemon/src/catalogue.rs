@@ -197,6 +197,7 @@ mod tests {
     fn a_catalogue_that_does_not_move_stays_where_it_is() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("f");
+        crate::private::make_files_private();
         crate::facility::create(&directory, &Config::default(), "ada", Timestamp(1)).unwrap();
         let failure = migrate(&directory, &Destination::File).unwrap_err();
         assert_eq!(failure.kind, base::ErrorKind::Invalid, "{failure}");
