@@ -1,4 +1,8 @@
-//! What the libraries lack of sockets.
+//! What the libraries lack of sockets, and the one dialer.
+
+mod dial;
+
+pub use dial::{dial, is_own, reachable, resolve};
 
 mod local_peer;
 

@@ -7,7 +7,7 @@ use super::{
     task,
     trouble::Trouble,
 };
-use base::Failure;
+use base::{Failure, ReachRule};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, OnceLock, atomic::Ordering},
@@ -31,6 +31,8 @@ pub(super) struct Key {
     pub(super) token: Option<Token>,
     tls: TlsOptions,
     timeouts: [Duration; 2],
+    /// A connection that was made without a limit is not lent to whoever has one.
+    reach: ReachRule,
 }
 
 impl Key {
@@ -48,6 +50,7 @@ impl Key {
             token: if is_by_right { Some(Token::nothing()) } else { token() },
             tls: options.tls.clone(),
             timeouts: [options.progress_timeout, options.wait_max],
+            reach: options.reach.clone(),
         }
     }
 }

@@ -30,11 +30,10 @@ const ZTN: [u8; 4] = *b"ztn\0";
 /// Connects, and begins a session.
 pub(super) fn connect(key: &Key, options: &Options) -> Result<Mux, Trouble> {
     let peer = authority(&key.host, key.port);
-    let transport = Transport::dial(&key.host, key.port, options).map_err(|cause| {
-        Trouble::Broken(
-            Failure::io(format!("connect to {peer}"), &cause)
-                .hint("check host and port, and whether the server is running"),
-        )
+    let transport = Transport::dial(&key.host, key.port, options).map_err(|failure| match failure.hint {
+        // Refused by our own rule: trying again changes nothing.
+        Some(_) => Trouble::Refused(failure),
+        None => Trouble::Broken(failure.hint("check host and port, and whether the server is running")),
     })?;
     let mut hello = Hello { transport, peer, key, options, began: Instant::now(), stream: 0 };
     let greeting = hello.greet()?;

@@ -1,5 +1,6 @@
 //! How patient and how eager a client is, and by what it proves who it is.
 
+use base::ReachRule;
 use std::{fmt, path::PathBuf, time::Duration};
 
 /// How patient and how eager a client is.
@@ -31,6 +32,9 @@ pub struct Options {
     pub tls: TlsOptions,
     /// What proves who we are; without it the usual places are looked at (see [`Token::discover`]).
     pub token: Option<Token>,
+    /// Which addresses may be connected to, also where a server sends us. Without a limit for whoever asks for themselves; a server
+    /// that asks on behalf of a client sets one.
+    pub reach: ReachRule,
 }
 
 impl Default for Options {
@@ -49,6 +53,7 @@ impl Default for Options {
             page_checksums: false,
             tls: TlsOptions::default(),
             token: None,
+            reach: ReachRule::anywhere(),
         }
     }
 }

@@ -8,7 +8,7 @@ use rustix::{
 use socket::await_bytes;
 use std::{
     io::{self, IoSlice, IoSliceMut, Read as _},
-    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    net::{SocketAddr, TcpStream},
     time::Duration,
 };
 
@@ -38,16 +38,11 @@ pub(super) struct Ready {
 }
 
 impl Transport {
-    /// Tries each address of `host` in turn.
-    pub(super) fn dial(host: &str, port: u16, options: &Options) -> io::Result<Self> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "host has no address");
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, options.connect_timeout) {
-                Ok(socket) => return Self::set_up(socket, address, options),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+    /// Tries each address of `host` in turn that may be connected to.
+    pub(super) fn dial(host: &str, port: u16, options: &Options) -> Result<Self, base::Failure> {
+        let (socket, address) = socket::dial(host, port, &options.reach, options.connect_timeout)?;
+        Self::set_up(socket, address, options)
+            .map_err(|cause| base::Failure::io(format!("connect to {address}"), &cause))
     }
 
     fn set_up(socket: TcpStream, address: SocketAddr, options: &Options) -> io::Result<Self> {

@@ -6,7 +6,7 @@ use crate::{hold, manifest, tree};
 const ARROWS: [(&str, &[&str]); 21] = [
     ("base", &[]),
     ("wire", &["base"]),
-    ("socket", &[]),
+    ("socket", &["base"]),
     ("trust", &["base"]),
     ("net", &["base", "wire", "socket", "trust"]),
     ("client", &["base", "wire", "socket", "trust"]),
@@ -16,7 +16,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("batch", &["base", "wire", "client"]),
     ("ntuple", &["base"]),
     ("sim", &["head", "base", "wire"]),
-    ("daemon", &["base", "wire", "trust", "net", "client", "head", "disk", "tape", "batch"]),
+    ("daemon", &["base", "wire", "socket", "trust", "net", "client", "head", "disk", "tape", "batch"]),
     ("cli", &["client", "wire", "base"]),
     ("capi", &["client", "wire", "base"]),
     ("backplane-python", &["client", "wire", "base", "ntuple"]),
