@@ -27,6 +27,9 @@ Json = dict[str, Any]
 OWNER = pwd.getpwuid(os.getuid()).pw_name
 """XRootD clients log in with the name that goes with the user id, whatever the environment says."""
 
+LOOPBACK = ["127.0.0.0/8", "::1/128"]
+"""Networks that servers connect to for clients only where `[reach] allow` says so."""
+
 PORTS = range(20000, 32768)
 """Below the range from which the kernel takes ports for whoever does not care."""
 
@@ -126,6 +129,10 @@ class Facility:
     def configure(self, key: str, value: str) -> None:
         """Change one key of facility.toml; it must be there."""
         configure(self.directory, key, value)
+
+    def reach_this_host(self) -> None:
+        """Let clients copy from and to other servers of the tests, which all are on this host."""
+        self.configure("allow", json.dumps(LOOPBACK))
 
     def keep_ports(self, https: bool = False) -> None:
         """Use the same ports at every start, so that clients can come back; that of https on demand."""

@@ -38,7 +38,8 @@ def table(issuer: Issuer, **changes: object) -> str:
 
 
 def believe(facility: Facility, text: str) -> None:
-    """Add to the configuration."""
+    """Add an issuer to the configuration; it is on this host."""
+    facility.reach_this_host()
     file = facility.directory / "facility.toml"
     file.write_text(file.read_text() + text)
 

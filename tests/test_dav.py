@@ -27,9 +27,12 @@ D = "{DAV:}"
 
 
 @pytest.fixture
-def door(facility: Facility) -> Facility:
+def door(make_facility: MakeFacility) -> Facility:
     """Start a facility for curl, which must be installed."""
     need("curl")
+    facility = make_facility()
+    facility.reach_this_host()
+    facility.up()
     return facility
 
 
@@ -38,6 +41,8 @@ def pair(make_facility: MakeFacility) -> tuple[Facility, Facility]:
     """Start two facilities that copy to each other."""
     need("curl")
     one, other = make_facility(), make_facility()
+    one.reach_this_host()
+    other.reach_this_host()
     one.up()
     other.up()
     return one, other
@@ -700,6 +705,8 @@ def test_certificates_are_checked(make_facility: MakeFacility, tmp_path: Path, m
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
     stranger, friend = make_facility(), make_facility()
+    stranger.reach_this_host()
+    friend.reach_this_host()
     stranger.up()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     friend.up()

@@ -13,7 +13,7 @@ import pytest
 
 from clients import SYSTEM_PYTHON, is_same, need, run
 from conftest import SMALL, one_facility
-from facility import Facility, configure
+from facility import LOOPBACK, Facility, configure
 from host import Host
 
 CHECKED = "RequireChecksumVerification: true"
@@ -81,12 +81,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             facility = stack.enter_context(context)
             facility.keep_ports(https=True)
             facility.configure("trust", json.dumps(str(both)))
+            facility.reach_this_host()
             facility.up()
             facility.bp("mkdir", "/far")
             facility.bp("pool", "set", "main", "--server-moves=0")
             host = Host(facility, directory / f"{name}-disk", f"{name}-disk")
             host.join()
             configure(host.directory, "trust", json.dumps(str(both)))
+            configure(host.directory, "allow", json.dumps(LOOPBACK))
             host.up()
             stack.callback(host.down)
             sites.append(Site(facility, host))
@@ -204,7 +206,9 @@ def mirrored(tmp_path: Path) -> Iterator[tuple[Facility, Facility, list[Host]]]:
     with ExitStack() as stack:
         one, other = (stack.enter_context(one_facility(tmp_path / name, **SMALL)) for name in ("one", "other"))
         one.keep_ports(https=True)
+        one.reach_this_host()
         one.up()
+        other.reach_this_host()
         other.configure("trust", json.dumps(str(one.directory / "tls" / "ca.pem")))
         other.up()
         one.bp("mkdir", "/far")
@@ -214,6 +218,7 @@ def mirrored(tmp_path: Path) -> Iterator[tuple[Facility, Facility, list[Host]]]:
         for number, address in enumerate(ADDRESSES):
             hosts.append(Host(one, tmp_path / f"d{number}", f"d{number}", address=address))
             hosts[-1].join()
+            configure(hosts[-1].directory, "allow", json.dumps(LOOPBACK))
             hosts[-1].up()
             stack.callback(hosts[-1].down)
         one.bp("pool", "set", "main", "--copies=2", "--acknowledged=1", "--heard-bound=60s", "--silence-bound=600s")

@@ -38,6 +38,7 @@ def pair(make_facility: MakeFacility) -> tuple[Facility, Facility]:
     """Start a source and a destination."""
     source, destination = make_facility(), make_facility()
     source.up()
+    destination.reach_this_host()
     destination.up()
     return source, destination
 
@@ -79,9 +80,12 @@ def test_within_one_facility(facility: Facility, tmp_path: Path, xrdcp: list[str
 
 
 def test_to_and_from_a_server_of_the_field(
-    facility: Facility, stock: tuple[str, Path], tmp_path: Path, xrdcp: list[str]
+    make_facility: MakeFacility, stock: tuple[str, Path], tmp_path: Path, xrdcp: list[str]
 ) -> None:
     url, top = stock
+    facility = make_facility()
+    facility.reach_this_host()
+    facility.up()
     local = write_file(tmp_path / "local", SIZE)
     shutil.copy(local, top / "theirs")
     (top / "theirs").chmod(0o644)
@@ -108,6 +112,8 @@ def test_an_encrypted_source_is_trusted_if_its_authority_is(
     source, destination, stranger = make_facility(), make_facility(), make_facility()
     source.up()
     both = tmp_path / "both.pem"
+    destination.reach_this_host()
+    stranger.reach_this_host()
     destination.configure("trust", json.dumps(str(both)))
     stranger.configure("trust", json.dumps(str(stranger.directory / "tls" / "ca.pem")))
     both.write_text("".join((f.directory / "tls" / "ca.pem").read_text() for f in (source, destination)))
@@ -174,7 +180,8 @@ def test_a_copy_that_nobody_offers_fails_and_leaves_nothing(pair: tuple[Facility
         answer = late(raw)
         assert answer.status == frames.ERROR
         assert b"/f to /g" in answer.body
-        assert b"nobody offered /f" in answer.body
+        assert b"it refuses" in answer.body
+        assert b"nobody offered" not in answer.body, "what the source says is for its own log"
         raw.request(frames.CLOSE, handle)
         assert late(raw).status == frames.ERROR
     assert_nothing_is_left(destination, "/g")

@@ -85,7 +85,9 @@ impl Resolver for Guarded {
             return Err(ureq::Error::Other(what.into()));
         };
         let mut addresses = self.resolver.empty();
-        good.into_iter().for_each(|address| addresses.push(address));
+        for address in good {
+            addresses.push(address);
+        }
         Ok(addresses)
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::{audit::AuditConfig, issuers::config::IssuerConfig};
 use base::{
-    Failure, Millis, Result,
+    Failure, Millis, Network, ReachRule, Result,
+    reach::NETWORKS_MAX,
     units::{Size, Span},
 };
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,8 @@ pub struct Config {
     pub tape: Tape,
     /// The worker.
     pub batch: Batch,
+    /// Where this host connects to when a client asks for it.
+    pub reach: Reach,
     /// The audit log.
     pub audit: AuditConfig,
     /// Whose tokens are taken beside the facility's own.
@@ -200,6 +203,23 @@ pub struct Batch {
     pub memory: Size,
 }
 
+/// Where this host connects to when a client asks for it: the other end of third-party copies, redirects, keys of issuers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Reach {
+    /// Networks that are allowed though they are refused by default: loopback, link-local and the addresses of this host, as
+    /// `["127.0.0.0/8"]` for two facilities on one host. Whoever may copy files can then reach what listens there.
+    pub allow: Vec<Network>,
+}
+
+impl Reach {
+    /// The rule that every connection obeys which a client asks for.
+    #[must_use]
+    pub fn rule(&self) -> ReachRule {
+        ReachRule::guarded(&self.allow)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -214,6 +234,7 @@ impl Default for Config {
             disk: Disk::default(),
             tape: Tape::default(),
             batch: Batch::default(),
+            reach: Reach::default(),
             audit: AuditConfig::default(),
             issuers: Vec::new(),
         }
@@ -341,6 +362,11 @@ impl Config {
                 "labels alone need some of it",
             );
         }
+        if self.reach.allow.len() > NETWORKS_MAX {
+            let what =
+                format!("reach.allow has {} networks, more than {NETWORKS_MAX}", self.reach.allow.len());
+            return refuse(what, "name larger networks");
+        }
         self.audit.check()?;
         crate::issuers::config::check(&self.issuers)
     }
@@ -415,6 +441,7 @@ mod tests {
             ("[tape]\nblock = \"8B\"\n", "tape.block"),
             ("[tape]\nprefix = \"bp\"\n", "tape.prefix"),
             ("[tape]\nprefix = \"ABC\"\n", "tape.prefix"),
+            ("[reach]\nallow = [\"loopback\"]\n", "loopback"),
         ] {
             let failure = Config::parse(text).unwrap_err();
             assert!(failure.what.contains(word), "{failure}");

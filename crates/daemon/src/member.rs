@@ -87,6 +87,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
         DataDoor::new(Arc::clone(&objects), (&member.facility_name, &own), head, Arc::clone(&counters))
             .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
             .with_trust(config.trust(layout.root()))
+            .with_reach(config.reach.rule(), root.address()?)
             .with_reads(config.disk.reads.into());
     let sessions = net::xrd::serve(Arc::new(door), root, &shutdown);
     // The door is opened once.
@@ -94,7 +95,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let files = Arc::new(Files::without_names(objects, Arc::clone(&clock)));
     let door = HttpDoor::without_names(files, (&config.host.head, &own), counters, shutdown.token())
         .with_trust(RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() })
-        .with_near_copies(doors.bind.is_loopback())
+        .with_reach(config.reach.rule())
         .with_names(door_names(config, &identity));
     http::serve(Arc::new(door), https, Some(tls), &shutdown)?;
     let endpoints = endpoints(&server, &config.host.head, member.facility);

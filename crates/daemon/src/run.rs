@@ -204,7 +204,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     let gate = gate(possession, &facility, &clock).with_issuers(issuers).with_hosts(roster.clone());
     let audit = audit::Writer::start(possession.layout.root(), &possession.config.audit)?;
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters));
-    let root_door = AuditedDoor::new(furnish(root_door, possession, tls), audit.audit());
+    let root_door = AuditedDoor::new(furnish(root_door, possession, tls, root.address()?), audit.audit());
     let sessions = net::xrd::serve(Arc::new(root_door), root, &shutdown);
     // The door is opened once.
     let _ = counters.sessions.set(sessions);
@@ -213,7 +213,8 @@ async fn start(possession: &Possession) -> Result<Running> {
         .with_names(door_names(&possession.config, &identity))
         .with_hosts(roster, reception)
         .with_audit(audit.audit())
-        .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() });
+        .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() })
+        .with_reach(possession.config.reach.rule());
     let near = LocalListener::bind(possession.layout.root(), SOCKET, CONNECTIONS_MAX)?;
     open_http(http_door, (http, https, near), tls_for_hosts, &shutdown)?;
     let control =
@@ -240,10 +241,16 @@ fn premises(possession: &Possession, control: Control) -> Premises<'_> {
 }
 
 /// Gives a door what the configuration says.
-fn furnish(door: RootDoor, possession: &Possession, tls: Arc<rustls::ServerConfig>) -> RootDoor {
+fn furnish(
+    door: RootDoor,
+    possession: &Possession,
+    tls: Arc<rustls::ServerConfig>,
+    own: SocketAddr,
+) -> RootDoor {
     let config = &possession.config;
     door.with_tls(TlsOffer { config: tls, rule: tls_rule(&config.doors) })
         .with_trust(possession.trust())
+        .with_reach(config.reach.rule(), own)
         .with_reads(config.disk.reads.into())
 }
 
@@ -305,7 +312,7 @@ fn gate(possession: &Possession, facility: &FacilityRow, clock: &Clock) -> Gate 
 /// Whose tokens are taken beside the facility's own.
 fn issuers(config: &Config, https: SocketAddr) -> Result<Arc<Issuers>> {
     let own = audience_of(&config.reachable(https));
-    Issuers::new(&config.issuers, &[own]).map(Arc::new)
+    Issuers::new(&config.issuers, &[own], &config.reach.rule()).map(Arc::new)
 }
 
 /// Where the doors are.

@@ -7,12 +7,12 @@ use crate::{
     metrics::DoorCounters,
     objects::{CapFile, CapOpen, Objects, is_outdated},
 };
-use base::{Failure, FilePath, Result};
+use base::{Failure, FilePath, ReachRule, Result};
 use net::xrd::{
     Access, Disposition, ListPage, Opaque, OpenRequest, Opened, Peer, ReadMethod, Redirect, ServerConfig,
     Service, SpaceInfo, StatInfo, TlsOffer,
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use wire::{cap, control::TRIED, xrd};
 
 /// The door.
@@ -37,7 +37,7 @@ impl DataDoor {
     ) -> Self {
         let config = super::server_config(facility);
         let head_again = Redirect { opaque: format!("{TRIED}={host}"), ..head.clone() };
-        Self { config, objects, head, head_again, third_party: ThirdParty::new(None), counters }
+        Self { config, objects, head, head_again, third_party: ThirdParty::new(), counters }
     }
 
     /// Chooses how the bytes of files leave.
@@ -57,7 +57,14 @@ impl DataDoor {
     /// Says which authorities vouch for the servers that files are copied from.
     #[must_use]
     pub fn with_trust(mut self, authorities: Option<PathBuf>) -> Self {
-        self.third_party = ThirdParty::new(authorities);
+        self.third_party.believe(authorities);
+        self
+    }
+
+    /// Says where files may be copied from, and where this door listens; without it from other hosts only.
+    #[must_use]
+    pub fn with_reach(mut self, rule: ReachRule, own: SocketAddr) -> Self {
+        self.third_party.limit(rule, own);
         self
     }
 
@@ -74,7 +81,17 @@ impl DataDoor {
             Ok(CapFile::Write(file)) => match xrd::tpc::pull(opaque, path)? {
                 Some(pull) => {
                     let tasks = self.objects.tasks();
-                    let copy = self.third_party.destination(session, path, (pull, file), tasks)?;
+                    let (objects, counter) = (Arc::clone(&self.objects), Arc::clone(&self.counters.root));
+                    let open = async move |signed: String, path: FilePath| {
+                        let open = CapOpen { signed: &signed, path: &path, is_update: false };
+                        match objects.open_cap(open, counter).await? {
+                            CapFile::Read(file) => Ok(file),
+                            CapFile::Write(_) => {
+                                Err(Failure::permission("the capability is not one to read"))
+                            }
+                        }
+                    };
+                    let copy = self.third_party.destination(session, path, (pull, file), open, tasks)?;
                     Ok(here(DoorFile::ThirdParty(copy)))
                 }
                 None => Ok(here(DoorFile::Write(file))),

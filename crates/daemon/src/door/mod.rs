@@ -22,13 +22,13 @@ use crate::{
     metrics::DoorCounters,
     objects::{CapFile, CapOpen},
 };
-use base::{FilePath, Result};
+use base::{FilePath, ReachRule, Result};
 use head::Principal;
 use net::xrd::{
     Access, Disposition, ListPage, Location, Opaque, OpenRequest, Opened, Peer, PrepareAction,
     PrepareRequest, ReadMethod, ServerConfig, Service, SpaceInfo, StatInfo, TlsOffer,
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use wire::{cap, control, token::Right, xrd};
 
 /// The door.
@@ -45,7 +45,7 @@ impl RootDoor {
     /// A door to `files`; `gate` decides who somebody is.
     pub fn new(files: Arc<Files>, facility: &str, gate: Gate, counters: Arc<DoorCounters>) -> Self {
         let config = server_config(facility);
-        Self { config, files, gate, third_party: ThirdParty::new(None), counters, stats: Stats::new() }
+        Self { config, files, gate, third_party: ThirdParty::new(), counters, stats: Stats::new() }
     }
 
     /// Chooses how the bytes of files leave.
@@ -65,7 +65,14 @@ impl RootDoor {
     /// Says which authorities vouch for the servers that files are copied from.
     #[must_use]
     pub fn with_trust(mut self, authorities: Option<PathBuf>) -> Self {
-        self.third_party = ThirdParty::new(authorities);
+        self.third_party.believe(authorities);
+        self
+    }
+
+    /// Says where files may be copied from, and where this door listens; without it from other hosts only.
+    #[must_use]
+    pub fn with_reach(mut self, rule: ReachRule, own: SocketAddr) -> Self {
+        self.third_party.limit(rule, own);
         self
     }
 
@@ -127,7 +134,13 @@ impl RootDoor {
             (files::Opened::Elsewhere(elsewhere), _) => elsewhere.redirect().map(Opened::Elsewhere),
             (files::Opened::Here(file), Some(pull)) => {
                 let tasks = self.files.objects().tasks();
-                let copy = self.third_party.destination(session, path, (pull, file), tasks);
+                let (files, gate) = (Arc::clone(&self.files), self.gate.clone());
+                let counter = Arc::clone(&self.counters.root);
+                let open = async move |who: Identity, path: FilePath| {
+                    who.may(Right::Read, &path, gate.now())?;
+                    files.read_through(&who.who, &path, counter).await
+                };
+                let copy = self.third_party.destination(session, path, (pull, file), open, tasks);
                 copy.map(DoorFile::ThirdParty).map(here)
             }
             (files::Opened::Here(file), None) => Ok(here(DoorFile::Write(file))),

@@ -39,7 +39,7 @@ use axum::{
     extract::DefaultBodyLimit,
     routing::{any, get},
 };
-use base::{Timestamp, limits::CONTROL_BODY_BYTES_MAX};
+use base::{ReachRule, Timestamp, limits::CONTROL_BODY_BYTES_MAX};
 use head::Clock;
 use net::shutdown::Token;
 use segments::Budget;
@@ -98,7 +98,6 @@ impl HttpDoor {
     /// Decides who somebody is.
     #[must_use]
     pub fn with_gate(mut self, gate: Gate) -> Self {
-        self.remote.open_near(!gate.is_token_required());
         self.gate = gate;
         self
     }
@@ -109,10 +108,10 @@ impl HttpDoor {
         self
     }
 
-    /// Says whether third-party copies may go to this host itself: only where everybody is on it.
+    /// Says where third-party copies may go; without it to other hosts only.
     #[must_use]
-    pub fn with_near_copies(mut self, is_near_open: bool) -> Self {
-        self.remote.open_near(is_near_open);
+    pub fn with_reach(mut self, rule: ReachRule) -> Self {
+        self.remote.limit(rule);
         self
     }
 

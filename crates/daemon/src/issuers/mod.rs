@@ -1,12 +1,13 @@
 //! Issuers of tokens that the facility believes: what their tokens mean here, and the keys that they sign with.
 //!
-//! A token is looked at only if it names one of them, so nobody can send the daemon anywhere. Keys are fetched by https,
+//! A token is looked at only if it names one of them. An issuer says where its keys are, and may send us on: every address obeys the
+//! reach rule. Keys are fetched by https,
 //! kept, and fetched again in time; one attempt at a time for each issuer.
 
 mod cache;
 pub mod config;
 
-use base::{Failure, Result, Timestamp};
+use base::{Failure, ReachRule, Result, Timestamp};
 use cache::Cache;
 use client::Fetch;
 use config::IssuerConfig;
@@ -39,6 +40,7 @@ struct Known {
     issuer: Issuer,
     audiences: Vec<String>,
     authorities: Option<PathBuf>,
+    reach: ReachRule,
     /// Guards a few words; never held while anything is waited for.
     cache: Mutex<Cache>,
     /// Held by whoever fetches.
@@ -47,12 +49,14 @@ struct Known {
 
 impl Issuers {
     /// The issuers of a configuration; `own` are the audiences by which this facility is known to all of them.
-    pub fn new(configs: &[IssuerConfig], own: &[String]) -> Result<Self> {
+    /// `reach` says where their keys may lie.
+    pub fn new(configs: &[IssuerConfig], own: &[String], reach: &ReachRule) -> Result<Self> {
         let known = configs.iter().map(|config| {
             Ok(Known {
                 issuer: config.issuer()?,
                 audiences: own.iter().chain(&config.audiences).cloned().collect(),
                 authorities: Some(config.ca.clone()).filter(|path| !path.as_os_str().is_empty()),
+                reach: reach.clone(),
                 cache: Mutex::default(),
                 attempt: tokio::sync::Mutex::default(),
             })
@@ -138,11 +142,12 @@ impl Known {
 
     /// Fetches; whoever calls holds the lock on attempts.
     async fn attempt(&self) {
-        let (url, authorities) = (self.issuer.url.clone(), self.authorities.clone());
+        let (url, authorities, reach) =
+            (self.issuer.url.clone(), self.authorities.clone(), self.reach.clone());
         let fetched = crate::files::blocking(move || {
             let fetch = |url: &str| {
                 let (authorities, bytes_max) = (authorities.as_deref(), DOCUMENT_BYTES_MAX);
-                Fetch { url, authorities, bytes_max, deadline: FETCH_DEADLINE }.run()
+                Fetch { url, authorities, bytes_max, reach: &reach, deadline: FETCH_DEADLINE }.run()
             };
             let place = fetch(&format!("{}{DISCOVERY}", url.trim_end_matches('/')))?;
             KeySet::parse(&fetch(&jwks_place(&place, &url)?)?)
@@ -184,7 +189,7 @@ mod tests {
     async fn nobody_is_asked_for_tokens_of_strangers() {
         let config =
             IssuerConfig { url: "https://a".to_owned(), user: "vo".to_owned(), ..IssuerConfig::default() };
-        let issuers = Issuers::new(&[config], &[]).unwrap();
+        let issuers = Issuers::new(&[config], &[], &ReachRule::default()).unwrap();
         // {"alg":"ES256"}.{"iss":"https://b","exp":9}
         let token = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL2IiLCJleHAiOjl9.c2ln";
         let presented = Presented::parse(token).unwrap().unwrap();

@@ -74,8 +74,6 @@ pub struct Pull {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// User name for the source, if one was given.
-    pub user: Option<String>,
     /// The file there.
     pub path: FilePath,
     /// Whether the source is to be reached by TLS from the first byte.
@@ -120,14 +118,14 @@ pub fn pull(opaque: &Opaque, path: &FilePath) -> Result<Option<Pull>> {
     let (Some(key), Some(source)) = (opaque.get("tpc.key"), opaque.get("tpc.src")) else {
         return Ok(None);
     };
-    let (host, port, user) = host(source, "tpc.src")?;
+    // A user before the host is what the client says of itself; it proves nothing to anybody.
+    let (host, port) = host(source, "tpc.src")?;
     let path =
         opaque.get("tpc.lfn").map_or_else(|| Ok(path.clone()), |lfn| Target::from_text(lfn).path.parse())?;
     Ok(Some(Pull {
         key: CopyKey::parse(key)?,
         host,
         port: port.unwrap_or(PORT_DEFAULT),
-        user,
         path,
         is_tls: is_tls(opaque.get("tpc.spr"))?,
         size: opaque.get("oss.asize").and_then(|size| size.parse().ok()),
@@ -143,11 +141,10 @@ pub fn fetch_opaque(pull: &Pull, origin: &str) -> Opaque {
     pull.passed.clone().with("tpc.key", pull.key.text()).with("tpc.org", origin)
 }
 
-/// Splits `[user@]host[:port]`, with brackets around addresses that have colons.
-fn host(text: &str, what: &str) -> Result<(String, Option<u16>, Option<String>)> {
+/// Host and port of `[user@]host[:port]`, with brackets around addresses that have colons.
+fn host(text: &str, what: &str) -> Result<(String, Option<u16>)> {
     let refuse = || Failure::invalid(format!("{what} {text:?} is not a host"));
-    let (user, rest) =
-        text.rsplit_once('@').map_or((None, text), |(user, rest)| (Some(user.to_owned()), rest));
+    let rest = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
     let (name, port) = match rest.strip_prefix('[') {
         Some(rest) => {
             let (address, after) = rest.split_once(']').ok_or_else(refuse)?;
@@ -163,7 +160,7 @@ fn host(text: &str, what: &str) -> Result<(String, Option<u16>, Option<String>)>
     let mapped = name.parse::<core::net::Ipv6Addr>().ok().and_then(|address| address.to_ipv4_mapped());
     let name = mapped.map_or_else(|| name.to_owned(), |address| address.to_string());
     let port = if port.is_empty() { None } else { Some(port.parse().map_err(|_| refuse())?) };
-    Ok((name, port, user.filter(|user| !user.is_empty())))
+    Ok((name, port))
 }
 
 fn is_tls(protocol: Option<&str>) -> Result<bool> {
@@ -237,7 +234,7 @@ mod tests {
     #[test]
     fn the_destination_learns_where_the_file_is() {
         let pull = pull(&opaque(DESTINATION), &path()).unwrap().unwrap();
-        assert_eq!((pull.host.as_str(), pull.port, pull.user.as_deref()), ("disk1", 1095, Some("ann")));
+        assert_eq!((pull.host.as_str(), pull.port), ("disk1", 1095));
         assert_eq!((pull.path.as_str(), pull.size, pull.streams), ("/data/run 1", Some(1_234_567), Some(4)));
         assert!(!pull.is_tls && pull.checksum.is_none() && pull.passed.is_empty());
         assert_eq!(fetch_opaque(&pull, "ann.7@host").to_text(), "tpc.key=0a1b2c&tpc.org=ann.7@host");

@@ -1,17 +1,26 @@
 //! Third-party copies of the XRootD door: this facility as source and as destination (spec/xrootd.md §9).
 
+//!
+//! A source in this very facility is read by us: nobody connects from here to here. All other sources obey the reach rule.
+
 mod meeting;
 mod pull;
 
 pub(crate) use pull::Destination;
 
 use super::session::DoorSession;
-use crate::open::WriteFile;
-use base::{FilePath, Result};
+use crate::open::{ReadFile, WriteFile};
+use base::{FilePath, ReachRule, Result};
 use client::xrd::{Options, TlsOptions, Token};
 use meeting::{Meetings, Offer};
 use net::{shutdown::Shutdown, xrd::Opaque};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use pull::Setting;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::Semaphore;
 use wire::xrd::tpc::{self, Pull, SourceOpen};
 
@@ -20,27 +29,47 @@ const PULLS_MAX: usize = 32;
 /// A source that sends nothing for this long has failed the copy.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Who the server is at a source. The name that the client wrote before the source's host proves nothing, so it is never used: a
+/// facility that takes whoever comes over loopback, or from our address, at their word would take us for that user. Without any
+/// name it would take us for the user who runs this daemon, who may be its owner; hence nobody, and hence loopback is refused
+/// unless the operator allows it. What opens the file is its key, or the token that the client passed on.
+const USERNAME: &str = "nobody";
+
 /// What the third-party copies of a door share; `T` opens a file for its destination.
 pub(super) struct ThirdParty<T> {
-    meetings: Meetings<T>,
+    meetings: Arc<Meetings<T>>,
     pulls: Arc<Semaphore>,
     options: Options,
+    /// Where this door listens.
+    own: Option<SocketAddr>,
 }
 
-impl<T: Clone> ThirdParty<T> {
-    /// Copies from servers whose certificates `trust` vouches for; without it those that the system trusts.
-    pub(super) fn new(trust: Option<PathBuf>) -> Self {
+impl<T: Clone + Send + 'static> ThirdParty<T> {
+    /// Copies from other hosts whose certificates the system vouches for.
+    pub(super) fn new() -> Self {
         let options = Options {
+            username: USERNAME.to_owned(),
+            reach: ReachRule::guarded(&[]),
             progress_timeout: PROGRESS_TIMEOUT,
             // A key is good for one open of one file.
             streams: 1,
             connections_max: 1,
-            tls: TlsOptions { ca_file: trust, ..TlsOptions::default() },
             // Whoever asks for a copy must not make us show a token of our own to a server that they choose.
             token: Some(Token::nothing()),
             ..Options::default()
         };
-        Self { meetings: Meetings::default(), pulls: Arc::new(Semaphore::new(PULLS_MAX)), options }
+        let (meetings, pulls) = (Arc::default(), Arc::new(Semaphore::new(PULLS_MAX)));
+        Self { meetings, pulls, options, own: None }
+    }
+
+    /// Says which authorities vouch for sources; without them those that the system trusts.
+    pub(super) fn believe(&mut self, authorities: Option<PathBuf>) {
+        self.options.tls = TlsOptions { ca_file: authorities, ..TlsOptions::default() };
+    }
+
+    /// Says which sources may be connected to, and where this door listens itself.
+    pub(super) fn limit(&mut self, rule: ReachRule, own: SocketAddr) {
+        (self.options.reach, self.own) = (rule, Some(own));
     }
 
     /// What an open for reading has to do with a third-party copy: announces the destination, or yields what opens the
@@ -68,15 +97,31 @@ impl<T: Clone> ThirdParty<T> {
         }
     }
 
-    /// Makes an open file the destination of a copy, which begins with the first sync.
-    pub(super) fn destination(
+    /// Makes an open file the destination of a copy, which begins with the first sync. `open` opens a source in this facility with
+    /// what the client has offered.
+    pub(super) fn destination<F>(
         &self,
         session: &DoorSession,
         path: &FilePath,
         (pull, file): (Pull, WriteFile),
+        open: impl FnOnce(T, FilePath) -> F + Send + 'static,
         tasks: &Shutdown,
-    ) -> Result<Destination> {
-        let shared = (Arc::clone(&self.pulls), self.options.clone());
-        Destination::new(session, path, pull, file, shared, tasks)
+    ) -> Result<Destination>
+    where
+        F: Future<Output = Result<ReadFile>> + Send + 'static,
+    {
+        let (meetings, key, source) = (Arc::clone(&self.meetings), pull.key.clone(), pull.path.clone());
+        let origin = session.origin.clone();
+        let here = async move {
+            let right = meetings.fetch(key, &source, &origin, Ipv4Addr::LOCALHOST.into()).await?;
+            open(right, source).await
+        };
+        let setting = Setting {
+            pulls: Arc::clone(&self.pulls),
+            options: self.options.clone(),
+            own: self.own,
+            here: Box::pin(here),
+        };
+        Destination::new(session, path, (pull, file), setting, tasks)
     }
 }

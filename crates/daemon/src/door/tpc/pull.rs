@@ -1,14 +1,18 @@
 //! The destination of a third-party copy: a file that fills itself from another server.
 
 use super::super::session::DoorSession;
-use crate::{files::blocking, open::WriteFile};
-use base::{ErrorKind, Failure, FilePath, Result};
+use crate::{
+    files::blocking,
+    open::{ReadFile, WriteFile},
+};
+use base::{ErrorKind, Failure, FilePath, ReachRule, Result};
 use client::xrd::{File, FileSystem, Options, XrdUrl};
 use net::shutdown::Shutdown;
 use std::{
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -18,6 +22,21 @@ use wire::xrd::tpc::{self, Pull};
 
 /// Checksums that are known of every file, with which a source can be compared.
 const CHECKSUMS: [&str; 2] = ["adler32", "crc32c"];
+
+/// Bytes of a file of this facility that are copied at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Opens the source if it is in this facility.
+pub(super) type OpenHere = Pin<Box<dyn Future<Output = Result<ReadFile>> + Send>>;
+
+/// What surrounds a copy.
+pub(super) struct Setting {
+    pub(super) pulls: Arc<Semaphore>,
+    pub(super) options: Options,
+    /// Where the door of this copy listens.
+    pub(super) own: Option<SocketAddr>,
+    pub(super) here: OpenHere,
+}
 
 /// A file open for writing that another server's file is copied into. Dropped, it gives the copy up.
 pub struct Destination(Arc<Job>);
@@ -31,6 +50,9 @@ struct Job {
     client: IpAddr,
     pulls: Arc<Semaphore>,
     options: Options,
+    own: Option<SocketAddr>,
+    /// Taken by whoever uses it.
+    here: Mutex<Option<OpenHere>>,
     tasks: Shutdown,
     is_started: AtomicBool,
     is_given_up: AtomicBool,
@@ -45,9 +67,8 @@ impl Destination {
     pub(super) fn new(
         session: &DoorSession,
         path: &FilePath,
-        pull: Pull,
-        file: WriteFile,
-        (pulls, options): (Arc<Semaphore>, Options),
+        (pull, file): (Pull, WriteFile),
+        setting: Setting,
         tasks: &Shutdown,
     ) -> Result<Self> {
         if let Some((kind, _)) = &pull.checksum
@@ -58,6 +79,7 @@ impl Destination {
             ))
             .hint(CHECKSUMS.join(", ")));
         }
+        let Setting { pulls, options, own, here } = setting;
         Ok(Self(Arc::new(Job {
             file,
             path: path.clone(),
@@ -66,6 +88,8 @@ impl Destination {
             client: session.address,
             pulls,
             options,
+            own,
+            here: Mutex::new(Some(here)),
             tasks: tasks.clone(),
             is_started: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
@@ -119,8 +143,7 @@ impl Job {
     async fn run(self: Arc<Self>) {
         let outcome = match Arc::clone(&self.pulls).acquire_owned().await {
             Ok(place) => {
-                let job = Arc::clone(&self);
-                let outcome = blocking(move || job.copy()).await;
+                let outcome = self.copy().await;
                 drop(place);
                 outcome
             }
@@ -146,48 +169,118 @@ impl Job {
         ))
     }
 
-    /// Copies the bytes; runs on a thread that may block.
-    fn copy(&self) -> Result<Option<Sum>> {
+    async fn copy(self: &Arc<Self>) -> Result<Option<Sum>> {
         let during = |failure: Failure| {
             failure.during(format_args!("third-party copy of {} to {}", self.source_name(), self.path))
         };
-        self.fill().map_err(during)
+        self.copy_from_source().await.map_err(during)
     }
 
-    fn fill(&self) -> Result<Option<Sum>> {
-        let url = XrdUrl {
+    async fn copy_from_source(self: &Arc<Self>) -> Result<Option<Sum>> {
+        let job = Arc::clone(self);
+        if !blocking(move || Ok(job.is_here())).await? {
+            let job = Arc::clone(self);
+            return blocking(move || job.fill_from_afar()).await;
+        }
+        let open = self.here.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let source = open.ok_or_else(|| Failure::internal("a third-party copy was begun twice"))?.await?;
+        let job = Arc::clone(self);
+        blocking(move || job.fill_from_here(&source)).await
+    }
+
+    /// Whether the source is the door at which the copy was asked for: its address is ours, and its port. Blocks.
+    fn is_here(&self) -> bool {
+        let Some(own) = self.own.filter(|own| own.port() == self.pull.port) else { return false };
+        let is_bound = |ip: IpAddr| {
+            let (ip, bound) = (ip.to_canonical(), own.ip().to_canonical());
+            bound == ip || bound.is_unspecified() && (ip.is_loopback() || socket::is_own(ip))
+        };
+        // A name that is not found is told when it is connected to.
+        socket::resolve(&self.pull.host, self.pull.port, &ReachRule::anywhere())
+            .is_ok_and(|found| found.iter().any(|address| is_bound(address.ip())))
+    }
+
+    /// Copies a file of this facility. Blocks.
+    fn fill_from_here(&self, source: &ReadFile) -> Result<Option<Sum>> {
+        self.check_size(source.grant.size)?;
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut offset = 0;
+        while offset < source.grant.size {
+            self.go_on()?;
+            let count = source.read_at(offset, &mut piece)?;
+            if count == 0 {
+                return Err(Failure::corrupt(format!("it ends after {offset} bytes")));
+            }
+            self.file.write_at(offset, &piece[..count])?;
+            offset += count as u64;
+        }
+        let sums = source.grant.checksums;
+        self.sum_to_compare(|kind| {
+            let sum = if kind == "adler32" { sums.adler32.to_string() } else { sums.crc32c.to_string() };
+            Ok((kind.to_owned(), sum))
+        })
+    }
+
+    /// Copies a file of another server. Blocks.
+    fn fill_from_afar(&self) -> Result<Option<Sum>> {
+        let (url, options) = (self.url(), &self.options);
+        // Who may not be connected to is told as such; whatever another server is like, it is told as one.
+        socket::resolve(&url.host, url.port, &options.reach)?;
+        self.go_on()?;
+        let source = File::open_read(&url, options).map_err(|failure| self.foreign(failure))?;
+        self.check_size(source.size())?;
+        let (mut offset, mut ours) = (0, None);
+        let copied = source.copy_to(&mut |piece| {
+            let taken = self.go_on().and_then(|()| self.file.write_at(offset, piece));
+            offset += piece.len() as u64;
+            taken.inspect_err(|failure| ours = Some(failure.clone()))
+        });
+        copied.map_err(|failure| ours.unwrap_or_else(|| self.foreign(failure)))?;
+        let sum = self.sum_to_compare(|kind| {
+            let sum = FileSystem::new(&url, options).checksum(&self.pull.path, Some(kind));
+            sum.map_err(|failure| self.foreign(failure))
+        })?;
+        // All bytes are here; what the source still has to say changes nothing.
+        let _ = source.close();
+        Ok(sum)
+    }
+
+    fn url(&self) -> XrdUrl {
+        XrdUrl {
             is_tls: self.pull.is_tls,
+            // Not the one that the client wrote: see `USERNAME`.
             user: None,
             host: self.pull.host.clone(),
             port: self.pull.port,
             path: self.pull.path.clone(),
             opaque: tpc::fetch_opaque(&self.pull, &format!("{}@{}", self.origin, name_of(self.client))),
-        };
-        let mut options = self.options.clone();
-        if let Some(user) = &self.pull.user {
-            options.username.clone_from(user);
         }
-        self.go_on()?;
-        let source = File::open_read(&url, &options)?;
-        self.check_size(source.size())?;
-        let mut offset = 0;
-        source.copy_to(&mut |piece| {
-            self.go_on()?;
-            self.file.write_at(offset, piece)?;
-            offset += piece.len() as u64;
-            Ok(())
-        })?;
-        let sum = match &self.pull.checksum {
-            None => None,
-            Some((kind, Some(value))) => Some((kind.clone(), value.clone())),
-            Some((kind, None)) => {
-                let names = FileSystem::new(&url, &options);
-                Some(names.checksum(&self.pull.path, Some(kind))?)
+    }
+
+    /// What the copy is compared with, if the client wants it compared; `ask` asks the source.
+    fn sum_to_compare(&self, ask: impl FnOnce(&str) -> Result<Sum>) -> Result<Option<Sum>> {
+        match &self.pull.checksum {
+            None => Ok(None),
+            Some((kind, Some(value))) => Ok(Some((kind.clone(), value.clone()))),
+            Some((kind, None)) => ask(kind).map(Some),
+        }
+    }
+
+    /// A failure of another server, without its words: the client chose the server, which may be one that the client must not
+    /// hear, or none that speaks this protocol. The log has the words.
+    fn foreign(&self, failure: Failure) -> Failure {
+        tracing::info!(source = %self.source_name(), %failure, "source of a third-party copy failed");
+        let what = match failure.kind {
+            ErrorKind::NotFound => "it does not have the file",
+            ErrorKind::Permission => {
+                "it refuses, or its certificate is not trusted here, or it leads to where this server does not connect"
             }
+            ErrorKind::Timeout => "it does not answer in time",
+            ErrorKind::IsDirectory => "it has a directory of that name",
+            ErrorKind::Corrupt => "it sent bytes that do not match their checksum",
+            _ => "it cannot be reached, or does not give the file",
         };
-        // All bytes are here; what the source still has to say changes nothing.
-        let _ = source.close();
-        Ok(sum)
+        Failure::new(failure.kind, what).hint("try to read the file there with another client")
     }
 
     fn go_on(&self) -> Result<()> {

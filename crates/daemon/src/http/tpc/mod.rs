@@ -6,7 +6,6 @@
 mod onward;
 mod pull;
 mod push;
-mod reach;
 mod remote;
 mod trust;
 

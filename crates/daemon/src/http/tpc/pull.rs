@@ -54,7 +54,7 @@ async fn fetch(transfer: &Transfer) -> Result<Reply> {
     };
     let reply = transfer.remote().ask(&ask).await?;
     if reply.status != StatusCode::OK {
-        return Err(reply.into_failure("fetch").await);
+        return Err(reply.into_failure("fetch"));
     }
     Ok(reply)
 }
@@ -105,7 +105,7 @@ async fn claims(transfer: &Transfer, claimed: Digests, server: &str, size: u64) 
             Ok(described.digests())
         }
         Ok(described) if transfer.verification == Verification::Required => {
-            Err(described.into_failure("ask for the checksum").await)
+            Err(described.into_failure("ask for the checksum"))
         }
         Err(failure) if transfer.verification == Verification::Required => Err(failure),
         Ok(_) | Err(_) => Ok(claimed),

@@ -50,7 +50,7 @@ pub(super) async fn run(transfer: &Transfer, file: Option<ReadFile>) -> Result<(
     };
     let reply = transfer.remote().ask(&ask).await?;
     if !reply.status.is_success() {
-        return Err(reply.into_failure("send").await);
+        return Err(reply.into_failure("send"));
     }
     if reply.digests().is_comparable(&ours) {
         return check(&reply, &ours, None);
@@ -78,7 +78,7 @@ async fn refuse_existing(transfer: &Transfer) -> Result<()> {
     if matches!(reply.status, StatusCode::NOT_FOUND | StatusCode::GONE) {
         return Ok(());
     }
-    let failure = reply.into_failure("ask whether the file exists").await;
+    let failure = reply.into_failure("ask whether the file exists");
     Err(failure.hint("Overwrite: F needs an answer to HEAD; Overwrite: T sends without asking"))
 }
 
@@ -96,7 +96,7 @@ async fn verify(transfer: &Transfer, ours: &Digests, size: u64) -> Result<()> {
             }
             check(&reply, ours, Some(size))
         }
-        Ok(reply) if is_required => Err(reply.into_failure("ask for the checksum").await),
+        Ok(reply) if is_required => Err(reply.into_failure("ask for the checksum")),
         Err(failure) if is_required => Err(failure),
         Ok(_) | Err(_) => Ok(()),
     }

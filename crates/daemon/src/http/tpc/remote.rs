@@ -1,14 +1,15 @@
 //! The client's side: one request to another server, with deadlines, over TLS if the URL says so, redirects followed.
 
 use super::{
-    Progress, reach,
+    Progress,
     trust::{RemoteTrust, Roots},
 };
+use crate::files::blocking;
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header},
 };
-use base::{ErrorKind, Failure, Result};
+use base::{ErrorKind, Failure, ReachRule, Result};
 use futures_util::{StreamExt, stream};
 use hyper::{
     body::Incoming,
@@ -19,6 +20,7 @@ use rustls::pki_types::ServerName;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
     sync::Notify,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
@@ -44,8 +46,6 @@ const REDIRECTS_MAX: usize = 8;
 const UNREACHED_MAX: usize = 3;
 /// How long we wait for `100 Continue` before the body is sent anyway: old servers do not say it.
 const CONTINUE_PATIENCE: Duration = Duration::from_secs(2);
-/// What is quoted of a refusal's body.
-const QUOTE_BYTES_MAX: usize = 400;
 /// Head of an answer.
 const HEAD_BYTES_MAX: usize = 256 << 10;
 
@@ -53,8 +53,8 @@ const HEAD_BYTES_MAX: usize = 256 << 10;
 #[derive(Debug)]
 pub(in crate::http) struct Remote {
     roots: Roots,
-    /// Whether copies may go to this host itself.
-    is_near_open: bool,
+    /// Which addresses may be connected to.
+    reach: ReachRule,
 }
 
 /// The body of a request, made anew for each server that we are sent to.
@@ -126,18 +126,9 @@ impl Reply {
         digests
     }
 
-    /// A refusal as a failure of ours, with the beginning of what the server says.
-    pub(super) async fn into_failure(mut self, doing: &str) -> Failure {
-        let mut quote = Vec::new();
-        while quote.len() < QUOTE_BYTES_MAX {
-            match self.next().await {
-                Ok(Some(bytes)) => quote.extend_from_slice(&bytes),
-                _ => break,
-            }
-        }
-        quote.truncate(QUOTE_BYTES_MAX);
-        let quote = String::from_utf8_lossy(&quote);
-        let words: Vec<_> = quote.split_whitespace().collect();
+    /// A refusal as a failure of ours. What the server says beside its status is not repeated: the client may have sent us to a page
+    /// that is not meant for it.
+    pub(super) fn into_failure(self, doing: &str) -> Failure {
         let kind = match self.status.as_u16() {
             404 | 410 => ErrorKind::NotFound,
             401 | 403 => ErrorKind::Permission,
@@ -145,8 +136,7 @@ impl Reply {
             429 | 500..=599 => ErrorKind::Unavailable,
             _ => ErrorKind::Invalid,
         };
-        let said = if words.is_empty() { String::new() } else { format!(": {}", words.join(" ")) };
-        Failure::new(kind, format!("{doing}: {} answers {}{said}", self.server, self.status))
+        Failure::new(kind, format!("{doing}: {} answers {}", self.server, self.status))
     }
 }
 
@@ -161,7 +151,7 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 
 impl Remote {
     pub(in crate::http) fn new(trust: RemoteTrust) -> Self {
-        Self { roots: Roots::new(trust), is_near_open: true }
+        Self { roots: Roots::new(trust), reach: ReachRule::guarded(&[]) }
     }
 
     /// Believes these servers from now on.
@@ -169,9 +159,9 @@ impl Remote {
         self.roots = Roots::new(trust);
     }
 
-    /// Says whether copies may go to this host itself: only where whoever is on it may ask for everything anyway.
-    pub(in crate::http) fn open_near(&mut self, is_near_open: bool) {
-        self.is_near_open = is_near_open;
+    /// Says which addresses may be connected to from now on.
+    pub(in crate::http) fn limit(&mut self, reach: ReachRule) {
+        self.reach = reach;
     }
 
     /// Asks, and asks where it is sent to, until somebody answers with more than another address. If who we are sent to cannot be
@@ -238,8 +228,10 @@ impl Remote {
         if !place.is_tls && !self.roots.trust.plain_http {
             return Err(Failure::permission(format!("{host} would be asked without TLS")).hint("use https"));
         }
-        let socket = reach::connect(place, self.is_near_open).await?;
-        let failed = |cause| Failure::io(format!("connection to {}", place.authority()), &cause);
+        let failed = |cause| Failure::io(format!("connect to {}", place.authority()), &cause);
+        let (name, port, rule) = (host.to_owned(), place.port, self.reach.clone());
+        let addresses = blocking(move || socket::resolve(&name, port, &rule)).await?;
+        let socket = TcpStream::connect(&addresses[..]).await.map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
         // Several connections of one copy lead to the same service; the first one stands for all.
         let _ = progress.remote.set(socket.peer_addr().map_err(failed)?);
