@@ -228,7 +228,7 @@ fn hex(bytes: &[u8]) -> String {
 /// Exactly 16 bytes in lower-case hex: a shorter MAC would be a weaker one.
 fn unhex(text: &str) -> Option<[u8; 16]> {
     let mut bytes = [0; 16];
-    if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+    if text.len() != 32 || !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
     }
     for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
@@ -343,7 +343,8 @@ impl Cap {
                 Some(text) => Some(parse_piece(text)?),
             },
         };
-        (fields.next().is_none() && cap.range.offset <= cap.range.end).then_some(cap)
+        // Numbers, hex digits and base64 have several spellings; only one is the text that is signed, compared and kept.
+        (fields.next().is_none() && cap.range.offset <= cap.range.end && cap.text() == text).then_some(cap)
     }
 }
 
@@ -457,6 +458,91 @@ mod tests {
         );
     }
 
+    /// What reads as the same value in many languages, and is another text.
+    const SPELLINGS: [(&str, &str); 9] = [
+        (".", ".0"),
+        (".", ".+"),
+        ("-", "-0"),
+        ("-", "-+"),
+        ("~", "~0"),
+        ("a", "A"),
+        ("e", "E"),
+        (".", "=."),
+        ("~", "=~"),
+    ];
+
+    fn any_cap() -> impl Strategy<Value = Cap> {
+        let ids = (any::<u64>(), any::<u64>(), any::<u64>());
+        let piece = (1u8..9, 0u8..5, any::<u32>(), any::<u8>());
+        let names = (
+            "[a-z.]{0,9}",
+            "[a-zA-Z0-9@._-]{0,9}",
+            prop::option::of(("[a-z]{0,9}", "[a-z]{0,9}", 0u32..0o10000)),
+        );
+        (
+            ids,
+            names,
+            (any::<u64>(), any::<u64>()),
+            prop::option::of(any::<Vec<u8>>()),
+            any::<i64>(),
+            prop::option::of(piece),
+        )
+            .prop_map(
+                |((object, file, generation), (partition, user, holder), (a, b), content, expires, piece)| {
+                    let content = content
+                        .map(|bytes| Content { size: bytes.len() as u64, checksums: Checksums::of(&bytes) });
+                    let example = of_piece().piece.unwrap();
+                    Cap {
+                        access: Access::Fill,
+                        partition,
+                        object: ObjectId(object >> 1),
+                        file: FileId(file >> 1),
+                        generation,
+                        holder: holder.map(|(owner, group, mode)| Holder { owner, group, mode }),
+                        range: ByteRange { offset: a.min(b), end: a.max(b) },
+                        content,
+                        user,
+                        expires: Timestamp(expires),
+                        piece: piece
+                            .map(|(data, parity, _, _)| Piece { coding: Coding { data, parity }, ..example }),
+                    }
+                },
+            )
+    }
+
+    #[test]
+    fn another_spelling_of_a_right_is_none() {
+        let good = example().text();
+        assert!(Cap::parse(&good).is_some());
+        for (from, to) in [
+            (".7.", ".07."),
+            (".7.", ".+7."),
+            (".3.", ".03."),
+            (".0-9.", ".00-9."),
+            (".0-9.", ".0-+9."),
+            ("~416", "~0416"),
+            ("091e01de", "091E01DE"),
+            ("091e01de", "91e01de"),
+            ("ZGlzay0xLmV4YW1wbGU", "ZGlzay0xLmV4YW1wbGU="),
+            // The last character has bits that no byte takes.
+            ("ZGlzay0xLmV4YW1wbGU", "ZGlzay0xLmV4YW1wbGV"),
+            (".1000", ".+1000"),
+            (".1000", ".01000"),
+        ] {
+            let other = good.replacen(from, to, 1);
+            assert_ne!(other, good, "{from}");
+            assert!(Cap::parse(&other).is_none(), "{other}");
+            // Signed or not: the text is what counts.
+            let failure = key().verify(&key().signed(&other), Timestamp(0)).unwrap_err();
+            assert!(failure.what.contains("malformed"), "{failure}");
+        }
+        let signed = sign(&example());
+        let (text, mac) = signed.rsplit_once('.').unwrap();
+        let loud = format!("{text}.{}", mac.to_ascii_uppercase());
+        assert_ne!(loud, signed);
+        assert!(key().verify(&loud, Timestamp(0)).is_err());
+    }
+
     proptest! {
         #[test]
         fn a_changed_right_is_refused(at in 0usize..200, byte in 32u8..127) {
@@ -464,10 +550,29 @@ mod tests {
             let signed = sign(&example());
             let mut bytes = signed.clone().into_bytes();
             let at = at % bytes.len();
-            // Hex digits are read in either case: the same right.
-            prop_assume!(!bytes[at].eq_ignore_ascii_case(&byte));
+            prop_assume!(bytes[at] != byte);
             bytes[at] = byte;
             prop_assert!(key.verify(std::str::from_utf8(&bytes).unwrap(), Timestamp(0)).is_err());
+        }
+
+        #[test]
+        fn only_the_canonical_spelling_is_read(cap in any_cap(), at in 0usize..300, what in 0usize..SPELLINGS.len()) {
+            let text = cap.text();
+            prop_assert_eq!(Cap::parse(&text).map(|cap| cap.text()), Some(text.clone()));
+            let (from, to) = SPELLINGS[what];
+            // Another spelling at the first place from `at` on.
+            let at = at.min(text.len());
+            let changed = format!("{}{}", &text[..at], text[at..].replacen(from, to, 1));
+            if let Some(read) = Cap::parse(&changed) {
+                prop_assert_eq!(read.text(), changed);
+            }
+        }
+
+        #[test]
+        fn what_is_read_is_written_the_same(text in "[rgfw]\\.[A-Za-z=+/_-]{0,4}\\.[+0-9]{1,3}\\.[0-9]{1,3}\\.0?[0-9]\\.-\\.0?[0-9]-[0-9]{2}\\.(-|[0-9]-0{0,8}[0-9a-fA-F]{1,8}-[0-9a-fA-F]{8})\\.[A-Za-z]{0,4}\\.[-+]?[0-9]{1,4}") {
+            if let Some(cap) = Cap::parse(&text) {
+                prop_assert_eq!(cap.text(), text);
+            }
         }
 
         #[test]
