@@ -52,3 +52,20 @@ pub const TAPE_SURVEY_BYTES: u64 = 256 << 30;
 pub const JOB_FILES_MAX: usize = 10_000;
 /// Jobs that may wait; beyond this submission answers `Busy`.
 pub const JOBS_WAITING_MAX: usize = 100_000;
+/// Connections of one process that have not proven who they are, at all doors together: each costs a descriptor and a few KiB.
+pub const UNPROVEN_SESSIONS_MAX: usize = 2048;
+/// Those of one address: the cold start of a farm behind one gateway, and a quarter of all, so that one address never takes the
+/// places of others.
+pub const UNPROVEN_SESSIONS_PER_ADDRESS_MAX: usize = 512;
+/// Bytes that all of them may hold beyond [`UNPROVEN_BYTES`] each, for requests of which a part has come.
+pub const UNPROVEN_BYTES_MAX: usize = 16 << 20;
+/// Bytes of receive buffer that belong to each of them: a login with a token.
+pub const UNPROVEN_BYTES: usize = 4 << 10;
+/// One request of a peer that has not proven who it is, body and all.
+pub const UNPROVEN_REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Requests of one such connection that are always answered: handshake, TLS, some attempts to log in, what is told on each.
+pub const UNPROVEN_REQUESTS_FREE: u32 = 16;
+/// Further requests a second of all such connections together.
+pub const UNPROVEN_REQUESTS_PER_S_MAX: u32 = 1000;
+/// Calls that one such session may have under way.
+pub const UNPROVEN_CALLS_MAX: usize = 8;

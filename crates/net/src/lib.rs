@@ -4,4 +4,5 @@ pub mod listener;
 pub mod local_listener;
 pub mod shutdown;
 pub mod tls;
+pub mod unproven;
 pub mod xrd;

@@ -1,13 +1,17 @@
-//! A TCP listener that takes a place before it accepts.
+//! A TCP listener that accepts while its door has a place for a proven connection.
 //!
-//! Connections beyond the limit wait in the kernel's backlog and cost this process nothing.
+//! Connections beyond the limit wait in the kernel's backlog and cost this process nothing. What is accepted has a place in
+//! the budget of the unproven until it has proven who it is.
 
-use crate::shutdown::Token;
+use crate::{
+    shutdown::Token,
+    unproven::{Place, Unproven},
+};
 use base::{Failure, Result};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::Semaphore,
     time::sleep,
 };
 
@@ -25,7 +29,9 @@ const KEEPALIVE_PROBES: u32 = 6;
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
+    /// Of connections that are proven.
     places: Arc<Semaphore>,
+    unproven: Unproven,
 }
 
 /// An accepted connection; its place is free again when this is dropped.
@@ -37,16 +43,23 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// The user id at the other end, if that is a process of this host: the kernel says so.
     pub local_user: Option<u32>,
-    /// Keeps the place.
-    pub place: OwnedSemaphorePermit,
+    /// Keeps the place, at first in the budget of the unproven.
+    pub place: Place,
 }
 
 impl Listener {
-    /// Listens on `address` for at most `connections_max` connections at a time.
+    /// Listens on `address` for at most `connections_max` proven connections at a time.
     pub async fn bind(address: SocketAddr, connections_max: usize) -> Result<Self> {
         let socket =
             TcpListener::bind(address).await.map_err(|e| Failure::io(format!("listen on {address}"), &e))?;
-        Ok(Self { socket, places: Arc::new(Semaphore::new(connections_max)) })
+        let places = Arc::new(Semaphore::new(connections_max));
+        Ok(Self { socket, places, unproven: Unproven::default() })
+    }
+
+    /// Shares the budget of the unproven with other doors.
+    #[must_use]
+    pub fn with_budget(self, unproven: Unproven) -> Self {
+        Self { unproven, ..self }
     }
 
     /// The address, with the port that was chosen if 0 was asked for.
@@ -63,8 +76,9 @@ impl Listener {
     }
 
     async fn next(&self) -> Option<Connection> {
-        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
         loop {
+            // A door that is full of proven connections could not take another one when it has proven itself.
+            drop(self.places.acquire().await.ok()?);
             match self.socket.accept().await {
                 Ok((socket, peer)) => {
                     if let Err(error) = prepare(&socket) {
@@ -72,6 +86,7 @@ impl Listener {
                         continue;
                     }
                     let local_user = local_user(&socket, peer);
+                    let place = self.unproven.enter(peer.ip(), &self.places);
                     return Some(Connection { socket, peer, local_user, place });
                 }
                 Err(error) => {
@@ -121,7 +136,8 @@ mod tests {
         let _first = TcpStream::connect(address).await.unwrap();
         let _second = TcpStream::connect(address).await.unwrap();
         let held = listener.accept(&token).await.unwrap();
-        assert_eq!(listener.places.available_permits(), 0);
+        held.place.prove().unwrap();
+        assert_eq!((listener.places.available_permits(), listener.unproven.sessions()), (0, 0));
         drop(held);
         assert!(listener.accept(&token).await.is_some());
         root.tell();

@@ -87,11 +87,11 @@ impl<S: Service> Session<S> {
         claim.attempts += 1;
         let proving = self.service.authenticate(claim.peer.clone(), auth.kind, &auth.credentials);
         // This thread is made for waiting.
-        let proven = Handle::current().block_on(timeout(super::limits::LOGIN_DEADLINE, proving));
+        let proven = Handle::current().block_on(timeout(self.place.time_left(), proving));
         match proven {
             Ok(Ok(session)) => {
-                self.begin(session, claim.id, claim.takes_later);
-                Ok(Answer::Ok(Vec::new()))
+                let begun = self.begin(session, claim.id, claim.takes_later);
+                Ok(begun.map_or_else(|full| Answer::failure(&full), |()| Answer::Ok(Vec::new())))
             }
             Ok(Err(failure)) => {
                 let answer = refused(&failure);

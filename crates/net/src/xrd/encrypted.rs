@@ -10,6 +10,8 @@ use std::{
 
 /// Received from the socket at once: several records, so that uploads are not dominated by receive calls.
 const RECEIVE_BYTES: usize = 64 << 10;
+/// The same before the peer has proven who it is.
+const UNPROVEN_RECEIVE_BYTES: usize = 4 << 10;
 /// Encrypted ahead of the socket.
 const SEND_BYTES_MAX: usize = 256 << 10;
 
@@ -22,6 +24,8 @@ pub(super) struct Encrypted {
     start: usize,
     /// Bytes that are decrypted and were not taken yet.
     decrypted: usize,
+    /// Received at once at most.
+    receive_bytes: usize,
 }
 
 impl Encrypted {
@@ -29,7 +33,13 @@ impl Encrypted {
     pub(super) fn new(config: Arc<ServerConfig>, early: &[u8]) -> io::Result<Self> {
         let mut connection = ServerConnection::new(config).map_err(broken)?;
         connection.set_buffer_limit(Some(SEND_BYTES_MAX));
-        Ok(Self { connection, incoming: early.to_vec(), start: 0, decrypted: 0 })
+        let receive_bytes = UNPROVEN_RECEIVE_BYTES;
+        Ok(Self { connection, incoming: early.to_vec(), start: 0, decrypted: 0, receive_bytes })
+    }
+
+    /// Receives several records at once from now on: the peer has proven who it is.
+    pub(super) fn set_generous(&mut self) {
+        self.receive_bytes = RECEIVE_BYTES;
     }
 
     /// Whether bytes can be taken without the socket.
@@ -70,7 +80,7 @@ impl Encrypted {
 
     /// Receives encrypted bytes; `false` if there are none.
     fn fetch(&mut self, socket: &TcpStream) -> io::Result<bool> {
-        self.incoming.resize(RECEIVE_BYTES, 0);
+        self.incoming.resize(self.receive_bytes, 0);
         self.start = 0;
         let received = loop {
             match (&mut &*socket).read(&mut self.incoming) {

@@ -1,7 +1,7 @@
 //! Requests out of received bytes (spec/xrootd.md §3).
 
 use super::limits::PATHS_BYTES_MAX;
-use base::limits::{XRD_REQUEST_BYTES_MAX, XRD_WRITE_BYTES_MAX};
+use base::limits::{UNPROVEN_REQUEST_BYTES_MAX, XRD_REQUEST_BYTES_MAX, XRD_WRITE_BYTES_MAX};
 use wire::xrd::{Answer, Malformed, REQUEST_HEADER_BYTES, Request, RequestCode, RequestHeader};
 
 /// What received bytes begin with.
@@ -17,8 +17,19 @@ pub(super) enum Next {
     Lost { header: RequestHeader, malformed: Malformed },
 }
 
-/// Parses the request at the start of `ready`. Who has logged in may send longer ones.
-pub(super) fn next(ready: &[u8], has_logged_in: bool) -> Next {
+/// How far a peer is trusted with memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// It has not proven who it is.
+    Unproven,
+    /// A further connection of a session.
+    Bound,
+    /// A session.
+    Session,
+}
+
+/// Parses the request at the start of `ready`.
+pub(super) fn next(ready: &[u8], trust: Trust) -> Next {
     let Some(header) = ready.first_chunk().map(RequestHeader::parse) else {
         return Next::Incomplete(REQUEST_HEADER_BYTES);
     };
@@ -30,10 +41,15 @@ pub(super) fn next(ready: &[u8], has_logged_in: bool) -> Next {
         let request = Request::parse(&header, &[]).map_err(|malformed| refusal(&malformed));
         return Next::Request { header, bytes: REQUEST_HEADER_BYTES, request };
     }
-    let max = if has_logged_in { body_max(&header) } else { XRD_REQUEST_BYTES_MAX };
+    let max = match trust {
+        Trust::Unproven => UNPROVEN_REQUEST_BYTES_MAX,
+        Trust::Bound => XRD_REQUEST_BYTES_MAX,
+        Trust::Session => body_max(&header),
+    };
     if body > max {
         let malformed = Malformed::TooLong { what: "request body", count: body as u64, max: max as u64 };
-        if body > XRD_WRITE_BYTES_MAX {
+        // What nobody is known to have sent is not even thrown away.
+        if body > XRD_WRITE_BYTES_MAX || trust == Trust::Unproven {
             return Next::Lost { header, malformed };
         }
         return Next::TooLong { header, body, refusal: refusal(&malformed) };

@@ -5,7 +5,6 @@ use super::{
     auth::Claim,
     calls::Context,
     handles::Handles,
-    limits::LOGIN_DEADLINE,
     outbox::Outbox,
     session::End,
     streams::Streams,
@@ -91,17 +90,24 @@ impl<S: Service> Session<S> {
             return Ok(self.demand_proof(Claim::new(peer, id, takes_later), security));
         }
         // This thread is made for waiting.
-        let session = Handle::current().block_on(timeout(LOGIN_DEADLINE, self.service.login(peer)));
+        let session = Handle::current().block_on(timeout(self.place.time_left(), self.service.login(peer)));
         match session {
-            Ok(Ok(session)) => self.begin(session, id, takes_later),
+            Ok(Ok(session)) => {
+                if let Err(full) = self.begin(session, id, takes_later) {
+                    return Ok(Answer::failure(&full));
+                }
+            }
             Ok(Err(failure)) => return Ok(Answer::failure(&failure)),
             Err(_) => return Err(End::Io(std::io::ErrorKind::TimedOut.into())),
         }
         Ok(Answer::Ok(LoginAnswer { session: id, security }.encode()))
     }
 
-    /// Makes this connection a session.
-    pub(super) fn begin(&mut self, session: S::Session, id: [u8; 16], takes_later: bool) {
+    /// Makes this connection a session, if the door has a place for it.
+    pub(super) fn begin(&mut self, session: S::Session, id: [u8; 16], takes_later: bool) -> base::Result<()> {
+        if self.service.is_proven(&session) {
+            self.place.prove()?;
+        }
         let streams = Arc::new(Streams::new());
         self.entry = Some(self.registry.enter(id, Arc::clone(&self.ended), &streams));
         self.phase = Phase::Open(Arc::new(Context {
@@ -116,6 +122,8 @@ impl<S: Service> Session<S> {
             counters: Arc::clone(&self.counters),
             late_listings: Arc::clone(&self.late_listings),
         }));
+        self.notice_proof();
+        Ok(())
     }
 
     /// Makes this a further connection of a session. Its id is as good as a password.
@@ -129,6 +137,7 @@ impl<S: Service> Session<S> {
         match streams.add() {
             Some((number, connection)) => {
                 self.phase = Phase::Bound(connection);
+                self.notice_proof();
                 Answer::Ok(vec![number])
             }
             None => Answer::error(ErrorCode::NoMemory, "the session has too many connections"),

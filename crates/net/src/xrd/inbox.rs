@@ -1,6 +1,7 @@
 //! Received bytes: many small requests per receive, large data past the buffer.
 
 use super::{Counters, limits::INBOX_BYTES, transport::Transport};
+use base::limits::UNPROVEN_BYTES;
 use std::{
     io,
     sync::{Arc, atomic::Ordering},
@@ -14,11 +15,34 @@ pub(super) struct Inbox {
     /// Received and not yet consumed: `start..end` of the buffer.
     start: usize,
     end: usize,
+    /// The buffer is not smaller.
+    least: usize,
 }
 
 impl Inbox {
     pub(super) fn new(counters: Arc<Counters>) -> Self {
-        Self { counters, buffer: Vec::new(), start: 0, end: 0 }
+        Self { counters, buffer: Vec::new(), start: 0, end: 0, least: UNPROVEN_BYTES }
+    }
+
+    /// Has a buffer for many requests at a time from now on: the peer has proven who it is.
+    pub(super) fn set_generous(&mut self) {
+        self.least = INBOX_BYTES;
+    }
+
+    /// Gives back what is not needed for a request of `wanted` bytes.
+    pub(super) fn fit(&mut self, wanted: usize) {
+        let room = wanted.max(self.least).max(self.ready().len());
+        if self.buffer.len() > room {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            self.buffer.truncate(room);
+            self.buffer.shrink_to_fit();
+        }
+    }
+
+    /// Bytes of the buffer.
+    pub(super) fn room(&self) -> usize {
+        self.buffer.len()
     }
 
     /// What was received and not consumed.
@@ -38,7 +62,7 @@ impl Inbox {
     /// Receives once, into a buffer that can hold `wanted` bytes in one piece; the caller has bounded `wanted`.
     /// `false`: nothing has come.
     pub(super) fn receive(&mut self, transport: &mut Transport, wanted: usize) -> io::Result<bool> {
-        let room = wanted.max(INBOX_BYTES);
+        let room = wanted.max(self.least);
         if self.buffer.len() < room {
             self.buffer.resize(room, 0);
         }

@@ -3,8 +3,6 @@
 use std::{num::NonZeroUsize, time::Duration};
 use wire::xrd::PAGE_BYTES;
 
-/// Handshake and login: a peer that has not said who it is by then is gone or hostile.
-pub(super) const LOGIN_DEADLINE: Duration = Duration::from_secs(30);
 /// A request that has begun must be whole within this, and data of a write must go on: the habit of the field for a
 /// stuck stream. A peer that trickles its requests byte by byte is shed.
 pub(super) const RECEIVE_PROGRESS: Duration = Duration::from_secs(60);

@@ -81,8 +81,9 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
                 registry: Arc::clone(&registry),
                 movers: Arc::clone(&movers),
                 late_listings: Arc::clone(&late_listings),
+                place: Arc::new(connection.place),
             };
-            let (place, peer, counters) = (connection.place, connection.peer, Arc::clone(&counted));
+            let (peer, counters) = (connection.peer, Arc::clone(&counted));
             let token = token.clone();
             sessions.spawn("xrootd session", async move {
                 counters.sessions_total.fetch_add(1, Ordering::Relaxed);
@@ -90,7 +91,6 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
                 let end = session::run(start, token).await;
                 counters.sessions_now.fetch_sub(1, Ordering::Relaxed);
                 tracing::debug!(%peer, %end, "session ended");
-                drop(place);
             });
         }
     });

@@ -320,6 +320,13 @@ pub trait Service: Send + Sync + 'static {
         async { Err(Failure::unsupported("no authentication was asked for")) }
     }
 
+    /// Whether the peer has proven who it is, at login or by a request since. Who has not is served within narrow bounds, and for a
+    /// short time ([`crate::unproven`]). Asked again and again until it is so; must not block.
+    fn is_proven(&self, session: &Self::Session) -> bool {
+        let _ = session;
+        true
+    }
+
     /// Starts a session whose login needs no proof.
     fn login(&self, peer: Peer) -> impl Future<Output = Result<Self::Session>> + Send;
 

@@ -4,14 +4,17 @@ use super::{
     Counters, Registry, Service,
     inbox::Inbox,
     limits::{
-        BUFFERS_IDLE, FAREWELL, FEW_MAX, FLUSH_DEADLINE, LOGIN_DEADLINE, MOVERS_MAX, PEER_MOVERS_MAX,
-        RECEIVE_PROGRESS, SEND_PROGRESS, SESSION_IDLE, TURNS_MAX,
+        BUFFERS_IDLE, FAREWELL, FEW_MAX, FLUSH_DEADLINE, MOVERS_MAX, PEER_MOVERS_MAX, RECEIVE_PROGRESS,
+        SEND_PROGRESS, SESSION_IDLE, TURNS_MAX,
     },
     polling::Seats,
     transport::{Transport, Wish},
     visit::{Park, Phase, Session},
 };
-use crate::shutdown::{Shutdown, Token};
+use crate::{
+    shutdown::{Shutdown, Token},
+    unproven::Place,
+};
 use base::Failure;
 use std::{
     io,
@@ -20,13 +23,13 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{
     net::TcpStream,
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::spawn_blocking,
-    time::{timeout, timeout_at},
+    time::timeout,
 };
 use wire::xrd::Malformed;
 
@@ -57,6 +60,9 @@ pub(super) enum End {
     /// A visit panicked: a bug.
     #[error("a visit ended badly")]
     Panicked,
+    /// The peer has not proven who it is: its time is over, it takes too much, or its place was needed.
+    #[error("the peer has not proven who it is")]
+    Unproven,
 }
 
 /// The threads of a door.
@@ -139,6 +145,7 @@ pub(super) struct Start<S: Service> {
     pub(super) registry: Arc<Registry<S::File>>,
     pub(super) movers: Arc<Movers>,
     pub(super) late_listings: Arc<Semaphore>,
+    pub(super) place: Arc<Place>,
 }
 
 /// Runs a session to its end.
@@ -159,7 +166,8 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         at_hand: None,
         calls: tokio::task::JoinSet::new(),
         request_began: None,
-        began: Instant::now(),
+        place: start.place,
+        is_proven: false,
         ended: Arc::new(Notify::new()),
         entry: None,
         claim: None,
@@ -211,6 +219,10 @@ async fn finish<S: Service>(mut session: Box<Session<S>>, end: &End) {
         session
     });
     let Ok(mut session) = closed.await else { return };
+    // Its place is another one's by now.
+    if matches!(end, End::Unproven) {
+        return;
+    }
     if timeout(FLUSH_DEADLINE, session.drain()).await.is_err() {
         tracing::debug!(peer = %session.peer, "answers were left when the session ended");
     }
@@ -232,18 +244,19 @@ fn shown_address(address: SocketAddr) -> String {
 impl<S: Service> Session<S> {
     /// Waits until a visit is worth its thread.
     async fn wait(&mut self, parked: Park) -> Result<(), End> {
-        let ended = Arc::clone(&self.ended);
-        tokio::select! {
-            waited = self.wait_for(parked) => waited,
+        let (ended, place) = (Arc::clone(&self.ended), Arc::clone(&self.place));
+        let waited = tokio::select! {
+            biased;
+            () = place.over() => Err(End::Unproven),
             () = ended.notified() => Err(End::Ended),
-        }
+            waited = self.wait_for(parked) => waited,
+        };
+        // The proof may have come with a call that is still under way.
+        if matches!(waited, Err(End::Unproven)) && self.notice_proof() { Ok(()) } else { waited }
     }
 
     async fn wait_for(&mut self, parked: Park) -> Result<(), End> {
         match parked {
-            Park::Again if self.is_stranger() && self.began.elapsed() > LOGIN_DEADLINE => {
-                Err(io::Error::from(io::ErrorKind::TimedOut).into())
-            }
             Park::Again | Park::Peers => {
                 tokio::task::yield_now().await;
                 Ok(())
@@ -253,11 +266,6 @@ impl<S: Service> Session<S> {
                 Ok(())
             }
             Park::Write => self.in_time(SEND_PROGRESS, Wish::Write).await,
-            Park::Request | Park::Data | Park::Idle if self.is_stranger() => {
-                let until = (self.began + LOGIN_DEADLINE).into();
-                let ready = timeout_at(until, self.transport.ready(Wish::Read)).await;
-                Ok(ready.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??)
-            }
             Park::Request => {
                 let waited = self.request_began.map_or(Duration::ZERO, |began| began.elapsed());
                 self.readable_or_woken(RECEIVE_PROGRESS.saturating_sub(waited)).await
@@ -265,11 +273,6 @@ impl<S: Service> Session<S> {
             Park::Data => self.readable_or_woken(RECEIVE_PROGRESS).await,
             Park::Idle => self.wait_idle().await,
         }
-    }
-
-    /// Whether the peer has not said yet who it is.
-    fn is_stranger(&self) -> bool {
-        matches!(self.phase, Phase::Handshake | Phase::Greeting)
     }
 
     async fn in_time(&self, patience: Duration, wish: Wish) -> Result<(), End> {

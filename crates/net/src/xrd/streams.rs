@@ -6,7 +6,10 @@ use super::{
 };
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::sync::Notify;
 
@@ -22,6 +25,7 @@ struct Orders<F> {
 pub(super) struct Stream<F> {
     orders: Mutex<Orders<F>>,
     wake: Notify,
+    is_proven: Arc<AtomicBool>,
 }
 
 impl<F> Stream<F> {
@@ -46,6 +50,11 @@ impl<F> Stream<F> {
         self.orders().reads.pop_front()
     }
 
+    /// Whether the peer of the session has proven who it is.
+    pub(super) fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Acquire)
+    }
+
     /// The session is over.
     pub(super) fn is_closed(&self) -> bool {
         self.orders().is_closed
@@ -64,21 +73,30 @@ impl<F> Stream<F> {
 
 /// The further connections of one session; they end with it.
 #[derive(Debug)]
-pub(super) struct Streams<F>(Mutex<Vec<Weak<Stream<F>>>>);
+pub(super) struct Streams<F> {
+    all: Mutex<Vec<Weak<Stream<F>>>>,
+    is_proven: Arc<AtomicBool>,
+}
 
 impl<F> Streams<F> {
     pub(super) fn new() -> Self {
-        Self(Mutex::default())
+        Self { all: Mutex::default(), is_proven: Arc::default() }
+    }
+
+    /// The peer has proven who it is: its further connections count as proven, too.
+    pub(super) fn prove(&self) {
+        self.is_proven.store(true, Ordering::Release);
+        self.all().iter().filter_map(Weak::upgrade).for_each(|stream| stream.wake.notify_one());
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<Weak<Stream<F>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a connection; `None` if there are too many. Its number is that of its place, from 1.
     pub(super) fn add(&self) -> Option<(u8, Arc<Stream<F>>)> {
         let orders = Mutex::new(Orders { reads: VecDeque::new(), is_closed: false });
-        let stream = Arc::new(Stream { orders, wake: Notify::new() });
+        let stream = Arc::new(Stream { orders, wake: Notify::new(), is_proven: Arc::clone(&self.is_proven) });
         let mut all = self.all();
         let free = all.iter().position(|stream| stream.strong_count() == 0);
         let index = free.unwrap_or(all.len());

@@ -100,6 +100,13 @@ impl Transport {
         self.tls.is_some()
     }
 
+    /// Receives much at a time from now on: the peer has proven who it is.
+    pub(super) fn set_generous(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.set_generous();
+        }
+    }
+
     /// Gives memory back.
     pub(super) fn shrink(&mut self) {
         if let Some(tls) = &mut self.tls {

@@ -5,7 +5,7 @@ use super::{
     at_hand::Call,
     auth::Claim,
     calls::{self, Context},
-    frames::{self, Next},
+    frames::{self, Next, Trust},
     inbox::Inbox,
     limits::{
         CALL_PATIENCE, CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, RECEIVE_PROGRESS, SLICES_MAX, TURN_BYTES_MIN,
@@ -19,8 +19,8 @@ use super::{
     transport::Transport,
     writing::{Form, Part, WriteTask},
 };
-use crate::shutdown::Shutdown;
-use base::FilePath;
+use crate::{shutdown::Shutdown, unproven::Place};
+use base::{FilePath, limits::UNPROVEN_CALLS_MAX};
 use std::{
     io::ErrorKind,
     net::SocketAddr,
@@ -88,7 +88,9 @@ pub(super) struct Session<S: Service> {
     pub(super) calls: JoinSet<()>,
     /// When the request began of which a part has come.
     pub(super) request_began: Option<Instant>,
-    pub(super) began: Instant,
+    pub(super) place: Arc<Place>,
+    /// The peer has proven who it is.
+    pub(super) is_proven: bool,
     /// Told when another session of the client ends this one.
     pub(super) ended: Arc<Notify>,
     pub(super) entry: Option<Entered<S::File>>,
@@ -117,6 +119,7 @@ pub(super) struct Session<S: Service> {
 impl<S: Service> Session<S> {
     /// Goes on until the session has to wait, or others should have their turn.
     pub(super) fn visit(&mut self) -> Result<Park, End> {
+        self.notice_proof();
         self.turn = self.turn.take().or_else(|| self.movers.try_turn());
         let parked = self.visit_in_turn();
         self.turn = None;
@@ -305,13 +308,24 @@ impl<S: Service> Session<S> {
     }
 
     fn next_request(&mut self) -> Result<Work, End> {
-        let has_logged_in = matches!(self.phase, Phase::Open(_));
-        match frames::next(self.inbox.ready(), has_logged_in) {
+        let is_proven = self.notice_proof();
+        let trust = match self.phase {
+            Phase::Open(_) if is_proven => Trust::Session,
+            Phase::Bound(_) if is_proven => Trust::Bound,
+            _ => Trust::Unproven,
+        };
+        match frames::next(self.inbox.ready(), trust) {
             Next::Incomplete(bytes) => {
                 self.check_progress()?;
+                if !is_proven {
+                    self.hold_little(bytes)?;
+                }
                 return Ok(Work::Wants(Some(bytes)));
             }
             Next::Request { header, bytes, request } => {
+                if !is_proven && !self.place.count_request() {
+                    return Err(End::Unproven);
+                }
                 let request =
                     match self.signing.check(&header, &self.inbox.ready()[REQUEST_HEADER_BYTES..bytes]) {
                         Ok(()) => request,
@@ -367,7 +381,7 @@ impl<S: Service> Session<S> {
 
     /// Refuses a request that could not be parsed; data that follow it are thrown away.
     fn refuse_data(&mut self, header: &RequestHeader, refusal: Answer) -> Result<(), End> {
-        if !matches!(self.phase, Phase::Open(_)) && header.is_data_body() {
+        if !(self.is_proven && matches!(self.phase, Phase::Open(_))) && header.is_data_body() {
             return Err(End::Stranger);
         }
         // Its data are not counted in its length but told by what could not be read, or must not be believed.
@@ -395,6 +409,12 @@ impl<S: Service> Session<S> {
             return Ok(());
         }
         match &self.phase {
+            Phase::Open(_) if !self.is_proven && has_data(&request) => {
+                // Nobody has opened a file: what follows would only be thrown away.
+                let refusal = Answer::error(ErrorCode::NotAuthorized, "prove first who you are");
+                self.answer(stream, &refusal);
+                Err(End::Stranded)
+            }
             Phase::Open(context) => {
                 let context = Arc::clone(context);
                 self.carry_out(&context, stream, request);
@@ -461,6 +481,34 @@ impl<S: Service> Session<S> {
         }
     }
 
+    /// Whether the peer has proven who it is; notices a proof that came since.
+    pub(super) fn notice_proof(&mut self) -> bool {
+        if self.is_proven {
+            return true;
+        }
+        let has_proof = match &self.phase {
+            Phase::Open(context) => self.service.is_proven(&context.session),
+            Phase::Bound(stream) => stream.is_proven(),
+            Phase::Handshake | Phase::Greeting => false,
+        };
+        // While the door is full it counts as unproven.
+        if has_proof && self.place.prove().is_ok() {
+            self.is_proven = true;
+            self.inbox.set_generous();
+            self.transport.set_generous();
+            if let Phase::Open(context) = &self.phase {
+                context.streams.prove();
+            }
+        }
+        self.is_proven
+    }
+
+    /// Makes room for a request of `bytes` of a peer that has not proven who it is, and gives back what it does not need.
+    fn hold_little(&mut self, bytes: usize) -> Result<(), End> {
+        self.inbox.fit(bytes);
+        if self.place.hold(bytes.max(self.inbox.room())) { Ok(()) } else { Err(End::Unproven) }
+    }
+
     /// Adds an answer to what is sent.
     pub(super) fn answer(&mut self, stream: StreamId, answer: &Answer) {
         self.sender.extend(&answer.encode(stream));
@@ -474,11 +522,12 @@ impl<S: Service> Session<S> {
 
     /// Starts a call beside the others.
     fn call(&mut self, context: &Arc<Context<S>>, stream: StreamId, request: Request) {
-        if self.calls.len() >= CALLS_MAX {
+        let most = if self.is_proven { CALLS_MAX } else { UNPROVEN_CALLS_MAX };
+        if self.calls.len() >= most {
             self.has_calls();
         }
-        if self.calls.len() >= CALLS_MAX {
-            let message = format!("this session has {CALLS_MAX} requests under way");
+        if self.calls.len() >= most {
+            let message = format!("this session has {most} requests under way");
             return self.answer(stream, &Answer::Wait { seconds: COME_AGAIN_S, message });
         }
         let is_first = !self.has_calls() && self.at_hand.is_none();
@@ -563,6 +612,11 @@ impl<S: Service> Session<S> {
             Err(answer) => self.answer(stream, &answer),
         }
     }
+}
+
+/// Whether file data follow a request.
+fn has_data(request: &Request) -> bool {
+    matches!(request, Request::Write(_) | Request::Pgwrite(_) | Request::Writev(_))
 }
 
 /// What came of one step.

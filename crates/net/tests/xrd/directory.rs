@@ -20,17 +20,22 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 use tokio::sync::Semaphore;
+
+/// Name of a user who proves nothing.
+pub(crate) const NOBODY: &str = "nobody";
 
 type Attributes = BTreeMap<(String, String), Vec<u8>>;
 
 /// Serves a directory.
 #[derive(Debug)]
 pub(crate) struct DirService {
+    /// Also [`NOBODY`].
+    pub(crate) is_everybody_proven: AtomicBool,
     root: PathBuf,
     config: ServerConfig,
     next: AtomicU64,
@@ -57,6 +62,7 @@ impl DirService {
             ..ServerConfig::default()
         };
         Arc::new(Self {
+            is_everybody_proven: AtomicBool::new(false),
             root: root.to_owned(),
             config,
             next: AtomicU64::new(0),
@@ -265,6 +271,10 @@ impl Service for DirService {
 
     async fn login(&self, peer: Peer) -> Result<Peer> {
         Ok(peer)
+    }
+
+    fn is_proven(&self, peer: &Peer) -> bool {
+        peer.username != NOBODY || self.is_everybody_proven.load(Ordering::Relaxed)
     }
 
     async fn open(&self, _: &Peer, request: OpenRequest) -> Result<Opened<DirFile>> {

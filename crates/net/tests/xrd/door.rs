@@ -2,7 +2,12 @@
 
 use crate::directory::DirService;
 use base::limits::CONNECTIONS_MAX;
-use net::{listener::Listener, shutdown::Shutdown, xrd::ReadMethod};
+use net::{
+    listener::Listener,
+    shutdown::Shutdown,
+    unproven::{Limits, Unproven},
+    xrd::ReadMethod,
+};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -12,6 +17,7 @@ pub(crate) struct Door {
     pub(crate) address: SocketAddr,
     pub(crate) counters: Arc<net::xrd::Counters>,
     pub(crate) service: Arc<DirService>,
+    pub(crate) budget: Unproven,
     root: TempDir,
     shutdown: Shutdown,
     runtime: Runtime,
@@ -21,6 +27,12 @@ impl Door {
     /// A door that hardly ever announces an answer.
     pub(crate) fn open() -> Self {
         Self::serving(Duration::from_millis(200), ReadMethod::Automatic)
+    }
+
+    /// A door with few places for proven connections, and a small budget for others.
+    pub(crate) fn with_places(places: usize, limits: Limits) -> Self {
+        let budget = Unproven::new(limits);
+        Self::limited(Duration::from_millis(200), ReadMethod::Automatic, (places, budget))
     }
 
     /// A door whose files leave by `method`.
@@ -34,17 +46,22 @@ impl Door {
     }
 
     fn serving(announce_after: Duration, method: ReadMethod) -> Self {
+        Self::limited(announce_after, method, (CONNECTIONS_MAX, Unproven::default()))
+    }
+
+    fn limited(announce_after: Duration, method: ReadMethod, (places, budget): (usize, Unproven)) -> Self {
         let root = tempfile::tempdir().unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let shutdown = Shutdown::new();
         let service = DirService::new(root.path(), announce_after, method);
         let (address, counters) = runtime.block_on(async {
-            let listener = Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX).await.unwrap();
+            let listener = Listener::bind(([127, 0, 0, 1], 0).into(), places).await.unwrap();
+            let listener = listener.with_budget(budget.clone());
             let address = listener.address().unwrap();
             (address, net::xrd::serve(Arc::clone(&service), listener, &shutdown))
         });
-        Self { address, counters, service, root, shutdown, runtime }
+        Self { address, counters, service, budget, root, shutdown, runtime }
     }
 
     /// Where the served files are.

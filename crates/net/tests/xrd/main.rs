@@ -10,3 +10,4 @@ mod door;
 mod foreign_clients;
 mod own_client;
 mod raw_sessions;
+mod unproven;

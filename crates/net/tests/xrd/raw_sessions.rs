@@ -20,19 +20,23 @@ use wire::xrd::{
 const MANY_SESSIONS: usize = 140;
 
 /// A client that sends whatever it is told.
-struct Raw(TcpStream);
+pub(crate) struct Raw(pub(crate) TcpStream);
 
 impl Raw {
-    fn connect(door: &Door) -> Self {
+    pub(crate) fn connect(door: &Door) -> Self {
         let socket = TcpStream::connect(door.address).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         Self(socket)
     }
 
     fn login(door: &Door) -> Self {
+        Self::login_as(door, "")
+    }
+
+    pub(crate) fn login_as(door: &Door, username: &str) -> Self {
         let mut raw = Self::connect(door);
         let protocol = Protocol { client_version: 0x520, flags: 0, expect: 3 };
-        let login = Login { capability: 133, ..Login::default() };
+        let login = Login { capability: 133, username: username.to_owned(), ..Login::default() };
         // All in one segment: every answer must come, in order.
         let hello = [
             HANDSHAKE.to_vec(),
@@ -48,11 +52,11 @@ impl Raw {
         raw
     }
 
-    fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).unwrap();
     }
 
-    fn receive(&mut self) -> (AnswerHeader, Vec<u8>) {
+    pub(crate) fn receive(&mut self) -> (AnswerHeader, Vec<u8>) {
         let mut header = [0; 8];
         self.0.read_exact(&mut header).unwrap();
         let header = AnswerHeader::parse(&header).unwrap();
@@ -62,7 +66,7 @@ impl Raw {
     }
 
     /// The answer, now or later.
-    fn call(&mut self, request: &Request) -> Answer {
+    pub(crate) fn call(&mut self, request: &Request) -> Answer {
         self.send(&request.encode(StreamId::of(9)));
         loop {
             let (header, body) = self.receive();
@@ -117,12 +121,12 @@ impl Raw {
         parse_bad_pages(&list).unwrap()
     }
 
-    fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.0.read(&mut [0; 4096]), Ok(0) | Err(_))
     }
 }
 
-fn code_of(answer: &Answer) -> u32 {
+pub(crate) fn code_of(answer: &Answer) -> u32 {
     match answer {
         Answer::Error { code, .. } => *code,
         other => panic!("no error but {other:?}"),
