@@ -3,13 +3,16 @@
 use crate::{audit::AuditConfig, issuers::config::IssuerConfig};
 use base::{
     Failure, Millis, Network, ReachRule, Result,
+    limits::{UNPROVEN_SESSIONS_MAX, UNPROVEN_SESSIONS_PER_ADDRESS_MAX},
     reach::NETWORKS_MAX,
     units::{Size, Span},
 };
+use net::unproven::{self, Unproven};
 use serde::{Deserialize, Serialize};
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
+    time::Duration,
 };
 use wire::control::{Pool, Role};
 
@@ -97,6 +100,24 @@ pub struct Doors {
     pub root_tls: RootTls,
     /// How long an open waits for a recall before it fails.
     pub recall_wait: Span,
+    /// Connections of peers that have not proven who they are, at all doors together.
+    pub unproven_max: usize,
+    /// Those of one address.
+    pub unproven_per_address_max: usize,
+    /// How long such a peer has for handshake, TLS and login.
+    pub prove_within: Span,
+}
+
+impl Doors {
+    /// The budget of peers that have not proven who they are; all doors of the process share it.
+    pub(crate) fn unproven(&self) -> Unproven {
+        Unproven::new(unproven::Limits {
+            sessions_max: self.unproven_max,
+            sessions_per_address_max: self.unproven_per_address_max,
+            deadline: Duration::from_millis(self.prove_within.0.0.unsigned_abs()),
+            ..unproven::Limits::default()
+        })
+    }
 }
 
 /// When connections of `root://` use TLS.
@@ -252,6 +273,9 @@ impl Default for Doors {
             require_token: false,
             root_tls: RootTls::Offered,
             recall_wait: Span(Millis::from_seconds(12 * 3600)),
+            unproven_max: UNPROVEN_SESSIONS_MAX,
+            unproven_per_address_max: UNPROVEN_SESSIONS_PER_ADDRESS_MAX,
+            prove_within: Span(Millis(unproven::PROOF_DEADLINE.as_millis() as i64)),
         }
     }
 }
@@ -327,6 +351,18 @@ impl Config {
                 what,
                 "set doors.require_token = true and doors.root_tls = \"login\", or use 127.0.0.1",
             );
+        }
+        let doors = &self.doors;
+        if doors.unproven_per_address_max == 0 || doors.unproven_max < doors.unproven_per_address_max {
+            let what = format!(
+                "doors.unproven_max = {} and doors.unproven_per_address_max = {} let nobody in",
+                doors.unproven_max, doors.unproven_per_address_max
+            );
+            return refuse(what, "both are 1 at least, and the first is the larger");
+        }
+        if doors.prove_within.0 < Millis::from_seconds(1) {
+            let what = format!("doors.prove_within = {} is too short", doors.prove_within);
+            return refuse(what, "clients need some round trips to log in: 30s is usual, 1s the least");
         }
         crate::catalogue::check(self)?;
         if self.tls.certificate.as_os_str().is_empty() != self.tls.key.as_os_str().is_empty() {
@@ -435,6 +471,8 @@ mod tests {
             ("catalogue_password = \"/etc/pw\"\n", "catalogue_password"),
             ("cache = \"100KiB\"\n", "cache"),
             ("take_over_after = \"1s\"\n", "take_over_after"),
+            ("[doors]\nunproven_max = 1\n", "unproven_max"),
+            ("[doors]\nprove_within = \"10ms\"\n", "prove_within"),
             ("[tls]\nkey = \"/etc/key.pem\"\n", "tls.certificate"),
             ("[disk]\nadopt = [\"data/old\"]\n", "disk.adopt"),
             ("[tape]\nvolumes = 9\nslots = 3\n", "tape.volumes"),

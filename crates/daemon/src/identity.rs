@@ -78,6 +78,12 @@ impl Identity {
         Self { who: Principal::user("nobody"), limits: Limits::Nothing(failure) }
     }
 
+    /// Whether it was proven who it is, or need not be.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        !matches!(self.limits, Limits::Nothing(_))
+    }
+
     /// Whether a token narrows what this user may do.
     #[must_use]
     pub fn is_scoped(&self) -> bool {

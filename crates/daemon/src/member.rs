@@ -51,8 +51,9 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let time = HeadTime::new(clock);
     let clock = time.clock();
     let doors = &config.doors;
-    let root = listen(doors.bind, doors.root_port, "root_port").await?;
-    let https = listen(doors.bind, doors.https_port, "https_port").await?;
+    let budget = doors.unproven();
+    let root = listen(doors.bind, doors.root_port, ("root_port", &budget)).await?;
+    let https = listen(doors.bind, doors.https_port, ("https_port", &budget)).await?;
     let introduction = introduction(config, root.address()?, https.address()?)?;
     let server = introduction.server.clone();
     let files = HostFiles::new(layout);

@@ -372,6 +372,11 @@ impl Objects {
         Ok(file.with_reservation(reservation).with_mirrors(mirroring))
     }
 
+    /// Who was given a capability of this disk server that holds.
+    pub fn user_of(&self, signed: &str) -> Option<String> {
+        self.verified(signed).ok().map(|cap| cap.user)
+    }
+
     /// Whether a capability is one of this disk server's that holds.
     pub fn is_for_us(&self, signed: &str) -> bool {
         self.verified(signed).is_ok()

@@ -30,6 +30,7 @@ use net::{
     listener::Listener,
     local_listener::LocalListener,
     shutdown::Shutdown,
+    unproven::Unproven,
     xrd::{PEER_MOVERS_MAX, TlsOffer, TlsRule},
 };
 use std::{
@@ -158,11 +159,12 @@ async fn drain(parts: [Shutdown; 2]) {
 async fn start(possession: &Possession) -> Result<Running> {
     let doors = &possession.config.doors;
     let has = |role| possession.config.host.roles.contains(&role);
-    let root = listen(doors.bind, doors.root_port, "root_port").await?;
+    let budget = doors.unproven();
+    let root = listen(doors.bind, doors.root_port, ("root_port", &budget)).await?;
     // Tokens are not sent in plain text: beyond this host there is only https.
     let near = if doors.bind.is_loopback() { doors.bind } else { Ipv4Addr::LOCALHOST.into() };
-    let http = listen(near, doors.http_port, "http_port").await?;
-    let https = listen(doors.bind, doors.https_port, "https_port").await?;
+    let http = listen(near, doors.http_port, ("http_port", &budget)).await?;
+    let https = listen(doors.bind, doors.https_port, ("https_port", &budget)).await?;
     let endpoints = endpoints(&root, &http, &https)?;
 
     let clock = system_clock();
@@ -346,13 +348,14 @@ pub(crate) fn tls_rule(doors: &config::Doors) -> TlsRule {
     }
 }
 
-pub(crate) async fn listen(bind: IpAddr, port: u16, option: &str) -> Result<Listener> {
+pub(crate) async fn listen(bind: IpAddr, port: u16, (option, budget): (&str, &Unproven)) -> Result<Listener> {
     let address = SocketAddr::new(bind, port);
-    Listener::bind(address, CONNECTIONS_MAX).await.map_err(|failure| {
+    let listener = Listener::bind(address, CONNECTIONS_MAX).await.map_err(|failure| {
         let flag = option.replace('_', "-");
         let hint = format!("another program has port {port}: choose one with --{flag} PORT, or 0 for any");
         Failure::new(ErrorKind::Busy, failure.what).hint(hint)
-    })
+    })?;
+    Ok(listener.with_budget(budget.clone()))
 }
 
 /// Rooms first, so that they can still report; then the doors; then what the doors left to do.

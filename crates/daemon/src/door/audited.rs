@@ -87,6 +87,10 @@ impl Service for AuditedDoor {
         session
     }
 
+    fn is_proven(&self, session: &DoorSession) -> bool {
+        self.door.is_proven(session)
+    }
+
     async fn login(&self, peer: Peer) -> Result<DoorSession> {
         let address = peer.address.ip();
         let session = self.door.login(peer).await;

@@ -70,10 +70,18 @@ impl DataDoor {
 
     async fn open_file(&self, session: &DoorSession, request: &OpenRequest) -> Result<Opened<DoorFile>> {
         let OpenRequest { path, opaque, .. } = request;
-        let given = opaque.get(cap::PARAMETER).map(str::to_owned);
-        let Some(signed) = self.third_party.meet(session, given, path, opaque).await? else {
+        let fetched = self.third_party.fetch(session, path, opaque).await?;
+        let is_offer = fetched.is_none();
+        let given = fetched.or_else(|| opaque.get(cap::PARAMETER).map(str::to_owned));
+        let Some(signed) = given else {
             return Ok(Opened::Elsewhere(self.head.clone()));
         };
+        if let Some(user) = self.objects.user_of(&signed) {
+            session.note_proof();
+            if is_offer {
+                self.third_party.offer(session, (&user, signed.clone()), path, opaque).await?;
+            }
+        }
         let is_update = request.disposition == Disposition::Existing;
         let open = CapOpen { signed: &signed, path, is_update };
         match self.objects.open_cap(open, Arc::clone(&self.counters.root)).await {
@@ -126,6 +134,11 @@ impl Service for DataDoor {
     async fn login(&self, peer: Peer) -> Result<DoorSession> {
         let nobody = Failure::permission("a disk server wants to see a capability");
         Ok(super::session::session(Identity::refused(nobody), &peer))
+    }
+
+    /// A capability is all the proof that there is here.
+    fn is_proven(&self, session: &DoorSession) -> bool {
+        session.is_proven()
     }
 
     async fn open(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {

@@ -28,7 +28,7 @@ use net::xrd::{
     Access, Disposition, ListPage, Location, Opaque, OpenRequest, Opened, Peer, PrepareAction,
     PrepareRequest, ReadMethod, ServerConfig, Service, SpaceInfo, StatInfo, TlsOffer,
 };
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{borrow::Cow, net::SocketAddr, path::PathBuf, sync::Arc};
 use wire::{cap, control, token::Right, xrd};
 
 /// The door.
@@ -91,6 +91,7 @@ impl RootDoor {
         if let Some(signed) = signed {
             let is_update = request.disposition == Disposition::Existing;
             let open = CapOpen { signed, path, is_update };
+            session.note_proof();
             return Ok(here(match self.files.objects().open_cap(open, counter).await? {
                 CapFile::Read(file) => DoorFile::Read(file),
                 CapFile::Write(file) => DoorFile::Write(file),
@@ -98,16 +99,33 @@ impl RootDoor {
         }
         let who = self.named(session, opaque).await?;
         if (request.disposition, request.access) == (Disposition::Existing, Access::Read) {
-            let who = self.third_party.meet(session, Some(who.into_owned()), path, opaque).await?;
-            let who = who.unwrap_or_else(|| session.identity.clone());
-            let who = self.allows(&who, Right::Read, path)?;
-            self.avoid_tried(who, &request, false).await;
-            return match self.files.open_read(who, path, counter).await? {
-                files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
-                files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),
-            };
+            return self.open_for_reading(session, who, &request).await;
         }
         self.open_for_writing(session, &who, &request).await
+    }
+
+    async fn open_for_reading(
+        &self,
+        session: &DoorSession,
+        who: Cow<'_, Identity>,
+        request: &OpenRequest,
+    ) -> Result<Opened<DoorFile>> {
+        let OpenRequest { path, opaque, .. } = request;
+        let fetched = self.third_party.fetch(session, path, opaque).await?;
+        let is_offer = fetched.is_none() && ThirdParty::<Identity>::is_offer(opaque)?;
+        let identity = fetched.unwrap_or_else(|| who.into_owned());
+        let who = self.allows(&identity, Right::Read, path)?;
+        if is_offer {
+            // Nobody offers what they cannot read. The destination may wait for a recall, too: it is told now.
+            self.files.head()?.call(who, control::OpenRead { path: path.clone() }).await?;
+            let right = (who.name.as_str(), identity.clone());
+            self.third_party.offer(session, right, path, opaque).await?;
+        }
+        self.avoid_tried(who, request, false).await;
+        match self.files.open_read(who, path, Arc::clone(&self.counters.root)).await? {
+            files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
+            files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),
+        }
     }
 
     async fn open_for_writing(
@@ -195,6 +213,10 @@ impl Service for RootDoor {
 
     async fn authenticate(&self, peer: Peer, kind: [u8; 4], credentials: &[u8]) -> Result<DoorSession> {
         self.proven(&peer, kind, credentials).await
+    }
+
+    fn is_proven(&self, session: &DoorSession) -> bool {
+        session.is_proven()
     }
 
     async fn login(&self, peer: Peer) -> Result<DoorSession> {

@@ -5,7 +5,14 @@ use crate::identity::{Claim, Identity};
 use base::{Failure, FilePath, Result, limits::NAME_BYTES_MAX};
 use head::Principal;
 use net::xrd::{Opaque, Peer};
-use std::{borrow::Cow, net::IpAddr};
+use std::{
+    borrow::Cow,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use wire::{
     token::{self, Right, ztn},
     xrd::LOGIN_USER,
@@ -25,6 +32,20 @@ pub struct DoorSession {
     pub(super) origin: String,
     /// From where.
     pub(super) address: IpAddr,
+    /// Whether the login, or a request since, has proven who it is.
+    pub(super) proof: Arc<AtomicBool>,
+}
+
+impl DoorSession {
+    /// Whether it is known who it is.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proof.load(Ordering::Acquire)
+    }
+
+    /// Notes a request that has proven who it is, or what it may do.
+    pub(super) fn note_proof(&self) {
+        self.proof.store(true, Ordering::Release);
+    }
 }
 
 impl RootDoor {
@@ -86,7 +107,11 @@ impl RootDoor {
         opaque: &Opaque,
     ) -> Result<Cow<'a, Identity>> {
         match opaque.get(TOKEN_PARAMETER) {
-            Some(text) => self.bearer(text).await.map(Cow::Owned),
+            Some(text) => {
+                let identity = self.bearer(text).await?;
+                session.note_proof();
+                Ok(Cow::Owned(identity))
+            }
             None => Ok(Cow::Borrowed(&session.identity)),
         }
     }
@@ -119,7 +144,8 @@ impl RootDoor {
 
 pub(super) fn session(identity: Identity, peer: &Peer) -> DoorSession {
     let origin = format!("{}.{}", peer.username, peer.pid);
-    DoorSession { identity, origin, address: peer.address.ip() }
+    let proof = Arc::new(AtomicBool::new(identity.is_proven()));
+    DoorSession { identity, origin, address: peer.address.ip(), proof }
 }
 
 /// What a client says about its user: our own send the whole name on request, those of the field eight bytes of it.

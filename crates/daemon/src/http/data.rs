@@ -1,7 +1,7 @@
 //! The door of a disk server away from the head: objects by capability; everything else is asked for at the head.
 
 use super::{
-    HttpDoor, Peer,
+    HttpDoor, Peer, Standing,
     answer::{Answer, Problem},
     dav::href,
     paths::Visit,
@@ -51,7 +51,16 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
         headers: parts.headers,
         door,
     };
-    let Some(signed) = visit.cap().map(str::to_owned) else {
+    let signed = visit.cap().map(str::to_owned);
+    if let Some(Standing(place)) = parts.extensions.get().filter(|Standing(place)| !place.is_proven()) {
+        // A capability is all the proof that there is here.
+        match signed.as_deref().filter(|signed| visit.door.files.objects().is_for_us(signed)) {
+            Some(_) => place.prove()?,
+            None if !place.count_request() => return Ok(last(to_the_head(&visit))),
+            None => {}
+        }
+    }
+    let Some(signed) = signed else {
         return Ok(to_the_head(&visit));
     };
     match visit.method.as_str() {
@@ -67,6 +76,12 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
 fn to_the_head(visit: &Visit) -> Response {
     let mut response = StatusCode::TEMPORARY_REDIRECT.into_response();
     read::put(response.headers_mut(), header::LOCATION, &visit.place_at_head());
+    response
+}
+
+/// The last answer of a connection.
+fn last(mut response: Response) -> Response {
+    read::put(response.headers_mut(), header::CONNECTION, "close");
     response
 }
 

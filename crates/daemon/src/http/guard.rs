@@ -3,7 +3,7 @@
 //! What comes after the guard finds the [`Caller`] among the extensions of the request, whatever the client wrote.
 
 use super::{
-    HttpDoor, Peer,
+    HttpDoor, Peer, Standing,
     answer::{Problem, Refused},
     caller::Caller,
     deeds::{self, Deed},
@@ -15,13 +15,13 @@ use crate::{
     identity::{Claim, Identity},
 };
 use axum::{
-    body::Body,
+    body::{Body, HttpBody},
     extract::State,
     http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use base::{ErrorKind, Failure, Result};
+use base::{ErrorKind, Failure, Result, limits::UNPROVEN_REQUEST_BYTES_MAX};
 use std::{sync::Arc, time::Duration};
 use wire::{
     control::{Audience, Call, Submit, USER_HEADER, VERSION_HEADER, audience_of, check_version},
@@ -31,8 +31,6 @@ use wire::{
 
 /// How long the body of a refused request is listened to.
 const HEAR_OUT: Duration = Duration::from_secs(1);
-/// Bytes of it.
-const CALL_BYTES_MAX: usize = 64 << 10;
 /// Paths of the management API.
 const API: &str = "/api/";
 /// What stands before the name of a call.
@@ -84,7 +82,11 @@ async fn refuse(
     door.counters.http.answer(Some(failure.kind));
     let (verb, what) = (deeds::verb(request.method()), request.uri().path());
     door.note(&Deed { peer: caller.peer, user: &caller.name(), verb, what, to: None }, Some(&failure));
-    let response = refusal(&request, failure, status);
+    let is_last = request.extensions().get::<Standing>().is_some_and(Standing::is_exhausted);
+    let mut response = refusal(&request, failure, status);
+    if is_last {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if request.uri().path().starts_with(API) {
         hear_out(request.into_body()).await;
     }
@@ -95,7 +97,7 @@ async fn refuse(
 /// matter: nobody is asked to send one in vain.
 async fn hear_out(body: Body) {
     // The answer is sent whatever comes of it.
-    let _ = tokio::time::timeout(HEAR_OUT, axum::body::to_bytes(body, CALL_BYTES_MAX)).await;
+    let _ = tokio::time::timeout(HEAR_OUT, axum::body::to_bytes(body, UNPROVEN_REQUEST_BYTES_MAX)).await;
 }
 
 fn is_proven(headers: &HeaderMap) -> bool {
@@ -137,6 +139,7 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
         && let Some(member) = door.roster.find(shown.sha256)
     {
         let caller = Caller::host(member.clone(), peer);
+        note_proof(request, &caller)?;
         return match check_host(request, &member) {
             Ok(()) => Ok(caller),
             Err(failure) => Err(Refusal { status: StatusCode::FORBIDDEN, failure, caller }),
@@ -149,7 +152,11 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
                 || is_open(request, peer)
                 || OPEN_TO_HOSTS.contains(&request.uri().path()) =>
         {
-            return Ok(Caller::nobody(peer));
+            let caller = Caller::nobody(peer);
+            return match check_short(request) {
+                Ok(()) => Ok(caller),
+                Err(failure) => Err(Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, failure, caller }),
+            };
         }
         Err(failure) => return Err(unknown(failure)),
     };
@@ -157,6 +164,7 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
     let mut caller = Caller::user(who.who.clone(), peer);
     caller.is_room |= has_key(door, request.headers());
     let caller = caller;
+    note_proof(request, &caller)?;
     let forbidden = |failure| Refusal { status: StatusCode::FORBIDDEN, failure, caller: caller.clone() };
     if request.uri().path().strip_prefix(CALLS) == Some(Submit::NAME) {
         who.may_submit().map_err(forbidden)?;
@@ -165,6 +173,26 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
         check(door, &who, request, peer).map_err(forbidden)?;
     }
     Ok(caller)
+}
+
+/// The connection counts as proven from now on; refused if the door has no place for it.
+fn note_proof(request: &Request<Body>, caller: &Caller) -> Result<(), Refusal> {
+    let Some(Standing(place)) = request.extensions().get() else { return Ok(()) };
+    place.prove().map_err(|failure| Refusal {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        failure,
+        caller: caller.clone(),
+    })
+}
+
+/// Who has not proven who it is sends little, and says before how much.
+fn check_short(request: &Request<Body>) -> Result<()> {
+    let bytes = request.body().size_hint().upper();
+    if bytes.is_some_and(|bytes| bytes <= UNPROVEN_REQUEST_BYTES_MAX as u64) {
+        return Ok(());
+    }
+    let what = format!("a request without a proof has {UNPROVEN_REQUEST_BYTES_MAX} bytes at most");
+    Err(Failure::invalid(what).hint("send Content-Length, or show a token"))
 }
 
 /// A host makes the calls of its rooms and nothing else, not even as nobody: one that is broken into is to read no file and submit

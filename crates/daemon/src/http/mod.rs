@@ -23,6 +23,7 @@ mod tree;
 mod write;
 
 pub use origin::DoorNames;
+use serve::Standing;
 pub use serve::{Peer, serve, serve_local};
 pub use tpc::RemoteTrust;
 

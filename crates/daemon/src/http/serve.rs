@@ -3,7 +3,10 @@
 use super::{HttpDoor, routes};
 use crate::authority;
 use axum::Router;
-use base::{Result, Timestamp, limits::XRD_READ_SEGMENT_BYTES};
+use base::{
+    Result, Timestamp,
+    limits::{UNPROVEN_REQUEST_BYTES_MAX, XRD_READ_SEGMENT_BYTES},
+};
 use hyper::{Request, body::Incoming, server::conn::http1, service::Service};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -13,6 +16,7 @@ use net::{
     listener::{Connection, Listener},
     local_listener::{LocalConnection, LocalListener},
     shutdown::{Shutdown, Token},
+    unproven::Place,
 };
 use rustls::ServerConfig;
 use sha2::{Digest, Sha256};
@@ -62,6 +66,17 @@ pub struct Peer {
     pub certificate: Option<Shown>,
 }
 
+/// The place of a connection among those that are proven or are not; every request carries it as an extension.
+#[derive(Debug, Clone)]
+pub(super) struct Standing(pub(super) Arc<Place>);
+
+impl Standing {
+    /// Counts a request that was refused; whether the connection has had enough of them.
+    pub(super) fn is_exhausted(&self) -> bool {
+        !self.0.is_proven() && !self.0.count_request()
+    }
+}
+
 /// A certificate as it was shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
@@ -87,8 +102,25 @@ pub fn serve(
     let router = routes(Arc::clone(&door));
     shutdown.spawn("http door", async move {
         while let Some(connection) = listener.accept(&token).await {
-            let visit = visit(connection, acceptor.clone(), router.clone(), Arc::clone(&door), token.clone());
-            tasks.spawn("http connection", visit);
+            let Connection { socket, peer: address, local_user, place } = connection;
+            let place = Arc::new(place);
+            let socket = Steady::new(socket, Some(Arc::clone(&place)));
+            let peer = Peer {
+                address: Some(address),
+                local_user,
+                is_own_process: false,
+                is_tls: acceptor.is_some(),
+                certificate: None,
+            };
+            let (acceptor, door) = (acceptor.clone(), Arc::clone(&door));
+            let visit =
+                visit((socket, peer), Arc::clone(&place), acceptor, router.clone(), door, token.clone());
+            tasks.spawn("http connection", async move {
+                tokio::select! {
+                    () = place.over() => debug!(%address, "the peer has not proven who it is"),
+                    () = visit => {}
+                }
+            });
         }
     });
     Ok(())
@@ -111,7 +143,7 @@ pub fn serve_local(door: Arc<HttpDoor>, listener: LocalListener, shutdown: &Shut
                     is_tls: false,
                     certificate: None,
                 };
-                converse(Steady::new(socket), peer, router, &token).await;
+                converse(Steady::new(socket, None), (peer, None), router, &token).await;
             });
         }
     });
@@ -119,27 +151,24 @@ pub fn serve_local(door: Arc<HttpDoor>, listener: LocalListener, shutdown: &Shut
 
 /// One connection from its first byte to its last.
 async fn visit(
-    connection: Connection,
+    (socket, peer): (Steady<TcpStream>, Peer),
+    place: Arc<Place>,
     acceptor: Option<TlsAcceptor>,
     router: Router,
     door: Arc<HttpDoor>,
     token: Token,
 ) {
     let _counted = door.counters.http.connect();
-    let Connection { socket, peer: address, local_user, place: _place } = connection;
-    let is_tls = acceptor.is_some();
-    let peer = Peer { address: Some(address), local_user, is_own_process: false, is_tls, certificate: None };
-    let socket = Steady::new(socket);
     let Some(acceptor) = acceptor else {
-        return converse(socket, peer, router, &token).await;
+        return converse(socket, (peer, Some(place)), router, &token).await;
     };
     match timeout(HANDSHAKE_DEADLINE, acceptor.accept(socket)).await {
         Ok(Ok(socket)) => {
             let certificate = shown(&socket, door.gate.now());
-            converse(socket, Peer { certificate, ..peer }, router, &token).await;
+            converse(socket, (Peer { certificate, ..peer }, Some(place)), router, &token).await;
         }
-        Ok(Err(cause)) => debug!(%address, %cause, "TLS handshake failed"),
-        Err(_) => debug!(%address, "TLS handshake took too long"),
+        Ok(Err(cause)) => debug!(address = ?peer.address, %cause, "TLS handshake failed"),
+        Err(_) => debug!(address = ?peer.address, "TLS handshake took too long"),
     }
 }
 
@@ -150,13 +179,16 @@ fn shown(socket: &TlsStream<Steady<TcpStream>>, now: Timestamp) -> Option<Shown>
     Some(Shown { sha256: Sha256::digest(certificate).into(), is_good })
 }
 
-async fn converse<S>(socket: S, peer: Peer, router: Router, token: &Token)
+async fn converse<S>(socket: S, (peer, place): (Peer, Option<Arc<Place>>), router: Router, token: &Token)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
+        if let Some(place) = &place {
+            request.extensions_mut().insert(Standing(Arc::clone(place)));
+        }
         service.call(request)
     });
     let connection = http1::Builder::new()
@@ -180,16 +212,33 @@ where
     }
 }
 
-/// A socket whose peer must keep taking what it asked for.
+/// Bytes that a connection may send before it has proven who it is: TLS and some refused requests.
+const UNPROVEN_RECEIVED_MAX: usize = 4 * UNPROVEN_REQUEST_BYTES_MAX;
+
+/// A socket whose peer must keep taking what it asked for, and says little before it has proven who it is.
 struct Steady<S> {
     socket: S,
+    /// None: the kernel has said who it is.
+    place: Option<Arc<Place>>,
+    /// Bytes that came before the proof. Which of them are still held in memory only the library knows: all, at worst.
+    received: usize,
     stall: Pin<Box<Sleep>>,
     is_stalled: bool,
 }
 
 impl<S> Steady<S> {
-    fn new(socket: S) -> Self {
-        Self { socket, stall: Box::pin(sleep(WRITE_STALL_MAX)), is_stalled: false }
+    fn new(socket: S, place: Option<Arc<Place>>) -> Self {
+        Self { socket, place, received: 0, stall: Box::pin(sleep(WRITE_STALL_MAX)), is_stalled: false }
+    }
+
+    /// Counts what has come without a proof; too much is an error.
+    fn count_unproven(&mut self, bytes: usize) -> io::Result<()> {
+        let Some(place) = &self.place else { return Ok(()) };
+        self.received += bytes;
+        if self.received > UNPROVEN_RECEIVED_MAX || !place.hold(self.received) {
+            return Err(io::Error::other("too much came from a peer that has not proven who it is"));
+        }
+        Ok(())
     }
 
     /// Passes on what a write came to; one that makes no progress for too long is an error.
@@ -217,7 +266,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Steady<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
+        if self.place.as_ref().is_none_or(|place| place.is_proven()) {
+            return Pin::new(&mut self.socket).poll_read(context, buffer);
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
+        Poll::Ready(self.count_unproven(buffer.filled().len() - before))
     }
 }
 

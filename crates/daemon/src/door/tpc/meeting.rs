@@ -1,8 +1,15 @@
 //! Where the client who offers a file and the destination that fetches it meet. Either may come first.
+//!
+//! Who offers may read the file. A destination has nothing but the key, so anybody may come as one, and most come before their
+//! offer: those that wait are bounded by address, and where there are too many the oldest of the address that has most is
+//! sent away. So whoever comes is never refused, and waits as long as others of its address need to fill all places: the
+//! offer of a legitimate copy comes a round trip later. Who was sent away may ask again: an offer that exists is always met.
 
 use base::{Failure, FilePath, Result};
+use net::unproven::Source;
 use std::{
     collections::HashMap,
+    hash::Hash,
     net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -20,17 +27,30 @@ const WAIT: Duration = Duration::from_secs(15);
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long the name of a destination may take to be found.
 const LOOKUP_DEADLINE: Duration = Duration::from_secs(10);
-/// Meetings at a time: each lasts seconds.
-const MEETINGS_MAX: usize = 4096;
+/// Offers at a time: each lasts seconds.
+const OFFERS_MAX: usize = 4096;
+/// Those of one user.
+const OFFERS_PER_USER_MAX: usize = 1024;
+/// Destinations that wait for an offer: a client whose offer is slower than its destination is rare.
+const WAITS_MAX: usize = 1024;
+/// Those of one address: a disk server makes some dozen copies at a time.
+const WAITS_PER_ADDRESS_MAX: usize = 64;
+
+/// Who offers a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offeror {
+    pub(super) user: String,
+    /// `user.process` of the client, as the field writes it.
+    pub(super) origin: String,
+    pub(super) client: IpAddr,
+}
 
 /// A file that a destination may fetch once.
 #[derive(Debug)]
 pub(super) struct Offer<T> {
     /// What opens the file for the destination.
     right: T,
-    /// `user.process` of the client.
-    origin: String,
-    client: IpAddr,
+    by: Offeror,
     destination: String,
     addresses: Vec<IpAddr>,
     until: Instant,
@@ -38,13 +58,7 @@ pub(super) struct Offer<T> {
 
 impl<T> Offer<T> {
     /// An offer to a destination, whose name is looked up.
-    pub(super) async fn new(
-        right: T,
-        origin: String,
-        client: IpAddr,
-        destination: String,
-        ttl_s: Option<u32>,
-    ) -> Result<Self> {
+    pub(super) async fn new(right: T, by: Offeror, destination: String, ttl_s: Option<u32>) -> Result<Self> {
         let unknown = |cause: String| {
             Failure::unavailable(format!(
                 "destination {destination} of a third-party copy is not known: {cause}"
@@ -56,14 +70,15 @@ impl<T> Offer<T> {
         let addresses =
             found.map_err(|cause| unknown(cause.to_string()))?.map(|address| address.ip()).collect();
         let wait = ttl_s.map_or(WAIT, |ttl| Duration::from_secs(ttl.into())).min(WAIT_MAX);
-        Ok(Self { right, origin, client, destination, addresses, until: Instant::now() + wait })
+        Ok(Self { right, by, destination, addresses, until: Instant::now() + wait })
     }
 
     /// Yields what opens the file, if it is the right one who comes to fetch.
     fn accept(self, path: &FilePath, origin: &str, address: IpAddr) -> Result<T> {
         let asked_by = origin.split_once('@').map_or(origin, |(user, _)| user);
-        if asked_by != self.origin {
-            let what = format!("{path} was offered by {} of {}, not by {asked_by}", self.origin, self.client);
+        let Offeror { origin: offered_by, client, .. } = &self.by;
+        if asked_by != offered_by {
+            let what = format!("{path} was offered by {offered_by} of {client}, not by {asked_by}");
             return Err(Failure::permission(what));
         }
         let address = address.to_canonical();
@@ -78,16 +93,42 @@ impl<T> Offer<T> {
     }
 }
 
-enum Meeting<T> {
+/// A destination that waits for its offer; without an answer it was sent away.
+struct Wait<T> {
+    answer: oneshot::Sender<Offer<T>>,
+    source: Source,
+}
+
+enum Party<T> {
     Offered(Offer<T>),
-    Awaited(oneshot::Sender<Offer<T>>),
+    Awaited(Wait<T>),
+}
+
+struct Meeting<T> {
+    party: Party<T>,
+    /// The order in which they came.
+    number: u64,
 }
 
 impl<T> Meeting<T> {
     fn is_over(&self, now: Instant) -> bool {
-        match self {
-            Self::Offered(offer) => offer.until <= now,
-            Self::Awaited(waiting) => waiting.is_closed(),
+        match &self.party {
+            Party::Offered(offer) => offer.until <= now,
+            Party::Awaited(wait) => wait.answer.is_closed(),
+        }
+    }
+
+    fn user(&self) -> Option<&str> {
+        match &self.party {
+            Party::Offered(offer) => Some(&offer.by.user),
+            Party::Awaited(_) => None,
+        }
+    }
+
+    fn waiting_from(&self) -> Option<Source> {
+        match &self.party {
+            Party::Offered(_) => None,
+            Party::Awaited(wait) => Some(wait.source),
         }
     }
 }
@@ -95,36 +136,41 @@ impl<T> Meeting<T> {
 type Place = (CopyKey, FilePath);
 
 /// Offers that nobody has fetched yet, and destinations that nobody has offered anything yet.
-pub(super) struct Meetings<T>(Mutex<HashMap<Place, Meeting<T>>>);
+pub(super) struct Meetings<T>(Mutex<Book<T>>);
+
+struct Book<T> {
+    meetings: HashMap<Place, Meeting<T>>,
+    next: u64,
+}
 
 impl<T> Default for Meetings<T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(Book { meetings: HashMap::new(), next: 0 }))
     }
 }
 
 impl<T> Meetings<T> {
     /// The meetings that are not over.
-    fn now(&self) -> MutexGuard<'_, HashMap<Place, Meeting<T>>> {
-        let mut meetings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn now(&self) -> MutexGuard<'_, Book<T>> {
+        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        meetings.retain(|_, meeting| !meeting.is_over(now));
-        meetings
+        book.meetings.retain(|_, meeting| !meeting.is_over(now));
+        book
     }
 
     /// Offers a file.
     pub(super) fn offer(&self, key: CopyKey, path: &FilePath, offer: Offer<T>) -> Result<()> {
-        let mut meetings = self.now();
+        let mut book = self.now();
         let place = (key, path.clone());
-        match meetings.remove(&place) {
+        match book.meetings.remove(&place).map(|meeting| meeting.party) {
             // A destination that left in this moment is as good as one that never came.
-            Some(Meeting::Awaited(waiting)) => {
-                let _ = waiting.send(offer);
+            Some(Party::Awaited(wait)) => {
+                let _ = wait.answer.send(offer);
                 Ok(())
             }
             // Neither can be trusted: somebody else knows the key.
-            Some(Meeting::Offered(_)) => Err(used_twice(path)),
-            None => insert(&mut meetings, place, Meeting::Offered(offer)),
+            Some(Party::Offered(_)) => Err(used_twice(path)),
+            None => book.add_offer(place, offer),
         }
     }
 
@@ -137,14 +183,14 @@ impl<T> Meetings<T> {
         address: IpAddr,
     ) -> Result<T> {
         let place = (key, path.clone());
-        let (sender, receiver) = oneshot::channel();
+        let (answer, receiver) = oneshot::channel();
         let offered = {
-            let mut meetings = self.now();
-            match meetings.remove(&place) {
-                Some(Meeting::Offered(offer)) => Some(offer),
-                Some(Meeting::Awaited(_)) => return Err(used_twice(path)),
+            let mut book = self.now();
+            match book.meetings.remove(&place).map(|meeting| meeting.party) {
+                Some(Party::Offered(offer)) => Some(offer),
+                Some(Party::Awaited(_)) => return Err(used_twice(path)),
                 None => {
-                    insert(&mut meetings, place, Meeting::Awaited(sender))?;
+                    book.add_wait(place, Wait { answer, source: Source::of(address) });
                     None
                 }
             }
@@ -154,7 +200,7 @@ impl<T> Meetings<T> {
             None => match timeout(WAIT, receiver).await {
                 Ok(Ok(offer)) => offer,
                 // The place is given up by the next who comes.
-                Ok(Err(_)) => return Err(used_twice(path)),
+                Ok(Err(_)) => return Err(sent_away(path)),
                 Err(_) => {
                     let what =
                         format!("nobody offered {path} for this third-party copy in {} s", WAIT.as_secs());
@@ -168,13 +214,61 @@ impl<T> Meetings<T> {
     }
 }
 
-fn insert<T>(meetings: &mut HashMap<Place, Meeting<T>>, place: Place, meeting: Meeting<T>) -> Result<()> {
-    if meetings.len() >= MEETINGS_MAX {
-        return Err(Failure::busy(format!("{MEETINGS_MAX} third-party copies wait for their other side"))
-            .hint("try again later"));
+impl<T> Book<T> {
+    /// Keeps an offer. A user who has too many is told so; where all have too many, the oldest of who has most is dropped.
+    fn add_offer(&mut self, place: Place, offer: Offer<T>) -> Result<()> {
+        let user = offer.by.user.clone();
+        let own = self.meetings.values().filter(|meeting| meeting.user() == Some(&user)).count();
+        if own >= OFFERS_PER_USER_MAX {
+            let what = format!("{own} third-party copies of {user} wait for their destination");
+            return Err(Failure::busy(what).hint("try again later"));
+        }
+        if self.meetings.values().filter(|meeting| meeting.user().is_some()).count() >= OFFERS_MAX {
+            self.displace(|meeting| meeting.user().map(str::to_owned));
+        }
+        self.insert(place, Party::Offered(offer));
+        Ok(())
     }
-    meetings.insert(place, meeting);
-    Ok(())
+
+    /// Keeps a destination that waits; the oldest of its address, or of the address that has most, is sent away for it.
+    fn add_wait(&mut self, place: Place, wait: Wait<T>) {
+        let source = wait.source;
+        let waiting = || self.meetings.values().filter_map(Meeting::waiting_from);
+        let (own, all) = (waiting().filter(|other| *other == source).count(), waiting().count());
+        if own >= WAITS_PER_ADDRESS_MAX {
+            self.displace(|meeting| meeting.waiting_from().filter(|other| *other == source));
+        } else if all >= WAITS_MAX {
+            self.displace(Meeting::waiting_from);
+        }
+        self.insert(place, Party::Awaited(wait));
+    }
+
+    fn insert(&mut self, place: Place, party: Party<T>) {
+        self.next += 1;
+        self.meetings.insert(place, Meeting { party, number: self.next });
+    }
+
+    /// Drops the oldest meeting of the group that has most.
+    fn displace<G: Eq + Hash>(&mut self, group: impl Fn(&Meeting<T>) -> Option<G>) {
+        let mut groups: HashMap<G, (usize, u64, &Place)> = HashMap::new();
+        for (place, meeting) in &self.meetings {
+            let Some(group) = group(meeting) else { continue };
+            let (count, oldest, at) = groups.entry(group).or_insert((0, meeting.number, place));
+            *count += 1;
+            if meeting.number < *oldest {
+                (*oldest, *at) = (meeting.number, place);
+            }
+        }
+        let most = groups.into_values().max_by_key(|(count, ..)| *count);
+        if let Some(place) = most.map(|(.., place)| place.clone()) {
+            self.meetings.remove(&place);
+        }
+    }
+}
+
+fn sent_away(path: &FilePath) -> Failure {
+    Failure::busy(format!("too many destinations wait for offers of files, this one for {path}"))
+        .hint("ask again: the client may have offered it by now")
 }
 
 fn used_twice(path: &FilePath) -> Failure {
@@ -204,7 +298,12 @@ mod tests {
     const RIGHT: &str = "what opens it";
 
     async fn offer(destination: &str) -> Offer<&'static str> {
-        Offer::new(RIGHT, "ann.7".to_owned(), NEAR, destination.to_owned(), None).await.unwrap()
+        offer_of("ann", destination, None).await.unwrap()
+    }
+
+    async fn offer_of(user: &str, destination: &str, ttl_s: Option<u32>) -> Result<Offer<&'static str>> {
+        let by = Offeror { user: user.to_owned(), origin: format!("{user}.7"), client: NEAR };
+        Offer::new(RIGHT, by, destination.to_owned(), ttl_s).await
     }
 
     #[tokio::test]
@@ -215,7 +314,7 @@ mod tests {
         let (place, second) = (path(), offer("127.0.0.1").await);
         let fetching = meetings.fetch(key("2"), &place, "ann.7@x", NEAR);
         let offering = async {
-            while meetings.now().is_empty() {
+            while meetings.now().meetings.is_empty() {
                 tokio::task::yield_now().await;
             }
             meetings.offer(key("2"), &place, second)
@@ -223,7 +322,7 @@ mod tests {
         let (fetched, offered) = tokio::join!(fetching, offering);
         offered.unwrap();
         assert_eq!(fetched.unwrap(), RIGHT);
-        assert!(meetings.now().is_empty());
+        assert!(meetings.now().meetings.is_empty());
     }
 
     #[tokio::test]
@@ -243,18 +342,71 @@ mod tests {
         let meetings = Meetings::default();
         meetings.offer(key("1"), &path(), offer("127.0.0.1").await).unwrap();
         assert!(meetings.offer(key("1"), &path(), offer("127.0.0.1").await).is_err());
-        assert!(meetings.now().is_empty(), "neither offer counts");
-        let unknown =
-            Offer::new(RIGHT, String::new(), NEAR, "no such host".to_owned(), None).await.unwrap_err();
+        assert!(meetings.now().meetings.is_empty(), "neither offer counts");
+        let unknown = offer_of("ann", "no such host", None).await.unwrap_err();
         assert!(unknown.what.contains("no such host") && unknown.hint.is_some());
     }
 
     #[tokio::test]
     async fn an_offer_ends() {
         let meetings = Meetings::default();
-        let ended =
-            Offer::new(RIGHT, "ann.7".to_owned(), NEAR, "127.0.0.1".to_owned(), Some(0)).await.unwrap();
+        let ended = offer_of("ann", "127.0.0.1", Some(0)).await.unwrap();
         meetings.offer(key("1"), &path(), ended).unwrap();
-        assert!(meetings.now().is_empty());
+        assert!(meetings.now().meetings.is_empty());
+    }
+    /// A destination that waits.
+    fn wait(last: u8) -> (Wait<&'static str>, oneshot::Receiver<Offer<&'static str>>) {
+        let (answer, receiver) = oneshot::channel();
+        (Wait { answer, source: Source::of(IpAddr::from([192, 0, 2, last])) }, receiver)
+    }
+
+    fn place(number: usize) -> Place {
+        (key(&format!("k{number}")), path())
+    }
+
+    #[tokio::test]
+    async fn destinations_that_wait_displace_those_of_their_address() {
+        let meetings = Meetings::default();
+        let mut waiting = Vec::new();
+        let mut add = |number: usize, last: u8| {
+            let (wait, receiver) = wait(last);
+            meetings.now().add_wait(place(number), wait);
+            waiting.push(receiver);
+        };
+        add(0, 1);
+        (1..=2 * WAITS_PER_ADDRESS_MAX).for_each(|number| add(number, 2));
+        assert_eq!(meetings.now().meetings.len(), 1 + WAITS_PER_ADDRESS_MAX);
+        // The oldest of the flood was sent away; the other one meets its offer.
+        assert!(waiting[1].try_recv().is_err_and(|why| why == oneshot::error::TryRecvError::Closed));
+        meetings.offer(key("k0"), &path(), offer("127.0.0.1").await).unwrap();
+        assert!(waiting[0].try_recv().is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_offer_is_met_however_many_wait() {
+        let meetings = Meetings::default();
+        let mut waiting = Vec::new();
+        for number in 0..2 * WAITS_MAX {
+            let (wait, receiver) = wait((number % 200) as u8);
+            meetings.now().add_wait(place(number), wait);
+            waiting.push(receiver);
+        }
+        assert_eq!(meetings.now().meetings.len(), WAITS_MAX);
+        meetings.offer(key("1"), &path(), offer("127.0.0.1").await).unwrap();
+        assert_eq!(meetings.fetch(key("1"), &path(), "ann.7@x", NEAR).await.unwrap(), RIGHT);
+    }
+
+    #[tokio::test]
+    async fn the_offers_of_one_user_leave_room_for_those_of_others() {
+        let meetings = Meetings::default();
+        for number in 0..OFFERS_PER_USER_MAX {
+            let offer = offer_of("eve", "127.0.0.1", None).await.unwrap();
+            meetings.now().add_offer(place(number), offer).unwrap();
+        }
+        let more = offer_of("eve", "127.0.0.1", None).await.unwrap();
+        let refused = meetings.now().add_offer(place(OFFERS_MAX), more).unwrap_err();
+        assert!(refused.kind == base::ErrorKind::Busy && refused.what.contains("eve"), "{refused}");
+        meetings.offer(key("1"), &path(), offer("127.0.0.1").await).unwrap();
+        assert_eq!(meetings.fetch(key("1"), &path(), "ann.7@x", NEAR).await.unwrap(), RIGHT);
     }
 }

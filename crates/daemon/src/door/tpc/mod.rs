@@ -12,7 +12,7 @@ use super::session::DoorSession;
 use crate::open::{ReadFile, WriteFile};
 use base::{FilePath, ReachRule, Result};
 use client::xrd::{Options, TlsOptions, Token};
-use meeting::{Meetings, Offer};
+use meeting::{Meetings, Offer, Offeror};
 use net::{shutdown::Shutdown, xrd::Opaque};
 use pull::Setting;
 use std::{
@@ -72,29 +72,46 @@ impl<T: Clone + Send + 'static> ThirdParty<T> {
         (self.options.reach, self.own) = (rule, Some(own));
     }
 
-    /// What an open for reading has to do with a third-party copy: announces the destination, or yields what opens the
-    /// file for a destination that was announced. Anybody else has `right`.
-    pub(super) async fn meet(
+    /// What opens the file for a destination that comes to fetch it; `None` if the open is of no destination.
+    ///
+    /// A destination has no proof but the key of the copy, which says who has offered the file: until that is there it waits
+    /// within narrow bounds.
+    pub(super) async fn fetch(
         &self,
         session: &DoorSession,
-        right: Option<T>,
         path: &FilePath,
         opaque: &Opaque,
     ) -> Result<Option<T>> {
         match tpc::source_open(opaque)? {
-            None => Ok(right),
-            Some(SourceOpen::Offer { key, destination, ttl_s }) => {
-                if let Some(right) = &right {
-                    let (origin, client) = (session.origin.clone(), session.address);
-                    let offer = Offer::new(right.clone(), origin, client, destination, ttl_s).await?;
-                    self.meetings.offer(key, path, offer)?;
-                }
-                Ok(right)
-            }
             Some(SourceOpen::Fetch { key, origin }) => {
-                self.meetings.fetch(key, path, &origin, session.address).await.map(Some)
+                let right = self.meetings.fetch(key, path, &origin, session.address).await?;
+                session.note_proof();
+                Ok(Some(right))
             }
+            _ => Ok(None),
         }
+    }
+
+    /// Whether an open for reading names a destination that will fetch the file.
+    pub(super) fn is_offer(opaque: &Opaque) -> Result<bool> {
+        Ok(matches!(tpc::source_open(opaque)?, Some(SourceOpen::Offer { .. })))
+    }
+
+    /// Announces the destination that an open for reading names, if it names one. `right` opens the file, and `user`
+    /// is whose it is: the caller has checked that they may read it.
+    pub(super) async fn offer(
+        &self,
+        session: &DoorSession,
+        (user, right): (&str, T),
+        path: &FilePath,
+        opaque: &Opaque,
+    ) -> Result<()> {
+        let Some(SourceOpen::Offer { key, destination, ttl_s }) = tpc::source_open(opaque)? else {
+            return Ok(());
+        };
+        let by = Offeror { user: user.to_owned(), origin: session.origin.clone(), client: session.address };
+        let offer = Offer::new(right, by, destination, ttl_s).await?;
+        self.meetings.offer(key, path, offer)
     }
 
     /// Makes an open file the destination of a copy, which begins with the first sync. `open` opens a source in this facility with
