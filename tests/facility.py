@@ -363,11 +363,11 @@ class Facility:
         """Stop what runs; a daemon that does not stop is killed, and that is a failure."""
         if self.is_up:
             # Shepherds outlive the daemon, on purpose; nobody wants their jobs after the test.
-            jobs = [job["id"] for job in self.call("jobs", active_only=True)["jobs"]]
+            jobs = [job["id"] for job in self.call("jobs", at_socket=True, active_only=True)["jobs"]]
             for job in jobs:
                 with suppress(ApiError):
-                    self.call("cancel_job", job=job)
-            self.call("await_jobs", wait=DEADLINE, ids=jobs)
+                    self.call("cancel_job", at_socket=True, job=job)
+            self.call("await_jobs", wait=DEADLINE, at_socket=True, ids=jobs)
             outcome = run(self.bin / "bp", "down", self.directory, check=False, deadline=150)
             if self.is_up and outcome.code != 0:
                 self.kill()
