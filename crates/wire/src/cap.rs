@@ -8,14 +8,19 @@
 //! disk server shows to the head.
 
 use crate::{
-    control::Coding,
+    control::{Coding, HostCapKey},
+    keys::{self, Keyring},
     object::{Holder, Piece},
     token::base64url,
 };
 use base::{ByteRange, Checksums, Failure, FileId, Millis, ObjectId, Timestamp};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use std::fmt;
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 /// Name of the opaque parameter.
 pub const PARAMETER: &str = "bp.cap";
@@ -31,13 +36,33 @@ const KEY_LABEL: &[u8] = b"backplane capability 4";
 /// Joining time of the head's own host, which never joined.
 pub const NEVER_JOINED: Timestamp = Timestamp(0);
 
-/// Signs the capabilities of all disk servers: the head has it. It never shows itself.
+/// Signs the capabilities of all disk servers: the head has it. Clones share what is known of the disk servers. `Debug` shows no
+/// secret.
 #[derive(Clone)]
-pub struct CapKeys([u8; 32]);
+pub struct CapKeys {
+    keys: Keyring,
+    /// The newest generation that each disk server is known to have, and when its host joined.
+    held: Arc<RwLock<BTreeMap<String, (Timestamp, u32)>>>,
+}
 
-/// Checks the capabilities of one disk server. It never shows itself.
-#[derive(Clone)]
+/// Signs and checks the capabilities of one disk server, with one generation. `Debug` shows no secret.
+#[derive(Clone, PartialEq, Eq)]
 pub struct CapKey([u8; 32]);
+
+/// Checks the capabilities of one disk server, with all generations that it was given. Clones share them.
+#[derive(Clone)]
+pub struct ServerKeys(Arc<RwLock<Arc<[ServerKey]>>>);
+
+/// One generation of the key of a disk server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerKey {
+    /// The generation of the facility's key from which it follows.
+    pub generation: u32,
+    /// Until when it verifies; `None`: it was the newest one when it was given.
+    pub until: Option<Timestamp>,
+    /// The key.
+    pub key: CapKey,
+}
 
 impl fmt::Debug for CapKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,30 +141,78 @@ pub const UNFENCED: u64 = u64::MAX;
 pub const WHOLE: ByteRange = ByteRange { offset: 0, end: u64::MAX };
 
 impl CapKeys {
-    /// The keys that follow from the facility's key.
+    /// Capabilities of a facility with a single key.
     #[must_use]
     pub fn derive(facility_key: &[u8; 32]) -> Self {
-        Self(derived(facility_key, KEY_LABEL))
+        Self::new(Keyring::of_one(*facility_key))
+    }
+
+    /// Capabilities by these keys.
+    #[must_use]
+    pub fn new(keys: Keyring) -> Self {
+        Self { keys, held: Arc::default() }
+    }
+
+    /// Which state of the keys is in use.
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        self.keys.serial()
     }
 
     /// The key of a disk server on a host that joined then: whoever joins under that name later has another.
     #[must_use]
     pub fn of(&self, server: &str, joined: Timestamp) -> CapKey {
-        CapKey(derived(&self.0, format!("{server}/{}", joined.0).as_bytes()))
+        server_key(&self.keys.current().key, server, joined)
     }
 
-    /// Signs a right for the disk server on a host that joined then.
+    /// Its keys of all generations that verify, the newest first.
+    #[must_use]
+    pub fn all_of(&self, server: &str, joined: Timestamp, now: Timestamp) -> Vec<ServerKey> {
+        let live = self.keys.live(now).into_iter();
+        live.map(|secret| ServerKey {
+            generation: secret.number,
+            until: secret.until,
+            key: server_key(&secret.key, server, joined),
+        })
+        .collect()
+    }
+
+    /// Notes that a disk server has its keys up to this generation.
+    pub fn note_held(&self, server: &str, joined: Timestamp, generation: u32) {
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        held.insert(server.to_owned(), (joined, generation));
+    }
+
+    /// Signs a right for the disk server on a host that joined then, with the newest generation that it is known to have.
     #[must_use]
     pub fn sign(&self, (server, joined): (&str, Timestamp), cap: &Cap) -> String {
         let text = cap.text();
         let text = if cap.access == Access::Gather { self.seal().signed(&text) } else { text };
-        self.of(server, joined).signed(&text)
+        self.key_for(server, joined, cap.expires).signed(&text)
+    }
+
+    /// The newest generation that a disk server is known to have. Of one that has not spoken since the head started it is known that
+    /// it has what was given to it when it joined: the oldest one, unless that ends before the right does.
+    fn key_for(&self, server: &str, joined: Timestamp, expires: Timestamp) -> CapKey {
+        let current = self.keys.current();
+        if joined == NEVER_JOINED {
+            return server_key(&current.key, server, joined);
+        }
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner).get(server).copied();
+        let held = held.filter(|(then, _)| *then == joined).map(|(_, generation)| generation);
+        let live = self.keys.live(expires);
+        let known = match held {
+            Some(held) => live.iter().find(|secret| secret.number <= held),
+            None => live.last(),
+        };
+        server_key(&known.unwrap_or(&current).key, server, joined)
     }
 
     /// Checks a right to gather that a disk server shows: by the seal, because its own key it has itself.
     pub fn verify_shown(&self, signed: &str, now: Timestamp) -> Result<Cap, Failure> {
         let (sealed, _) = signed.rsplit_once('.').ok_or_else(malformed)?;
-        let cap = parsed(self.seal().opened(sealed)?, now)?;
+        let seals = self.keys.live(now).into_iter().map(|secret| seal_key(&secret.key));
+        let cap = parsed(first_opened(seals, |seal| seal.opened(sealed))?, now)?;
         if cap.access != Access::Gather {
             return Err(Failure::permission("capability is not one to gather a file"));
         }
@@ -147,7 +220,67 @@ impl CapKeys {
     }
 
     fn seal(&self) -> CapKey {
-        CapKey(derived(&self.0, SEAL_LABEL))
+        seal_key(&self.keys.current().key)
+    }
+}
+
+fn server_key(facility_key: &[u8; 32], server: &str, joined: Timestamp) -> CapKey {
+    CapKey(derived(&derived(facility_key, KEY_LABEL), format!("{server}/{}", joined.0).as_bytes()))
+}
+
+fn seal_key(facility_key: &[u8; 32]) -> CapKey {
+    CapKey(derived(&derived(facility_key, KEY_LABEL), SEAL_LABEL))
+}
+
+/// What the first of several keys opens that fits; else the last refusal.
+fn first_opened<K, T>(
+    keys: impl IntoIterator<Item = K>,
+    open: impl Fn(&K) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut refusal = Failure::permission("capability was not signed for this disk server");
+    for key in keys {
+        match open(&key) {
+            Ok(opened) => return Ok(opened),
+            Err(failure) => refusal = failure,
+        }
+    }
+    Err(refusal)
+}
+
+impl ServerKeys {
+    /// These generations.
+    #[must_use]
+    pub fn new(keys: Vec<ServerKey>) -> Self {
+        Self(Arc::new(RwLock::new(keys.into())))
+    }
+
+    /// A single key.
+    #[must_use]
+    pub fn of_one(key: CapKey) -> Self {
+        Self::new(vec![ServerKey { generation: 1, until: None, key }])
+    }
+
+    /// Uses other generations from now on.
+    pub fn set(&self, keys: Vec<ServerKey>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys.into();
+    }
+
+    /// Checks a right and when it ends. `now` says which generations verify, `ends` whether the right has ended.
+    fn verify_at(&self, signed: &str, now: Timestamp, ends: Timestamp) -> Result<Cap, Failure> {
+        let keys = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        let live = keys.iter().filter(|one| one.until.is_none_or(|until| now < until));
+        let text = first_opened(live, |one| one.key.opened_right(signed))?;
+        parsed(text, ends)
+    }
+
+    /// Checks a right and when it ends.
+    pub fn verify(&self, signed: &str, now: Timestamp) -> Result<Cap, Failure> {
+        self.verify_at(signed, now, now)
+    }
+
+    /// Checks a right that may have ended.
+    pub fn verify_ended(&self, signed: &str, now: Timestamp) -> Result<Cap, Failure> {
+        self.verify_at(signed, now, Timestamp(i64::MIN))
     }
 }
 
@@ -196,15 +329,37 @@ impl CapKey {
         Ok(text)
     }
 
-    /// Checks a right and when it ends.
-    pub fn verify(&self, signed: &str, now: Timestamp) -> Result<Cap, Failure> {
+    /// The right before a MAC that is right.
+    fn opened_right<'a>(&self, signed: &'a str) -> Result<&'a str, Failure> {
         let text = self.opened(signed)?;
         if !text.starts_with(&format!("{}.", Access::Gather.word())) {
-            return parsed(text, now);
+            return Ok(text);
         }
         let (text, seal) = text.rsplit_once('.').ok_or_else(malformed)?;
         unhex(seal).ok_or_else(malformed)?;
-        parsed(text, now)
+        Ok(text)
+    }
+
+    /// Checks a right and when it ends.
+    pub fn verify(&self, signed: &str, now: Timestamp) -> Result<Cap, Failure> {
+        parsed(self.opened_right(signed)?, now)
+    }
+}
+
+impl ServerKey {
+    /// As it is told to a host.
+    #[must_use]
+    pub fn told(&self) -> HostCapKey {
+        HostCapKey { generation: self.generation, until: self.until, key: keys::hex(&self.key.0) }
+    }
+
+    /// As it was told.
+    pub fn heard(told: &HostCapKey) -> Result<Self, Failure> {
+        let key = keys::unhex(&told.key).ok_or_else(|| {
+            Failure::corrupt("the key of capabilities is not 32 bytes in hex")
+                .hint("turn the host away with `bp host remove`, and let it join again")
+        })?;
+        Ok(Self { generation: told.generation, until: told.until, key: CapKey(key) })
     }
 }
 
@@ -440,6 +595,62 @@ mod tests {
             assert!(failure.what.contains("not signed for this disk server"), "{failure}");
         }
         assert!(CapKey::new(key().reveal()).verify(&signed, Timestamp(0)).is_ok());
+    }
+
+    #[test]
+    fn rights_hold_as_long_as_the_generation_that_signed_them() {
+        use crate::keys::KeyFile;
+        let (day, host) = (Millis::from_seconds(86_400), ("server1", JOINED));
+        let soon = |cap: &Cap| Cap { expires: Timestamp(500), ..cap.clone() };
+        let first = KeyFile::first([1; 32], Timestamp(0));
+        let ring = Keyring::new(&first);
+        let keys = CapKeys::new(ring.clone());
+        let given = |now| ServerKeys::new(keys.all_of(host.0, host.1, now));
+        let before = given(Timestamp(0));
+        let (old, gather) = (keys.sign(host, &soon(&example())), Cap { access: Access::Gather, ..example() });
+        let sealed = keys.sign(host, &gather);
+        let second = first.rotate([2; 32], day, Timestamp(0)).unwrap();
+        ring.set(&second);
+        // The host has not fetched the new key yet, as far as it is known.
+        assert!(before.verify(&keys.sign(host, &soon(&example())), Timestamp(0)).is_ok());
+        keys.note_held("server1", JOINED, 1);
+        assert!(before.verify(&keys.sign(host, &soon(&example())), Timestamp(0)).is_ok());
+        let after = given(Timestamp(0));
+        keys.note_held("server1", JOINED, 2);
+        let new = keys.sign(host, &example());
+        assert!(before.verify(&new, Timestamp(0)).is_err());
+        for signed in [&old, &new, &sealed] {
+            assert!(after.verify(signed, Timestamp(0)).is_ok());
+        }
+        // What was noted of a host that joined anew means nothing.
+        let anew = ("server1", Timestamp(9));
+        let given_anew = ServerKeys::new(keys.all_of(anew.0, anew.1, Timestamp(0)));
+        assert!(given_anew.verify(&keys.sign(anew, &example()), Timestamp(0)).is_ok());
+        // The head's own disk server has what the head has.
+        let own = ("own", NEVER_JOINED);
+        assert!(keys.of("own", NEVER_JOINED).verify(&keys.sign(own, &example()), Timestamp(0)).is_ok());
+        assert!(keys.verify_shown(&sealed, Timestamp(0)).is_ok());
+        assert!(after.verify(&old, Timestamp(day.0)).unwrap_err().what.contains("not signed for"));
+        ring.set(&second.revoke(1, [3; 32], Timestamp(0)).unwrap());
+        let revoked = given(Timestamp(0));
+        assert!(revoked.verify(&old, Timestamp(0)).is_err() && revoked.verify(&new, Timestamp(0)).is_ok());
+        assert!(keys.verify_shown(&sealed, Timestamp(0)).is_err());
+        // A right that lasts longer than the grace is signed with what will still verify.
+        ring.set(&second);
+        let silent = Cap { expires: Timestamp(day.0 + 1), ..example() };
+        let other = ("server2", JOINED);
+        let keys_of_other = ServerKeys::new(keys.all_of(other.0, other.1, Timestamp(0)));
+        assert!(keys_of_other.verify(&keys.sign(other, &silent), Timestamp(day.0 + 1)).is_ok());
+    }
+
+    #[test]
+    fn keys_survive_being_told() {
+        let key = ServerKey { generation: 3, until: Some(Timestamp(9)), key: key() };
+        assert_eq!(ServerKey::heard(&key.told()).unwrap(), key);
+        for bad in ["", "00", &"0".repeat(63), &"g".repeat(64)] {
+            let told = HostCapKey { key: bad.to_owned(), ..key.told() };
+            assert!(ServerKey::heard(&told).unwrap_err().hint.is_some(), "{bad}");
+        }
     }
 
     #[test]

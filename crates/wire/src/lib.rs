@@ -9,6 +9,7 @@ pub mod cap;
 pub mod coded;
 pub mod control;
 pub mod http;
+pub mod keys;
 pub mod label;
 pub mod object;
 pub mod token;

@@ -18,6 +18,7 @@ pub mod files;
 pub mod grants;
 pub mod heads;
 pub mod hosts;
+pub mod keys;
 pub mod labels;
 pub mod policy;
 pub mod pools;
@@ -39,6 +40,7 @@ pub use files::*;
 pub use grants::*;
 pub use heads::*;
 pub use hosts::*;
+pub use keys::*;
 pub use labels::*;
 pub use policy::*;
 pub use pools::*;
@@ -118,6 +120,7 @@ pub fn audience_of(name: &str) -> Option<Audience> {
         grants::CALLS,
         heads::CALLS,
         hosts::CALLS,
+        keys::CALLS,
         labels::CALLS,
         pools::CALLS,
         quotas::CALLS,

@@ -10,7 +10,8 @@ pub mod ztn;
 
 pub use scope::{Grant, Right, SCOPES_MAX, Scope, Scopes};
 
-use base::{Failure, Result, Timestamp};
+use crate::keys::Keyring;
+use base::{Failure, Millis, Result, Timestamp};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -26,10 +27,17 @@ const PROFILE: &str = "1.0";
 const CLOCKS_DIFFER_S: i64 = 60;
 /// Separates this use of the facility's key from all others.
 const KEY_LABEL: &[u8] = b"backplane bearer token 1";
+/// The generation that signed tokens which name none: they are from before there were others.
+const FIRST_GENERATION: u32 = 1;
+/// Longest life of a token unless the configuration says otherwise.
+pub const LIFETIME_MAX: Millis = Millis::from_seconds(30 * 86_400);
 
-/// The key that signs tokens. It never shows itself.
+/// Signs and checks tokens, with the generations of the facility's key. `Debug` shows no secret.
 #[derive(Clone)]
-pub struct TokenKey([u8; 32]);
+pub struct TokenKey {
+    keys: Keyring,
+    lifetime_max: Millis,
+}
 
 impl fmt::Debug for TokenKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +83,7 @@ struct Header {
     alg: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     typ: Option<String>,
-    /// Which of an issuer's keys signed it; a facility has one.
+    /// Which of an issuer's keys signed it: the generation, in tokens of this facility.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kid: Option<String>,
     /// Extensions that must be understood; we understand none.
@@ -117,34 +125,59 @@ struct Payload {
 }
 
 impl TokenKey {
-    /// The key for tokens that follows from the facility's key.
+    /// Tokens of a facility with a single key.
     #[must_use]
     pub fn derive(facility_key: &[u8; 32]) -> Self {
-        let mut mac = hmac(facility_key);
-        mac.update(KEY_LABEL);
-        Self(mac.finalize().into_bytes().into())
+        Self::new(Keyring::of_one(*facility_key), LIFETIME_MAX)
     }
 
-    /// Makes a token. Times are cut to seconds.
+    /// Tokens by these keys, which live for `lifetime_max` at most: whoever has a key cannot make one that lasts longer.
+    #[must_use]
+    pub fn new(keys: Keyring, lifetime_max: Millis) -> Self {
+        Self { keys, lifetime_max }
+    }
+
+    /// Longest life of a token.
+    #[must_use]
+    pub fn lifetime_max(&self) -> Millis {
+        self.lifetime_max
+    }
+
+    /// The keys.
+    #[must_use]
+    pub fn keys(&self) -> &Keyring {
+        &self.keys
+    }
+
+    /// Makes a token with the newest generation. Times are cut to seconds.
     #[must_use]
     pub fn sign(&self, claims: &Claims) -> String {
-        let header = Header { alg: "HS256".to_owned(), typ: Some("JWT".to_owned()), kid: None, crit: None };
-        let text = format!("{}.{}", part(&header), part(&Payload::of(claims)));
-        let mut mac = hmac(&self.0);
-        mac.update(text.as_bytes());
-        format!("{text}.{}", base64url::encode(&mac.finalize().into_bytes()))
+        let current = self.keys.current();
+        signed(&current.key, current.number, claims)
+    }
+
+    /// The same with another generation: what is made by the right of a token ends with the generation of that one.
+    pub fn sign_as(&self, generation: u32, claims: &Claims, now: Timestamp) -> Result<String> {
+        let secret = self.keys.find(generation, now)?;
+        Ok(signed(&secret.key, secret.number, claims))
     }
 
     /// Checks a token: who signed it, for which facility, and whether it is good now.
     pub fn verify(&self, token: &str, facility: &str, now: Timestamp) -> Result<Claims> {
+        self.verify_generation(token, facility, now).map(|(claims, _)| claims)
+    }
+
+    /// The same, and which generation has signed it.
+    pub fn verify_generation(&self, token: &str, facility: &str, now: Timestamp) -> Result<(Claims, u32)> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Failure::invalid(format!("token is longer than {TOKEN_BYTES_MAX} bytes")));
         }
         let (text, signature) = token.rsplit_once('.').ok_or_else(malformed)?;
         let (header, payload) = text.split_once('.').ok_or_else(malformed)?;
-        check_header(header)?;
+        let generation = check_header(header)?;
         let signature = base64url::decode(signature).ok_or_else(malformed)?;
-        let mut mac = hmac(&self.0);
+        let secret = self.keys.find(generation, now)?;
+        let mut mac = hmac(&derived(&secret.key));
         mac.update(text.as_bytes());
         // Takes the same time wherever they differ.
         mac.verify_slice(&signature)
@@ -152,8 +185,25 @@ impl TokenKey {
         let payload: Payload = json(payload)?;
         let claims = payload.claims()?;
         claims.check(facility, now)?;
-        Ok(claims)
+        claims.check_lifetime(self.lifetime_max, now)?;
+        Ok((claims, generation))
     }
+}
+
+/// The key for tokens that follows from a generation.
+fn derived(facility_key: &[u8; 32]) -> [u8; 32] {
+    let mut mac = hmac(facility_key);
+    mac.update(KEY_LABEL);
+    mac.finalize().into_bytes().into()
+}
+
+fn signed(facility_key: &[u8; 32], generation: u32, claims: &Claims) -> String {
+    let kid = Some(generation.to_string());
+    let header = Header { alg: "HS256".to_owned(), typ: Some("JWT".to_owned()), kid, crit: None };
+    let text = format!("{}.{}", part(&header), part(&Payload::of(claims)));
+    let mut mac = hmac(&derived(facility_key));
+    mac.update(text.as_bytes());
+    format!("{text}.{}", base64url::encode(&mac.finalize().into_bytes()))
 }
 
 impl Claims {
@@ -176,6 +226,21 @@ impl Claims {
         }
         if self.starts.seconds() > now.seconds() + CLOCKS_DIFFER_S {
             return Err(Failure::permission(format!("token of {:?} is not good yet", self.subject)));
+        }
+        Ok(())
+    }
+
+    /// Refuses a token that lives longer than is allowed, whatever its times are: also if it does not say since when.
+    fn check_lifetime(&self, lifetime_max: Millis, now: Timestamp) -> Result<()> {
+        let begins = self.issued.0.min(self.starts.0);
+        let is_too_long = self.expires.0.saturating_sub(begins) > lifetime_max.0;
+        if is_too_long || self.issued.seconds() > now.seconds() + CLOCKS_DIFFER_S {
+            let days = lifetime_max.0 / 86_400_000;
+            return Err(Failure::permission(format!(
+                "token of {:?} is good for longer than this facility allows, {days} days",
+                self.subject
+            ))
+            .hint("get a new one: `bp token create`; the operator sets tokens.lifetime_max"));
         }
         Ok(())
     }
@@ -252,7 +317,8 @@ fn hmac(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length")
 }
 
-fn check_header(part: &str) -> Result<()> {
+/// Checks how a token is signed, and says by which generation.
+fn check_header(part: &str) -> Result<u32> {
     let header: Header = json(part)?;
     if header.crit.is_some() {
         return Err(Failure::unsupported("token has extensions that are not understood here"));
@@ -261,7 +327,13 @@ fn check_header(part: &str) -> Result<()> {
         let what = format!("token is signed with {:?}: only tokens of this facility are taken", header.alg);
         return Err(Failure::permission(what).hint("`bp token create` makes one"));
     }
-    Ok(())
+    match header.kid {
+        None => Ok(FIRST_GENERATION),
+        Some(generation) => generation.parse().map_err(|_| {
+            Failure::permission("token was not signed by this facility")
+                .hint("`bp token create` makes those of this facility")
+        }),
+    }
 }
 
 fn part<T: Serialize>(value: &T) -> String {
@@ -280,7 +352,7 @@ fn malformed() -> Failure {
 /// Fuzz body: nothing that was not signed is accepted, nothing panics.
 pub fn fuzz_token(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    assert!(TokenKey([7; 32]).verify(&text, "f", Timestamp(0)).is_err());
+    assert!(TokenKey::derive(&[7; 32]).verify(&text, "f", Timestamp(0)).is_err());
     let _ = (bearer(&text), check_header(&text), Scopes::parse(&text));
     if let Ok(claims) = json::<Payload>(&base64url::encode(data)).and_then(Payload::claims) {
         let again = Payload::of(&claims).claims().expect("what was read can be written");
@@ -334,6 +406,82 @@ mod tests {
         assert_eq!(key().verify(&key().sign(&job), "f00", NOW).unwrap(), job);
     }
 
+    /// A token with this payload, signed as it should be, by the generation that its header names.
+    fn made(header: &str, payload: &str) -> String {
+        let text =
+            format!("{}.{}", base64url::encode(header.as_bytes()), base64url::encode(payload.as_bytes()));
+        let mut mac = hmac(&derived(&[1; 32]));
+        mac.update(text.as_bytes());
+        format!("{text}.{}", base64url::encode(&mac.finalize().into_bytes()))
+    }
+
+    #[test]
+    fn no_token_lives_longer_than_the_bound() {
+        let now = NOW.seconds();
+        let year = 365 * 86_400;
+        let header = r#"{"alg":"HS256","kid":"1"}"#;
+        let token = |times: String| made(header, &format!(r#"{{"iss":"f00","sub":"a",{times}}}"#));
+        let is_good = |times: String| key().verify(&token(times), "f00", NOW);
+        is_good(format!(r#""iat":{now},"nbf":{now},"exp":{}"#, now + 30 * 86_400)).unwrap();
+        for times in [
+            format!(r#""iat":{now},"nbf":{now},"exp":{}"#, now + 30 * 86_400 + 1),
+            format!(r#""iat":{now},"nbf":{now},"exp":{}"#, now + 10 * year),
+            format!(r#""iat":{now},"nbf":{now},"exp":{}"#, 1_i64 << 62),
+            format!(r#""iat":{now},"nbf":{now},"exp":{}"#, i64::MAX),
+            // Without a beginning it has lived since 1970.
+            format!(r#""exp":{}"#, now + 60),
+            format!(r#""iat":{now},"exp":{}"#, now + 60),
+            format!(r#""nbf":{now},"exp":{}"#, now + 60),
+            // What says that it was issued later than now was not.
+            format!(r#""iat":{},"nbf":{now},"exp":{}"#, now + 10 * year, now + 10 * year),
+            format!(r#""iat":{},"nbf":{now},"exp":{}"#, i64::MAX, i64::MAX),
+            format!(r#""iat":{},"nbf":{},"exp":{}"#, i64::MIN, i64::MIN, i64::MAX),
+        ] {
+            let refused = is_good(times.clone()).unwrap_err();
+            assert_eq!(refused.kind, base::ErrorKind::Permission, "{times}");
+        }
+        let short = TokenKey::new(Keyring::of_one([1; 32]), Millis::from_seconds(5));
+        assert!(short.verify(&key().sign(&claims()), "f00", NOW).unwrap_err().hint.is_some());
+    }
+
+    #[test]
+    fn tokens_end_with_the_generation_that_signed_them() {
+        use crate::keys::KeyFile;
+        let day = Millis::from_seconds(86_400);
+        let first = KeyFile::first([1; 32], NOW);
+        let keys = Keyring::new(&first);
+        let tokens = TokenKey::new(keys.clone(), LIFETIME_MAX);
+        let claims = Claims { expires: NOW + Millis(day.0 * 20), ..claims() };
+        let old = tokens.sign(&claims);
+        // Those of older versions name no generation.
+        let payload = serde_json::to_string(&Payload::of(&claims)).unwrap();
+        let older = made(r#"{"alg":"HS256","typ":"JWT"}"#, &payload);
+        let second = first.rotate([2; 32], day, NOW).unwrap();
+        keys.set(&second);
+        let new = tokens.sign(&claims);
+        for token in [&old, &older, &new] {
+            assert!(tokens.verify(token, "f00", NOW).is_ok(), "within the grace");
+        }
+        assert_eq!(tokens.verify_generation(&new, "f00", NOW).unwrap().1, 2);
+        let later = NOW + day;
+        assert!(tokens.verify(&new, "f00", later).is_ok());
+        for token in [&old, &older] {
+            let refused = tokens.verify(token, "f00", later).unwrap_err();
+            assert!(refused.what.contains("generation 1 of the facility's key is over"), "{refused}");
+        }
+        let of_old = tokens.sign_as(1, &claims, NOW).unwrap();
+        keys.set(&second.revoke(1, [3; 32], NOW).unwrap());
+        for token in [&old, &older, &of_old] {
+            assert!(tokens.verify(token, "f00", NOW).is_err(), "revoked");
+        }
+        assert!(tokens.sign_as(1, &claims, NOW).is_err());
+        assert!(tokens.verify(&new, "f00", NOW).is_ok());
+        for kid in ["0", "-1", "4294967296", "2", "x", ""] {
+            let forged = made(&format!(r#"{{"alg":"HS256","kid":"{kid}"}}"#), &payload);
+            assert!(tokens.verify(&forged, "f00", NOW).is_err(), "{kid}");
+        }
+    }
+
     #[test]
     fn tokens_of_others_and_for_others_are_refused() {
         let token = key().sign(&claims());
@@ -365,7 +513,8 @@ mod tests {
     fn a_known_token_is_made_byte_by_byte() {
         let token = key().sign(&claims());
         let (header, rest) = token.split_once('.').unwrap();
-        assert_eq!(header, "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9");
+        let header = String::from_utf8(base64url::decode(header).unwrap()).unwrap();
+        assert_eq!(header, r#"{"alg":"HS256","typ":"JWT","kid":"1"}"#);
         let payload = base64url::decode(rest.split_once('.').unwrap().0).unwrap();
         assert_eq!(
             String::from_utf8(payload).unwrap(),
