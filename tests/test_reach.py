@@ -293,7 +293,7 @@ def test_issuers_cannot_send_the_server_back_to_itself(make_facility: MakeFacili
     file.write_text(file.read_text() + table(issuer))
     facility.expect_log("keys cannot be fetched")
     facility.up()
-    facility.call = partial(facility.call, key=True)  # type: ignore[method-assign]
+    facility.call = partial(facility.call, at_socket=True)  # type: ignore[method-assign]
     answer = run("curl", "-sS", "-H", f"Authorization: Bearer {issuer.token('storage.read:/')}", facility.http + "/x")
     assert "cannot be fetched" in answer.out
     assert place in issuer.asked

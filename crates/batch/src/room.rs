@@ -239,7 +239,7 @@ impl Room {
         };
         let WorkerOrders { drop, root } = answer?;
         *self.shared.door.lock().unwrap_or_else(PoisonError::into_inner) = Some(root);
-        info!(worker = config.name, head = self.shared.control.http(), dropped = drop.len(), "registered");
+        info!(worker = config.name, head = self.shared.control.address(), dropped = drop.len(), "registered");
         for run in drop {
             if let Some(held) = self.held(run) {
                 held.drop_it();

@@ -122,10 +122,13 @@ fn await_answer(directory: &Path, mut child: Child, log: &Path, log_start: u64) 
     }
 }
 
-/// The endpoints, if process `pid` wrote them and its HTTP door answers.
+/// The endpoints, if process `pid` wrote them and its door answers: that at its Unix socket, which a host that joined does not have.
 fn answer_of(directory: &Path, pid: u32) -> Option<Endpoints> {
     let endpoints = read_endpoints(directory).ok().filter(|endpoints| endpoints.pid == pid)?;
-    Control::new(&endpoints.http, "bp").call(&GetStatus {}).ok()?;
+    let is_member = endpoints.http.starts_with("https:");
+    let control =
+        if is_member { Control::new(&endpoints.http, "bp") } else { Control::at_socket(directory, "bp") };
+    control.call(&GetStatus {}).ok()?;
     Some(endpoints)
 }
 

@@ -1,21 +1,18 @@
 //! Finding a facility: by its directory, by an endpoint, or by the environment.
 
 use crate::{
-    control::{Control, FacilityKey},
+    control::{Bearer, Control, ControlTls, connect, unreachable},
     xrd::{Token, XrdUrl},
 };
-use base::{Failure, FilePath, Millis, Result, Timestamp};
-use std::path::{Path, PathBuf};
-use wire::{
-    control::{Endpoints, GetStatus},
-    token::{Claims, TokenKey},
+use base::{ErrorKind, Failure, FilePath, Result};
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
 };
+use wire::control::{CreateToken, Endpoints, GetStatus};
 
 /// Environment variable that names the facility's directory or its HTTP endpoint.
 pub const ENVIRONMENT: &str = "BP_FACILITY";
-
-/// How long a token holds that one command makes for itself: recalls take hours.
-const TOKEN_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
 
 /// A facility and how to reach it.
 #[derive(Clone)]
@@ -26,8 +23,8 @@ pub struct Facility {
     pub control: Control,
     /// On whose behalf.
     pub user: String,
-    /// What proves it, where the facility wants to see it.
-    token: Option<String>,
+    /// How it is proven at `root://`.
+    proof: Proof,
 }
 
 impl Facility {
@@ -42,40 +39,67 @@ impl Facility {
             return Err(Failure::invalid(format!("{shown} is not a management endpoint"))
                 .hint("name the facility's directory or its http:// endpoint; `bp status` prints both"));
         }
-        let endpoints = read_endpoints(Path::new(place))?;
-        let mut control = Control::new(&endpoints.http, user);
+        let directory = Path::new(place);
+        let endpoints = read_endpoints(directory)?;
+        if endpoints.http.starts_with("https://") {
+            return Ok(Self::of_member(directory, endpoints, user));
+        }
+        Self::at_directory(directory, user)
+    }
+
+    /// The facility whose head's daemon serves `directory`.
+    ///
+    /// Nothing is sent to a port, by this or by who uses the result, before the daemon has shown that it lives: once it has died
+    /// anybody may have its ports. It clears `endpoints.json` before it opens its socket, so what stands there after the socket has
+    /// been reached are its own doors.
+    fn at_directory(directory: &Path, user: &str) -> Result<Self> {
+        drop(connect(directory).map_err(|cause| unreachable(directory, &cause))?);
+        let endpoints = read_endpoints(directory)?;
+        let mut control = Control::at_socket(directory, user);
         if let Some(token) = Token::discover() {
-            control = control.with_pass(FacilityKey::new(token.secret()));
+            control = control.with_token_elsewhere(Bearer::new(token.secret()));
         }
-        let mut token = None;
-        if endpoints.is_token_required
-            && let Some(key) = read_key(Path::new(place))
-        {
-            control = control.with_key(FacilityKey::new(hex(&key)));
-            token = Some(sign_token(&key, &endpoints.facility, user));
-        }
-        Ok(Self { endpoints, control, user: user.to_owned(), token })
+        let proof = if endpoints.is_token_required { Proof::ToBeMade(OnceLock::new()) } else { Proof::None };
+        Ok(Self { endpoints, control, user: user.to_owned(), proof })
+    }
+
+    /// The facility that a host has joined whose daemon serves `directory`: its head is asked, by https.
+    fn of_member(directory: &Path, endpoints: Endpoints, user: &str) -> Self {
+        let authority = directory.join("tls/ca.pem");
+        let authorities = authority.is_file().then_some(authority);
+        let control =
+            Control::new(&endpoints.http, user).with_tls(ControlTls { authorities, ..ControlTls::default() });
+        Self { endpoints, control: with_discovered(control), user: user.to_owned(), proof: Proof::None }
     }
 
     /// Where the bytes of a file are read and written. It may hold a token: never log its opaque part.
     pub fn url(&self, path: FilePath) -> Result<XrdUrl> {
         let mut url = self.endpoints.root.parse::<XrdUrl>()?.with_path(path);
-        if let Some(token) = &self.token {
+        if let Some(token) = self.token()? {
             url.opaque = url.opaque.with("authz", format!("Bearer%20{token}"));
         }
         Ok(url)
     }
 
+    /// The token for `root://`, if the facility is to be shown one that this user does not have: its daemon makes it.
+    fn token(&self) -> Result<Option<&str>> {
+        let Proof::ToBeMade(made) = &self.proof else { return Ok(None) };
+        if let Some(token) = made.get() {
+            return Ok(Some(token));
+        }
+        let call = CreateToken { user: self.user.clone(), ..CreateToken::default() };
+        match self.control.call(&call) {
+            Ok(created) => Ok(Some(made.get_or_init(|| created.token))),
+            // It is found once more where it is sent.
+            Err(failure) if failure.kind == ErrorKind::Permission && Token::discover().is_some() => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
     fn at_endpoint(http: &str, user: &str) -> Result<Self> {
-        let control = Control::new(http, user);
         // Not in plain text.
-        let control = match Token::discover().filter(|_| http.starts_with("https:")) {
-            Some(token) => {
-                let key = FacilityKey::new(token.secret());
-                control.with_pass(key.clone()).with_key(key)
-            }
-            None => control,
-        };
+        let control = Control::new(http, user);
+        let control = if http.starts_with("https:") { with_discovered(control) } else { control };
         let status = control.call(&GetStatus {})?;
         let endpoints = Endpoints {
             root: status.root,
@@ -86,35 +110,24 @@ impl Facility {
             pid: 0,
             facility: status.facility,
         };
-        Ok(Self { endpoints, control, user: user.to_owned(), token: None })
+        Ok(Self { endpoints, control, user: user.to_owned(), proof: Proof::None })
     }
 }
 
-/// The key of the facility, for whoever may read it: its owner.
-fn read_key(directory: &Path) -> Option<[u8; 32]> {
-    std::fs::read(directory.join("key")).ok()?.try_into().ok()
+/// How a user is proven at `root://`.
+#[derive(Clone)]
+enum Proof {
+    /// Not at all, or by what the user brings.
+    None,
+    /// By a token that is made when it is first needed.
+    ToBeMade(OnceLock<String>),
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A token for one command.
-fn sign_token(key: &[u8; 32], facility: &str, user: &str) -> String {
-    let now = Timestamp::from_system(std::time::SystemTime::now());
-    TokenKey::derive(key).sign(&Claims {
-        issuer: facility.to_owned(),
-        subject: user.to_owned(),
-        audience: vec![facility.to_owned()],
-        id: String::new(),
-        issued: now,
-        starts: now,
-        expires: now + TOKEN_LIFETIME,
-        scopes: None,
-        groups: Vec::new(),
-        is_of_job: false,
-        host: None,
-    })
+/// Shows the token that this user has, if any.
+fn with_discovered(control: Control) -> Control {
+    let Some(token) = Token::discover() else { return control };
+    let token = Bearer::new(token.secret());
+    control.with_token_elsewhere(token.clone()).with_token(token)
 }
 
 /// The socket in a facility's directory at which its daemon knows by itself who calls.
@@ -129,9 +142,10 @@ pub fn endpoints_file(directory: &Path) -> PathBuf {
 /// Reads where the facility in `directory` listens.
 pub fn read_endpoints(directory: &Path) -> Result<Endpoints> {
     let file = endpoints_file(directory);
-    let text = std::fs::read(&file).map_err(|cause| {
-        Failure::io(format!("read {}", file.display()), &cause)
-            .hint(format!("is the facility running? `bp up {}` starts it", directory.display()))
+    let text = std::fs::read(&file).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::PermissionDenied => unreachable(directory, &cause),
+        _ => Failure::io(format!("read {}", file.display()), &cause)
+            .hint(format!("is the facility running? `bp up {}` starts it", directory.display())),
     })?;
     serde_json::from_slice(&text)
         .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", file.display())))

@@ -6,6 +6,6 @@ pub mod facility;
 mod fetch;
 pub mod xrd;
 
-pub use control::{Control, ControlTls, FacilityKey};
+pub use control::{Bearer, Control, ControlTls};
 pub use facility::Facility;
 pub use fetch::Fetch;

@@ -43,6 +43,8 @@ pub struct Config {
     pub doors: Doors,
     /// Certificates.
     pub tls: Tls,
+    /// The facility's own tokens.
+    pub tokens: Tokens,
     /// The disk server.
     pub disk: Disk,
     /// The tape server.
@@ -144,6 +146,24 @@ pub struct Tls {
     pub client_ca: PathBuf,
     /// Further authorities of servers that files are copied from or to.
     pub trust: PathBuf,
+}
+
+/// The facility's own tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tokens {
+    /// Longest life of a token, between 15m and 366d: longer ones are neither made nor taken.
+    pub lifetime_max: Span,
+}
+
+/// Bounds of the longest life: the daemon's own calls need some minutes, and who needs a token for longer than a year needs another
+/// way.
+const TOKEN_LIFETIME_MAX: (Millis, Millis) = (Millis::from_seconds(900), Millis::from_seconds(366 * 86_400));
+
+impl Default for Tokens {
+    fn default() -> Self {
+        Self { lifetime_max: Span(wire::token::LIFETIME_MAX) }
+    }
 }
 
 /// The disk server.
@@ -252,6 +272,7 @@ impl Default for Config {
             host: Host::default(),
             doors: Doors::default(),
             tls: Tls::default(),
+            tokens: Tokens::default(),
             disk: Disk::default(),
             tape: Tape::default(),
             batch: Batch::default(),
@@ -369,6 +390,12 @@ impl Config {
             let what = "tls.certificate and tls.key belong together".to_owned();
             return refuse(what, "give both, or none to use the facility's own");
         }
+        let (shortest, longest) = TOKEN_LIFETIME_MAX;
+        if !(shortest..=longest).contains(&self.tokens.lifetime_max.0) {
+            let what =
+                format!("tokens.lifetime_max = {} is not between 15m and 366d", self.tokens.lifetime_max);
+            return refuse(what, "30d is usual");
+        }
         let pool = Pool { name: self.disk.pool.clone(), ..Pool::default() };
         if pool.check().is_err() {
             let what = format!("disk.pool = {:?} is not a name", self.disk.pool);
@@ -475,6 +502,8 @@ mod tests {
             ("[doors]\nprove_within = \"10ms\"\n", "prove_within"),
             ("[tls]\nkey = \"/etc/key.pem\"\n", "tls.certificate"),
             ("[disk]\nadopt = [\"data/old\"]\n", "disk.adopt"),
+            ("[tokens]\nlifetime_max = \"10m\"\n", "tokens.lifetime_max"),
+            ("[tokens]\nlifetime_max = \"3650d\"\n", "tokens.lifetime_max"),
             ("[tape]\nvolumes = 9\nslots = 3\n", "tape.volumes"),
             ("[tape]\nblock = \"8B\"\n", "tape.block"),
             ("[tape]\nprefix = \"bp\"\n", "tape.prefix"),

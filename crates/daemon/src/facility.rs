@@ -4,9 +4,10 @@ use crate::{
     authority::{Authority, names_of_this_host},
     catalogue,
     config::{self, Config},
+    key::Key,
     private,
 };
-use base::{ErrorKind, Failure, Millis, Result, Timestamp, Vid};
+use base::{ErrorKind, Failure, Result, Timestamp, Vid};
 use client::facility::endpoints_file;
 use head::{
     Core, HeadConfig,
@@ -20,11 +21,7 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
-use wire::{
-    cap::CapKeys,
-    control::{DiskServer, Endpoints},
-    token::{Claims, Scopes, TokenKey},
-};
+use wire::control::{DiskServer, Endpoints};
 
 /// Name of the partition that a facility on one host has.
 pub const PARTITION: &str = "disk1";
@@ -80,7 +77,7 @@ impl Layout {
     }
 
     /// The facility's id, for whoever needs it while the catalogue is in use.
-    fn id_file(&self) -> PathBuf {
+    pub(crate) fn id_file(&self) -> PathBuf {
         self.0.join("id")
     }
 
@@ -109,63 +106,12 @@ impl Layout {
         self.0.join("disk").join(name)
     }
 
-    fn key_file(&self) -> PathBuf {
+    pub(crate) fn key_file(&self) -> PathBuf {
         self.0.join("key")
     }
 
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.0.join("lock")
-    }
-}
-
-/// The facility's secret: signs capabilities and lets rooms in.
-#[derive(Clone)]
-pub struct Key {
-    bytes: [u8; 32],
-}
-
-impl Key {
-    /// A key that nobody has: a door with it believes no token.
-    pub(crate) fn nobody() -> Self {
-        let bytes = random().expect("the system gives random bytes once it is up");
-        Self { bytes }
-    }
-
-    /// Sign capabilities for all disk servers.
-    #[must_use]
-    pub fn caps(&self) -> CapKeys {
-        CapKeys::derive(&self.bytes)
-    }
-
-    /// Signs and checks the tokens of users.
-    #[must_use]
-    pub fn tokens(&self) -> TokenKey {
-        TokenKey::derive(&self.bytes)
-    }
-
-    /// What rooms send as bearer token.
-    #[must_use]
-    pub fn token(&self) -> String {
-        self.bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// Whether `token` is it; takes the same time wherever they differ.
-    #[must_use]
-    pub fn is(&self, token: &str) -> bool {
-        let own = self.token();
-        let differ = own.bytes().zip(token.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
-        own.len() == token.len() && differ == 0
-    }
-
-    fn read(layout: &Layout) -> Result<Self> {
-        let file = layout.key_file();
-        let bytes =
-            fs::read(&file).map_err(|cause| Failure::io(format!("read {}", file.display()), &cause))?;
-        let bytes = bytes.try_into().map_err(|_| {
-            Failure::corrupt(format!("{} is not a key of 32 bytes", file.display()))
-                .hint("restore it from a backup; capabilities signed with another key are refused")
-        })?;
-        Ok(Self { bytes })
     }
 }
 
@@ -188,7 +134,7 @@ pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) ->
     // Before anything is made there: the database may be out of reach.
     catalogue::of(&layout, config)?.require_vacant()?;
     let id: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
-    write_new(&layout.key_file(), &random::<32>()?, 0o600)?;
+    Key::create(&layout.key_file(), now)?;
     write_new(&layout.lock_file(), b"", 0o600)?;
     write_new(&layout.id_file(), id.as_bytes(), 0o600)?;
     authority(&layout, &id).prepare(&names_of_this_host(config.doors.bind, &config.host.address), now)?;
@@ -246,52 +192,6 @@ fn authority(layout: &Layout, facility: &str) -> Authority {
     Authority::new(&layout.tls(), facility)
 }
 
-/// Makes a token, for whoever may read the facility's key; the facility need not run.
-pub fn make_token(directory: &Path, wish: TokenWish, now: Timestamp) -> Result<(String, Claims)> {
-    let layout = Layout::new(directory)?;
-    Config::read(layout.root())?;
-    let key = Key::read(&layout)?;
-    let file = layout.id_file();
-    let id = fs::read_to_string(&file).map_err(|cause| {
-        failed("read", &file, &cause).hint("a facility of an older version makes it when it is started")
-    })?;
-    sign_token(&key, id, wish, now)
-}
-
-/// Makes a token of the facility `id`.
-pub fn sign_token(key: &Key, id: String, wish: TokenWish, now: Timestamp) -> Result<(String, Claims)> {
-    let number = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
-    let claims = Claims {
-        issuer: id.clone(),
-        subject: wish.user,
-        audience: vec![wish.audience.unwrap_or(id)],
-        id: number,
-        issued: now,
-        starts: now,
-        expires: now + wish.lifetime,
-        scopes: wish.scopes,
-        groups: wish.groups,
-        is_of_job: false,
-        host: None,
-    };
-    Ok((key.tokens().sign(&claims), claims))
-}
-
-/// What a token shall be.
-#[derive(Debug, Clone)]
-pub struct TokenWish {
-    /// Whose.
-    pub user: String,
-    /// How long it holds.
-    pub lifetime: Millis,
-    /// What it allows; `None`: all that the user may do.
-    pub scopes: Option<Scopes>,
-    /// Groups of the user; only without scopes.
-    pub groups: Vec<String>,
-    /// For whom it is; `None`: this facility.
-    pub audience: Option<String>,
-}
-
 /// A facility that this process runs; no other process can while this lives.
 pub struct Possession {
     /// Where everything lies.
@@ -315,7 +215,10 @@ impl Possession {
             Failure::busy(format!("the facility in {} is running already", layout.root().display()))
                 .hint("`bp status` shows it, `bp down` stops it")
         })?;
-        let key = if config.host.head.is_empty() { Key::read(&layout)? } else { Key::nobody() };
+        let key = match &*config.host.head {
+            "" => Key::read(&layout.key_file(), config.tokens.lifetime_max.0)?,
+            _ => Key::nobody(),
+        };
         Ok(Self { key, layout, config, _lock: lock })
     }
 

@@ -12,6 +12,7 @@ use base::{Failure, FilePath, Result};
 use head::{Clock, Principal};
 use std::{fmt, sync::Arc};
 use wire::{
+    keys::Keyring,
     token::{
         Claims, Right, Scopes, TokenKey,
         foreign::{Person, Presented},
@@ -33,7 +34,13 @@ enum Limits {
     /// Nothing.
     None,
     /// What a token says. Without scopes the user's permissions alone count.
-    Token { scopes: Option<Scopes>, expires: base::Timestamp, is_of_job: bool, lease: Option<Lease> },
+    Token {
+        scopes: Option<Scopes>,
+        expires: base::Timestamp,
+        is_of_job: bool,
+        lease: Option<Lease>,
+        signed: Option<Signed>,
+    },
     /// Everything is refused, for this reason.
     Nothing(Failure),
 }
@@ -65,6 +72,34 @@ impl PartialEq for Lease {
 
 impl Eq for Lease {}
 
+/// A token of this facility is good as long as the generation of the key verifies that has signed it, also in sessions that go on.
+#[derive(Debug, Clone)]
+struct Signed {
+    generation: u32,
+    keys: Keyring,
+}
+
+impl PartialEq for Signed {
+    fn eq(&self, other: &Self) -> bool {
+        self.generation == other.generation
+    }
+}
+
+impl Eq for Signed {}
+
+/// A token by whose right something is made: that is to end with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenRight {
+    /// Until when it holds.
+    pub expires: base::Timestamp,
+    /// Which generation of the facility's key has signed it; `None`: another issuer.
+    pub generation: Option<u32>,
+    /// Whether it was made for a job.
+    pub is_of_job: bool,
+    /// Whether it allows less than its user may do.
+    pub is_scoped: bool,
+}
+
 impl Identity {
     /// Somebody who needs no token.
     #[must_use]
@@ -88,6 +123,14 @@ impl Identity {
     #[must_use]
     pub fn is_scoped(&self) -> bool {
         matches!(self.limits, Limits::Token { scopes: Some(_), .. })
+    }
+
+    /// The token that was shown.
+    #[must_use]
+    pub fn token(&self) -> Option<TokenRight> {
+        let Limits::Token { scopes, expires, is_of_job, signed, .. } = &self.limits else { return None };
+        let generation = signed.as_ref().map(|signed| signed.generation);
+        Some(TokenRight { expires: *expires, generation, is_of_job: *is_of_job, is_scoped: scopes.is_some() })
     }
 
     /// Refuses jobs that would make jobs: each would have a token of its own, so that none of them ever ended.
@@ -132,6 +175,13 @@ impl Identity {
                 self.who.name
             ))
             .hint("the worker of a job that still runs gets a new one")),
+            Limits::Token { signed: Some(signed), .. } if !signed.keys.is_live(signed.generation, now) => {
+                Err(Failure::permission(format!(
+                    "token of {:?} was signed with generation {} of the facility's key, which is over",
+                    self.who.name, signed.generation
+                ))
+                .hint("get a new one: `bp token create` makes those of this facility"))
+            }
             Limits::Nothing(failure) => Err(failure.clone()),
             _ => Ok(()),
         }
@@ -200,6 +250,12 @@ impl Gate {
         &self.owner
     }
 
+    /// The id of the facility.
+    #[must_use]
+    pub fn facility(&self) -> &str {
+        &self.facility
+    }
+
     /// Now.
     #[must_use]
     pub fn now(&self) -> base::Timestamp {
@@ -213,8 +269,9 @@ impl Gate {
         {
             return self.outsider(self.issuers.admit(presented, self.now()).await?);
         }
-        let Claims { subject, scopes, groups, expires, is_of_job, host, .. } =
-            self.key.verify(token, &self.facility, self.now())?;
+        let (claims, generation) = self.key.verify_generation(token, &self.facility, self.now())?;
+        let Claims { subject, scopes, groups, expires, is_of_job, host, .. } = claims;
+        let signed = Some(Signed { generation, keys: self.key.keys().clone() });
         // Scopes bind the owner too: a token that was narrowed is no master key.
         let is_operator = subject == *self.owner;
         // Whoever has a right to anything by scopes has nothing by groups.
@@ -222,7 +279,7 @@ impl Gate {
         let lease = host.map(|host| Lease { host, roster: self.roster.clone() });
         let identity = Identity {
             who: Principal { is_operator, groups, ..Principal::user(&subject) },
-            limits: Limits::Token { scopes, expires, is_of_job, lease },
+            limits: Limits::Token { scopes, expires, is_of_job, lease, signed },
         };
         identity.is_good(self.now()).map(|()| identity)
     }
@@ -238,7 +295,13 @@ impl Gate {
         }
         Ok(Identity {
             who: Principal { groups, ..Principal::user(&user) },
-            limits: Limits::Token { scopes: Some(scopes), expires, is_of_job: false, lease: None },
+            limits: Limits::Token {
+                scopes: Some(scopes),
+                expires,
+                is_of_job: false,
+                lease: None,
+                signed: None,
+            },
         })
     }
 
@@ -320,7 +383,11 @@ mod tests {
     use super::*;
     use crate::hosts::Member;
     use base::{Millis, Timestamp};
-    use wire::{control::HostNames, token::enrolment};
+    use wire::{
+        control::HostNames,
+        keys::KeyFile,
+        token::{LIFETIME_MAX, enrolment},
+    };
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
@@ -378,6 +445,24 @@ mod tests {
             assert!(refused.what.contains("turned away") && refused.hint.is_some(), "{refused}");
             assert!(session.is_good(NOW).is_err(), "a session that goes on");
         }
+    }
+
+    #[tokio::test]
+    async fn sessions_end_with_the_generation_that_signed_their_token() {
+        let file = KeyFile::first([1; 32], NOW);
+        let keys = Keyring::new(&file);
+        let tokens = TokenKey::new(keys.clone(), LIFETIME_MAX);
+        let gate = Gate::new(tokens, "f00", "root", true, Arc::new(|| NOW));
+        let session = gate.bearer(&token("alice", None)).await.unwrap();
+        assert_eq!(session.token().unwrap().generation, Some(1));
+        let rotated = file.rotate([2; 32], Millis(500), NOW).unwrap();
+        keys.set(&rotated);
+        session.is_good(NOW + Millis(499)).unwrap();
+        assert!(session.is_good(NOW + Millis(500)).unwrap_err().what.contains("generation 1"));
+        keys.set(&rotated.revoke(1, [3; 32], NOW).unwrap());
+        assert!(session.is_good(NOW).is_err(), "a session that goes on");
+        assert!(session.may(Right::Read, &path("/x"), NOW).is_err());
+        assert!(gate.bearer(&token("alice", None)).await.is_err());
     }
 
     fn path(text: &str) -> FilePath {

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use base::{
-    Failure, Millis, Timestamp,
+    Timestamp,
     units::{Size, Span},
 };
 use clap::{Args, Parser, Subcommand};
@@ -15,10 +15,11 @@ use daemon::{
     private::make_files_private,
     run,
     standby::Start,
+    tokens,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
-use wire::{control::Role, token::Scopes};
+use wire::control::{CreateToken, Role};
 
 /// The daemon of a Backplane facility. People use `bp`.
 #[derive(Parser)]
@@ -223,8 +224,6 @@ struct Token {
 
 /// Open files where the system sets no limit.
 const FILES_MAX: u64 = 1 << 20;
-/// Longest life of a token: who needs one for longer needs another way.
-const TOKEN_LIFETIME_MAX: Millis = Millis::from_seconds(366 * 86_400);
 
 fn main() -> ExitCode {
     make_files_private();
@@ -369,30 +368,14 @@ fn raise_file_limit() {
 
 fn make_token(token: &Token) -> anyhow::Result<()> {
     use std::io::Write;
-    let lifetime = token.lifetime.0;
-    if lifetime <= Millis(0) || lifetime > TOKEN_LIFETIME_MAX {
-        return Err(Failure::invalid(format!("lifetime {} is not within a year", token.lifetime))
-            .hint("12h is usual")
-            .into());
-    }
-    let scopes = match &token.scope[..] {
-        [] => None,
-        words => Some(Scopes::parse(&words.join(" "))?),
+    let wish = CreateToken {
+        user: token.user.clone().unwrap_or_else(user),
+        lifetime: Some(token.lifetime.0),
+        scopes: (!token.scope.is_empty()).then(|| token.scope.join(" ")),
+        groups: token.group.clone(),
+        audience: token.audience.clone(),
     };
-    if scopes.as_ref().is_some_and(Scopes::is_empty) {
-        return Err(Failure::invalid("none of the scopes is about storage")
-            .hint("use storage.read:/PATH, storage.create:, storage.modify: or storage.stage:")
-            .into());
-    }
-    if let Some(odd) = token.group.iter().find(|group| !daemon::issuers::config::is_name(group)) {
-        return Err(Failure::invalid(format!("{odd:?} is not a name of a group"))
-            .hint("use letters, digits, `.`, `_`, `-` and `@`")
-            .into());
-    }
-    let user = token.user.clone().unwrap_or_else(user);
-    let (groups, audience) = (token.group.clone(), token.audience.clone());
-    let wish = facility::TokenWish { user, lifetime, scopes, groups, audience };
-    let (text, claims) = facility::make_token(&token.directory, wish, now())?;
+    let (text, claims) = tokens::make_token(&token.directory, &wish, now())?;
     let mut stdout = std::io::stdout().lock();
     if token.json {
         let value = serde_json::json!({

@@ -24,7 +24,7 @@ use crate::{
     standby::{self, Start},
 };
 use base::{ErrorKind, Failure, Result, Timestamp, limits::CONNECTIONS_MAX};
-use client::{Control, FacilityKey, facility::SOCKET};
+use client::{Control, facility::SOCKET};
 use head::{Clock, Head, store::FacilityRow};
 use net::{
     listener::Listener,
@@ -157,6 +157,10 @@ async fn drain(parts: [Shutdown; 2]) {
 }
 
 async fn start(possession: &Possession) -> Result<Running> {
+    // Before the socket is opened: what clients then find in the file are the doors of this process, not those of one that has
+    // died, whose ports anybody may have by now.
+    possession.withdraw();
+    possession.key.reload()?;
     let doors = &possession.config.doors;
     let has = |role| possession.config.host.roles.contains(&role);
     let budget = doors.unproven();
@@ -219,8 +223,7 @@ async fn start(possession: &Possession) -> Result<Running> {
         .with_reach(possession.config.reach.rule());
     let near = LocalListener::bind(possession.layout.root(), SOCKET, CONNECTIONS_MAX)?;
     open_http(http_door, (http, https, near), tls_for_hosts, &shutdown)?;
-    let control =
-        Control::new(&endpoints.http, &facility.owner).with_key(FacilityKey::new(possession.key.token()));
+    let control = Control::at_socket(possession.layout.root(), &facility.owner);
     let rooms = premises(possession, control).start()?;
     let endpoints =
         Endpoints { is_token_required: doors.require_token, facility: facility.id.clone(), ..endpoints };

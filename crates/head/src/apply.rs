@@ -100,11 +100,14 @@ pub enum Topic {
     Removals,
     /// Objects are to be copied from one disk server to another.
     Copies,
+    /// The facility's key has another generation, or one less.
+    Keys,
 }
 
 impl Topic {
     /// All topics, in the order of their bits.
-    pub const ALL: [Self; 5] = [Self::Files, Self::Tape, Self::Jobs, Self::Removals, Self::Copies];
+    pub const ALL: [Self; 6] =
+        [Self::Files, Self::Tape, Self::Jobs, Self::Removals, Self::Copies, Self::Keys];
 
     /// Its place in [`Self::ALL`].
     #[must_use]

@@ -12,6 +12,7 @@ mod batch;
 mod core;
 mod heads;
 mod hosts;
+mod keys;
 mod namespace;
 pub mod pool;
 mod recover;

@@ -83,7 +83,7 @@ fn other_head(path: &FilePath, head: &str, context: &mut Context) -> Result<Othe
     if entry.kind != NodeKind::Directory {
         return Err(Failure::new(ErrorKind::NotDirectory, format!("{path} is a file at {head}")));
     }
-    Ok(OtherHead { root, http: other.http().to_owned() })
+    Ok(OtherHead { root, http: other.address() })
 }
 
 fn list(context: &mut Context) -> Run {

@@ -22,7 +22,7 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
         context.output.json(&status)?;
         return Ok(0);
     }
-    let http = context.facility()?.control.http().to_owned();
+    let http = context.facility()?.endpoints.http.clone();
     let output = &mut context.output;
     head(output, &status, &http)?;
     titled(output, "Pools", pools(&status.pools), 0, "")?;

@@ -1,6 +1,6 @@
 //! Answers that are too long to be replies: they are handed on as they come.
 
-use super::{Control, FacilityKey};
+use super::{Bearer, Control};
 use base::{Failure, Result};
 use std::{io::Read, time::Duration};
 use wire::control::USER_HEADER;
@@ -17,7 +17,7 @@ const REFUSAL_BYTES_MAX: u64 = 64 << 10;
 impl Control {
     /// Fetches a backup of the catalogue; `take` is given piece after piece.
     pub fn fetch_backup(&self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let what = format!("fetch a backup from {}", self.http);
+        let what = format!("fetch a backup from {}", self.address());
         let mut request = self
             .agents
             .agent(&self.http)?
@@ -28,8 +28,8 @@ impl Control {
             .build()
             .header("content-type", "application/json")
             .header(USER_HEADER, &self.user);
-        if let Some(FacilityKey(key)) = &self.key {
-            request = request.header("authorization", format!("Bearer {key}"));
+        if let Some(Bearer(token)) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
         }
         let mut answer = request.send(&b"{}"[..]).map_err(|cause| {
             Failure::unavailable(format!("{what}: {cause}")).hint("is it running? `bp up DIR` starts it")

@@ -1,13 +1,15 @@
 //! The management client: makes [`Call`]s over HTTP, blocking.
 
 mod fetch;
+mod socket;
 mod tls;
 
+pub(crate) use socket::{connect, unreachable};
 pub use tls::ControlTls;
 pub(crate) use tls::tls_config;
 
 use base::{ErrorKind, Failure, Millis, Result};
-use std::{io::Read, sync::Arc, time::Duration};
+use std::{io::Read, path::Path, sync::Arc, time::Duration};
 use tls::Agents;
 use wire::control::{Call, USER_HEADER, VERSION, VERSION_HEADER};
 
@@ -26,17 +28,17 @@ pub struct Control {
     agents: Arc<Agents>,
     http: String,
     user: String,
-    key: Option<FacilityKey>,
-    /// What proves it to other heads: a person's token. The key of the facility is for its own.
-    pass: Option<FacilityKey>,
+    token: Option<Bearer>,
+    /// The token that is shown to other heads. The daemon at a Unix socket needs none, because the kernel tells it who calls.
+    token_elsewhere: Option<Bearer>,
 }
 
-/// What proves who calls: the key of the facility for its rooms, a token for people. It never shows itself.
+/// A bearer token. It has no `Debug`, so that no log shows it.
 #[derive(Clone)]
-pub struct FacilityKey(String);
+pub struct Bearer(String);
 
-impl FacilityKey {
-    /// Takes the key's text, as it stands in the facility's key file, or a token.
+impl Bearer {
+    /// Takes the text of a token.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -50,9 +52,14 @@ impl Control {
             agents: Arc::new(Agents::new(ControlTls::default())),
             http,
             user: user.into(),
-            key: None,
-            pass: None,
+            token: None,
+            token_elsewhere: None,
         }
+    }
+
+    /// Talks to the daemon that serves `directory` on this host, over its Unix socket, as `user`.
+    pub fn at_socket(directory: &Path, user: impl Into<String>) -> Self {
+        Self { agents: Arc::new(Agents::at_socket(directory)), ..Self::new(socket::ADDRESS, user) }
     }
 
     /// Says whom to believe, and what to show.
@@ -62,21 +69,21 @@ impl Control {
         self
     }
 
-    /// Adds what proves who calls.
-    pub fn with_key(mut self, key: FacilityKey) -> Self {
-        self.key = Some(key);
+    /// Shows this token.
+    pub fn with_token(mut self, token: Bearer) -> Self {
+        self.token = Some(token);
         self
     }
 
-    /// Adds what proves who calls where a call is sent on to another head.
-    pub fn with_pass(mut self, pass: FacilityKey) -> Self {
-        self.pass = Some(pass);
+    /// Shows this token where a call is sent on to another head.
+    pub fn with_token_elsewhere(mut self, token: Bearer) -> Self {
+        self.token_elsewhere = Some(token);
         self
     }
 
-    /// The address it talks to.
-    pub fn http(&self) -> &str {
-        &self.http
+    /// The address it talks to, or the directory of the facility at whose Unix socket it talks.
+    pub fn address(&self) -> String {
+        self.agents.directory().map_or_else(|| self.http.clone(), |directory| directory.display().to_string())
     }
 
     /// Makes a call and takes whatever reply there is.
@@ -97,12 +104,17 @@ impl Control {
 
     /// Talks to another head, on behalf of the same person.
     pub fn at_head(&self, http: &str) -> Result<Self> {
-        if self.pass.is_some() && !http.starts_with("https:") {
+        if self.token_elsewhere.is_some() && !http.starts_with("https:") {
             let what = format!("the head at {http} is asked in plain text, where anybody could read a token");
             return Err(Failure::permission(what).hint("refer to its https:// door"));
         }
         let http = http.trim_end_matches('/').to_owned();
-        Ok(Self { agents: Arc::new(self.agents.anew()), http, key: self.pass.clone(), ..self.clone() })
+        Ok(Self {
+            agents: Arc::new(self.agents.anew()),
+            http,
+            token: self.token_elsewhere.clone(),
+            ..self.clone()
+        })
     }
 
     fn call_once<C: Call>(&self, call: &C, wait: Millis) -> Result<C::Reply> {
@@ -121,13 +133,13 @@ impl Control {
             .header("content-type", "application/json")
             .header(VERSION_HEADER, VERSION)
             .header(USER_HEADER, &self.user);
-        if let Some(FacilityKey(key)) = &self.key {
-            request = request.header("authorization", format!("Bearer {key}"));
+        if let Some(Bearer(token)) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
         }
         let mut answer = request.send(&body[..]).map_err(|cause| self.unreachable::<C>(&cause))?;
         let mut text = Vec::new();
         answer.body_mut().as_reader().take(REPLY_BYTES_MAX).read_to_end(&mut text).map_err(|cause| {
-            Failure::io(format!("read the reply to {} from {}", C::NAME, self.http), &cause)
+            Failure::io(format!("read the reply to {} from {}", C::NAME, self.address()), &cause)
         })?;
         self.understand::<C>(answer.status().as_u16(), &text)
     }
@@ -135,22 +147,51 @@ impl Control {
     fn understand<C: Call>(&self, status: u16, text: &[u8]) -> Result<C::Reply> {
         if (200..300).contains(&status) {
             return serde_json::from_slice(text).map_err(|cause| {
-                Failure::internal(format!("{} answered {} with something else: {cause}", self.http, C::NAME))
-                    .hint("client and facility may be of different versions")
+                Failure::internal(format!(
+                    "{} answered {} with something else: {cause}",
+                    self.address(),
+                    C::NAME
+                ))
+                .hint("client and facility may be of different versions")
             });
         }
         Err(serde_json::from_slice::<Failure>(text).unwrap_or_else(|_| {
-            Failure::unavailable(format!("{} answered {} with HTTP status {status}", self.http, C::NAME))
+            Failure::unavailable(format!("{} answered {} with HTTP status {status}", self.address(), C::NAME))
                 .hint("is that address a Backplane facility?")
         }))
     }
 
     fn unreachable<C: Call>(&self, cause: &ureq::Error) -> Failure {
+        if let (Some(directory), ureq::Error::Io(cause)) = (self.agents.directory(), cause) {
+            return socket::unreachable(directory, cause).during(C::NAME);
+        }
         let kind = match cause {
             ureq::Error::Timeout(_) => ErrorKind::Timeout,
             _ => ErrorKind::Unavailable,
         };
-        Failure::new(kind, format!("cannot reach the facility at {} for {}: {cause}", self.http, C::NAME))
-            .hint("is it running? `bp up DIR` starts it")
+        Failure::new(
+            kind,
+            format!("cannot reach the facility at {} for {}: {cause}", self.address(), C::NAME),
+        )
+        .hint("is it running? `bp up DIR` starts it")
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+
+    /// Reads one request, answers it with `body`, and yields the request's head.
+    pub(crate) fn answer_once(mut connection: impl Read + Write, body: &str) -> String {
+        let (mut head, mut reader) = (String::new(), BufReader::new(&mut connection));
+        while !head.ends_with("\r\n\r\n") {
+            assert!(reader.read_line(&mut head).unwrap() > 0, "the request ended early: {head}");
+        }
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let length = length.map_or(0, |length| length.parse().unwrap());
+        reader.read_exact(&mut vec![0; length]).unwrap();
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        connection.write_all(answer.as_bytes()).unwrap();
+        head
     }
 }

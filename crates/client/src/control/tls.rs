@@ -1,5 +1,6 @@
 //! TLS of the management client: whom it believes, and what it shows.
 
+use super::socket;
 use crate::authorities::authorities;
 use base::{Failure, Result};
 use std::{
@@ -30,13 +31,25 @@ pub struct ControlTls {
 /// Makes connections, anew when the certificate to show has been replaced.
 pub(super) struct Agents {
     tls: ControlTls,
+    /// The facility's directory, if its Unix socket is talked to, whatever a URL says.
+    directory: Option<PathBuf>,
     /// The agent, and when its certificate was written. Guards a clone, and now and then the reading of two files.
     current: Mutex<Option<(Option<SystemTime>, Agent)>>,
 }
 
 impl Agents {
     pub(super) fn new(tls: ControlTls) -> Self {
-        Self { tls, current: Mutex::new(None) }
+        Self { tls, directory: None, current: Mutex::new(None) }
+    }
+
+    /// For the Unix socket in `directory`.
+    pub(super) fn at_socket(directory: &Path) -> Self {
+        Self { directory: Some(directory.to_owned()), ..Self::new(ControlTls::default()) }
+    }
+
+    /// The directory whose Unix socket is talked to.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
     }
 
     /// For another server: the same proofs, no connection yet.
@@ -51,7 +64,7 @@ impl Agents {
         match &*current {
             Some((of, agent)) if *of == written => Ok(agent.clone()),
             _ => {
-                let agent = make(&self.tls, url.starts_with("https:"))?;
+                let agent = make(&self.tls, self.directory(), url.starts_with("https:"))?;
                 *current = Some((written, agent.clone()));
                 Ok(agent)
             }
@@ -63,11 +76,14 @@ fn written(file: &Path) -> Option<SystemTime> {
     fs::metadata(file).ok()?.modified().ok()
 }
 
-fn make(tls: &ControlTls, is_tls: bool) -> Result<Agent> {
+fn make(tls: &ControlTls, directory: Option<&Path>, is_tls: bool) -> Result<Agent> {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .timeout_connect(Some(CONNECT_DEADLINE))
         .proxy(None);
+    if let Some(directory) = directory {
+        return Ok(socket::agent(config.build(), directory));
+    }
     let config = if is_tls { config.tls_config(tls_config(tls)?) } else { config };
     Ok(config.build().into())
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 use base::{ErrorKind, FilePath, Millis, Timestamp, limits::CONNECTIONS_MAX};
 use client::{
-    Control, FacilityKey,
+    Bearer, Control,
     xrd::{CreateOptions, File, FileSystem, Options, XrdUrl},
 };
 use head::{Clock, Head, Principal};
@@ -217,8 +217,8 @@ fn the_token_of_a_job_makes_no_jobs() {
         environment: BTreeMap::new(),
     };
     let control = |is_of_job| {
-        let token = FacilityKey::new(doors.token(USER, is_of_job));
-        Control::new(&doors.http, "whoever").with_key(token)
+        let token = Bearer::new(doors.token(USER, is_of_job));
+        Control::new(&doors.http, "whoever").with_token(token)
     };
     let refused = control(true).call(&Submit { spec: spec.clone() }).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Permission, "{refused}");

@@ -1,7 +1,7 @@
 //! Who makes a request.
 
 use super::Peer;
-use crate::hosts::Member;
+use crate::{hosts::Member, identity::TokenRight};
 use base::{Failure, Result};
 use head::Principal;
 use wire::control::{Audience, Call, Role};
@@ -18,6 +18,8 @@ pub(super) struct Caller {
     pub(super) host: Option<Member>,
     /// Whether it is a room beside the head, in this process.
     pub(super) is_room: bool,
+    /// The token by whose right it is made, if there is one.
+    pub(super) token: Option<TokenRight>,
     /// The other end of the connection.
     pub(super) peer: Option<Peer>,
 }
@@ -25,12 +27,18 @@ pub(super) struct Caller {
 impl Caller {
     /// A user.
     pub(super) fn user(who: Principal, peer: Option<Peer>) -> Self {
-        Self { who, host: None, is_room: peer.is_some_and(|peer| peer.is_own_process), peer }
+        let is_room = peer.is_some_and(|peer| peer.is_own_process);
+        Self { who, host: None, is_room, token: None, peer }
+    }
+
+    /// The same, by the right of a token. A room shows none.
+    pub(super) fn with_token(self, token: Option<TokenRight>) -> Self {
+        Self { is_room: self.is_room && token.is_none(), token, ..self }
     }
 
     /// Somebody who proves nothing.
     pub(super) fn nobody(peer: Option<Peer>) -> Self {
-        Self { who: Principal::user(NOBODY), host: None, is_room: false, peer }
+        Self { who: Principal::user(NOBODY), host: None, is_room: false, token: None, peer }
     }
 
     /// The rooms of a host that joined. It is no user, whatever it is named.

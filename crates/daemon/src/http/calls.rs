@@ -1,6 +1,6 @@
 //! The management API: every call of `wire::control` as `POST /api/v1/NAME`.
 
-use super::{HttpDoor, answer::Refused, caller::Caller, hosts};
+use super::{HttpDoor, answer::Refused, caller::Caller, hosts, keys};
 use axum::{
     Extension, Json, Router,
     body::Bytes,
@@ -30,7 +30,7 @@ pub(super) fn routes() -> Router<Arc<HttpDoor>> {
         .route("/api/v1/bill", get(handle_get::<control::GetBill>))
         .route("/api/v1/jobs", get(handle_get::<control::Jobs>));
     let router = people(router);
-    super::backup::routes(hosts::routes(rooms(router)))
+    super::backup::routes(keys::routes(hosts::routes(rooms(router))))
 }
 
 fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
@@ -122,6 +122,7 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::ReportScan>(router);
     let router = add::<control::NextFindings>(router);
     let router = add::<control::MendFinding>(router);
+    let router = add::<control::GetCapKeys>(router);
     let router = add::<control::RegisterLibrary>(router);
     let router = add::<control::NextTapeSession>(router);
     let router = add::<control::TapeProgress>(router);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use wire::control::{Audience, Call};
 
 /// Calls of people that change nothing. Those that are not named here are noted, too, when they are done.
-const LOOKS: [&str; 22] = [
+const LOOKS: [&str; 23] = [
     "stat",
     "get_entry",
     "list",
@@ -27,13 +27,14 @@ const LOOKS: [&str; 22] = [
     "adoptions",
     "left_alone",
     "status",
+    "keys",
     "jobs",
     "job_log",
     "await",
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 24] = [
+const NAMED: [&str; 28] = [
     "path",
     "from",
     "subject",
@@ -58,6 +59,10 @@ const NAMED: [&str; 24] = [
     "bytes",
     "files",
     "directory",
+    "user",
+    "scopes",
+    "generation",
+    "grace",
 ];
 /// Numbers of one call that a record names; each path has a record of its own.
 const LIST_LEN_MAX: usize = 200;

@@ -125,14 +125,14 @@ fn refusal(request: &Request<Body>, failure: Failure, status: StatusCode) -> Res
 struct Refusal {
     status: StatusCode,
     failure: Failure,
-    caller: Caller,
+    caller: Box<Caller>,
 }
 
 async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>) -> Result<Caller, Refusal> {
     let unknown = |failure: Failure| {
         let is_away = failure.kind == ErrorKind::Unavailable;
         let status = if is_away { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::UNAUTHORIZED };
-        Refusal { status, failure, caller: Caller::nobody(peer) }
+        Refusal { status, failure, caller: Box::new(Caller::nobody(peer)) }
     };
     let shown = peer.and_then(|peer| peer.certificate).filter(|shown| shown.is_good);
     if let Some(shown) = shown
@@ -142,7 +142,7 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
         note_proof(request, &caller)?;
         return match check_host(request, &member) {
             Ok(()) => Ok(caller),
-            Err(failure) => Err(Refusal { status: StatusCode::FORBIDDEN, failure, caller }),
+            Err(failure) => Err(Refusal { status: StatusCode::FORBIDDEN, failure, caller: Box::new(caller) }),
         };
     }
     let who = match identify(door, request.headers(), peer).await {
@@ -155,17 +155,18 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
             let caller = Caller::nobody(peer);
             return match check_short(request) {
                 Ok(()) => Ok(caller),
-                Err(failure) => Err(Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, failure, caller }),
+                Err(failure) => {
+                    Err(Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, failure, caller: Box::new(caller) })
+                }
             };
         }
         Err(failure) => return Err(unknown(failure)),
     };
     who.is_good(door.gate.now()).map_err(unknown)?;
-    let mut caller = Caller::user(who.who.clone(), peer);
-    caller.is_room |= has_key(door, request.headers());
-    let caller = caller;
+    let caller = Caller::user(who.who.clone(), peer).with_token(who.token());
     note_proof(request, &caller)?;
-    let forbidden = |failure| Refusal { status: StatusCode::FORBIDDEN, failure, caller: caller.clone() };
+    let forbidden =
+        |failure| Refusal { status: StatusCode::FORBIDDEN, failure, caller: Box::new(caller.clone()) };
     if request.uri().path().strip_prefix(CALLS) == Some(Submit::NAME) {
         who.may_submit().map_err(forbidden)?;
     }
@@ -181,7 +182,7 @@ fn note_proof(request: &Request<Body>, caller: &Caller) -> Result<(), Refusal> {
     place.prove().map_err(|failure| Refusal {
         status: StatusCode::SERVICE_UNAVAILABLE,
         failure,
-        caller: caller.clone(),
+        caller: Box::new(caller.clone()),
     })
 }
 
@@ -216,11 +217,6 @@ fn is_open(request: &Request<Body>, peer: Option<Peer>) -> bool {
     is_near && !is_proven(request.headers()) && OPEN_ON_LOOPBACK.contains(&request.uri().path())
 }
 
-fn has_key(door: &HttpDoor, headers: &HeaderMap) -> bool {
-    let proof = headers.get(header::AUTHORIZATION).and_then(|proof| proof.to_str().ok());
-    proof.and_then(token::bearer).is_some_and(|bearer| door.key.is(bearer))
-}
-
 /// Who asks: the bearer of a token, or the user of this host whom the kernel names.
 async fn identify(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Result<Identity> {
     let Some(proof) = headers.get(header::AUTHORIZATION) else {
@@ -234,10 +230,6 @@ async fn identify(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> R
         Failure::permission("the Authorization field holds no bearer token")
             .hint("send `Authorization: Bearer TOKEN`")
     })?;
-    if door.key.is(bearer) {
-        let own = Some(rustix::process::geteuid().as_raw());
-        return door.gate.at_socket(own, Claim::None).await;
-    }
     door.gate.bearer(bearer).await
 }
 

@@ -10,6 +10,7 @@ mod dav;
 mod deeds;
 mod guard;
 mod hosts;
+mod keys;
 mod listing;
 mod live;
 mod needs;
@@ -29,10 +30,10 @@ pub use tpc::RemoteTrust;
 
 use crate::{
     audit::Audit,
-    facility::Key,
     files::Files,
     hosts::{Reception, Roster},
     identity::Gate,
+    key::Key,
     metrics::DoorCounters,
 };
 use axum::{

@@ -247,6 +247,7 @@ impl Apply for GetJobToken {
         // The operator's jobs have all files, but not the facility: a worker's host may be broken into.
         let is_operator = owner == core.facility.owner;
         let host = context.who.as_host();
+        let lifetime = TOKEN_LIFETIME.min(core.config.tokens.lifetime_max());
         let claims = Claims {
             issuer: core.facility.id.clone(),
             subject: owner,
@@ -254,14 +255,14 @@ impl Apply for GetJobToken {
             id: format!("job {}.{}", self.run.job, self.run.attempt),
             issued: context.now,
             starts: context.now,
-            expires: context.now + TOKEN_LIFETIME,
+            expires: context.now + lifetime,
             scopes: is_operator.then(|| Scopes::everything_below(&FilePath::root())),
             groups: if is_operator { Vec::new() } else { groups },
             is_of_job: true,
             // Whoever turns the host away takes it back.
             host: host.map(|host| core.joined(host).map(|joined| enrolment(host, joined))).transpose()?,
         };
-        Ok(JobToken { token: core.config.tokens.sign(&claims), lifetime: TOKEN_LIFETIME })
+        Ok(JobToken { token: core.config.tokens.sign(&claims), lifetime })
     }
 }
 

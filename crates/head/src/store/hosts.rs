@@ -98,6 +98,11 @@ impl Store {
         self.run("UPDATE invitation SET host = ?2 WHERE hash = ?1", (hash, host))
     }
 
+    /// Ends invitations that nobody has used.
+    pub(crate) fn end_invitations(&self, now: Timestamp) -> StoreResult<()> {
+        self.run("UPDATE invitation SET expires = ?1 WHERE host IS NULL AND expires > ?1", (now.0,))
+    }
+
     /// Forgets invitations that ended before `before`, used or not.
     pub(crate) fn forget_invitations(&self, before: Timestamp) -> StoreResult<()> {
         self.run("DELETE FROM invitation WHERE expires < ?1", (before.0,))
