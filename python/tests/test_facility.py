@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pickle
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from socketserver import BaseServer, UnixStreamServer
 from typing import Any
 
 import pytest
@@ -42,9 +47,28 @@ class Door:
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass
 
+        self.handler = Handler
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.http = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.servers: list[BaseServer] = [self.server]
+        self.threads = [threading.Thread(target=self.server.serve_forever)]
+        self.threads[0].start()
+
+    def listen(self, directory: Path) -> None:
+        """Answer at the socket in a directory, too."""
+        found = os.open(directory, os.O_PATH)
+        server = UnixStreamServer(f"/proc/self/fd/{found}/bp.sock", self.handler)
+        os.close(found)
+        self.servers.append(server)
+        self.threads.append(threading.Thread(target=server.serve_forever))
+        self.threads[-1].start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        for server, thread in zip(self.servers, self.threads, strict=True):
+            server.shutdown()
+            thread.join()
+            server.server_close()
 
     def reply(self, name: str, reply: Any, status: int = 200) -> None:
         self.answers[name] = lambda _body: (status, reply)
@@ -53,17 +77,15 @@ class Door:
 @pytest.fixture
 def door() -> Iterator[Door]:
     door = Door()
-    door.thread.start()
     yield door
-    door.server.shutdown()
-    door.thread.join()
-    door.server.server_close()
+    door.close()
 
 
 @pytest.fixture
 def facility(door: Door, tmp_path: Path) -> Facility:
-    endpoints = {"root": "root://127.0.0.1:1", "http": door.http, "pid": 1, "facility": "f"}
+    endpoints = {"root": "root://127.0.0.1:1", "http": "http://127.0.0.1:1", "pid": 1, "facility": "f"}
     (tmp_path / "endpoints.json").write_text(json.dumps(endpoints))
+    door.listen(tmp_path)
     return backplane.connect(tmp_path, user="alice")
 
 
@@ -103,9 +125,45 @@ def test_failures_of_the_facility_are_exceptions(door: Door, facility: Facility)
 
 
 def test_nobody_there(tmp_path: Path) -> None:
-    (tmp_path / "endpoints.json").write_text('{"root": "root://127.0.0.1:9", "http": "http://127.0.0.1:9"}')
-    with pytest.raises(ConnectionError, match="cannot reach the facility at"):
-        backplane.connect(tmp_path).status()
+    """Of a daemon that died the socket is left; its ports may be anybody's, and are not asked."""
+    with socket.create_server(("127.0.0.1", 0)) as squatter:
+        port = squatter.getsockname()[1]
+        endpoints = {"root": f"root://127.0.0.1:{port}", "http": f"http://127.0.0.1:{port}", "is_token_required": True}
+        (tmp_path / "endpoints.json").write_text(json.dumps(endpoints))
+        with pytest.raises(ConnectionError, match="is not running"):
+            backplane.connect(tmp_path)
+        found = os.open(tmp_path, os.O_PATH)
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(f"/proc/self/fd/{found}/bp.sock")
+        os.close(found)
+        with pytest.raises(backplane.UnavailableError, match="is not running") as raised:
+            backplane.connect(tmp_path)
+        assert raised.value.hint == f"`bp up {tmp_path}` starts it"
+        squatter.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            squatter.accept()
+
+
+def test_where_tokens_are_demanded_the_daemon_makes_them(door: Door, tmp_path: Path) -> None:
+    """They are for the data doors, made anew in time, and shown nowhere."""
+    deep = tmp_path / ("deep/" * 40)
+    deep.mkdir(parents=True)
+    endpoints = {"root": "root://127.0.0.1:1", "http": door.http, "is_token_required": True}
+    (deep / "endpoints.json").write_text(json.dumps(endpoints))
+    door.listen(deep)
+    facility = backplane.connect(deep, user="alice")
+    door.reply("create_token", {"token": "a.b.c", "expires": (time.time() + 3600) * 1000})
+    assert facility._door("/x") == "root://127.0.0.1:1//x?authz=Bearer%20a.b.c"
+    assert facility._door() == "root://127.0.0.1:1//?authz=Bearer%20a.b.c"
+    assert door.calls == [("create_token", {"user": "alice"}, "alice")]
+    assert "a.b.c" not in f"{facility!r} {facility.url('/x')} {facility.filesystem()!r}"
+    system = facility.filesystem()
+    assert "a.b.c" not in str(pickle.dumps(system))
+    assert system._prove("") == "?authz=Bearer%20a.b.c"
+    assert system._prove("?own=1") == "?own=1"
+    assert facility.http == door.http
+    door.reply("status", {"root": "r"})
+    assert pickle.loads(pickle.dumps(facility._control)).call("status") == {"root": "r"}
 
 
 def test_every_kind_has_its_class() -> None:

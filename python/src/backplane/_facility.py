@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._control import Control
+from ._control import Control, connect_socket
 from ._errors import (
     BackplaneError,
     CorruptError,
@@ -21,6 +21,7 @@ from ._errors import (
     NotDirectoryError,
     NotFoundError,
     TimeoutExpiredError,
+    UnavailableError,
     UnsupportedError,
     failure,
 )
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 ENVIRONMENT = "BP_FACILITY"
 
 _MAGIC = frozenset("*?[")
+# How long connecting to the daemon may take: it waits while as many others wait as its queue holds.
+_CONNECT_S = 10.0
 # One wait of a call that may be pending; the calls repeat it.
 _WAIT_S = 30.0
 
@@ -74,20 +77,40 @@ def connect(where: str | os.PathLike[str] | None = None, *, user: str | None = N
         return Facility(control.call("status")["root"], control, user)
     if "://" in place:
         raise InvalidError(f"{place} is not an endpoint of a facility", "endpoints begin with http:// or root://")
-    endpoints = _read_endpoints(Path(place))
-    return Facility(endpoints["root"], Control(endpoints["http"], user), user)
+    return _connect_directory(Path(place), user)
 
 
-def _read_endpoints(directory: Path) -> dict[str, str]:
+def _connect_directory(directory: Path, user: str) -> Facility:
+    endpoints = _read_endpoints(directory)
+    if endpoints["http"].startswith("https://"):
+        # A host that joined: the facility's head is elsewhere.
+        return Facility(endpoints["root"], Control(endpoints["http"], user), user)
+    # Nothing is sent to a port before the daemon has shown that it lives: once it has died anybody may have its ports.
+    # It clears the endpoints before it opens its socket, so those that stand there now are its own.
+    try:
+        connect_socket(directory, _CONNECT_S).close()
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise UnavailableError(
+            f"the facility in {directory} is not running", f"`bp up {directory}` starts it"
+        ) from error
+    endpoints = _read_endpoints(directory)
+    control = Control(str(directory.absolute()), user)
+    return Facility(
+        endpoints["root"], control, user, http=endpoints["http"], is_token_required=endpoints["is_token_required"]
+    )
+
+
+def _read_endpoints(directory: Path) -> dict[str, Any]:
     file = directory / "endpoints.json"
     try:
         endpoints = json.loads(file.read_bytes())
-        return {key: str(endpoints[key]) for key in ("root", "http")}
+        found: dict[str, Any] = {key: str(endpoints[key]) for key in ("root", "http")}
+        return {**found, "is_token_required": bool(endpoints.get("is_token_required"))}
     except FileNotFoundError as error:
         raise NotFoundError(
             f"{file} does not exist", f"is the facility running? `bp up {directory}` starts it"
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptError(f"{file} is damaged: {error}") from error
 
 
@@ -102,10 +125,20 @@ class Facility:
         On whose behalf calls are made.
     """
 
-    def __init__(self, root: str, control: Control | None, user: str) -> None:
+    def __init__(
+        self,
+        root: str,
+        control: Control | None,
+        user: str,
+        *,
+        http: str | None = None,
+        is_token_required: bool = False,
+    ) -> None:
         self.root = root.rstrip("/")
         self.user = user
         self._control = control
+        self._http = http
+        self._is_token_required = is_token_required
 
     def __repr__(self) -> str:
         return f"<Facility {self.http or self.root}>"
@@ -113,7 +146,13 @@ class Facility:
     @property
     def http(self) -> str | None:
         """Its management door, ``http://host:port``, if that is known."""
-        return self._control.http if self._control else None
+        return self._http or (self._control.http if self._control else None)
+
+    def _door(self, path: str = "") -> str:
+        """Give the URL of a path with what proves who the user is: it is for the data doors only, and never shown."""
+        if self._control is None or not self._is_token_required:
+            return f"{self.root}/{path}" if path else self.root
+        return f"{self.root}/{path or '/'}?authz=Bearer%20{self._control.data_token()}"
 
     def url(self, path: str) -> str:
         """Give the ``root://`` URL of a path, for other programs.
@@ -147,7 +186,7 @@ class Facility:
             A raw file object. What is written becomes visible when it is closed.
         """
         self._check_absolute(path)
-        return FacilityFile(self.root, mode, self.user, path=path)
+        return FacilityFile(self._door(), mode, self.user, path=path, name=self.url(path))
 
     def read_bytes(self, path: str) -> bytes:
         """Read a whole file.
@@ -195,8 +234,14 @@ class Facility:
         # fsspec is needed by those who ask for it only.
         from .fsspec import FacilityFileSystem
 
-        found: FacilityFileSystem = FacilityFileSystem(self.root, http=self.http, user=self.user)
+        found: FacilityFileSystem = FacilityFileSystem(
+            self.root, http=self._management(), user=self.user, is_token_required=self._is_token_required
+        )
         return found
+
+    def _management(self) -> str | None:
+        """Say where calls are made: at an address, or, where tokens are demanded, in a directory."""
+        return self._control.http if self._control and self._is_token_required else self.http
 
     def ls(self, path: str = "/") -> list[dict[str, Any]]:
         """List a directory.
@@ -503,7 +548,9 @@ class Facility:
             found = self.glob(place) if _MAGIC.intersection(place) else [place]
             if not found:
                 raise NotFoundError(f"no file matches {place}")
-            urls.extend(map(self.url, found))
+            for path in found:
+                self._check_absolute(path)
+            urls.extend(map(self._door, found))
         return NTuple(_core.Chain(urls, self.user), threads=threads)
 
     @staticmethod

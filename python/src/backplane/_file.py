@@ -45,10 +45,23 @@ class FacilityFile(io.RawIOBase):
         Takes the place of the path in `url`.
     size : int, optional
         Bytes that will be written, if that is known: they are made room for, or refused at once.
+    name : str, optional
+        What the file is called; `url` and `path` unless given.
     """
 
-    def __init__(self, url: str, mode: Mode, user: str, *, path: str | None = None, size: int | None = None) -> None:
-        self.name = url if path is None else f"{url}/{path}"
+    def __init__(
+        self,
+        url: str,
+        mode: Mode,
+        user: str,
+        *,
+        path: str | None = None,
+        size: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        # What follows the question mark may prove who the user is.
+        url_shown = url.partition("?")[0]
+        self.name = name or (url_shown if path is None else f"{url_shown}/{path}")
         self.mode = mode
         self._is_writing = mode != "rb"
         # Only the main thread hears signals while it waits for a recall.

@@ -76,13 +76,17 @@ class DoorFileSystem(AbstractFileSystem, metaclass=_Located):
         """Take a path apart: the door's path, and what follows the question mark where there is such a thing."""
         return path, ""
 
+    def _prove(self, opaque: str) -> str:
+        """Add what proves to the door who the user is, if it is to be added here."""
+        return opaque
+
     def _on(self, path: str) -> tuple[_core.RemoteNames, str]:
         path, opaque = self._split(self._strip_protocol(path))
-        return _core.RemoteNames(f"{self._door}//{opaque}", self._user), path
+        return _core.RemoteNames(f"{self._door}//{self._prove(opaque)}", self._user), path
 
     def _open_raw(self, path: str, mode: Mode, size: int | None = None) -> FacilityFile:
         path, opaque = self._split(self._strip_protocol(path))
-        return FacilityFile(f"{self._door}//{opaque}", mode, self._user, path=path, size=size)
+        return FacilityFile(f"{self._door}//{self._prove(opaque)}", mode, self._user, path=path, size=size)
 
     def _open_remote(self, path: str) -> _core.RemoteFile:
         return self._open_raw(path, "rb").detach_remote()

@@ -33,10 +33,12 @@ class FacilityFileSystem(DoorFileSystem):
         The facility's directory, its ``http://`` endpoint, or its ``root://`` or ``roots://`` endpoint. Left out, the
         environment variable ``BP_FACILITY`` says where.
     http : str, optional
-        Its management door, ``http://host:port``, for copies within the facility. Found out from the first two kinds of
-        `facility`.
+        Its management door, ``http://host:port``, or its directory, for copies within the facility. Found out from the
+        first two kinds of `facility`.
     user : str, optional
         On whose behalf; the name of this user unless given.
+    is_token_required : bool, optional
+        Whether the data doors demand tokens. Found out from the facility's directory, whose daemon then makes them.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class FacilityFileSystem(DoorFileSystem):
         facility: str | os.PathLike[str] | None = None,
         http: str | None = None,
         user: str | None = None,
+        is_token_required: bool = False,
         **storage_options: Any,
     ) -> None:
         super().__init__(**storage_options)
@@ -63,6 +66,7 @@ class FacilityFileSystem(DoorFileSystem):
         self._door = str(facility)
         self._user = user or getpass.getuser()
         self._control = None if http is None else Control(http, self._user)
+        self._is_token_required = is_token_required
 
     @classmethod
     def _locate(
@@ -70,10 +74,22 @@ class FacilityFileSystem(DoorFileSystem):
         facility: str | os.PathLike[str] | None = None,
         http: str | None = None,
         user: str | None = None,
+        is_token_required: bool = False,
         **options: Any,
     ) -> dict[str, Any]:
         found = connect(facility, user=user)
-        return {"facility": found.root, "http": http or found.http, "user": found.user, **options}
+        return {
+            "facility": found.root,
+            "http": http or found._management(),
+            "user": found.user,
+            "is_token_required": is_token_required or found._is_token_required,
+            **options,
+        }
+
+    def _prove(self, opaque: str) -> str:
+        if opaque or self._control is None or not self._is_token_required:
+            return opaque
+        return f"?authz=Bearer%20{self._control.data_token()}"
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
