@@ -78,7 +78,7 @@ def test_the_log_is_bounded_and_can_be_left_out(make_facility: MakeFacility) -> 
     run("curl", "-s", "-o", "/dev/null", *(word for url in urls for word in ("-o", "/dev/null", url)))
     facility.down()
     files = sorted(file.name for file in (facility.directory / "audit").iterdir())
-    assert files == ["audit.1.jsonl", "audit.jsonl"]
+    assert files == ["audit.1.jsonl", "audit.jsonl", "refused.jsonl"]
     assert all(file.stat().st_size <= 64 << 10 for file in (facility.directory / "audit").iterdir())
     silent = make_facility()
     silent.configure("files", "0")

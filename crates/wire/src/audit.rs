@@ -10,6 +10,8 @@ use std::borrow::Cow;
 
 /// Name of the file that is written; older ones have a number before the end.
 pub const FILE: &str = "audit.jsonl";
+/// Name of the file that tells what peers were refused that have proven nothing.
+pub const REFUSED_FILE: &str = "refused.jsonl";
 /// The directory of the files in that of the facility.
 pub const DIRECTORY: &str = "audit";
 /// Longest reason that is kept.
@@ -47,6 +49,9 @@ pub struct Record {
     /// The reason in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Of several like it that are told together: how many. The line is the last of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
 }
 
 impl Record {
@@ -116,6 +121,7 @@ mod tests {
             to: Some("/c".to_owned()),
             refused: None,
             why: None,
+            count: None,
         }
     }
 

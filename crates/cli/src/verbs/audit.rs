@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
     time::SystemTime,
 };
-use wire::audit::{DIRECTORY, FILE, Record};
+use wire::audit::{DIRECTORY, FILE, REFUSED_FILE, Record};
 
 /// Longest line that is read.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -53,10 +53,15 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let now = Timestamp::from_system(SystemTime::now());
     let wish =
         Wish { since: args.since.map_or(i64::MIN, |Span(span)| now.0.saturating_sub(span.0)), args: &args };
-    let mut found = VecDeque::new();
-    for file in files(&directory)? {
-        read(&file, &wish, &mut found)?;
+    let mut found = Vec::new();
+    for name in [FILE, REFUSED_FILE] {
+        let mut of_ring = VecDeque::new();
+        for file in files(&directory, name)? {
+            read(&file, &wish, &mut of_ring)?;
+        }
+        found.extend(of_ring);
     }
+    let found = latest(found, args.last);
     if context.output.is_json() {
         for record in &found {
             context.output.json(record)?;
@@ -97,13 +102,19 @@ fn is_about(record: &Record, path: &FilePath) -> bool {
     within(&record.what) || record.to.as_deref().is_some_and(within)
 }
 
-/// The files of the log, the oldest first.
-fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+/// The last records of all in the order of their times.
+fn latest(mut found: Vec<Record>, last: usize) -> Vec<Record> {
+    found.sort_by_key(|record| record.at);
+    found.split_off(found.len().saturating_sub(last))
+}
+
+/// The files of the log that is written to `name`, the oldest first.
+fn files(directory: &Path, name: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).map_err(|cause| {
         let failure = Failure::io(format!("read {}", directory.display()), &cause);
         failure.hint("it is there once the facility was started, and its owner can read it")
     })?;
-    let (stem, end) = FILE.rsplit_once('.').unwrap_or((FILE, ""));
+    let (stem, end) = name.rsplit_once('.').unwrap_or((name, ""));
     let mut found = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -143,7 +154,7 @@ fn read(file: &Path, wish: &Wish<'_>, found: &mut VecDeque<Record>) -> Result<()
     Ok(())
 }
 
-fn table(records: &VecDeque<Record>) -> Table {
+fn table(records: &[Record]) -> Table {
     let columns = [
         Column::Left("time"),
         Column::Left("user"),
@@ -161,7 +172,11 @@ fn table(records: &VecDeque<Record>) -> Table {
         };
         let outcome = match (&record.refused, &record.why) {
             (None, _) => Cell::from("done"),
-            (Some(_), why) => Cell::toned(format!("refused: {}", why.as_deref().unwrap_or("")), Tone::Bad),
+            (Some(_), why) => {
+                let times = record.count.filter(|count| *count > 1);
+                let times = times.map_or_else(String::new, |count| format!("{count} times "));
+                Cell::toned(format!("{times}refused: {}", why.as_deref().unwrap_or("")), Tone::Bad)
+            }
         };
         table.row([
             Cell::from(words::exact_time(record.at).trim_end_matches(" UTC")),
@@ -191,6 +206,7 @@ mod tests {
             to: to.map(str::to_owned),
             refused: None,
             why: None,
+            count: None,
         }
     }
 
@@ -224,9 +240,12 @@ mod tests {
         let args = Args { by: None, path: None, refused: false, since: None, last: 2 };
         let wish = Wish { since: i64::MIN, args: &args };
         let mut found = VecDeque::new();
-        for file in files(directory.path()).unwrap() {
+        for file in files(directory.path(), FILE).unwrap() {
             read(&file, &wish, &mut found).unwrap();
         }
         assert_eq!(found.iter().map(|record| record.at.0).collect::<Vec<_>>(), [2, 3]);
+        let others = [1, 3, 5].map(|at| Record { at: Timestamp(at), ..record("/b", None) });
+        let merged = latest(found.into_iter().chain(others).collect(), 4);
+        assert_eq!(merged.iter().map(|record| record.at.0).collect::<Vec<_>>(), [2, 3, 3, 5]);
     }
 }

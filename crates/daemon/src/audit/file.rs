@@ -7,11 +7,12 @@ use std::{
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
-use wire::audit::FILE;
 
 /// Files of bounded size and number.
 pub(super) struct Files {
     directory: PathBuf,
+    /// Of the one that is written.
+    name: &'static str,
     file: BufWriter<File>,
     written: u64,
     file_bytes_max: u64,
@@ -23,12 +24,17 @@ pub(super) struct Files {
 
 impl Files {
     /// Opens the file that was written last, or the first one. Only the facility's owner can read it.
-    pub(super) fn open(directory: &Path, file_bytes_max: u64, number_max: u32) -> Result<Self> {
+    pub(super) fn open(
+        directory: &Path,
+        name: &'static str,
+        (file_bytes_max, number_max): (u64, u32),
+    ) -> Result<Self> {
         let failed = |cause: io::Error| Failure::io(format!("open {}", directory.display()), &cause);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let (file, written) = append(&directory.join(FILE)).map_err(failed)?;
+        let (file, written) = append(&directory.join(name)).map_err(failed)?;
         let (directory, file) = (directory.to_owned(), BufWriter::new(file));
-        let files = Self { directory, file, written, file_bytes_max, number_max, waiting: 0, unwritten: 0 };
+        let files =
+            Self { directory, name, file, written, file_bytes_max, number_max, waiting: 0, unwritten: 0 };
         // There may have been more of them once.
         let mut number = number_max;
         while fs::remove_file(files.numbered(number)).is_ok() {
@@ -65,7 +71,7 @@ impl Files {
     /// What waits in the buffer is lost, so that it is not tried again and again on a full disk.
     fn give_up(&mut self) {
         self.unwritten += std::mem::take(&mut self.waiting);
-        if let Ok((file, written)) = append(&self.directory.join(FILE)) {
+        if let Ok((file, written)) = append(&self.directory.join(self.name)) {
             self.written = written;
             let (_file, _lost) = std::mem::replace(&mut self.file, BufWriter::new(file)).into_parts();
         }
@@ -90,8 +96,8 @@ impl Files {
     }
 
     fn numbered(&self, number: u32) -> PathBuf {
-        let (stem, end) = FILE.rsplit_once('.').unwrap_or((FILE, ""));
-        self.directory.join(if number == 0 { FILE.to_owned() } else { format!("{stem}.{number}.{end}") })
+        let (stem, end) = self.name.rsplit_once('.').unwrap_or((self.name, ""));
+        self.directory.join(if number == 0 { self.name.to_owned() } else { format!("{stem}.{number}.{end}") })
     }
 }
 

@@ -1,7 +1,9 @@
 //! The audit log: every call that changes something or is refused, and every open, as a line of JSON in the facility's
 //! directory. Doors put records into a bounded queue and never wait; what does not fit is counted, and the log says so.
+//! What those are refused who have proven nothing has a queue and files of its own ([`refused`]): they push nothing out.
 
 mod file;
+mod refused;
 
 use base::{Failure, Result, Timestamp, units::Size};
 use file::Files;
@@ -18,10 +20,13 @@ use std::{
     time::Duration,
 };
 use tracing::warn;
-use wire::audit::{DIRECTORY, Record};
+use wire::audit::{DIRECTORY, FILE, REFUSED_FILE, Record};
 
 /// Records that wait to be written: a second of a busy door.
 const QUEUE_LEN_MAX: usize = 16_384;
+
+/// Refusals of the unproven that wait to be written.
+const REFUSED_LEN_MAX: usize = 1024;
 
 /// Least time between two writes.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -32,23 +37,31 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub struct AuditConfig {
     /// Bytes of one file; then the next one begins.
     pub file_size: Size,
-    /// Files that are kept, the one that is written among them; 0: nothing is written.
+    /// Files that are kept, the one that is written among them; 0: nothing is written, refusals neither.
     pub files: u32,
+    /// Bytes of one file of those that tell what was refused to peers that have proven nothing.
+    pub refused_file_size: Size,
+    /// Such files that are kept; 0: none is written.
+    pub refused_files: u32,
 }
 
 impl Default for AuditConfig {
     fn default() -> Self {
-        Self { file_size: Size(64 << 20), files: 16 }
+        Self { file_size: Size(64 << 20), files: 16, refused_file_size: Size(8 << 20), refused_files: 2 }
     }
 }
 
 impl AuditConfig {
     /// Refuses what makes no sense.
     pub fn check(&self) -> Result<()> {
-        if self.file_size.0 < 1 << 16 || self.files > 1000 {
-            let what = format!("audit.file_size = {}, audit.files = {}", self.file_size, self.files);
-            return Err(Failure::invalid(format!("{what} make no log"))
-                .hint("files have 64KiB at least, and there are 1000 at most"));
+        let rings =
+            [("", self.file_size, self.files), ("refused_", self.refused_file_size, self.refused_files)];
+        for (which, file_size, files) in rings {
+            if file_size.0 < 1 << 16 || files > 1000 {
+                let what = format!("audit.{which}file_size = {file_size}, audit.{which}files = {files}");
+                return Err(Failure::invalid(format!("{what} make no log"))
+                    .hint("files have 64KiB at least, and there are 1000 at most"));
+            }
         }
         Ok(())
     }
@@ -56,11 +69,23 @@ impl AuditConfig {
 
 /// Where doors note what was done. Clones lead to the same log; the default leads nowhere.
 #[derive(Clone, Default)]
-pub struct Audit(Option<Arc<Queue>>);
+pub struct Audit {
+    deeds: Option<Arc<Queue>>,
+    /// Of those who have proven nothing.
+    refused: Option<Arc<Queue>>,
+}
 
 struct Queue {
     records: mpsc::SyncSender<Order>,
     lost: AtomicU64,
+}
+
+impl Queue {
+    fn put(&self, record: Record) {
+        if self.records.try_send(Order::Write(record)).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 enum Order {
@@ -71,9 +96,13 @@ enum Order {
 impl Audit {
     /// Notes something, or counts it as lost if the log is behind.
     pub fn note(&self, record: impl FnOnce() -> Record) {
-        let Some(queue) = &self.0 else { return };
-        if queue.records.try_send(Order::Write(record())).is_err() {
-            queue.lost.fetch_add(1, Ordering::Relaxed);
+        if self.deeds.is_none() && self.refused.is_none() {
+            return;
+        }
+        let record = record();
+        let queue = if refused::is_of_nobody(&record) { &self.refused } else { &self.deeds };
+        if let Some(queue) = queue {
+            queue.put(record);
         }
     }
 }
@@ -103,30 +132,53 @@ impl Visitor<'_> {
             to: None,
             refused: None,
             why: None,
+            count: None,
         }
     }
 }
 
-/// The thread that writes.
+/// The threads that write.
 pub struct Writer {
     audit: Audit,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<(Arc<Queue>, JoinHandle<()>)>,
 }
+
+/// What a thread does.
+type Work = fn(Files, &mpsc::Receiver<Order>, &AtomicU64);
 
 impl Writer {
     /// Begins to write into the directory of the facility.
     pub fn start(facility: &Path, config: &AuditConfig) -> Result<Self> {
-        if config.files == 0 {
-            return Ok(Self { audit: Audit::default(), thread: None });
+        let directory = facility.join(DIRECTORY);
+        let mut writer = Self { audit: Audit::default(), threads: Vec::new() };
+        if config.files > 0 {
+            let files = Files::open(&directory, FILE, (config.file_size.0, config.files))?;
+            writer.audit.deeds = Some(writer.thread(("audit", QUEUE_LEN_MAX), files, write)?);
         }
-        let files = Files::open(&facility.join(DIRECTORY), config.file_size.0, config.files)?;
-        let (records, orders) = mpsc::sync_channel(QUEUE_LEN_MAX);
+        if config.files > 0 && config.refused_files > 0 {
+            let size = (config.refused_file_size.0, config.refused_files);
+            let files = Files::open(&directory, REFUSED_FILE, size)?;
+            writer.audit.refused =
+                Some(writer.thread(("refused", REFUSED_LEN_MAX), files, refused::write)?);
+        }
+        Ok(writer)
+    }
+
+    /// Begins a thread; yields where it takes its records from.
+    fn thread(
+        &mut self,
+        (name, queue_len_max): (&str, usize),
+        files: Files,
+        work: Work,
+    ) -> Result<Arc<Queue>> {
+        let (records, orders) = mpsc::sync_channel(queue_len_max);
         let queue = Arc::new(Queue { records, lost: AtomicU64::new(0) });
         let own = Arc::clone(&queue);
-        let thread = std::thread::Builder::new().name("audit".to_owned());
-        let thread = thread.spawn(move || write(files, &orders, &own.lost));
-        let thread = thread.map_err(|cause| Failure::io("start the audit log's thread", &cause))?;
-        Ok(Self { audit: Audit(Some(queue)), thread: Some(thread) })
+        let thread = thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || work(files, &orders, &own.lost));
+        let thread = thread.map_err(|cause| Failure::io("start a thread of the audit log", &cause))?;
+        self.threads.push((Arc::clone(&queue), thread));
+        Ok(queue)
     }
 
     /// What doors write to.
@@ -137,10 +189,10 @@ impl Writer {
 
     /// Writes what waits, and ends.
     pub fn stop(self) {
-        if let (Some(queue), Some(thread)) = (self.audit.0, self.thread) {
+        for (queue, thread) in self.threads {
             let _ = queue.records.send(Order::End);
             if thread.join().is_err() {
-                warn!("the audit log's thread ended badly");
+                warn!("a thread of the audit log ended badly");
             }
         }
     }
@@ -177,7 +229,7 @@ mod tests {
     use std::fs;
 
     fn config(file_size: u64, files: u32) -> AuditConfig {
-        AuditConfig { file_size: Size(file_size), files }
+        AuditConfig { file_size: Size(file_size), files, refused_files: 0, ..AuditConfig::default() }
     }
 
     fn visitor() -> Visitor<'static> {
@@ -238,7 +290,7 @@ mod tests {
         for number in 1..5 {
             fs::write(place.join(format!("audit.{number}.jsonl")), "").unwrap();
         }
-        let mut files = Files::open(&place, 1 << 16, 3).unwrap();
+        let mut files = Files::open(&place, FILE, (1 << 16, 3)).unwrap();
         files.write(&visitor().record(Timestamp(7), "read", "/a").line());
         files.flush();
         let text = fs::read_to_string(place.join("audit.jsonl")).unwrap();
@@ -249,15 +301,37 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_was_refused_pushes_nothing_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = AuditConfig { refused_file_size: Size(1 << 16), refused_files: 2, ..config(1 << 16, 2) };
+        let writer = Writer::start(directory.path(), &config).unwrap();
+        let (audit, refused) = (writer.audit(), Failure::permission("no"));
+        let nobody = Visitor { user: "nobody", ..visitor() };
+        audit.note(|| visitor().record(Timestamp(1), "remove", "/precious"));
+        for number in 0..1000 {
+            let name = format!("/{}", "x".repeat(number % 1000));
+            audit.note(|| nobody.record(Timestamp(2), "read", &name).with_outcome(Some(&refused)));
+        }
+        audit.note(|| visitor().record(Timestamp(3), "read", "/a").with_outcome(Some(&refused)));
+        writer.stop();
+        let deeds: Vec<_> = lines(directory.path(), FILE).into_iter().map(|record| record.at.0).collect();
+        assert_eq!(deeds, [1, 3], "what a user was refused stays among the deeds");
+        let refused = lines(directory.path(), REFUSED_FILE);
+        assert_eq!((refused.len(), refused[0].count), (2, None));
+        assert_eq!(refused[1].count, Some(999));
+    }
+
+    #[test]
     fn what_is_lost_is_said() {
         let directory = tempfile::tempdir().unwrap();
-        let files = Files::open(&directory.path().join(DIRECTORY), 1 << 16, 2).unwrap();
+        let files = Files::open(&directory.path().join(DIRECTORY), FILE, (1 << 16, 2)).unwrap();
         let (records, orders) = mpsc::sync_channel(2);
-        let audit = Audit(Some(Arc::new(Queue { records, lost: AtomicU64::new(0) })));
+        let audit =
+            Audit { deeds: Some(Arc::new(Queue { records, lost: AtomicU64::new(0) })), refused: None };
         for number in 0..5 {
             audit.note(|| visitor().record(Timestamp(number), "read", "/a"));
         }
-        let queue = audit.0.unwrap();
+        let queue = audit.deeds.unwrap();
         assert_eq!(queue.lost.load(Ordering::Relaxed), 3);
         let thread = std::thread::spawn({
             let queue = Arc::clone(&queue);
