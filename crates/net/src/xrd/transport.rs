@@ -9,6 +9,7 @@ use super::{
     limits::{CHUNK_BYTES, LINGER, POLL_MAX, UNSENT_BYTES_MAX, WAKE_BYTES_MIN},
     polling::{Polling, Seats},
 };
+use base::limits::UNPROVEN_BYTES;
 use rustix::{
     fs::sendfile,
     io::Errno,
@@ -193,7 +194,8 @@ impl Transport {
     /// connection broke, before it has read the last answer.
     pub(super) async fn farewell(&mut self) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)?;
-        let mut unread = vec![0; CHUNK_BYTES];
+        // Of many peers at once, whoever they are.
+        let mut unread = vec![0; UNPROVEN_BYTES];
         loop {
             self.ready_to_read().await?;
             receive_from(&self.socket, &mut unread, RecvFlags::DONTWAIT)?;
