@@ -309,7 +309,7 @@ class Heads:
         """Start the second head, and wait until it waits."""
         root, http, https = free_ports(8)[5:]
         words = ["--standby", f"--root-port={root}", f"--http-port={http}", f"--https-port={https}"]
-        self.second.log.parent.mkdir(exist_ok=True)
+        self.second.log.parent.mkdir(mode=0o700, exist_ok=True)
         with self.second.log.open("ab") as log:
             command = [self.second.bin / "bpd", "run", self.second.directory, *words]
             self.standby = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -363,7 +363,7 @@ def heads(tmp_path: Path, server: Postgres) -> Iterator[Heads]:
     first.configure("take_over_after", '"3s"')
     toml = first.directory / "facility.toml"
     toml.write_text(toml.read_text().replace('[host]\nname = ""', '[host]\nname = "a"'))
-    second.directory.mkdir()
+    second.directory.mkdir(mode=0o700)
     for name in ("key", "id", "lock"):
         shutil.copy(first.directory / name, second.directory / name)
     shutil.copytree(first.directory / "tls", second.directory / "tls")
