@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
-import subprocess
 import sys
 import urllib.parse
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from browser import browser, site
-from clients import SYSTEM_PYTHON, fails, missing, need, run
+from clients import SYSTEM_PYTHON, fails, need, run
 from conftest import SMALL, MakeFacility, clean_up
 from facility import ApiError, Facility
 from people import Person, people, programs_for
@@ -95,6 +96,47 @@ def test_a_local_user_is_served_as_himself_by_unchanged_clients(shared: Facility
         assert bob.run("curl", "-s", "--fail", f"{http}{path}").code == 22
         assert bob.run(programs / "bp", "--facility", http, "get", path, bob.home).code != 0
     assert "of ann" in ann.does("curl", "-s", f"{http}/scratch/by-curl").out
+
+
+@pytest.fixture(scope="module")
+def packages(users: list[Person]) -> dict[str, str]:
+    """Put the Python packages of this test where every user can read them; yields an interpreter's environment."""
+    top = users[0].home.parent / "packages"
+    for place in sys.path:
+        if Path(place).name == "site-packages":
+            shutil.copytree(place, top, copy_function=link_or_copy, dirs_exist_ok=True)
+    import backplane
+
+    ours = Path(backplane.__file__).parent
+    shutil.copytree(ours, top / "backplane", copy_function=link_or_copy, dirs_exist_ok=True)
+    for directory in (top, top / "backplane"):
+        directory.chmod(0o755)
+    return {"PYTHONPATH": str(top), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """Link a file, or copy it to another file system."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def test_python_and_uproot_need_nothing(shared: Facility, users: list[Person], packages: dict[str, str]) -> None:
+    """A local user's interpreter reads what is theirs by both doors; the other user's does not."""
+    ann, bob = users
+    make = "import sys, uproot; uproot.recreate(sys.argv[1])['t'] = {'x': [1, 2, 3]}"
+    ann.does(SYSTEM_PYTHON, "-c", make, ann.home / "f.root", env=packages)
+    ann.does("xrdcp", ann.home / "f.root", f"{shared.root}//scratch/f.root")
+    ann.does("xrdfs", shared.root.removeprefix("root://"), "chmod", "/scratch/f.root", "rw-------")
+    look = "import sys, uproot; print(uproot.open(sys.argv[1])['t']['x'].array(library='np').sum())"
+    ours = "import sys, backplane; print(backplane.connect(sys.argv[1]).open('/scratch/f.root').read(4))"
+    for code, where, found in (
+        (look, f"{shared.root}//scratch/f.root", "6"),
+        (ours, shared.http, "b'root'"),
+    ):
+        assert ann.does(SYSTEM_PYTHON, "-c", code, where, env=packages).out.strip() == found
+        assert bob.run(SYSTEM_PYTHON, "-c", code, where, env=packages).code != 0
 
 
 def test_nobody_is_who_they_say(shared: Facility, users: list[Person]) -> None:
@@ -346,15 +388,3 @@ def test_a_name_in_the_configuration_is_the_doors(make_facility: MakeFacility) -
     for name, status in (("files.example.org", 200), ("FILES.example.org:8094", 200), ("example.org", 421)):
         words = curl("-H", f"host: {name}", f"{facility.http}/api/v1/status")
         assert status_and_body(run(*words).out)[0] == status
-
-
-def test_python_and_uproot_need_nothing(shared: Facility, tmp_path: Path) -> None:
-    """The owner's interpreter: by the endpoint and by the directory."""
-    code = "import backplane, sys; f = backplane.connect(sys.argv[1]); print(f.ls('/'))"
-    for where in (shared.http, str(shared.directory)):
-        done = subprocess.run(
-            [sys.executable, "-c", code, where], capture_output=True, text=True, check=False, cwd=tmp_path
-        )
-        if "No module named" in done.stderr:
-            missing("backplane")
-        assert done.returncode == 0, done.stderr
