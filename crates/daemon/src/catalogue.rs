@@ -102,6 +102,7 @@ pub fn restore(directory: &Path, backup: &Path, now: Timestamp) -> Result<Restor
 
 /// Makes an empty catalogue for the facility in `directory`, which does not run and has lost its own.
 pub fn rebuild(directory: &Path, owner: &str, now: Timestamp) -> Result<()> {
+    base::check_name("user", owner)?;
     let possession = Possession::take(directory)?;
     let Some(id) = possession.layout.facility_id()? else {
         let what = format!("{} does not say which facility it is", directory.display());

@@ -7,7 +7,7 @@ use crate::{
     key::Key,
     private,
 };
-use base::{ErrorKind, Failure, Result, Timestamp, Vid};
+use base::{ErrorKind, Failure, Result, Timestamp, Vid, check_name};
 use client::facility::endpoints_file;
 use head::{
     Core, HeadConfig,
@@ -129,6 +129,7 @@ pub(crate) fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure
 /// Makes a facility in `directory`, which must be missing or empty.
 pub fn create(directory: &Path, config: &Config, owner: &str, now: Timestamp) -> Result<()> {
     config.check()?;
+    check_name("user", owner)?;
     let layout = Layout::new(directory)?;
     claim_empty(layout.root())?;
     // Before anything is made there: the database may be out of reach.

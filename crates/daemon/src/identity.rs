@@ -3,12 +3,8 @@
 //! A token says both and is checked here alone, without asking the head. Without one a process of this host is the user
 //! that the kernel says it runs as, unless the facility demands tokens; everybody else is refused.
 
-use crate::{
-    hosts::Roster,
-    issuers::{Issuers, config::is_name},
-    local_users::LocalUsers,
-};
-use base::{Failure, FilePath, Result};
+use crate::{hosts::Roster, issuers::Issuers, local_users::LocalUsers};
+use base::{Failure, FilePath, Result, check_name, is_name};
 use head::{Clock, Principal};
 use std::{fmt, sync::Arc};
 use wire::{
@@ -271,6 +267,8 @@ impl Gate {
         }
         let (claims, generation) = self.key.verify_generation(token, &self.facility, self.now())?;
         let Claims { subject, scopes, groups, expires, is_of_job, host, .. } = claims;
+        check_name("user", &subject)?;
+        groups.iter().try_for_each(|group| check_name("group", group))?;
         let signed = Some(Signed { generation, keys: self.key.keys().clone() });
         // Scopes bind the owner too: a token that was narrowed is no master key.
         let is_operator = subject == *self.owner;
@@ -359,17 +357,13 @@ impl Gate {
         };
         let other = match claim {
             Claim::None => None,
-            Claim::Login(name) => {
-                Some(name).filter(|name| !name.is_empty() && !is_own(name) && !is_cut(name))
-            }
+            // Clients of the field that do not know who runs them say `????`.
+            Claim::Login(name) => Some(name).filter(|name| is_name(name) && !is_own(name) && !is_cut(name)),
             Claim::Named(name) => Some(name).filter(|name| !is_own(name)),
         };
-        match other {
-            None => Ok(Identity::trusted(Principal::operator(&self.owner))),
-            Some(name) if is_name(name) => Ok(Identity::trusted(Principal::user(name))),
-            Some(name) => Err(Failure::invalid(format!("{name:?} cannot be the name of a user"))
-                .hint("use letters, digits, `.`, `_`, `-` and `@`")),
-        }
+        let Some(name) = other else { return Ok(Identity::trusted(Principal::operator(&self.owner))) };
+        check_name("user", name)?;
+        Ok(Identity::trusted(Principal::user(name)))
     }
 }
 

@@ -3,10 +3,9 @@
 use crate::{
     config::Config,
     facility::{Layout, failed, random},
-    issuers::config::is_name,
     key::Key,
 };
-use base::{Failure, Millis, Result, Timestamp};
+use base::{Failure, Millis, Result, Timestamp, check_name};
 use std::{fs, path::Path};
 use wire::{
     control::CreateToken,
@@ -41,14 +40,8 @@ pub(crate) fn claims(key: &Key, id: &str, wish: &CreateToken, now: Timestamp) ->
         return Err(Failure::invalid("a token has either scopes or groups")
             .hint("what a token with scopes allows does not depend on groups"));
     }
-    for (what, name) in
-        std::iter::once(("user", &wish.user)).chain(wish.groups.iter().map(|name| ("group", name)))
-    {
-        if !is_name(name) {
-            return Err(Failure::invalid(format!("{name:?} is not a name of a {what}"))
-                .hint("use letters, digits, `.`, `_`, `-` and `@`"));
-        }
-    }
+    check_name("user", &wish.user)?;
+    wish.groups.iter().try_for_each(|group| check_name("group", group))?;
     let number = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Claims {
         issuer: id.to_owned(),

@@ -198,8 +198,8 @@ fn a_name_that_is_not_ascii_is_not_taken_for_the_owner() {
     socket.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
-    assert!(answer.contains("cannot be the name of a user"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    assert!(answer.contains("user schrödinger may not change /d"), "{answer}");
 }
 
 /// It would renew itself: each job has a token that is good for another half a day.

@@ -129,9 +129,13 @@ struct Refusal {
 }
 
 async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>) -> Result<Caller, Refusal> {
+    let is_proven = is_proven(request.headers());
     let unknown = |failure: Failure| {
-        let is_away = failure.kind == ErrorKind::Unavailable;
-        let status = if is_away { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::UNAUTHORIZED };
+        let status = match failure.kind {
+            ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::Invalid if !is_proven => StatusCode::BAD_REQUEST,
+            _ => StatusCode::UNAUTHORIZED,
+        };
         Refusal { status, failure, caller: Box::new(Caller::nobody(peer)) }
     };
     let shown = peer.and_then(|peer| peer.certificate).filter(|shown| shown.is_good);

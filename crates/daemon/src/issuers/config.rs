@@ -1,6 +1,6 @@
 //! Issuers of tokens in the configuration.
 
-use base::{Failure, FilePath, Result, limits::NAME_BYTES_MAX};
+use base::{Failure, FilePath, Result, check_name};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,13 +59,8 @@ impl IssuerConfig {
             );
         }
         let names = [&self.user].into_iter().filter(|user| !user.is_empty());
-        let mut names = names.chain(self.users.values()).chain(self.groups.values());
-        if let Some(bad) = names.find(|name| !is_name(name)) {
-            return refuse(
-                format!("{bad:?} is not a name of a user or group"),
-                "use letters, digits, `.`, `_`, `-` and `@`",
-            );
-        }
+        names.chain(self.users.values()).try_for_each(|name| check_name("user", name))?;
+        self.groups.values().try_for_each(|name| check_name("group", name))?;
         if self.audiences.iter().any(String::is_empty) {
             return refuse("an audience is empty".to_owned(), "write it as the issuer's tokens do");
         }
@@ -88,13 +83,6 @@ pub fn check(issuers: &[IssuerConfig]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether a user or group can be called so: what tokens bring is carried in fields that have separators.
-#[must_use]
-pub fn is_name(name: &str) -> bool {
-    let is_legal = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(is_legal)
 }
 
 #[cfg(test)]

@@ -7,11 +7,8 @@ use crate::{
     Apply, Context, Core,
     store::{Node, Quota},
 };
-use base::{Failure, Result, units::human_bytes};
+use base::{Failure, Result, check_name, units::human_bytes};
 use wire::control::{Done, GetQuotas, QuotaInfo, QuotaKind, Quotas, SetQuota};
-
-/// Longest name of a user, group or project in bytes.
-const NAME_BYTES_MAX: usize = 255;
 
 /// What a call adds to what is held. It has been counted already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,9 +64,8 @@ fn excess(quota: &Quota, growth: Growth) -> Option<String> {
 impl Apply for SetQuota {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("set quotas")?;
-        if self.name.is_empty() || self.name.len() > NAME_BYTES_MAX || self.name.contains(char::is_control) {
-            return Err(Failure::invalid(format!("{:?} is no name of a {}", self.name, self.kind.as_str())));
-        }
+        // Names of projects are a part of these.
+        check_name(self.kind.as_str(), &self.name)?;
         core.store.set_quota((self.kind, &self.name), self.bytes, self.files)?;
         Ok(Done {})
     }

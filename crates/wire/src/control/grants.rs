@@ -1,7 +1,7 @@
 //! Grants on directories: what users and groups may do there and below, beside what modes allow.
 
 use super::calls;
-use base::{Failure, FilePath, Timestamp, limits::NAME_BYTES_MAX};
+use base::{Failure, FilePath, Timestamp, check_name};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -24,15 +24,12 @@ impl FromStr for Subject {
                 .hint("write user:NAME or group:NAME")
         };
         let (kind, name) = text.split_once(':').ok_or_else(refuse)?;
-        let is_odd = |c: char| c.is_control() || c.is_whitespace() || c == ':' || c == ',';
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(is_odd) {
-            return Err(refuse());
-        }
-        match kind {
-            "user" => Ok(Self::User(name.to_owned())),
-            "group" => Ok(Self::Group(name.to_owned())),
-            _ => Err(refuse()),
-        }
+        let subject = match kind {
+            "user" => Self::User(name.to_owned()),
+            "group" => Self::Group(name.to_owned()),
+            _ => return Err(refuse()),
+        };
+        check_name(kind, name).map(|()| subject)
     }
 }
 
@@ -185,7 +182,7 @@ mod tests {
         for bad in ["ann", "user:", ":ann", "other:ann", "user:a b", "group:a,b", "user:a:b", "user:a\n"] {
             assert!(bad.parse::<Subject>().unwrap_err().hint.is_some(), "{bad}");
         }
-        assert!(format!("user:{}", "x".repeat(NAME_BYTES_MAX + 1)).parse::<Subject>().is_err());
+        assert!(format!("user:{}", "x".repeat(base::limits::NAME_BYTES_MAX + 1)).parse::<Subject>().is_err());
         for (text, bits) in [("r", 5), ("w", 3), ("rw", 7)] {
             let rights: Rights = text.parse().unwrap();
             assert_eq!((rights.bits(), &*rights.to_string()), (bits, text));
