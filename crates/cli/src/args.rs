@@ -115,6 +115,8 @@ pub(crate) enum Verb {
     Adopt(verbs::adopt::Args),
     /// Make a token that proves who somebody is
     Token(verbs::token::Args),
+    /// Show, replace and revoke generations of the facility's key
+    Key(verbs::key::Args),
     /// Let hosts join the facility, show them, turn them away
     Host(verbs::host::Args),
     /// Say what pools promise; drain, freeze, use and retire partitions

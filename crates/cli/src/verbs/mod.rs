@@ -21,6 +21,7 @@ pub(crate) mod grant;
 pub(crate) mod head;
 pub(crate) mod host;
 pub(crate) mod jobs;
+pub(crate) mod key;
 pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod man;
@@ -89,6 +90,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Scan(args) => scan::run(args, context),
         Verb::Adopt(args) => adopt::run(args, context),
         Verb::Token(args) => token::run(args, context),
+        Verb::Key(args) => key::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Pool(args) => pool::run(args, context),
         Verb::Head(args) => head::run(args, context),

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 41] = [
+const VERBS: [&str; 42] = [
     "adopt",
     "backup",
     "head",
@@ -50,6 +50,7 @@ const VERBS: [&str; 41] = [
     "audit",
     "scan",
     "token",
+    "key",
     "admin",
     "completion",
     "man",
@@ -511,4 +512,46 @@ fn a_closed_pipe_is_silent() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn the_key_is_shown_replaced_and_revoked() {
+    let generation = |number: u32, state: &str, until: Option<i64>| {
+        let shown =
+            json!({"number": number, "made": 1_800_000_000_000_i64 * i64::from(number > 1), "state": state});
+        let mut shown = shown;
+        if let Some(until) = until {
+            shown["until"] = json!(until);
+        }
+        shown
+    };
+    let keys = json!({"generations": [
+        generation(1, "revoked", Some(1_800_000_100_000)),
+        generation(2, "verifies", Some(1_800_600_000_000)),
+        generation(3, "current", None),
+    ]});
+    let server = with_status(move |name, _| match name {
+        "keys" | "rotate_key" | "revoke_key" => (200, keys.clone()),
+        _ => panic!("{name}"),
+    });
+    let (code, out, _) = with(&server, &["key", "list"]);
+    assert_eq!(code, 0);
+    assert_eq!(
+        out,
+        "generation  made                     state     until\n         \
+         1  with the facility        revoked   2027-01-15 08:01:40 UTC\n         \
+         2  2027-01-15 08:00:00 UTC  verifies  2027-01-22 06:40:00 UTC\n         \
+         3  2027-01-15 08:00:00 UTC  signs\n"
+    );
+    let (code, out, _) = with(&server, &["key", "rotate"]);
+    assert_eq!((code, out.contains("generation 3 signs from now on")), (0, true), "{out}");
+    assert_eq!(server.made("rotate_key")[0].body, json!({"grace": 7 * 86_400_000}));
+    let (code, out, _) = with(&server, &["key", "revoke", "1"]);
+    assert_eq!((code, out.contains("generation 1 is revoked")), (0, true), "{out}");
+    assert_eq!(server.made("revoke_key")[0].body, json!({"generation": 1}));
+    for bad in
+        [&["key"][..], &["key", "revoke"], &["key", "revoke", "one"], &["key", "rotate", "--grace", "long"]]
+    {
+        assert_eq!(with(&server, bad).0, 2, "{bad:?}");
+    }
 }

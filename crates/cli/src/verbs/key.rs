@@ -1,0 +1,94 @@
+//! `bp key`: the generations of the facility's key, which signs tokens and capabilities.
+
+use crate::{
+    context::{Context, Run},
+    output::Tone,
+    table::{Cell, Column, Table},
+    words,
+};
+use base::{Timestamp, units::Span};
+use clap::Subcommand;
+use wire::control::{GetKeys, KeyGeneration, KeyGenerations, KeyState, RevokeKey, RotateKey};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show the generations of the key
+    List,
+    /// Make a new generation, which signs from now on
+    #[command(
+        after_help = "What the one before has signed is taken until the grace is over: tokens that last longer end then."
+    )]
+    Rotate {
+        /// How long the generation before still verifies
+        #[arg(long, default_value = "7d", value_name = "TIME")]
+        grace: Span,
+    },
+    /// End a generation at once, with everything that it has signed
+    #[command(
+        after_help = "All tokens that were made with it end, in open sessions too, and all open invitations; jobs that run get new \
+                      tokens.\nThe newest generation is replaced."
+    )]
+    Revoke {
+        /// Its number, as `bp key list` shows it
+        generation: u32,
+    },
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let (keys, news) = match args.verb {
+        Verb::List => (context.call(&GetKeys {})?, None),
+        Verb::Rotate { grace } => {
+            let keys = context.call(&RotateKey { grace: grace.0 })?;
+            let news =
+                format!("generation {} signs from now on; copy DIR/key to standby heads", current(&keys));
+            (keys, Some(news))
+        }
+        Verb::Revoke { generation } => {
+            let keys = context.call(&RevokeKey { generation })?;
+            let news = format!(
+                "generation {generation} is revoked, generation {} signs; copy DIR/key to standby heads",
+                current(&keys)
+            );
+            (keys, Some(news))
+        }
+    };
+    if context.output.is_json() {
+        context.output.json(&keys)?;
+    } else if let Some(news) = news {
+        context.output.news(news)?;
+    } else {
+        context.output.table(&table(&keys.generations))?;
+    }
+    Ok(0)
+}
+
+fn current(keys: &KeyGenerations) -> u32 {
+    keys.generations.last().map_or(0, |newest| newest.number)
+}
+
+fn table(generations: &[KeyGeneration]) -> Table {
+    let columns =
+        [Column::Right("generation"), Column::Left("made"), Column::Left("state"), Column::Left("until")];
+    let mut table = Table::new(columns);
+    for generation in generations {
+        let made = match generation.made {
+            Timestamp(0) => "with the facility".to_owned(),
+            made => words::exact_time(made),
+        };
+        let state = match generation.state {
+            KeyState::Current => Cell::toned("signs", Tone::Good),
+            KeyState::Verifies => Cell::from("verifies"),
+            KeyState::Expired => Cell::from("expired"),
+            KeyState::Revoked => Cell::toned("revoked", Tone::Bad),
+        };
+        let until = generation.until.map_or_else(String::new, words::exact_time);
+        table.row([Cell::from(generation.number.to_string()), Cell::from(made), state, Cell::from(until)]);
+    }
+    table
+}
