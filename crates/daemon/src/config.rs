@@ -160,6 +160,17 @@ pub struct Tokens {
 /// way.
 const TOKEN_LIFETIME_MAX: (Millis, Millis) = (Millis::from_seconds(900), Millis::from_seconds(366 * 86_400));
 
+impl Tokens {
+    fn check(&self) -> Result<()> {
+        let (shortest, longest) = TOKEN_LIFETIME_MAX;
+        if (shortest..=longest).contains(&self.lifetime_max.0) {
+            return Ok(());
+        }
+        let what = format!("tokens.lifetime_max = {} is not between 15m and 366d", self.lifetime_max);
+        Err(Failure::invalid(what).hint("30d is usual"))
+    }
+}
+
 impl Default for Tokens {
     fn default() -> Self {
         Self { lifetime_max: Span(wire::token::LIFETIME_MAX) }
@@ -390,12 +401,7 @@ impl Config {
             let what = "tls.certificate and tls.key belong together".to_owned();
             return refuse(what, "give both, or none to use the facility's own");
         }
-        let (shortest, longest) = TOKEN_LIFETIME_MAX;
-        if !(shortest..=longest).contains(&self.tokens.lifetime_max.0) {
-            let what =
-                format!("tokens.lifetime_max = {} is not between 15m and 366d", self.tokens.lifetime_max);
-            return refuse(what, "30d is usual");
-        }
+        self.tokens.check()?;
         let pool = Pool { name: self.disk.pool.clone(), ..Pool::default() };
         if pool.check().is_err() {
             let what = format!("disk.pool = {:?} is not a name", self.disk.pool);

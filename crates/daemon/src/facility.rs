@@ -223,6 +223,15 @@ impl Possession {
         Ok(Self { key, layout, config, _lock: lock })
     }
 
+    /// Begins to run: clears what an earlier process has left that may mislead, and reads the key again.
+    ///
+    /// It comes before the socket is opened: the doors that clients then find are those of this process, not those of one that has
+    /// died, whose ports anybody may have by now.
+    pub(crate) fn begin(&self) -> Result<()> {
+        self.withdraw();
+        self.key.reload()
+    }
+
     /// Opens the head's catalogue; `server` is the disk server in this process.
     pub fn open_head(&self, server: DiskServer, now: Timestamp) -> Result<Core> {
         let DiskServer { name: host, root, https } = server.clone();

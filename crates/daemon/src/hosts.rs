@@ -12,11 +12,11 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 use wire::{
-    cap::CapKeys,
+    cap::{CapKeys, ServerKey},
     control::{
         AddInvitation, Admission, AdmitHost, ChangeCertificate, CheckAdmission, DiskServer, GetHosts,
-        HostCertificate, HostNames, Invite, Invited, JoinFacility, JoinToken, Membership, RenewCertificate,
-        Role, check_version,
+        HostCapKeys, HostCertificate, HostNames, Invite, Invited, JoinFacility, JoinToken, Membership,
+        RenewCertificate, Role, check_version,
     },
     token::{base64url, enrolment},
 };
@@ -192,6 +192,13 @@ impl Reception {
         blocking(move || authority.sign(&name, &reached, &point, now)).await
     }
 
+    fn cap_keys(&self, host: &str, joined: Timestamp) -> HostCapKeys {
+        // Read before the keys: at worst the host asks once more.
+        let serial = self.keys.serial();
+        let keys = self.keys.all_of(host, joined, (self.clock)());
+        HostCapKeys { serial, keys: keys.iter().map(ServerKey::told).collect() }
+    }
+
     async fn membership(&self, (host, joined): (&str, Timestamp), certificate: String) -> Result<Membership> {
         Ok(Membership {
             facility: self.facility.id.clone(),
@@ -199,7 +206,7 @@ impl Reception {
             owner: self.facility.owner.clone(),
             certificate,
             authority: self.authority_certificate().await?,
-            cap_key: hex(&self.keys.of(host, joined).reveal()),
+            cap_keys: self.cap_keys(host, joined),
             root: self.head.root.clone(),
         })
     }

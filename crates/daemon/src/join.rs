@@ -2,6 +2,7 @@
 
 use crate::{
     authority::{Authority, names_beside_own, replace},
+    cap_keys,
     config::{self, Config, Host},
     facility::{Layout, Possession, failed, make_library, sync_directory, write_new},
     hosts::fingerprint,
@@ -19,7 +20,6 @@ use std::{
     path::{Path, PathBuf},
 };
 use wire::{
-    cap::CapKey,
     control::{
         GetAuthority, HostNames, JoinFacility, JoinToken, Membership, RenewCertificate, Role, VERSION,
     },
@@ -258,8 +258,7 @@ fn settle(layout: &Layout, files: &HostFiles, config: &Config, membership: &Memb
     let text = serde_json::to_vec_pretty(&member)
         .map_err(|cause| Failure::internal(format!("cannot write the membership: {cause}")))?;
     replace(&layout.membership_file(), &text, 0o644)?;
-    let cap_key = cap_key(&membership.cap_key)?;
-    replace(&layout.cap_key_file(), &cap_key.reveal(), 0o600)?;
+    cap_keys::store(layout, &membership.cap_keys)?;
     if !layout.lock_file().exists() {
         write_new(&layout.lock_file(), b"", 0o600)?;
     }
@@ -289,13 +288,6 @@ fn make_partition(layout: &Layout, config: &Config, facility: &str) -> Result<()
         }
         outcome => outcome.map(drop),
     }
-}
-
-fn cap_key(text: &str) -> Result<CapKey> {
-    let digits = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    let bytes: Option<Vec<u8>> = (0..text.len() / 2).map(|place| digits(place * 2)).collect();
-    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-    bytes.map(CapKey::new).ok_or_else(|| Failure::corrupt("the head sent a key that is none"))
 }
 
 /// Asks the head for a new certificate, with the key that this host has.

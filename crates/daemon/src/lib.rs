@@ -3,6 +3,7 @@
 mod adopt;
 pub mod audit;
 pub mod authority;
+mod cap_keys;
 pub mod catalogue;
 mod coded;
 pub mod config;

@@ -1,10 +1,11 @@
 //! Running a host that joined: its rooms, and doors that open objects by capability.
 
 use crate::{
+    cap_keys,
     config::Config,
     copier::Copier,
     door::DataDoor,
-    facility::{Layout, failed},
+    facility::Layout,
     far::Reach,
     files::{Files, blocking, host_and_port},
     http::{self, HttpDoor, RemoteTrust},
@@ -17,7 +18,7 @@ use crate::{
     run::{door_names, introduction, keep_partition, listen, tls_rule},
     time::HeadTime,
 };
-use base::{Failure, Result, Timestamp};
+use base::{Result, Timestamp};
 use client::Control;
 use head::Clock;
 use net::{
@@ -27,10 +28,7 @@ use net::{
 };
 use std::{fs, sync::Arc, time::Duration};
 use tracing::{error, info};
-use wire::{
-    cap::CapKey,
-    control::{DiskServer, Endpoints, Role},
-};
+use wire::control::{DiskServer, Endpoints, Role};
 
 /// How often the certificate is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(3600);
@@ -67,10 +65,11 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let is_disk = config.host.roles.contains(&Role::Disk);
     let partition = is_disk.then(|| open_partition(layout, config, &member).map(Arc::new)).transpose()?;
     let reach = Reach::new(Some(authority.clone()));
-    let (served, key) = (partition.iter().cloned().collect(), read_key(layout)?);
-    let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
+    let (served, keys) = (partition.iter().cloned().collect(), cap_keys::read(layout)?);
+    let objects = Objects::new(link.clone(), served, keys.clone(), Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()).with_time(Arc::clone(&time)));
     if let Some(partition) = partition {
+        chores.spawn("keys", cap_keys::keep(link.clone(), layout.clone(), keys, chores.token()));
         let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
         let janitor = Janitor::new(link, introduction, partition, &objects).with_time(time);
         keep_partition(janitor, copier, (&config.disk, &clock), &chores);
@@ -136,16 +135,6 @@ fn open_partition(layout: &Layout, config: &Config, member: &Member) -> Result<d
     let partition = disk::Partition::open_limited(&directory, &member.facility, limits)?;
     partition.set_direct(disk.direct);
     Ok(partition)
-}
-
-fn read_key(layout: &Layout) -> Result<CapKey> {
-    let file = layout.cap_key_file();
-    let bytes = fs::read(&file).map_err(|cause| failed("read", &file, &cause))?;
-    let bytes = bytes.try_into().map_err(|_| {
-        Failure::corrupt(format!("{} is not a key of 32 bytes", file.display()))
-            .hint("turn the host away with `bp host remove`, and let it join again")
-    })?;
-    Ok(CapKey::new(bytes))
 }
 
 /// Renews the certificate in time. The doors and the way to the head take the new one by themselves.

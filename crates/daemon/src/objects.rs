@@ -27,7 +27,7 @@ use std::{
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 use wire::{
-    cap::{Access, Cap, CapKey, NEVER_JOINED, UNFENCED, WHOLE},
+    cap::{Access, Cap, NEVER_JOINED, ServerKeys, UNFENCED, WHOLE},
     control::{BeginWrite, GetPieces, ReadObject, ReportMissing, WriteGrant},
     object::Label,
 };
@@ -137,7 +137,7 @@ pub struct Objects {
     link: Link,
     reach: Reach,
     partitions: BTreeMap<String, Arc<Partition>>,
-    key: CapKey,
+    keys: ServerKeys,
     clock: Clock,
     /// The head's, where it is another host's.
     time: Option<Arc<HeadTime>>,
@@ -151,11 +151,11 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Serves the objects of `partitions`; `key` checks the capabilities of this disk server.
+    /// Serves the objects of `partitions`; `keys` check the capabilities of this disk server.
     pub fn new(
         link: Link,
         partitions: Vec<Arc<Partition>>,
-        key: CapKey,
+        keys: ServerKeys,
         clock: Clock,
         tasks: Shutdown,
     ) -> Self {
@@ -167,7 +167,7 @@ impl Objects {
         let (writing, sums) = Default::default();
         let reach = Reach::new(None);
         let time = None;
-        Self { link, reach, partitions, key, clock, time, withdrawn, fence, writing, uses, sums, tasks }
+        Self { link, reach, partitions, keys, clock, time, withdrawn, fence, writing, uses, sums, tasks }
     }
 
     /// What is read of them.
@@ -383,9 +383,9 @@ impl Objects {
     }
 
     fn verified(&self, signed: &str) -> Result<Cap> {
-        let cap = self.key.verify(signed, self.now()).inspect_err(|_| {
+        let cap = self.keys.verify(signed, self.now()).inspect_err(|_| {
             // Of what was never a right no clock is to blame.
-            let was_right = || self.key.verify(signed, Timestamp(i64::MIN)).is_ok();
+            let was_right = || self.keys.verify_ended(signed, self.now()).is_ok();
             if let Some(time) = self.time.as_ref().filter(|_| was_right()) {
                 time.doubt();
             }

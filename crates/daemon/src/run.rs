@@ -44,7 +44,7 @@ use std::{
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 use wire::{
-    cap::NEVER_JOINED,
+    cap::ServerKeys,
     control::{DiskServer, Endpoints, HostNames, Role},
 };
 
@@ -157,10 +157,7 @@ async fn drain(parts: [Shutdown; 2]) {
 }
 
 async fn start(possession: &Possession) -> Result<Running> {
-    // Before the socket is opened: what clients then find in the file are the doors of this process, not those of one that has
-    // died, whose ports anybody may have by now.
-    possession.withdraw();
-    possession.key.reload()?;
+    possession.begin()?;
     let doors = &possession.config.doors;
     let has = |role| possession.config.host.roles.contains(&role);
     let budget = doors.unproven();
@@ -188,9 +185,9 @@ async fn start(possession: &Possession) -> Result<Running> {
     let counters = Arc::new(DoorCounters::default());
     let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
     chores.spawn("heartbeat", standby::keep_alive(must_beat.then(|| head.clone()), chores.token()));
-    let (served, key) = (partition.iter().cloned().collect(), keys.of(&server.name, NEVER_JOINED));
+    let (served, own) = (partition.iter().cloned().collect(), ServerKeys::of_head(&keys, &server.name));
     let reach = Reach::new(possession.vouchers());
-    let objects = Objects::new(link.clone(), served, key, Arc::clone(&clock), chores.child());
+    let objects = Objects::new(link.clone(), served, own, Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()));
     if let Some(partition) = partition {
         let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
@@ -223,8 +220,7 @@ async fn start(possession: &Possession) -> Result<Running> {
         .with_reach(possession.config.reach.rule());
     let near = LocalListener::bind(possession.layout.root(), SOCKET, CONNECTIONS_MAX)?;
     open_http(http_door, (http, https, near), tls_for_hosts, &shutdown)?;
-    let control = Control::at_socket(possession.layout.root(), &facility.owner);
-    let rooms = premises(possession, control).start()?;
+    let rooms = premises(possession, &facility.owner).start()?;
     let endpoints =
         Endpoints { is_token_required: doors.require_token, facility: facility.id.clone(), ..endpoints };
     possession.announce(&endpoints)?;
@@ -233,11 +229,11 @@ async fn start(possession: &Possession) -> Result<Running> {
 }
 
 /// What the rooms beside the head need.
-fn premises(possession: &Possession, control: Control) -> Premises<'_> {
+fn premises<'a>(possession: &'a Possession, owner: &str) -> Premises<'a> {
     Premises {
         layout: &possession.layout,
         config: &possession.config,
-        control,
+        control: Control::at_socket(possession.layout.root(), owner),
         authorities: possession.vouchers(),
         site: possession.config.name.clone(),
         facility: possession.layout.root().display().to_string(),

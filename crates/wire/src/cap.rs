@@ -8,7 +8,7 @@
 //! disk server shows to the head.
 
 use crate::{
-    control::{Coding, HostCapKey},
+    control::{Coding, HostCapKey, HostCapKeys},
     keys::{self, Keyring},
     object::{Holder, Piece},
     token::base64url,
@@ -51,7 +51,12 @@ pub struct CapKey([u8; 32]);
 
 /// Checks the capabilities of one disk server, with all generations that it was given. Clones share them.
 #[derive(Clone)]
-pub struct ServerKeys(Arc<RwLock<Arc<[ServerKey]>>>);
+pub struct ServerKeys {
+    /// Which state of the keys it is, and the keys.
+    state: Arc<RwLock<(u64, Arc<[ServerKey]>)>>,
+    /// In the head's own process: the keys that they follow, and the name of the disk server.
+    followed: Option<(CapKeys, Arc<str>)>,
+}
 
 /// One generation of the key of a disk server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -248,26 +253,55 @@ fn first_opened<K, T>(
 }
 
 impl ServerKeys {
-    /// These generations.
-    #[must_use]
-    pub fn new(keys: Vec<ServerKey>) -> Self {
-        Self(Arc::new(RwLock::new(keys.into())))
+    /// What a host was given.
+    pub fn given(told: &HostCapKeys) -> Result<Self, Failure> {
+        let keys = Self { state: Arc::new(RwLock::new((0, Arc::default()))), followed: None };
+        keys.set(told)?;
+        Ok(keys)
     }
 
-    /// A single key.
+    /// Those of the disk server in the head's process: they change with the head's.
     #[must_use]
-    pub fn of_one(key: CapKey) -> Self {
-        Self::new(vec![ServerKey { generation: 1, until: None, key }])
+    pub fn of_head(keys: &CapKeys, server: &str) -> Self {
+        // No state has this number, so the keys are made when they are first needed.
+        let state = Arc::new(RwLock::new((u64::MAX, Arc::default())));
+        Self { state, followed: Some((keys.clone(), server.into())) }
     }
 
-    /// Uses other generations from now on.
-    pub fn set(&self, keys: Vec<ServerKey>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys.into();
+    /// Uses what the head has given now.
+    pub fn set(&self, told: &HostCapKeys) -> Result<(), Failure> {
+        let keys: Result<Vec<_>, _> = told.keys.iter().map(ServerKey::heard).collect();
+        self.replace(told.serial, keys?.into());
+        Ok(())
+    }
+
+    fn replace(&self, serial: u64, keys: Arc<[ServerKey]>) {
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = (serial, keys);
+    }
+
+    /// Which state of the keys it has, and the newest generation.
+    #[must_use]
+    pub fn held(&self) -> (u64, u32) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        (state.0, state.1.iter().map(|key| key.generation).max().unwrap_or(0))
+    }
+
+    fn keys(&self, now: Timestamp) -> Arc<[ServerKey]> {
+        let (serial, keys) = self.state.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some((followed, server)) = &self.followed else { return keys };
+        // Read before the keys: at worst they are made once more.
+        let current = followed.serial();
+        if current == serial {
+            return keys;
+        }
+        let keys: Arc<[ServerKey]> = followed.all_of(server, NEVER_JOINED, now).into();
+        self.replace(current, Arc::clone(&keys));
+        keys
     }
 
     /// Checks a right and when it ends. `now` says which generations verify, `ends` whether the right has ended.
     fn verify_at(&self, signed: &str, now: Timestamp, ends: Timestamp) -> Result<Cap, Failure> {
-        let keys = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        let keys = self.keys(now);
         let live = keys.iter().filter(|one| one.until.is_none_or(|until| now < until));
         let text = first_opened(live, |one| one.key.opened_right(signed))?;
         parsed(text, ends)
@@ -605,7 +639,12 @@ mod tests {
         let first = KeyFile::first([1; 32], Timestamp(0));
         let ring = Keyring::new(&first);
         let keys = CapKeys::new(ring.clone());
-        let given = |now| ServerKeys::new(keys.all_of(host.0, host.1, now));
+        let told = |name: &str, joined, now| {
+            let told = keys.all_of(name, joined, now).iter().map(ServerKey::told).collect();
+            ServerKeys::given(&HostCapKeys { serial: keys.serial(), keys: told }).unwrap()
+        };
+        let given = |now| told(host.0, host.1, now);
+        let own_keys = ServerKeys::of_head(&keys, "own");
         let before = given(Timestamp(0));
         let (old, gather) = (keys.sign(host, &soon(&example())), Cap { access: Access::Gather, ..example() });
         let sealed = keys.sign(host, &gather);
@@ -624,22 +663,26 @@ mod tests {
         }
         // What was noted of a host that joined anew means nothing.
         let anew = ("server1", Timestamp(9));
-        let given_anew = ServerKeys::new(keys.all_of(anew.0, anew.1, Timestamp(0)));
+        let given_anew = told(anew.0, anew.1, Timestamp(0));
         assert!(given_anew.verify(&keys.sign(anew, &example()), Timestamp(0)).is_ok());
         // The head's own disk server has what the head has.
         let own = ("own", NEVER_JOINED);
-        assert!(keys.of("own", NEVER_JOINED).verify(&keys.sign(own, &example()), Timestamp(0)).is_ok());
+        let of_own = keys.sign(own, &example());
+        assert!(own_keys.verify(&of_own, Timestamp(0)).is_ok());
+        assert_eq!((own_keys.held(), after.held()), ((2, 2), (2, 2)));
         assert!(keys.verify_shown(&sealed, Timestamp(0)).is_ok());
         assert!(after.verify(&old, Timestamp(day.0)).unwrap_err().what.contains("not signed for"));
         ring.set(&second.revoke(1, [3; 32], Timestamp(0)).unwrap());
         let revoked = given(Timestamp(0));
         assert!(revoked.verify(&old, Timestamp(0)).is_err() && revoked.verify(&new, Timestamp(0)).is_ok());
         assert!(keys.verify_shown(&sealed, Timestamp(0)).is_err());
+        ring.set(&second.revoke(2, [3; 32], Timestamp(0)).unwrap());
+        assert!(own_keys.verify(&of_own, Timestamp(0)).is_err(), "the head's own disk server follows");
         // A right that lasts longer than the grace is signed with what will still verify.
         ring.set(&second);
         let silent = Cap { expires: Timestamp(day.0 + 1), ..example() };
         let other = ("server2", JOINED);
-        let keys_of_other = ServerKeys::new(keys.all_of(other.0, other.1, Timestamp(0)));
+        let keys_of_other = told(other.0, other.1, Timestamp(0));
         assert!(keys_of_other.verify(&keys.sign(other, &silent), Timestamp(day.0 + 1)).is_ok());
     }
 

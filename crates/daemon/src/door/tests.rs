@@ -132,8 +132,8 @@ async fn serve(possession: &Possession, shutdown: &Shutdown) -> Served {
     let partition = Arc::new(possession.open_partition(&id).unwrap());
     let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
     let partitions = vec![Arc::clone(&partition)];
-    let key = keys.of(&server.name, wire::cap::NEVER_JOINED);
-    let objects = Arc::new(Objects::new(link.clone(), partitions, key, Arc::clone(&clock), shutdown.child()));
+    let own = wire::cap::ServerKeys::of_head(&keys, &server.name);
+    let objects = Arc::new(Objects::new(link.clone(), partitions, own, Arc::clone(&clock), shutdown.child()));
     let introduction =
         Introduction { server, boot: 1, pool: possession.config.disk.pool.clone(), is_direct: false };
     Janitor::new(link, introduction, partition, &objects).register().await.unwrap();

@@ -1,6 +1,6 @@
 //! Hosts of a facility: how they are invited, join, and are turned away.
 
-use super::{Done, HostLabel, calls};
+use super::{Done, HostCapKeys, HostLabel, calls};
 use crate::token::base64url;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use base::{Failure, Millis, Result, Timestamp};
@@ -202,8 +202,8 @@ pub struct Membership {
     pub certificate: String,
     /// The certificate of the authority, PEM.
     pub authority: String,
-    /// Checks the capabilities of this disk server, hex.
-    pub cap_key: String,
+    /// Check the capabilities of this disk server.
+    pub cap_keys: HostCapKeys,
     /// XRootD door of the head, `host:port`.
     pub root: String,
 }
