@@ -72,6 +72,16 @@ def answer(facility: Facility, bearer: str) -> str:
     return run("curl", *words, "--cacert", authority, f"{facility.endpoint('https')}/").out
 
 
+def post(facility: Facility, call: str, bearer: str, **arguments: object) -> dict[str, Any]:
+    """Make a call by https with a token; what is answered, a refusal as well."""
+    words = ("-H", "content-type: application/json", "-H", f"Authorization: Bearer {bearer}")
+    data = ("--data", json.dumps(arguments), "--cacert", facility.directory / "tls" / "ca.pem")
+    told: dict[str, Any] = json.loads(
+        run("curl", "-s", *words, *data, f"{facility.endpoint('https')}/api/v1/{call}").out
+    )
+    return told
+
+
 @contextmanager
 def squatting(ports: list[int]) -> Iterator[list[bytes]]:
     """Listen where a daemon did, and keep what comes: a list to which everything received is added at the end."""
@@ -120,7 +130,8 @@ def test_who_squats_the_ports_of_a_dead_daemon_learns_nothing(strict: Facility, 
             ("backup", str(tmp_path / "backup")),
         ):
             outcome = strict.bp_fails(*words)
-            assert "is not running" in outcome.err and "bp up" in outcome.err, outcome
+            assert "is not running" in outcome.err, outcome
+            assert "bp up" in outcome.err, outcome
         assert "is not running" in fails(sys.executable, "-c", asking, strict.directory).err
     assert received == []
 
@@ -130,7 +141,7 @@ def test_a_copy_by_url_shows_a_squatter_no_secret(strict: Facility, tmp_path: Pa
     url = strict.url("/f")
     strict.kill()
     with socket.create_server(("127.0.0.1", int(strict.root.rpartition(":")[2]))) as squatter:
-        words = [strict.bin / "bp", "--facility", strict.directory, "cp", url, tmp_path / "back"]
+        words: list[str | Path] = [strict.bin / "bp", "--facility", strict.directory, "cp", url, tmp_path / "back"]
         client = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         squatter.settimeout(DEADLINE)
         connection, _ = squatter.accept()
@@ -192,10 +203,7 @@ def test_users_make_tokens_for_themselves_only(strict: Facility) -> None:
     ann = strict.call("create_token", user="ann", lifetime=600_000)
 
     def ask(bearer: str, **wish: object) -> dict[str, Any]:
-        words = ("-s", "--cacert", strict.directory / "tls" / "ca.pem", "-H", "content-type: application/json")
-        words += ("-H", f"Authorization: Bearer {bearer}", "--data", json.dumps(wish))
-        told: dict[str, Any] = json.loads(run("curl", *words, f"{strict.endpoint('https')}/api/v1/create_token").out)
-        return told
+        return post(strict, "create_token", bearer, **wish)
 
     longer = ask(ann["token"], user="ann", lifetime=DAY * 1000)
     assert longer["expires"] // 1000 <= ann["expires"] // 1000
@@ -204,10 +212,7 @@ def test_users_make_tokens_for_themselves_only(strict: Facility) -> None:
     scoped = ask(ann["token"], user="ann", scopes="storage.read:/")["token"]
     assert ask(scoped, user="ann")["kind"] == "permission"
     for call in ("keys", "rotate_key", "revoke_key"):
-        words = ("-s", "--cacert", strict.directory / "tls" / "ca.pem", "-H", "content-type: application/json")
-        body = '{"grace": 0, "generation": 1}'
-        words += ("-H", f"Authorization: Bearer {ann['token']}", "--data", body)
-        told = json.loads(run("curl", *words, f"{strict.endpoint('https')}/api/v1/{call}").out)
+        told = post(strict, call, ann["token"], grace=0, generation=1)
         assert "may not deal with the facility's key" in told["what"]
 
 
@@ -328,7 +333,8 @@ def test_hosts_get_their_new_keys_and_revoked_capabilities_end(make_facility: Ma
         facility.put(source, "/far/f")
 
         def held() -> int:
-            return max(one["generation"] for one in json.loads((host.directory / "cap.key").read_text())["keys"])
+            keys: list[dict[str, int]] = json.loads((host.directory / "cap.key").read_text())["keys"]
+            return max(one["generation"] for one in keys)
 
         old = place()
         assert status(old) == "200"

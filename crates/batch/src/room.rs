@@ -12,7 +12,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     thread::{self, JoinHandle},
@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     runs: Mutex<BTreeMap<JobRun, Arc<Held>>>,
     /// The data door as the head named it last; a short lock.
     door: Mutex<Option<String>>,
+    /// Which state of the facility's keys signs tokens, as the head said last.
+    keys: AtomicU64,
 }
 
 /// Serves as a worker until `stop` is set. Jobs go on without us; the next call on the same directory takes them up.
@@ -75,8 +77,8 @@ pub(crate) struct Shared {
 /// Fails if the directory is in use or the head refuses us; a head that cannot be reached is waited for.
 pub fn run_worker(config: WorkerConfig, control: Control, stop: Arc<AtomicBool>) -> Result<()> {
     let store = RunStore::open(&config.directory)?;
-    let shared =
-        Arc::new(Shared { config, control, store, stop, runs: Mutex::default(), door: Mutex::default() });
+    let (runs, door, keys) = Default::default();
+    let shared = Arc::new(Shared { config, control, store, stop, runs, door, keys });
     let mut room = Room { shared, threads: Vec::new() };
     room.recover()?;
     let served = room.serve();
@@ -132,6 +134,11 @@ impl Shared {
     pub(crate) fn door(&self, order: &JobOrder) -> String {
         let door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
         door.clone().unwrap_or_else(|| order.outputs.clone())
+    }
+
+    /// Which state of the facility's keys signs tokens.
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys.load(Ordering::Acquire)
     }
 
     /// What shows that a run acts for the owner of its job.
@@ -261,7 +268,8 @@ impl Room {
         let Some(answer) = self.shared.ask(move |control| control.call_waiting(&call, WAIT_MAX)) else {
             return Ok(());
         };
-        let JobOrders { start, kill } = answer?;
+        let JobOrders { start, kill, keys } = answer?;
+        self.shared.keys.store(keys, Ordering::Release);
         let is_repeated = !start.is_empty() || !kill.is_empty();
         let mut is_new = false;
         for order in start {

@@ -417,7 +417,7 @@ fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
 
 /// Waits for the exit record, or for the proof that there will be none.
 fn watch(shared: &Shared, held: &Held) -> Result<Next> {
-    let mut token = KeptToken { next: Instant::now() + TOKEN_PAUSE };
+    let mut token = KeptToken { next: Instant::now() + TOKEN_PAUSE, keys: shared.keys() };
     let mut pause = LOOK_PAUSE.0;
     while !shared.is_stopping() {
         if held.is_dropped() {
@@ -437,16 +437,19 @@ fn watch(shared: &Shared, held: &Held) -> Result<Next> {
     Ok(Next::Stop)
 }
 
-/// The token of a job that runs: replaced long before it ends.
+/// The token of a job that runs: replaced long before it ends, and when the facility's keys have changed.
 struct KeptToken {
     next: Instant,
+    keys: u64,
 }
 
 impl KeptToken {
     fn keep(&mut self, shared: &Shared, held: &Held) {
-        if Instant::now() < self.next {
+        let keys = shared.keys();
+        if Instant::now() < self.next && self.keys == keys {
             return;
         }
+        self.keys = keys;
         let pause = match renew_token(shared, held) {
             Ok(token) => Duration::from_millis(token.lifetime.0.unsigned_abs() / 2),
             Err(failure) => {

@@ -340,6 +340,34 @@ impl Default for Tape {
     }
 }
 
+impl Tape {
+    fn check(&self) -> Result<()> {
+        let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
+        if !(80..=1 << 20).contains(&self.block.0) {
+            return refuse(
+                format!("tape.block = {} is not between 80B and 1MiB", self.block),
+                "256KiB is usual",
+            );
+        }
+        if self.volumes > self.slots {
+            let what = format!("tape.volumes = {} do not fit {} slots", self.volumes, self.slots);
+            return refuse(what, "raise tape.slots");
+        }
+        let is_label = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
+        if !(1..=2).contains(&self.prefix.len()) || !self.prefix.chars().all(is_label) {
+            let what = format!("tape.prefix = {:?} is not one or two of A-Z 0-9", self.prefix);
+            return refuse(what, "BP is usual: labels have six characters, four of them a number");
+        }
+        if self.volume_size.0 < 1 << 20 {
+            return refuse(
+                format!("tape.volume_size = {} is below 1MiB", self.volume_size),
+                "labels alone need some of it",
+            );
+        }
+        Ok(())
+    }
+}
+
 impl Default for Batch {
     fn default() -> Self {
         Self { cpus: 0, memory: Size(0) }
@@ -410,27 +438,7 @@ impl Config {
         if let Some(relative) = self.disk.adopt.iter().find(|directory| !directory.is_absolute()) {
             return refuse(format!("disk.adopt names {}", relative.display()), "name absolute paths");
         }
-        if !(80..=1 << 20).contains(&self.tape.block.0) {
-            return refuse(
-                format!("tape.block = {} is not between 80B and 1MiB", self.tape.block),
-                "256KiB is usual",
-            );
-        }
-        if self.tape.volumes > self.tape.slots {
-            let what = format!("tape.volumes = {} do not fit {} slots", self.tape.volumes, self.tape.slots);
-            return refuse(what, "raise tape.slots");
-        }
-        let is_label = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
-        if !(1..=2).contains(&self.tape.prefix.len()) || !self.tape.prefix.chars().all(is_label) {
-            let what = format!("tape.prefix = {:?} is not one or two of A-Z 0-9", self.tape.prefix);
-            return refuse(what, "BP is usual: labels have six characters, four of them a number");
-        }
-        if self.tape.volume_size.0 < 1 << 20 {
-            return refuse(
-                format!("tape.volume_size = {} is below 1MiB", self.tape.volume_size),
-                "labels alone need some of it",
-            );
-        }
+        self.tape.check()?;
         if self.reach.allow.len() > NETWORKS_MAX {
             let what =
                 format!("reach.allow has {} networks, more than {NETWORKS_MAX}", self.reach.allow.len());

@@ -119,6 +119,7 @@ async fn serve(possession: Possession, how: Start) -> Result<()> {
             turn = standby::await_turn(&possession, how) => turn?,
             () = &mut told => return Ok(()),
         }
+        possession.begin()?;
         let running = start(&possession).await?;
         service::ready("the doors are open");
         let head = running.head.clone();
@@ -157,7 +158,6 @@ async fn drain(parts: [Shutdown; 2]) {
 }
 
 async fn start(possession: &Possession) -> Result<Running> {
-    possession.begin()?;
     let doors = &possession.config.doors;
     let has = |role| possession.config.host.roles.contains(&role);
     let budget = doors.unproven();

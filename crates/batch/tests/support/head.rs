@@ -154,6 +154,7 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
             let orders = |state: &State| JobOrders {
                 start: state.orders.iter().filter(|order| !call.runs.contains(&order.run)).cloned().collect(),
                 kill: state.kills.iter().filter(|run| !call.killing.contains(run)).copied().collect(),
+                keys: 0,
             };
             let is_empty = |orders: &JobOrders| orders.start.is_empty() && orders.kill.is_empty();
             state = bell.wait_timeout_while(state, HOLD, |state| is_empty(&orders(state))).unwrap().0;

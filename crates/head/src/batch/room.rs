@@ -146,7 +146,8 @@ impl Apply for NextJob {
             core.touch(Topic::Jobs);
         }
         start_jobs(core, context, &worker)?;
-        let mut orders = JobOrders::default();
+        let keys = core.config.tokens.keys().serial();
+        let mut orders = JobOrders { keys, ..JobOrders::default() };
         for job in running_on(core, &self.worker)? {
             let run = job.run();
             let is_held = self.runs.contains(&run);

@@ -292,6 +292,9 @@ pub struct JobOrders {
     pub start: Vec<JobOrder>,
     /// End these; report them as cancelled.
     pub kill: Vec<JobRun>,
+    /// Which state of the facility's keys signs tokens: after another one the tokens of all runs are asked for anew.
+    #[serde(default)]
+    pub keys: u64,
 }
 
 /// A run to start.
