@@ -42,6 +42,7 @@ targets! {
     "identity" => disk::partition::fuzz_identity,
     "index" => disk::index::fuzz_index,
     "join" => wire::control::fuzz_join_token,
+    "key" => wire::keys::fuzz_key_file,
     "label" => wire::label::fuzz_label,
     "name" => disk::list::fuzz_name,
     "object" => wire::object::fuzz_object,

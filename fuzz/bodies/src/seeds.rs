@@ -109,6 +109,10 @@ fn texts(target: &str) -> &'static [&'static str] {
         ],
         "condition" | "tag" => &CONDITIONS,
         "join" => &[r#"{"head":"https://h:1","facility":"f","authority":"00","secret":"s"}"#, "bpjoin1.e30"],
+        "key" => &[
+            r#"{"version":1,"serial":1,"generations":[{"number":1,"made":0,"key":"0707070707070707070707070707070707070707070707070707070707070707"}]}"#,
+            "07070707070707070707070707070707",
+        ],
         "control" => &[
             r#"{"spec":{"name":"j","queue":"default","command":["/bin/true"],"inputs":[],"outputs":[]}}"#,
             r#"{"paths":["/a"],"owner":"x"}"#,

@@ -2,7 +2,7 @@
 //!
 //! A call is a type. It travels as `POST /api/v1/{NAME}` with the call as JSON body; the answer is its
 //! [`Call::Reply`] with status 200, or a [`base::Failure`] with the status of its kind. Rooms on other hosts show the
-//! certificate of their host, those beside the head the facility's key as bearer token. Calls for [`Audience::Rooms`] are
+//! certificate of their host, those beside the head are known by their process. Calls for [`Audience::Rooms`] are
 //! made in the head's own process only: they have no path.
 //!
 //! A call whose reply [is pending](Call::is_pending) may be asked to wait: `?wait=30s` holds the answer back until
@@ -59,7 +59,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 pub enum Audience {
     /// Anybody the facility knows.
     People,
-    /// The rooms beside the head, which hold the facility's key.
+    /// The rooms beside the head, in its process.
     Rooms,
     /// The same, and disk servers that joined.
     Disk,
