@@ -12,6 +12,8 @@ pub const PARTITION_BYTES_MAX: u64 = 1 << 60;
 pub const PARTITIONS_PER_HOST_MAX: usize = 256;
 /// Workers of one host: it needs one.
 pub const WORKERS_PER_HOST_MAX: usize = 16;
+/// Users that a worker names as those whose jobs it runs: a registration stays far below the longest call.
+pub const WORKER_USERS_MAX: usize = 2000;
 /// Deepest path: bounds the walk of one resolve.
 pub const PATH_DEPTH_MAX: usize = 128;
 /// Entries that one listing call returns; longer directories are paged.

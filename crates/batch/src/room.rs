@@ -20,8 +20,8 @@ use std::{
 };
 use tracing::{error, info, warn};
 use wire::control::{
-    GetJobToken, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobText, JobToken, NextJob, RegisterWorker,
-    Usage, WorkerOrders,
+    GetJobToken, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobText, JobToken, JobUsers, NextJob,
+    RegisterWorker, Usage, WorkerOrders,
 };
 
 /// How soon a stop is noticed.
@@ -240,6 +240,7 @@ impl Room {
             memory_bytes: config.memory_bytes,
             not_enforced: cgroup::not_enforced(config.cgroup.as_deref()),
             runs: self.shared.runs().keys().copied().collect(),
+            users: JobUsers::default(),
         };
         let Some(answer) = self.shared.ask(move |control| control.call(&call)) else {
             return Ok(());

@@ -355,7 +355,7 @@ fn launch(shared: &Shared, held: &Held) -> Result<Next> {
 /// Tells the head that a run begins now; `false` if it must not, because the head gave it up or the room stops.
 fn tell_start(shared: &Shared, held: &Held) -> Result<bool> {
     let run = held.id();
-    match shared.ask(move |control| control.call(&JobStarted { run })) {
+    match shared.ask(move |control| control.call(&JobStarted::new(run))) {
         Some(Ok(_)) => Ok(true),
         Some(Err(failure)) if failure.kind == ErrorKind::NotFound => {
             warn!(job = %run.job, attempt = run.attempt, %failure, "run given up before it began");

@@ -87,6 +87,7 @@ impl Site {
         JobOrder {
             run: RUN,
             owner: "ada".to_owned(),
+            is_of_facility_owner: false,
             spec: JobSpec {
                 name: "test".to_owned(),
                 command: ["sh", "-c", script].map(str::to_owned).to_vec(),

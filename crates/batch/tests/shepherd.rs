@@ -38,6 +38,7 @@ impl Run {
         let job_order = JobOrder {
             run: JobRun { job: JobId(7), attempt: 1 },
             owner: "ada".to_owned(),
+            is_of_facility_owner: false,
             spec: JobSpec {
                 name: "test".to_owned(),
                 command: order.command.clone(),

@@ -4,7 +4,8 @@ use crate::{output::Tone, table::Cell};
 use base::{Millis, Timestamp, units::human_span};
 use wire::{
     control::{
-        Entry, FileState, JobExit, JobState, NodeKind, RequestInfo, RequestState, TapePhase, VolumeState,
+        Entry, FileState, JobExit, JobState, JobUsers, NodeKind, RequestInfo, RequestState, TapePhase,
+        VolumeState,
     },
     http::date::Civil,
 };
@@ -112,6 +113,23 @@ pub(crate) fn job_state(state: JobState) -> Cell {
     Cell::toned(state.as_str(), tone)
 }
 
+/// Users that are named before there are too many of them for a line.
+const USERS_SHOWN: usize = 3;
+
+/// Whose jobs a worker runs.
+pub(crate) fn job_users(users: &JobUsers) -> String {
+    if users.everybody {
+        return "everybody".to_owned();
+    }
+    let mut found: Vec<&str> = users.owner.then_some("the owner").into_iter().collect();
+    if users.maybe_others || users.users.len() > USERS_SHOWN {
+        found.push("users of its host");
+    } else {
+        found.extend(users.users.iter().map(String::as_str));
+    }
+    if found.is_empty() { "nobody".to_owned() } else { found.join(", ") }
+}
+
 /// How a process ended.
 pub(crate) fn exit(exit: &JobExit) -> String {
     match exit {
@@ -120,6 +138,8 @@ pub(crate) fn exit(exit: &JobExit) -> String {
         JobExit::WallLimit => "wall limit".to_owned(),
         JobExit::NotStarted(failure) => format!("not started: {failure}"),
         JobExit::OutputFailed(failure) => format!("output: {failure}"),
+        JobExit::Limit(limit) => format!("limit: {limit}"),
+        JobExit::Refused(failure) => format!("refused: {failure}"),
         JobExit::Lost => "shepherd lost".to_owned(),
         JobExit::Cancelled => "cancelled".to_owned(),
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     apply::{Apply, Context, Topic},
+    batch,
     heads::Beat,
     pool,
     restored::Progress,
@@ -100,6 +101,8 @@ pub(crate) struct Live {
     pub(crate) care: pool::Care,
     /// Workers that have registered since the head started, and when they were last heard.
     pub(crate) workers: BTreeMap<String, Timestamp>,
+    /// Workers that refused the jobs of a user, by worker and user, lately.
+    pub(crate) refusals: batch::Refusals,
     /// Disk servers that a client could not reach, and until when others are preferred.
     pub(crate) avoided: BTreeMap<String, Timestamp>,
     /// Volumes whose survey was interrupted, and when it may go on.

@@ -10,8 +10,8 @@ use crate::{
 use base::{FilePath, Result, Timestamp};
 use std::collections::BTreeMap;
 use wire::control::{
-    DriveInfo, FindingKind, GetStatus, JobState, PartitionInfo, PoolInfo, RequestInfo, RequestKind, Status,
-    TapePhase, VolumeInfo, WorkerInfo,
+    DriveInfo, FindingKind, GetStatus, JobState, JobUsers, PartitionInfo, PoolInfo, RequestInfo, RequestKind,
+    Status, TapePhase, VolumeInfo, WorkerInfo,
 };
 
 /// Rows of the tape queue that are shown.
@@ -20,6 +20,8 @@ const REQUESTS_MAX: usize = 1000;
 const VOLUMES_MAX: usize = 1000;
 /// Jobs that are shown.
 const JOBS_MAX: usize = 200;
+/// Users of one worker that are shown.
+const USERS_SHOWN_MAX: usize = 4;
 
 impl Apply for GetStatus {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Status> {
@@ -219,6 +221,12 @@ fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
     Ok(infos)
 }
 
+/// Not all users of a worker's host: that is nobody's business on another host.
+fn few(mut users: JobUsers) -> JobUsers {
+    users.users.truncate(USERS_SHOWN_MAX);
+    users
+}
+
 fn workers(core: &Core, now: Timestamp) -> Result<Vec<WorkerInfo>> {
     let jobs = core.store.active_jobs()?;
     let used = |name: &str| {
@@ -236,6 +244,7 @@ fn workers(core: &Core, now: Timestamp) -> Result<Vec<WorkerInfo>> {
             cpus: row.cpus,
             memory_bytes: row.memory,
             not_enforced: row.not_enforced,
+            users: few(row.users),
         })
         .collect())
 }

@@ -9,7 +9,7 @@ use sim::{Mishap, World};
 use support::*;
 use wire::control::{
     AwaitJobs, Call, CancelJob, FileState, GetBill, GetStatus, JobExit, JobLog, JobRun, JobSpec, JobStarted,
-    JobState, Jobs, RegisterWorker, Submit,
+    JobState, JobUsers, Jobs, RegisterWorker, Submit,
 };
 
 fn spec(cpus: u32) -> JobSpec {
@@ -62,7 +62,7 @@ fn queued_job(world: &mut World) -> JobId {
 fn start(world: &mut World) -> JobRun {
     let runs = started(world);
     assert_eq!(runs.len(), 1);
-    world.room(JobStarted { run: runs[0] }).unwrap();
+    world.room(JobStarted::new(runs[0])).unwrap();
     runs[0]
 }
 
@@ -78,6 +78,7 @@ fn register(world: &mut World, runs: &[JobRun]) -> Vec<JobRun> {
         memory_bytes: 1 << 30,
         not_enforced: Vec::new(),
         runs: runs.to_vec(),
+        users: JobUsers::default(),
     };
     world.room(register).unwrap().drop
 }

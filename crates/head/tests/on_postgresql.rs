@@ -20,6 +20,8 @@ mod collection;
 mod grants;
 #[path = "hosts.rs"]
 mod hosts;
+#[path = "job_users.rs"]
+mod job_users;
 #[path = "jobs.rs"]
 mod jobs;
 #[path = "namespace.rs"]

@@ -13,7 +13,7 @@ use wire::{
     control::{
         Archive, Blame, Cartridge, Done, DriveContent, EndTapeSession, FileRecalled, FileState,
         FilesArchived, FilesFound, GetHosts, GetJobToken, GetStatus, JobEnded, JobExit, JobInfo, JobOrders,
-        JobRun, JobSpec, JobStarted, JobState, JobText, NextJob, NextTapeSession, RegisterLibrary,
+        JobRun, JobSpec, JobStarted, JobState, JobText, JobUsers, NextJob, NextTapeSession, RegisterLibrary,
         RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit, TapePhase, TapeProgress,
         TapeSession, Usage, VolumeSurveyed, WorkerInfo, WorkerOrders,
     },
@@ -26,7 +26,8 @@ const HOUR: Millis = Millis::from_seconds(3600);
 
 fn register_worker(world: &mut World, host: &str, worker: &str, runs: &[JobRun]) -> Result<WorkerOrders> {
     let (cpus, memory_bytes, not_enforced, runs) = (16, 1 << 30, Vec::new(), runs.to_vec());
-    let call = RegisterWorker { worker: worker.into(), cpus, memory_bytes, not_enforced, runs };
+    let users = JobUsers::default();
+    let call = RegisterWorker { worker: worker.into(), cpus, memory_bytes, not_enforced, runs, users };
     world.call(Principal::host(host), call)
 }
 
@@ -80,11 +81,12 @@ fn a_host_speaks_for_its_own_workers_only() {
             memory_bytes: 1,
             not_enforced: Vec::new(),
             runs: Vec::new(),
+            users: JobUsers::default(),
         };
         assert_eq!(refusal(world.call(host.clone(), register)), ErrorKind::Permission);
         let next = NextJob { worker: "c1-worker1".into(), runs: Vec::new(), killing: Vec::new() };
         assert_eq!(refusal(world.call(host.clone(), next)), ErrorKind::Permission);
-        assert_eq!(refusal(world.call(host.clone(), JobStarted { run })), ErrorKind::Permission);
+        assert_eq!(refusal(world.call(host.clone(), JobStarted::new(run))), ErrorKind::Permission);
         assert_eq!(refusal(world.call(host.clone(), ended(run))), ErrorKind::Permission);
         let token = world.call(host, GetJobToken { run }).err().map(|failure| failure.kind);
         assert_eq!(token, Some(ErrorKind::Permission));
@@ -92,7 +94,7 @@ fn a_host_speaks_for_its_own_workers_only() {
     assert_eq!(refusal(ask(&mut world, "c1", WORKER, &[])), ErrorKind::Permission, "that of the head");
     assert_eq!(refusal(register_worker(&mut world, "c1", WORKER, &[])), ErrorKind::Permission);
     assert_eq!(info(&mut world, run).state, JobState::Running);
-    world.call(Principal::host("c1"), JobStarted { run }).unwrap();
+    world.call(Principal::host("c1"), JobStarted::new(run)).unwrap();
     world.call(Principal::host("c1"), ended(run)).unwrap();
     assert_eq!(info(&mut world, run).state, JobState::Done);
     world.call(Principal::host("c1"), ended(run)).expect("the answer may have been lost");
@@ -148,7 +150,7 @@ fn a_job_of_the_operator_has_the_files_and_not_the_facility() {
 #[test]
 fn a_silent_worker_keeps_its_jobs() {
     let (mut world, run) = with_far_job();
-    world.call(Principal::host("c1"), JobStarted { run }).unwrap();
+    world.call(Principal::host("c1"), JobStarted::new(run)).unwrap();
     assert_eq!((far_worker(&mut world).host, info(&mut world, run).reason), ("c1".into(), None));
     world.advance(HOUR);
     assert!(!far_worker(&mut world).is_available);
@@ -179,7 +181,7 @@ fn what_runs_on_a_host_that_is_turned_away_is_lost_and_what_does_not_is_given_to
     take_in(&mut world, "c1", Role::Cpu);
     let second = submit_wide(&mut world);
     ask(&mut world, "c1", "c1-worker1", &[run]).unwrap();
-    world.call(Principal::host("c1"), JobStarted { run }).unwrap();
+    world.call(Principal::host("c1"), JobStarted::new(run)).unwrap();
     world.user(RemoveHost { name: "c1".into() }).unwrap();
     let first = info(&mut world, run);
     assert_eq!((first.state, first.exit), (JobState::Failed, Some(JobExit::Lost)));
@@ -191,7 +193,7 @@ fn what_runs_on_a_host_that_is_turned_away_is_lost_and_what_does_not_is_given_to
     assert_eq!(again[0].run, JobRun { job: second, attempt: 2 });
     // The first worker has it, too, and hears before it begins that it is another's now.
     let before = JobRun { job: second, attempt: 1 };
-    assert_eq!(refusal(world.call(Principal::host("c1"), JobStarted { run: before })), ErrorKind::NotFound);
+    assert_eq!(refusal(world.call(Principal::host("c1"), JobStarted::new(before))), ErrorKind::NotFound);
 }
 
 // Drives

@@ -64,7 +64,7 @@ impl World {
         };
         match stage {
             Stage::Ordered => {
-                self.room(JobStarted { run }).expect("a worker may report a start");
+                self.room(JobStarted::new(run)).expect("a worker may report a start");
                 self.set_stage(run, Stage::Running);
             }
             Stage::Running => {

@@ -13,7 +13,7 @@ use head::{
 use std::{any::Any, collections::BTreeMap};
 use wire::{
     cap::{Cap, CapKeys, NEVER_JOINED},
-    control::{Cartridge, RegisterLibrary, RegisterWorker},
+    control::{Cartridge, JobUsers, RegisterLibrary, RegisterWorker},
     token::TokenKey,
 };
 
@@ -116,6 +116,7 @@ impl World {
             memory_bytes: 1 << 30,
             not_enforced: Vec::new(),
             runs: self.worker.runs.keys().copied().collect(),
+            users: JobUsers::default(),
         })?;
         for run in orders.drop {
             self.worker.runs.remove(&run);

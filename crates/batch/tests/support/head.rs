@@ -161,7 +161,7 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
             to_json(&orders(&state))
         }
         "job_started" => {
-            let JobStarted { run } = parse(body);
+            let JobStarted { run, .. } = parse(body);
             state.orders.retain(|order| order.run != run);
             if state.given_up.contains(&run) {
                 state.refused_calls += 1;

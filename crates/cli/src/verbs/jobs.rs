@@ -31,15 +31,16 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         return wait(context, &args.ids, &args.timeout);
     }
     let active_only = args.wait || (!args.all && args.ids.is_empty());
+    let is_named = !args.ids.is_empty();
     let list = context.call(&Jobs { ids: args.ids, active_only })?;
     if args.wait {
         let ids: Vec<JobId> = list.jobs.iter().map(|job| job.id).collect();
         return if ids.is_empty() { Ok(0) } else { wait(context, &ids, &args.timeout) };
     }
-    show(context, &list)
+    show(context, &list, is_named)
 }
 
-fn show(context: &mut Context, list: &JobList) -> Run {
+fn show(context: &mut Context, list: &JobList, is_named: bool) -> Run {
     if context.output.is_json() {
         context.output.json(list)?;
         return Ok(0);
@@ -49,6 +50,9 @@ fn show(context: &mut Context, list: &JobList) -> Run {
         context.output.news("no jobs")?;
     } else {
         context.output.table(&table)?;
+    }
+    for job in list.jobs.iter().filter(|job| is_named && !job.not_enforced.is_empty()) {
+        context.output.news(format!("job {}: not enforced: {}", job.id, job.not_enforced.join(", ")))?;
     }
     Ok(0)
 }
@@ -87,6 +91,7 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
         Column::Text("name"),
         Column::Left("owner"),
         Column::Left("worker"),
+        Column::Left("as"),
         Column::Left("submitted"),
         Column::Right("ran"),
         Column::Left("exit"),
@@ -100,6 +105,7 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
             job.spec.name.as_str().into(),
             job.owner.as_str().into(),
             job.worker.clone().unwrap_or_default().into(),
+            job.run_as.clone().unwrap_or_default().into(),
             time(job.submitted).into(),
             ran.unwrap_or_default().into(),
             job.exit.as_ref().map(exit).unwrap_or_default().into(),

@@ -5,7 +5,7 @@ use crate::{
     context::{Context, Run},
     output::{Output, Tone},
     table::{Cell, Column, Table},
-    words::{counted, percent, span},
+    words::{counted, job_users, percent, span},
 };
 use base::units::human_bytes;
 use wire::control::{GetStatus, PoolInfo, Status, WorkerInfo};
@@ -125,6 +125,7 @@ fn workers(workers: &[WorkerInfo]) -> Table {
         Column::Left("state"),
         Column::Right("slots"),
         Column::Right("memory"),
+        Column::Left("jobs of"),
         Column::Text("not enforced"),
     ]);
     for worker in workers {
@@ -135,6 +136,7 @@ fn workers(workers: &[WorkerInfo]) -> Table {
             state,
             format!("{} of {}", worker.cpus_used, worker.cpus).into(),
             human_bytes(worker.memory_bytes).into(),
+            job_users(&worker.users).into(),
             worker.not_enforced.join(", ").into(),
         ]);
     }

@@ -64,7 +64,7 @@ pub(crate) fn status() -> Value {
             "owner": "alice", "attempts": 1, "reason": "volume BP0001 is in drive drv1", "created": NOW - 95_000,
         }],
         "requests_len": 40,
-        "workers": [{ "name": "node1-worker1", "host": "node1", "is_available": true, "cpus": 8, "cpus_used": 3, "memory_bytes": 16u64 << 30, "not_enforced": ["memory"] }],
+        "workers": [{ "name": "node1-worker1", "host": "node1", "is_available": true, "cpus": 8, "cpus_used": 3, "memory_bytes": 16u64 << 30, "not_enforced": ["memory"], "users": { "everybody": false, "owner": true, "users": ["ada", "bob"], "maybe_others": false, "why": "knows no others", "hint": "" } }],
         "jobs": [job(6, "running", &json!({ "code": 0 }))],
     })
 }

@@ -47,7 +47,7 @@ fn job_row(status: &Status, job: &JobInfo) -> Markup {
             }
             td { (job.owner) }
             td.why.stretch.trouble[tone == Tone::Bad] title=[job.reason.as_ref()] { @if let Some(reason) = &job.reason { (reason) } }
-            td.wide { @if let Some(worker) = &job.worker { (worker) } }
+            td.wide title=(job.not_enforced.join(", ")) { @if let Some(worker) = &job.worker { (worker) @if let Some(user) = &job.run_as { " as " (user) } } }
             td.n.wide { (job.spec.resources.cpus) }
             td.n.wide title={ (age(status.now, job.submitted)) " ago" } { (clock(status.now, job.submitted)) }
             td.n.wide { @if let Some(started) = job.started { (clock(status.now, started)) } }
@@ -85,6 +85,9 @@ fn worker_rows(worker: &WorkerInfo) -> Markup {
         }
         @if !worker.not_enforced.is_empty() {
             tr.note { td colspan="5" { "not enforced: " (worker.not_enforced.join(", ")) } }
+        }
+        @if !worker.users.why.is_empty() {
+            tr.note { td colspan="5" { "does not run jobs of everybody: it " (worker.users.why) } }
         }
     }
 }

@@ -267,6 +267,7 @@ fn workers() -> Vec<WorkerInfo> {
         cpus_used,
         memory_bytes: u64::from(cpus) * 4 * GIB,
         not_enforced: not_enforced.iter().map(|limit| (*limit).to_owned()).collect(),
+        users: JobUsers::default(),
     };
     vec![
         worker("node01", 64, 61, &[]),
@@ -293,6 +294,8 @@ fn jobs() -> Vec<JobInfo> {
         worker: None,
         exit: None,
         usage: None,
+        run_as: None,
+        not_enforced: Vec::new(),
         attempt: 1,
         submitted: ago(7_000 - id as i64),
         started: None,

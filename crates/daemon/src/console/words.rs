@@ -184,6 +184,8 @@ pub(super) fn exit(exit: &JobExit) -> String {
         JobExit::WallLimit => "wall limit".to_owned(),
         JobExit::NotStarted(failure) => format!("not started: {failure}"),
         JobExit::OutputFailed(failure) => format!("output: {failure}"),
+        JobExit::Limit(limit) => format!("limit: {limit}"),
+        JobExit::Refused(failure) => format!("refused: {failure}"),
         JobExit::Lost => "shepherd lost".to_owned(),
         JobExit::Cancelled => "cancelled".to_owned(),
     }

@@ -1,6 +1,10 @@
 //! The calls of people on jobs.
 
-use super::{finish, pin_holder, reason, slots_text};
+use super::{
+    finish, pin_holder, reason,
+    refusals::{Submitter, nobody_runs},
+    slots_text,
+};
 use crate::{
     Apply, Context, Core, Topic,
     namespace::{Right, find, refuse_reserved, require, resolve_file},
@@ -25,7 +29,13 @@ impl Apply for Submit {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<Submitted> {
         check(&self.spec)?;
+        let is_facility_owner = context.who.is_operator && context.who.name == core.facility.owner;
         check_workers(core, &self.spec)?;
+        if let Some(refused) =
+            nobody_runs(core, &Submitter { name: &context.who.name, is_facility_owner }, context.now)?
+        {
+            return Err(refused);
+        }
         if core.store.active_jobs_len()? >= JOBS_WAITING_MAX {
             return Err(
                 Failure::busy(format!("{JOBS_WAITING_MAX} jobs are waiting")).hint("submit again later")
@@ -34,7 +44,8 @@ impl Apply for Submit {
         let inputs = inputs(core, context, &self.spec)?;
         check_outputs(core, context, &self.spec)?;
         let who = &context.who;
-        let job = core.store.insert_job((&who.name, &who.groups), &self.spec, context.now)?;
+        let submitter = (&*who.name, &*who.groups, is_facility_owner);
+        let job = core.store.insert_job(submitter, &self.spec, context.now)?;
         for (index, node) in inputs.iter().enumerate() {
             core.store.put_job_file(job, JobFileRole::Input, index, node.id)?;
             // Pinned before it is online: nothing can evict it between its recall and the job's start.

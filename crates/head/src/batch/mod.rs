@@ -2,9 +2,11 @@
 
 mod calls;
 mod plan;
+mod refusals;
 mod room;
 
 pub(crate) use calls::without_environment;
+pub(crate) use refusals::Refusals;
 pub(crate) use room::host_removed;
 
 use crate::{
@@ -92,7 +94,10 @@ fn finish(
 pub(crate) fn reason(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> Result<Option<String>> {
     Ok(match job.state {
         JobState::Held => Some(waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?),
-        JobState::Queued => Some(format!("waits for {} of the CPU slots; {slots}", job.spec.resources.cpus)),
+        JobState::Queued => Some(match refusals::nobody_runs(core, &job.into(), now)? {
+            Some(refused) => refused.what,
+            None => format!("waits for {} of the CPU slots; {slots}", job.spec.resources.cpus),
+        }),
         JobState::Running => running(core, job, now),
         JobState::Archiving => {
             Some(waiting_files(core, job, JobFileRole::Output, "outputs are not on tape", now)?)

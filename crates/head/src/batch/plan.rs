@@ -1,7 +1,17 @@
 //! Which queued jobs a worker starts, as a pure function.
 
+use super::refusals::Submitter;
 use base::JobId;
 use std::collections::HashMap;
+use wire::control::JobUsers;
+
+/// Whether a worker runs jobs of `who`, or may do so.
+pub(crate) fn admits(users: &JobUsers, who: &Submitter<'_>) -> bool {
+    users.everybody
+        || users.maybe_others
+        || users.owner && who.is_facility_owner
+        || users.users.iter().any(|user| user == who.name)
+}
 
 /// A job that could start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +42,7 @@ impl Slots {
     }
 }
 
-/// Chooses jobs to start now, in order.
+/// Chooses jobs to start now, in order, of those that the worker runs at all.
 ///
 /// The owner with the fewest busy slots goes next, among equals the oldest job. A job that would fit an empty worker
 /// but not the free slots holds them until it fits: otherwise small jobs would starve it.
@@ -77,6 +87,22 @@ mod tests {
         let queue = vec![job(1, "ada", 1), job(2, "ada", 1), job(3, "bob", 1)];
         let ids = dispatch(slots(3, 3), queue, HashMap::new());
         assert_eq!(ids, [JobId(1), JobId(3), JobId(2)]);
+    }
+
+    #[test]
+    fn a_worker_runs_jobs_of_those_whom_it_names() {
+        let nobody = JobUsers { everybody: false, ..JobUsers::default() };
+        let [ada, owner] = [("ada", false), ("root", true)]
+            .map(|(name, is_facility_owner)| Submitter { name, is_facility_owner });
+        let unproven = Submitter { is_facility_owner: false, ..owner };
+        assert!(admits(&JobUsers::default(), &ada), "a worker that does not say it runs all");
+        assert!(!admits(&nobody, &ada) && !admits(&nobody, &owner));
+        let for_owner = JobUsers { owner: true, ..nobody.clone() };
+        assert!(admits(&for_owner, &owner) && !admits(&for_owner, &ada));
+        assert!(!admits(&for_owner, &unproven), "a name proves nothing");
+        let for_ada = JobUsers { users: vec!["ada".into()], ..nobody.clone() };
+        assert!(admits(&for_ada, &ada) && !admits(&for_ada, &owner));
+        assert!(admits(&JobUsers { maybe_others: true, ..nobody }, &ada));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{
     calls::known,
     finish,
     plan::{Candidate, Slots, dispatch},
+    refusals::refusal,
 };
 use crate::{
     Apply, Context, Core, Principal, Topic,
@@ -14,13 +15,16 @@ use crate::{
     store::{Charge, JobFileRole, JobRow, Payer, WorkerRow},
     tape,
 };
-use base::{ErrorKind, Failure, FilePath, Millis, Result, limits::WORKERS_PER_HOST_MAX};
+use base::{
+    ErrorKind, Failure, FilePath, Millis, Result,
+    limits::{WORKER_USERS_MAX, WORKERS_PER_HOST_MAX},
+};
 use std::collections::HashMap;
 use tracing::info;
 use wire::{
     control::{
         Done, GetJobToken, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState,
-        JobToken, NextJob, RegisterWorker, WorkerOrders,
+        JobToken, JobUsers, NextJob, RegisterWorker, WorkerOrders,
     },
     token::{Claims, Scopes, enrolment},
 };
@@ -41,8 +45,10 @@ impl Apply for RegisterWorker {
             cpus: self.cpus,
             memory: self.memory_bytes,
             not_enforced: self.not_enforced,
+            users: bounded(self.users),
         })?;
         core.live.workers.insert(self.worker.clone(), context.now);
+        core.live.refusals.forget(&self.worker);
         for job in running_on(core, &self.worker)? {
             if !self.runs.contains(&job.run()) {
                 let why = format!("run {} was lost by worker {}", job.attempt, self.worker);
@@ -58,6 +64,13 @@ impl Apply for RegisterWorker {
         core.touch(Topic::Jobs);
         Ok(WorkerOrders { drop, root: format!("root://{}", core.config.server.root) })
     }
+}
+
+/// Keeps no more names of a worker than it should send: it may be asked about the others.
+fn bounded(mut users: JobUsers) -> JobUsers {
+    users.maybe_others |= users.users.len() > WORKER_USERS_MAX;
+    users.users.truncate(WORKER_USERS_MAX);
+    users
 }
 
 /// Refuses more workers of one host than it can have a use for.
@@ -190,12 +203,8 @@ fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<
                 }
                 *busy.entry(job.owner).or_default() += wish.cpus;
             }
-            JobState::Queued => queue.push(Candidate {
-                id: job.id,
-                owner: job.owner,
-                cpus: wish.cpus,
-                memory: wish.memory_bytes,
-            }),
+            JobState::Queued if refusal(core, worker, &(&job).into(), context.now).is_none() => queue
+                .push(Candidate { id: job.id, owner: job.owner, cpus: wish.cpus, memory: wish.memory_bytes }),
             _ => {}
         }
     }
@@ -227,7 +236,14 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
         });
     }
     let outputs = format!("root://{}", core.config.server.root);
-    Ok(JobOrder { run: job.run(), owner: job.owner.clone(), spec: job.spec.clone(), inputs, outputs })
+    Ok(JobOrder {
+        run: job.run(),
+        owner: job.owner.clone(),
+        is_of_facility_owner: job.is_of_facility_owner,
+        spec: job.spec.clone(),
+        inputs,
+        outputs,
+    })
 }
 
 impl Apply for JobStarted {
@@ -235,6 +251,8 @@ impl Apply for JobStarted {
         let mut job = current(core, context, self.run)?;
         if !job.has_begun {
             job.has_begun = true;
+            job.run_as = self.run_as;
+            job.not_enforced = self.not_enforced;
             core.store.save_job(&job)?;
             core.touch(Topic::Jobs);
         }
@@ -275,6 +293,11 @@ impl Apply for JobEnded {
             Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(Done {}),
             Err(failure) => return Err(failure),
         };
+        if let JobExit::Refused(why) = &self.exit
+            && !job.has_begun
+        {
+            return refused(core, context, job, why.clone());
+        }
         let slots = i64::from(job.spec.resources.cpus);
         let charge = Charge {
             jobs: 1,
@@ -297,6 +320,22 @@ impl Apply for JobEnded {
         }
         Ok(Done {})
     }
+}
+
+/// The worker does not run jobs of the owner: another one may, or this one later.
+fn refused(core: &mut Core, context: &Context, mut job: JobRow, why: Failure) -> Result<Done> {
+    let worker = job.worker.take().unwrap_or_default();
+    info!(job = %job.id, worker, why = %why, "worker does not run jobs of this user");
+    core.live.refusals.put(&worker, &job.owner, why, context.now);
+    if job.is_cancelled {
+        let cancelled = Some("cancelled before it ran".to_owned());
+        return finish(core, context, job, JobState::Cancelled, cancelled).map(|()| Done {});
+    }
+    job.state = JobState::Queued;
+    job.started = None;
+    core.store.save_job(&job)?;
+    core.touch(Topic::Jobs);
+    Ok(Done {})
 }
 
 /// The process ended well and its outputs are stored: done, or archived first.
@@ -334,6 +373,8 @@ fn explain_exit(exit: &JobExit) -> String {
         JobExit::WallLimit => "ran into its wall limit".to_owned(),
         JobExit::NotStarted(failure) => format!("could not be started: {failure}"),
         JobExit::OutputFailed(failure) => format!("output was not stored: {failure}"),
+        JobExit::Limit(limit) => format!("used more than it may: {limit}"),
+        JobExit::Refused(failure) => format!("worker does not run it: {failure}"),
         JobExit::Lost => "its shepherd died: how it ended is not known".to_owned(),
         JobExit::Cancelled => "cancelled".to_owned(),
     }

@@ -2,7 +2,7 @@
 
 use super::{Store, StoreResult, document, engine::Row, ids::Sequence, json, maybe_document, word};
 use base::{FileId, JobId, Timestamp};
-use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, Usage};
+use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, JobUsers, Usage};
 
 /// Whether a job reads or writes a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,7 @@ pub(crate) struct WorkerRow {
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
     pub(crate) not_enforced: Vec<String>,
+    pub(crate) users: JobUsers,
 }
 
 /// A job in the catalogue.
@@ -38,6 +39,8 @@ pub(crate) struct JobRow {
     pub(crate) owner: String,
     /// Of the owner, as they were proven at the submission.
     pub(crate) groups: Vec<String>,
+    /// Whether the facility's owner submitted it, as was proven then; `false` for jobs older than this column.
+    pub(crate) is_of_facility_owner: bool,
     pub(crate) spec: JobSpec,
     pub(crate) state: JobState,
     pub(crate) reason: Option<String>,
@@ -48,6 +51,9 @@ pub(crate) struct JobRow {
     pub(crate) attempt: u32,
     pub(crate) exit: Option<JobExit>,
     pub(crate) usage: Option<Usage>,
+    /// User of the worker's host whom it runs as.
+    pub(crate) run_as: Option<String>,
+    pub(crate) not_enforced: Vec<String>,
     pub(crate) submitted: Timestamp,
     pub(crate) started: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
@@ -68,6 +74,8 @@ impl JobRow {
             worker: self.worker.clone(),
             exit: self.exit.clone(),
             usage: self.usage,
+            run_as: self.run_as.clone(),
+            not_enforced: self.not_enforced.clone(),
             attempt: self.attempt,
             submitted: self.submitted,
             started: self.started,
@@ -78,7 +86,7 @@ impl JobRow {
 
 const JOB: &str =
     "id, owner, spec, state, reason, worker, has_begun, is_cancelled, attempt, exit, usage, submitted,
-    started, ended, owner_groups FROM job";
+    started, ended, owner_groups, by_facility_owner, run_as, not_enforced FROM job";
 
 fn job(row: &Row<'_>) -> StoreResult<JobRow> {
     Ok(JobRow {
@@ -97,15 +105,25 @@ fn job(row: &Row<'_>) -> StoreResult<JobRow> {
         started: row.get::<Option<i64>>(12)?.map(Timestamp),
         ended: row.get::<Option<i64>>(13)?.map(Timestamp),
         groups: document(row, 14)?,
+        is_of_facility_owner: row.get(15)?,
+        run_as: row.get(16)?,
+        not_enforced: document(row, 17)?,
     })
 }
 
 impl Store {
     pub(crate) fn put_worker(&self, worker: &WorkerRow) -> StoreResult<()> {
         self.run(
-            "INSERT INTO worker (name, cpus, memory, not_enforced, host) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4, host = ?5",
-            (&worker.name, worker.cpus, worker.memory, json(&worker.not_enforced), &worker.host),
+            "INSERT INTO worker (name, cpus, memory, not_enforced, host, users) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4, host = ?5, users = ?6",
+            (
+                &worker.name,
+                worker.cpus,
+                worker.memory,
+                json(&worker.not_enforced),
+                &worker.host,
+                json(&worker.users),
+            ),
         )
     }
 
@@ -114,29 +132,43 @@ impl Store {
     }
 
     pub(crate) fn workers(&self) -> StoreResult<Vec<WorkerRow>> {
-        self.all("SELECT name, cpus, memory, not_enforced, host FROM worker ORDER BY name", (), |row| {
-            Ok(WorkerRow {
-                name: row.get(0)?,
-                cpus: row.get(1)?,
-                memory: row.get(2)?,
-                not_enforced: document(row, 3)?,
-                host: row.get(4)?,
-            })
-        })
+        self.all(
+            "SELECT name, cpus, memory, not_enforced, host, users FROM worker ORDER BY name",
+            (),
+            |row| {
+                Ok(WorkerRow {
+                    name: row.get(0)?,
+                    cpus: row.get(1)?,
+                    memory: row.get(2)?,
+                    not_enforced: document(row, 3)?,
+                    host: row.get(4)?,
+                    users: document(row, 5)?,
+                })
+            },
+        )
     }
 
     pub(crate) fn insert_job(
         &self,
-        (owner, groups): (&str, &[String]),
+        (owner, groups, is_of_facility_owner): (&str, &[String], bool),
         spec: &JobSpec,
         now: Timestamp,
     ) -> StoreResult<JobId> {
         self.active_jobs.set(None);
         let id = self.next_id(Sequence::Job)?;
         self.run(
-            "INSERT INTO job (id, owner, spec, state, cpus, memory, submitted, owner_groups)
-             VALUES (?1, ?2, ?3, 'held', ?4, ?5, ?6, ?7)",
-            (id, owner, json(spec), spec.resources.cpus, spec.resources.memory_bytes, now.0, json(&groups)),
+            "INSERT INTO job (id, owner, spec, state, cpus, memory, submitted, owner_groups, by_facility_owner)
+             VALUES (?1, ?2, ?3, 'held', ?4, ?5, ?6, ?7, ?8)",
+            (
+                id,
+                owner,
+                json(spec),
+                spec.resources.cpus,
+                spec.resources.memory_bytes,
+                now.0,
+                json(&groups),
+                is_of_facility_owner,
+            ),
         )?;
         Ok(JobId(id))
     }
@@ -172,7 +204,7 @@ impl Store {
         self.active_jobs.set(None);
         self.run(
             "UPDATE job SET state = ?2, reason = ?3, worker = ?4, has_begun = ?5, is_cancelled = ?6, attempt = ?7,
-             exit = ?8, usage = ?9, started = ?10, ended = ?11 WHERE id = ?1",
+             exit = ?8, usage = ?9, started = ?10, ended = ?11, run_as = ?12, not_enforced = ?13 WHERE id = ?1",
             (
                 job.id.0,
                 job.state.as_str(),
@@ -185,6 +217,8 @@ impl Store {
                 job.usage.as_ref().map(json),
                 job.started.map(|at| at.0),
                 job.ended.map(|at| at.0),
+                &job.run_as,
+                json(&job.not_enforced),
             ),
         )
     }

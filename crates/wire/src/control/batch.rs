@@ -134,6 +134,10 @@ pub enum JobExit {
     NotStarted(Failure),
     /// It ran well but an output could not be stored.
     OutputFailed(Failure),
+    /// It used more than it may, for example of its scratch directory, and was ended: what, and how much it may.
+    Limit(String),
+    /// This worker does not run jobs of its owner; another one may.
+    Refused(Failure),
     /// Its shepherd died: whether it ran well is not known.
     Lost,
     /// It was ended because a person cancelled the job.
@@ -174,6 +178,12 @@ pub struct JobInfo {
     /// What it used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// User of the worker's host whom it runs as: a name, or the number of a slot user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<String>,
+    /// What the worker cannot enforce for it, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_enforced: Vec<String>,
     /// Runs begun.
     pub attempt: u32,
     /// When it was submitted.
@@ -250,6 +260,38 @@ pub struct JobRun {
     pub attempt: u32,
 }
 
+/// Whose jobs a worker runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobUsers {
+    /// Everybody's.
+    pub everybody: bool,
+    /// Those that the owner of the facility has submitted, as the head has proven.
+    pub owner: bool,
+    /// Those of these users.
+    pub users: Vec<String>,
+    /// Perhaps those of other users of its host, which it cannot list: it refuses the job when it has looked.
+    pub maybe_others: bool,
+    /// Why it does not run those of others.
+    pub why: String,
+    /// What an operator can do about that.
+    pub hint: String,
+}
+
+impl Default for JobUsers {
+    /// What a worker does that does not say it: an older one.
+    fn default() -> Self {
+        Self {
+            everybody: true,
+            owner: false,
+            users: Vec::new(),
+            maybe_others: false,
+            why: String::new(),
+            hint: String::new(),
+        }
+    }
+}
+
 /// A worker announces itself and every run it still holds. A run the head believes there and that is not named is lost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RegisterWorker {
@@ -263,6 +305,9 @@ pub struct RegisterWorker {
     pub not_enforced: Vec<String>,
     /// Runs that are being staged, run or ended here.
     pub runs: Vec<JobRun>,
+    /// Whose jobs it runs.
+    #[serde(default)]
+    pub users: JobUsers,
 }
 
 /// The answer to [`RegisterWorker`].
@@ -304,6 +349,9 @@ pub struct JobOrder {
     pub run: JobRun,
     /// On whose behalf.
     pub owner: String,
+    /// Whether the owner of the facility has submitted it, as the head has proven then.
+    #[serde(default)]
+    pub is_of_facility_owner: bool,
     /// What to run.
     pub spec: JobSpec,
     /// Where the inputs are read, in the order of the specification.
@@ -328,6 +376,20 @@ pub struct InputSource {
 pub struct JobStarted {
     /// Which run.
     pub run: JobRun,
+    /// User of the worker's host whom it runs as.
+    #[serde(default)]
+    pub run_as: Option<String>,
+    /// What the worker cannot enforce for it, in words.
+    #[serde(default)]
+    pub not_enforced: Vec<String>,
+}
+
+impl JobStarted {
+    /// A start of which nothing else is to be said.
+    #[must_use]
+    pub fn new(run: JobRun) -> Self {
+        Self { run, run_as: None, not_enforced: Vec::new() }
+    }
 }
 
 /// A run is over and its outputs are stored, or not.

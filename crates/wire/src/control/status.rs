@@ -1,6 +1,8 @@
 //! The facility at a glance: what the console, `bp status` and scripts show.
 
-use super::{JobInfo, PartitionState, PartitionTrouble, Pool, RestoredInfo, TapePhase, VolumeState, calls};
+use super::{
+    JobInfo, JobUsers, PartitionState, PartitionTrouble, Pool, RestoredInfo, TapePhase, VolumeState, calls,
+};
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
@@ -268,6 +270,9 @@ pub struct WorkerInfo {
     pub memory_bytes: u64,
     /// Limits that it cannot enforce.
     pub not_enforced: Vec<String>,
+    /// Whose jobs it runs.
+    #[serde(default)]
+    pub users: JobUsers,
 }
 
 /// Shows what everybody used.

@@ -39,6 +39,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0021.sql"),
     include_str!("../migrations/0022.sql"),
     include_str!("../migrations/0023.sql"),
+    include_str!("../migrations/0024.sql"),
 ];
 
 /// Least memory for pages: what a statement needs at once.

@@ -1,0 +1,9 @@
+-- Whose jobs a worker runs, JSON; empty: it did not say so, and runs those of everybody.
+ALTER TABLE worker ADD COLUMN users TEXT COLLATE "C" NOT NULL DEFAULT '{}';
+
+-- Whether the facility's owner submitted it, as was proven then. Of older jobs nobody knows, and nobody believes it.
+ALTER TABLE job ADD COLUMN by_facility_owner BIGINT NOT NULL DEFAULT 0;
+-- User of the worker's host whom it runs as.
+ALTER TABLE job ADD COLUMN run_as TEXT COLLATE "C";
+-- What the worker cannot enforce for it, JSON list.
+ALTER TABLE job ADD COLUMN not_enforced TEXT COLLATE "C" NOT NULL DEFAULT '[]';
