@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,6 +82,15 @@ def xrootd(facility: Facility) -> Facility:
     """Start a small facility for XRootD clients, which must be installed."""
     need("xrdcp", "xrdfs")
     return facility
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """Make a directory that jobs see as the test does: each job has a /tmp of its own."""
+    directory = Path(tempfile.mkdtemp(prefix="backplane-test-", dir="/run" if os.getuid() == 0 else Path.home()))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory)
 
 
 @pytest.fixture

@@ -30,15 +30,19 @@ class Gate:
         """Let jobs go on."""
         os.write(self._pipe, b"go\n" * jobs)
 
+    def is_unread(self) -> bool:
+        """Tell whether nobody has taken what was written."""
+        return bool(select.select([self._pipe], [], [], 0)[0])
+
     def close(self) -> None:
         """Give the pipe back."""
         os.close(self._pipe)
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
+def gate(shared: Path) -> Iterator[Gate]:
     """Make a gate."""
-    made = Gate(tmp_path / "gate")
+    made = Gate(shared / "gate")
     yield made
     made.close()
 
@@ -104,11 +108,12 @@ def test_open_files_are_many_for_the_daemon_and_as_usual_for_jobs(facility: Faci
     assert int(facility.bp("log", str(job)).out) == min(1024, int(found[2]))
 
 
-def test_the_whole_tree_ends_with_the_job(facility: Facility, gate: Gate, tmp_path: Path) -> None:
-    note = tmp_path / "pid"
+def test_the_whole_tree_ends_with_the_job(facility: Facility, gate: Gate, shared: Path) -> None:
+    note = shared / "pid"
     job = facility.submit("--", *SHELL, f"/bin/cat {gate.path} & echo $! > {note}; exit 5")
     assert facility.wait_job(job)["exit"] == {"code": 5}
-    assert not Path(f"/proc/{note.read_text().strip()}").exists(), "a child outlives its job"
+    gate.open()
+    assert gate.is_unread(), "a child outlives its job"
 
 
 def test_cancel(facility: Facility, gate: Gate) -> None:
@@ -135,12 +140,16 @@ def test_the_log(facility: Facility) -> None:
 
 def test_the_environment(facility: Facility, sample: Path) -> None:
     facility.put(sample, "/in")
-    script = 'echo "$GREETING $BP_JOB_ID $BP_FACILITY $BP_CPUS $(pwd) $BP_SCRATCH $HOME"; ls; wc -c < given'
+    script = (
+        'echo "$GREETING $BP_JOB_ID $BP_FACILITY $BP_CPUS $(pwd) $BP_SCRATCH $HOME"; ls; wc -c < given; '
+        f"{facility.bin / 'bp'} --json stat /in"
+    )
     facility.bp("submit", "--wait", "--env", "GREETING=hallo", "--input", "/in:given", "--", *SHELL, script)
     words = facility.bp("log", "1").out.split()
-    assert words[:4] == ["hallo", "1", str(facility.directory), "1"]
+    assert words[:4] == ["hallo", "1", facility.http, "1"]
     assert words[4] == words[5] == words[6]
-    assert words[7:] == ["given", "1234567"]
+    assert words[7:9] == ["given", "1234567"]
+    assert json.loads(" ".join(words[9:]))["size"] == 1234567, "the job's client finds the facility"
 
 
 # Slots
@@ -270,11 +279,11 @@ def test_jobs_that_make_no_sense_are_refused(facility: Facility, sample: Path, w
 # Ends of the daemon and of shepherds
 
 
-def test_a_job_goes_on_while_the_daemon_is_away(make_facility: MakeFacility, gate: Gate, tmp_path: Path) -> None:
+def test_a_job_goes_on_while_the_daemon_is_away(make_facility: MakeFacility, gate: Gate, shared: Path) -> None:
     facility = make_facility()
     facility.keep_ports()
     facility.up()
-    note = tmp_path / "note"
+    note = shared / "note"
     script = f"echo begun >> {note}; read go < {gate.path}; echo result > o; exit 0"
     job = facility.submit("--output", "o:/o", "--", *SHELL, script)
     wait_begun(facility, job)
@@ -298,8 +307,8 @@ def test_outputs_are_stored_though_the_doors_have_moved(facility: Facility, gate
     assert facility.wait_job(job, deadline=5)["state"] == "done"
 
 
-def test_a_job_that_ends_while_the_daemon_is_dead(facility: Facility, gate: Gate, tmp_path: Path) -> None:
-    note = tmp_path / "note"
+def test_a_job_that_ends_while_the_daemon_is_dead(facility: Facility, gate: Gate, shared: Path) -> None:
+    note = shared / "note"
     job = facility.submit("--", *SHELL, f"read go < {gate.path}; echo $$ > {note}; exit 7")
     wait_begun(facility, job)
     started = shepherd_of(facility, job)
@@ -335,7 +344,9 @@ def test_a_shepherd_killed_while_the_daemon_is_dead(facility: Facility, gate: Ga
 
 def shepherd_of(facility: Facility, job: int) -> int:
     """Find the process that stays with a job."""
-    return int(json.loads((facility.directory / "batch" / "runs" / f"{job}.1" / "started.json").read_text())["pid"])
+    return int(
+        json.loads((facility.directory / "batch" / "runs" / f"{job}.1" / "control" / "started.json").read_text())["pid"]
+    )
 
 
 def wait_process(pid: int) -> None:

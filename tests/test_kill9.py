@@ -27,7 +27,7 @@ EXPECTED = (
 )
 
 
-def test_acknowledged_is_kept(make_facility: MakeFacility, tmp_path: Path) -> None:
+def test_acknowledged_is_kept(make_facility: MakeFacility, tmp_path: Path, shared: Path) -> None:
     need("xrdcp", "xrdfs")
     print(f"\nBP_SEED={SEED} BP_KILLS={KILLS}")
     rng = random.Random(SEED)
@@ -37,7 +37,7 @@ def test_acknowledged_is_kept(make_facility: MakeFacility, tmp_path: Path) -> No
     facility.keep_ports()
     facility.up()
     facility.bp("mkdir", "/storm")
-    scratch = tmp_path / "scratch"
+    scratch = shared / "scratch"
     (scratch / "notes").mkdir(parents=True)
     storm = Storm(facility, scratch, SEED)
     storm.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import urllib.parse
 from collections.abc import Iterator
 from functools import partial
@@ -39,6 +40,9 @@ class Site:
         for number, host in enumerate(self.hosts):
             host.ports = ports[2 * number :][:2]
             host.join()
+            # No host knows the users of tokens.
+            key, value = ("slot_uids", '"60000-60009"') if os.getuid() == 0 else ("run_others_as_me", "true")
+            configure(host.directory, key, value)
             host.up()
 
     @property
@@ -94,9 +98,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
+def gate(shared: Path) -> Iterator[Gate]:
     """Make a gate."""
-    made = Gate(tmp_path / "gate")
+    made = Gate(shared / "gate")
     yield made
     made.close()
 
@@ -210,10 +214,8 @@ def test_a_job_reads_and_writes_as_its_owner_with_their_groups(site: Site, sampl
     assert not list((site.cpu.directory / "batch" / "runs").iterdir()), "what is acknowledged is forgotten"
 
 
-def test_a_job_goes_on_while_its_host_is_dead_and_ends_once(
-    site: Site, sample: Path, gate: Gate, tmp_path: Path
-) -> None:
-    facility, note = site.facility, tmp_path / "note"
+def test_a_job_goes_on_while_its_host_is_dead_and_ends_once(site: Site, sample: Path, gate: Gate, shared: Path) -> None:
+    facility, note = site.facility, shared / "note"
     facility.put(sample, "/job/in")
     script = f"echo begun >> {note}; read go < {gate.path}; wc -c < in > o; exit 0"
     job = facility.submit("--input", "/job/in:in", "--output", "o:/job/o", "--", *SHELL, script)

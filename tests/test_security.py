@@ -49,6 +49,7 @@ def strict(make_facility: MakeFacility) -> Facility:
     need("xrdcp", "xrdfs")
     facility = make_facility()
     facility.configure("require_token", "true")
+    facility.configure("beside_head", "true")
     facility.up()
     # The management API, too: tests ask with the facility's key.
     facility.call = partial(facility.call, at_socket=True)  # type: ignore[method-assign]

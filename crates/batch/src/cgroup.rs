@@ -13,14 +13,16 @@ use std::{
 pub(crate) struct Cgroup {
     path: PathBuf,
     holds_memory: bool,
+    holds_processes: bool,
 }
 
 /// What a parent directory is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Version 2; the memory controller may be missing, as on hybrid hosts.
+    /// Version 2; controllers may be missing, as on hybrid hosts.
     Unified {
         has_memory: bool,
+        has_processes: bool,
     },
     /// The memory hierarchy of version 1.
     OldMemory,
@@ -30,8 +32,8 @@ enum Kind {
 fn kind(parent: &Path) -> Kind {
     let read = |name: &str| fs::read_to_string(parent.join(name));
     if let Ok(controllers) = read("cgroup.subtree_control") {
-        let has_memory = controllers.split_ascii_whitespace().any(|name| name == "memory");
-        return Kind::Unified { has_memory };
+        let has = |wanted: &str| controllers.split_ascii_whitespace().any(|name| name == wanted);
+        return Kind::Unified { has_memory: has("memory"), has_processes: has("pids") };
     }
     if parent.join("memory.limit_in_bytes").exists() {
         return Kind::OldMemory;
@@ -40,8 +42,9 @@ fn kind(parent: &Path) -> Kind {
 }
 
 impl Cgroup {
-    /// Makes the group `name` below `parent`. `Err` means that the host does not allow it.
-    pub(crate) fn make(parent: &Path, name: &str, memory_bytes: u64) -> io::Result<Self> {
+    /// Makes the group `name` below `parent`, for so many bytes of memory (0: no limit) and so many processes. `Err` means that
+    /// the host does not allow it.
+    pub(crate) fn make(parent: &Path, name: &str, (memory_bytes, processes): (u64, u64)) -> io::Result<Self> {
         let kind = kind(parent);
         if kind == Kind::Nothing {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
@@ -54,7 +57,7 @@ impl Cgroup {
         let limit =
             |file: &str| memory_bytes == 0 || fs::write(path.join(file), memory_bytes.to_string()).is_ok();
         let holds_memory = match kind {
-            Kind::Unified { has_memory } => {
+            Kind::Unified { has_memory, .. } => {
                 // Swapping instead of ending would only make everybody slow. Not every kernel accounts swap.
                 let _ = fs::write(path.join("memory.swap.max"), "0");
                 // One process of the job over the limit ends the job, not a random part of it.
@@ -64,12 +67,20 @@ impl Cgroup {
             Kind::OldMemory => limit("memory.limit_in_bytes"),
             Kind::Nothing => false,
         };
-        Ok(Self { path, holds_memory })
+        let has_processes = matches!(kind, Kind::Unified { has_processes: true, .. });
+        let holds_processes =
+            has_processes && fs::write(path.join("pids.max"), processes.to_string()).is_ok();
+        Ok(Self { path, holds_memory, holds_processes })
     }
 
     /// Whether the memory limit holds for the whole tree.
     pub(crate) fn holds_memory(&self) -> bool {
         self.holds_memory
+    }
+
+    /// Whether the limit of processes holds for the whole tree.
+    pub(crate) fn holds_processes(&self) -> bool {
+        self.holds_processes
     }
 
     /// Ends all processes at once, where the kernel can.
@@ -98,7 +109,7 @@ pub fn find() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     candidates(&mounts, &groups).into_iter().find(|path| {
         let can_make = rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
-        can_make && matches!(kind(path), Kind::Unified { has_memory: true } | Kind::OldMemory)
+        can_make && matches!(kind(path), Kind::Unified { has_memory: true, .. } | Kind::OldMemory)
     })
 }
 
@@ -147,12 +158,18 @@ fn group_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
 #[must_use]
 pub fn not_enforced(parent: Option<&Path>) -> Vec<String> {
     let mut found = vec!["cpus: a job may use more processors than it asked for".to_owned()];
-    let holds = parent
-        .is_some_and(|parent| matches!(kind(parent), Kind::Unified { has_memory: true } | Kind::OldMemory));
+    let holds = parent.is_some_and(|parent| {
+        matches!(kind(parent), Kind::Unified { has_memory: true, .. } | Kind::OldMemory)
+    });
     if !holds {
         found.push(NO_MEMORY.to_owned());
     }
     found
+}
+
+/// Whether a worker with `parent` for its groups can hold the number of processes of a job.
+pub(crate) fn can_hold_processes(parent: Option<&Path>) -> bool {
+    parent.is_some_and(|parent| matches!(kind(parent), Kind::Unified { has_processes: true, .. }))
 }
 
 /// Said where no group limits memory.
@@ -188,15 +205,20 @@ mod tests {
     #[test]
     fn a_group_holds_memory_where_the_controller_is() {
         let root = tempfile::tempdir().unwrap();
-        assert!(Cgroup::make(root.path(), "7.1", 1 << 20).is_err());
+        assert!(Cgroup::make(root.path(), "7.1", (1 << 20, 9)).is_err());
         fs::write(root.path().join("cgroup.subtree_control"), "cpu\n").unwrap();
-        assert!(!Cgroup::make(root.path(), "7.1", 1 << 20).unwrap().holds_memory());
+        assert!(!Cgroup::make(root.path(), "7.1", (1 << 20, 9)).unwrap().holds_memory());
         assert_eq!(not_enforced(Some(root.path())).len(), 2);
         fs::write(root.path().join("cgroup.subtree_control"), "cpu memory\n").unwrap();
-        let group = Cgroup::make(root.path(), "7.2", 1 << 20).unwrap();
+        let group = Cgroup::make(root.path(), "7.2", (1 << 20, 9)).unwrap();
         assert!(group.holds_memory());
         assert_eq!(fs::read_to_string(root.path().join("7.2/memory.max")).unwrap(), "1048576");
+        assert!(!group.holds_processes());
         assert_eq!(not_enforced(Some(root.path())).len(), 1);
+        fs::write(root.path().join("cgroup.subtree_control"), "memory pids\n").unwrap();
+        assert!(Cgroup::make(root.path(), "7.3", (0, 9)).unwrap().holds_processes());
+        assert_eq!(fs::read_to_string(root.path().join("7.3/pids.max")).unwrap(), "9");
+        assert!(can_hold_processes(Some(root.path())));
     }
 
     proptest! {

@@ -9,6 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fs::{self, File},
     io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -22,7 +23,7 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, document: &T) -> Result<()> 
     text.push(b'\n');
     let new = path.with_extension("new");
     let write = || -> io::Result<()> {
-        let mut file = File::create(&new)?;
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&text)?;
         file.sync_all()?;
         fs::rename(&new, path)?;
@@ -60,7 +61,7 @@ pub(crate) struct Lock(File);
 impl Lock {
     /// Takes the lock of `path`, a file that is made if it is missing; `None` while somebody else has it.
     pub(crate) fn try_take(path: &Path) -> io::Result<Option<Self>> {
-        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
             Err(Errno::WOULDBLOCK) => Ok(None),

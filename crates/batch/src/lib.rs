@@ -15,12 +15,18 @@
 
 pub mod cgroup;
 mod durable;
+pub mod identity;
+mod output;
+mod remove;
 pub mod room;
 mod run;
 pub mod run_dir;
+pub mod sandbox;
+mod scratch;
 pub mod shepherd;
 mod stage;
 mod tree;
+mod users;
 
 pub use room::{WorkerConfig, run_worker};
 pub use shepherd::{Stage, shepherd_main};

@@ -1,9 +1,11 @@
 //! The worker: registers, asks for runs, and keeps one thread per run.
 
 use crate::{
-    cgroup,
+    identity::UserPolicy,
     run::{self, Held},
     run_dir::RunStore,
+    sandbox::{Limits, probe},
+    users::{self, Users},
 };
 use base::{ErrorKind, Failure, Result};
 use client::{Control, control::WAIT_MAX};
@@ -20,8 +22,8 @@ use std::{
 };
 use tracing::{error, info, warn};
 use wire::control::{
-    GetJobToken, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobText, JobToken, JobUsers, NextJob,
-    RegisterWorker, Usage, WorkerOrders,
+    GetJobToken, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobText, JobToken, NextJob, RegisterWorker,
+    Usage, WorkerOrders,
 };
 
 /// How soon a stop is noticed.
@@ -50,12 +52,22 @@ pub struct WorkerConfig {
     pub shepherd: PathBuf,
     /// Certificates of the authorities that vouch for the data doors; without it those that a client trusts anyway.
     pub ca_file: Option<PathBuf>,
-    /// What jobs find in `BP_FACILITY`.
+    /// What jobs find in `BP_FACILITY`: where their token is taken.
     pub facility: String,
+    /// The same for jobs of the daemon's own user, whom a door of this host may know without a token. Theirs is for files only.
+    pub facility_of_owner: Option<String>,
     /// What jobs find in their environment unless they set it themselves.
     pub environment: BTreeMap<String, String>,
-    /// Where control groups may be made; [`cgroup::find`] looks for such a place.
+    /// Where control groups may be made; [`crate::cgroup::find`] looks for such a place.
     pub cgroup: Option<PathBuf>,
+    /// Whom jobs run as.
+    pub users: UserPolicy,
+    /// What a job may use.
+    pub limits: Limits,
+    /// Files and directories that jobs do not see: those of the facility.
+    pub hidden: Vec<PathBuf>,
+    /// A directory with certificates of authorities, of which jobs get a copy, named by `X509_CERT_DIR`.
+    pub authorities: Option<PathBuf>,
 }
 
 /// What the threads of a worker share.
@@ -63,6 +75,7 @@ pub(crate) struct Shared {
     pub(crate) config: WorkerConfig,
     pub(crate) control: Control,
     pub(crate) store: RunStore,
+    pub(crate) users: Users,
     stop: Arc<AtomicBool>,
     /// A short lock, never held during I/O.
     runs: Mutex<BTreeMap<JobRun, Arc<Held>>>,
@@ -76,9 +89,12 @@ pub(crate) struct Shared {
 ///
 /// Fails if the directory is in use or the head refuses us; a head that cannot be reached is waited for.
 pub fn run_worker(config: WorkerConfig, control: Control, stop: Arc<AtomicBool>) -> Result<()> {
+    users::check(&config.users)?;
     let store = RunStore::open(&config.directory)?;
+    let finding = probe(&config.shepherd, store.directory(), &config.hidden);
+    let users = Users::new(config.users.clone(), finding, &store.identities()?);
     let (runs, door, keys) = Default::default();
-    let shared = Arc::new(Shared { config, control, store, stop, runs, door, keys });
+    let shared = Arc::new(Shared { config, control, store, users, stop, runs, door, keys });
     let mut room = Room { shared, threads: Vec::new() };
     room.recover()?;
     let served = room.serve();
@@ -207,8 +223,13 @@ impl Room {
     fn serve(&mut self) -> Result<()> {
         let mut backoff = Backoff::new();
         let (mut is_registered, mut was_registered) = (false, false);
+        let mut listed_at = users::list_changed_at();
         while !self.shared.is_stopping() {
             self.collect_threads();
+            let changed_at = users::list_changed_at();
+            // The head refuses jobs of users whom we did not name.
+            is_registered &= changed_at == listed_at;
+            listed_at = changed_at;
             let done = if is_registered { self.take_orders() } else { self.register() };
             match done {
                 Ok(()) if is_registered => backoff = Backoff::new(),
@@ -238,9 +259,9 @@ impl Room {
             worker: config.name.clone(),
             cpus: config.cpus,
             memory_bytes: config.memory_bytes,
-            not_enforced: cgroup::not_enforced(config.cgroup.as_deref()),
+            not_enforced: self.shared.users.not_enforced(config.cgroup.as_deref(), None),
             runs: self.shared.runs().keys().copied().collect(),
-            users: JobUsers::default(),
+            users: self.shared.users.job_users(),
         };
         let Some(answer) = self.shared.ask(move |control| control.call(&call)) else {
             return Ok(());

@@ -2,11 +2,13 @@
 
 use crate::{
     cgroup::Cgroup,
+    identity::{Identity, Kind},
     room::{Backoff, Shared},
-    run_dir::{Phase, RunDir, RunOrder, check_name},
+    run_dir::{ExitRecord, Phase, RunDir, RunOrder, check_name},
+    sandbox::Confinement,
     shepherd,
     stage::{self, Errand, From},
-    tree,
+    tree, users,
 };
 use base::{ErrorKind, Failure, Millis, Result};
 use rustix::process::Signal;
@@ -32,6 +34,8 @@ const STORE_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 /// Pause before the token of a run is asked for again, also after a start of the room: it may have been down for long.
 const TOKEN_PAUSE: Duration = Duration::from_secs(60);
+/// From the order to end, or the wall limit, to the end of the shepherd: the grace, the time that processes may resist, and some.
+const END_PATIENCE: Duration = Duration::from_secs(60);
 /// How long the processes of a dead shepherd may resist.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -131,8 +135,7 @@ fn step(shared: &Shared, held: &Held) -> Result<Next> {
     match held.dir.phase() {
         Phase::Ordered => fetch_inputs(shared, held),
         Phase::Staged => launch(shared, held),
-        Phase::Launched => watch(shared, held),
-        Phase::Exited => store_outputs(shared, held),
+        Phase::Launched | Phase::Exited => watch(shared, held),
         Phase::Ended => report(shared, held),
     }
 }
@@ -143,10 +146,10 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
     let mut pause = LOOK_PAUSE.0;
     while !shared.is_stopping() {
         if let Some(_alive) = held.dir.try_lock()? {
-            if held.dir.phase() == Phase::Launched {
+            if matches!(held.dir.phase(), Phase::Launched | Phase::Exited) {
                 sweep(held)?;
             }
-            shared.store.remove(&held.dir)?;
+            put_away(shared, held)?;
             info!(job = %held.id().job, attempt = held.id().attempt, "run dropped");
             return Ok(Next::Gone);
         }
@@ -154,6 +157,27 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
         pause = (pause * 2).min(LOOK_PAUSE.1);
     }
     Ok(Next::Stop)
+}
+
+/// Deletes what a run has left and gives its user back.
+fn put_away(shared: &Shared, held: &Held) -> Result<()> {
+    let identity = held.dir.identity()?;
+    shared.store.remove(&held.dir)?;
+    if let Some(identity) = identity {
+        shared.users.give_back(&identity);
+    }
+    Ok(())
+}
+
+/// Whom the job runs as: decided once, and kept by whoever takes the run up.
+fn identify(shared: &Shared, held: &Held) -> Result<Identity> {
+    if let Some(known) = held.dir.identity()? {
+        return Ok(known);
+    }
+    let identity = shared.users.identify(&held.order)?;
+    held.dir.set_identity(&identity).inspect_err(|_| shared.users.give_back(&identity))?;
+    info!(job = %held.id().job, attempt = held.id().attempt, user = identity.name, "job has a user");
+    Ok(identity)
 }
 
 fn fetch_inputs(shared: &Shared, held: &Held) -> Result<Next> {
@@ -164,18 +188,29 @@ fn fetch_inputs(shared: &Shared, held: &Held) -> Result<Next> {
     if held.is_cancelled() {
         return cancelled();
     }
-    let order = match run_order(shared, held) {
+    if let Err(failure) = check_order(&held.order) {
+        return not_started(failure);
+    }
+    let identity = match identify(shared, held) {
+        Ok(identity) => identity,
+        Err(refused) if users::is_refusal(&refused) => {
+            return held.end(JobExit::Refused(refused), Usage::default());
+        }
+        Err(failure) => return Err(failure),
+    };
+    held.dir.furnish(&identity, shared.config.authorities.as_deref())?;
+    let order = match run_order(shared, held, &identity) {
         Ok(order) => order,
         Err(failure) => return not_started(failure),
     };
-    let token = match renew_token(shared, held) {
+    let token = match renew_token(shared, held, &identity) {
         Ok(token) => token.token,
         Err(_) if shared.is_stopping() => return Ok(Next::Stop),
         // Without the head nobody could be told how it ended, either.
         Err(failure) if can_pass(&failure) => return Err(failure),
         Err(failure) => return not_started(failure.during("ask for the token of the job")),
     };
-    match fetch_all(shared, held, &token) {
+    match fetch_all(shared, held, &identity, &token) {
         _ if held.is_cancelled() => cancelled(),
         Some(Ok(())) => held.dir.set_staged(&order).map(|()| Next::Step),
         Some(Err(failure)) => not_started(failure),
@@ -184,7 +219,7 @@ fn fetch_inputs(shared: &Shared, held: &Held) -> Result<Next> {
 }
 
 /// Fetches every input; `None` if the room stops or the job is cancelled.
-fn fetch_all(shared: &Shared, held: &Held, token: &str) -> Option<Result<()>> {
+fn fetch_all(shared: &Shared, held: &Held, identity: &Identity, token: &str) -> Option<Result<()>> {
     let interrupted = || shared.is_stopping() || held.is_cancelled();
     let (scratch, since) = (held.dir.scratch(), Instant::now());
     for (input, source) in held.order.spec.inputs.iter().zip(&held.order.inputs) {
@@ -195,7 +230,7 @@ fn fetch_all(shared: &Shared, held: &Held, token: &str) -> Option<Result<()>> {
             is_by_name = !is_by_name;
             let root = shared.door(&held.order);
             let errand = errand(shared, held, token);
-            let fetch = |from| stage::fetch((source, from), &target, &errand, &interrupted);
+            let fetch = |from| stage::fetch((source, from), (&target, identity), &errand, &interrupted);
             if !is_by_name {
                 match fetch(From::Server(&held.order.outputs, &root)) {
                     Err(failure) if is_outdated(&failure) => is_by_name = true,
@@ -212,9 +247,9 @@ fn fetch_all(shared: &Shared, held: &Held, token: &str) -> Option<Result<()>> {
 }
 
 /// Gets a new token for the job, and puts it where the job finds it.
-fn renew_token(shared: &Shared, held: &Held) -> Result<JobToken> {
+fn renew_token(shared: &Shared, held: &Held, identity: &Identity) -> Result<JobToken> {
     let token = shared.token(held.id())?;
-    held.dir.set_token(&token.token)?;
+    held.dir.set_token(&token.token, identity)?;
     Ok(token)
 }
 
@@ -260,9 +295,9 @@ fn patiently(
     }
 }
 
-/// Checks the order and writes what the shepherd runs.
-fn run_order(shared: &Shared, held: &Held) -> Result<RunOrder> {
-    let JobOrder { spec, inputs, .. } = &held.order;
+/// Refuses an order that no worker can carry out.
+fn check_order(order: &JobOrder) -> Result<()> {
+    let JobOrder { spec, inputs, .. } = order;
     if spec.inputs.len() != inputs.len() {
         let (wanted, got) = (spec.inputs.len(), inputs.len());
         return Err(Failure::invalid(format!("the order has {got} sources for {wanted} inputs")));
@@ -282,21 +317,36 @@ fn run_order(shared: &Shared, held: &Held) -> Result<RunOrder> {
     {
         return Err(Failure::invalid("the command is empty or has a NUL character"));
     }
+    Ok(())
+}
+
+/// What the shepherd runs.
+fn run_order(shared: &Shared, held: &Held, identity: &Identity) -> Result<RunOrder> {
+    let spec = &held.order.spec;
     Ok(RunOrder {
         command: spec.command.clone(),
-        environment: environment(shared, held)?,
+        environment: environment(shared, held, identity.kind)?,
         wall: spec.resources.wall,
         grace: GRACE,
         memory_bytes: spec.resources.memory_bytes,
         cgroup: shared.config.cgroup.clone(),
+        confinement: Some(Confinement {
+            identity: identity.clone(),
+            namespaces: shared.users.finding().namespaces,
+            hidden: shared.config.hidden.clone(),
+            limits: shared.config.limits,
+        }),
     })
 }
 
 /// The whole environment of the job: ours only where a program cannot do without.
-fn environment(shared: &Shared, held: &Held) -> Result<BTreeMap<String, String>> {
+fn environment(shared: &Shared, held: &Held, kind: Kind) -> Result<BTreeMap<String, String>> {
     let scratch = held.dir.scratch().display().to_string();
     let mut environment = shared.config.environment.clone();
     environment.insert("HOME".to_owned(), scratch.clone());
+    if shared.config.authorities.is_some() {
+        environment.insert("X509_CERT_DIR".to_owned(), held.dir.certificates().display().to_string());
+    }
     if let Ok(path) = std::env::var("PATH") {
         environment.insert("PATH".to_owned(), path);
     }
@@ -306,6 +356,8 @@ fn environment(shared: &Shared, held: &Held) -> Result<BTreeMap<String, String>>
         }
         environment.insert(name.clone(), value.clone());
     }
+    let of_owner = shared.config.facility_of_owner.as_ref().filter(|_| kind == Kind::Own);
+    let facility = of_owner.unwrap_or(&shared.config.facility);
     // Last: the job's identity is not for the user to choose.
     let JobRun { job, attempt } = held.id();
     for (name, value) in [
@@ -313,7 +365,7 @@ fn environment(shared: &Shared, held: &Held) -> Result<BTreeMap<String, String>>
         ("BP_ATTEMPT", attempt.to_string()),
         ("BP_SCRATCH", scratch),
         ("BP_CPUS", held.order.spec.resources.cpus.to_string()),
-        ("BP_FACILITY", shared.config.facility.clone()),
+        ("BP_FACILITY", facility.clone()),
         ("BP_ROOT", shared.door(&held.order)),
         ("BEARER_TOKEN_FILE", held.dir.token_file().display().to_string()),
     ] {
@@ -355,7 +407,14 @@ fn launch(shared: &Shared, held: &Held) -> Result<Next> {
 /// Tells the head that a run begins now; `false` if it must not, because the head gave it up or the room stops.
 fn tell_start(shared: &Shared, held: &Held) -> Result<bool> {
     let run = held.id();
-    match shared.ask(move |control| control.call(&JobStarted::new(run))) {
+    let identity = held.dir.identity()?;
+    let kind = identity.as_ref().map(|identity| identity.kind);
+    let start = JobStarted {
+        run,
+        run_as: identity.map(|identity| identity.name),
+        not_enforced: shared.users.not_enforced(shared.config.cgroup.as_deref(), kind),
+    };
+    match shared.ask(move |control| control.call(&start)) {
         Some(Ok(_)) => Ok(true),
         Some(Err(failure)) if failure.kind == ErrorKind::NotFound => {
             warn!(job = %run.job, attempt = run.attempt, %failure, "run given up before it began");
@@ -415,21 +474,27 @@ fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
     }
 }
 
-/// Waits for the exit record, or for the proof that there will be none.
+/// Waits for the end of the shepherd; its record then says how the job ended.
+///
+/// While the shepherd lives no record counts, whoever wrote it: the job may run on, and can be cancelled.
 fn watch(shared: &Shared, held: &Held) -> Result<Next> {
-    let mut token = KeptToken { next: Instant::now() + TOKEN_PAUSE, keys: shared.keys() };
+    let identity = held.dir.identity()?.unwrap_or_else(Identity::own);
+    let mut token = KeptToken { next: Instant::now() + TOKEN_PAUSE, keys: shared.keys(), identity };
     let mut pause = LOOK_PAUSE.0;
+    let mut overdue = Overdue::new(&held.order);
     while !shared.is_stopping() {
         if held.is_dropped() {
             return Ok(Next::Step);
         }
         token.keep(shared, held);
-        if held.dir.phase() != Phase::Launched {
+        if held.dir.phase() == Phase::Ended {
             return Ok(Next::Step);
         }
         if let Some(_alive) = held.dir.try_lock()? {
-            // The record is written before the lock is released: look again.
-            return if held.dir.phase() == Phase::Launched { lose(held) } else { Ok(Next::Step) };
+            return ended(shared, held, &token.identity);
+        }
+        if overdue.is_now(held.is_cancelled()) {
+            kill_shepherd(held)?;
         }
         shared.pause(pause, &|| held.is_dropped());
         pause = (pause * 2).min(LOOK_PAUSE.1);
@@ -437,10 +502,83 @@ fn watch(shared: &Shared, held: &Held) -> Result<Next> {
     Ok(Next::Stop)
 }
 
+/// When a shepherd has had all the time that it needs to end its job: it hangs, or the job has stopped it.
+struct Overdue {
+    since: Instant,
+    wall: Duration,
+    cancelled: Option<Instant>,
+}
+
+impl Overdue {
+    fn new(order: &JobOrder) -> Self {
+        let wall = Duration::from_millis(order.spec.resources.wall.0.max(0).unsigned_abs());
+        Self { since: Instant::now(), wall, cancelled: None }
+    }
+
+    fn is_now(&mut self, is_cancelled: bool) -> bool {
+        if is_cancelled {
+            self.cancelled.get_or_insert_with(Instant::now);
+        }
+        self.cancelled.is_some_and(|since| since.elapsed() > END_PATIENCE)
+            || self.since.elapsed() > self.wall.saturating_add(END_PATIENCE)
+    }
+}
+
+/// Ends a shepherd that does not end its job, with all that it has started. The run is lost then.
+fn kill_shepherd(held: &Held) -> Result<()> {
+    let Some(started) = held.dir.started()? else {
+        return Ok(());
+    };
+    let shepherd = tree::process(started.pid).filter(|process| process.start_ticks == started.start_ticks);
+    let Some(shepherd) = shepherd else {
+        return Ok(());
+    };
+    error!(job = %held.id().job, pid = started.pid, "shepherd does not end its job: both are killed");
+    for process in tree::descendants(started.pid).into_iter().chain([shepherd]) {
+        let _ = tree::send(process, Signal::KILL);
+    }
+    Ok(())
+}
+
+/// The shepherd has ended.
+fn ended(shared: &Shared, held: &Held, identity: &Identity) -> Result<Next> {
+    match held.dir.exit() {
+        Ok(Some(record)) if !is_of_shepherd(held, &record)? => {
+            error!(job = %held.id().job, "exit record was not written by the shepherd of the run: run lost");
+            sweep(held)?;
+            held.end(JobExit::Lost, Usage::default())
+        }
+        Ok(Some(record)) => {
+            if !shared.users.finding().namespaces.processes {
+                // A job of our own user can end its shepherd and outlive it.
+                sweep(held)?;
+            }
+            store_outputs(shared, held, record, identity.uid)
+        }
+        Ok(None) => lose(held),
+        Err(failure) if failure.kind == ErrorKind::Corrupt => {
+            error!(job = %held.id().job, %failure, "exit record is damaged: run lost");
+            sweep(held)?;
+            held.end(JobExit::Lost, Usage::default())
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether the shepherd that ran the job wrote the record. Those of older releases do not say who wrote them.
+fn is_of_shepherd(held: &Held, record: &ExitRecord) -> Result<bool> {
+    let Some(started) = held.dir.started()? else {
+        // It never ran: there is nothing to be forged.
+        return Ok(record.exit != JobExit::Code(0));
+    };
+    Ok(record.by.map_or(held.dir.is_of_older_release(), |by| by == (started.pid, started.start_ticks)))
+}
+
 /// The token of a job that runs: replaced long before it ends, and when the facility's keys have changed.
 struct KeptToken {
     next: Instant,
     keys: u64,
+    identity: Identity,
 }
 
 impl KeptToken {
@@ -450,7 +588,7 @@ impl KeptToken {
             return;
         }
         self.keys = keys;
-        let pause = match renew_token(shared, held) {
+        let pause = match renew_token(shared, held, &self.identity) {
             Ok(token) => Duration::from_millis(token.lifetime.0.unsigned_abs() / 2),
             Err(failure) => {
                 debug!(job = %held.id().job, %failure, "no new token for a run");
@@ -471,7 +609,8 @@ fn lose(held: &Held) -> Result<Next> {
 /// Ends the processes that a dead shepherd left behind.
 fn sweep(held: &Held) -> Result<()> {
     let parent = held.dir.run_order()?.and_then(|order| order.cgroup);
-    let group = parent.and_then(|parent| Cgroup::make(&parent, &shepherd::cgroup_name(&held.dir), 0).ok());
+    let group = parent
+        .and_then(|parent| Cgroup::make(&parent, &shepherd::cgroup_name(&held.dir), (0, u64::MAX)).ok());
     let scratch = held.dir.scratch();
     let since = Instant::now();
     while since.elapsed() < SWEEP_PATIENCE {
@@ -491,22 +630,13 @@ fn sweep(held: &Held) -> Result<()> {
     Ok(())
 }
 
-fn store_outputs(shared: &Shared, held: &Held) -> Result<Next> {
-    let record = match held.dir.exit() {
-        Ok(Some(record)) => record,
-        Ok(None) => return Ok(Next::Step),
-        Err(failure) if failure.kind == ErrorKind::Corrupt => {
-            error!(job = %held.id().job, %failure, "exit record is damaged: run lost");
-            return held.end(JobExit::Lost, Usage::default());
-        }
-        Err(failure) => return Err(failure),
-    };
+fn store_outputs(shared: &Shared, held: &Held, record: ExitRecord, uid: u32) -> Result<Next> {
     if !record.left_behind.is_empty() {
         error!(job = %held.id().job, pids = ?record.left_behind, "processes cannot be ended: look at this host");
     }
     let mut exit = record.exit;
     if exit == JobExit::Code(0) {
-        match store_all(shared, held) {
+        match store_all(shared, held, uid) {
             Some(Ok(())) => {}
             Some(Err(failure)) => exit = JobExit::OutputFailed(failure),
             None if held.is_dropped() => return Ok(Next::Step),
@@ -518,13 +648,13 @@ fn store_outputs(shared: &Shared, held: &Held) -> Result<Next> {
 }
 
 /// Stores every output; `None` if the room stops or the job is cancelled.
-fn store_all(shared: &Shared, held: &Held) -> Option<Result<()>> {
+fn store_all(shared: &Shared, held: &Held, uid: u32) -> Option<Result<()>> {
     let interrupted = || shared.is_stopping() || held.is_cancelled();
     let (order, scratch, since) = (&held.order, held.dir.scratch(), Instant::now());
     for output in &order.spec.outputs {
         let stored = patiently(shared, held, since, STORE_PATIENCE, &mut || {
             let token = shared.token(order.run)?.token;
-            let from = (scratch.as_path(), output.name.as_str());
+            let from = (scratch.as_path(), output.name.as_str(), uid);
             let to = (&*shared.door(order), &output.path);
             stage::store(from, to, &errand(shared, held, &token), &interrupted)
         })?;
@@ -542,7 +672,7 @@ fn report(shared: &Shared, held: &Held) -> Result<Next> {
     };
     match shared.ask(move |control| control.call(&ended)) {
         Some(Ok(_)) => {
-            shared.store.remove(&held.dir)?;
+            put_away(shared, held)?;
             Ok(Next::Gone)
         }
         Some(Err(failure)) => Err(failure.during("report the end")),

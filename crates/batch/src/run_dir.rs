@@ -3,35 +3,51 @@
 //! ```text
 //! DIR/lock                     one room at a time
 //! DIR/runs/JOB.ATTEMPT/
-//!   order.json                 what the head ordered; nothing happens before it is durable
-//!   scratch/                   working directory of the job
-//!   run.json                   what the shepherd runs; there when all inputs are
-//!   token                      shows that the job acts for its owner; replaced while it runs
-//!   alive                      locked as long as the shepherd lives
-//!   started.json               pid and start time of the shepherd; there before the job runs
-//!   stdout, stderr             of the job
-//!   cancel                     asks the shepherd to end the job
-//!   not_started.json           why the program could not be executed
-//!   exit.json                  how the job ended
-//!   ended.json                 what the head is told; there when the outputs are stored
-//!   shepherd.log               for a person, if a shepherd had trouble
+//!   control/                   of the room and the shepherd; out of the job's reach
+//!     order.json               what the head ordered; nothing happens before it is durable
+//!     identity.json            whom the job runs as; there before anything is made for it
+//!     run.json                 what the shepherd runs; there when all inputs are
+//!     alive                    locked as long as the shepherd lives
+//!     started.json             pid and start time of the shepherd; there before the job runs
+//!     stages.jsonl             what the stages between shepherd and job are told, and what they tell
+//!     stdout, stderr           of the job
+//!     cancel                   asks the shepherd to end the job
+//!     exit.json                how the job ended; counts when its shepherd has ended
+//!     ended.json               what the head is told; there when the outputs are stored
+//!     shepherd.log             for a person, if a shepherd had trouble
+//!   scratch/                   working directory of the job, its own
+//!   credentials/               for the job to read: a token that is replaced while it runs, and authorities of the doors
+//!   tmp/, var-tmp/             what the job sees as /tmp and /var/tmp
 //! DIR/trash/                   runs that the head acknowledged, being deleted
 //! ```
 //!
 //! The files are the state: a room that starts finds each run where the one before left it ([`RunDir::phase`]).
+//!
+//! Older releases kept the files of `control/` beside `scratch/`. Such a run goes on as it began; one that has not begun is moved
+//! to the layout of today.
 
-use crate::durable::{self, Lock};
+use crate::{
+    durable::{self, Lock},
+    identity::Identity,
+    remove,
+    sandbox::Confinement,
+};
 use base::{ErrorKind, Failure, JobId, Millis, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fs::{self, File, Permissions},
+    fs::{self, DirBuilder, File, Permissions},
     io::{self, Write},
-    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 use tracing::{error, warn};
 use wire::control::{JobEnded, JobExit, JobOrder, JobRun, Usage};
+
+/// Files with authorities that a job is given: a facility has one or a few.
+const CERTIFICATES_MAX: usize = 1000;
+/// Of the room and the shepherd.
+const CONTROL: &str = "control";
 
 /// Longest end of an output of the job that is kept, in bytes.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -47,6 +63,8 @@ pub struct RunStore {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunDir {
     path: PathBuf,
+    /// Where the files of the room are; in a run of an older release the same as `path`.
+    control: PathBuf,
     run: JobRun,
 }
 
@@ -81,6 +99,9 @@ pub struct RunOrder {
     pub memory_bytes: u64,
     /// Where a control group may be made.
     pub cgroup: Option<PathBuf>,
+    /// How far the job is kept from everything else; not in runs of older releases.
+    #[serde(default)]
+    pub confinement: Option<Confinement>,
 }
 
 /// Who runs it.
@@ -109,6 +130,9 @@ pub struct ExitRecord {
     pub not_enforced: Vec<String>,
     /// Processes that even the final signal did not end.
     pub left_behind: Vec<i32>,
+    /// The shepherd that wrote it, by process id and start time; not in records of older releases.
+    #[serde(default)]
+    pub by: Option<(i32, u64)>,
 }
 
 impl RunStore {
@@ -138,6 +162,10 @@ impl RunStore {
         Ok(store)
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     fn runs(&self) -> PathBuf {
         self.directory.join("runs")
     }
@@ -145,7 +173,7 @@ impl RunStore {
     /// The directory of `run`, whether it is there or not.
     #[must_use]
     pub fn run(&self, run: JobRun) -> RunDir {
-        RunDir { path: self.runs().join(format!("{}.{}", run.job, run.attempt)), run }
+        RunDir::of(self.runs().join(format!("{}.{}", run.job, run.attempt)), run)
     }
 
     /// All runs that were accepted and not acknowledged, with their orders.
@@ -160,13 +188,29 @@ impl RunStore {
                 warn!(?name, "not a run directory: left alone");
                 continue;
             };
-            let directory = self.run(run);
-            match directory.order() {
-                Ok(Some(order)) => found.push((directory, order)),
+            match modernise(self.run(run)).and_then(|directory| Ok((directory.order()?, directory))) {
+                Ok((Some(order), directory)) => found.push((directory, order)),
                 // The order was never accepted: the head sends it again.
-                Ok(None) => self.remove(&directory)?,
+                Ok((None, directory)) => self.remove(&directory)?,
                 Err(failure) => {
                     error!(job = %run.job, attempt = run.attempt, %failure, "run cannot be read: left alone");
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whom the runs here belong to, also those that cannot be read otherwise.
+    pub(crate) fn identities(&self) -> Result<Vec<Identity>> {
+        let failed = |cause: io::Error| Failure::io(format!("list {}", self.runs().display()), &cause);
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.runs()).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            if let Some(run) = name.to_str().and_then(parse_run) {
+                match self.run(run).identity() {
+                    Ok(identity) => found.extend(identity),
+                    // A slot user of it that still runs anything is noticed before it is used again.
+                    Err(failure) => error!(job = %run.job, %failure, "the user of a run is not known"),
                 }
             }
         }
@@ -177,7 +221,9 @@ impl RunStore {
     pub fn accept(&self, order: &JobOrder) -> Result<RunDir> {
         let directory = self.run(order.run);
         let make = || -> io::Result<()> {
-            fs::create_dir_all(directory.scratch())?;
+            for part in [&directory.control, &directory.scratch()] {
+                DirBuilder::new().recursive(true).mode(0o700).create(part)?;
+            }
             durable::sync_directory(&self.runs())
         };
         make().map_err(|cause| directory.failed("make the directory", &cause))?;
@@ -188,8 +234,8 @@ impl RunStore {
     /// Forgets a run. The rename makes it one step: a half-deleted directory would look like a lost run.
     pub fn remove(&self, run: &RunDir) -> Result<()> {
         let name = format!("{}.{}", run.run.job, run.run.attempt);
-        let trash = self.directory.join("trash").join(name);
-        let _ = fs::remove_dir_all(&trash);
+        let trash = self.directory.join("trash").join(&name);
+        self.delete(&name);
         let rename = || -> io::Result<()> {
             match fs::rename(&run.path, &trash) {
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -198,7 +244,7 @@ impl RunStore {
             durable::sync_directory(&self.runs())
         };
         rename().map_err(|cause| run.failed("forget", &cause))?;
-        delete(&trash);
+        self.delete(&name);
         Ok(())
     }
 
@@ -207,19 +253,49 @@ impl RunStore {
             return;
         };
         for entry in entries.flatten() {
-            delete(&entry.path());
+            if let Some(name) = entry.file_name().to_str() {
+                self.delete(name);
+            }
+        }
+    }
+
+    /// Deletes what is in the trash; what stays is tried again at the next start.
+    fn delete(&self, name: &str) {
+        if let Err(cause) = remove::remove_tree(&self.directory.join("trash"), name) {
+            warn!(name, %cause, "cannot delete an old run");
         }
     }
 }
 
-/// Deletes a tree that a job may have made unwritable; what stays is tried again at the next start.
-fn delete(tree: &Path) {
-    match fs::remove_dir_all(tree) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-            warn!(tree = %tree.display(), %cause, "cannot delete an old run");
-        }
-        _ => {}
+/// Brings a run that an older release left and that has not begun to the layout of today: it is staged anew.
+///
+/// With the lock in hand no shepherd of that release begins, and without its `run.json` none does later.
+fn modernise(old: RunDir) -> Result<RunDir> {
+    if !old.is_of_older_release() || !matches!(old.phase(), Phase::Ordered | Phase::Staged) {
+        return Ok(old);
     }
+    let Some(_alive) = old.try_lock()? else {
+        return Ok(old);
+    };
+    let Some(order) = old.order()? else {
+        return Ok(old);
+    };
+    let new = RunDir { control: old.path.join(CONTROL), ..old.clone() };
+    let make = || -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&new.control)?;
+        match fs::remove_file(old.file("run.json")) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
+            _ => {}
+        }
+        if old.is_cancelled() {
+            File::create(new.file("cancel"))?;
+        }
+        durable::sync_directory(&old.path)
+    };
+    make().map_err(|cause| old.failed("bring to the layout of today", &cause))?;
+    // Last: until its order is there the old layout counts.
+    durable::write_json(&new.file("order.json"), &order)?;
+    Ok(new)
 }
 
 /// `JOB.ATTEMPT` in the one spelling that we give.
@@ -230,12 +306,30 @@ fn parse_run(name: &str) -> Option<JobRun> {
 }
 
 impl RunDir {
+    fn of(path: PathBuf, run: JobRun) -> Self {
+        let control = path.join(CONTROL);
+        let is_old = path.join("order.json").exists() && !control.join("order.json").exists();
+        let control = if is_old { path.clone() } else { control };
+        Self { path, control, run }
+    }
+
+    /// Whether an older release has made it, which kept its own files where the job can reach them.
+    #[must_use]
+    pub fn is_of_older_release(&self) -> bool {
+        self.path == self.control
+    }
+
     /// The directory at `path`, for a shepherd.
     pub(crate) fn at(path: &Path) -> Result<Self> {
         let run = path.file_name().and_then(|name| name.to_str()).and_then(parse_run);
         let run =
             run.ok_or_else(|| Failure::invalid(format!("{} is not a run directory", path.display())))?;
-        Ok(Self { path: path.to_owned(), run })
+        Ok(Self::of(path.to_owned(), run))
+    }
+
+    /// A directory that no order was written to.
+    pub(crate) fn trial(path: &Path, run: JobRun) -> Self {
+        Self { path: path.to_owned(), control: path.join(CONTROL), run }
     }
 
     /// Which run.
@@ -253,11 +347,56 @@ impl RunDir {
     /// Working directory of the job.
     #[must_use]
     pub fn scratch(&self) -> PathBuf {
-        self.file("scratch")
+        self.path.join("scratch")
     }
 
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+    /// What the job may read of ours.
+    pub(crate) fn credentials(&self) -> PathBuf {
+        if self.is_of_older_release() { self.path.clone() } else { self.path.join("credentials") }
+    }
+
+    /// What the job sees as `/tmp` and as `/var/tmp`.
+    pub(crate) fn temporary(&self) -> [PathBuf; 2] {
+        [self.path.join("tmp"), self.path.join("var-tmp")]
+    }
+
+    /// Authorities of the doors, for the job.
+    pub(crate) fn certificates(&self) -> PathBuf {
+        self.credentials().join("certificates")
+    }
+
+    /// Makes what the job needs beside its inputs: directories of its own, and a copy of the certificates in `authorities`.
+    pub fn furnish(&self, identity: &Identity, authorities: Option<&Path>) -> Result<()> {
+        let make = || -> io::Result<()> {
+            let [tmp, var_tmp] = self.temporary();
+            for (part, mode) in [(self.scratch(), 0o700), (tmp, 0o1777), (var_tmp, 0o1777)] {
+                DirBuilder::new().recursive(true).mode(0o700).create(&part)?;
+                fs::set_permissions(&part, Permissions::from_mode(mode))?;
+                identity.give_directory(&part)?;
+            }
+            // Ours, and read-only for the job: it lies in a directory that nobody else can enter.
+            for part in [self.credentials(), self.certificates()] {
+                DirBuilder::new().recursive(true).create(&part)?;
+                fs::set_permissions(&part, Permissions::from_mode(0o755))?;
+            }
+            let Some(authorities) = authorities else {
+                return Ok(());
+            };
+            for entry in fs::read_dir(authorities)?.take(CERTIFICATES_MAX) {
+                let entry = entry?;
+                let target = self.certificates().join(entry.file_name());
+                fs::write(&target, fs::read(entry.path())?)?;
+                fs::set_permissions(&target, Permissions::from_mode(0o644))?;
+            }
+            Ok(())
+        };
+        make().map_err(|cause| self.failed("make what the job needs", &cause))
+    }
+
+    /// A file of the room and the shepherd.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.control.join(name)
     }
 
     pub(crate) fn failed(&self, what: &str, cause: &io::Error) -> Failure {
@@ -287,6 +426,15 @@ impl RunDir {
         durable::read_json(&self.file("order.json"))
     }
 
+    /// Whom the job runs as.
+    pub(crate) fn identity(&self) -> Result<Option<Identity>> {
+        durable::read_json(&self.file("identity.json"))
+    }
+
+    pub(crate) fn set_identity(&self, identity: &Identity) -> Result<()> {
+        durable::write_json(&self.file("identity.json"), identity)
+    }
+
     /// What the shepherd runs.
     pub fn run_order(&self) -> Result<Option<RunOrder>> {
         durable::read_json(&self.file("run.json"))
@@ -299,15 +447,20 @@ impl RunDir {
 
     /// Where the job finds its token.
     pub(crate) fn token_file(&self) -> PathBuf {
-        self.file("token")
+        self.credentials().join("token")
     }
 
-    /// Replaces the token, so that nobody reads half of it.
-    pub(crate) fn set_token(&self, token: &str) -> Result<()> {
-        let new = self.file("token.new");
+    /// Replaces the token, so that nobody reads half of it; it is for the job's user alone.
+    pub(crate) fn set_token(&self, token: &str, identity: &Identity) -> Result<()> {
+        let new = self.credentials().join("token.new");
         let write = || -> io::Result<()> {
-            let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            match fs::remove_file(&new) {
+                Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
+                _ => {}
+            }
+            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
             file.write_all(token.as_bytes())?;
+            identity.give(&file)?;
             fs::rename(&new, self.token_file())
         };
         write().map_err(|cause| self.failed("write the token", &cause))
@@ -341,20 +494,11 @@ impl RunDir {
         durable::write_json(&self.file("ended.json"), ended)
     }
 
-    /// Why the program could not be executed.
-    pub(crate) fn not_started(&self) -> Result<Option<Failure>> {
-        durable::read_json(&self.file("not_started.json"))
-    }
-
-    pub(crate) fn set_not_started(&self, failure: &Failure) -> Result<()> {
-        durable::write_json(&self.file("not_started.json"), failure)
-    }
-
     /// Asks for the end of the job; durable, so that a restart does not forget it.
     pub fn cancel(&self) -> Result<()> {
         let make = || -> io::Result<()> {
             File::create(self.file("cancel"))?;
-            durable::sync_directory(&self.path)
+            durable::sync_directory(&self.control)
         };
         make().map_err(|cause| self.failed("cancel", &cause))
     }

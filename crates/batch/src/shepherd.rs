@@ -1,11 +1,11 @@
 //! The process that owns a job and outlives the daemon.
 //!
-//! Three stages of one program, each started by the one before:
+//! Stages of one program, each started by the one before:
 //!
 //! ```text
-//! outer   started by the room; starts inner in the background and exits, so that inner is a child of init
-//! inner   the shepherd: own session, holds the lock, subreaper of everything the job starts, writes exit.json
-//! job     sets limits on itself and becomes the job
+//! outer     started by the room; starts inner in the background and exits, so that inner is a child of init
+//! inner     the shepherd: own session, holds the lock, subreaper of everything the job starts, writes exit.json
+//! sandbox, init, job    keep the job from everything that is not its own, and become it: see [`crate::sandbox`]
 //! ```
 //!
 //! No stage needs `fork` or code between fork and exec: each is a fresh process that changes only itself.
@@ -14,9 +14,11 @@ use crate::{
     cgroup::{self, Cgroup},
     durable::Lock,
     run_dir::{ExitRecord, Phase, RunDir, RunOrder, Started},
+    sandbox::{self, Confinement, Plan, Report, StageFile},
+    scratch::{Scratch, measure},
     tree,
 };
-use base::{ErrorKind, Failure, Millis, Result, Timestamp};
+use base::{Failure, Millis, Result, Timestamp, units::Size};
 use nix::sys::{
     resource::{UsageWho, getrusage},
     signal::{SigSet, Signal as Blocked},
@@ -26,8 +28,8 @@ use nix::sys::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{
-        Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit,
-        set_child_subreaper, set_parent_process_death_signal, setrlimit, setsid, wait,
+        DumpableBehavior, Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_dumpable_behavior,
+        setsid, wait,
     },
 };
 use std::{
@@ -35,7 +37,7 @@ use std::{
     fmt,
     fs::{File, OpenOptions},
     io::{self, Write},
-    os::unix::process::CommandExt,
+    os::unix::fs::OpenOptionsExt,
     path::Path,
     process::{Command, Stdio},
     str::FromStr,
@@ -46,8 +48,6 @@ use wire::control::{JobExit, Usage};
 
 /// Our own image, even after the file was replaced by a newer release.
 const SELF: &str = "/proc/self/exe";
-/// Files that a job may have open unless it raises its limit itself: what programs are used to.
-const JOB_FILES: u64 = 1024;
 /// How often a shepherd looks for a request to cancel when nothing else happens.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a shepherd waits for its lock: the room holds it for moments only.
@@ -59,8 +59,10 @@ const KILL_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The exit record is all that matters: a full disk is waited out for an hour.
 const RECORD_TRIES_MAX: u32 = 720;
 const RECORD_PAUSE: Duration = Duration::from_secs(5);
-/// Exit code of the stage `job` if the program could not be executed, as of a shell.
-const NOT_EXECUTED: i32 = 127;
+/// Pause before scratch is measured again: a job cannot fill much in it, and a look at a big one costs reads.
+const MEASURE_EVERY: Duration = Duration::from_secs(5);
+/// Times that a measurement took are waited until the next one: it never costs more than a twentieth of a CPU.
+const MEASURE_SHARE: u32 = 20;
 
 /// What a shepherd process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,6 +72,10 @@ pub enum Stage {
     Outer,
     /// The shepherd.
     Inner,
+    /// Leaves the namespaces of the host.
+    Sandbox,
+    /// Process 1 of the job.
+    Init,
     /// About to become the job.
     Job,
 }
@@ -81,6 +87,8 @@ impl Stage {
         match self {
             Self::Outer => "outer",
             Self::Inner => "inner",
+            Self::Sandbox => "sandbox",
+            Self::Init => "init",
             Self::Job => "job",
         }
     }
@@ -96,7 +104,7 @@ impl FromStr for Stage {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self> {
-        [Self::Outer, Self::Inner, Self::Job]
+        [Self::Outer, Self::Inner, Self::Sandbox, Self::Init, Self::Job]
             .into_iter()
             .find(|stage| stage.as_str() == text)
             .ok_or_else(|| Failure::invalid(format!("{text:?} is not a stage of a shepherd")))
@@ -110,7 +118,9 @@ pub fn shepherd_main(run_dir: &Path, stage: Stage) -> i32 {
     let done = match stage {
         Stage::Outer => outer(run_dir),
         Stage::Inner => inner(run_dir),
-        Stage::Job => return job(run_dir),
+        Stage::Sandbox => return sandbox::sandbox(),
+        Stage::Init => return sandbox::init(),
+        Stage::Job => return sandbox::become_job(),
     };
     match done {
         Ok(()) => 0,
@@ -123,7 +133,7 @@ pub fn shepherd_main(run_dir: &Path, stage: Stage) -> i32 {
 }
 
 /// Our own program as another stage.
-fn stage_command(run_dir: &Path, stage: Stage) -> Command {
+pub(crate) fn stage_command(run_dir: &Path, stage: Stage) -> Command {
     let mut command = Command::new(SELF);
     command
         .args([OsStr::new("shepherd"), run_dir.as_os_str(), OsStr::new("--stage")])
@@ -137,6 +147,7 @@ pub(crate) fn append(dir: &RunDir, name: &str) -> Result<File> {
     OpenOptions::new()
         .append(true)
         .create(true)
+        .mode(0o600)
         .open(dir.file(name))
         .map_err(|cause| dir.failed(&format!("open {name}"), &cause))
 }
@@ -158,6 +169,9 @@ fn inner(run_dir: &Path) -> Result<()> {
     // Refused only if we lead a session already, which is what we want.
     let _ = setsid();
     let dir = RunDir::at(run_dir)?;
+    // No job of the same user may look into this process or change it.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|cause| dir.failed("forbid to be traced", &cause.into()))?;
     let Some(_alive) = lock(&dir)? else {
         return Ok(());
     };
@@ -168,16 +182,23 @@ fn inner(run_dir: &Path) -> Result<()> {
     let order = dir
         .run_order()?
         .ok_or_else(|| Failure::not_found(format!("{} has no run.json", run_dir.display())))?;
-    let record = if dir.is_cancelled() {
+    let mut record = if dir.is_cancelled() {
         plain_record(JobExit::Cancelled)
     } else {
         tend(&dir, &order).unwrap_or_else(|failure| plain_record(JobExit::NotStarted(failure)))
     };
+    record.by = Some(who_am_i());
     record_exit(&dir, &record)
 }
 
+/// Names this process for good.
+fn who_am_i() -> (i32, u64) {
+    let me = getpid().as_raw_nonzero().get();
+    (me, tree::process(me).map_or(0, |process| process.start_ticks))
+}
+
 fn plain_record(exit: JobExit) -> ExitRecord {
-    ExitRecord { exit, usage: Usage::default(), not_enforced: Vec::new(), left_behind: Vec::new() }
+    ExitRecord { exit, usage: Usage::default(), not_enforced: Vec::new(), left_behind: Vec::new(), by: None }
 }
 
 fn lock(dir: &RunDir) -> Result<Option<Lock>> {
@@ -206,20 +227,34 @@ fn record_exit(dir: &RunDir, record: &ExitRecord) -> Result<()> {
 /// Runs the job to its end. A failure means that it never ran.
 fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     let system = |what: &str, cause: rustix::io::Errno| dir.failed(what, &cause.into());
+    let confinement = order.confinement.clone();
+    let confinement =
+        confinement.ok_or_else(|| Failure::internal("the order does not say whom to run it as"))?;
     set_child_subreaper(Some(getpid())).map_err(|cause| system("become subreaper", cause))?;
     let signals = block_signals().map_err(|cause| dir.failed("block signals", &cause.into()))?;
     let name = cgroup_name(dir);
-    let group =
-        order.cgroup.as_deref().and_then(|parent| Cgroup::make(parent, &name, order.memory_bytes).ok());
+    let limits = (order.memory_bytes, confinement.limits.processes);
+    let group = order.cgroup.as_deref().and_then(|parent| Cgroup::make(parent, &name, limits).ok());
     let holds_memory = group.as_ref().is_some_and(Cgroup::holds_memory);
-    let me = getpid().as_raw_nonzero().get();
+    let holds_processes = group.as_ref().is_some_and(Cgroup::holds_processes);
+    let (me, start_ticks) = who_am_i();
     dir.set_started(&Started {
         pid: me,
-        start_ticks: tree::process(me).map_or(0, |process| process.start_ticks),
+        start_ticks,
         at: Timestamp::from_system(SystemTime::now()),
         holds_memory,
     })?;
-    let main = spawn_job(dir)?;
+    let plan = Plan {
+        order: order.clone(),
+        confinement: confinement.clone(),
+        run_dir: dir.path().to_owned(),
+        shepherd: me,
+        holds_memory,
+        holds_processes,
+    };
+    let stages = StageFile::make(dir, &plan)?;
+    let outputs = [append(dir, "stdout")?, append(dir, "stderr")?];
+    let main = spawn_job(dir, &stages, &outputs, &confinement)?;
     let mut tending = Tending {
         dir,
         order,
@@ -227,9 +262,13 @@ fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
         signals,
         me,
         main,
-        status: None,
+        has_ended: false,
         is_told_to_end: false,
         began: Instant::now(),
+        confinement,
+        stages,
+        outputs,
+        measure_at: Instant::now() + MEASURE_EVERY,
     };
     let ended_by = tending.watch();
     let wall = tending.began.elapsed();
@@ -243,6 +282,7 @@ fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
             Vec::new()
         },
         left_behind,
+        by: None,
     })
 }
 
@@ -261,14 +301,27 @@ fn block_signals() -> nix::Result<SignalFd> {
     SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
 }
 
-/// Starts the stage that becomes the job; returns its process id.
-fn spawn_job(dir: &RunDir) -> Result<Pid> {
-    let child = stage_command(dir.path(), Stage::Job)
-        .stdout(append(dir, "stdout")?)
-        .stderr(append(dir, "stderr")?)
-        .current_dir(dir.scratch())
+/// Starts the stages that become the job; returns the process id of the first.
+fn spawn_job(
+    dir: &RunDir,
+    stages: &StageFile,
+    outputs: &[File; 2],
+    confinement: &Confinement,
+) -> Result<Pid> {
+    let failed = |cause: io::Error| dir.failed("start the job", &cause);
+    let [stdout, stderr] = outputs;
+    for output in outputs {
+        // A program may open /dev/stderr once more, as itself.
+        confinement.identity.give(output).map_err(failed)?;
+    }
+    let child = stage_command(dir.path(), Stage::Sandbox)
+        .env_clear()
+        .stdin(stages.try_clone().map_err(failed)?)
+        .stdout(stdout.try_clone().map_err(failed)?)
+        .stderr(stderr.try_clone().map_err(failed)?)
+        .current_dir("/")
         .spawn()
-        .map_err(|cause| dir.failed("start the job", &cause))?;
+        .map_err(failed)?;
     // Reaped by `Tending::reap`, with everything else that the job leaves to us.
     Pid::from_raw(child.id().cast_signed())
         .ok_or_else(|| Failure::internal("a process without an id was started"))
@@ -284,10 +337,12 @@ fn usage(wall: Duration) -> Usage {
 }
 
 /// Why a job was ended before it ended itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum EndedBy {
     Wall,
     Cancel,
+    /// It used more than it may.
+    Limit(String),
     /// Somebody told the shepherd to end, for example the host that goes down.
     Signal,
 }
@@ -300,20 +355,27 @@ struct Tending<'a> {
     signals: SignalFd,
     me: i32,
     main: Pid,
-    status: Option<WaitStatus>,
+    has_ended: bool,
     is_told_to_end: bool,
     began: Instant,
+    confinement: Confinement,
+    stages: StageFile,
+    outputs: [File; 2],
+    measure_at: Instant,
 }
 
 impl Tending<'_> {
     /// Waits until the job has ended, or has had its grace after it was asked to.
     fn watch(&mut self) -> Option<EndedBy> {
-        while self.status.is_none() {
+        while !self.has_ended {
             self.sleep(LOOK_EVERY.min(self.wall().saturating_sub(self.began.elapsed())));
-            if self.status.is_none()
+            if !self.has_ended
                 && let Some(why) = self.reason_to_end()
             {
-                self.end_politely();
+                // Who takes too much must not take more while it says goodbye.
+                if !matches!(why, EndedBy::Limit(_)) {
+                    self.end_politely();
+                }
                 return Some(why);
             }
         }
@@ -324,7 +386,7 @@ impl Tending<'_> {
         Duration::from_millis(self.order.wall.0.max(0).unsigned_abs())
     }
 
-    fn reason_to_end(&self) -> Option<EndedBy> {
+    fn reason_to_end(&mut self) -> Option<EndedBy> {
         if self.began.elapsed() >= self.wall() {
             Some(EndedBy::Wall)
         } else if self.dir.is_cancelled() {
@@ -332,8 +394,41 @@ impl Tending<'_> {
         } else if self.is_told_to_end {
             Some(EndedBy::Signal)
         } else {
-            None
+            self.exceeded().map(EndedBy::Limit)
         }
+    }
+
+    /// What it used too much of.
+    fn exceeded(&mut self) -> Option<String> {
+        let limits = self.confinement.limits;
+        let long = self.long_output();
+        if long.is_some() || Instant::now() < self.measure_at {
+            return long;
+        }
+        let began = Instant::now();
+        let [tmp, var_tmp] = self.dir.temporary();
+        let found = measure(&[self.dir.scratch(), tmp, var_tmp], limits.scratch_bytes);
+        self.measure_at = Instant::now() + MEASURE_EVERY.max(began.elapsed() * MEASURE_SHARE);
+        match found {
+            Scratch::Within => None,
+            Scratch::TooLarge => Some(format!(
+                "its scratch and temporary directories hold more than {} ([batch] scratch)",
+                Size(limits.scratch_bytes)
+            )),
+            Scratch::TooMany(entries) => {
+                Some(format!("its scratch and temporary directories have more than {entries} entries"))
+            }
+            Scratch::TooDeep => Some("its directories are nested too deeply to be measured".to_owned()),
+        }
+    }
+
+    /// Which output is longer than it may be.
+    fn long_output(&self) -> Option<String> {
+        let bytes_max = self.confinement.limits.output_bytes;
+        let mut outputs = self.outputs.iter().zip(["standard output", "standard error"]);
+        let is_long = |file: &File| file.metadata().is_ok_and(|about| about.len() > bytes_max);
+        let (_, name) = outputs.find(|(file, _)| is_long(file))?;
+        Some(format!("{name} is longer than {} ([batch] output)", Size(bytes_max)))
     }
 
     /// Asks every process to end and waits until all have or the grace is over.
@@ -354,7 +449,7 @@ impl Tending<'_> {
     fn end_the_rest(&mut self) -> Vec<i32> {
         let since = Instant::now();
         // Without a child there is no descendant either: the usual case costs no look through all processes.
-        while self.reap() || self.status.is_none() {
+        while self.reap() || !self.has_ended {
             let rest = tree::descendants(self.me);
             if since.elapsed() > KILL_PATIENCE {
                 return rest.iter().map(|process| process.pid).collect();
@@ -387,7 +482,7 @@ impl Tending<'_> {
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == self.main => self.status = Some(status),
+                Ok(Some((pid, _))) if pid == self.main => self.has_ended = true,
                 Ok(Some(_)) => {}
                 Ok(None) => return true,
                 Err(_) => return false,
@@ -399,72 +494,18 @@ impl Tending<'_> {
         match ended_by {
             Some(EndedBy::Wall) => return Ok(JobExit::WallLimit),
             Some(EndedBy::Cancel) => return Ok(JobExit::Cancelled),
+            Some(EndedBy::Limit(limit)) => return Ok(JobExit::Limit(limit)),
             Some(EndedBy::Signal) | None => {}
         }
-        let Some(status) = self.status else {
-            // Only after the patience of `end_the_rest`: the final signal was sent, its effect is not visible.
-            return Ok(JobExit::Signal(Signal::KILL.as_raw()));
-        };
-        match (status.exit_status(), status.terminating_signal()) {
-            (Some(NOT_EXECUTED), _) if let Some(failure) = self.dir.not_started()? => Err(failure),
-            (Some(code), _) => Ok(JobExit::Code(code)),
-            (None, Some(signal)) => Ok(JobExit::Signal(signal)),
-            (None, None) => Ok(JobExit::Lost),
+        match self.stages.outcome()? {
+            Some(Report::NotStarted(failure)) => Err(failure),
+            Some(Report::Code(0)) => Ok(JobExit::Code(0)),
+            // The kernel may have been faster than we: no file is longer than all of scratch may be.
+            Some(_) if let Some(limit) = self.long_output() => Ok(JobExit::Limit(limit)),
+            Some(Report::Code(code)) => Ok(JobExit::Code(code)),
+            Some(Report::Signal(signal)) => Ok(JobExit::Signal(signal)),
+            // The stages themselves were ended: by us, by the kernel for the memory of the whole group, or by an operator.
+            None => Ok(JobExit::Signal(Signal::KILL.as_raw())),
         }
     }
-}
-
-/// Becomes the job; returns only if that is not possible.
-fn job(run_dir: &Path) -> i32 {
-    let told = RunDir::at(run_dir).and_then(|dir| {
-        let Err(failure) = become_job(&dir);
-        dir.set_not_started(&failure)
-    });
-    if told.is_err() { i32::from(ErrorKind::Internal.exit_code()) } else { NOT_EXECUTED }
-}
-
-fn become_job(dir: &RunDir) -> Result<std::convert::Infallible> {
-    let order = dir.run_order()?;
-    let order = order.ok_or_else(|| Failure::internal("the job's order is gone"))?;
-    let started = dir.started()?;
-    let started = started.ok_or_else(|| Failure::internal("the job has no shepherd"))?;
-    let system = |what: &str, cause: rustix::io::Errno| dir.failed(what, &cause.into());
-    // Refused only if we lead a session already.
-    let _ = setsid();
-    // A job without its shepherd is lost: it must not go on using the host.
-    set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|cause| system("bind to the shepherd", cause))?;
-    if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(started.pid) {
-        return Err(Failure::unavailable("the shepherd died before the job started"));
-    }
-    SigSet::empty().thread_set_mask().map_err(|cause| dir.failed("unblock signals", &cause.into()))?;
-    if let Some(parent) = &order.cgroup {
-        cgroup::join(parent, &cgroup_name(dir)).map_err(|cause| {
-            dir.failed("join its control group", &cause)
-                .hint(format!("the worker must be allowed to make groups in {}", parent.display()))
-        })?;
-    }
-    if order.memory_bytes > 0 && !started.holds_memory {
-        let limit = Rlimit { current: Some(order.memory_bytes), maximum: Some(order.memory_bytes) };
-        // Data, not address space: what is reserved and never touched does no harm.
-        setrlimit(Resource::Data, limit).map_err(|cause| system("limit memory", cause))?;
-    }
-    // The daemon has raised its own; programs that use `select` break with numbers beyond this.
-    let files = getrlimit(Resource::Nofile);
-    let soft = files.maximum.map_or(JOB_FILES, |maximum| maximum.min(JOB_FILES));
-    setrlimit(Resource::Nofile, Rlimit { current: Some(soft), ..files })
-        .map_err(|cause| system("limit open files", cause))?;
-    let (program, arguments) =
-        order.command.split_first().ok_or_else(|| Failure::invalid("the job has no command"))?;
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear().envs(&order.environment).current_dir(dir.scratch());
-    let since = Instant::now();
-    let mut cause = command.exec();
-    // A program that was just staged: a process that the room was starting has a copy of the open file for a moment.
-    while cause.kind() == io::ErrorKind::ExecutableFileBusy && since.elapsed() < LOCK_PATIENCE {
-        thread::sleep(KILL_LOOK_EVERY);
-        cause = command.exec();
-    }
-    Err(Failure::io(format!("run {program:?}"), &cause)
-        .hint("is the program installed on the worker, and executable?"))
 }

@@ -1,5 +1,6 @@
 //! Brings inputs to the scratch directory and outputs to the facility.
 
+use crate::{identity::Identity, output::open_output};
 use base::{Adler32, Checksums, ErrorKind, Failure, FilePath, Result};
 use client::xrd::{CreateOptions, File as Remote, FileSystem, Options, TlsOptions, Token, XrdUrl};
 use std::{
@@ -83,22 +84,25 @@ impl From<'_> {
     }
 }
 
+/// A file that was not there: what an earlier try has left is no part of it, whatever it is.
+fn new_file(target: &Path) -> std::io::Result<File> {
+    match std::fs::remove_file(target) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(cause),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(INPUT_MODE).open(target)
+}
+
 /// Copies an input to `target` and compares size and sums with what the head says.
 pub(crate) fn fetch(
     (source, from): (&InputSource, From<'_>),
-    target: &Path,
+    (target, identity): (&Path, &Identity),
     errand: &Errand<'_>,
     interrupted: Interrupted<'_>,
 ) -> Result<()> {
     let url = from.url(source, errand)?;
     let write_failed = |cause: &std::io::Error| Failure::io(format!("write {}", target.display()), cause);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(INPUT_MODE)
-        .open(target)
-        .map_err(|cause| write_failed(&cause))?;
+    let mut file = new_file(target).map_err(|cause| write_failed(&cause))?;
     let remote = Remote::open_read(&url, &errand.options())?;
     let (mut size, mut found) = (0u64, Checksums::EMPTY);
     remote.copy_to(&mut |piece| {
@@ -118,6 +122,7 @@ pub(crate) fn fetch(
             found.adler32
         )));
     }
+    identity.give(&file).map_err(|cause| write_failed(&cause))?;
     // The content is verified: whether the server liked our goodbye does not matter.
     let _ = remote.close();
     Ok(())
@@ -127,12 +132,12 @@ pub(crate) fn fetch(
 ///
 /// What is at `path` is replaced: after a crash the same output is stored again.
 pub(crate) fn store(
-    (scratch, name): (&Path, &str),
+    (scratch, name, uid): (&Path, &str, u32),
     (root, path): (&str, &FilePath),
     errand: &Errand<'_>,
     interrupted: Interrupted<'_>,
 ) -> Result<()> {
-    let mut file = open_output(scratch, name)?;
+    let mut file = open_output(scratch, name, uid)?;
     let read_failed = |cause: &std::io::Error| Failure::io(format!("read output {name:?}"), cause);
     let size = file.metadata().map_err(|cause| read_failed(&cause))?.len();
     let (url, options) = (errand.url(root, path)?, errand.options());
@@ -169,46 +174,5 @@ fn compare(url: &XrdUrl, path: &FilePath, sum: Adler32, options: &Options) -> Re
             Ok(())
         }
         Err(failure) => Err(failure),
-    }
-}
-
-/// Opens an output: a plain file in the scratch directory, or a link to one there.
-fn open_output(scratch: &Path, name: &str) -> Result<File> {
-    let failed = |cause: std::io::Error| Failure::io(format!("open output {name:?}"), &cause);
-    let scratch = scratch.canonicalize().map_err(failed)?;
-    let target = scratch.join(name).canonicalize().map_err(|cause| {
-        failed(cause).hint("the job must leave the file in its working directory, BP_SCRATCH")
-    })?;
-    if !target.starts_with(&scratch) {
-        return Err(Failure::permission(format!(
-            "output {name:?} is a link that leaves the scratch directory"
-        )));
-    }
-    // A pipe would keep us waiting for ever.
-    if !target.metadata().map_err(failed)?.is_file() {
-        return Err(Failure::invalid(format!("output {name:?} is not a plain file")));
-    }
-    File::open(target).map_err(failed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn outputs_are_plain_files_of_the_scratch_directory() {
-        let root = tempfile::tempdir().unwrap();
-        let scratch = root.path().join("scratch");
-        std::fs::create_dir_all(scratch.join("sub")).unwrap();
-        std::fs::write(root.path().join("secret"), "x").unwrap();
-        std::fs::write(scratch.join("real"), "x").unwrap();
-        std::os::unix::fs::symlink("real", scratch.join("link")).unwrap();
-        std::os::unix::fs::symlink("../secret", scratch.join("escape")).unwrap();
-        let kind = |name| open_output(&scratch, name).map(|_| ()).map_err(|failure| failure.kind);
-        assert_eq!(kind("real"), Ok(()));
-        assert_eq!(kind("link"), Ok(()));
-        assert_eq!(kind("escape"), Err(ErrorKind::Permission));
-        assert_eq!(kind("sub"), Err(ErrorKind::Invalid));
-        assert_eq!(kind("missing"), Err(ErrorKind::NotFound));
     }
 }

@@ -78,6 +78,19 @@ pub(crate) fn of_scratch(scratch: &Path) -> Vec<Process> {
     found
 }
 
+/// Processes of a user, with that uid in whatever role; also those that have ended and nobody has waited for.
+pub(crate) fn of_user(uid: u32) -> Vec<Process> {
+    let wanted = uid.to_string();
+    let is_its = |process: &Process| {
+        let status = fs::read_to_string(format!("/proc/{}/status", process.pid)).unwrap_or_default();
+        let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        uids.is_some_and(|uids| uids.split_ascii_whitespace().any(|uid| uid == wanted))
+    };
+    let mut found = all();
+    found.retain(is_its);
+    found
+}
+
 /// Sends `signal` to exactly this process, never to a later one of the same id.
 pub(crate) fn send(process: Process, signal: Signal) -> Result<(), Errno> {
     let pid = Pid::from_raw(process.pid).ok_or(Errno::SRCH)?;

@@ -7,8 +7,10 @@ mod support;
 use base::{Checksums, ErrorKind, JobId, Millis};
 use batch::{
     WorkerConfig,
-    run_dir::{RunStore, Started},
+    identity::Identity,
+    run_dir::{RunOrder, RunStore, Started},
     run_worker,
+    sandbox::{Confinement, Limits},
 };
 use std::{
     collections::BTreeMap,
@@ -69,10 +71,15 @@ impl Site {
             shepherd: PathBuf::from(SHEPHERD),
             ca_file: None,
             facility: "http://facility".to_owned(),
+            facility_of_owner: None,
             environment: BTreeMap::from(
                 ["FROM_SITE", "BOTH"].map(|name| (name.to_owned(), "site".to_owned())),
             ),
             cgroup: None,
+            users: support::policy(),
+            limits: Limits::default(),
+            hidden: Vec::new(),
+            authorities: None,
         }
     }
 
@@ -87,7 +94,7 @@ impl Site {
         JobOrder {
             run: RUN,
             owner: "ada".to_owned(),
-            is_of_facility_owner: false,
+            is_of_facility_owner: true,
             spec: JobSpec {
                 name: "test".to_owned(),
                 command: ["sh", "-c", script].map(str::to_owned).to_vec(),
@@ -120,8 +127,14 @@ impl Site {
         until(name, || fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n')))
     }
 
+    /// The process that wrote its id.
+    fn pid_in_scratch(&self) -> i32 {
+        let inner = self.until_in_scratch("pid").trim().parse().unwrap();
+        support::outside(self.shepherd().pid, inner)
+    }
+
     fn shepherd(&self) -> Started {
-        let text = until("the shepherd", || fs::read(self.run_dir().join("started.json")).ok());
+        let text = until("the shepherd", || fs::read(self.run_dir().join("control/started.json")).ok());
         serde_json::from_slice(&text).unwrap()
     }
 
@@ -279,7 +292,7 @@ fn a_job_goes_on_while_the_daemon_is_down_and_its_exit_code_is_recovered() {
     site.head.until("the start", |state| state.started.first().copied());
     room.stop();
     fs::write(site.scratch().join("go"), "").unwrap();
-    until("the exit record", || site.run_dir().join("exit.json").exists().then_some(()));
+    until("the exit record", || site.run_dir().join("control/exit.json").exists().then_some(()));
     assert!(site.head.look(|state| state.ended.is_empty()));
     let room = site.room();
     let ended = site.head.ended(RUN);
@@ -310,7 +323,7 @@ fn a_run_whose_shepherd_is_killed_is_lost_and_leaves_no_process() {
     let site = Site::new();
     let room = site.room();
     site.submit(Site::order("setsid sh -c 'echo $$ > pid; sleep 1000' & wait"));
-    let pid: i32 = site.until_in_scratch("pid").trim().parse().unwrap();
+    let pid = site.pid_in_scratch();
     support::send(site.shepherd().pid, "KILL");
     assert_eq!(site.head.ended(RUN).exit, JobExit::Lost);
     assert!(!is_alive(pid));
@@ -337,7 +350,7 @@ fn a_cancelled_job_is_ended_and_reported_as_cancelled() {
     let site = Site::new();
     let room = site.room();
     site.submit(Site::order("echo $$ > pid; exec sleep 1000"));
-    let pid: i32 = site.until_in_scratch("pid").trim().parse().unwrap();
+    let pid = site.pid_in_scratch();
     site.head.change(|state| state.kills.push(RUN));
     assert_eq!(site.head.ended(RUN).exit, JobExit::Cancelled);
     assert!(!is_alive(pid));
@@ -367,7 +380,7 @@ fn what_the_head_gave_up_is_ended_and_forgotten_without_a_word() {
     let site = Site::new();
     let room = site.room();
     site.submit(Site::order("echo $$ > pid; exec sleep 1000"));
-    let pid: i32 = site.until_in_scratch("pid").trim().parse().unwrap();
+    let pid = site.pid_in_scratch();
     room.stop();
     site.head.change(|state| state.drops.push(RUN));
     let room = site.room();
@@ -386,7 +399,7 @@ fn a_report_waits_for_the_head_even_across_restarts() {
     site.head.until("the start", |state| state.started.first().copied());
     site.head.change(|state| state.is_down = true);
     fs::write(site.scratch().join("go"), "").unwrap();
-    until("the report", || site.run_dir().join("ended.json").exists().then_some(()));
+    until("the report", || site.run_dir().join("control/ended.json").exists().then_some(()));
     site.head.until("a try", |state| (state.refused_calls > 1).then_some(()));
     room.stop();
     let room = site.room();
@@ -481,38 +494,85 @@ fn names_that_leave_the_scratch_directory_are_refused() {
     room.stop();
 }
 
+/// Which release left a run.
+#[derive(Clone, Copy, PartialEq)]
+enum Layout {
+    /// All files beside the scratch directory.
+    Old,
+    Today,
+}
+
 /// The directory of a run as a daemon that died in some phase left it.
-fn leave_behind(store: &RunStore, job: u64, files: &[(&str, &str)]) -> JobRun {
+fn leave_behind(site: &Site, layout: Layout, job: u64, files: &[(&str, &str)]) -> JobRun {
     let mut order = Site::order("echo ran >> runs");
     order.run.job = JobId(job);
     output(&mut order, "runs", &format!("/out/{job}"));
-    let dir = store.accept(&order).unwrap();
+    let directory = site.config().directory.join(format!("runs/{job}.1"));
+    let control = if layout == Layout::Old { directory.clone() } else { directory.join("control") };
+    for part in [&control, &directory.join("scratch")] {
+        fs::create_dir_all(part).unwrap();
+    }
+    fs::write(control.join("order.json"), serde_json::to_vec(&order).unwrap()).unwrap();
     for (name, text) in files {
-        fs::write(dir.path().join(name), text).unwrap();
+        let parent = if name.starts_with("scratch/") { &directory } else { &control };
+        fs::write(parent.join(name), text).unwrap();
     }
     order.run
 }
 
-#[test]
-fn every_run_goes_on_where_the_last_daemon_left_it() {
-    const STAGED: &str = r#"{"command":["sh","-c","echo again > runs"],"environment":{},"wall":60000,"grace":1000,
-        "memory_bytes":0,"cgroup":null}"#;
-    const STARTED: &str = r#"{"pid":999999,"start_ticks":1,"at":0,"holds_memory":false}"#;
-    const EXITED: &str = r#"{"exit":{"code":0},"usage":{"cpu":5,"wall":6,"memory_bytes_max":7},
-        "not_enforced":[],"left_behind":[]}"#;
+const STARTED: &str = r#"{"pid":999999,"start_ticks":1,"at":0,"holds_memory":false}"#;
+
+fn exited(by: &str) -> String {
+    format!(
+        r#"{{"exit":{{"code":0}},"usage":{{"cpu":5,"wall":6,"memory_bytes_max":7}},"not_enforced":[],"left_behind":[]{by}}}"#
+    )
+}
+
+/// What a shepherd runs, as a release of `layout` writes it.
+fn staged(layout: Layout) -> String {
+    let confinement = Confinement {
+        identity: Identity::own(),
+        namespaces: support::namespaces(),
+        hidden: Vec::new(),
+        limits: Limits::default(),
+    };
+    let order = RunOrder {
+        command: ["sh", "-c", "echo again > runs"].map(str::to_owned).to_vec(),
+        environment: BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]),
+        wall: Millis(60_000),
+        grace: Millis(1000),
+        memory_bytes: 0,
+        cgroup: None,
+        confinement: Some(confinement),
+    };
+    let mut order = serde_json::to_value(&order).unwrap();
+    if layout == Layout::Old {
+        order.as_object_mut().unwrap().remove("confinement");
+    }
+    order.to_string()
+}
+
+fn goes_on(layout: Layout) {
     const ENDED: &str = r#"{"run":{"job":5,"attempt":1},"exit":{"code":9},
         "usage":{"cpu":0,"wall":0,"memory_bytes_max":0},"text":{"stdout":"","stderr":""}}"#;
     let site = Site::new();
     let worker = site.config().directory;
     let store = RunStore::open(&worker).unwrap();
-    let ordered = leave_behind(&store, 1, &[("scratch/half-an-input", "x")]);
-    let staged = leave_behind(&store, 2, &[("run.json", STAGED)]);
-    let launched = leave_behind(&store, 3, &[("run.json", STAGED), ("started.json", STARTED)]);
-    let exited = leave_behind(&store, 4, &[("exit.json", EXITED), ("scratch/runs", "before\n")]);
-    let ended = leave_behind(&store, 5, &[("ended.json", ENDED)]);
-    let cancelled = leave_behind(&store, 6, &[("run.json", STAGED), ("cancel", "")]);
-    let damaged = leave_behind(&store, 7, &[("order.json", "{")]);
-    let torn = leave_behind(&store, 8, &[("exit.json", "{")]);
+    let (staged_order, by) = (staged(layout), if layout == Layout::Old { "" } else { r#","by":[999999,1]"# });
+    let ordered = leave_behind(&site, layout, 1, &[("scratch/half-an-input", "x")]);
+    let staged = leave_behind(&site, layout, 2, &[("run.json", &staged_order)]);
+    if layout == Layout::Today {
+        let order = store.run(staged).order().unwrap().unwrap();
+        assert_eq!(order.run, staged);
+        store.run(staged).furnish(&Identity::own(), None).unwrap();
+    }
+    let launched = leave_behind(&site, layout, 3, &[("run.json", &staged_order), ("started.json", STARTED)]);
+    let files = [("started.json", STARTED), ("exit.json", &exited(by)), ("scratch/runs", "before\n")];
+    let exited = leave_behind(&site, layout, 4, &files);
+    let ended = leave_behind(&site, layout, 5, &[("ended.json", ENDED)]);
+    let cancelled = leave_behind(&site, layout, 6, &[("run.json", &staged_order), ("cancel", "")]);
+    let damaged = leave_behind(&site, layout, 7, &[("order.json", "{")]);
+    let torn = leave_behind(&site, layout, 8, &[("exit.json", "{")]);
     fs::create_dir_all(worker.join("runs/9.1/scratch")).unwrap();
     fs::create_dir_all(worker.join("trash/10.1/scratch")).unwrap();
     drop(store);
@@ -521,7 +581,9 @@ fn every_run_goes_on_where_the_last_daemon_left_it() {
     assert_eq!(site.head.ended(ordered).exit, JobExit::Code(0));
     assert_eq!(site.door.get("/out/1").unwrap().0, b"ran\n");
     assert_eq!(site.head.ended(staged).exit, JobExit::Code(0));
-    assert_eq!(site.door.get("/out/2").unwrap().0, b"again\n");
+    // What an older release staged has no user yet: it is staged anew.
+    let written: &[u8] = if layout == Layout::Old { b"ran\n" } else { b"again\n" };
+    assert_eq!(site.door.get("/out/2").unwrap().0, written);
     assert_eq!(site.head.ended(launched).exit, JobExit::Lost);
     let stored = site.head.ended(exited);
     assert_eq!((stored.exit, stored.usage.memory_bytes_max), (JobExit::Code(0), 7));
@@ -538,6 +600,56 @@ fn every_run_goes_on_where_the_last_daemon_left_it() {
         (left == ["7.1"]).then_some(())
     });
     until("the empty trash", || (fs::read_dir(worker.join("trash")).unwrap().count() == 0).then_some(()));
+    room.stop();
+}
+
+#[test]
+fn every_run_goes_on_where_the_last_daemon_left_it() {
+    goes_on(Layout::Today);
+}
+
+#[test]
+fn every_run_goes_on_that_an_older_release_left() {
+    goes_on(Layout::Old);
+}
+
+#[test]
+fn a_record_counts_only_if_the_shepherd_of_the_run_wrote_it() {
+    let site = Site::new();
+    let mut runs = Vec::new();
+    let by = ["", r#","by":[999999,2]"#, r#","by":[1,1]"#, r#","by":null"#];
+    for (job, by) in by.into_iter().enumerate() {
+        let files = [("started.json", STARTED), ("exit.json", &exited(by)), ("scratch/runs", "forged\n")];
+        runs.push(leave_behind(&site, Layout::Today, job as u64, &files));
+    }
+    let never_began = [("exit.json", &*exited(r#","by":[999999,1]"#)), ("scratch/runs", "forged\n")];
+    runs.push(leave_behind(&site, Layout::Today, 9, &never_began));
+    let room = site.room();
+    for run in runs {
+        assert_eq!(site.head.ended(run).exit, JobExit::Lost, "{run:?}");
+        assert!(site.door.get(&format!("/out/{}", run.job)).is_none());
+    }
+    room.stop();
+}
+
+/// The job of the review: it writes the record of its end itself, and goes on.
+fn forges_its_end(site: &Site, control: &std::path::Path) {
+    let script =
+        format!("echo '{}' > {}/exit.json; echo $$ > pid; exec sleep 1000", exited(""), control.display());
+    site.submit(Site::order(&script));
+}
+
+#[test]
+fn a_forged_record_is_not_believed_and_the_job_can_be_cancelled() {
+    let site = Site::new();
+    let room = site.room();
+    forges_its_end(&site, &site.run_dir().join("control"));
+    let pid = site.pid_in_scratch();
+    // Even one that is there: the job runs on.
+    fs::write(site.run_dir().join("control/exit.json"), exited("")).unwrap();
+    site.head.change(|state| state.kills.push(RUN));
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Cancelled);
+    assert!(!is_alive(pid));
     room.stop();
 }
 

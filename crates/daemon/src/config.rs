@@ -7,10 +7,12 @@ use base::{
     reach::NETWORKS_MAX,
     units::{Size, Span},
 };
+use batch::sandbox::Limits;
 use net::unproven::{self, Unproven};
 use serde::{Deserialize, Serialize};
 use std::{
     net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -253,6 +255,24 @@ pub struct Batch {
     pub cpus: u32,
     /// Memory for jobs; `0` for all that the host has.
     pub memory: Size,
+    /// Run jobs on the head's host although the head demands tokens: they come from people whom the host does not know, and share
+    /// it with the facility's key and catalogue.
+    pub beside_head: bool,
+    /// Least uid of users as whom jobs run where bpd runs as root; smaller ones belong to the system.
+    pub uid_min: u32,
+    /// Uids for jobs of users that the host does not know, as "60000-60099": one for each such job that runs, and nobody else's;
+    /// empty: this worker does not run their jobs.
+    pub slot_uids: String,
+    /// Run the jobs of all users as the user that bpd runs as, where that is not root: each job may then read and change what that
+    /// user can, jobs and tokens of others included.
+    pub run_others_as_me: bool,
+    /// Processes and threads of a job; more than any program needs that does not run away.
+    pub processes: u64,
+    /// Bytes that a job may keep in its scratch and temporary directories, and the size of its largest file: one job must not fill
+    /// the file system of all others.
+    pub scratch: Size,
+    /// Bytes that a job may print to standard output, and to standard error: the end of it is kept for people.
+    pub output: Size,
 }
 
 /// Where this host connects to when a client asks for it: the other end of third-party copies, redirects, keys of issuers.
@@ -370,7 +390,69 @@ impl Tape {
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { cpus: 0, memory: Size(0) }
+        let limits = Limits::default();
+        Self {
+            cpus: 0,
+            memory: Size(0),
+            beside_head: false,
+            uid_min: 1000,
+            slot_uids: String::new(),
+            run_others_as_me: false,
+            processes: limits.processes,
+            scratch: Size(limits.scratch_bytes),
+            output: Size(limits.output_bytes),
+        }
+    }
+}
+
+/// Fewest processes that a job can do with: a shell that starts a program that starts another.
+const PROCESSES_MIN: u64 = 8;
+/// Slot users of one worker: each is one job that runs.
+const SLOTS_MAX: u32 = 100_000;
+/// The least uid of a slot user: those below belong to the system and to people.
+const SLOT_UID_MIN: u32 = 1000;
+/// The uid that stands for everybody without a name, and those behind it that have a meaning.
+const OVERFLOW_UIDS: RangeInclusive<u32> = 65_534..=65_535;
+
+impl Batch {
+    /// Uids for jobs of users that the host does not know.
+    pub fn slots(&self) -> Result<Option<RangeInclusive<u32>>> {
+        let text = self.slot_uids.trim();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let bad = |why: &str| {
+            Failure::invalid(format!("batch.slot_uids = {text:?} {why}"))
+                .hint("name a range of uids that nobody on this host has: slot_uids = \"60000-60099\"")
+        };
+        let number = |digits: &str| digits.trim().parse::<u32>().ok();
+        let ends = text.split_once('-').and_then(|(first, last)| Some((number(first)?, number(last)?)));
+        let (first, last) = ends.ok_or_else(|| bad("is not a range"))?;
+        if first > last || last - first >= SLOTS_MAX {
+            return Err(bad("is empty or too long"));
+        }
+        let is_special = OVERFLOW_UIDS.clone().any(|uid| (first..=last).contains(&uid)) || last == u32::MAX;
+        if first < SLOT_UID_MIN || is_special {
+            return Err(bad("has uids that belong to the system"));
+        }
+        Ok(Some(first..=last))
+    }
+
+    fn check(&self) -> Result<()> {
+        self.slots()?;
+        let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
+        if self.uid_min == 0 {
+            return refuse("batch.uid_min = 0 lets jobs run as root".to_owned(), "1000 is usual");
+        }
+        if self.processes < PROCESSES_MIN {
+            let what = format!("batch.processes = {} is below {PROCESSES_MIN}", self.processes);
+            return refuse(what, "4096 is the default");
+        }
+        if self.scratch.0 < 1 << 20 || self.output.0 < 1 << 16 {
+            let what = format!("batch.scratch = {} and batch.output = {}", self.scratch, self.output);
+            return refuse(what, "they are 1MiB and 64KiB at least");
+        }
+        Ok(())
     }
 }
 
@@ -444,6 +526,7 @@ impl Config {
                 format!("reach.allow has {} networks, more than {NETWORKS_MAX}", self.reach.allow.len());
             return refuse(what, "name larger networks");
         }
+        self.batch.check()?;
         self.audit.check()?;
         crate::issuers::config::check(&self.issuers)
     }
@@ -511,6 +594,14 @@ mod tests {
             ("catalogue = \"/var/lib/cat\"\n", "catalogue"),
             ("catalogue_password = \"/etc/pw\"\n", "catalogue_password"),
             ("cache = \"100KiB\"\n", "cache"),
+            ("[batch]\nuid_min = 0\n", "uid_min"),
+            ("[batch]\nslot_uids = \"60000\"\n", "is not a range"),
+            ("[batch]\nslot_uids = \"60009-60000\"\n", "is empty"),
+            ("[batch]\nslot_uids = \"0-99\"\n", "belong to the system"),
+            ("[batch]\nslot_uids = \"65000-66000\"\n", "belong to the system"),
+            ("[batch]\nslot_uids = \"1-4294967295\"\n", "too long"),
+            ("[batch]\nprocesses = 1\n", "batch.processes"),
+            ("[batch]\nscratch = \"1KiB\"\n", "batch.scratch"),
             ("take_over_after = \"1s\"\n", "take_over_after"),
             ("[doors]\nunproven_max = 1\n", "unproven_max"),
             ("[doors]\nprove_within = \"10ms\"\n", "prove_within"),

@@ -105,7 +105,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
         control,
         authorities: Some(authority),
         site: member.facility_name,
-        facility: config.host.head.clone(),
+        facility: (config.host.head.clone(), None),
         prefix: format!("{}-", config.host_name()),
     };
     let rooms = rooms.start()?;

@@ -2,10 +2,10 @@
 
 use crate::{authority::Authority, config::Config, facility::Layout};
 use base::{Failure, Result, Timestamp};
-use batch::{WorkerConfig, run_worker};
+use batch::{WorkerConfig, identity::UserPolicy, run_worker, sandbox::Limits};
 use client::Control;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{
         Arc,
@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 use tape::{TapeRoom, VirtualLibrary, copier::XrdDisk, session::LabelStyle};
-use tracing::error;
+use tracing::{error, info};
 use wire::{control::Role, label::LabelDate};
 
 /// Pause before a room that ended badly is started again.
@@ -31,8 +31,8 @@ pub(crate) struct Premises<'a> {
     pub(crate) authorities: Option<PathBuf>,
     /// The facility's name, for labels.
     pub(crate) site: String,
-    /// Where jobs find the facility.
-    pub(crate) facility: String,
+    /// Where jobs find the facility: at a door that takes their token, and those of the daemon's own user at one that knows it.
+    pub(crate) facility: (String, Option<String>),
     /// Begins the names of its worker, its library and its drives, which are unique in the facility.
     pub(crate) prefix: String,
 }
@@ -51,7 +51,7 @@ impl Premises<'_> {
         let has = |role| self.config.host.roles.contains(&role);
         let tape = has(Role::Tape).then(|| self.start_tape()).transpose()?;
         let mut rooms = Rooms { tape, ..Rooms::default() };
-        if has(Role::Cpu) {
+        if has(Role::Cpu) && self.may_run_jobs() {
             rooms.worker = Some(start_worker(self.worker()?, &self.control, &rooms.stop_worker)?);
         }
         Ok(rooms)
@@ -77,6 +77,44 @@ impl Premises<'_> {
         Ok(library.named(format!("{}{}", self.prefix, crate::facility::LIBRARY)))
     }
 
+    /// A head that demands tokens has users whom its host does not know: their jobs go to other hosts, unless an operator wants it.
+    fn may_run_jobs(&self) -> bool {
+        let may = !self.config.host.head.is_empty()
+            || !self.config.doors.require_token
+            || self.config.batch.beside_head;
+        if !may {
+            info!(
+                "no jobs run beside a head that demands tokens; beside_head = true in [batch] changes that"
+            );
+        }
+        may
+    }
+
+    /// Whom jobs run as.
+    fn users(&self) -> Result<UserPolicy> {
+        let wish = &self.config.batch;
+        if wish.run_others_as_me && rustix::process::geteuid().is_root() {
+            let what = "batch.run_others_as_me = true, and bpd runs as root: everybody's jobs would be root";
+            return Err(Failure::invalid(what)
+                .hint("take it out: root runs each job as its user, and unknown users' as batch.slot_uids"));
+        }
+        Ok(UserPolicy {
+            is_beside_head: self.config.host.head.is_empty(),
+            uid_min: wish.uid_min,
+            slot_uids: wish.slots()?,
+            others_as_me: wish.run_others_as_me,
+        })
+    }
+
+    /// What jobs do not see: the facility, and what its configuration names elsewhere.
+    fn hidden(&self) -> Vec<PathBuf> {
+        let config = self.config;
+        let elsewhere =
+            [&config.tls.key, &config.catalogue_password].map(|path| self.layout.root().join(path));
+        let all = std::iter::once(self.layout.root().to_owned()).chain(elsewhere);
+        all.filter_map(|path| path.canonicalize().ok()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     fn worker(&self) -> Result<WorkerConfig> {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         let wish = &self.config.batch;
@@ -87,18 +125,26 @@ impl Premises<'_> {
             memory_bytes: if wish.memory.0 > 0 { wish.memory.0 } else { memory_of_host() },
             shepherd: std::env::current_exe().map_err(|cause| Failure::io("find this program", &cause))?,
             ca_file: self.authorities.clone(),
-            facility: self.facility.clone(),
-            environment: self.trust(),
+            facility: self.facility.0.clone(),
+            facility_of_owner: self.facility.1.clone(),
+            environment: BTreeMap::new(),
             cgroup: batch::cgroup::find(),
+            users: self.users()?,
+            limits: Limits {
+                scratch_bytes: wish.scratch.0,
+                output_bytes: wish.output.0,
+                processes: wish.processes,
+            },
+            hidden: self.hidden(),
+            authorities: self.trust(),
         })
     }
 
     /// What lets clients in jobs believe the doors, if the facility has an authority of its own.
-    fn trust(&self) -> BTreeMap<String, String> {
+    fn trust(&self) -> Option<PathBuf> {
         let own = Authority::new(&self.layout.tls(), "");
         let is_own = self.authorities.as_ref() == Some(&own.certificate());
-        let trust = is_own.then(|| ("X509_CERT_DIR".to_owned(), own.trust().display().to_string()));
-        trust.into_iter().collect()
+        is_own.then(|| own.trust())
     }
 }
 

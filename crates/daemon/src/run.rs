@@ -171,6 +171,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     let clock = system_clock();
     let introduction = introduction(&possession.config, root.address()?, https.address()?)?;
     let server = introduction.server.clone();
+    let head_server = server.clone();
     // It waits for its database.
     let core = tokio::task::block_in_place(|| possession.open_head(server.clone(), clock()))?;
     let facility = core.facility().clone();
@@ -220,7 +221,7 @@ async fn start(possession: &Possession) -> Result<Running> {
         .with_reach(possession.config.reach.rule());
     let near = LocalListener::bind(possession.layout.root(), SOCKET, CONNECTIONS_MAX)?;
     open_http(http_door, (http, https, near), tls_for_hosts, &shutdown)?;
-    let rooms = premises(possession, &facility.owner).start()?;
+    let rooms = premises(possession, &facility.owner, (&head_server, &endpoints)).start()?;
     let endpoints =
         Endpoints { is_token_required: doors.require_token, facility: facility.id.clone(), ..endpoints };
     possession.announce(&endpoints)?;
@@ -229,14 +230,21 @@ async fn start(possession: &Possession) -> Result<Running> {
 }
 
 /// What the rooms beside the head need.
-fn premises<'a>(possession: &'a Possession, owner: &str) -> Premises<'a> {
+///
+/// Jobs cannot see the facility's directory: they find it at its doors.
+fn premises<'a>(
+    possession: &'a Possession,
+    owner: &str,
+    (server, endpoints): (&DiskServer, &Endpoints),
+) -> Premises<'a> {
+    let is_open = !possession.config.doors.require_token;
     Premises {
         layout: &possession.layout,
         config: &possession.config,
         control: Control::at_socket(possession.layout.root(), owner),
         authorities: possession.vouchers(),
         site: possession.config.name.clone(),
-        facility: possession.layout.root().display().to_string(),
+        facility: (format!("https://{}", server.https), is_open.then(|| endpoints.http.clone())),
         prefix: String::new(),
     }
 }

@@ -4,7 +4,9 @@
 
 pub(crate) mod door;
 pub(crate) mod head;
+pub(crate) mod run;
 
+use batch::{identity::UserPolicy, sandbox::Namespaces};
 use std::{
     process::Command,
     thread,
@@ -35,6 +37,37 @@ pub(crate) fn is_alive(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
     !matches!(state, None | Some('Z' | 'X'))
+}
+
+/// The process that is called `inner` in the PID namespace of a job, as this test sees it.
+pub(crate) fn outside(shepherd: i32, inner: i32) -> i32 {
+    let status = |pid: i32, field: &str| -> Vec<i32> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
+        line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+    };
+    let is_below = |pid: i32| {
+        let parents = std::iter::successors(Some(pid), |pid| status(*pid, "PPid:").first().copied());
+        parents.take(100).any(|parent| parent == shepherd)
+    };
+    until("the process", || {
+        let pids = std::fs::read_dir("/proc")
+            .ok()?
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.into_iter().find(|pid| status(*pid, "NSpid:").last() == Some(&inner) && is_below(*pid))
+    })
+}
+
+/// What the kernel lets this user leave.
+pub(crate) fn namespaces() -> Namespaces {
+    let user = !rustix::process::geteuid().is_root();
+    Namespaces { user, mounts: true, processes: true }
+}
+
+/// A policy for a worker beside the head: the facility's owner is who runs the test.
+pub(crate) fn policy() -> UserPolicy {
+    UserPolicy { is_beside_head: true, uid_min: 1000, slot_uids: None, others_as_me: false }
 }
 
 /// Sends a signal to one process.

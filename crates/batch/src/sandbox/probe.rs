@@ -1,0 +1,88 @@
+//! Tries, once at the start of a worker, what the kernel and the container around us permit.
+
+use super::{Confinement, Limits, Namespaces, Plan, Report, StageFile};
+use crate::{
+    identity::Identity,
+    run_dir::{RunDir, RunOrder},
+};
+use base::{Failure, JobId, Millis, Result};
+use rustix::process::{geteuid, getpid};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+use wire::control::JobRun;
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) namespaces: Namespaces,
+    /// Why it is not all that there is.
+    pub(crate) why: Option<String>,
+}
+
+/// Runs all stages without a job, with less and less of what they are to do until they succeed.
+///
+/// `directory` is the worker's; `program` is started as shepherds are.
+pub(crate) fn probe(program: &Path, directory: &Path, hidden: &[PathBuf]) -> Finding {
+    let user = !geteuid().is_root();
+    let mut why = None;
+    for (mounts, processes) in [(true, true), (true, false), (false, false)] {
+        let namespaces = Namespaces { user: user && mounts, mounts, processes };
+        match try_out(program, directory, hidden, namespaces) {
+            Ok(()) => return Finding { namespaces, why },
+            Err(failure) => why = why.or(Some(failure.what)),
+        }
+    }
+    Finding { namespaces: Namespaces::default(), why }
+}
+
+fn try_out(program: &Path, directory: &Path, hidden: &[PathBuf], namespaces: Namespaces) -> Result<()> {
+    // The directory of a run that cannot be: jobs count from 1.
+    let path = directory.join("0.0");
+    let failed = |cause: &std::io::Error| Failure::io("try namespaces", cause);
+    let _ = crate::remove::remove_tree(directory, "0.0");
+    let dir = RunDir::trial(&path, JobRun { job: JobId(0), attempt: 0 });
+    let [tmp, var_tmp] = dir.temporary();
+    for part in [dir.file(""), dir.scratch(), dir.credentials(), tmp, var_tmp] {
+        fs::create_dir_all(part).map_err(|cause| failed(&cause))?;
+    }
+    let plan = Plan {
+        order: RunOrder {
+            command: Vec::new(),
+            environment: BTreeMap::new(),
+            wall: Millis(0),
+            grace: Millis(0),
+            memory_bytes: 0,
+            cgroup: None,
+            confinement: None,
+        },
+        confinement: Confinement {
+            identity: Identity::own(),
+            namespaces,
+            hidden: hidden.to_vec(),
+            limits: Limits::default(),
+        },
+        run_dir: path.clone(),
+        shepherd: getpid().as_raw_nonzero().get(),
+        holds_memory: false,
+        holds_processes: false,
+    };
+    let file = StageFile::make(&dir, &plan)?;
+    let status = Command::new(program)
+        .args(["shepherd".as_ref(), path.as_os_str(), "--stage".as_ref(), "sandbox".as_ref()])
+        .stdin(file.try_clone().map_err(|cause| failed(&cause))?)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|cause| failed(&cause))?;
+    let outcome = file.outcome()?;
+    let _ = crate::remove::remove_tree(directory, "0.0");
+    match outcome {
+        Some(Report::Code(0)) => Ok(()),
+        Some(Report::NotStarted(failure)) => Err(failure),
+        other => Err(Failure::internal(format!("try namespaces: {status}, {other:?}"))),
+    }
+}
