@@ -144,8 +144,13 @@ impl Users {
         if !namespaces.mounts {
             found.push("files: a job sees /tmp of the host and the facility's directory".to_owned());
         }
-        if !namespaces.processes {
+        if !namespaces.proc {
             found.push("processes: a job sees those of others".to_owned());
+        }
+        if !namespaces.processes {
+            found.push(
+                "processes: one that a job hides may outlive a job that ends its own shepherd".to_owned(),
+            );
         }
         found
     }
@@ -251,8 +256,7 @@ mod tests {
             slot_uids: Some(2_000_000_001..=2_000_000_003),
             others_as_me: false,
         };
-        let finding =
-            Finding { namespaces: Namespaces { user: false, mounts: true, processes: true }, why: None };
+        let finding = Finding { namespaces: Namespaces::all(true), why: None };
         let users = Users::new(policy, finding, &[Identity::slot(2_000_000_002)]);
         assert_eq!(users.take_slot().unwrap(), 2_000_000_001);
         assert_eq!(users.take_slot().unwrap(), 2_000_000_003, "that of an earlier run is kept");

@@ -47,8 +47,19 @@ pub struct Namespaces {
     pub user: bool,
     /// Mounts and System V IPC.
     pub mounts: bool,
-    /// Processes, with a `/proc` of their own.
+    /// Processes.
     pub processes: bool,
+    /// A `/proc` that shows these only. Who is not root may not mount one where parts of the host's are covered, as in containers
+    /// and under systemd's `ProtectKernelTunables`.
+    pub proc: bool,
+}
+
+impl Namespaces {
+    /// All that there are, for root or for somebody else.
+    #[must_use]
+    pub fn all(is_root: bool) -> Self {
+        Self { user: !is_root, mounts: true, processes: true, proc: true }
+    }
 }
 
 /// How much a job may use of what no cgroup counts.

@@ -106,7 +106,7 @@ pub(super) fn arrange(plan: &Plan) -> Result<()> {
             protect(entry, is_slot)?;
         }
     }
-    if plan.confinement.namespaces.processes {
+    if plan.confinement.namespaces.proc {
         let flags = OWN | MsFlags::MS_NOEXEC;
         attach(Some(Path::new("proc")), Path::new("/proc"), Some("proc"), flags, None)?;
     }

@@ -27,10 +27,11 @@ pub(crate) struct Finding {
 ///
 /// `directory` is the worker's; `program` is started as shepherds are.
 pub(crate) fn probe(program: &Path, directory: &Path, hidden: &[PathBuf]) -> Finding {
-    let user = !geteuid().is_root();
+    let all = Namespaces::all(geteuid().is_root());
+    let without_proc = Namespaces { proc: false, ..all };
+    let without_processes = Namespaces { processes: false, ..without_proc };
     let mut why = None;
-    for (mounts, processes) in [(true, true), (true, false), (false, false)] {
-        let namespaces = Namespaces { user: user && mounts, mounts, processes };
+    for namespaces in [all, without_proc, without_processes, Namespaces::default()] {
         match try_out(program, directory, hidden, namespaces) {
             Ok(()) => return Finding { namespaces, why },
             Err(failure) => why = why.or(Some(failure.what)),

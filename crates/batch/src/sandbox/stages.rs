@@ -21,8 +21,9 @@ use rustix::{
         setrlimit, setsid, wait,
     },
     thread::{
-        CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set,
-        set_capabilities, set_no_new_privs,
+        CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+        configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+        set_no_new_privs,
     },
 };
 use std::{
@@ -134,6 +135,23 @@ fn leave_namespaces(plan: &Plan) -> Result<()> {
             .and_then(|()| write("uid_map", format!("{uid} {uid} 1")))
             .and_then(|()| write("gid_map", format!("{gid} {gid} 1")))
             .map_err(|cause| Failure::io("set up the user namespace", &cause))?;
+        keep_capabilities()?;
+    }
+    Ok(())
+}
+
+/// Hands the rights in the new user namespace on to init, which arranges the mounts: who is not called root there would lose them
+/// with the program that comes next. The stage `job` gives all of them up.
+fn keep_capabilities() -> Result<()> {
+    let failed = system("keep the capabilities in the user namespace");
+    let CapabilitySets { permitted, effective, .. } = capabilities(None).map_err(&failed)?;
+    set_capabilities(None, CapabilitySets { effective, permitted, inheritable: permitted })
+        .map_err(&failed)?;
+    for number in 0..CAPABILITIES {
+        let capability = CapabilitySet::from_bits_retain(1 << number);
+        if permitted.contains(capability) {
+            configure_capability_in_ambient_set(capability, true).map_err(&failed)?;
+        }
     }
     Ok(())
 }
