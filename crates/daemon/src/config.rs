@@ -407,8 +407,8 @@ impl Default for Batch {
 
 /// Fewest processes that a job can do with: a shell that starts a program that starts another.
 const PROCESSES_MIN: u64 = 8;
-/// Slot users of one worker: each is one job that runs.
-const SLOTS_MAX: u32 = 100_000;
+/// Slot users of one worker: each is one job that runs, and each is looked up at the start.
+const SLOTS_MAX: u32 = 1000;
 /// The least uid of a slot user: those below belong to the system and to people.
 const SLOT_UID_MIN: u32 = 1000;
 /// The uid that stands for everybody without a name, and those behind it that have a meaning.
@@ -598,7 +598,7 @@ mod tests {
             ("[batch]\nslot_uids = \"60000\"\n", "is not a range"),
             ("[batch]\nslot_uids = \"60009-60000\"\n", "is empty"),
             ("[batch]\nslot_uids = \"0-99\"\n", "belong to the system"),
-            ("[batch]\nslot_uids = \"65000-66000\"\n", "belong to the system"),
+            ("[batch]\nslot_uids = \"65500-65600\"\n", "belong to the system"),
             ("[batch]\nslot_uids = \"1-4294967295\"\n", "too long"),
             ("[batch]\nprocesses = 1\n", "batch.processes"),
             ("[batch]\nscratch = \"1KiB\"\n", "batch.scratch"),
