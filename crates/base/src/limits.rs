@@ -14,6 +14,8 @@ pub const PARTITIONS_PER_HOST_MAX: usize = 256;
 pub const WORKERS_PER_HOST_MAX: usize = 16;
 /// Users that a worker names as those whose jobs it runs: a registration stays far below the longest call.
 pub const WORKER_USERS_MAX: usize = 2000;
+/// CPU slots of one worker, and of one job: far beyond any host, and their sums stay far from overflow.
+pub const CPU_SLOTS_MAX: u32 = 1 << 16;
 /// Deepest path: bounds the walk of one resolve.
 pub const PATH_DEPTH_MAX: usize = 128;
 /// Entries that one listing call returns; longer directories are paged.

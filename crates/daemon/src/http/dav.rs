@@ -7,11 +7,12 @@ use super::{
     tree::{self, Trouble},
 };
 use axum::{
-    body::{Body, to_bytes},
+    body::Body,
     http::{Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use base::{ErrorKind, Failure, FilePath, Result};
+use futures_util::StreamExt;
 use std::time::Duration;
 use tokio::time::timeout;
 use wire::{
@@ -44,15 +45,27 @@ pub(super) fn multistatus(body: impl Into<Body>) -> Response {
 }
 
 async fn xml_body(body: Body) -> Result<Vec<u8>, Problem> {
-    let read = timeout(BODY_DEADLINE, to_bytes(body, DAV_BODY_BYTES_MAX)).await;
-    let read = read.map_err(|_| {
+    let read = timeout(BODY_DEADLINE, whole(body)).await;
+    read.map_err(|_| {
         let failure = Failure::timeout("the body of the request does not arrive");
         Problem::with_status(failure, StatusCode::REQUEST_TIMEOUT)
-    })?;
-    read.map(|bytes| bytes.to_vec()).map_err(|cause| {
-        let failure = Failure::invalid(format!("the body of the request cannot be taken: {cause}"));
-        Problem::with_status(failure, StatusCode::PAYLOAD_TOO_LARGE)
-    })
+    })?
+}
+
+async fn whole(body: Body) -> Result<Vec<u8>, Problem> {
+    let (mut chunks, mut bytes) = (body.into_data_stream(), Vec::new());
+    while let Some(chunk) = chunks.next().await {
+        // Its framing makes no sense, or it ends early.
+        let chunk = chunk.map_err(|cause| {
+            Problem::from(Failure::invalid(format!("the body of the request cannot be taken: {cause}")))
+        })?;
+        if bytes.len() + chunk.len() > DAV_BODY_BYTES_MAX {
+            let what = format!("the body of the request is longer than {DAV_BODY_BYTES_MAX} bytes");
+            return Err(Problem::with_status(Failure::invalid(what), StatusCode::PAYLOAD_TOO_LARGE));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
 }
 
 /// What is known of an entry, as `PROPFIND` tells it.

@@ -157,7 +157,8 @@ async fn receive(
             .map_err(|_| Failure::timeout(format!("upload of {path} makes no progress")))?;
         let Some(chunk) = chunk else { break };
         let chunk = chunk
-            .map_err(|cause| Failure::new(ErrorKind::Io, format!("upload of {path} broke off: {cause}")))?;
+            // Its framing makes no sense, or it ends early: that is the sender's doing, not ours.
+            .map_err(|cause| Failure::invalid(format!("upload of {path} broke off: {cause}")))?;
         waited += began.elapsed();
         sent_bytes += chunk.len() as u64;
         if sent_bytes >= PROGRESS_BYTES {

@@ -13,7 +13,7 @@ use crate::{
 };
 use base::{
     ErrorKind, Failure, FilePath, JobId, Result,
-    limits::{JOB_FILES_MAX, JOBS_WAITING_MAX, NAME_BYTES_MAX},
+    limits::{CPU_SLOTS_MAX, JOB_FILES_MAX, JOBS_WAITING_MAX, NAME_BYTES_MAX},
 };
 use std::{collections::HashSet, sync::Arc};
 use wire::control::{
@@ -85,6 +85,9 @@ fn check(spec: &JobSpec) -> Result<()> {
     }
     if spec.resources.cpus == 0 || spec.resources.wall.0 <= 0 {
         return Err(Failure::invalid("a job needs at least one CPU slot and a wall limit above zero"));
+    }
+    if spec.resources.cpus > CPU_SLOTS_MAX {
+        return Err(Failure::invalid(format!("a job cannot have more than {CPU_SLOTS_MAX} CPU slots")));
     }
     if spec.inputs.len() + spec.outputs.len() > JOB_FILES_MAX {
         return Err(Failure::invalid(format!("job names more than {JOB_FILES_MAX} files")));

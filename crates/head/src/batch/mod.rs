@@ -142,10 +142,11 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
 pub(crate) fn slots_text(core: &Core, now: Timestamp) -> Result<String> {
     let workers = core.store.workers()?;
     let active = core.store.active_jobs()?;
-    let total: u32 = workers.iter().filter(|w| is_available(core, &w.name, now)).map(|w| w.cpus).sum();
+    let there = workers.iter().filter(|worker| is_available(core, &worker.name, now));
+    let total: u64 = there.map(|worker| u64::from(worker.cpus)).sum();
     let is_there =
         |job: &&JobRow| job.worker.as_deref().is_some_and(|worker| is_available(core, worker, now));
     let running = active.iter().filter(|job| job.state == JobState::Running).filter(is_there);
-    let used: u32 = running.map(|job| job.spec.resources.cpus).sum();
+    let used: u64 = running.map(|job| u64::from(job.spec.resources.cpus)).sum();
     Ok(if total == 0 { "no worker is running".to_owned() } else { format!("{used} of {total} busy") })
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 use base::{
     ErrorKind, Failure, FilePath, Millis, Result,
-    limits::{WORKER_USERS_MAX, WORKERS_PER_HOST_MAX},
+    limits::{CPU_SLOTS_MAX, WORKER_USERS_MAX, WORKERS_PER_HOST_MAX},
 };
 use std::collections::HashMap;
 use tracing::info;
@@ -39,6 +39,13 @@ impl Apply for RegisterWorker {
         }
         require_name(core, context, "a worker", &self.worker)?;
         require_room(core, context, &self.worker)?;
+        if self.cpus > CPU_SLOTS_MAX || self.memory_bytes > i64::MAX as u64 {
+            let what = format!(
+                "worker {:?} has {} CPU slots and {} bytes of memory",
+                self.worker, self.cpus, self.memory_bytes
+            );
+            return Err(Failure::invalid(what).hint(format!("no host has more than {CPU_SLOTS_MAX} slots")));
+        }
         core.store.put_worker(&WorkerRow {
             name: self.worker.clone(),
             host: context.who.as_host().unwrap_or_default().to_owned(),
