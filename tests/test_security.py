@@ -8,6 +8,8 @@ import re
 import socket
 import ssl
 import struct
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import frames
-from clients import Outcome, fails, is_same, need, run
+from clients import DEADLINE, Outcome, fails, is_same, need, run, write_file
 from conftest import MakeFacility
 from facility import Facility
 
@@ -190,10 +192,10 @@ def greeted(facility: Facility) -> frames.Raw:
 
 
 @pytest.mark.parametrize(
-    ("rule", "login", "bind"), [("offered", False, False), ("login", True, False), ("required", True, True)]
+    ("rule", "login", "data"), [("offered", False, False), ("login", True, False), ("required", True, True)]
 )
 def test_tls_is_demanded_where_it_is_configured(
-    make_facility: MakeFacility, rule: str, login: bool, bind: bool
+    make_facility: MakeFacility, rule: str, login: bool, data: bool
 ) -> None:
     facility = make_facility()
     facility.configure("root_tls", json.dumps(rule))
@@ -201,14 +203,89 @@ def test_tls_is_demanded_where_it_is_configured(
     with greeted(facility) as raw:
         assert protocol(raw, 0) & (TLS_OFFERED | TLS_NOW) == TLS_OFFERED
         assert bool(protocol(raw, 0) & TLS_LOGIN) == login
-        assert bool(protocol(raw, 0) & TLS_DATA) == bind
-    for expect, goes in ((3, login), (1, bind), (0, False)):
+        assert bool(protocol(raw, 0) & TLS_DATA) == data
+    # A bind shows the id of the session, which is as good as its login.
+    for expect, goes in ((3, login), (1, login), (0, False)):
         with greeted(facility) as raw:
             assert bool(protocol(raw, ABLE, expect) & TLS_NOW) == goes
     with greeted(facility) as raw:
         assert protocol(raw, WANT) & TLS_NOW
     need("xrdfs")
     assert run("xrdfs", facility.root, "stat", "/", env=trust(facility)).code == 0
+
+
+class Wiretap:
+    """A wire between a client and a door, on which somebody listens.
+
+    Parameters
+    ----------
+    door
+        `host:port` of the door.
+    """
+
+    def __init__(self, door: str) -> None:
+        host, port = door.split(":")
+        self.door = (host, int(port))
+        self.heard: list[bytearray] = []
+        self.open: list[socket.socket] = []
+        self.threads: list[threading.Thread] = []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"root://127.0.0.1:{self.socket.getsockname()[1]}"
+        self._start(self._listen)
+
+    def _start(self, work: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=work, args=args, daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def close(self) -> None:
+        """Cut the wire."""
+        for end in (self.socket, *self.open):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join(DEADLINE)
+        for end in (self.socket, *self.open):
+            end.close()
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self.socket.accept()
+                server = socket.create_connection(self.door)
+                self.open += [client, server]
+                self.heard.append(bytearray())
+                self._start(self._pass_on, client, server, self.heard[-1])
+                self._start(self._pass_on, server, client, bytearray())
+
+    @staticmethod
+    def _pass_on(here: socket.socket, there: socket.socket, heard: bytearray) -> None:
+        with suppress(OSError):
+            while data := here.recv(1 << 16):
+                heard += data[: max(0, 4096 - len(heard))]
+                there.sendall(data)
+            there.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("rule", ["login", "required"])
+def test_the_id_of_a_session_is_not_sent_in_plain_text(
+    make_facility: MakeFacility, tmp_path: Path, rule: str
+) -> None:
+    need("xrdcp")
+    facility = make_facility()
+    facility.configure("root_tls", json.dumps(rule))
+    facility.up()
+    local, back = write_file(tmp_path / "local", 60_000_000), tmp_path / "back"
+    facility.put(local, "/f")
+    tap = Wiretap(facility.root.removeprefix("root://"))
+    run("xrdcp", "-s", "-f", "-S", "4", f"{tap.url}//f", back, env=trust(facility))
+    assert is_same(local, back)
+    assert len(tap.heard) > 1, "further connections were bound"
+    for heard in tap.heard:
+        # The handshake and the question for the protocol; what follows is a record of a TLS handshake.
+        assert heard[22:24] == struct.pack(">H", frames.PROTOCOL)
+        assert len(heard) <= 44 or heard[44] == 0x16, bytes(heard[44:80])
+    tap.close()
 
 
 def test_what_is_sent_in_plain_text_with_the_wish_for_tls_is_never_carried_out(facility: Facility) -> None:

@@ -130,7 +130,7 @@ impl Doors {
 pub enum RootTls {
     /// When the client wants it.
     Offered,
-    /// From the login on; further connections of a session, which carry only data, may do without.
+    /// From the login on, and on the further connections of a session, which show its id.
     Login,
     /// On every connection.
     Required,

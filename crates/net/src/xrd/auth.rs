@@ -133,8 +133,9 @@ impl TlsRule {
     /// Whether what a client does next needs TLS.
     fn demands(self, expect: Expect) -> bool {
         match expect {
-            Expect::Login | Expect::Copy => self != Self::Offered,
-            Expect::Bind | Expect::GetFile => self == Self::Required,
+            // A bind shows the id of a session, which is as good as its login.
+            Expect::Login | Expect::Copy | Expect::Bind => self != Self::Offered,
+            Expect::GetFile => self == Self::Required,
             Expect::Nothing => false,
         }
     }
@@ -145,16 +146,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_connections_may_do_without_unless_everything_is_encrypted() {
+    fn whatever_shows_a_secret_is_encrypted_where_logins_are() {
         let table = [
             (TlsRule::Offered, false, false),
             (TlsRule::Login, true, false),
             (TlsRule::Required, true, true),
         ];
-        for (rule, login, bind) in table {
-            assert_eq!((rule.demands(Expect::Login), rule.demands(Expect::Bind)), (login, bind), "{rule:?}");
+        for (rule, login, data) in table {
+            assert_eq!((rule.demands(Expect::Login), rule.demands(Expect::Bind)), (login, login), "{rule:?}");
             assert_eq!(rule.flags().contains(ServerFlags::TLS_LOGIN), login);
-            assert_eq!(rule.flags().contains(ServerFlags::TLS_DATA), bind);
+            assert_eq!(rule.flags().contains(ServerFlags::TLS_DATA), data);
             assert!(!rule.demands(Expect::Nothing) && rule.flags().contains(ServerFlags::TLS));
         }
     }

@@ -49,7 +49,7 @@ pub struct TlsOffer {
 pub enum TlsRule {
     /// When the client wants to.
     Offered,
-    /// From the login on; further connections of a session, which carry only data, may do without.
+    /// From the login on, and on the further connections of a session, which show its id.
     Login,
     /// Always.
     Required,
