@@ -16,6 +16,7 @@ pub mod range;
 pub mod reach;
 pub mod recent;
 pub mod rng;
+pub mod shown;
 pub mod time;
 pub mod units;
 
@@ -30,4 +31,5 @@ pub use path::FilePath;
 pub use range::ByteRange;
 pub use reach::{Network, ReachRule};
 pub use recent::Recent;
+pub use shown::{shown, shown_lines};
 pub use time::{Millis, Timestamp};

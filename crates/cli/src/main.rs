@@ -19,8 +19,22 @@ use context::{Context, Stop};
 use output::Output;
 use std::process::ExitCode;
 
+/// Says what is wrong with the command line, or helps. Arguments are repeated there; they may be names that others chose.
+fn refused(refusal: &clap::Error) -> ExitCode {
+    let text = refusal.render().to_string();
+    let safe = base::shown_lines(&text);
+    if safe == text {
+        refusal.exit();
+    }
+    output::refusal(&safe);
+    ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2))
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refusal) => return refused(&refusal),
+    };
     // What is fetched is the user's own; all else that is written here may hold secrets of a facility.
     if !matches!(cli.verb, Verb::Get(_) | Verb::Cp(_)) {
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));

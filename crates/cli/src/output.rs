@@ -1,10 +1,11 @@
-//! Everything that is printed goes through here.
+//! Everything that is printed goes through here, and nothing that a terminal would obey gets through: names, reasons and failures
+//! come from others.
 
 use crate::{
     context::{Run, Stop},
     table::Table,
 };
-use base::{ErrorKind, Failure};
+use base::{ErrorKind, Failure, shown, shown_lines};
 use serde::Serialize;
 use std::io::{self, BufWriter, IsTerminal, Stderr, Stdout, Write};
 
@@ -84,14 +85,18 @@ impl Output {
 
     /// Prints a line that was asked for.
     pub(crate) fn line(&mut self, text: impl AsRef<str>) -> Run<()> {
-        self.bytes(text.as_ref().as_bytes())?;
-        self.bytes(b"\n")
+        self.raw_line(&shown(text.as_ref()))
     }
 
     /// Prints a line in a colour.
     pub(crate) fn toned(&mut self, tone: Tone, text: &str) -> Run<()> {
-        let text = tone.paint(text, self.is_colour);
-        self.line(text)
+        let text = tone.paint(&shown(text), self.is_colour);
+        self.raw_line(&text)
+    }
+
+    fn raw_line(&mut self, text: &str) -> Run<()> {
+        self.bytes(text.as_bytes())?;
+        self.bytes(b"\n")
     }
 
     /// Keeps news back, or no longer.
@@ -108,7 +113,24 @@ impl Output {
         self.flush()
     }
 
-    /// Prints bytes as they are.
+    /// Prints what a program of somebody has printed: as it is where it is kept or passed on, readable on a terminal.
+    pub(crate) fn foreign(&mut self, text: &str) -> Run<()> {
+        if self.stdout.get_ref().is_terminal() {
+            return self.bytes(shown_lines(&text.replace("\r\n", "\n")).as_bytes());
+        }
+        self.bytes(text.as_bytes())
+    }
+
+    /// The same on standard error.
+    pub(crate) fn foreign_error(&mut self, text: &str) -> Run<()> {
+        self.flush()?;
+        if self.stderr.is_terminal() {
+            return self.stderr.write_all(shown_lines(&text.replace("\r\n", "\n")).as_bytes()).map_err(stop);
+        }
+        self.stderr.write_all(text.as_bytes()).map_err(stop)
+    }
+
+    /// Prints bytes as they are: those of a table, or what we made ourselves.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Run<()> {
         let outcome = self.stdout.write_all(bytes);
         outcome.map_err(stop)
@@ -118,7 +140,8 @@ impl Output {
     pub(crate) fn json(&mut self, reply: &impl Serialize) -> Run<()> {
         let text = serde_json::to_string(reply)
             .map_err(|cause| Failure::internal(format!("cannot write the reply as JSON: {cause}")))?;
-        self.line(text)
+        // JSON escapes control characters, but not what changes the direction of text.
+        self.raw_line(&json_safe(&text))
     }
 
     /// Prints a table that fits the terminal.
@@ -134,26 +157,26 @@ impl Output {
         self.table(table)
     }
 
-    /// Prints text on standard error as it is.
-    pub(crate) fn error_text(&mut self, text: &str) -> Run<()> {
-        self.flush()?;
-        self.stderr.write_all(text.as_bytes()).map_err(stop)
-    }
-
     /// Prints a line beside the output, on standard error: not with `--quiet` or `--json`.
     pub(crate) fn aside(&mut self, text: &str) -> Run<()> {
         if self.is_quiet || self.is_json || self.is_hushed {
             return Ok(());
         }
-        self.error_text(&format!("{text}\n"))
+        self.flush()?;
+        self.stderr.write_all(format!("{}\n", shown(text)).as_bytes()).map_err(stop)
     }
 
     /// Says on standard error what went wrong, and the next step.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         let _ = self.stdout.flush();
-        let mut text = format!("{} {failure}\n", Tone::Bad.paint("error:", self.is_error_colour));
+        let mut text =
+            format!("{} {}\n", Tone::Bad.paint("error:", self.is_error_colour), indented(&failure.what));
         if let Some(hint) = &failure.hint {
-            text.push_str(&format!("{} {hint}\n", Tone::Blue.paint("hint:", self.is_error_colour)));
+            text.push_str(&format!(
+                "{} {}\n",
+                Tone::Blue.paint("hint:", self.is_error_colour),
+                indented(hint)
+            ));
         }
         // There is no better place to say that standard error does not work.
         let _ = self.stderr.write_all(text.as_bytes());
@@ -163,6 +186,31 @@ impl Output {
     pub(crate) fn flush(&mut self) -> Run<()> {
         self.stdout.flush().map_err(stop)
     }
+}
+
+/// A text that may have several lines; none of them can be taken for a line of ours.
+fn indented(text: &str) -> String {
+    shown_lines(text).replace('\n', "\n  ")
+}
+
+/// JSON with escapes for all that JSON allows and terminals obey. Outside of strings there is nothing of the kind.
+fn json_safe(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        let mut one = [0; 4];
+        if shown(c.encode_utf8(&mut one)) == *c.encode_utf8(&mut [0; 4]) {
+            safe.push(c);
+        } else {
+            // All of them have four hex digits.
+            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+        }
+    }
+    safe
+}
+
+/// Says on standard error why there is nothing to do; there is no better place to say that it does not work.
+pub(crate) fn refusal(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 fn stop(cause: io::Error) -> Stop {
@@ -180,4 +228,22 @@ fn stop(cause: io::Error) -> Stop {
 fn terminal_width(stdout: &Stdout) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stdout).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_cannot_look_like_other_lines_of_ours() {
+        assert_eq!(indented("a\nhint: run\u{1b}[2J"), "a\n  hint: run\\x1b[2J");
+    }
+
+    #[test]
+    fn json_says_the_same_in_other_letters() {
+        let value = serde_json::json!({"a\u{202e}": "\u{9b}2J\u{7f}\u{1b} é"});
+        let text = json_safe(&value.to_string());
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+        assert_eq!(shown(&text), text);
+    }
 }

@@ -51,7 +51,7 @@ fn style(template: &str) -> ProgressStyle {
 
 /// The end of a name that is too long.
 fn short(name: &str, width: usize) -> String {
-    let name: Vec<char> = name.chars().filter(|c| !c.is_control()).collect();
+    let name: Vec<char> = base::shown(name).chars().collect();
     if name.len() <= width {
         return name.into_iter().collect();
     }

@@ -1,6 +1,7 @@
 //! Aligned columns that fit the terminal.
 
 use crate::output::Tone;
+use base::shown;
 
 /// Space between columns.
 const GAP: usize = 2;
@@ -42,9 +43,9 @@ pub(crate) struct Cell {
 impl Cell {
     /// `text` in colour.
     pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        // A control character from outside must not reach the terminal.
-        let text = text.into().replace(|c: char| c.is_control(), " ");
-        Self { text, tone }
+        // A row is one line; what else a terminal would obey is spelled out before it is measured.
+        let text = text.into().replace(['\n', '\t'], " ");
+        Self { text: shown(&text).into_owned(), tone }
     }
 }
 

@@ -193,7 +193,7 @@ fn summary(progress: &Progress) -> String {
     if left > 0 {
         text.push_str(&format!("\n  and {left} more reasons"));
     }
-    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+    base::shown_lines(&text).into_owned()
 }
 
 #[cfg(test)]

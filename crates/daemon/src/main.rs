@@ -329,8 +329,10 @@ fn join_and_run(wish: Join) -> anyhow::Result<()> {
 fn log_to_stderr() -> anyhow::Result<()> {
     let filter = std::env::var("BP_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&filter).context("BP_LOG is not a log filter")?;
-    let lines =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(daemon::service::SafeLines::new)
+        .with_ansi(false);
     if daemon::service::is_logged_by_journal() {
         lines.event_format(daemon::service::JournalLines::default()).init();
     } else {

@@ -11,6 +11,43 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
+/// The log, on standard error: a line for each event, in which nothing stands that a terminal would obey. Fields hold names and
+/// reasons that others chose.
+#[derive(Debug)]
+pub struct SafeLines;
+
+impl SafeLines {
+    /// The log.
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Default for SafeLines {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl io::Write for SafeLines {
+    /// Writes one event, which comes as a whole.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        io::Write::write_all(&mut io::stderr(), safe(&String::from_utf8_lossy(event)).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::Write::flush(&mut io::stderr())
+    }
+}
+
+/// An event without anything that a terminal would obey, but the end of its line.
+fn safe(event: &str) -> String {
+    let (text, end) = event.strip_suffix('\n').map_or((event, ""), |text| (text, "\n"));
+    format!("{}{end}", base::shown(text))
+}
+
 /// Tells that the start is over, and what is done now.
 pub(crate) fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);

@@ -18,8 +18,8 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     if context.output.is_json() {
         context.output.json(&text)?;
     } else {
-        context.output.bytes(text.stdout.as_bytes())?;
-        context.output.error_text(&text.stderr)?;
+        context.output.foreign(&text.stdout)?;
+        context.output.foreign_error(&text.stderr)?;
     }
     Ok(0)
 }

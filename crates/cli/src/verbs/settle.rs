@@ -83,7 +83,7 @@ pub(super) fn show(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
 pub(crate) fn warn(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
     let of = restored.taken.map_or(String::new(), |taken| format!(", of {}", exact_time(taken)));
     let what = format!("The catalogue went back to an older state: {}{of}.", restored.reason);
-    output.toned(Tone::Bad, &what.replace(|c: char| c.is_control(), " "))?;
+    output.toned(Tone::Bad, &what)?;
     let unknown = counted(restored.unknown(), "object", "objects");
     let bytes: u64 = restored.partitions.iter().map(|partition| partition.bytes).sum();
     output.line(format!(

@@ -51,7 +51,7 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
 }
 
 fn head(output: &mut Output, status: &Status, http: &str) -> Run<()> {
-    output.toned(Tone::Strong, &status.name.replace(|c: char| c.is_control(), " "))?;
+    output.toned(Tone::Strong, &status.name)?;
     output.line(format!(
         "Backplane {}, incarnation {}, up {}; {} and {}",
         status.version,
