@@ -3,7 +3,7 @@
 //! Control characters could move the cursor, change the title of the window or write over what stands there; bidirectional
 //! overrides make a text look like another one. They are shown as `\x1b` or `\u{202e}`, everything else as it is.
 
-use std::{borrow::Cow, fmt::Write};
+use std::{borrow::Cow, fmt::Write, path::Path};
 
 /// Whether a character changes how others look instead of showing itself.
 fn is_hidden(c: char) -> bool {
@@ -22,6 +22,17 @@ pub fn shown(text: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn shown_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_hidden(c) && c != '\n' && c != '\t')
+}
+
+/// A path of a host as failures name it that clients may see: its last two components, without where the facility's directory is.
+/// Operators find the rest by the name of the partition, library or worker that stands beside it.
+#[must_use]
+pub fn tail(path: &Path) -> String {
+    let names: Vec<_> =
+        path.components().rev().take(2).map(|name| name.as_os_str().to_string_lossy()).collect();
+    let shown = names.iter().rev().fold(String::from("…"), |shown, name| shown + "/" + name);
+    // The root is a component, too.
+    shown.replace("//", "/")
 }
 
 fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -61,6 +72,13 @@ mod tests {
             assert_eq!(shown(text), expected);
         }
         assert_eq!(shown_lines("a\n\tb\rc\u{1b}"), "a\n\tb\\rc\\x1b");
+    }
+
+    #[test]
+    fn of_a_path_of_the_host_only_its_end_is_told() {
+        assert_eq!(tail(Path::new("/srv/facility/tape/slots/BP0001.aws")), "…/slots/BP0001.aws");
+        assert_eq!(tail(Path::new("/key")), "…/key");
+        assert_eq!(tail(Path::new("")), "…");
     }
 
     proptest! {

@@ -18,7 +18,7 @@ const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Replaces `path` by `document`; on return it is durable.
 pub(crate) fn write_json<T: Serialize>(path: &Path, document: &T) -> Result<()> {
-    let failed = |cause: io::Error| Failure::io(format!("write {}", path.display()), &cause);
+    let failed = |cause: io::Error| Failure::io(format!("write {}", base::tail(path)), &cause);
     let mut text = serde_json::to_vec_pretty(document).map_err(|cause| failed(cause.into()))?;
     text.push(b'\n');
     let new = path.with_extension("new");
@@ -34,7 +34,7 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, document: &T) -> Result<()> 
 
 /// Reads a document; `None` if it is not there.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let failed = |cause: io::Error| Failure::io(format!("read {}", path.display()), &cause);
+    let failed = |cause: io::Error| Failure::io(format!("read {}", base::tail(path)), &cause);
     let file = match File::open(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(failed)?,
@@ -43,7 +43,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     file.take(DOCUMENT_BYTES_MAX).read_to_end(&mut text).map_err(failed)?;
     serde_json::from_slice(&text)
         .map(Some)
-        .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", path.display())))
+        .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", base::tail(path))))
 }
 
 /// Makes the entries of `directory` durable.

@@ -448,7 +448,7 @@ fn not_launched(shared: &Shared, held: &Held, why: &str) -> Result<Next> {
 /// Starts the stage `outer` and waits for it; the shepherd itself is in the background then.
 fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
     let program = &shared.config.shepherd;
-    let failed = |cause: &std::io::Error| Failure::io(format!("run {} shepherd", program.display()), cause);
+    let failed = |cause: &std::io::Error| Failure::io(format!("run {} shepherd", base::tail(program)), cause);
     let mut outer = Command::new(program)
         .arg("shepherd")
         .arg(held.dir.path())
@@ -462,12 +462,12 @@ fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
         match outer.try_wait().map_err(|cause| failed(&cause))? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => {
-                return Err(Failure::internal(format!("{} shepherd ended: {status}", program.display())));
+                return Err(Failure::internal(format!("{} shepherd ended: {status}", base::tail(program))));
             }
             None if since.elapsed() > START_PATIENCE => {
                 let _ = outer.kill();
                 let _ = outer.wait();
-                return Err(Failure::timeout(format!("{} shepherd hangs", program.display())));
+                return Err(Failure::timeout(format!("{} shepherd hangs", base::tail(program))));
             }
             None => std::thread::sleep(LOOK_PAUSE.0),
         }

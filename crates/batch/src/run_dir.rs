@@ -180,7 +180,7 @@ impl RunStore {
     ///
     /// What cannot be read is left for a person and not named, so that the head counts it as lost.
     pub fn all(&self) -> Result<Vec<(RunDir, JobOrder)>> {
-        let failed = |cause: io::Error| Failure::io(format!("list {}", self.runs().display()), &cause);
+        let failed = |cause: io::Error| Failure::io(format!("list {}", base::tail(&self.runs())), &cause);
         let mut found = Vec::new();
         for entry in fs::read_dir(self.runs()).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
@@ -323,7 +323,7 @@ impl RunDir {
     pub(crate) fn at(path: &Path) -> Result<Self> {
         let run = path.file_name().and_then(|name| name.to_str()).and_then(parse_run);
         let run =
-            run.ok_or_else(|| Failure::invalid(format!("{} is not a run directory", path.display())))?;
+            run.ok_or_else(|| Failure::invalid(format!("{} is not a run directory", base::tail(path))))?;
         Ok(Self::of(path.to_owned(), run))
     }
 

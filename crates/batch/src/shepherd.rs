@@ -153,8 +153,9 @@ pub(crate) fn append(dir: &RunDir, name: &str) -> Result<File> {
 }
 
 fn outer(run_dir: &Path) -> Result<()> {
-    let run_dir =
-        run_dir.canonicalize().map_err(|cause| Failure::io(format!("find {}", run_dir.display()), &cause))?;
+    let run_dir = run_dir
+        .canonicalize()
+        .map_err(|cause| Failure::io(format!("find {}", base::tail(run_dir)), &cause))?;
     let dir = RunDir::at(&run_dir)?;
     stage_command(&run_dir, Stage::Inner)
         .stdout(Stdio::null())
@@ -181,7 +182,7 @@ fn inner(run_dir: &Path) -> Result<()> {
     }
     let order = dir
         .run_order()?
-        .ok_or_else(|| Failure::not_found(format!("{} has no run.json", run_dir.display())))?;
+        .ok_or_else(|| Failure::not_found(format!("{} has no run.json", base::tail(run_dir))))?;
     let mut record = if dir.is_cancelled() {
         plain_record(JobExit::Cancelled)
     } else {

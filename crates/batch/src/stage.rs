@@ -101,7 +101,7 @@ pub(crate) fn fetch(
     interrupted: Interrupted<'_>,
 ) -> Result<()> {
     let url = from.url(source, errand)?;
-    let write_failed = |cause: &std::io::Error| Failure::io(format!("write {}", target.display()), cause);
+    let write_failed = |cause: &std::io::Error| Failure::io(format!("write {}", base::tail(target)), cause);
     let mut file = new_file(target).map_err(|cause| write_failed(&cause))?;
     let remote = Remote::open_read(&url, &errand.options())?;
     let (mut size, mut found) = (0u64, Checksums::EMPTY);

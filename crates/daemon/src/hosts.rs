@@ -114,7 +114,7 @@ impl Reception {
         let file = self.authority.certificate();
         blocking(move || {
             std::fs::read_to_string(&file)
-                .map_err(|cause| Failure::io(format!("read {}", file.display()), &cause))
+                .map_err(|cause| Failure::io(format!("read {}", base::tail(&file)), &cause))
         })
         .await
     }

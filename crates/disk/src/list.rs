@@ -86,7 +86,7 @@ pub(crate) fn objects(shared: &Shared) -> Result<Vec<ObjectId>> {
 /// The objects that a directory holds something of, in order, each with whether a name is of its description: one after the
 /// other if there are both. A missing directory is empty, because they are made on demand.
 pub(crate) fn names(directory: &Path) -> Result<Vec<(ObjectId, bool)>> {
-    let failed = |cause: io::Error| Failure::io(format!("list {}", directory.display()), &cause);
+    let failed = |cause: io::Error| Failure::io(format!("list {}", base::tail(directory)), &cause);
     let entries = match fs::read_dir(directory) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed)?,
@@ -120,8 +120,8 @@ impl Place {
             Self::Incoming => shared.incoming(),
             Self::Home(object) => shared.home(object),
         };
-        let scanned =
-            scan(&directory).map_err(|cause| Failure::io(format!("list {}", directory.display()), &cause))?;
+        let scanned = scan(&directory)
+            .map_err(|cause| Failure::io(format!("list {}", base::tail(&directory)), &cause))?;
         let ours = scanned.objects.into_iter().filter_map(|(object, found)| {
             let state = match self {
                 Self::Incoming if shared.is_writing(object) => EntryState::Writing,
@@ -223,7 +223,7 @@ pub(crate) fn parse_name(name: &str) -> Option<(ObjectId, bool)> {
 /// Sum of the sizes of all data on a partition that nobody writes.
 pub(crate) fn used_bytes(directory: &Path) -> Result<u64> {
     let failed =
-        |cause: io::Error| Failure::io(format!("sum the objects of {}", directory.display()), &cause);
+        |cause: io::Error| Failure::io(format!("sum the objects of {}", base::tail(directory)), &cause);
     let mut used = 0u64;
     for low in 0..=0xffu32 {
         let home = directory.join("objects").join(format!("{low:02x}"));

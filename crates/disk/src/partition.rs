@@ -191,7 +191,7 @@ impl Partition {
         match read_identity(&self.shared.directory) {
             Ok((identity, _)) if identity == self.shared.identity => Ok(()),
             other => {
-                let (name, directory) = (self.shared.name(), self.shared.directory.display());
+                let (name, directory) = (self.shared.name(), base::tail(&self.shared.directory));
                 let cause =
                     other.map_or_else(|failure| failure.what, |_| "another partition is there".into());
                 let what = format!("partition {name} is not in {directory} any more: {cause}");
@@ -534,7 +534,7 @@ fn new_uuid() -> Result<String> {
 fn read_identity(directory: &Path) -> Result<(Identity, File)> {
     let path = directory.join(IDENTITY);
     let failed = |cause: io::Error| {
-        Failure::io(format!("open partition {}: read {IDENTITY}", directory.display()), &cause).hint(
+        Failure::io(format!("open partition {}: read {IDENTITY}", base::tail(directory)), &cause).hint(
             "is the file system mounted? a new partition is made by its own command, never by opening it",
         )
     };
@@ -546,11 +546,11 @@ fn read_identity(directory: &Path) -> Result<(Identity, File)> {
 
 fn parse_identity(text: &[u8], path: &Path) -> Result<Identity> {
     let identity: Identity = serde_json::from_slice(text)
-        .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", path.display())))?;
+        .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", base::tail(path))))?;
     if identity.version != VERSION {
         return Err(Failure::unsupported(format!(
             "{} has version {}, this release reads {VERSION}",
-            path.display(),
+            base::tail(path),
             identity.version
         )));
     }

@@ -319,7 +319,7 @@ impl Partition {
                 Err(cause) => return Err(failed(cause)),
             };
             if to.exists() {
-                return Err(Failure::exists(format!("{} exists", to.display()))
+                return Err(Failure::exists(format!("{} exists", base::tail(&to)))
                     .hint("look what it is, and move it away"));
             }
             durable::rename(&from, &to).map_err(failed)?;

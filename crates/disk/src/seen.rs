@@ -77,7 +77,7 @@ impl Partition {
         let bytes = match fs::read(&file) {
             Ok(bytes) => bytes,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(cause) => return Err(Failure::io(format!("read {}", file.display()), &cause)),
+            Err(cause) => return Err(Failure::io(format!("read {}", base::tail(&file)), &cause)),
         };
         let (notes, _) = bytes.as_chunks::<WITHDRAWN_BYTES>();
         let objects = notes.iter().filter_map(|note| {
@@ -113,7 +113,7 @@ impl Partition {
             durable::sync_data(&file)?;
             if is_new { durable::sync_directory(self.directory()) } else { Ok(()) }
         };
-        append().map_err(|cause| Failure::io(format!("write {}", path.display()), &cause))
+        append().map_err(|cause| Failure::io(format!("write {}", base::tail(&path)), &cause))
     }
 
     fn noted<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
@@ -123,11 +123,11 @@ impl Partition {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 return self.check_in_place().map(|()| None);
             }
-            Err(cause) => return Err(Failure::io(format!("read {}", file.display()), &cause)),
+            Err(cause) => return Err(Failure::io(format!("read {}", base::tail(&file)), &cause)),
         };
         serde_json::from_slice(&text)
             .map(Some)
-            .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", file.display())))
+            .map_err(|cause| Failure::corrupt(format!("{} is damaged: {cause}", base::tail(&file))))
     }
 
     fn note<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
@@ -143,7 +143,7 @@ impl Partition {
         durable::write_synced(&new, content)
             .and_then(|()| durable::rename(&new, &directory.join(name)))
             .and_then(|()| durable::sync_directory(directory))
-            .map_err(|cause| Failure::io(format!("write {}", new.display()), &cause))
+            .map_err(|cause| Failure::io(format!("write {}", base::tail(&new)), &cause))
     }
 }
 

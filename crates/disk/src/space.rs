@@ -47,7 +47,7 @@ impl Account {
     /// Total and free bytes of the file system, less the reserve.
     fn file_system(&self) -> Result<Space> {
         let stat = statvfs(&self.directory).map_err(|cause| {
-            Failure::io(format!("read the free space of {}", self.directory.display()), &cause.into())
+            Failure::io(format!("read the free space of {}", base::tail(&self.directory)), &cause.into())
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         Ok(Space {
@@ -104,7 +104,7 @@ impl Account {
     fn full(&self, wanted: u64, free: u64) -> Failure {
         Failure::no_space(format!(
             "partition {} has {free} bytes free, {wanted} more are needed",
-            self.directory.display()
+            base::tail(&self.directory)
         ))
         .hint(FULL_HINT)
     }

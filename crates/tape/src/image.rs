@@ -41,7 +41,7 @@ impl Image {
     /// Opens the image, takes it for this drive alone, and finds its objects.
     pub(crate) fn open(vid: Vid, path: &Path, options: DriveOptions) -> Result<Self> {
         let io = |what: &str, cause: &std::io::Error| {
-            Failure::io(format!("volume {vid}: {what} {}", path.display()), cause)
+            Failure::io(format!("volume {vid}: {what} {}", base::tail(path)), cause)
         };
         let file = File::options().read(true).write(true).open(path).map_err(|cause| io("open", &cause))?;
         let busy = || {
@@ -284,11 +284,11 @@ impl Image {
     }
 
     fn io(&self, what: &str, cause: &std::io::Error) -> Failure {
-        Failure::io(format!("volume {}: {what} of {}", self.vid, self.path.display()), cause)
+        Failure::io(format!("volume {}: {what} of {}", self.vid, base::tail(&self.path)), cause)
     }
 
     fn corrupt(&self, error: AwsError) -> Failure {
-        Failure::from(error).during(format_args!("volume {}: {}", self.vid, self.path.display()))
+        Failure::from(error).during(format_args!("volume {}: {}", self.vid, base::tail(&self.path)))
     }
 }
 

@@ -63,9 +63,9 @@ impl VirtualDrive {
             )));
         }
         let folder = File::open(&directory)
-            .map_err(|cause| Failure::io(format!("drive {name}: open {}", directory.display()), &cause))?;
+            .map_err(|cause| Failure::io(format!("drive {name}: open {}", base::tail(&directory)), &cause))?;
         let lock = Lock::take(folder, || {
-            Failure::busy(format!("drive {name} ({}) is in use by another process", directory.display()))
+            Failure::busy(format!("drive {name} ({}) is in use by another process", base::tail(&directory)))
                 .hint("stop the other tape server of this library first")
         })?;
         let identity = Identity {

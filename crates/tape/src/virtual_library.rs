@@ -153,7 +153,7 @@ impl VirtualLibrary {
             ("slot", ElementKind::Slot, SLOT_FIRST, SLOTS_MAX + 1),
         ] {
             let folder_path = self.directory.join(folder);
-            let failed = |cause: io::Error| Failure::io(format!("list {}", folder_path.display()), &cause);
+            let failed = |cause: io::Error| Failure::io(format!("list {}", base::tail(&folder_path)), &cause);
             for entry in fs::read_dir(&folder_path).map_err(failed)? {
                 let entry = entry.map_err(failed)?;
                 let name = entry.file_name().to_string_lossy().into_owned();
@@ -190,7 +190,7 @@ impl VirtualLibrary {
     /// Keeps other processes from moving cartridges for as long as the result lives.
     fn lock(&self) -> Result<Lock> {
         let folder = File::open(&self.directory)
-            .map_err(|cause| Failure::io(format!("open {}", self.directory.display()), &cause))?;
+            .map_err(|cause| Failure::io(format!("open {}", base::tail(&self.directory)), &cause))?;
         Lock::take(folder, || {
             Failure::busy(format!("library {}: another process is moving a cartridge", self.name))
                 .hint("try again in a moment")
@@ -237,7 +237,7 @@ impl Changer for VirtualLibrary {
         }
         // A drive locks the medium that it has threaded: this is what tells a loaded drive from an open one.
         let medium =
-            File::open(&path).map_err(|cause| Failure::io(format!("open {}", path.display()), &cause))?;
+            File::open(&path).map_err(|cause| Failure::io(format!("open {}", base::tail(&path)), &cause))?;
         let _threaded = Lock::take(medium, || {
             Failure::busy(format!("library {}: volume {vid} is loaded in {}", self.name, source.name))
                 .hint("unload the drive first")
@@ -247,7 +247,7 @@ impl Changer for VirtualLibrary {
             .and_then(|()| sync_directory(&target.directory))
             .and_then(|()| sync_directory(&source.directory))
             .map_err(|cause| {
-                Failure::io(format!("move {} to {}", path.display(), moved.display()), &cause)
+                Failure::io(format!("move {} to {}", base::tail(&path), base::tail(&moved)), &cause)
             })?;
         tracing::info!(library = %self.name, %vid, from = %source.name, to = %target.name, "medium moved");
         Ok(())
@@ -264,7 +264,7 @@ impl Changer for VirtualLibrary {
 
 /// The cartridge in the element that is `directory`.
 pub(crate) fn cartridge_in(directory: &Path) -> Result<Option<(Vid, PathBuf)>> {
-    let failed = |cause: io::Error| Failure::io(format!("list {}", directory.display()), &cause);
+    let failed = |cause: io::Error| Failure::io(format!("list {}", base::tail(directory)), &cause);
     let mut found: Option<(Vid, PathBuf)> = None;
     for entry in fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -272,11 +272,11 @@ pub(crate) fn cartridge_in(directory: &Path) -> Result<Option<(Vid, PathBuf)>> {
             continue;
         }
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let vid: Vid = stem.parse().map_err(|failure: Failure| failure.during(path.display()))?;
+        let vid: Vid = stem.parse().map_err(|failure: Failure| failure.during(base::tail(&path)))?;
         if let Some((other, _)) = found {
             return Err(Failure::corrupt(format!(
                 "{} holds the cartridges {other} and {vid}, and has room for one",
-                directory.display()
+                base::tail(directory)
             ))
             .hint("move one of them to an empty slot"));
         }

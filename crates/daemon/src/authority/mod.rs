@@ -298,12 +298,12 @@ fn unmade(cause: &dyn std::fmt::Display) -> Failure {
 }
 
 fn refused(path: &Path, cause: &dyn std::fmt::Display) -> Failure {
-    Failure::corrupt(format!("{} is not a key: {cause}", path.display()))
+    Failure::corrupt(format!("{} is not a key: {cause}", base::tail(path)))
         .hint("remove it to get a new authority; clients then need the new ca.pem")
 }
 
 fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure {
-    Failure::io(format!("{what} {}", path.display()), cause)
+    Failure::io(format!("{what} {}", base::tail(path)), cause)
 }
 
 /// Writes a file as a whole, so that nobody reads half of it, and never with more rights than `mode`.
