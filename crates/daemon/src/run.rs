@@ -219,8 +219,7 @@ async fn start(possession: &Possession) -> Result<Running> {
         .with_audit(audit.audit())
         .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() })
         .with_reach(possession.config.reach.rule());
-    let near = LocalListener::bind(possession.layout.root(), SOCKET, CONNECTIONS_MAX)?;
-    open_http(http_door, (http, https, near), tls_for_hosts, &shutdown)?;
+    open_http(http_door, possession.layout.root(), (http, https), tls_for_hosts, &shutdown)?;
     let rooms = premises(possession, &facility.owner, (&head_server, &endpoints)).start()?;
     let endpoints =
         Endpoints { is_token_required: doors.require_token, facility: facility.id.clone(), ..endpoints };
@@ -282,14 +281,16 @@ pub(crate) fn door_names(config: &Config, identity: &net::tls::Identity) -> Door
     DoorNames::new(given, Some(identity.certificate.clone()))
 }
 
-/// Opens one door at all listeners, the second with TLS.
+/// Opens one door at both listeners, the second with TLS, and at the socket in the facility's directory.
 fn open_http(
     door: HttpDoor,
-    (http, https, near): (Listener, Listener, LocalListener),
+    directory: &Path,
+    (http, https): (Listener, Listener),
     tls: Arc<rustls::ServerConfig>,
     shutdown: &Shutdown,
 ) -> Result<()> {
     let door = Arc::new(door);
+    let near = LocalListener::bind(directory, SOCKET, CONNECTIONS_MAX)?;
     http::serve_local(Arc::clone(&door), near, shutdown);
     http::serve(Arc::clone(&door), http, None, shutdown)?;
     http::serve(door, https, Some(tls), shutdown)

@@ -100,6 +100,9 @@ const PROPFINDS: [&str; 4] = [
     r#"<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><a>b</a></D:prop></D:set><D:remove><D:prop><c/></D:prop></D:remove></D:propertyupdate>"#,
 ];
 
+const PLACES: [&str; 8] =
+    ["http://host.example:81/a/b?c", "https://[::1]:8094/a%20b", "/a/b", "0", "1", "infinity", "T", "F"];
+
 fn texts(target: &str) -> &'static [&'static str] {
     match target {
         "cap" => &CAPS,
@@ -144,16 +147,7 @@ fn texts(target: &str) -> &'static [&'static str] {
             r#"{"version":1,"facility":"f-1","object":7,"file":3,"path":"/data/a b","size":9,"checksums":{"adler32":"091e01de","crc32c":"e3069283"},"written":1700000000000}"#,
         ],
         "path" => &["/a%20b/%C3%BC", "//a%2fb", "/50%25/%3F%23", "/"],
-        "place" => &[
-            "http://host.example:81/a/b?c",
-            "https://[::1]:8094/a%20b",
-            "/a/b",
-            "0",
-            "1",
-            "infinity",
-            "T",
-            "F",
-        ],
+        "place" => &PLACES,
         "audit" => &AUDITS,
         "foreign" => &FOREIGN,
         "propfind" => &PROPFINDS,
