@@ -3,7 +3,7 @@
 use crate::failure::OrRaise;
 use crate::source;
 use base::Result;
-use ntuple::{Array, Axis, Bins, ColumnCache, Histogram, HistogramSpec, Plan, RunOptions};
+use ntuple::{Array, Axis, Bins, ColumnCache, Histogram, HistogramSpec, Plan, RunOptions, Values};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyList, PyTuple};
 use std::ops::ControlFlow;
@@ -99,7 +99,7 @@ impl Chain {
     /// Fills histograms and collects arrays in one pass.
     ///
     /// Gives for each histogram the bytes of its bins (64-bit counts, or pairs of doubles), and for each array its
-    /// NumPy type and bytes. `progress(done, total)` is called several times a second.
+    /// NumPy type, bytes and, if values are missing, a byte for each that is not 0 where it is. `progress(done, total)` is called several times a second.
     #[allow(
         clippy::too_many_arguments,
         clippy::type_complexity,
@@ -184,15 +184,17 @@ fn bins_bytes<'py>(py: Python<'py>, histogram: &Histogram) -> PyResult<Bound<'py
     }
 }
 
-fn array_bytes<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyTuple>> {
-    let (dtype, bytes) = match array {
+fn array_bytes<'py>(py: Python<'py>, values: &Values) -> PyResult<Bound<'py, PyTuple>> {
+    let (dtype, bytes) = match &values.array {
         Array::F32(values) => ("<f4", bytes_of(py, values, f32::to_le_bytes)?),
         Array::F64(values) => ("<f8", bytes_of(py, values, f64::to_le_bytes)?),
         Array::I32(values) => ("<i4", bytes_of(py, values, i32::to_le_bytes)?),
         Array::I64(values) => ("<i8", bytes_of(py, values, i64::to_le_bytes)?),
         Array::Bool(values) => ("?", bytes_of(py, values, |value: u8| [value])?),
     };
-    (dtype, bytes).into_pyobject(py)
+    let present = values.present.as_ref();
+    let missing = present.map(|present| bytes_of(py, present, |present: u8| [present ^ 1])).transpose()?;
+    (dtype, bytes, missing).into_pyobject(py)
 }
 
 /// Capacity, bytes held, hits and misses of the column cache of this process.

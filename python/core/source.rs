@@ -2,10 +2,11 @@
 
 use base::Result;
 use client::xrd::{File, FileSystem, Options, XrdUrl};
-use ntuple::{FileSource, Source};
+use ntuple::{FileSource, Source, changed};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use wire::xrd::StatInfo;
 
 /// Connections that are kept open for the next read: a chain may have more files than a server takes connections.
 const IDLE_MAX: usize = 32;
@@ -28,8 +29,24 @@ struct RemoteSource {
     url: XrdUrl,
     name: String,
     options: Options,
+    version: Version,
     identity: String,
-    length: u64,
+}
+
+/// What tells one content of a file from another: the servers of the field show no number of the version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Version {
+    id: u64,
+    size: u64,
+    modified_s: i64,
+    /// Empty if the server keeps none. It is what differs when a file is replaced twice within a second.
+    sum: String,
+}
+
+impl Version {
+    fn new(stat: &StatInfo, sum: String) -> Self {
+        Self { id: stat.id, size: stat.size, modified_s: stat.modified_s, sum }
+    }
 }
 
 /// Open files that nobody reads now, the longest unused first. Held for a look only, never while reading.
@@ -40,13 +57,11 @@ impl RemoteSource {
         let url: XrdUrl = place.parse()?;
         let options = options(user);
         let file = File::open_read(&url, &options)?;
-        let stat = file.stat()?;
-        // The catalogue's checksum makes the cache safe against a rewrite within one second; without it the rest must do.
-        let sum =
-            FileSystem::new(&url, &options).checksum(&url.path, None).map(|(_, sum)| sum).unwrap_or_default();
+        let version = Version::new(&file.stat()?, sum(&url, &options));
         let name = url.to_string();
-        let identity = format!("{name}:{}:{}:{}:{sum}", stat.id, stat.size, stat.modified_s);
-        let source = Self { url, name, options, identity, length: stat.size };
+        let Version { id, size, modified_s, sum } = &version;
+        let identity = format!("{name}:{id}:{size}:{modified_s}:{sum}");
+        let source = Self { url, name, options, version, identity };
         source.put_back(file);
         Ok(source)
     }
@@ -58,7 +73,15 @@ impl RemoteSource {
             return Ok(file);
         }
         drop(idle);
-        File::open_read(&self.url, &self.options)
+        let file = File::open_read(&self.url, &self.options)?;
+        self.expect(&file.stat()?)?;
+        Ok(file)
+    }
+
+    /// Fails unless `now` is of the version that was opened.
+    fn expect(&self, now: &StatInfo) -> Result<()> {
+        let sum = if self.version.sum.is_empty() { String::new() } else { sum(&self.url, &self.options) };
+        if Version::new(now, sum) == self.version { Ok(()) } else { Err(changed(&self.name)) }
     }
 
     fn put_back(&self, file: File) {
@@ -73,9 +96,18 @@ impl RemoteSource {
     }
 }
 
+/// The checksum that the catalogue of the server has.
+fn sum(url: &XrdUrl, options: &Options) -> String {
+    FileSystem::new(url, options).checksum(&url.path, None).map(|(_, sum)| sum).unwrap_or_default()
+}
+
 impl Source for RemoteSource {
     fn len(&self) -> u64 {
-        self.length
+        self.version.size
+    }
+
+    fn check(&self) -> Result<()> {
+        self.expect(&FileSystem::new(&self.url, &self.options).stat(&self.url.path)?)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

@@ -1,11 +1,13 @@
 //! Several files as one table, computed by several threads.
 
-use crate::column::{Array, Column, ColumnCache, ParquetFile, Schema, Source};
+mod agree;
+
+use crate::Plan;
+use crate::column::{ColumnCache, ParquetFile, Schema, Source, Values};
 use crate::eval::{Compiled, Partial, Worker};
 use crate::fill::Histogram;
-use crate::{Plan, Type};
 use base::{ErrorKind, Failure, Result};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -43,6 +45,8 @@ struct Task {
     file: usize,
     row_group: usize,
     rows: usize,
+    /// Whether it is the first of its file.
+    is_first: bool,
 }
 
 /// How far a pass is. Every entry counts once, when its row group is done.
@@ -74,11 +78,12 @@ pub struct Outcome {
     /// Histograms in the order of the plan.
     pub histograms: Vec<Histogram>,
     /// Arrays in the order of the plan, entries in the order of the chain.
-    pub arrays: Vec<Array>,
+    pub arrays: Vec<Values>,
 }
 
 impl Chain {
-    /// Opens files whose columns must agree: the same names with the same types.
+    /// Opens files whose columns must agree: the same names, with types that one column can hold without a change of value.
+    /// Files without entries add nothing, and change nothing.
     pub fn open(sources: Vec<Arc<dyn Source>>) -> Result<Self> {
         if sources.is_empty() || sources.len() > CHAIN_FILES_MAX {
             return Err(Failure::invalid(format!(
@@ -86,18 +91,17 @@ impl Chain {
                 sources.len()
             )));
         }
-        let files = sources.into_iter().map(ParquetFile::open).collect::<Result<Vec<_>>>()?;
-        let mut schema = files[0].schema();
-        let mut open = Vec::with_capacity(files.len());
-        let first = files[0].name().to_owned();
-        let stored: Vec<Type> =
-            (0..schema.columns.len()).map(|column| files[0].stored_type(column)).collect();
-        for file in files {
-            let columns = agree(&mut schema, &stored, &file, &first)?;
-            open.push(OpenFile { file, columns });
+        let mut files = sources.into_iter().map(ParquetFile::open).collect::<Result<Vec<_>>>()?;
+        if files.iter().any(|file| file.entries() > 0) {
+            files.retain(|file| file.entries() > 0);
+        } else {
+            files.truncate(1);
         }
-        let entries = open.iter().map(|open| open.file.entries()).sum();
-        Ok(Self { files: open, schema, entries })
+        let (schema, indices) = agree::agree(&files)?;
+        let entries = files.iter().map(ParquetFile::entries).sum();
+        let files =
+            files.into_iter().zip(indices).map(|(file, columns)| OpenFile { file, columns }).collect();
+        Ok(Self { files, schema, entries })
     }
 
     /// The columns.
@@ -139,7 +143,7 @@ impl Chain {
                 waiting: BTreeMap::new(),
                 next: 0,
                 histograms: plan.fills.iter().map(|fill| fill.empty.clone()).collect(),
-                arrays: Vec::new(),
+                arrays: compiled.empty_arrays(&self.schema),
             }),
             moved: Condvar::new(),
         };
@@ -152,52 +156,15 @@ impl Chain {
                 file: index,
                 row_group: group,
                 rows: open.file.rows(group),
+                is_first: false,
             })
         });
-        groups.filter(|task| task.rows > 0).collect()
-    }
-}
-
-/// Finds the columns of the chain in `file`, and widens their types where `file` has missing values.
-fn agree(schema: &mut Schema, stored: &[Type], file: &ParquetFile, first: &str) -> Result<Vec<usize>> {
-    let own = file.schema();
-    let by_name: HashMap<&str, usize> =
-        own.columns.iter().enumerate().map(|(index, column)| (column.name.as_str(), index)).collect();
-    let mut columns = Vec::with_capacity(schema.columns.len());
-    for (column, stored) in schema.columns.iter_mut().zip(stored) {
-        let Some(index) = by_name.get(column.name.as_str()) else {
-            return Err(Failure::invalid(format!(
-                "{}: no usable column {:?}, which {first} has",
-                file.name(),
-                column.name
-            ))
-            .hint("chain files of one kind"));
-        };
-        let found = file.stored_type(*index);
-        if found != *stored {
-            return Err(Failure::invalid(format!(
-                "{}: column {:?} is {}, in {first} it is {}",
-                file.name(),
-                column.name,
-                found.name(),
-                stored.name()
-            ))
-            .hint("chain files of one kind"));
+        let mut tasks: Vec<Task> = groups.filter(|task| task.rows > 0).collect();
+        let mut before = None;
+        for task in &mut tasks {
+            task.is_first = before.replace(task.file) != Some(task.file);
         }
-        widen(column, own.columns[*index].ty);
-        columns.push(*index);
-    }
-    let known: BTreeSet<&str> = schema.columns.iter().map(|column| column.name.as_str()).collect();
-    if let Some(extra) = own.columns.iter().find(|column| !known.contains(column.name.as_str())) {
-        return Err(Failure::invalid(format!("{}: column {:?} is not in {first}", file.name(), extra.name))
-            .hint("chain files of one kind"));
-    }
-    Ok(columns)
-}
-
-fn widen(column: &mut Column, ty: Type) {
-    if ty == Type::Float {
-        column.ty = Type::Float;
+        tasks
     }
 }
 
@@ -206,7 +173,7 @@ struct Ordered {
     waiting: BTreeMap<usize, Partial>,
     next: usize,
     histograms: Vec<Histogram>,
-    arrays: Vec<Array>,
+    arrays: Vec<Values>,
 }
 
 /// One pass.
@@ -244,7 +211,10 @@ impl Run<'_> {
         });
         outcome?;
         let ordered = self.ordered.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Outcome { histograms: ordered.histograms, arrays: self.compiled.whole_arrays(ordered.arrays) })
+        Ok(Outcome {
+            histograms: ordered.histograms,
+            arrays: ordered.arrays.into_iter().map(Values::settled).collect(),
+        })
     }
 
     /// Waits for all threads on the thread of the caller, and tells it how far they are.
@@ -318,16 +288,23 @@ impl Run<'_> {
     }
 
     /// The columns of one row group; `None` if the pass was cancelled meanwhile.
-    fn decode(&self, task: Task) -> Result<Option<Vec<Option<Arc<Array>>>>> {
+    fn decode(&self, task: Task) -> Result<Option<Vec<Option<Arc<Values>>>>> {
         let open = &self.chain.files[task.file];
+        if task.is_first {
+            // Cached columns would otherwise answer for a file that is no longer there.
+            open.file.check()?;
+        }
         let mut arrays = vec![None; self.chain.schema.columns.len()];
         for column in &self.columns {
             if self.is_cancelled.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let own = open.columns[*column];
+            let (own, kind) = (open.columns[*column], self.chain.schema.columns[*column].kind);
             let decode = || open.file.read(task.row_group, own);
-            arrays[*column] = Some(self.cache.get(open.file.identity(), task.row_group, own, decode)?);
+            arrays[*column] = Some(match open.file.read_nothing(task.row_group, own, kind) {
+                Some(nothing) => Arc::new(nothing),
+                None => self.cache.get(open.file.identity(), task.row_group, own, decode)?,
+            });
         }
         Ok(Some(arrays))
     }

@@ -19,7 +19,9 @@ pub mod plan;
 mod simd;
 
 pub use chain::{Chain, Outcome, Progress, RunOptions};
-pub use column::{Array, CacheUse, Column, ColumnCache, FileSource, MemorySource, Schema, Source};
+pub use column::{
+    Array, CacheUse, Column, ColumnCache, FileSource, Kind, MemorySource, Schema, Source, Values, changed,
+};
 pub use expr::Type;
 pub use fill::{Axis, Bins, Histogram};
 pub use plan::{HistogramSpec, Plan};

@@ -1,7 +1,7 @@
 //! What to compute in one pass: typed, checked, without repetition.
 
 use crate::column::Schema;
-use crate::expr::{self, Binary, Graph, Id, Op, Scope, Type};
+use crate::expr::{self, Graph, Id, Op, Scope, Type};
 use crate::fill::{Axis, Histogram};
 use base::{Failure, Result};
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ impl Plan {
         let mut graph = Graph::default();
         let mut scope = Scope::default();
         for (index, column) in schema.columns.iter().enumerate() {
-            scope.add_column(&column.name, graph.column(index, column.ty));
+            scope.add_column(&column.name, graph.column(index, column.ty, column.is_optional));
         }
         for (name, why) in &schema.refused {
             scope.add_refused(name, why);
@@ -68,7 +68,7 @@ impl Plan {
     pub fn filter(&mut self, expr: &str) -> Result<()> {
         let id = self.truth(expr, "where")?;
         self.filter = Some(match self.filter {
-            Some(before) => self.graph.binary(Binary::And, before, id),
+            Some(before) => self.graph.both_true(before, id),
             None => id,
         });
         Ok(())
@@ -126,7 +126,7 @@ impl Plan {
             }
             let arguments: &[Id] = match self.graph.node(Id(index as u32)).op {
                 Op::Const(_) => &[],
-                Op::Column(column) => {
+                Op::Column(column) | Op::Present(column) => {
                     columns.insert(column);
                     &[]
                 }
@@ -144,7 +144,8 @@ impl Plan {
     fn roots(&self) -> impl Iterator<Item = Id> + '_ {
         let fills =
             self.fills.iter().flat_map(|fill| fill.values.iter().copied().chain(fill.cut).chain(fill.weight));
-        fills.chain(self.filter).chain(self.arrays.iter().copied())
+        let arrays = self.arrays.iter().flat_map(|id| [*id].into_iter().chain(self.graph.present(*id)));
+        fills.chain(self.filter).chain(arrays)
     }
 
     fn value(&mut self, text: &str, context: &str) -> Result<Id> {
@@ -152,10 +153,11 @@ impl Plan {
         checked.map_err(|failure| failure.during(context))
     }
 
+    /// A cut: false where its truth is not known.
     fn truth(&mut self, text: &str, context: &str) -> Result<Id> {
         let id = self.value(text, context)?;
         match self.graph.ty(id) {
-            Type::Bool => Ok(id),
+            Type::Bool => Ok(self.graph.is_true(id)),
             ty => Err(Failure::invalid(format!("{context}: {text:?} is {}, not bool", ty.name()))
                 .hint("compare it with something, as in x != 0")),
         }
@@ -169,7 +171,7 @@ mod tests {
 
     fn plan() -> Plan {
         let columns = [("px", Type::Float), ("py", Type::Float), ("n", Type::Int)];
-        let columns = columns.map(|(name, ty)| Column { name: name.to_owned(), ty });
+        let columns = columns.map(|(name, ty)| Column::of(name, ty));
         Plan::new(&Schema {
             columns: columns.into(),
             refused: vec![("tag".to_owned(), "is text".to_owned())],

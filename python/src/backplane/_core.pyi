@@ -28,7 +28,7 @@ class Chain:
         arrays: Sequence[str],
         threads: int,
         progress: Callable[[int, int], object] | None,
-    ) -> tuple[list[bytearray], list[tuple[str, bytearray]]]: ...
+    ) -> tuple[list[bytearray], list[tuple[str, bytearray, bytearray | None]]]: ...
 
 @final
 class RemoteFile:

@@ -23,6 +23,7 @@ Variable: TypeAlias = str | tuple[str, ...]
 """An expression, or a tuple of them for a histogram with several axes."""
 Hist: TypeAlias = "hist.Hist[Any]"
 Range: TypeAlias = tuple[float, float]
+_Values: TypeAlias = tuple[str, bytearray, bytearray | None]
 Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _MAGIC = frozenset("*?[")
@@ -63,7 +64,9 @@ class NTuple:
     returns an `NTuple` leaves this one as it is. Make one with `ntuple` or `Facility.ntuple`.
 
     Expressions are those of Python and ROOT alike: ``sqrt(px**2 + py**2) > 20 and abs(eta) < 2.4``. They are
-    computed with 64 bits whatever the columns are stored in.
+    computed with 64 bits whatever the columns are stored in. What is missing behaves as NaN does: every comparison with
+    it is false but ``!=``, and what is computed of it is missing, too. ``isnan`` finds it. A missing truth value is
+    neither true nor false, so that neither ``good`` nor ``not good`` lets its entry pass.
     """
 
     def __init__(
@@ -248,16 +251,18 @@ class NTuple:
         Returns
         -------
         dict of numpy.ndarray
-            Values by expression, in the order of the files. Columns keep the type they are stored in.
+            Values by expression, in the order of the files. Columns keep the type they are stored in, the wider one if
+            files differ. Missing floats are NaN; where other values are missing the array is a
+            `numpy.ma.MaskedArray`, which hides them.
         """
         names = [exprs] if isinstance(exprs, str) else list(exprs)
         ntuple = self if where is None else self.filter(where)
         _, arrays = ntuple._run((), names, progress)
-        return {name: np.frombuffer(data, dtype) for name, (dtype, data) in zip(names, arrays, strict=True)}
+        return {name: _as_array(*values) for name, values in zip(names, arrays, strict=True)}
 
     def _run(
         self, histograms: Sequence[_core.Histogram], arrays: Sequence[str], progress: Progress
-    ) -> tuple[list[bytearray], list[tuple[str, bytearray]]]:
+    ) -> tuple[list[bytearray], list[_Values]]:
         call = callback(progress)
         return self._chain.run(self._definitions, self._filters, histograms, arrays, self._threads, call)
 
@@ -379,6 +384,14 @@ def _core_axis(axis: Any) -> _core.Axis:
     if isinstance(axis, hist.axis.Integer):
         return (int(axis.edges[0]), len(axis))
     return [float(edge) for edge in axis.edges]
+
+
+def _as_array(dtype: str, data: bytearray, missing: bytearray | None) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.frombuffer(data, dtype)
+    if missing is None:
+        return array
+    masked: npt.NDArray[Any] = np.ma.MaskedArray(array, np.frombuffer(missing, "?"))
+    return masked
 
 
 def _as_hist(axes: Sequence[Any], data: bytearray, is_weighted: bool) -> Hist:

@@ -1,7 +1,9 @@
 //! Chains of files written for the test.
 
 use super::*;
+use crate::Type;
 use crate::column::testing::{Data, Layout, source, write};
+use crate::column::{Array, Kind};
 use crate::fill::{Axis, Bins};
 use crate::plan::HistogramSpec;
 use base::rng::Rng;
@@ -71,8 +73,8 @@ fn arrays_come_in_the_order_of_the_chain() {
     plan.filter("n % 100 == 99").unwrap();
     let out = run(&chain, plan, 3, &ColumnCache::new(0)).unwrap();
     let expected: Vec<i32> = [3000, 50, 2111].into_iter().flat_map(|rows| (99..rows).step_by(100)).collect();
-    assert_eq!(out.arrays[1], Array::F64(expected.iter().map(|n| f64::from(*n) + 0.5).collect()));
-    assert_eq!(out.arrays[0], Array::I32(expected));
+    assert_eq!(out.arrays[1], Array::F64(expected.iter().map(|n| f64::from(*n) + 0.5).collect()).into());
+    assert_eq!(out.arrays[0], Array::I32(expected).into());
 }
 
 #[test]
@@ -96,10 +98,7 @@ fn progress_counts_every_entry_once() {
 fn files_that_disagree_are_named() {
     let open = |second| Chain::open(vec![file("a", 10, 1, "required int32"), second]).unwrap_err().what;
     let only_x = [("x", "required float", Data::F32(vec![Some(1.0)]))];
-    assert_eq!(
-        open(source("b", write(&only_x, &Layout::default()))),
-        "b: no usable column \"w\", which a has"
-    );
+    assert_eq!(open(source("b", write(&only_x, &Layout::default()))), "b: no column \"w\", which a has");
     let float_n = [
         ("x", "required float", Data::F32(vec![Some(1.0)])),
         ("w", "required double", Data::F64(vec![Some(1.0)])),
@@ -107,7 +106,7 @@ fn files_that_disagree_are_named() {
     ];
     assert_eq!(
         open(source("b", write(&float_n, &Layout::default()))),
-        "b: column \"n\" is float, in a it is int"
+        "b: column \"n\" is float32, in a it is int32"
     );
     let extra = [
         float_n[0].clone(),
@@ -119,26 +118,197 @@ fn files_that_disagree_are_named() {
     assert!(Chain::open(vec![]).is_err());
 }
 
+/// A chain of files of one column, `x`, each by its declaration and values.
+fn of_one_column(files: &[(&str, Data)]) -> Result<Chain> {
+    let open = |(index, (declaration, data)): (usize, &(&str, Data))| {
+        let columns = [("x", *declaration, data.clone())];
+        source(&index.to_string(), write(&columns, &Layout::default()))
+    };
+    Chain::open(files.iter().enumerate().map(open).collect())
+}
+
+fn arrays(chain: &Chain, exprs: &[&str], filter: Option<&str>) -> Vec<Values> {
+    let mut plan = Plan::new(chain.schema());
+    for expr in exprs {
+        plan.array(expr).unwrap();
+    }
+    if let Some(filter) = filter {
+        plan.filter(filter).unwrap();
+    }
+    run(chain, plan, 2, &ColumnCache::new(0)).unwrap().arrays
+}
+
+fn ints(values: &[i64]) -> Data {
+    Data::I64(values.iter().map(|value| Some(*value)).collect())
+}
+
+const BIG: i64 = (1 << 53) + 1;
+
 #[test]
-fn an_integer_that_may_be_missing_is_a_float_in_the_whole_chain() {
-    let missing = [
-        ("x", "required float", Data::F32(vec![Some(1.0); 2])),
-        ("w", "required double", Data::F64(vec![Some(1.0); 2])),
-        ("n", "optional int32", Data::I32(vec![Some(1), None])),
-    ];
-    let chain = Chain::open(vec![
-        file("a", 3, 1, "required int32"),
-        source("b", write(&missing, &Layout::default())),
+fn narrow_and_wide_integers_are_wide_to_the_last_bit() {
+    let (narrow, wide) = (("required int32", Data::I32(vec![Some(-1)])), ("required int64", ints(&[BIG])));
+    for (files, expected) in
+        [([narrow.clone(), wide.clone()], vec![-1, BIG]), ([wide, narrow], vec![BIG, -1])]
+    {
+        let chain = of_one_column(&files).unwrap();
+        let expected = Values::from(Array::I64(expected));
+        assert_eq!(arrays(&chain, &["x", "x + 0"], None), [expected.clone(), expected]);
+        // The kind of an array does not depend on which rows are left.
+        assert_eq!(arrays(&chain, &["x"], Some("x > 0 and x < 0")), [Array::I64(vec![]).into()]);
+        assert_eq!(arrays(&chain, &["x"], Some("x == -1")), [Array::I64(vec![-1]).into()]);
+    }
+}
+
+#[test]
+fn signed_and_unsigned_integers_keep_their_values() {
+    let chain = of_one_column(&[
+        ("required int32 x (INTEGER(32,false))", Data::I32(vec![Some(-1)])),
+        ("required int32", Data::I32(vec![Some(-1)])),
+        ("required int64 x (INTEGER(64,false))", ints(&[i64::MAX])),
     ])
     .unwrap();
-    assert_eq!(chain.schema().columns[2].ty, Type::Float);
+    let expected = Array::I64(vec![i64::from(u32::MAX), -1, i64::MAX]);
+    assert_eq!(arrays(&chain, &["x"], None), [expected.into()]);
+
+    let chain = of_one_column(&[("required int64 x (INTEGER(64,false))", ints(&[7, -1]))]).unwrap();
     let mut plan = Plan::new(chain.schema());
-    plan.array("n").unwrap();
-    plan.array("isnan(n)").unwrap();
-    let out = run(&chain, plan, 2, &ColumnCache::new(0)).unwrap();
-    let Array::F64(n) = &out.arrays[0] else { panic!("n") };
-    assert_eq!(n[..4], [0.0, 1.0, 2.0, 1.0]);
-    assert_eq!(out.arrays[1], Array::Bool(vec![0, 0, 0, 0, 1]));
+    plan.array("x").unwrap();
+    let failure = run(&chain, plan, 1, &ColumnCache::new(0)).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Unsupported);
+    assert!(failure.what.contains("column \"x\": 18446744073709551615 is too large"), "{failure}");
+}
+
+#[test]
+fn floats_of_two_widths_are_of_the_wider() {
+    let chain = of_one_column(&[
+        ("required float", Data::F32(vec![Some(0.1)])),
+        ("optional double", Data::F64(vec![Some(0.1), None])),
+    ])
+    .unwrap();
+    let Array::F64(x) = &arrays(&chain, &["x"], None)[0].array else { panic!("x") };
+    assert_eq!(x[..2], [f64::from(0.1f32), 0.1]);
+    assert!(x[2].is_nan());
+}
+
+#[test]
+fn types_of_other_meaning_are_refused_by_name() {
+    let long = |declaration| (declaration, ints(&[1]));
+    let kinds = [
+        (long("required int64"), "int64"),
+        (long("required int64 x (TIMESTAMP(MILLIS,true))"), "timestamp[ms, UTC]"),
+        (long("required int64 x (TIMESTAMP(MICROS,true))"), "timestamp[us, UTC]"),
+        (long("required int64 x (TIMESTAMP(MICROS,false))"), "timestamp[us]"),
+        (long("required int64 x (TIMESTAMP(NANOS,true))"), "timestamp[ns, UTC]"),
+        (long("required int64 x (TIME(MICROS,true))"), "time[us, UTC]"),
+        (long("required int64 x (DECIMAL(18,2))"), "decimal(18, 2)"),
+        (("required int32 x (DATE)", Data::I32(vec![Some(1)])), "date"),
+        (("required int32 x (TIME(MILLIS,true))", Data::I32(vec![Some(1)])), "time[ms, UTC]"),
+        (("required boolean", Data::Bool(vec![Some(true)])), "bool"),
+        (("required double", Data::F64(vec![Some(1.0)])), "float64"),
+        (("required binary x (STRING)", Data::Text(vec![Some("1")])), "text"),
+    ];
+    for (i, (a, first)) in kinds.iter().enumerate() {
+        for (j, (b, second)) in kinds.iter().enumerate() {
+            let chain = of_one_column(&[a.clone(), b.clone()]);
+            let are_both_refused =
+                ["text", "decimal(18, 2)"].contains(first) && ["text", "decimal(18, 2)"].contains(second);
+            if i == j || are_both_refused {
+                assert!(chain.is_ok(), "{first} {second}");
+                continue;
+            }
+            let failure = chain.unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::Invalid);
+            assert_eq!(failure.what, format!("1: column \"x\" is {second}, in 0 it is {first}"));
+        }
+    }
+}
+
+#[test]
+fn integers_with_missing_values_are_exact() {
+    let file = ("optional int64", Data::I64(vec![Some(BIG), None, Some(BIG + 1)]));
+    let chain = of_one_column(&[("required int32", Data::I32(vec![Some(1)])), file]).unwrap();
+    assert_eq!((chain.schema().columns[0].ty, chain.schema().columns[0].kind), (Type::Int, Kind::I64));
+    let found =
+        arrays(&chain, &["x", "x == 9007199254740993", "x != 9007199254740993", "isnan(x)", "x * 1.0"], None);
+    let Values { array: Array::I64(x), present } = &found[0] else { panic!("x") };
+    assert_eq!(present.as_deref(), Some(&[1, 1, 0, 1][..]));
+    assert_eq!([x[0], x[1], x[3]], [1, BIG, BIG + 1]);
+    assert_eq!(found[1], Array::Bool(vec![0, 1, 0, 0]).into());
+    assert_eq!(found[2], Array::Bool(vec![1, 0, 1, 1]).into());
+    assert_eq!(found[3], Array::Bool(vec![0, 0, 1, 0]).into());
+    let Values { array: Array::F64(floats), present: None } = &found[4] else { panic!("floats") };
+    assert!(floats[2].is_nan() && floats[0] == 1.0);
+    // Without the missing one there is nothing to say of missing values.
+    assert_eq!(arrays(&chain, &["x"], Some("x > 1")), [Array::I64(vec![BIG, BIG + 1]).into()]);
+}
+
+#[test]
+fn a_missing_truth_value_is_neither_true_nor_false() {
+    let values = vec![Some(true), None, Some(false)];
+    let chain = of_one_column(&[("optional boolean", Data::Bool(values))]).unwrap();
+    assert_eq!(chain.schema().columns[0].ty, Type::Bool);
+    for (cut, passed) in [
+        ("x", 1),
+        ("not x", 1),
+        ("x or not x", 2),
+        ("x and not x", 0),
+        ("x or true", 3),
+        ("not (x and false)", 3),
+        ("x == x", 2),
+        ("x != x", 1),
+        ("isnan(x)", 1),
+        ("x ? true : true", 2),
+    ] {
+        assert_eq!(arrays(&chain, &["1"], Some(cut))[0].array.len(), passed, "{cut}");
+    }
+    let found = arrays(&chain, &["not x", "x + 1", "x ? 5 : 6"], None);
+    let present = Some(vec![1, 0, 1]);
+    assert!(found.iter().all(|values| values.present == present), "{found:?}");
+    let Array::I64(chosen) = &found[2].array else { panic!("chosen") };
+    assert_eq!([chosen[0], chosen[2]], [5, 6]);
+}
+
+#[test]
+fn files_without_entries_change_nothing() {
+    let full = ("required int32", Data::I32(vec![Some(3)]));
+    let nothing: [(&str, Data); 4] = [
+        ("optional int64", Data::I64(vec![])),
+        ("required double", Data::F64(vec![])),
+        ("required binary", Data::Text(vec![])),
+        ("required int64 x (TIMESTAMP(MICROS,true))", Data::I64(vec![])),
+    ];
+    let alone = of_one_column(std::slice::from_ref(&full)).unwrap();
+    for empty in nothing {
+        for files in [[full.clone(), empty.clone()], [empty.clone(), full.clone()]] {
+            let chain = of_one_column(&files).unwrap();
+            assert_eq!(chain.schema(), alone.schema());
+            assert_eq!(arrays(&chain, &["x"], None), arrays(&alone, &["x"], None));
+        }
+        let chain = of_one_column(&[empty.clone(), empty]).unwrap();
+        assert_eq!(chain.entries(), 0);
+        assert_eq!(arrays(&chain, &["1"], None), [Array::I64(vec![]).into()]);
+    }
+}
+
+#[test]
+fn a_column_of_nothing_but_missing_values_goes_with_every_other() {
+    let nothing = ("optional int32 x (UNKNOWN)", Data::I32(vec![None, None]));
+    for (other, kind, is_float) in [
+        (("required int64", ints(&[BIG])), Kind::I64, false),
+        (("required double", Data::F64(vec![Some(0.5)])), Kind::F64, true),
+        (("required boolean", Data::Bool(vec![Some(true)])), Kind::Bool, false),
+    ] {
+        for files in [[nothing.clone(), other.clone()], [other.clone(), nothing.clone()]] {
+            let chain = of_one_column(&files).unwrap();
+            assert_eq!(chain.schema().columns[0].kind, kind);
+            let found = arrays(&chain, &["x", "isnan(x)"], None);
+            assert_eq!(found[0].present.is_none(), is_float);
+            let Array::Bool(missing) = &found[1].array else { panic!("missing") };
+            assert_eq!(missing.iter().map(|one| u32::from(*one)).sum::<u32>(), 2);
+        }
+    }
+    let chain = of_one_column(std::slice::from_ref(&nothing)).unwrap();
+    assert_eq!(chain.schema().refused[0].1, "has no type: all its values are missing");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Decoded columns, kept for the next pass: decoding costs many times the fill.
 
-use super::Array;
+use super::Values;
 use base::Result;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,7 +12,7 @@ const CAPACITY_BYTES_MAX: u64 = 2 << 30;
 type Key = (Arc<str>, u32, u32);
 
 struct Entry {
-    array: Arc<Array>,
+    values: Arc<Values>,
     bytes: u64,
     /// Key in `Inner::by_use`.
     last_use: u64,
@@ -85,16 +85,16 @@ impl ColumnCache {
         identity: &Arc<str>,
         row_group: usize,
         column: usize,
-        decode: impl FnOnce() -> Result<Array>,
-    ) -> Result<Arc<Array>> {
+        decode: impl FnOnce() -> Result<Values>,
+    ) -> Result<Arc<Values>> {
         let key = (Arc::clone(identity), row_group as u32, column as u32);
-        if let Some(array) = self.lock().find(&key) {
-            return Ok(array);
+        if let Some(values) = self.lock().find(&key) {
+            return Ok(values);
         }
         // Two threads may decode the same column at once; waiting for each other would cost more than it saves.
-        let array = Arc::new(decode()?);
-        self.lock().insert(key, &array);
-        Ok(array)
+        let values = Arc::new(decode()?);
+        self.lock().insert(key, &values);
+        Ok(values)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -104,7 +104,7 @@ impl ColumnCache {
 }
 
 impl Inner {
-    fn find(&mut self, key: &Key) -> Option<Arc<Array>> {
+    fn find(&mut self, key: &Key) -> Option<Arc<Values>> {
         let Some(entry) = self.entries.get_mut(key) else {
             self.use_now.misses += 1;
             return None;
@@ -114,11 +114,11 @@ impl Inner {
         self.by_use.remove(&entry.last_use);
         self.by_use.insert(self.uses, key.clone());
         entry.last_use = self.uses;
-        Some(Arc::clone(&entry.array))
+        Some(Arc::clone(&entry.values))
     }
 
-    fn insert(&mut self, key: Key, array: &Arc<Array>) {
-        let bytes = array.bytes() as u64;
+    fn insert(&mut self, key: Key, values: &Arc<Values>) {
+        let bytes = values.bytes() as u64;
         if bytes > self.use_now.capacity_bytes {
             return;
         }
@@ -126,7 +126,7 @@ impl Inner {
         self.shrink_to(self.use_now.capacity_bytes - bytes);
         self.uses += 1;
         self.by_use.insert(self.uses, key.clone());
-        self.entries.insert(key, Entry { array: Arc::clone(array), bytes, last_use: self.uses });
+        self.entries.insert(key, Entry { values: Arc::clone(values), bytes, last_use: self.uses });
         self.use_now.held_bytes += bytes;
     }
 
@@ -156,10 +156,11 @@ fn memory_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Array;
     use super::*;
 
-    fn floats(count: usize) -> Result<Array> {
-        Ok(Array::F32(vec![0.0; count]))
+    fn floats(count: usize) -> Result<Values> {
+        Ok(Array::F32(vec![0.0; count]).into())
     }
 
     #[test]
@@ -179,7 +180,7 @@ mod tests {
     fn what_does_not_fit_is_not_kept() {
         let cache = ColumnCache::new(100);
         let file: Arc<str> = "f".into();
-        assert_eq!(cache.get(&file, 0, 0, || floats(1000)).unwrap().len(), 1000);
+        assert_eq!(cache.get(&file, 0, 0, || floats(1000)).unwrap().array.len(), 1000);
         assert_eq!(cache.use_now().held_bytes, 0);
         cache.get(&file, 0, 0, || floats(10)).unwrap();
         assert_eq!(cache.use_now().held_bytes, 40);

@@ -1,14 +1,21 @@
 //! Columns: where their bytes come from, how they are decoded, and the cache of decoded ones.
 
+mod arrow;
 mod cache;
+mod declared;
+mod decode;
+mod files;
+mod footer;
+mod guard;
 mod parquet;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
 
 pub use cache::{CacheUse, ColumnCache};
+pub(crate) use parquet::FileColumn;
 pub use parquet::{ParquetFile, fuzz_parquet};
-pub use source::{FileSource, MemorySource, Source};
+pub use source::{FileSource, MemorySource, Source, changed};
 
 /// How the values of one column are kept in memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,29 +65,105 @@ impl Array {
         with_values!(self, values => values.capacity() * size_of_val(&values[..]) / values.len().max(1))
     }
 
-    /// Appends `other`, which must be of the same kind; otherwise both become 64-bit floats.
-    pub(crate) fn append(&mut self, other: Self) {
-        match (&mut *self, other) {
-            (Self::F32(all), Self::F32(more)) => all.extend(more),
-            (Self::F64(all), Self::F64(more)) => all.extend(more),
-            (Self::I32(all), Self::I32(more)) => all.extend(more),
-            (Self::I64(all), Self::I64(more)) => all.extend(more),
-            (Self::Bool(all), Self::Bool(more)) => all.extend(more),
-            (_, other) => {
-                let mut all = self.to_f64();
-                all.extend(other.to_f64());
-                *self = Self::F64(all);
-            }
+    /// No values of `kind`.
+    pub(crate) fn empty(kind: Kind) -> Self {
+        match kind {
+            Kind::F32 => Self::F32(Vec::new()),
+            Kind::F64 => Self::F64(Vec::new()),
+            Kind::I32 => Self::I32(Vec::new()),
+            Kind::I64 => Self::I64(Vec::new()),
+            Kind::Bool => Self::Bool(Vec::new()),
         }
     }
 
-    fn to_f64(&self) -> Vec<f64> {
+    /// Which kind it is.
+    pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
-            Self::F64(values) => values.clone(),
-            Self::I32(values) => values.iter().map(|value| f64::from(*value)).collect(),
-            Self::I64(values) => values.iter().map(|value| *value as f64).collect(),
-            Self::Bool(values) => values.iter().map(|value| f64::from(*value)).collect(),
+            Self::F32(_) => Kind::F32,
+            Self::F64(_) => Kind::F64,
+            Self::I32(_) => Kind::I32,
+            Self::I64(_) => Kind::I64,
+            Self::Bool(_) => Kind::Bool,
+        }
+    }
+
+    /// Appends `other`, of the same kind or of one that fits into it without a change of value.
+    fn append(&mut self, other: Self) {
+        match (self, other) {
+            (Self::F32(all), Self::F32(more)) => all.extend(more),
+            (Self::F64(all), Self::F64(more)) => all.extend(more),
+            (Self::F64(all), Self::F32(more)) => all.extend(more.into_iter().map(f64::from)),
+            (Self::I32(all), Self::I32(more)) => all.extend(more),
+            (Self::I64(all), Self::I64(more)) => all.extend(more),
+            (Self::I64(all), Self::I32(more)) => all.extend(more.into_iter().map(i64::from)),
+            (Self::Bool(all), Self::Bool(more)) => all.extend(more),
+            (all, more) => unreachable!("the chain gives {:?} no {:?}", all.kind(), more.kind()),
+        }
+    }
+}
+
+/// Values of which some may be missing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Values {
+    /// The values. A missing float is NaN; what stands for another missing value means nothing.
+    pub array: Array,
+    /// 1 for each integer or truth value that is present, 0 for each that is missing; `None` if none is missing.
+    pub present: Option<Vec<u8>>,
+}
+
+impl From<Array> for Values {
+    fn from(array: Array) -> Self {
+        Self { array, present: None }
+    }
+}
+
+impl Values {
+    /// Memory held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.array.bytes() + self.present.as_ref().map_or(0, Vec::capacity)
+    }
+
+    /// Without the list of those that are present if all are.
+    pub(crate) fn settled(mut self) -> Self {
+        self.present = self.present.filter(|present| present.contains(&0));
+        self
+    }
+
+    /// Appends `other`, whose kind must fit.
+    pub(crate) fn append(&mut self, other: Self) {
+        let (before, more) = (self.array.len(), other.array.len());
+        match (&mut self.present, other.present) {
+            (None, None) => {}
+            (all, Some(more)) => all.get_or_insert_with(|| vec![1; before]).extend(more),
+            (Some(all), None) => all.resize(before + more, 1),
+        }
+        self.array.append(other.array);
+    }
+}
+
+/// The vectors that an [`Array`] can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// 32-bit floats.
+    F32,
+    /// 64-bit floats.
+    F64,
+    /// 32-bit integers.
+    I32,
+    /// 64-bit integers.
+    I64,
+    /// Truth values.
+    Bool,
+}
+
+impl Kind {
+    /// What expressions see of it.
+    #[must_use]
+    pub fn ty(self) -> crate::Type {
+        match self {
+            Self::F32 | Self::F64 => crate::Type::Float,
+            Self::I32 | Self::I64 => crate::Type::Int,
+            Self::Bool => crate::Type::Bool,
         }
     }
 }
@@ -90,8 +173,25 @@ impl Array {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// Its type; integers and truth values that can be missing are floats, NaN where missing.
+    /// Its type.
     pub ty: crate::Type,
+    /// How its values are kept, wide enough for every file.
+    pub kind: Kind,
+    /// Whether a file declares that values can be missing.
+    pub is_optional: bool,
+}
+
+#[cfg(test)]
+impl Column {
+    /// A column of 64 bits whose values are never missing.
+    pub(crate) fn of(name: &str, ty: crate::Type) -> Self {
+        let kind = match ty {
+            crate::Type::Float => Kind::F64,
+            crate::Type::Int => Kind::I64,
+            crate::Type::Bool => Kind::Bool,
+        };
+        Self { name: name.to_owned(), ty, kind, is_optional: false }
+    }
 }
 
 /// The columns of an n-tuple.

@@ -1,18 +1,14 @@
-//! Reading flat Parquet columns with the low-level readers of the `parquet` crate.
+//! One Parquet file: its footer, its columns, and the bytes of a column chunk.
 
-use super::{Array, Column, Schema, Source};
-use crate::Type;
-use base::{Failure, Result};
-use bytes::{Buf, Bytes, buf::Reader};
-use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::data_type::DataType;
-use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
-use parquet::file::reader::{ChunkReader, Length};
-use parquet::file::serialized_reader::SerializedPageReader;
-use parquet::schema::types::ColumnDescriptor;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use super::declared::{Declared, Storage};
+use super::decode::{Window, decode, missing};
+use super::footer::{Obstacles, obstacles};
+use super::guard::guarded;
+use super::{Kind, Source, Values, arrow};
+use base::{ErrorKind, Failure, Result};
+use parquet::basic::Repetition;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Longest footer: a file of ten thousand columns and a thousand row groups fits.
@@ -21,41 +17,34 @@ const FOOTER_BYTES_MAX: u64 = 512 << 20;
 const CHUNK_BYTES_MAX: u64 = 2 << 30;
 /// Most rows of a row group: run-length encoding makes any number of values of a few bytes, so memory needs a bound.
 const ROW_GROUP_ROWS_MAX: usize = 1 << 26;
-/// Rows decoded at a time.
-const DECODE_ROWS: usize = 1 << 16;
 
-/// How a column of this file is decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Storage {
-    F32,
-    F64,
-    I32,
-    I64,
-    /// Unsigned 32-bit, kept as 64-bit.
-    U32,
-    /// Unsigned 64-bit, kept as signed; larger values are refused.
-    U64,
-    Bool,
-}
-
-impl Storage {
-    fn ty(self) -> Type {
-        match self {
-            Self::F32 | Self::F64 => Type::Float,
-            Self::Bool => Type::Bool,
-            _ => Type::Int,
-        }
-    }
-}
-
+/// A column as one file has it.
 #[derive(Debug)]
-struct FileColumn {
-    name: String,
+pub(crate) struct FileColumn {
+    pub(crate) name: String,
+    /// What the file declares it to be.
+    pub(crate) declared: Declared,
+    /// Whether the file declares that values can be missing. Statistics say nothing of it: they may be absent.
+    pub(crate) is_optional: bool,
     /// Index among the leaves of the schema.
     leaf: usize,
-    storage: Storage,
-    /// Whether the statistics do not exclude missing values.
-    may_be_null: bool,
+    /// How it is decoded, or why it cannot be used.
+    storage: Result<Storage, String>,
+}
+
+impl FileColumn {
+    /// How its values are kept, or why it cannot be used.
+    pub(crate) fn kind(&self) -> Result<Kind, &str> {
+        match &self.storage {
+            Ok(storage) => Ok(storage.kind()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Whether it says of itself that it has no values: it goes with every other.
+    pub(crate) fn is_all_missing(&self) -> bool {
+        self.storage == Ok(Storage::Null)
+    }
 }
 
 /// One Parquet file with its metadata.
@@ -64,7 +53,6 @@ pub struct ParquetFile {
     identity: Arc<str>,
     metadata: ParquetMetaData,
     columns: Vec<FileColumn>,
-    refused: Vec<(String, String)>,
 }
 
 impl std::fmt::Debug for ParquetFile {
@@ -73,42 +61,26 @@ impl std::fmt::Debug for ParquetFile {
     }
 }
 
-/// Runs `read`; a panic of the library on damaged bytes becomes an error.
-///
-/// The library indexes by lengths that it read from the file in several places, so bad input can panic there. Nothing
-/// that `read` touches is used after a panic, which is why unwinding through it is sound.
-fn guarded<T>(name: &str, what: &str, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
-    let corrupt = |cause: &dyn std::fmt::Display| {
-        Failure::corrupt(format!("{name}: {what}: {cause}"))
-            .hint("compare the file with its checksum, or copy it again")
-    };
-    match catch_unwind(AssertUnwindSafe(read)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(ParquetError::External(cause))) => match cause.downcast::<Failure>() {
-            Ok(failure) => Err(*failure),
-            Err(cause) => Err(corrupt(&cause)),
-        },
-        Ok(Err(ParquetError::NYI(cause))) => Err(Failure::unsupported(format!("{name}: {what}: {cause}"))),
-        Ok(Err(cause)) => Err(corrupt(&cause)),
-        Err(_) => Err(corrupt(&"damaged beyond what the decoder understands")),
-    }
-}
-
 impl ParquetFile {
     /// Reads the footer of `source`.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
         let name = source.name().to_owned();
-        check_footer_length(&*source)?;
-        let window = SourceReader(Arc::clone(&source));
-        let metadata = guarded(&name, "footer", || ParquetMetaDataReader::new().parse_and_finish(&window))?;
-        let (columns, refused) = guarded(&name, "schema", || Ok(survey(&metadata)))?;
+        let footer = read_footer(&*source)?;
+        let obstacles = obstacles(&footer);
+        let metadata = guarded(&name, "footer", || ParquetMetaDataReader::decode_metadata(&footer))
+            .map_err(|failure| blame(&name, &obstacles, failure))?;
+        if let Some(what) = &obstacles.misplaced {
+            return Err(Failure::corrupt(format!("{name}: footer: {what}"))
+                .hint("compare the file with its checksum, or copy it again"));
+        }
+        let columns = guarded(&name, "schema", || Ok(survey(&metadata, &obstacles)))?;
         for group in metadata.row_groups() {
             if !usize::try_from(group.num_rows()).is_ok_and(|rows| rows <= ROW_GROUP_ROWS_MAX) {
                 return Err(Failure::unsupported(format!("{name}: row group of {} rows", group.num_rows()))
                     .hint(format!("write row groups of at most {ROW_GROUP_ROWS_MAX} rows")));
             }
         }
-        Ok(Self { identity: source.identity().into(), source, metadata, columns, refused })
+        Ok(Self { identity: source.identity().into(), source, metadata, columns })
     }
 
     /// What error messages call the file.
@@ -141,26 +113,33 @@ impl ParquetFile {
         self.metadata.row_group(row_group).num_rows() as usize
     }
 
-    /// The columns.
-    #[must_use]
-    pub fn schema(&self) -> Schema {
-        let columns = self.columns.iter().map(|column| Column {
-            name: column.name.clone(),
-            ty: if column.may_be_null { Type::Float } else { column.storage.ty() },
-        });
-        Schema { columns: columns.collect(), refused: self.refused.clone() }
+    /// The columns as the file declares them, in its order.
+    pub(crate) fn columns(&self) -> &[FileColumn] {
+        &self.columns
     }
 
-    /// Type of a column if no value were missing.
-    pub(crate) fn stored_type(&self, column: usize) -> Type {
-        self.columns[column].storage.ty()
+    /// Fails if the name of the file leads to other content than when it was opened.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.source.check()
+    }
+
+    /// The values of one column of one row group if no byte has to be read for them: all are missing.
+    pub(crate) fn read_nothing(&self, row_group: usize, column: usize, kind: Kind) -> Option<Values> {
+        self.columns[column].is_all_missing().then(|| missing(kind, self.rows(row_group)))
     }
 
     /// Decodes one column of one row group.
-    pub fn read(&self, row_group: usize, column: usize) -> Result<Array> {
+    pub fn read(&self, row_group: usize, column: usize) -> Result<Values> {
         let about = &self.columns[column];
         let what = format!("row group {row_group}, column {:?}", about.name);
+        let storage = match &about.storage {
+            Ok(storage) => *storage,
+            Err(why) => return Err(Failure::unsupported(format!("{}: {what} {why}", self.name()))),
+        };
         let rows = self.rows(row_group);
+        if let Some(values) = self.read_nothing(row_group, column, storage.kind()) {
+            return Ok(values);
+        }
         let chunk = self.metadata.row_group(row_group).column(about.leaf);
         let (start, length) = guarded(self.name(), &what, || Ok(chunk.byte_range()))?;
         let inside = start.checked_add(length).is_some_and(|end| end <= self.source.len());
@@ -173,25 +152,20 @@ impl ParquetFile {
         let mut bytes = vec![0; length as usize];
         self.source.read_at(start, &mut bytes)?;
         let window = Window { start, bytes: bytes.into() };
-        let array = guarded(self.name(), &what, || decode(window, chunk, about.storage, rows))?;
-        if array.len() != rows {
+        let values = guarded(self.name(), &what, || decode(window, chunk, storage, rows))?;
+        if values.array.len() != rows {
             return Err(Failure::corrupt(format!(
                 "{}: {what}: {} values of {rows}",
                 self.name(),
-                array.len()
+                values.array.len()
             )));
         }
-        if matches!(array, Array::F64(_)) && !about.may_be_null && about.storage.ty() != Type::Float {
-            return Err(Failure::corrupt(format!(
-                "{}: {what}: values are missing, the statistics say none",
-                self.name()
-            )));
-        }
-        Ok(array)
+        Ok(values)
     }
 }
 
-fn check_footer_length(source: &dyn Source) -> Result<()> {
+/// The bytes of the footer.
+fn read_footer(source: &dyn Source) -> Result<Vec<u8>> {
     let name = source.name();
     let refuse =
         |why: &str| Err(Failure::corrupt(format!("{name}: {why}")).hint("n-tuples are Parquet files"));
@@ -201,230 +175,55 @@ fn check_footer_length(source: &dyn Source) -> Result<()> {
     }
     let mut tail = [0; 8];
     source.read_at(size - 8, &mut tail)?;
+    if &tail[4..] == b"PARE" {
+        return Err(Failure::unsupported(format!("{name}: is encrypted")).hint("write it without encryption"));
+    }
     if &tail[4..] != b"PAR1" {
         return refuse("not a Parquet file: it does not end with PAR1");
     }
     let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
     if length > FOOTER_BYTES_MAX || length + 8 > size {
-        refuse("footer is longer than the file")
-    } else {
-        Ok(())
+        return refuse("footer is longer than the file");
+    }
+    let mut footer = vec![0; length as usize];
+    source.read_at(size - 8 - length, &mut footer)?;
+    Ok(footer)
+}
+
+/// Tells why the library could not read a footer: it may be whole, and only say what the library does not know.
+fn blame(name: &str, obstacles: &Obstacles, failure: Failure) -> Failure {
+    match obstacles.columns.iter().next() {
+        Some((column, why)) if failure.kind == ErrorKind::Corrupt => {
+            Failure::unsupported(format!("{name}: column {column:?} {why}"))
+        }
+        _ => failure,
     }
 }
 
 /// Sorts the leaves of the schema into columns that can be used and those that cannot.
-fn survey(metadata: &ParquetMetaData) -> (Vec<FileColumn>, Vec<(String, String)>) {
-    let mut columns = Vec::new();
-    let mut refused = Vec::new();
-    for (leaf, descriptor) in metadata.file_metadata().schema_descr().columns().iter().enumerate() {
-        let name = descriptor.path().string();
-        match storage(descriptor) {
-            Ok(storage) => {
-                let may_be_null = storage.ty() != Type::Float && may_be_null(metadata, leaf, descriptor);
-                columns.push(FileColumn { name, leaf, storage, may_be_null });
+fn survey(metadata: &ParquetMetaData, obstacles: &Obstacles) -> Vec<FileColumn> {
+    let remarks = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    let schema = remarks.filter(|remark| remark.key == arrow::KEY).find_map(|remark| remark.value.as_deref());
+    let durations = schema.map(arrow::durations).unwrap_or_default();
+    let leaves = metadata.file_metadata().schema_descr().columns();
+    let mut flat: HashMap<String, usize> = HashMap::new();
+    for leaf in leaves.iter().filter(|leaf| leaf.path().parts().len() == 1) {
+        *flat.entry(leaf.path().string()).or_default() += 1;
+    }
+    let column = |(number, leaf): (usize, &parquet::schema::types::ColumnDescPtr)| {
+        let name = leaf.path().string();
+        let declared = Declared::new(leaf, durations.get(&name).copied());
+        let storage = match (flat.get(&name), obstacles.columns.get(&name)) {
+            (Some(count), _) if *count > 1 && leaf.path().parts().len() == 1 => {
+                Err(format!("is there {count} times; give each a name of its own"))
             }
-            Err(why) => refused.push((name, why.to_owned())),
-        }
-    }
-    (columns, refused)
-}
-
-fn storage(descriptor: &ColumnDescriptor) -> Result<Storage, &'static str> {
-    if descriptor.max_rep_level() > 0 || descriptor.path().parts().len() > 1 {
-        return Err("is nested; flatten it to one value per entry");
-    }
-    if matches!(descriptor.logical_type_ref(), Some(LogicalType::Decimal { .. }))
-        || descriptor.converted_type() == ConvertedType::DECIMAL
-    {
-        return Err("is decimal; convert it to a float");
-    }
-    let is_unsigned = match descriptor.logical_type_ref() {
-        Some(LogicalType::Integer(integer)) => !integer.is_signed,
-        _ => matches!(descriptor.converted_type(), ConvertedType::UINT_32 | ConvertedType::UINT_64),
+            (_, Some(obstacle)) => Err(obstacle.clone()),
+            _ => declared.storage(leaf.physical_type()).map_err(str::to_owned),
+        };
+        let is_optional = leaf.self_type().get_basic_info().repetition() != Repetition::REQUIRED;
+        FileColumn { name, declared, is_optional, leaf: number, storage }
     };
-    match descriptor.physical_type() {
-        Physical::FLOAT => Ok(Storage::F32),
-        Physical::DOUBLE => Ok(Storage::F64),
-        Physical::INT32 => Ok(if is_unsigned { Storage::U32 } else { Storage::I32 }),
-        Physical::INT64 => Ok(if is_unsigned { Storage::U64 } else { Storage::I64 }),
-        Physical::BOOLEAN => Ok(Storage::Bool),
-        Physical::INT96 => Err("is an old 96-bit time stamp; convert it to 64 bits"),
-        Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY => Err("is text or bytes, not numbers"),
-    }
-}
-
-fn may_be_null(metadata: &ParquetMetaData, leaf: usize, descriptor: &ColumnDescriptor) -> bool {
-    if descriptor.self_type().get_basic_info().repetition() == Repetition::REQUIRED {
-        return false;
-    }
-    let has_none = |chunk: &ColumnChunkMetaData| {
-        chunk.statistics().and_then(parquet::file::statistics::Statistics::null_count_opt) == Some(0)
-    };
-    !metadata.row_groups().iter().all(|group| has_none(group.column(leaf)))
-}
-
-fn decode(
-    window: Window,
-    chunk: &ColumnChunkMetaData,
-    storage: Storage,
-    rows: usize,
-) -> Result<Array, ParquetError> {
-    let pages = SerializedPageReader::new(Arc::new(window), chunk, rows, None)?;
-    let optional = chunk.column_descr().max_def_level() > 0;
-    let reader = get_column_reader(chunk.column_descr_ptr(), Box::new(pages));
-    Ok(match reader {
-        ColumnReader::FloatColumnReader(reader) => {
-            let (values, present) = values(reader, rows, optional)?;
-            Array::F32(match present {
-                None => values,
-                Some(present) => spread(&present, values.into_iter(), f32::NAN),
-            })
-        }
-        ColumnReader::DoubleColumnReader(reader) => {
-            let (values, present) = values(reader, rows, optional)?;
-            Array::F64(match present {
-                None => values,
-                Some(present) => spread(&present, values.into_iter(), f64::NAN),
-            })
-        }
-        ColumnReader::Int32ColumnReader(reader) => {
-            let (values, present) = values(reader, rows, optional)?;
-            let unsigned = |value: i32| i64::from(value.cast_unsigned());
-            match (storage, present) {
-                (Storage::U32, None) => Array::I64(values.into_iter().map(unsigned).collect()),
-                (Storage::U32, Some(present)) => {
-                    Array::F64(spread(&present, values.into_iter().map(|v| unsigned(v) as f64), f64::NAN))
-                }
-                (_, None) => Array::I32(values),
-                (_, Some(present)) => {
-                    Array::F64(spread(&present, values.into_iter().map(f64::from), f64::NAN))
-                }
-            }
-        }
-        ColumnReader::Int64ColumnReader(reader) => {
-            let (values, present) = values(reader, rows, optional)?;
-            if storage == Storage::U64 && values.iter().any(|value| *value < 0) {
-                return Err(ParquetError::NYI("unsigned value above 2**63".to_owned()));
-            }
-            match present {
-                None => Array::I64(values),
-                Some(present) => Array::F64(spread(&present, values.into_iter().map(|v| v as f64), f64::NAN)),
-            }
-        }
-        ColumnReader::BoolColumnReader(reader) => {
-            let (values, present) = values(reader, rows, optional)?;
-            match present {
-                None => Array::Bool(values.into_iter().map(u8::from).collect()),
-                Some(present) => {
-                    Array::F64(spread(&present, values.into_iter().map(|v| f64::from(u8::from(v))), f64::NAN))
-                }
-            }
-        }
-        _ => return Err(ParquetError::NYI("column is not numeric".to_owned())),
-    })
-}
-
-/// Values in order, and which rows have one unless all do.
-type Decoded<T> = (Vec<T>, Option<Vec<i16>>);
-
-fn values<T: DataType>(
-    mut reader: ColumnReaderImpl<T>,
-    rows: usize,
-    optional: bool,
-) -> Result<Decoded<T::T>, ParquetError> {
-    let mut values = Vec::with_capacity(rows.min(DECODE_ROWS * 16));
-    let mut levels = Vec::new();
-    let mut all_levels = Vec::new();
-    let mut done = 0;
-    while done < rows {
-        let wanted = (rows - done).min(DECODE_ROWS);
-        levels.clear();
-        let before = values.len();
-        let (records, present, _) =
-            reader.read_records(wanted, optional.then_some(&mut levels), None, &mut values)?;
-        if records == 0 {
-            break;
-        }
-        debug_assert_eq!(values.len(), before + present);
-        // Levels are kept from the first missing value on only: most optional columns have none.
-        if optional && (present < records || !all_levels.is_empty()) {
-            all_levels.resize(done, 1);
-            all_levels.extend_from_slice(&levels);
-        }
-        done += records;
-    }
-    values.shrink_to_fit();
-    Ok((values, (!all_levels.is_empty()).then_some(all_levels)))
-}
-
-/// Puts the values where a row has one, and `missing` elsewhere.
-fn spread<T: Copy>(present: &[i16], mut values: impl Iterator<Item = T>, missing: T) -> Vec<T> {
-    present.iter().map(|level| if *level > 0 { values.next().unwrap_or(missing) } else { missing }).collect()
-}
-
-/// A whole file as the library wants it; used for the footer.
-struct SourceReader(Arc<dyn Source>);
-
-impl Length for SourceReader {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-}
-
-impl ChunkReader for SourceReader {
-    type T = Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let length = self.0.len().saturating_sub(start).min(FOOTER_BYTES_MAX);
-        Ok(self.get_bytes(start, length as usize)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        if start.checked_add(length as u64).is_none_or(|end| end > self.0.len()) {
-            return Err(ParquetError::EOF(format!("{length} bytes at {start} are not in the file")));
-        }
-        let mut bytes = vec![0; length];
-        self.0.read_at(start, &mut bytes).map_err(|failure| ParquetError::External(Box::new(failure)))?;
-        Ok(bytes.into())
-    }
-}
-
-/// One column chunk in memory, addressed as in the file.
-struct Window {
-    start: u64,
-    bytes: Bytes,
-}
-
-impl Window {
-    fn from(&self, start: u64) -> Result<Bytes, ParquetError> {
-        let at = start.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
-        match at.filter(|at| *at <= self.bytes.len()) {
-            Some(at) => Ok(self.bytes.slice(at..)),
-            None => Err(ParquetError::EOF(format!("{start} is not in the column chunk"))),
-        }
-    }
-}
-
-impl Length for Window {
-    fn len(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-}
-
-impl ChunkReader for Window {
-    type T = Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(self.from(start)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let rest = self.from(start)?;
-        if length > rest.len() {
-            return Err(ParquetError::EOF(format!("{length} bytes at {start} are not in the column chunk")));
-        }
-        Ok(rest.slice(..length))
-    }
+    leaves.iter().enumerate().map(column).collect()
 }
 
 /// Opens any bytes as a Parquet file and decodes every column; a fuzz body.
@@ -442,9 +241,10 @@ pub fn fuzz_parquet(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Array;
     use super::super::testing::{Data, Layout, source, write};
     use super::*;
-    use ::parquet::basic::{Compression, ZstdLevel};
+    use ::parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
     use proptest::prelude::*;
 
     fn some<T: Copy>(values: &[T]) -> Vec<Option<T>> {
@@ -472,12 +272,23 @@ mod tests {
     }
 
     fn layouts() -> Vec<Layout> {
-        let zstd = Compression::ZSTD(ZstdLevel::try_new(1).unwrap());
-        [Compression::UNCOMPRESSED, Compression::SNAPPY, zstd]
-            .into_iter()
-            .flat_map(|compression| [(compression, false), (compression, true)])
-            .map(|(compression, is_version_2)| Layout { compression, is_version_2, ..Layout::default() })
-            .collect()
+        [
+            Compression::UNCOMPRESSED,
+            Compression::SNAPPY,
+            Compression::ZSTD(ZstdLevel::try_new(1).unwrap()),
+            Compression::GZIP(GzipLevel::try_new(6).unwrap()),
+            Compression::BROTLI(BrotliLevel::try_new(1).unwrap()),
+            Compression::LZ4,
+            Compression::LZ4_RAW,
+        ]
+        .into_iter()
+        .flat_map(|compression| [(compression, false), (compression, true)])
+        .map(|(compression, is_version_2)| Layout { compression, is_version_2, ..Layout::default() })
+        .collect()
+    }
+
+    fn kinds(file: &ParquetFile) -> Vec<Result<Kind, &str>> {
+        file.columns().iter().map(FileColumn::kind).collect()
     }
 
     #[test]
@@ -485,30 +296,108 @@ mod tests {
         for layout in layouts() {
             let file = ParquetFile::open(source("f.parquet", sample(&layout))).unwrap();
             assert_eq!((file.entries(), file.row_groups(), file.rows(2)), (2500, 3, 500));
-            let types: Vec<Type> = file.schema().columns.iter().map(|column| column.ty).collect();
-            assert_eq!(types, [Type::Float, Type::Float, Type::Int, Type::Float, Type::Bool]);
-            assert_eq!(file.schema().refused, [("f".to_owned(), "is text or bytes, not numbers".to_owned())]);
-            assert_eq!(file.read(2, 0).unwrap(), Array::F32((2000..2500u16).map(f32::from).collect()));
-            let Array::F64(b) = file.read(1, 1).unwrap() else { panic!("b") };
+            let text = Err("is text or bytes, not numbers");
+            let numbers = [Kind::F32, Kind::F64, Kind::I64, Kind::I32, Kind::Bool].map(Ok);
+            assert_eq!(kinds(&file), [&numbers[..], &[text]].concat());
+            let all = |array: Array| Values::from(array);
+            assert_eq!(file.read(2, 0).unwrap(), all(Array::F32((2000..2500u16).map(f32::from).collect())));
+            let Values { array: Array::F64(b), present: None } = file.read(1, 1).unwrap() else {
+                panic!("b")
+            };
             assert!((0..1000).all(|i| if (1000 + i) % 3 == 0 {
                 b[i].is_nan()
             } else {
                 b[i] == (1000 + i) as f64
             }));
-            assert_eq!(file.read(0, 2).unwrap(), Array::I64((0..1000).map(|i| i << 33).collect()));
-            assert_eq!(file.read(0, 3).unwrap(), Array::I32((0..1000).collect()));
-            let Array::F64(d) = file.read(1, 3).unwrap() else { panic!("d") };
-            assert!(d[700].is_nan() && d[699] == 1699.0 && d[701] == 1701.0);
-            assert_eq!(file.read(0, 4).unwrap(), Array::Bool((0..1000).map(|i| (i % 2) as u8).collect()));
+            assert_eq!(file.read(0, 2).unwrap(), all(Array::I64((0..1000).map(|i| i << 33).collect())));
+            assert_eq!(file.read(0, 3).unwrap(), all(Array::I32((0..1000).collect())));
+            let d = file.read(1, 3).unwrap();
+            let Values { array: Array::I32(values), present: Some(present) } = d else { panic!("d") };
+            assert!((0..1000).all(|i| present[i] == u8::from(i != 700)));
+            assert!((0..1000).all(|i| i == 700 || values[i] == 1000 + i as i32));
+            assert_eq!(
+                file.read(0, 4).unwrap(),
+                all(Array::Bool((0..1000).map(|i| (i % 2) as u8).collect()))
+            );
+            assert_eq!(file.read(0, 5).unwrap_err().kind, ErrorKind::Unsupported);
         }
     }
 
     #[test]
-    fn without_statistics_integers_may_be_missing() {
+    fn types_do_not_depend_on_statistics() {
+        let open = |has_statistics| {
+            let layout = Layout { has_statistics, ..Layout::default() };
+            ParquetFile::open(source("f.parquet", sample(&layout))).unwrap()
+        };
+        let (with, without) = (open(true), open(false));
+        assert_eq!(kinds(&with), kinds(&without));
+        let optional = |file: &ParquetFile| -> Vec<bool> {
+            file.columns().iter().map(|column| column.is_optional).collect()
+        };
+        assert_eq!(optional(&with), [false, true, true, true, false, false]);
+        assert_eq!(optional(&with), optional(&without));
+        assert_eq!(with.read(1, 3).unwrap(), without.read(1, 3).unwrap());
+    }
+
+    #[test]
+    fn two_columns_of_one_name_are_not_supported() {
+        let x = ("x", "required float", Data::F32(some(&[1.0])));
+        let columns = [x.clone(), ("y", "required float", Data::F32(some(&[2.0]))), x];
+        let file = ParquetFile::open(source("f", write(&columns, &Layout::default()))).unwrap();
+        let twice = Err("is there 2 times; give each a name of its own");
+        assert_eq!(kinds(&file), [twice, Ok(Kind::F32), twice]);
+    }
+
+    #[test]
+    fn what_is_encrypted_is_not_damaged() {
+        let mut bytes = sample(&Layout::default());
+        let end = bytes.len();
+        bytes[end - 1] = b'E';
+        let failure = ParquetFile::open(source("f", bytes)).unwrap_err();
+        assert_eq!((failure.kind, &*failure.what), (ErrorKind::Unsupported, "f: is encrypted"));
+    }
+
+    /// `bytes` of an uncompressed file, with the codec of column `name` in the footer replaced.
+    fn with_codec(bytes: &mut [u8], name: &str, codec: u8) {
+        let mut head = vec![0x19, 0x18, name.len() as u8];
+        head.extend(name.as_bytes());
+        head.push(0x15);
+        let places: Vec<usize> =
+            (0..bytes.len() - head.len()).filter(|at| bytes[*at..].starts_with(&head)).collect();
+        assert!(!places.is_empty());
+        for at in places {
+            bytes[at + head.len()] = codec << 1;
+        }
+    }
+
+    #[test]
+    fn codecs_that_are_not_read_are_named() {
+        let layout = Layout { compression: Compression::UNCOMPRESSED, ..Layout::default() };
+        let mut bytes = sample(&layout);
+        with_codec(&mut bytes, "c", 3);
+        let file = ParquetFile::open(source("f", bytes.clone())).unwrap();
+        assert_eq!(kinds(&file)[2], Err("is compressed with LZO, which is not supported"));
+        assert_eq!(file.read(0, 0).unwrap().array.len(), 1000);
+        with_codec(&mut bytes, "c", 9);
+        let failure = ParquetFile::open(source("f", bytes)).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::Unsupported);
+        assert_eq!(failure.what, "f: column \"c\" is compressed with codec 9, which is not known");
+    }
+
+    #[test]
+    fn a_column_chunk_before_the_file_is_damaged_and_quiet() {
+        let columns = [("x", "required double", Data::F64(some(&[1.0])))];
         let layout = Layout { has_statistics: false, ..Layout::default() };
-        let file = ParquetFile::open(source("f.parquet", sample(&layout))).unwrap();
-        assert_eq!(file.schema().columns[2].ty, Type::Float);
-        assert_eq!(file.stored_type(2), Type::Int);
+        let mut bytes = write(&columns, &layout);
+        // data_page_offset, or dictionary_page_offset: 4 as a zigzag number, in the footer.
+        let footer =
+            bytes.len() - 8 - u32::from_le_bytes(bytes[bytes.len() - 8..][..4].try_into().unwrap()) as usize;
+        let at = (footer..bytes.len() - 1)
+            .find(|at| [[0x26, 8], [0x36, 8]].contains(&[bytes[*at], bytes[at + 1]]));
+        bytes[at.unwrap() + 1] = 7;
+        let failure = ParquetFile::open(source("f", bytes)).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::Corrupt);
+        assert!(failure.what.starts_with("f: footer: column \"x\" begins before the file"), "{failure}");
     }
 
     #[test]
@@ -522,8 +411,7 @@ mod tests {
             .close()
             .unwrap();
         let file = ParquetFile::open(source("n", bytes)).unwrap();
-        assert!(file.schema().columns.is_empty());
-        assert!(file.schema().refused[0].1.starts_with("is nested"));
+        assert!(kinds(&file)[0].unwrap_err().starts_with("is nested"));
     }
 
     #[test]
@@ -556,7 +444,7 @@ mod tests {
 
         #[test]
         fn damaged_files_never_panic(
-            which in 0usize..6,
+            which in 0usize..14,
             at in prop::collection::vec(any::<prop::sample::Index>(), 1..8),
             byte: u8,
             in_footer: bool,

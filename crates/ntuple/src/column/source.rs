@@ -1,11 +1,12 @@
 //! Where bytes come from.
 
+use super::files::OpenFiles;
 use base::{Failure, Result};
 use bytes::Bytes;
-use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A file that can be read at any place by several threads.
 pub trait Source: Send + Sync {
@@ -20,38 +21,81 @@ pub trait Source: Send + Sync {
     /// Fills all of `buffer` from `offset`; fewer bytes are an error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Equal for equal content: path and version. The key of the column cache.
+    /// Fails if the name leads to other content now than when it was opened; asked before cached columns are used.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Equal for equal content only: which file, and which version of it. The key of the column cache.
     fn identity(&self) -> String;
 
     /// What error messages call it.
     fn name(&self) -> &str;
 }
 
-/// A file of this host.
+/// A file of this host. It is open only while it is read, and for as long as few others are.
 #[derive(Debug)]
 pub struct FileSource {
-    file: File,
+    /// Absolute, so that it stays right when the program changes its directory.
+    path: PathBuf,
     name: String,
-    identity: String,
+    identity: Arc<str>,
     length: u64,
 }
 
+/// Device, inode, size, and the times of the last change of content and of attributes: the kernel sets the latter, and
+/// no program can set it back.
+fn identity(about: &Metadata) -> String {
+    let (dev, ino, size) = (about.dev(), about.ino(), about.len());
+    let (modified, changed) = ((about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec()));
+    format!("file:{dev}:{ino}:{size}:{}.{:09}:{}.{:09}", modified.0, modified.1, changed.0, changed.1)
+}
+
 impl FileSource {
-    /// Opens `path`. The version is made of inode, size and time of modification.
+    /// Opens `path`.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let failed = |cause: &std::io::Error| Failure::io(format!("open {name}"), cause);
-        let file = File::open(path).map_err(|cause| failed(&cause))?;
-        let about = file.metadata().map_err(|cause| failed(&cause))?;
+        let path = std::path::absolute(path).map_err(|cause| failed(&cause))?;
+        // Looked at before it is opened: opening a pipe would wait for its other end.
+        let about = std::fs::metadata(&path).map_err(|cause| failed(&cause))?;
         if about.is_dir() {
             return Err(Failure::new(base::ErrorKind::IsDirectory, format!("open {name}: is a directory"))
                 .hint(format!("name its files, as in {name}/*.parquet")));
         }
-        let mut identity = format!("file:{}:{}:{}", about.dev(), about.ino(), about.len());
-        // Writing to a String cannot fail.
-        let _ = write!(identity, ":{}.{:09}", about.mtime(), about.mtime_nsec());
-        Ok(Self { file, name, identity, length: about.len() })
+        if !about.is_file() {
+            return Err(Failure::invalid(format!("open {name}: is not a regular file")));
+        }
+        let identity = identity(&about).into();
+        let source = Self { path, name, identity, length: about.len() };
+        source.read_with(|_| Ok(()))?;
+        Ok(source)
     }
+
+    fn read_with<T>(&self, read: impl FnOnce(&File) -> Result<T>) -> Result<T> {
+        let failed = |cause: &std::io::Error| Failure::io(format!("open {}", self.name), cause);
+        OpenFiles::shared().with(
+            &self.identity,
+            || File::open(&self.path),
+            failed,
+            |file| {
+                let value = read(file)?;
+                // Looked at afterwards, so that what was read is of the version that it counts as.
+                self.expect(&file.metadata().map_err(|cause| failed(&cause))?)?;
+                Ok(value)
+            },
+        )
+    }
+
+    fn expect(&self, about: &Metadata) -> Result<()> {
+        if identity(about) == *self.identity { Ok(()) } else { Err(changed(&self.name)) }
+    }
+}
+
+/// The failure of reading a file whose content is no longer that which was opened.
+#[must_use]
+pub fn changed(name: &str) -> Failure {
+    Failure::invalid(format!("{name}: changed since the n-tuple was opened")).hint("open the n-tuple again")
 }
 
 impl Source for FileSource {
@@ -60,13 +104,22 @@ impl Source for FileSource {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.file
-            .read_exact_at(buffer, offset)
-            .map_err(|cause| Failure::io(format!("read {} at {offset}", self.name), &cause))
+        self.read_with(|file| {
+            file.read_exact_at(buffer, offset).map_err(|cause| match file.metadata() {
+                // It is shorter because it was written anew.
+                Ok(about) if identity(&about) != *self.identity => changed(&self.name),
+                _ => Failure::io(format!("read {} at {offset}", self.name), &cause),
+            })
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        let about = std::fs::metadata(&self.path);
+        self.expect(&about.map_err(|cause| Failure::io(format!("open {}", self.name), &cause))?)
     }
 
     fn identity(&self) -> String {
-        self.identity.clone()
+        self.identity.to_string()
     }
 
     fn name(&self) -> &str {
@@ -118,7 +171,7 @@ mod tests {
     use base::ErrorKind;
 
     #[test]
-    fn a_changed_file_has_another_identity() {
+    fn bytes_are_read_at_any_place() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("f");
         std::fs::write(&path, b"0123456789").unwrap();
@@ -127,10 +180,44 @@ mod tests {
         source.read_at(7, &mut bytes).unwrap();
         assert_eq!(&bytes, b"789");
         assert!(source.read_at(8, &mut bytes).is_err());
-        std::fs::write(&path, b"01234567890").unwrap();
-        assert_ne!(FileSource::open(&path).unwrap().identity(), source.identity());
         assert_eq!(FileSource::open(directory.path()).unwrap_err().kind, ErrorKind::IsDirectory);
         assert_eq!(FileSource::open(&directory.path().join("g")).unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(FileSource::open(Path::new("/dev/null")).unwrap_err().kind, ErrorKind::Invalid);
+    }
+
+    /// A file of the same name, size and time of modification as one before it, by each way that leads there.
+    #[test]
+    fn a_changed_file_has_another_identity_and_is_not_read() {
+        type Change = fn(&Path);
+        let changes: [Change; 3] = [
+            |path| {
+                let other = path.with_extension("new");
+                std::fs::write(&other, b"9876543210").unwrap();
+                std::fs::rename(other, path).unwrap();
+            },
+            |path| std::fs::write(path, b"9876543210").unwrap(),
+            |path| std::fs::write(path, b"98765").unwrap(),
+        ];
+        for change in changes {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("f");
+            std::fs::write(&path, b"0123456789").unwrap();
+            let times = std::fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+            File::options().write(true).open(&path).unwrap().set_times(times).unwrap();
+            let source = FileSource::open(&path).unwrap();
+            source.check().unwrap();
+            // What is changed in place within one step of the file system's clock cannot be told apart.
+            while FileSource::open(&path).unwrap().identity() == source.identity() {
+                change(&path);
+                File::options().write(true).open(&path).unwrap().set_times(times).unwrap();
+            }
+            assert!(source.check().unwrap_err().what.ends_with("changed since the n-tuple was opened"));
+            let mut bytes = [0; 10];
+            match source.read_at(0, &mut bytes) {
+                Ok(()) => assert_eq!(&bytes, b"0123456789"),
+                Err(failure) => assert!(failure.what.contains("changed"), "{failure}"),
+            }
+        }
     }
 
     #[test]

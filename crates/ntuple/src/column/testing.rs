@@ -39,10 +39,14 @@ impl Default for Layout {
     }
 }
 
-/// Writes columns; a declaration is such as `"required float"` or `"optional int32"`.
+/// Writes columns; a declaration is such as `"required float"`, `"optional int32"` or, with a logical type, `"required
+/// int32 n (DATE)"`, which repeats the name.
 pub(crate) fn write(columns: &[(&str, &str, Data)], layout: &Layout) -> Vec<u8> {
-    let fields: String =
-        columns.iter().map(|(name, declaration, _)| format!("{declaration} {name}; ")).collect();
+    let field = |(name, declaration, _): &(&str, &str, Data)| {
+        let name = if declaration.contains('(') { "" } else { name };
+        format!("{declaration} {name}; ")
+    };
+    let fields: String = columns.iter().map(field).collect();
     let schema = Arc::new(parse_message_type(&format!("message m {{ {fields} }}")).unwrap());
     let statistics = if layout.has_statistics { EnabledStatistics::Chunk } else { EnabledStatistics::None };
     let version = if layout.is_version_2 {

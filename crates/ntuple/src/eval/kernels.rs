@@ -10,6 +10,16 @@ pub(super) enum In<'a, T> {
     Const(T),
 }
 
+impl<T: Copy> In<'_, T> {
+    #[inline(always)]
+    pub(super) fn at(&self, index: usize) -> T {
+        match self {
+            In::Slice(values) => values[index],
+            In::Const(value) => *value,
+        }
+    }
+}
+
 /// Rows of a chunk within its row group.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {

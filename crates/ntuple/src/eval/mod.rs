@@ -12,8 +12,8 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
-use crate::column::{Array, with_values};
-use crate::expr::{Id, Op, Scalar, Type};
+use crate::column::{Array, Kind, Schema, Values, with_values};
+use crate::expr::{Graph, Id, Op, Scalar, Type};
 use crate::fill::{Axis, Bins, Histogram, add};
 use crate::plan::{Fill, Plan};
 use crate::simd::{Kernel, dispatch};
@@ -32,10 +32,19 @@ const COPIED_BINS_MAX: usize = 1024;
 /// A plan ready to run; shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Compiled {
+    /// For row groups in which no value is missing.
+    plain: Variant,
+    /// For all others; `None` if no integer or truth value that is read can be missing.
+    with_missing: Option<Variant>,
+}
+
+/// The programs of a plan, for row groups with or without missing values.
+#[derive(Debug)]
+struct Variant {
     filter: Option<(Program, Value)>,
     body: Program,
     fills: Vec<CompiledFill>,
-    arrays: Vec<(Value, Type)>,
+    arrays: Vec<CompiledArray>,
 }
 
 #[derive(Debug)]
@@ -45,6 +54,14 @@ struct CompiledFill {
     weight: Option<Value>,
     axes: Vec<Axis>,
     size: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct CompiledArray {
+    value: Value,
+    ty: Type,
+    /// Where it is present; `None` if everywhere.
+    present: Option<Value>,
 }
 
 /// A cut that all results share moves in front of everything.
@@ -58,16 +75,71 @@ impl Compiled {
     pub(crate) fn new(plan: &mut Plan) -> Self {
         let shared = shared_cut(plan);
         let filter = match (plan.filter, shared) {
-            (Some(a), Some(b)) => Some(plan.graph.binary(crate::expr::Binary::And, a, b)),
+            (Some(a), Some(b)) => Some(plan.graph.both_true(a, b)),
             (a, b) => a.or(b),
         };
-        let own_cut = |fill: &Fill| if shared.is_some() { None } else { fill.cut };
+        let (graph, ids) = plan.graph.all_present();
+        let can_be_missing = plan
+            .column_indices()
+            .iter()
+            .map(|column| &plan.schema.columns[*column])
+            .any(|column| column.is_optional && column.ty != Type::Float);
+        let own = |id: Id| id;
+        Self {
+            plain: Variant::new(plan, &graph, &|id: Id| ids[id.index()], filter, shared.is_some()),
+            with_missing: can_be_missing
+                .then(|| Variant::new(plan, &plan.graph, &own, filter, shared.is_some())),
+        }
+    }
+
+    /// Arrays of the kinds that the plan gives for an n-tuple of `schema`.
+    pub(crate) fn empty_arrays(&self, schema: &Schema) -> Vec<Values> {
+        let kind = |array: &CompiledArray| match array.value {
+            Value::Column(column) => schema.columns[column].kind,
+            _ => computed(array.ty),
+        };
+        self.plain.arrays.iter().map(|array| Array::empty(kind(array)).into()).collect()
+    }
+
+    /// Which variant computes a row group of these columns.
+    fn variant(&self, arrays: &Arrays) -> (&Variant, bool) {
+        let is_missing = || arrays.iter().flatten().any(|values| values.present.is_some());
+        match &self.with_missing {
+            Some(variant) if is_missing() => (variant, true),
+            _ => (&self.plain, false),
+        }
+    }
+}
+
+/// The kind in which values of a type are computed.
+fn computed(ty: Type) -> Kind {
+    match ty {
+        Type::Float => Kind::F64,
+        Type::Int => Kind::I64,
+        Type::Bool => Kind::Bool,
+    }
+}
+
+impl Variant {
+    /// Compiles the values of `plan` as they stand in `graph`, where `of` says which number each has there.
+    fn new(
+        plan: &Plan,
+        graph: &Graph,
+        of: &dyn Fn(Id) -> Id,
+        filter: Option<Id>,
+        is_cut_shared: bool,
+    ) -> Self {
+        let own_cut = |fill: &Fill| if is_cut_shared { None } else { fill.cut };
         let mut roots = Vec::new();
         for fill in &plan.fills {
-            roots.extend(fill.values.iter().copied().chain(own_cut(fill)).chain(fill.weight));
+            roots.extend(fill.values.iter().copied().chain(own_cut(fill)).chain(fill.weight).map(of));
         }
-        roots.extend(&plan.arrays);
-        let (body, values) = compile(&plan.graph, &roots);
+        let is_always = |id: Id| matches!(graph.node(id).op, Op::Const(Scalar::Bool(true)));
+        let present = |id: Id| plan.graph.present(id).map(of).filter(|present| !is_always(*present));
+        for id in &plan.arrays {
+            roots.extend([of(*id)].into_iter().chain(present(*id)));
+        }
+        let (body, values) = compile(graph, &roots);
         let mut values = values.into_iter();
         let mut next = || values.next().expect("compile gives one value for each root");
         let mut fills = Vec::new();
@@ -80,26 +152,17 @@ impl Compiled {
                 size: fill.empty.size(),
             });
         }
-        let arrays = plan.arrays.iter().map(|id| (next(), plan.graph.ty(*id))).collect();
-        let filter =
-            filter.filter(|id| !matches!(plan.graph.node(*id).op, Op::Const(Scalar::Bool(true)))).map(|id| {
-                let (program, values) = compile(&plan.graph, &[id]);
-                (program, values[0])
-            });
-        Self { filter, body, fills, arrays }
-    }
-
-    /// `arrays`, or empty ones of the right type if there was no row group at all.
-    pub(crate) fn whole_arrays(&self, arrays: Vec<Array>) -> Vec<Array> {
-        if !arrays.is_empty() {
-            return arrays;
-        }
-        let empty = |(_, ty): &(Value, Type)| match ty {
-            Type::Float => Array::F64(Vec::new()),
-            Type::Int => Array::I64(Vec::new()),
-            Type::Bool => Array::Bool(Vec::new()),
+        let array = |id: &Id| CompiledArray {
+            value: next(),
+            ty: plan.graph.ty(*id),
+            present: present(*id).map(|_| next()),
         };
-        self.arrays.iter().map(empty).collect()
+        let arrays = plan.arrays.iter().map(array).collect();
+        let filter = filter.map(of).filter(|id| !is_always(*id)).map(|id| {
+            let (program, values) = compile(graph, &[id]);
+            (program, values[0])
+        });
+        Self { filter, body, fills, arrays }
     }
 }
 
@@ -115,17 +178,33 @@ enum Counters {
 pub(crate) struct Partial {
     /// Sums of the weighted histograms, in their order.
     weights: Vec<Vec<[f64; 2]>>,
-    arrays: Vec<Array>,
+    arrays: Vec<Values>,
 }
 
 /// Registers and counters of one thread.
 #[derive(Debug)]
 pub(crate) struct Worker<'a> {
     compiled: &'a Compiled,
-    filter: Registers,
-    body: Registers,
+    plain: Bank,
+    with_missing: Bank,
     counters: Vec<Counters>,
     scratch: Scratch,
+}
+
+/// Registers of the two programs of a variant.
+#[derive(Debug, Default)]
+struct Bank {
+    filter: Registers,
+    body: Registers,
+}
+
+impl Bank {
+    fn new(variant: &Variant) -> Self {
+        Self {
+            filter: variant.filter.as_ref().map(|(program, _)| Registers::new(program)).unwrap_or_default(),
+            body: Registers::new(&variant.body),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -140,7 +219,7 @@ struct Scratch {
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(compiled: &'a Compiled) -> Self {
-        let counters = compiled.fills.iter().map(|fill| {
+        let counters = compiled.plain.fills.iter().map(|fill| {
             let stride = fill.size + 1;
             let copies = if fill.size <= COPIED_BINS_MAX { COPIES } else { 1 };
             match fill.weight {
@@ -151,8 +230,8 @@ impl<'a> Worker<'a> {
             }
         });
         Self {
-            filter: compiled.filter.as_ref().map(|(program, _)| Registers::new(program)).unwrap_or_default(),
-            body: Registers::new(&compiled.body),
+            plain: Bank::new(&compiled.plain),
+            with_missing: compiled.with_missing.as_ref().map(Bank::new).unwrap_or_default(),
             counters: counters.collect(),
             scratch: Scratch {
                 mask: vec![0; CHUNK_ROWS],
@@ -168,11 +247,13 @@ impl<'a> Worker<'a> {
 
     /// Computes one row group of `rows` rows. `is_cancelled` is looked at between chunks; then the result is useless.
     pub(crate) fn row_group(&mut self, arrays: &Arrays, rows: usize, is_cancelled: &AtomicBool) -> Partial {
-        let mut out =
-            self.compiled.arrays.iter().map(|(value, ty)| empty_array(*value, *ty, arrays)).collect();
-        dispatch(RowGroup { worker: self, arrays, rows, out: &mut out, is_cancelled });
+        let (variant, has_missing) = self.compiled.variant(arrays);
+        let mut out = variant.arrays.iter().map(|array| empty_array(*array, arrays)).collect();
+        let Self { plain, with_missing, counters, scratch, .. } = self;
+        let bank = if has_missing { with_missing } else { plain };
+        dispatch(RowGroup { variant, bank, counters, scratch, arrays, rows, out: &mut out, is_cancelled });
         let mut weights = Vec::new();
-        for (counters, fill) in self.counters.iter_mut().zip(&self.compiled.fills) {
+        for (counters, fill) in self.counters.iter_mut().zip(&self.compiled.plain.fills) {
             match counters {
                 // Counters of 32 bits cannot overflow within a row group, whose rows are bound.
                 Counters::Counts { counters, stride, total } => flush(counters, *stride, total),
@@ -198,7 +279,7 @@ impl<'a> Worker<'a> {
 
 impl Partial {
     /// Adds what one row group gave; called in the order of the row groups, so that sums never depend on threads.
-    pub(crate) fn add_to(self, histograms: &mut [Histogram], arrays: &mut Vec<Array>) {
+    pub(crate) fn add_to(self, histograms: &mut [Histogram], arrays: &mut [Values]) {
         let weighted = histograms.iter_mut().filter_map(|histogram| match &mut histogram.bins {
             Bins::Weights(bins) => Some(bins),
             Bins::Counts(_) => None,
@@ -206,11 +287,7 @@ impl Partial {
         for (bins, sums) in weighted.zip(self.weights) {
             bins.iter_mut().zip(sums).for_each(|(bin, more)| add(bin, more));
         }
-        if arrays.is_empty() {
-            *arrays = self.arrays;
-        } else {
-            arrays.iter_mut().zip(self.arrays).for_each(|(all, more)| all.append(more));
-        }
+        arrays.iter_mut().zip(self.arrays).for_each(|(all, more)| all.append(more));
     }
 }
 
@@ -221,72 +298,75 @@ fn flush(counters: &mut [u32], stride: usize, total: &mut [u64]) {
     }
 }
 
-/// An array of the kind that `value` gives.
-fn empty_array(value: Value, ty: Type, arrays: &Arrays) -> Array {
-    match (value, ty) {
-        (Value::Column(column), _) => match array(arrays, column) {
-            Array::F32(_) => Array::F32(Vec::new()),
-            Array::F64(_) => Array::F64(Vec::new()),
-            Array::I32(_) => Array::I32(Vec::new()),
-            Array::I64(_) => Array::I64(Vec::new()),
-            Array::Bool(_) => Array::Bool(Vec::new()),
-        },
-        (_, Type::Float) => Array::F64(Vec::new()),
-        (_, Type::Int) => Array::I64(Vec::new()),
-        (_, Type::Bool) => Array::Bool(Vec::new()),
-    }
+/// An array of the kind that `value` gives in a row group.
+fn empty_array(CompiledArray { value, ty, present }: CompiledArray, arrays: &Arrays) -> Values {
+    let kind = match value {
+        Value::Column(column) => array(arrays, column).kind(),
+        _ => computed(ty),
+    };
+    Values { array: Array::empty(kind), present: present.map(|_| Vec::new()) }
 }
 
-struct RowGroup<'w, 'a> {
-    worker: &'w mut Worker<'a>,
+struct RowGroup<'w> {
+    variant: &'w Variant,
+    bank: &'w mut Bank,
+    counters: &'w mut [Counters],
+    scratch: &'w mut Scratch,
     arrays: &'w Arrays,
     rows: usize,
-    out: &'w mut Vec<Array>,
+    out: &'w mut Vec<Values>,
     is_cancelled: &'w AtomicBool,
 }
 
-impl Kernel for RowGroup<'_, '_> {
+impl Kernel for RowGroup<'_> {
     #[inline(always)]
-    fn run(self) {
+    fn run(mut self) {
         let mut start = 0;
         while start < self.rows && !self.is_cancelled.load(Ordering::Relaxed) {
             let count = (self.rows - start).min(CHUNK_ROWS);
-            chunk(self.worker, self.arrays, start, count, self.out);
+            self.chunk(start, count);
             start += count;
         }
     }
 }
 
-#[inline(always)]
-fn chunk(worker: &mut Worker<'_>, arrays: &Arrays, start: usize, count: usize, out: &mut [Array]) {
-    let compiled = worker.compiled;
-    let all = Rows { start, count, picked: None };
-    let mut mask = std::mem::take(&mut worker.scratch.mask);
-    let mut picked = std::mem::take(&mut worker.scratch.picked);
-    let mut passed = count;
-    if let Some((program, value)) = &compiled.filter {
-        worker.filter.run(program, arrays, all);
-        write_mask(&mut mask[..count], *value, &worker.filter, arrays, all);
-        passed = kernels::count(&mask[..count]);
-    }
-    // Packing costs a pass over every column that is used; below half it is cheaper than computing what is not wanted.
-    let is_packed = passed < count && (passed * 2 < count || !out.is_empty());
-    let rows = if is_packed {
-        pick(&mut picked, &mask[..count]);
-        Rows { start, count: passed, picked: Some(&picked[..passed]) }
-    } else {
-        all
-    };
-    if passed > 0 {
-        worker.body.run(&compiled.body, arrays, rows);
-        let keep = (!is_packed && passed < count).then_some(&mask[..count]);
-        fill_all(worker, arrays, rows, keep);
-        for (array, (value, _)) in out.iter_mut().zip(&compiled.arrays) {
-            append(array, *value, &worker.body, arrays, rows);
+impl RowGroup<'_> {
+    #[inline(always)]
+    fn chunk(&mut self, start: usize, count: usize) {
+        let (variant, arrays) = (self.variant, self.arrays);
+        let all = Rows { start, count, picked: None };
+        let mut mask = std::mem::take(&mut self.scratch.mask);
+        let mut picked = std::mem::take(&mut self.scratch.picked);
+        let mut passed = count;
+        if let Some((program, value)) = &variant.filter {
+            self.bank.filter.run(program, arrays, all);
+            write_mask(&mut mask[..count], *value, &self.bank.filter, arrays, all);
+            passed = kernels::count(&mask[..count]);
         }
+        // Packing costs a pass over every column that is used; below half it is cheaper than computing what is not wanted.
+        let is_packed = passed < count && (passed * 2 < count || !self.out.is_empty());
+        let rows = if is_packed {
+            pick(&mut picked, &mask[..count]);
+            Rows { start, count: passed, picked: Some(&picked[..passed]) }
+        } else {
+            all
+        };
+        if passed > 0 {
+            self.bank.body.run(&variant.body, arrays, rows);
+            let keep = (!is_packed && passed < count).then_some(&mask[..count]);
+            fill_all(self, rows, keep);
+            for (values, array) in self.out.iter_mut().zip(&variant.arrays) {
+                append(&mut values.array, array.value, &self.bank.body, arrays, rows);
+                if let (Some(present), Some(value)) = (&mut values.present, array.present) {
+                    extend(present, rows.count, 0, |out| {
+                        write_mask(out, value, &self.bank.body, arrays, rows);
+                    });
+                }
+            }
+        }
+        self.scratch.mask = mask;
+        self.scratch.picked = picked;
     }
-    worker.scratch.mask = mask;
-    worker.scratch.picked = picked;
 }
 
 #[inline(always)]
@@ -304,19 +384,19 @@ fn write_mask(out: &mut [u8], value: Value, registers: &Registers, arrays: &Arra
 }
 
 #[inline(always)]
-fn fill_all(worker: &mut Worker<'_>, arrays: &Arrays, rows: Rows<'_>, keep: Option<&[u8]>) {
-    let compiled = worker.compiled;
-    let Scratch { cut: own, indices, bins, floats, .. } = &mut worker.scratch;
+fn fill_all(group: &mut RowGroup<'_>, rows: Rows<'_>, keep: Option<&[u8]>) {
+    let (arrays, body) = (group.arrays, &group.bank.body);
+    let Scratch { cut: own, indices, bins, floats, .. } = &mut *group.scratch;
     let n = rows.count;
-    for (fill, counters) in compiled.fills.iter().zip(&mut worker.counters) {
+    for (fill, counters) in group.variant.fills.iter().zip(&mut *group.counters) {
         let indices = &mut indices[..n];
         for (number, (axis, value)) in fill.axes.iter().zip(&fill.values).enumerate() {
             if number == 0 {
-                sort_value(indices, axis, *value, &worker.body, arrays, rows, &mut floats[..n]);
+                sort_value(indices, axis, *value, body, arrays, rows, &mut floats[..n]);
                 continue;
             }
             let bins = &mut bins[..n];
-            sort_value(bins, axis, *value, &worker.body, arrays, rows, &mut floats[..n]);
+            sort_value(bins, axis, *value, body, arrays, rows, &mut floats[..n]);
             let extent = axis.extent() as u32;
             indices.iter_mut().zip(bins).for_each(|(index, bin)| *index = *index * extent + *bin);
         }
@@ -325,7 +405,7 @@ fn fill_all(worker: &mut Worker<'_>, arrays: &Arrays, rows: Rows<'_>, keep: Opti
             cut(indices, keep, trash);
         }
         if let Some(value) = fill.cut {
-            write_mask(&mut own[..n], value, &worker.body, arrays, rows);
+            write_mask(&mut own[..n], value, body, arrays, rows);
             cut(indices, &own[..n], trash);
         }
         match (counters, fill.weight) {
@@ -339,7 +419,7 @@ fn fill_all(worker: &mut Worker<'_>, arrays: &Arrays, rows: Rows<'_>, keep: Opti
             }
             (Counters::Weights(sums), Some(weight)) => {
                 let floats = &mut floats[..n];
-                write_float(floats, weight, &worker.body, arrays, rows);
+                write_float(floats, weight, body, arrays, rows);
                 indices
                     .iter()
                     .zip(floats)

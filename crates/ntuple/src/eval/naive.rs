@@ -1,6 +1,6 @@
 //! The simple version of the interpreter: one value at a time. The vector kernels must give the same bits.
 
-use super::registers::{Arrays, array};
+use super::registers::{Arrays, array, present};
 use crate::column::Array;
 use crate::expr::{Graph, Id, Op, Scalar, Type, apply_binary, apply_unary, compare};
 
@@ -10,6 +10,7 @@ pub(crate) fn evaluate(graph: &Graph, id: Id, arrays: &Arrays, row: usize) -> Sc
     match graph.node(id).op {
         Op::Const(value) => value,
         Op::Column(column) => stored(array(arrays, column), row, graph.ty(id)),
+        Op::Present(column) => Scalar::Bool(present(arrays, column).is_none_or(|present| present[row] == 1)),
         Op::Unary(op, a) => apply_unary(op, of(a)),
         Op::Binary(op, a, b) => apply_binary(op, of(a), of(b)),
         Op::Compare(op, a, b) => Scalar::Bool(compare(op, of(a), of(b))),

@@ -57,6 +57,8 @@ pub(super) enum IntFrom {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MaskFrom {
     Column(usize),
+    /// Where a column has values.
+    Present(usize),
     Not(Arg<u8>),
     And(Arg<u8>, Arg<u8>),
     Or(Arg<u8>, Arg<u8>),
@@ -194,7 +196,7 @@ impl Compiler<'_> {
             return vec![a, b];
         }
         match self.graph.node(id).op {
-            Op::Const(_) | Op::Column(_) => Vec::new(),
+            Op::Const(_) | Op::Column(_) | Op::Present(_) => Vec::new(),
             Op::Unary(Unary::ToFloat, a) if matches!(self.graph.node(a).op, Op::Column(_)) => Vec::new(),
             Op::Unary(_, a) => vec![a],
             Op::Binary(_, a, b) | Op::Compare(_, a, b) => vec![a, b],
@@ -307,7 +309,7 @@ impl Compiler<'_> {
             Op::Unary(op, a) => FloatFrom::Unary(op, self.float(a)),
             Op::Binary(op, a, b) => FloatFrom::Binary(op, self.float(a), self.float(b)),
             Op::Select(c, yes, no) => FloatFrom::Select(self.register(c), self.float(yes), self.float(no)),
-            Op::Compare(..) | Op::Const(_) => unreachable!("{NOT_COMPUTED}"),
+            Op::Compare(..) | Op::Const(_) | Op::Present(_) => unreachable!("{NOT_COMPUTED}"),
         }
     }
 
@@ -318,7 +320,7 @@ impl Compiler<'_> {
             Op::Unary(op, a) => IntFrom::Unary(op, self.int(a)),
             Op::Binary(op, a, b) => IntFrom::Binary(op, self.int(a), self.int(b)),
             Op::Select(c, yes, no) => IntFrom::Select(self.register(c), self.int(yes), self.int(no)),
-            Op::Compare(..) | Op::Const(_) => unreachable!("{NOT_COMPUTED}"),
+            Op::Compare(..) | Op::Const(_) | Op::Present(_) => unreachable!("{NOT_COMPUTED}"),
         }
     }
 
@@ -328,6 +330,7 @@ impl Compiler<'_> {
         }
         match self.graph.node(id).op {
             Op::Column(column) => MaskFrom::Column(column),
+            Op::Present(column) => MaskFrom::Present(column),
             Op::Unary(Unary::IsNan, a) => MaskFrom::IsNan(self.float(a)),
             Op::Unary(_, a) => MaskFrom::Not(self.mask(a)),
             Op::Binary(Binary::And, a, b) => MaskFrom::And(self.mask(a), self.mask(b)),

@@ -3,12 +3,12 @@
 use super::CHUNK_ROWS;
 use super::kernels::{In, Rows, ToFloat, compare_column, load, load_float, map, select, zip};
 use super::program::{Arg, FloatFrom, Instruction, IntFrom, MaskFrom, Program, Side, Test};
-use crate::column::{Array, with_values};
-use crate::expr::{Binary, Cmp, Unary, float_binary, float_unary, holds, int_binary};
+use crate::column::{Array, Values, with_values};
+use crate::expr::{Binary, Cmp, Unary, float_binary, float_unary, holds, int_binary, is_sure_radius};
 use std::sync::Arc;
 
 /// Decoded columns of a row group by their index in the schema; those that are not read are missing.
-pub(crate) type Arrays = [Option<Arc<Array>>];
+pub(crate) type Arrays = [Option<Arc<Values>>];
 
 /// Vectors of one chunk each.
 #[derive(Debug, Default)]
@@ -48,6 +48,17 @@ macro_rules! access {
 /// The column of index `column`, which the plan reads.
 #[inline(always)]
 pub(super) fn array(arrays: &Arrays, column: usize) -> &Array {
+    &values(arrays, column).array
+}
+
+/// Where that column has values; `None` if everywhere.
+#[inline(always)]
+pub(super) fn present(arrays: &Arrays, column: usize) -> Option<&[u8]> {
+    values(arrays, column).present.as_deref()
+}
+
+#[inline(always)]
+fn values(arrays: &Arrays, column: usize) -> &Values {
     arrays[column].as_ref().expect("every column that the plan reads was decoded")
 }
 
@@ -131,6 +142,10 @@ impl Registers {
         let n = rows.count;
         match from {
             MaskFrom::Column(column) => load_mask(out, array(arrays, column), rows),
+            MaskFrom::Present(column) => match present(arrays, column) {
+                Some(present) => load(out, present, rows, |value| value),
+                None => out.fill(1),
+            },
             MaskFrom::Not(a) => map(out, self.mask(a, n), |a| a ^ 1),
             MaskFrom::And(a, b) => zip(out, self.mask(a, n), self.mask(b, n), |a, b| a & b),
             MaskFrom::Or(a, b) => zip(out, self.mask(a, n), self.mask(b, n), |a, b| a | b),
@@ -159,7 +174,7 @@ fn load_int(out: &mut [i64], array: &Array, rows: Rows<'_>) {
         Array::I32(values) => load(out, values, rows, i64::from),
         Array::I64(values) => load(out, values, rows, |value| value),
         Array::Bool(values) => load(out, values, rows, i64::from),
-        // The chain widens the type of the column if any file has missing values, so floats never come here.
+        // A chain never mixes integers and floats in one column.
         Array::F32(_) | Array::F64(_) => unreachable!("an integer column was decoded as float"),
     }
 }
@@ -198,8 +213,23 @@ fn binary(op: Binary, out: &mut [f64], a: In<'_, f64>, b: In<'_, f64>) {
         Binary::Div => zip(out, a, b, |a, b| a / b),
         Binary::Min => zip(out, a, b, |a, b| float_binary(Binary::Min, a, b)),
         Binary::Max => zip(out, a, b, |a, b| float_binary(Binary::Max, a, b)),
-        Binary::Hypot => zip(out, a, b, |a, b| float_binary(Binary::Hypot, a, b)),
+        Binary::Hypot => hypot(out, a, b),
         op => zip(out, a, b, |a, b| float_binary(op, a, b)),
+    }
+}
+
+/// All of it is vector code; then the few results that need more than that are computed again.
+#[inline(always)]
+fn hypot(out: &mut [f64], a: In<'_, f64>, b: In<'_, f64>) {
+    zip(out, a, b, |a, b| (a * a + b * b).sqrt());
+    // Without an early end, so that this is vector code, too.
+    if out.iter().fold(true, |all, radius| all & is_sure_radius(*radius)) {
+        return;
+    }
+    for (index, radius) in out.iter_mut().enumerate() {
+        if !is_sure_radius(*radius) {
+            *radius = float_binary(Binary::Hypot, a.at(index), b.at(index));
+        }
     }
 }
 

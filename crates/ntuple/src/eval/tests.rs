@@ -2,7 +2,7 @@
 
 use super::naive::evaluate;
 use super::*;
-use crate::column::{Column, Schema};
+use crate::column::{Column, Schema, Values};
 use crate::expr::Scalar;
 use crate::plan::HistogramSpec;
 use base::rng::Rng;
@@ -17,14 +17,18 @@ fn schema() -> Schema {
         ("n", Type::Int),
         ("m", Type::Float),
         ("b", Type::Bool),
+        ("o", Type::Int),
+        ("p", Type::Bool),
     ];
     Schema {
-        columns: columns.map(|(name, ty)| Column { name: name.to_owned(), ty }).into(),
+        columns: columns
+            .map(|(name, ty)| Column { is_optional: ["i", "o", "p"].contains(&name), ..Column::of(name, ty) })
+            .into(),
         refused: Vec::new(),
     }
 }
 
-fn columns(rows: usize, seed: u64) -> Vec<Option<Arc<Array>>> {
+fn columns(rows: usize, seed: u64) -> Vec<Option<Arc<Values>>> {
     let mut rng = Rng::new(seed);
     let special = [0.0, -0.0, 1.0, -1.0, 2.4, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, 60.0];
     let mut floats = |_| match rng.below(8) {
@@ -37,9 +41,20 @@ fn columns(rows: usize, seed: u64) -> Vec<Option<Arc<Array>>> {
     let i: Vec<i32> = (0..rows).map(|_| rng.below(7) as i32 - 3).collect();
     let n = (0..rows).map(|_| if rng.chance(1, 9) { i64::MIN } else { rng.below(100) as i64 - 50 }).collect();
     let b: Vec<u8> = (0..rows).map(|_| rng.below(2) as u8).collect();
+    let present = |rng: &mut Rng| (0..rows).map(|_| rng.below(4).min(1) as u8).collect();
+    // Every second time nothing is missing, and the other version of the plan runs.
+    let gaps = seed.is_multiple_of(2).then(|| [present(&mut rng), present(&mut rng)]);
+    let [o, p] = gaps.map_or([None, None], |gaps| gaps.map(Some));
+    let optional = [
+        Values { array: Array::I64((0..rows).map(|row| row as i64 % 7 - 3).collect()), present: o },
+        Values { array: Array::Bool((0..rows).map(|row| (row % 3 == 0).into()).collect()), present: p },
+    ];
     [Array::F32(x), Array::F64(y), Array::I32(i), Array::I64(n), Array::I32(m), Array::Bool(b)]
-        .map(|array| Some(Arc::new(array)))
-        .into()
+        .map(Values::from)
+        .into_iter()
+        .chain(optional)
+        .map(|values| Some(Arc::new(values)))
+        .collect()
 }
 
 /// Expressions with a number, and with a truth value, as their result.
@@ -51,6 +66,8 @@ fn expressions() -> (BoxedStrategy<String>, BoxedStrategy<String>) {
         Just("n"),
         Just("m"),
         Just("b"),
+        Just("o"),
+        Just("p"),
         Just("2"),
         Just("0.5"),
         Just("-3"),
@@ -61,6 +78,7 @@ fn expressions() -> (BoxedStrategy<String>, BoxedStrategy<String>) {
     let relation = prop_oneof![Just("<"), Just("<="), Just(">"), Just(">="), Just("=="), Just("!=")];
     let truth = prop_oneof![
         Just("b".to_owned()),
+        Just("p".to_owned()),
         (number.clone(), relation.clone(), number.clone()).prop_map(|(a, r, b)| format!("{a} {r} {b}")),
         (number.clone(), relation, number.clone()).prop_map(|(a, r, b)| format!("abs({a}) {r} {b}")),
     ];
@@ -138,10 +156,13 @@ proptest! {
         let out = Worker::new(&compiled).row_group(&arrays, rows, &NEVER).arrays;
         let kept: Vec<usize> = (0..rows).filter(|row| evaluate(&plan.graph, filter, &arrays, *row) == Scalar::Bool(true)).collect();
         for (id, array) in ids.iter().zip(&out) {
+            let (array, present) = (&array.array, array.present.as_ref());
             prop_assert_eq!(array.len(), kept.len());
             for (index, row) in kept.iter().enumerate() {
                 let expected = evaluate(&plan.graph, *id, &arrays, *row);
-                prop_assert!(same(array, index, expected), "{} {} row {}: {:?}", number, truth, row, expected);
+                let is_there = plan.graph.present(*id).is_none_or(|id| evaluate(&plan.graph, id, &arrays, *row) == Scalar::Bool(true));
+                prop_assert_eq!(present.is_none_or(|present| present[index] == 1), is_there);
+                prop_assert!(!is_there || same(array, index, expected), "{} {} row {}: {:?}", number, truth, row, expected);
             }
         }
     }
@@ -176,7 +197,7 @@ proptest! {
         let mut worker = Worker::new(&compiled);
         let partial = worker.row_group(&arrays, rows, &NEVER);
         let mut found: Vec<_> = fills.iter().map(|fill| fill.empty.clone()).collect();
-        partial.add_to(&mut found, &mut Vec::new());
+        partial.add_to(&mut found, &mut []);
         worker.finish(&mut found);
         for (fill, found) in fills.iter().zip(found) {
             let mut expected = fill.empty.clone();

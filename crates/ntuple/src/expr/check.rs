@@ -1,6 +1,6 @@
 //! From the tree to typed values: names are found, types are settled, functions are known.
 
-use super::graph::{Binary, Cmp, Graph, Id, Scalar, Type, Unary};
+use super::graph::{Binary, Graph, Id, Scalar, Type, Unary};
 use super::{Expr, Infix, Node, Prefix, Relation};
 use base::{Failure, Result};
 use std::collections::HashMap;
@@ -105,10 +105,12 @@ struct Checker<'a> {
 }
 
 /// Functions of one float.
-const FLOAT_FUNCTIONS: [(&str, Unary); 19] = [
+const FLOAT_FUNCTIONS: [(&str, Unary); 21] = [
     ("sqrt", Unary::Sqrt),
     ("exp", Unary::Exp),
+    ("expm1", Unary::Expm1),
     ("log", Unary::Log),
+    ("log1p", Unary::Log1p),
     ("log10", Unary::Log10),
     ("log2", Unary::Log2),
     ("sin", Unary::Sin),
@@ -174,25 +176,12 @@ impl Checker<'_> {
     /// A value to calculate with: truth values count as 0 and 1.
     fn number(&mut self, expr: &Expr) -> Result<Id> {
         let id = self.value(expr)?;
-        Ok(self.as_number(id))
-    }
-
-    fn as_number(&mut self, id: Id) -> Id {
-        if self.graph.ty(id) == Type::Bool { self.graph.unary(Unary::ToInt, id) } else { id }
+        Ok(self.graph.number(id))
     }
 
     fn float(&mut self, expr: &Expr) -> Result<Id> {
         let id = self.value(expr)?;
         Ok(self.graph.float(id))
-    }
-
-    /// Both as floats unless both have the same type.
-    fn unify(&mut self, a: Id, b: Id) -> (Id, Id) {
-        if self.graph.ty(a) == self.graph.ty(b) {
-            return (a, b);
-        }
-        let (a, b) = (self.as_number(a), self.as_number(b));
-        if self.graph.ty(a) == self.graph.ty(b) { (a, b) } else { (self.graph.float(a), self.graph.float(b)) }
     }
 
     fn prefix(&mut self, op: Prefix, a: &Expr) -> Result<Id> {
@@ -214,33 +203,20 @@ impl Checker<'_> {
                 let (a, b) = (self.float(a)?, self.float(b)?);
                 return Ok(self.graph.binary(Binary::Div, a, b));
             }
-            Infix::Power => return self.power(a, b),
+            Infix::Power => return self.power(a, b, true),
             Infix::Add => Binary::Add,
             Infix::Subtract => Binary::Sub,
             Infix::Multiply => Binary::Mul,
             Infix::Modulo => Binary::Mod,
         };
         let (a, b) = (self.number(a)?, self.number(b)?);
-        let (a, b) = self.unify(a, b);
+        let (a, b) = self.graph.unify(a, b);
         Ok(self.graph.binary(op, a, b))
     }
 
-    /// Powers are floats. Square and square root are exact operations and quick, as NumPy makes them.
-    fn power(&mut self, a: &Expr, b: &Expr) -> Result<Id> {
-        let (a, b) = (self.float(a)?, self.float(b)?);
-        let exponent = match self.graph.node(b).op {
-            super::Op::Const(Scalar::Float(value)) => value,
-            _ => f64::NAN,
-        };
-        Ok(if exponent == 2.0 {
-            self.graph.binary(Binary::Mul, a, a)
-        } else if exponent == 1.0 {
-            a
-        } else if exponent == 0.5 {
-            self.graph.unary(Unary::Sqrt, a)
-        } else {
-            self.graph.binary(Binary::Pow, a, b)
-        })
+    fn power(&mut self, a: &Expr, b: &Expr, is_operator: bool) -> Result<Id> {
+        let (a, b) = (self.value(a)?, self.value(b)?);
+        Ok(self.graph.power(a, b, is_operator))
     }
 
     fn comparison(&mut self, first: &Expr, rest: &[(Relation, Expr)]) -> Result<Id> {
@@ -248,15 +224,7 @@ impl Checker<'_> {
         let mut all = None;
         for (relation, operand) in rest {
             let right = self.value(operand)?;
-            let (a, b) = self.unify(left, right);
-            let holds = match relation {
-                Relation::Less => self.graph.compare(Cmp::Less, a, b),
-                Relation::LessEqual => self.graph.compare(Cmp::LessEqual, a, b),
-                Relation::Greater => self.graph.compare(Cmp::Less, b, a),
-                Relation::GreaterEqual => self.graph.compare(Cmp::LessEqual, b, a),
-                Relation::Equal => self.graph.compare(Cmp::Equal, a, b),
-                Relation::NotEqual => self.graph.compare(Cmp::NotEqual, a, b),
-            };
+            let holds = self.graph.relate(*relation, left, right);
             all = Some(match all {
                 Some(before) => self.graph.binary(Binary::And, before, holds),
                 None => holds,
@@ -282,11 +250,11 @@ impl Checker<'_> {
                 let a = self.number(&arguments[0])?;
                 Ok(self.graph.unary(Unary::Abs, a))
             }
-            "pow" => self.power(&arguments[0], &arguments[1]),
+            "pow" => self.power(&arguments[0], &arguments[1], false),
             "where" => {
                 let condition = self.truth(&arguments[0], "where")?;
                 let (yes, no) = (self.value(&arguments[1])?, self.value(&arguments[2])?);
-                let (yes, no) = self.unify(yes, no);
+                let (yes, no) = self.graph.unify(yes, no);
                 Ok(self.graph.select(condition, yes, no))
             }
             "min" => self.fold(Binary::Min, arguments),
@@ -302,7 +270,7 @@ impl Checker<'_> {
         let mut folded = self.number(&arguments[0])?;
         for argument in &arguments[1..] {
             let next = self.number(argument)?;
-            let (a, b) = self.unify(folded, next);
+            let (a, b) = self.graph.unify(folded, next);
             folded = self.graph.binary(op, a, b);
         }
         Ok(folded)
@@ -330,7 +298,7 @@ mod tests {
                 .into_iter()
                 .enumerate()
         {
-            scope.add_column(name, graph.column(index, ty));
+            scope.add_column(name, graph.column(index, ty, false));
         }
         let id = check(&parse(text)?, &mut graph, &scope)?;
         Ok((graph.ty(id), graph.len()))

@@ -77,7 +77,11 @@ pub(crate) enum Cmp {
 pub(crate) enum Unary {
     Sqrt,
     Exp,
+    /// `exp(x) - 1`, exact near 0.
+    Expm1,
     Log,
+    /// `log(1 + x)`, exact near 0.
+    Log1p,
     Log10,
     Log2,
     Sin,
@@ -132,6 +136,8 @@ pub(crate) enum Op {
     Const(Scalar),
     /// Column of the schema.
     Column(usize),
+    /// Whether a row of that column has a value.
+    Present(usize),
     Unary(Unary, Id),
     Binary(Binary, Id, Id),
     Compare(Cmp, Id, Id),
@@ -152,6 +158,7 @@ const NODES_MAX: usize = 65_536;
 enum Key {
     Const(Type, u64),
     Column(usize),
+    Present(usize),
     Unary(Unary, Id),
     Binary(Binary, Id, Id),
     Compare(Cmp, Id, Id),
@@ -159,10 +166,15 @@ enum Key {
 }
 
 /// All values of a plan.
+///
+/// Floats that are missing are NaN. Integers and truth values have no such value: beside each of those that can be
+/// missing stands a truth value that says where it is present; see `missing.rs`.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
     known: HashMap<Key, Id>,
+    /// Where an integer or truth value is present; those not listed always are.
+    pub(super) present: HashMap<Id, Id>,
 }
 
 impl Graph {
@@ -182,11 +194,15 @@ impl Graph {
         self.intern(Key::Const(value.ty(), value.key()), Op::Const(value), value.ty())
     }
 
-    pub(crate) fn column(&mut self, column: usize, ty: Type) -> Id {
+    pub(super) fn plain_column(&mut self, column: usize, ty: Type) -> Id {
         self.intern(Key::Column(column), Op::Column(column), ty)
     }
 
-    pub(crate) fn unary(&mut self, op: Unary, a: Id) -> Id {
+    pub(super) fn presence(&mut self, column: usize) -> Id {
+        self.intern(Key::Present(column), Op::Present(column), Type::Bool)
+    }
+
+    pub(super) fn plain_unary(&mut self, op: Unary, a: Id) -> Id {
         if let Op::Const(value) = self.node(a).op {
             return self.constant(apply_unary(op, value));
         }
@@ -199,16 +215,22 @@ impl Graph {
         self.intern(Key::Unary(op, a), Op::Unary(op, a), ty)
     }
 
-    pub(crate) fn binary(&mut self, op: Binary, a: Id, b: Id) -> Id {
+    pub(super) fn plain_binary(&mut self, op: Binary, a: Id, b: Id) -> Id {
         debug_assert_eq!(self.ty(a), self.ty(b));
-        if let (Op::Const(x), Op::Const(y)) = (self.node(a).op, self.node(b).op) {
-            return self.constant(apply_binary(op, x, y));
+        match (op, self.node(a).op, self.node(b).op) {
+            (op, Op::Const(x), Op::Const(y)) => return self.constant(apply_binary(op, x, y)),
+            // What is always present folds away.
+            (Binary::And, Op::Const(Scalar::Bool(x)), _) => return if x { b } else { a },
+            (Binary::And, _, Op::Const(Scalar::Bool(y))) => return if y { a } else { b },
+            (Binary::Or, Op::Const(Scalar::Bool(x)), _) => return if x { a } else { b },
+            (Binary::Or, _, Op::Const(Scalar::Bool(y))) => return if y { b } else { a },
+            _ => {}
         }
         let ty = self.ty(a);
         self.intern(Key::Binary(op, a, b), Op::Binary(op, a, b), ty)
     }
 
-    pub(crate) fn compare(&mut self, op: Cmp, a: Id, b: Id) -> Id {
+    pub(super) fn plain_compare(&mut self, op: Cmp, a: Id, b: Id) -> Id {
         debug_assert_eq!(self.ty(a), self.ty(b));
         if let (Op::Const(x), Op::Const(y)) = (self.node(a).op, self.node(b).op) {
             return self.constant(Scalar::Bool(compare(op, x, y)));
@@ -216,18 +238,13 @@ impl Graph {
         self.intern(Key::Compare(op, a, b), Op::Compare(op, a, b), Type::Bool)
     }
 
-    pub(crate) fn select(&mut self, condition: Id, yes: Id, no: Id) -> Id {
+    pub(super) fn plain_select(&mut self, condition: Id, yes: Id, no: Id) -> Id {
         debug_assert_eq!(self.ty(yes), self.ty(no));
         match self.node(condition).op {
             Op::Const(Scalar::Bool(true)) => yes,
             Op::Const(_) => no,
             _ => self.intern(Key::Select(condition, yes, no), Op::Select(condition, yes, no), self.ty(yes)),
         }
-    }
-
-    /// `a` as a float.
-    pub(crate) fn float(&mut self, a: Id) -> Id {
-        if self.ty(a) == Type::Float { a } else { self.unary(Unary::ToFloat, a) }
     }
 
     /// Refuses plans beyond the bound; checked after each expression, whose own size is bound.
@@ -270,7 +287,9 @@ pub(crate) fn float_unary(op: Unary, a: f64) -> f64 {
     match op {
         Unary::Sqrt => a.sqrt(),
         Unary::Exp => a.exp(),
+        Unary::Expm1 => a.exp_m1(),
         Unary::Log => a.ln(),
+        Unary::Log1p => a.ln_1p(),
         Unary::Log10 => a.log10(),
         Unary::Log2 => a.log2(),
         Unary::Sin => a.sin(),
@@ -327,7 +346,7 @@ pub(crate) fn float_binary(op: Binary, a: f64, b: f64) -> f64 {
         }
         Binary::Pow => a.powf(b),
         Binary::Atan2 => a.atan2(b),
-        Binary::Hypot => (a * a + b * b).sqrt(),
+        Binary::Hypot => hypot(a, b),
     }
 }
 
@@ -344,11 +363,31 @@ pub(crate) fn int_binary(op: Binary, a: i64, b: i64) -> i64 {
     }
 }
 
-/// Remainder with the sign of `b`.
+/// Whether `radius`, the root of a sum of two squares, is as good as the two squares can make it: neither of them that
+/// counts was too small for a normal number, and none too large for a number. NaN and infinity are never certain.
+#[inline(always)]
+pub(crate) fn is_sure_radius(radius: f64) -> bool {
+    /// 2⁻⁴⁸⁴: what is lost of a square below the normal numbers is less than 2⁻¹⁰⁷ of the sum.
+    const LEAST: f64 = f64::from_bits((1023 - 484) << 52);
+    (LEAST..=f64::MAX).contains(&radius)
+}
+
+/// `sqrt(a² + b²)` without overflow or underflow on the way; infinite if either is, even beside NaN.
+#[inline(always)]
+fn hypot(a: f64, b: f64) -> f64 {
+    let radius = (a * a + b * b).sqrt();
+    if is_sure_radius(radius) { radius } else { a.hypot(b) }
+}
+
+/// Remainder with the sign of `b`, also if it is 0, as NumPy.
 #[inline(always)]
 fn float_modulo(a: f64, b: f64) -> f64 {
     let rest = a % b;
-    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+    match () {
+        () if rest == 0.0 => rest.copysign(b),
+        () if (rest < 0.0) != (b < 0.0) => rest + b,
+        () => rest,
+    }
 }
 
 /// Remainder with the sign of `b`; 0 if `b` is 0, as NumPy.

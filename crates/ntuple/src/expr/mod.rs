@@ -20,14 +20,16 @@
 //! field reads it as power and the other half as exclusive or. Names with odd characters are written in backticks.
 
 mod check;
+mod exact;
 mod graph;
 mod lexer;
+mod missing;
 mod parser;
 
 pub(crate) use check::{Scope, check};
 pub use graph::Type;
 pub(crate) use graph::{
-    Binary, Cmp, Graph, Id, Op, Scalar, Unary, float_binary, float_unary, holds, int_binary,
+    Binary, Cmp, Graph, Id, Op, Scalar, Unary, float_binary, float_unary, holds, int_binary, is_sure_radius,
 };
 #[cfg(test)]
 pub(crate) use graph::{apply_binary, apply_unary, compare};
@@ -214,7 +216,7 @@ pub fn fuzz_expr(data: &[u8]) {
     for (index, (name, ty)) in
         [("x", Type::Float), ("n", Type::Int), ("b", Type::Bool)].into_iter().enumerate()
     {
-        scope.add_column(name, graph.column(index, ty));
+        scope.add_column(name, graph.column(index, ty, false));
     }
     let _ = check(&expr, &mut graph, &scope);
 }
