@@ -56,6 +56,30 @@ def test_trees_go_there_and_back(facility: Facility, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.bp-part*"))
 
 
+def test_a_name_that_exists_is_no_pattern(facility: Facility, tmp_path: Path) -> None:
+    """A file called `run*` is that file for every verb; without it the same word is a pattern."""
+    for name in ("run*", "run1", "run2", "run[1]", "run:12"):
+        (tmp_path / name).write_text(name)
+        facility.bp("cp", tmp_path / name, f"bp:/d/{name}" if name == "run*" else "bp:/d/")
+    for name in ("run*", "run[1]", "run:12"):
+        assert facility.bp("ls", f"/d/{name}").out == f"/d/{name}\n"
+        assert facility.bp("cat", f"/d/{name}").out == name
+        for verb, place in (("get", f"/d/{name}"), ("cp", f"bp:/d/{name}"), ("cp", facility.url(f"/d/{name}"))):
+            (tmp_path / "out").mkdir()
+            facility.bp(verb, place, tmp_path / "out")
+            assert read_tree(tmp_path / "out") == {name: name.encode()}
+            (tmp_path / "out" / name).unlink()
+            (tmp_path / "out").rmdir()
+    inputs = ("--input", "/d/run:12", "--input", "/d/run1:in")
+    facility.bp("submit", "--wait", *inputs, "--", "/bin/cat", "run:12", "in")
+    assert "run:12run1" in facility.bp("log", "1").out
+    facility.bp("rm", "/d/run*")
+    assert facility.bp("ls", "/d").out == "run1\nrun2\nrun:12\nrun[1]\n"
+    (tmp_path / "out").mkdir()
+    facility.bp("cp", "bp:/d/run?", tmp_path / "out")
+    assert sorted(read_tree(tmp_path / "out")) == ["run1", "run2"]
+
+
 def test_many_files_at_once(facility: Facility, tmp_path: Path) -> None:
     """A hundred files go by sixteen threads; those that fail are named and the others arrive."""
     (tmp_path / "in").mkdir()

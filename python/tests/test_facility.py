@@ -174,28 +174,48 @@ def test_every_kind_has_its_class() -> None:
     assert isinstance(failure("of the future", "what"), backplane.InternalError)
 
 
+TREE = {
+    "/": [("data", "directory"), ("x", "file")],
+    "/data": [
+        ("2025", "directory"),
+        ("2026", "directory"),
+        ("20??", "directory"),
+        ("run0", "file"),
+        ("run[0]", "file"),
+    ],
+    "/data/2025": [("run1", "file"), ("run2", "file"), ("notes", "file")],
+    "/data/2026": [("run3", "file")],
+    "/data/20??": [("run4", "file")],
+}
+
+
 def tree(body: dict[str, Any]) -> Answer:
-    entries = {
-        "/": [("data", "directory"), ("x", "file")],
-        "/data": [("2025", "directory"), ("2026", "directory"), ("run0", "file")],
-        "/data/2025": [("run1", "file"), ("run2", "file"), ("notes", "file")],
-        "/data/2026": [("run3", "file")],
-    }.get(body["path"])
+    entries = TREE.get(body["path"])
     if entries is None:
         return 404, {"kind": "not_found", "what": body["path"]}
-    rest = [{"name": name, "kind": kind} for name, kind in entries if name > body["after"]]
+    rest = [{"name": name, "kind": kind} for name, kind in sorted(entries) if name > body["after"]]
     # Pages of two, so that paging is seen.
     return 200, {"entries": rest[:2], "is_partial": len(rest) > 2}
 
 
+def stat(body: dict[str, Any]) -> Answer:
+    directory, name = body["path"].rsplit("/", 1)
+    kinds = dict(TREE.get(directory or "/", ()))
+    return (200, {"kind": kinds[name]}) if name in kinds else (404, {"kind": "not_found", "what": body["path"]})
+
+
 def test_listing_and_patterns(door: Door, facility: Facility) -> None:
     door.answers["list"] = tree
-    door.reply("stat", {"kind": "file"})
-    assert [entry["name"] for entry in facility.ls("/data")] == ["2025", "2026", "run0"]
-    assert facility.glob("/data/*/run*") == ["/data/2025/run1", "/data/2025/run2", "/data/2026/run3"]
+    door.answers["stat"] = stat
+    assert [entry["name"] for entry in facility.ls("/data")] == ["2025", "2026", "20??", "run0", "run[0]"]
+    assert facility.glob("/data/202*/run*") == ["/data/2025/run1", "/data/2025/run2", "/data/2026/run3"]
     assert facility.glob("/data/202?") == ["/data/2025", "/data/2026"]
     assert facility.glob("/none/*") == []
     assert facility.glob("/data/2025/run1") == ["/data/2025/run1"]
+    # What exists is no pattern, wherever in the path.
+    assert facility.glob("/data/run[0]") == ["/data/run[0]"]
+    assert facility.glob("/data/run[01]") == ["/data/run0"]
+    assert facility.glob("/data/20??/*") == ["/data/20??/run4"]
     with pytest.raises(backplane.InvalidError):
         facility.glob("data/*")
     with pytest.raises(FileNotFoundError, match="no file matches"):

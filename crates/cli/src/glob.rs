@@ -1,9 +1,12 @@
 //! Wildcards in paths of the facility: `*` and `?` in the last component.
+//!
+//! A path that exists is that path, whatever characters its name has: only otherwise is it a pattern. The same holds for
+//! everything else that is written into a path, such as the name behind the colon of a job's input.
 
 use crate::context::Context;
-use base::{Failure, FilePath, Result};
+use base::{ErrorKind, Failure, FilePath, Result};
 use client::Control;
-use wire::control::{Entry, List, NodeKind};
+use wire::control::{Entry, List, NodeKind, Stat};
 
 /// Pages of one listing: a directory of 400 million entries is somebody's mistake.
 const PAGES_MAX: usize = 100_000;
@@ -34,11 +37,20 @@ pub(crate) fn list(control: &Control, path: &FilePath, each: &mut dyn FnMut(Entr
     Err(Failure::busy(format!("directory {path} does not end")))
 }
 
+/// Whether there is something at `path`.
+pub(crate) fn exists(control: &Control, path: &FilePath) -> Result<bool> {
+    match control.call(&Stat { path: path.clone() }) {
+        Ok(_) => Ok(true),
+        Err(failure) if matches!(failure.kind, ErrorKind::NotFound | ErrorKind::NotDirectory) => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
 /// The paths that the arguments stand for. An argument without wildcards stands for itself, whether it exists or not.
 pub(crate) fn expand(context: &mut Context, arguments: &[FilePath], which: Match) -> Result<Vec<FilePath>> {
     let mut paths = Vec::with_capacity(arguments.len());
     for argument in arguments {
-        if has_wildcard(argument.name()) {
+        if has_wildcard(argument.name()) && !exists(&context.control()?, argument)? {
             paths.extend(expand_one(&context.control()?, argument, which)?);
         } else {
             paths.push(argument.clone());

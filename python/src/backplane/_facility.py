@@ -27,6 +27,7 @@ from ._errors import (
 )
 from ._file import FacilityFile, Mode
 from ._ntuple import NTuple
+from ._patterns import expand, is_pattern
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 # The environment variable that names the facility's directory or its HTTP endpoint.
 ENVIRONMENT = "BP_FACILITY"
 
-_MAGIC = frozenset("*?[")
 # How long connecting to the daemon may take: it waits while as many others wait as its queue holds.
 _CONNECT_S = 10.0
 # One wait of a call that may be pending; the calls repeat it.
@@ -275,7 +275,7 @@ class Facility:
         return reply
 
     def glob(self, pattern: str) -> list[str]:
-        """Find paths; ``*``, ``?`` and ``[`` match within one name.
+        """Find paths; ``*``, ``?`` and ``[`` match within one name, unless there is something of just that name.
 
         Parameters
         ----------
@@ -289,12 +289,7 @@ class Facility:
         """
         if not pattern.startswith("/"):
             raise InvalidError(f"pattern {pattern!r} does not begin with /")
-        names = [name for name in pattern.split("/") if name]
-        found = ["/"]
-        for depth, name in enumerate(names):
-            is_last = depth + 1 == len(names)
-            found = [match for path in found for match in self._matches(path, name, is_last)]
-        return found
+        return expand(pattern, self._exists, self._matches)
 
     def remove(self, path: str) -> None:
         """Remove a file with its replicas and tape copies, or an empty directory.
@@ -545,7 +540,7 @@ class Facility:
         """
         urls: list[str] = []
         for place in [places] if isinstance(places, str) else places:
-            found = self.glob(place) if _MAGIC.intersection(place) else [place]
+            found = self.glob(place) if is_pattern(place) else [place]
             if not found:
                 raise NotFoundError(f"no file matches {place}")
             for path in found:
@@ -575,14 +570,15 @@ class Facility:
                 return
             after = page["entries"][-1]["name"]
 
+    def _exists(self, path: str) -> bool:
+        try:
+            self.stat(path)
+        except (NotFoundError, NotDirectoryError):
+            return False
+        return True
+
     def _matches(self, directory: str, name: str, is_last: bool) -> Iterator[str]:
         try:
-            if not _MAGIC.intersection(name):
-                path = posixpath.join(directory, name)
-                if is_last:
-                    self.stat(path)
-                yield path
-                return
             for entry in self._entries(directory):
                 if fnmatch.fnmatchcase(entry["name"], name) and (is_last or entry["kind"] == "directory"):
                     yield posixpath.join(directory, entry["name"])

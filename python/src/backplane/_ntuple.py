@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import getpass
-import glob
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, overload
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._errors import InvalidError, NotFoundError
+from ._patterns import expand_local, is_pattern
 from ._progress import Progress, callback
 
 Variable: TypeAlias = str | tuple[str, ...]
@@ -25,8 +25,6 @@ Hist: TypeAlias = "hist.Hist[Any]"
 Range: TypeAlias = tuple[float, float]
 _Values: TypeAlias = tuple[str, bytearray, bytearray | None]
 Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-
-_MAGIC = frozenset("*?[")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,21 +281,28 @@ def ntuple(places: Places, *, threads: int = 0) -> NTuple:
     Parameters
     ----------
     places : path or iterable of paths
-        Files; ``*``, ``?`` and ``[`` in local paths are expanded in name order.
+        Files; ``*``, ``?`` and ``[`` in local paths are expanded in name order. A file that has just that name is meant
+        itself.
     threads : int, optional
         0 for one per processor.
 
     Returns
     -------
     NTuple
-        All files as one.
+        All files as one. Files without entries add nothing. Integers of different widths, and floats, are of the wider
+        one; times of different units and other types that differ are refused.
 
     Raises
     ------
     NotFoundError
         If a pattern matches nothing.
     InvalidError
-        If the files do not have the same columns; the message names file and column.
+        If the files do not have the same columns; the message names files, column and types. Later, if a file is no
+        longer the one that was opened.
+    UnsupportedError
+        If a file is encrypted as a whole. Columns that are encrypted or cannot be read otherwise are `unusable`.
+    CorruptError
+        If a file is damaged. Later, if a page does not match its checksum.
     """
     return NTuple(_core.Chain(_expand(places), getpass.getuser()), threads=threads)
 
@@ -308,10 +313,10 @@ def _expand(places: Places) -> list[str]:
     expanded: list[str] = []
     for place in places:
         local = os.fspath(place).removeprefix("file://")
-        if "://" in local or not _MAGIC.intersection(local):
+        if "://" in local or not is_pattern(local):
             expanded.append(local)
             continue
-        found = sorted(glob.glob(local))
+        found = expand_local(local)
         if not found:
             raise NotFoundError(f"no file matches {local}")
         expanded.extend(found)

@@ -59,7 +59,8 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// The sources, with `*` and `?` in the last component of remote paths expanded; the shell does the local ones.
+/// The sources, with `*` and `?` in the last component of remote paths expanded unless a source exists as it is written;
+/// the shell does the local ones.
 fn expand(sources: &[Place], options: &Options) -> Result<Vec<(Place, Found)>> {
     let mut all = Vec::new();
     for source in sources {
@@ -70,18 +71,31 @@ fn expand(sources: &[Place], options: &Options) -> Result<Vec<(Place, Found)>> {
                 continue;
             }
         };
-        let parent = source.parent().ok_or_else(|| Failure::invalid(format!("{source} has no directory")))?;
-        let before = all.len();
-        for Entry { name, found } in parent.list(options)? {
-            if glob::matches(pattern, &name) && (pattern.starts_with('.') || !name.starts_with('.')) {
-                all.push((parent.join(&name)?, found));
-            }
-        }
-        if all.len() == before {
-            return Err(Failure::not_found(format!("nothing matches {source}")));
+        // A name with a question mark can be listed only: requests cannot hold it.
+        let found = if pattern.contains('?') { Found::Nothing } else { source.look(options)? };
+        if found == Found::Nothing {
+            all.extend(matching(source, pattern, options)?);
+        } else {
+            all.push((source.clone(), found));
         }
     }
     Ok(all)
+}
+
+/// The entry of the name `pattern`, or those that it matches.
+fn matching(source: &Place, pattern: &str, options: &Options) -> Result<Vec<(Place, Found)>> {
+    let parent = source.parent().ok_or_else(|| Failure::invalid(format!("{source} has no directory")))?;
+    let mut entries = parent.list(options)?;
+    if entries.iter().any(|entry| entry.name == pattern) {
+        entries.retain(|entry| entry.name == pattern);
+    } else {
+        let is_shown = |name: &str| pattern.starts_with('.') || !name.starts_with('.');
+        entries.retain(|entry| glob::matches(pattern, &entry.name) && is_shown(&entry.name));
+    }
+    if entries.is_empty() {
+        return Err(Failure::not_found(format!("nothing matches {source}")));
+    }
+    entries.into_iter().map(|Entry { name, found }| Ok((parent.join(&name)?, found))).collect()
 }
 
 impl Plan {

@@ -1,7 +1,10 @@
 //! `bp submit`: submits a job.
 
 use super::{jobs, wait::Timeout};
-use crate::context::{Context, Run};
+use crate::{
+    context::{Context, Run},
+    glob,
+};
 use base::{
     Failure, FilePath,
     units::{Size, Span},
@@ -60,7 +63,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             memory_bytes: args.memory.map_or(0, |size| size.0),
             wall: args.wall.0,
         },
-        inputs: args.input.into_iter().map(|input| input.0).collect(),
+        inputs: args.input.into_iter().map(|input| input.resolved(context)).collect::<Result<_, _>>()?,
         outputs: args.output.into_iter().map(|output| output.0).collect(),
         archive: args.archive,
         environment: args.env.into_iter().map(|one| (one.name, one.value)).collect::<BTreeMap<_, _>>(),
@@ -81,17 +84,34 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 
 /// `PATH[:NAME]`; a name has no slash, so that paths may have colons in their directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Input(JobInput);
+struct Input {
+    /// All of it as a path.
+    whole: FilePath,
+    /// As path and name, if there is a name.
+    named: Option<JobInput>,
+}
+
+impl Input {
+    /// What is meant: the path as it is written if it exists, for names may have colons.
+    fn resolved(self, context: &mut Context) -> Result<JobInput, Failure> {
+        let Self { whole, named } = self;
+        match named {
+            Some(named) if !glob::exists(&context.control()?, &whole)? => Ok(named),
+            _ => Ok(JobInput { name: whole.name().to_owned(), path: whole }),
+        }
+    }
+}
 
 impl FromStr for Input {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
         let named = text.rsplit_once(':').filter(|(_, name)| !name.is_empty() && !name.contains('/'));
-        let (path, name) = named.map_or((text, None), |(path, name)| (path, Some(name)));
-        let path: FilePath = path.parse()?;
-        let name = name.unwrap_or(path.name()).to_owned();
-        Ok(Self(JobInput { path, name }))
+        let named = match named {
+            Some((path, name)) => Some(JobInput { path: path.parse()?, name: name.to_owned() }),
+            None => None,
+        };
+        Ok(Self { whole: text.parse()?, named })
     }
 }
 
@@ -103,11 +123,12 @@ impl FromStr for Output {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
-        let (name, path) = text
-            .split_once(':')
-            .filter(|(name, _)| !name.is_empty() && !name.contains('/'))
+        // Names may have colons, but no slash; paths begin with one.
+        let at = text
+            .find(":/")
+            .filter(|at| *at > 0 && !text[..*at].contains('/'))
             .ok_or_else(|| Failure::invalid(format!("output {text:?} is not NAME:PATH")))?;
-        Ok(Self(JobOutput { name: name.to_owned(), path: path.parse()? }))
+        Ok(Self(JobOutput { name: text[..at].to_owned(), path: text[at + 1..].parse()? }))
     }
 }
 
@@ -136,14 +157,20 @@ mod tests {
 
     #[test]
     fn inputs_and_outputs() {
-        let input = |text: &str| text.parse::<Input>().map(|input| (input.0.path.to_string(), input.0.name));
-        assert_eq!(input("/data/a.root").unwrap(), ("/data/a.root".into(), "a.root".into()));
-        assert_eq!(input("/data/a.root:in").unwrap(), ("/data/a.root".into(), "in".into()));
-        assert_eq!(input("/da:ta/a").unwrap(), ("/da:ta/a".into(), "a".into()));
-        assert!(input("a.root").is_err());
+        let input = |text: &str| {
+            let Input { whole, named } = text.parse::<Input>().unwrap();
+            (whole.to_string(), named.map(|named| (named.path.to_string(), named.name)))
+        };
+        let named = |path: &str, name: &str| Some((path.to_owned(), name.to_owned()));
+        assert_eq!(input("/data/a.root"), ("/data/a.root".into(), None));
+        assert_eq!(input("/data/a.root:in"), ("/data/a.root:in".into(), named("/data/a.root", "in")));
+        assert_eq!(input("/run:12:in"), ("/run:12:in".into(), named("/run:12", "in")));
+        assert_eq!(input("/da:ta/a"), ("/da:ta/a".into(), None));
+        assert!("a.root".parse::<Input>().is_err() && "a.root:in".parse::<Input>().is_err());
         let output =
             |text: &str| text.parse::<Output>().map(|output| (output.0.name, output.0.path.to_string()));
         assert_eq!(output("h.parquet:/out/h").unwrap(), ("h.parquet".into(), "/out/h".into()));
+        assert_eq!(output("run:12:/out/h").unwrap(), ("run:12".into(), "/out/h".into()));
         assert!(output("/h:/out").is_err() && output("h").is_err() && output(":/x").is_err());
         assert_eq!("A=b=c".parse::<Variable>().unwrap().value, "b=c");
         assert!("=b".parse::<Variable>().is_err());

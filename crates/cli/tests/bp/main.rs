@@ -299,6 +299,7 @@ fn wildcards_mean_files_of_the_facility() {
             entries.push(replies::entry("run4.parquet", "directory"));
             (200, json!({ "entries": entries, "is_partial": false }))
         }
+        "stat" => missing(),
         "remove" => (200, json!({})),
         name => panic!("{name}"),
     });
@@ -307,6 +308,47 @@ fn wildcards_mean_files_of_the_facility() {
     assert_eq!(removed, ["/data/run1.parquet", "/data/run2.parquet"]);
     let (code, _, err) = with(&server, &["rm", "/data/x*"]);
     assert_eq!((code, err.as_str()), (3, "error: nothing matches /data/x*\n"));
+}
+
+/// The answer of a facility that does not have what is asked for.
+fn missing() -> Answer {
+    (404, json!({ "kind": "not_found", "what": "it does not exist" }))
+}
+
+#[test]
+fn a_file_with_the_name_of_a_pattern_is_that_file() {
+    for name in ["run*", "run?", "*"] {
+        let path = format!("/data/{name}");
+        let server = with_status(move |call, body| match call {
+            "stat" if body["path"] == format!("/data/{name}") => {
+                (200, replies::info(&format!("/data/{name}"), "file"))
+            }
+            "remove" => (200, json!({})),
+            call => panic!("{call}"),
+        });
+        assert_eq!(with(&server, &["rm", &path]).0, 0);
+        assert_eq!(server.made("remove")[0].body["path"], path);
+    }
+}
+
+#[test]
+fn an_input_whose_name_has_a_colon_is_that_file() {
+    let server = with_status(|call, body| match call {
+        "stat" if body["path"] == "/data/run:12" => (200, replies::info("/data/run:12", "file")),
+        "stat" => missing(),
+        "submit" => (200, json!({ "job": 7 })),
+        call => panic!("{call}"),
+    });
+    let inputs = ["/data/run:12", "/data/run:12:in", "/data/other:13"];
+    let words: Vec<&str> = inputs.iter().flat_map(|input| ["--input", input]).collect();
+    let words = [&["submit"], &words[..], &["--", "/bin/true"]].concat();
+    assert_eq!(with(&server, &words).0, 0);
+    let expected = json!([
+        { "path": "/data/run:12", "name": "run:12" },
+        { "path": "/data/run:12", "name": "in" },
+        { "path": "/data/other", "name": "13" },
+    ]);
+    assert_eq!(server.made("submit")[0].body["spec"]["inputs"], expected);
 }
 
 #[test]
@@ -440,6 +482,7 @@ fn a_wait_gives_up_and_a_lost_file_fails() {
 #[test]
 fn a_job_is_submitted_as_written_and_its_code_is_ours() {
     let server = with_status(|name, _| match name {
+        "stat" => missing(),
         "submit" => (200, json!({ "job": 7 })),
         "await_jobs" => (200, json!({ "jobs": [replies::job(7, "failed", &json!({ "code": 3 }))] })),
         "job_log" => (200, json!({ "stdout": "out\n", "stderr": "err\n" })),

@@ -22,6 +22,7 @@ from fsspec.utils import isfilelike, stringify_path
 from .. import _core
 from .._errors import InvalidError, UnsupportedError
 from .._file import FacilityFile, Mode
+from .._patterns import is_pattern
 from ._handles import HANDLES
 from ._objects import CachedFile, CompressedWriter, ReadFile, TextWriter, WriteFile, open_file
 from ._ranges import read_cuts, several
@@ -192,6 +193,37 @@ class DoorFileSystem(AbstractFileSystem, metaclass=_Located):
             return self.info(path)["type"] in kinds
         except _MISSING:
             return False
+
+    def glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:
+        """Find paths; what has just the name of the pattern is meant itself.
+
+        Parameters
+        ----------
+        path : str
+            Path or URL with patterns, as `fsspec.AbstractFileSystem.glob` takes them.
+        maxdepth : int, optional
+            Most levels that ``**`` stands for.
+        **options
+            ``detail=True`` to have each described as `info` does.
+
+        Returns
+        -------
+        list of str or dict of str to dict
+            What is there, in name order.
+
+        Examples
+        --------
+        >>> fs.pipe({"/names/run[1].txt": b"", "/names/run1.txt": b"", "/names/run2.txt": b""})
+        >>> fs.glob("/names/run[1].txt")
+        ['/names/run[1].txt']
+        >>> fs.glob("/names/run[12].txt")
+        ['/names/run1.txt', '/names/run2.txt']
+        """
+        literal = self._strip_protocol(path)
+        # The protocol has no names with a question mark.
+        if is_pattern(literal) and "?" not in literal and self.exists(literal):
+            return {literal: self.info(literal)} if options.get("detail") else [literal]
+        return super().glob(path, maxdepth=maxdepth, **options)
 
     def walk(
         self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: Any = "omit", **options: Any
