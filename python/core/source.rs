@@ -106,6 +106,10 @@ impl Source for RemoteSource {
         self.version.size
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Result<()> {
         self.expect(&FileSystem::new(&self.url, &self.options).stat(&self.url.path)?)
     }

@@ -21,6 +21,8 @@ pub const CHAIN_FILES_MAX: usize = 100_000;
 pub const THREADS_MAX: usize = 256;
 /// Row groups that may be finished ahead of the one that is added next: bounds the results that wait.
 const AHEAD_MAX: usize = 256;
+/// Files of a facility that are asked for at once whether they changed: on a distant one each takes a while.
+const CHECKS_AT_ONCE: usize = 16;
 /// How often the caller hears of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -45,8 +47,6 @@ struct Task {
     file: usize,
     row_group: usize,
     rows: usize,
-    /// Whether it is the first of its file.
-    is_first: bool,
 }
 
 /// How far a pass is. Every entry counts once, when its row group is done.
@@ -137,6 +137,7 @@ impl Chain {
             columns: plan.column_indices(),
             tasks: self.tasks(),
             next: AtomicUsize::new(0),
+            next_check: AtomicUsize::new(0),
             done: AtomicU64::new(0),
             is_cancelled: AtomicBool::new(false),
             ordered: Mutex::new(Ordered {
@@ -156,15 +157,9 @@ impl Chain {
                 file: index,
                 row_group: group,
                 rows: open.file.rows(group),
-                is_first: false,
             })
         });
-        let mut tasks: Vec<Task> = groups.filter(|task| task.rows > 0).collect();
-        let mut before = None;
-        for task in &mut tasks {
-            task.is_first = before.replace(task.file) != Some(task.file);
-        }
-        tasks
+        groups.filter(|task| task.rows > 0).collect()
     }
 }
 
@@ -184,6 +179,8 @@ struct Run<'a> {
     columns: BTreeSet<usize>,
     tasks: Vec<Task>,
     next: AtomicUsize,
+    /// The next file to check.
+    next_check: AtomicUsize,
     done: AtomicU64,
     is_cancelled: AtomicBool,
     /// Held for an addition only.
@@ -199,15 +196,22 @@ impl Run<'_> {
             threads => threads,
         };
         let threads = threads.min(THREADS_MAX).min(self.tasks.len().max(1));
+        // A pass counts only if every file turns out to be the one that was opened; nobody waits for that meanwhile.
+        let checkers = if self.chain.files.iter().any(|open| open.file.is_remote()) {
+            CHECKS_AT_ONCE.min(self.chain.files.len())
+        } else {
+            1
+        };
         let outcome = std::thread::scope(|scope| {
             // Every thread sends once, so none ever waits for room.
-            let (send, receive) = sync_channel(threads);
-            for _ in 0..threads {
+            let (send, receive) = sync_channel(threads + checkers);
+            for number in 0..threads + checkers {
                 let (run, send) = (&self, send.clone());
-                scope.spawn(move || run.thread(&send));
+                let work = if number < threads { Self::work } else { Self::check };
+                scope.spawn(move || run.thread(work, &send));
             }
             drop(send);
-            self.watch(&receive, threads, progress)
+            self.watch(&receive, threads + checkers, progress)
         });
         outcome?;
         let ordered = self.ordered.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -258,9 +262,9 @@ impl Run<'_> {
         Progress { done: self.done.load(Ordering::Relaxed), total: self.chain.entries }
     }
 
-    fn thread(&self, send: &SyncSender<Result<()>>) {
+    fn thread(&self, work: fn(&Self) -> Result<()>, send: &SyncSender<Result<()>>) {
         // A panic here is our bug; the caller gets it as a failure instead of waiting for ever.
-        let result = catch_unwind(AssertUnwindSafe(|| self.work())).unwrap_or_else(|_| {
+        let result = catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|_| {
             Err(Failure::internal("a kernel thread panicked").hint("report this with the expressions used"))
         });
         if result.is_err() {
@@ -268,6 +272,17 @@ impl Run<'_> {
         }
         // The receiver lives until every thread has sent.
         let _ = send.send(result);
+    }
+
+    /// Looks whether the files are those that were opened.
+    fn check(&self) -> Result<()> {
+        while !self.is_cancelled.load(Ordering::Relaxed) {
+            let Some(open) = self.chain.files.get(self.next_check.fetch_add(1, Ordering::Relaxed)) else {
+                break;
+            };
+            open.file.check()?;
+        }
+        Ok(())
     }
 
     fn work(&self) -> Result<()> {
@@ -290,10 +305,6 @@ impl Run<'_> {
     /// The columns of one row group; `None` if the pass was cancelled meanwhile.
     fn decode(&self, task: Task) -> Result<Option<Vec<Option<Arc<Values>>>>> {
         let open = &self.chain.files[task.file];
-        if task.is_first {
-            // Cached columns would otherwise answer for a file that is no longer there.
-            open.file.check()?;
-        }
         let mut arrays = vec![None; self.chain.schema.columns.len()];
         for column in &self.columns {
             if self.is_cancelled.load(Ordering::Relaxed) {

@@ -123,6 +123,11 @@ impl ParquetFile {
         self.source.check()
     }
 
+    /// Whether that waits for an answer from elsewhere.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.source.is_remote()
+    }
+
     /// The values of one column of one row group if no byte has to be read for them: all are missing.
     pub(crate) fn read_nothing(&self, row_group: usize, column: usize, kind: Kind) -> Option<Values> {
         self.columns[column].is_all_missing().then(|| missing(kind, self.rows(row_group)))

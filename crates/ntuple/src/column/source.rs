@@ -21,9 +21,15 @@ pub trait Source: Send + Sync {
     /// Fills all of `buffer` from `offset`; fewer bytes are an error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Fails if the name leads to other content now than when it was opened; asked before cached columns are used.
+    /// Fails if the name leads to other content now than when it was opened; asked in every pass, because cached columns
+    /// would otherwise answer for a file that is no longer there.
     fn check(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Whether [`Source::check`] waits for an answer from elsewhere.
+    fn is_remote(&self) -> bool {
+        false
     }
 
     /// Equal for equal content only: which file, and which version of it. The key of the column cache.
