@@ -48,7 +48,7 @@ impl Chunk {
         if self.is_encrypted {
             return Some("is encrypted".to_owned());
         }
-        if let Some(file) = &self.file {
+        if let Some(file) = self.file.as_ref().filter(|file| !file.is_empty()) {
             return Some(format!("is in another file, {file:?}"));
         }
         match self.codec {
@@ -336,6 +336,7 @@ mod tests {
         assert_eq!(found(&with_footer_key), named("is encrypted"));
         let elsewhere = b"\x18\x06a.data\x2c\x39\x18\x01x\x15\x00\x00";
         assert_eq!(found(elsewhere), named("is in another file, \"a.data\""));
+        assert_eq!(found(b"\x18\x00\x2c\x39\x18\x01x\x15\x00\x00"), None);
     }
 
     proptest! {

@@ -7,7 +7,9 @@ use super::guard::guarded;
 use super::{Kind, Source, Values, arrow};
 use base::{ErrorKind, Failure, Result};
 use parquet::basic::Repetition;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{
+    ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -67,8 +69,14 @@ impl ParquetFile {
         let name = source.name().to_owned();
         let footer = read_footer(&*source)?;
         let obstacles = obstacles(&footer);
-        let metadata = guarded(&name, "footer", || ParquetMetaDataReader::decode_metadata(&footer))
-            .map_err(|failure| blame(&name, &obstacles, failure))?;
+        // Nothing here depends on statistics, so none can be in the way.
+        let options = ParquetMetaDataOptions::new()
+            .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
+            .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll)
+            .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        let decode = || ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options));
+        let metadata =
+            guarded(&name, "footer", decode).map_err(|failure| blame(&name, &obstacles, failure))?;
         if let Some(what) = &obstacles.misplaced {
             return Err(Failure::corrupt(format!("{name}: footer: {what}"))
                 .hint("compare the file with its checksum, or copy it again"));
