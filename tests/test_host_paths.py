@@ -26,7 +26,9 @@ def facility(make_facility: MakeFacility) -> Iterator[Facility]:
 def told(facility: Facility) -> str:
     """Collect what users are told of everything."""
     texts = [json.dumps(facility.call(name)) for name in ("status", "jobs", "bill")]
-    texts += [facility.bp(*words, check=False).text for words in (("queue",), ("status",), ("jobs", "--all"), ("scan",))]
+    texts += [
+        facility.bp(*words, check=False).text for words in (("queue",), ("status",), ("jobs", "--all"), ("scan",))
+    ]
     return "\n".join(texts)
 
 

@@ -237,7 +237,7 @@ def page(code: int, body: bytes = b"", **fields: str) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_HEAD = do_PUT = do_GET
+        do_HEAD = do_PUT = do_GET  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             """Nobody reads it."""

@@ -268,9 +268,7 @@ class Wiretap:
 
 
 @pytest.mark.parametrize("rule", ["login", "required"])
-def test_the_id_of_a_session_is_not_sent_in_plain_text(
-    make_facility: MakeFacility, tmp_path: Path, rule: str
-) -> None:
+def test_the_id_of_a_session_is_not_sent_in_plain_text(make_facility: MakeFacility, tmp_path: Path, rule: str) -> None:
     need("xrdcp")
     facility = make_facility()
     facility.configure("root_tls", json.dumps(rule))

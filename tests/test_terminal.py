@@ -53,7 +53,9 @@ def on_terminal(facility: Facility, *words: str) -> str:
     """Run `bp` on a terminal; what comes out there."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "BP_FACILITY": str(facility.directory), "TERM": "xterm"}
-    with subprocess.Popen([facility.bin / "bp", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=env) as running:
+    with subprocess.Popen(
+        [facility.bin / "bp", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=env
+    ) as running:
         os.close(theirs)
         shown = b""
         while True:
@@ -70,16 +72,43 @@ def on_terminal(facility: Facility, *words: str) -> str:
 
 
 VERBS = [
-    ("ls", "/"), ("ls", "-l", "/"), ("stat", PATH), ("stat", f"{PATH}-missing"), ("queue",), ("jobs",), ("jobs", "--all"),
-    ("status",), ("bill",), ("account",), ("quota",), ("grant", "--list"), ("audit",), ("cat", f"{PATH}-missing"),
-    ("get", PATH, "/tmp/x"), ("rm", f"{PATH}-missing"), ("mkdir", f"{PATH}/x"), ("mv", f"{PATH}-missing", "/y"),
-    ("stage", PATH), ("evict", PATH), ("wait", PATH), ("volumes",), ("drives",), ("host", "list"), ("pool", "list"),
-    ("scan",), ("adopt",), ("cp", f"bp:{PATH}", "bp:/evil/\u202ecopy"), ("--user", f"x{EVIL}", "ls", "/"),
-    ("token", "create", f"--user=x{EVIL}"), ("grant", "/", f"user:x{EVIL}", "r"),
-]  # fmt: skip
+    ("ls", "/"),
+    ("ls", "-l", "/"),
+    ("stat", PATH),
+    ("stat", f"{PATH}-missing"),
+    ("queue",),
+    ("jobs",),
+    ("jobs", "--all"),
+    ("status",),
+    ("bill",),
+    ("account",),
+    ("quota",),
+    ("grant", "--list"),
+    ("audit",),
+    ("cat", f"{PATH}-missing"),
+    ("get", PATH, "/tmp/x"),
+    ("rm", f"{PATH}-missing"),
+    ("mkdir", f"{PATH}/x"),
+    ("mv", f"{PATH}-missing", "/y"),
+    ("stage", PATH),
+    ("evict", PATH),
+    ("wait", PATH),
+    ("volumes",),
+    ("drives",),
+    ("host", "list"),
+    ("pool", "list"),
+    ("scan",),
+    ("adopt",),
+    ("cp", f"bp:{PATH}", "bp:/evil/\u202ecopy"),
+    ("--user", f"x{EVIL}", "ls", "/"),
+    ("token", "create", f"--user=x{EVIL}"),
+    ("grant", "/", f"user:x{EVIL}", "r"),
+]
 
 
-@pytest.mark.parametrize("words", VERBS, ids=lambda words: " ".join(words).encode("ascii", "backslashreplace").decode()[:40])
+@pytest.mark.parametrize(
+    "words", VERBS, ids=lambda words: " ".join(words).encode("ascii", "backslashreplace").decode()[:40]
+)
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_no_verb_lets_anything_through(facility: Facility, words: tuple[str, ...], form: str) -> None:
     shown = on_terminal(facility, *(["--json"] if form == "json" else []), *words)
@@ -105,9 +134,11 @@ def test_names_are_spelled_out(facility: Facility) -> None:
     assert "evil\\u{202e}" in on_terminal(facility, "ls", "/")
 
 
-def test_the_log_is_safe_to_read(facility: Facility, tmp_path: Path) -> None:
+def test_the_log_is_safe_to_read(facility: Facility) -> None:
     connection = facility.connect()
-    connection.request("COPY", "/new", headers={"source": "http://127.0.0.1:9/\u009b2J%1b[2J", "destination": "\u009bx"})
+    connection.request(
+        "COPY", "/new", headers={"source": "http://127.0.0.1:9/\u009b2J%1b[2J", "destination": "\u009bx"}
+    )
     connection.getresponse().read()
     connection.close()
     with frames.Raw(facility.root).login("a\x1b[2J") as raw:

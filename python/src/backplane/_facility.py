@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import getpass
 import json
 import os
 import posixpath
@@ -28,6 +27,7 @@ from ._errors import (
 from ._file import FacilityFile, Mode
 from ._ntuple import NTuple
 from ._patterns import expand, is_pattern
+from ._user import this_user
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -69,7 +69,7 @@ def connect(where: str | os.PathLike[str] | None = None, *, user: str | None = N
         raise InvalidError(
             "no facility was named", f"give its directory or endpoint, or set the variable {ENVIRONMENT}"
         )
-    user = getpass.getuser() if user is None else user
+    user = this_user() if user is None else user
     if place.startswith(("root://", "roots://", "xroot://", "xroots://")):
         return Facility(place.rstrip("/"), None, user)
     if place.startswith(("http://", "https://")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, overload
@@ -18,6 +17,7 @@ from . import _core
 from ._errors import InvalidError, NotFoundError
 from ._patterns import expand_local, is_pattern
 from ._progress import Progress, callback
+from ._user import this_user
 
 Variable: TypeAlias = str | tuple[str, ...]
 """An expression, or a tuple of them for a histogram with several axes."""
@@ -304,7 +304,7 @@ def ntuple(places: Places, *, threads: int = 0) -> NTuple:
     CorruptError
         If a file is damaged. Later, if a page does not match its checksum.
     """
-    return NTuple(_core.Chain(_expand(places), getpass.getuser()), threads=threads)
+    return NTuple(_core.Chain(_expand(places), this_user()), threads=threads)
 
 
 def _expand(places: Places) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
 from typing import Any
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 from .._control import Control
 from .._errors import InvalidError
 from .._facility import connect
+from .._user import this_user
 from ._filesystem import DoorFileSystem, Info
 
 
@@ -64,7 +64,7 @@ class FacilityFileSystem(DoorFileSystem):
         super().__init__(**storage_options)
         # `_locate` has put the door here, whatever was given.
         self._door = str(facility)
-        self._user = user or getpass.getuser()
+        self._user = user or this_user()
         self._control = None if http is None else Control(http, self._user)
         self._is_token_required = is_token_required
 
@@ -152,14 +152,14 @@ class RootFileSystem(DoorFileSystem):
         super().__init__(**storage_options)
         self.hostid = hostid
         self._door = f"{self.protocol[0]}://{hostid}"
-        self._user = user or getpass.getuser()
+        self._user = user or this_user()
 
     @classmethod
     def _locate(cls, hostid: str = "", user: str | None = None, **options: Any) -> dict[str, Any]:
         host, named = _split_authority(f"root://{hostid}")
         if not host:
             raise InvalidError("no XRootD server was named", "write root://host:port//path")
-        return {"hostid": host, "user": user or named or getpass.getuser(), **options}
+        return {"hostid": host, "user": user or named or this_user(), **options}
 
     @classmethod
     def _split(cls, path: str) -> tuple[str, str]:
