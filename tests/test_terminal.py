@@ -7,7 +7,6 @@ import pty
 import re
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 

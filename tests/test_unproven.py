@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import frames
-from clients import need, run
+from clients import need, run, write_file
 from conftest import MakeFacility
 from facility import Facility
 
@@ -235,6 +235,31 @@ def test_nobody_offers_what_they_cannot_read(strict: Facility) -> None:
         path = b"/f?tpc.key=k&tpc.dst=127.0.0.1"
         raw.request(frames.OPEN, struct.pack(">HH12x", 0, frames.READ_ONLY), path)
         assert raw.answer().status == frames.ERROR
+
+
+# Reservations
+
+
+def test_a_reservation_that_never_moves_leaves_room_for_others(make_facility: MakeFacility, tmp_path: Path) -> None:
+    need("curl")
+    facility = make_facility()
+    facility.configure("size", '"256MiB"')
+    facility.up()
+    facility.call("mkdir", path="/d", mode=0o777, parents=False)
+    local = write_file(tmp_path / "f", 50 << 20)
+    with ExitStack() as stack:
+        for number in range(4):
+            eve = stack.enter_context(frames.Raw(facility.root).login("eve"))
+            # Nearly all that there is, and nothing is sent.
+            path = f"/d/eve{number}?oss.asize={250 << 20 >> number}"
+            eve.request(frames.OPEN, struct.pack(">HH12x", 0o644, frames.NEW), path.encode())
+            eve.answer()
+        bob = ("curl", "-sS", "--fail", "-H", "X-Backplane-User: bob", "-H", "Expect:")
+        run(*bob, "-T", local, f"{facility.http}/d/bob")
+        refused = facility.bp_fails("--user=eve", "get", "--pool=main", "--size=100MB", "/d/more")
+        assert "one user may have" in refused.text
+        run(*bob, "-T", local, f"{facility.http}/d/bob")
+    assert facility.stat("/d/bob")["size"] == 50 << 20
 
 
 # Audit

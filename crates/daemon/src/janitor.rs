@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Notify;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use wire::control::{
     DiskServer, NextRemovals, ObjectsRemoved, PartitionTrouble, ROLL_CALL_LEN_MAX, RegisterPartition,
     ReportSpace, RollCall, SpaceReported, Tend, Tended,
@@ -317,9 +317,11 @@ impl Janitor {
     /// Says how much room there is; yields what the head says of the partition.
     async fn report(&self, space: Space, trouble: Option<PartitionTrouble>) -> Result<SpaceReported> {
         let partition = self.name();
+        let (writing, written) = self.writing.on(&partition);
         let report = ReportSpace {
             boot: self.introduction.boot,
-            writing: self.writing.on(&partition),
+            writing,
+            written,
             partition,
             total_bytes: space.total_bytes,
             free_bytes: space.free_bytes,
@@ -331,7 +333,28 @@ impl Janitor {
             time.heard(told.now);
         }
         self.partition.set_direct(self.introduction.is_direct || told.is_direct);
+        self.release(&told.released).await?;
         Ok(told)
+    }
+}
+
+impl Janitor {
+    /// Gives back room that writes without progress have taken in advance.
+    async fn release(&self, objects: &[ObjectId]) -> Result<()> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let (writing, partition, objects) = (self.writing.clone(), self.name(), objects.to_vec());
+        blocking(move || {
+            for object in objects {
+                // One that ended in this moment has nothing to give back any more.
+                if let Err(failure) = writing.release_unused(&partition, object) {
+                    debug!(%object, %failure, "room of a write was not given back");
+                }
+            }
+            Ok(())
+        })
+        .await
     }
 }
 

@@ -14,13 +14,13 @@ use crate::{
     uses::Uses,
 };
 use base::{ErrorKind, Failure, FilePath, ObjectId, Result, Timestamp};
-use disk::{ObjectReader, Partition};
+use disk::{ObjectReader, ObjectWriter, Partition};
 use head::Clock;
 use net::shutdown::Shutdown;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -108,27 +108,51 @@ impl Fence {
     }
 }
 
-/// Objects that users are writing, for reports to the head.
+/// Objects that users are writing, for reports to the head, with who writes them as far as it is known.
 #[derive(Clone, Default)]
-pub struct Writing(Arc<Mutex<BTreeSet<(String, ObjectId)>>>);
+pub struct Writing(Arc<Mutex<Writers>>);
+
+/// Writers by partition and object.
+type Writers = BTreeMap<(String, ObjectId), Weak<ObjectWriter>>;
 
 impl Writing {
-    fn all(&self) -> MutexGuard<'_, BTreeSet<(String, ObjectId)>> {
+    fn all(&self) -> MutexGuard<'_, Writers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn begin(&self, partition: &str, object: ObjectId) {
-        self.all().insert((partition.to_owned(), object));
+        self.all().insert((partition.to_owned(), object), Weak::new());
+    }
+
+    /// Says who writes an object, if that has not ended yet.
+    fn writes(&self, partition: &str, writer: &Arc<ObjectWriter>) {
+        if let Some(known) = self.all().get_mut(&(partition.to_owned(), writer.object())) {
+            *known = Arc::downgrade(writer);
+        }
     }
 
     pub(crate) fn end(&self, partition: &str, object: ObjectId) {
         self.all().remove(&(partition.to_owned(), object));
     }
 
-    /// What is being written on a partition.
-    pub fn on(&self, partition: &str) -> Vec<ObjectId> {
+    /// What is being written on a partition, and the bytes of it so far; whose length is not known makes no room free, and counts
+    /// as whole.
+    pub fn on(&self, partition: &str) -> (Vec<ObjectId>, Vec<u64>) {
         let all = self.all();
-        all.iter().filter(|(on, _)| on == partition).map(|(_, object)| *object).collect()
+        let own = all.iter().filter(|((on, _), _)| on == partition);
+        let writers: Vec<_> = own.map(|((_, object), writer)| (*object, writer.upgrade())).collect();
+        drop(all);
+        let size = |writer: Arc<ObjectWriter>| writer.size().ok();
+        writers
+            .into_iter()
+            .map(|(object, writer)| (object, writer.and_then(size).unwrap_or(u64::MAX)))
+            .unzip()
+    }
+
+    /// Gives the room back that was taken for an object in advance and is not used.
+    pub(crate) fn release_unused(&self, partition: &str, object: ObjectId) -> Result<()> {
+        let writer = self.all().get(&(partition.to_owned(), object)).and_then(Weak::upgrade);
+        writer.map_or(Ok(()), |writer| writer.release_unused())
     }
 }
 
@@ -368,7 +392,9 @@ impl Objects {
         };
         let begun = if is_gathered { with_peers_for_long(make).await } else { blocking(make).await };
         let (writer, reservation) = begun?;
-        let file = WriteFile::new(Sink::Object(Arc::new(writer)), grant.label(), &self.clock, door);
+        let writer = Arc::new(writer);
+        self.writing.writes(&grant.partition, &writer);
+        let file = WriteFile::new(Sink::Object(writer), grant.label(), &self.clock, door);
         Ok(file.with_reservation(reservation).with_mirrors(mirroring))
     }
 

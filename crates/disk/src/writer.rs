@@ -223,6 +223,21 @@ impl ObjectWriter {
         Ok(())
     }
 
+    /// Gives room beyond the end back that [`Self::preallocate`] took. The object may still grow, as far as there is room then.
+    pub fn release_unused(&self) -> Result<()> {
+        // Nobody may be writing beyond the end meanwhile.
+        let phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
+        self.check(*phase)?;
+        let size = self.size()?;
+        let mut content = self.content();
+        if content.claimed > size {
+            self.file.set_len(size).map_err(|cause| self.failed("give back room of", &cause))?;
+            self.shared.account.release(content.claimed - size);
+            content.claimed = size;
+        }
+        Ok(())
+    }
+
     /// Makes what was written so far durable, though not yet an object. A failure is final, as that of a commit.
     pub fn sync(&self) -> Result<()> {
         let open = self.open_phase()?;

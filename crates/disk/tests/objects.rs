@@ -241,6 +241,27 @@ fn a_share_is_never_exceeded_and_is_counted_again_at_the_start() {
     assert_eq!(partition.space().unwrap().free_bytes, 995);
 }
 
+#[test]
+fn room_taken_in_advance_is_given_back_and_the_write_goes_on() {
+    let root = tempfile::tempdir().unwrap();
+    drop(partition(root.path()));
+    let limits = Limits { share_bytes: Some(1000), reserved_bytes: 0 };
+    let partition = Partition::open_limited(root.path(), FACILITY, limits).unwrap();
+    let writer = partition.create_object(ObjectId(1)).unwrap();
+    writer.preallocate(900).unwrap();
+    writer.write_at(&[1; 100], 0).unwrap();
+    assert_eq!(partition.space().unwrap().free_bytes, 100);
+    writer.release_unused().unwrap();
+    writer.release_unused().unwrap();
+    assert_eq!((partition.space().unwrap().free_bytes, writer.size().unwrap()), (900, 100));
+    writer.write_at(&[2; 300], 100).unwrap();
+    store(&partition, 2, &[3; 600]);
+    assert_eq!(writer.write_at(&[2; 1], 400).unwrap_err().kind, ErrorKind::NoSpace);
+    assert_eq!(writer.commit(&label(1), None, Timestamp(1)).unwrap().size, 400);
+    assert!(writer.release_unused().is_err(), "it is over");
+    assert_eq!(partition.space().unwrap().free_bytes, 0);
+}
+
 /// A file system of half a mebibyte, if we may mount one.
 struct TinyDisk<'a>(&'a Path);
 

@@ -111,6 +111,8 @@ pub(crate) struct Live {
     pub(crate) adopting: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Objects that disk servers have begun to write for users, by partition.
     pub(crate) begun: BTreeMap<String, BTreeSet<ObjectId>>,
+    /// How far writes have come that have reserved room.
+    pub(crate) reservations: pool::Reservations,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
     /// How often somebody lost a right since the head started.

@@ -21,8 +21,15 @@ const TOTAL: u64 = 1000;
 fn facility() -> World {
     let mut world = world();
     register(&mut world, "raw1", 1);
+    share(&mut world, 1000);
     world.user(Mkdir { path: path("/d"), parents: false, mode: 0o777 }).unwrap();
     world
+}
+
+/// Says what part of the second pool one user may reserve.
+fn share(world: &mut World, permille: u16) {
+    let pool = Pool { name: "raw".into(), user_reserved_permille: permille, ..Pool::default() };
+    world.user(SetPool { pool }).unwrap();
 }
 
 fn register(world: &mut World, partition: &str, boot: u64) {
@@ -35,9 +42,10 @@ fn register(world: &mut World, partition: &str, boot: u64) {
 
 fn report(world: &mut World, partition: &str, writing: Vec<ObjectId>) {
     let (total_bytes, free_bytes) = (TOTAL, TOTAL);
-    let partition = partition.into();
+    let (partition, written) = (partition.into(), Vec::new());
+    let (boot, readers, trouble) = (1, 0, None);
     world
-        .room(ReportSpace { partition, boot: 1, writing, total_bytes, free_bytes, readers: 0, trouble: None })
+        .room(ReportSpace { partition, boot, writing, written, total_bytes, free_bytes, readers, trouble })
         .unwrap();
 }
 
@@ -261,7 +269,13 @@ fn room_for_mirrors_is_reserved_and_used() {
         world.call(Principal::host(name), call).unwrap();
     }
     world.user(SetPartition { partition: "raw1".into(), state: PartitionState::ReadOnly }).unwrap();
-    let policy = Pool { name: "raw".into(), copies: 2, acknowledged_copies: 2, ..Pool::default() };
+    let policy = Pool {
+        name: "raw".into(),
+        copies: 2,
+        acknowledged_copies: 2,
+        user_reserved_permille: 1000,
+        ..Pool::default()
+    };
     world.user(SetPool { pool: policy }).unwrap();
     let before = free(&mut world);
     let limit = SetQuota { kind: QuotaKind::User, name: "bob".into(), bytes: Some(900), files: None };
@@ -289,4 +303,90 @@ fn room_for_mirrors_is_reserved_and_used() {
     assert_eq!(before - free(&mut world), 1600);
     let space = world.user(GetSpace {}).unwrap();
     assert!(space.free_bytes > 0);
+}
+
+// What one user may have
+
+/// Opens a file for writing whose length the client says.
+fn open_long(world: &mut World, who: &str, at: &str, bytes: u64) -> Result<WriteGrant> {
+    let open = wire::control::OpenWrite { parents: false, ..open_write(at, Disposition::CreateNew, bytes) };
+    world.call(user(who), open)
+}
+
+/// Says how far the writes on the partition of new files have come; yields those whose room is given back.
+fn come_so_far(world: &mut World, writes: &[(ObjectId, u64)]) -> Vec<ObjectId> {
+    let report = ReportSpace {
+        writing: writes.iter().map(|(object, _)| *object).collect(),
+        written: writes.iter().map(|(_, bytes)| *bytes).collect(),
+        ..world.report()
+    };
+    world.room(report).unwrap().released
+}
+
+#[test]
+fn one_user_reserves_a_part_of_a_pool_and_no_more() {
+    let mut world = facility();
+    share(&mut world, 250);
+    reserve(&mut world, "bob", ask("/d/a", 200)).unwrap();
+    let refused = reserve(&mut world, "bob", ask("/d/b", 100)).unwrap_err();
+    assert!(refused.kind == ErrorKind::NoSpace && refused.what.contains("bob would have 300 B"), "{refused}");
+    assert_eq!(refusal(reserve(&mut world, "bob", ask("/d/a", 300))), ErrorKind::NoSpace);
+    assert_eq!(free(&mut world), 800, "a refusal leaves nothing");
+    reserve(&mut world, "eve", ask("/d/b", 250)).unwrap();
+    // The owner of the facility is not bound.
+    world.user(ask("/d/c", 500)).unwrap();
+}
+
+#[test]
+fn a_long_write_is_let_in_but_not_all_of_it_is_promised() {
+    let mut world = facility();
+    let total = world.report().free_bytes;
+    let first = open_long(&mut world, "bob", "/d/a", total / 2).unwrap();
+    assert_eq!(first.expected_bytes, total / 4);
+    let second = open_long(&mut world, "bob", "/d/b", total / 2).unwrap();
+    assert_eq!(second.expected_bytes, 0, "his share is used up");
+    // Others are promised theirs.
+    assert_eq!(open_long(&mut world, "eve", "/d/c", total / 8).unwrap().expected_bytes, total / 8);
+    // What was written is not reserved any more.
+    come_so_far(&mut world, &[(first.object, total / 4), (second.object, 0)]);
+    let third = open_long(&mut world, "bob", "/d/d", total / 8).unwrap();
+    assert!(third.expected_bytes > 0);
+}
+
+#[test]
+fn room_of_a_write_that_stands_still_is_given_back() {
+    let mut world = facility();
+    let total = world.report().free_bytes;
+    let idle = open_long(&mut world, "bob", "/d/a", total / 4).unwrap();
+    let busy = open_long(&mut world, "eve", "/d/b", total / 4).unwrap();
+    let mut seconds = 0;
+    let released = loop {
+        world.advance(Millis::from_seconds(10));
+        seconds += 10;
+        let released = come_so_far(&mut world, &[(idle.object, 7), (busy.object, seconds << 20)]);
+        if !released.is_empty() {
+            break released;
+        }
+    };
+    assert!((1800..1830).contains(&seconds), "{seconds}");
+    assert_eq!(released, [idle.object]);
+    assert_eq!(come_so_far(&mut world, &[(idle.object, 7)]), [idle.object], "an answer may be lost");
+    // The write goes on, and is committed as if nothing had been.
+    commit(&mut world, &idle, total / 8).unwrap();
+    assert_eq!(stat(&mut world, "/d/a").unwrap().entry.size, total / 8);
+}
+
+#[test]
+fn room_that_others_wait_for_is_given_back_sooner() {
+    let mut world = facility();
+    let total = world.report().free_bytes;
+    let idle = open_long(&mut world, "bob", "/d/a", total / 4).unwrap();
+    come_so_far(&mut world, &[(idle.object, 0)]);
+    world.advance(Millis::from_seconds(290));
+    assert!(come_so_far(&mut world, &[(idle.object, 0)]).is_empty());
+    let needed = total - total / 5;
+    assert_eq!(refusal(open_long(&mut world, "eve", "/d/b", needed)), ErrorKind::NoSpace);
+    world.advance(Millis::from_seconds(20));
+    assert_eq!(come_so_far(&mut world, &[(idle.object, 0)]), [idle.object]);
+    open_long(&mut world, "eve", "/d/b", needed).unwrap();
 }

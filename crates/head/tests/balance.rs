@@ -75,8 +75,16 @@ impl Servers {
             self.host(name, ObjectsRemoved { partition: partition.clone(), objects }).unwrap();
             let (free_bytes, writing) = (self.free(name), Vec::new());
             let (total_bytes, readers, trouble) = (CAPACITY, 0, None);
-            let report =
-                ReportSpace { partition, boot: 1, writing, total_bytes, free_bytes, readers, trouble };
+            let report = ReportSpace {
+                partition,
+                boot: 1,
+                writing,
+                written: Vec::new(),
+                total_bytes,
+                free_bytes,
+                readers,
+                trouble,
+            };
             self.host(name, report).unwrap();
         }
     }

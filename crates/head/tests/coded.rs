@@ -104,6 +104,7 @@ impl Coded {
                 partition: partition.clone(),
                 boot,
                 writing: Vec::new(),
+                written: Vec::new(),
                 total_bytes,
                 free_bytes,
                 readers: 0,

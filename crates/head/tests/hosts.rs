@@ -100,6 +100,7 @@ fn report(boot: u64, writing: &[&WriteGrant]) -> ReportSpace {
         partition: "d1-disk1".into(),
         boot,
         writing: writing.iter().map(|grant| grant.object).collect(),
+        written: Vec::new(),
         total_bytes: 1 << 40,
         free_bytes: 1 << 40,
         readers: 0,

@@ -110,6 +110,7 @@ impl Pools {
             partition: format!("{name}.disk"),
             boot: self.boot,
             writing: self.writing.clone(),
+            written: Vec::new(),
             total_bytes: 1_000_000,
             free_bytes: 900_000,
             readers: 0,

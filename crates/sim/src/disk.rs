@@ -86,6 +86,7 @@ impl World {
             boot: self.boot(),
             // Users begin and end their writes in one step here.
             writing: Vec::new(),
+            written: Vec::new(),
             total_bytes: self.disk.capacity,
             free_bytes: self.disk.free(),
             readers: 0,

@@ -9,6 +9,7 @@ use super::{
     drop_content, make_room,
     placement::{Purpose, Wish, place},
     promise::promised_pieces,
+    reservation::refuse_beyond_share,
     reserve, retire,
     view::{Layout, PartitionState},
     writable,
@@ -139,7 +140,12 @@ fn reserve_room(
     node: &Node,
     until: Timestamp,
 ) -> Result<()> {
-    for partition in partitions(ask, core, node, context.now)? {
+    let partitions = partitions(ask, core, node, context.now).inspect_err(|failure| {
+        if failure.kind == ErrorKind::NoSpace {
+            core.live.reservations.note_wanted(&ask.pool, context.now);
+        }
+    });
+    for partition in partitions? {
         core.store.insert_replica(Replica {
             object: ObjectId(0),
             file: node.id,
@@ -152,7 +158,7 @@ fn reserve_room(
             piece: None,
         })?;
     }
-    Ok(())
+    if context.who.is_operator { Ok(()) } else { refuse_beyond_share(core, &context.who.name, &ask.pool) }
 }
 
 fn partitions(ask: &Allocate, core: &mut Core, node: &Node, now: Timestamp) -> Result<Vec<String>> {

@@ -7,6 +7,7 @@ use super::{
     coded::pieces_of,
     drop_content, evict as drop_from_disk,
     mirror::{coding_of_commit, counted, mirrors, pool_of_partition, require_servers, take_pieces},
+    reservation::{release_idle, trim},
     reserve, retire, source,
     tend::end_coming,
     turned_away::out_of_reach,
@@ -97,7 +98,14 @@ impl Apply for ReportSpace {
         }
         note_live(core, &self, context.now);
         let is_direct = core.store.policy(&partition.pool)?.direct;
-        let told = SpaceReported { fence: core.fence(), now: context.now, is_direct, pool: partition.pool };
+        let pool = partition.pool.clone();
+        let told = SpaceReported {
+            fence: core.fence(),
+            now: context.now,
+            is_direct,
+            pool: partition.pool,
+            released: Vec::new(),
+        };
         if self.trouble == Some(PartitionTrouble::Gone) {
             return Ok(told);
         }
@@ -105,9 +113,11 @@ impl Apply for ReportSpace {
         core.store.set_space(&self.partition, total, free)?;
         core.live.care.note_free(&self.partition, free);
         let mut begun = core.live.begun.remove(&self.partition).unwrap_or_default();
+        let rows = core.store.unsettled(&self.partition, ReplicaState::Writing)?;
+        let released = release_idle(core, (&self, &pool), &rows, context.now)?;
         let writing: BTreeSet<_> = self.writing.into_iter().collect();
         let mut unsettled = BTreeSet::new();
-        for replica in core.store.unsettled(&self.partition, ReplicaState::Writing)? {
+        for replica in rows {
             if replica.state == ReplicaState::Reserved {
                 allocation::end_if_over(core, &replica, context.now)?;
                 continue;
@@ -121,7 +131,7 @@ impl Apply for ReportSpace {
         }
         begun.retain(|object| unsettled.contains(object));
         core.live.begun.insert(self.partition, begun);
-        Ok(told)
+        Ok(SpaceReported { released, ..told })
     }
 }
 
@@ -293,6 +303,7 @@ impl Apply for OpenWrite {
         let bytes = self.expected_bytes.max(base.as_ref().map_or(0, |base| base.size));
         if let Some(held) = Held::of(&node) {
             let replica = allocation::begin(core, &held, (&context.who.name, bytes), context.now)?;
+            let replica = trim_share(core, context, replica, held.size)?;
             let growth = Growth { is_new: false, bytes: bytes.saturating_sub(held.size) };
             refuse_excess(core, &node, growth)?;
             require_servers(core, &replica, context.now)?;
@@ -312,11 +323,22 @@ impl Apply for OpenWrite {
             pool: pool.as_deref(),
         };
         let replica = reserve(core, &wish, context.now)?;
+        let begins_with = base.as_ref().map_or(0, |base| base.size);
+        let replica = trim_share(core, context, replica, begins_with)?;
         require_servers(core, &replica, context.now)?;
         let growth = Growth { is_new, bytes: bytes.saturating_sub(node.size) };
         refuse_excess(core, &node, growth)?;
         grant(core, (&node, self.path, &replica), base, context.now)
     }
+}
+
+/// Promises a user no more than the share of one. The facility's owner may have all.
+fn trim_share(core: &mut Core, context: &Context, replica: Replica, least: u64) -> Result<Replica> {
+    if context.who.is_operator {
+        return Ok(replica);
+    }
+    let pool = core.store.partition(&replica.partition)?.map(|partition| partition.pool).unwrap_or_default();
+    trim(core, replica, (&pool, least))
 }
 
 fn grant(

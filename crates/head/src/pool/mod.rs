@@ -22,6 +22,7 @@ pub mod policy;
 pub mod promise;
 pub mod reading;
 pub mod repair;
+pub mod reservation;
 pub mod scrub;
 mod scrubbing;
 pub mod silence;
@@ -41,6 +42,7 @@ pub(crate) use catalogue::domain;
 pub(crate) use collecting::collecting_bytes;
 pub(crate) use copies::source;
 pub(crate) use policies::is_sweep_due;
+pub(crate) use reservation::Reservations;
 pub(crate) use scrubbing::{drop_damaged, is_running, note_verified};
 pub(crate) use tend::mend;
 pub(crate) use turned_away::{host_removed, out_of_reach};
@@ -110,7 +112,13 @@ fn anywhere(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<St
     let wish = Wish { pieces: 1, pieces_min: 1, bytes: reserve.bytes, beside: &[], purpose: Purpose::Write };
     match place(&snapshot, &wish, reserve.file.0 ^ now.0.unsigned_abs()) {
         Ok(placed) => Ok(placed.partitions[0].to_string()),
-        Err(failure) => make_room(core, &snapshot, &writable(&snapshot), reserve.bytes)?.ok_or(failure),
+        Err(failure) => {
+            let room = make_room(core, &snapshot, &writable(&snapshot), reserve.bytes)?;
+            if room.is_none() {
+                core.live.reservations.note_wanted(&snapshot.pool.name, now);
+            }
+            room.ok_or(failure)
+        }
     }
 }
 

@@ -47,6 +47,9 @@ pub struct ReportSpace {
     pub boot: u64,
     /// Objects that users are writing. A reservation that stays away from this list is given up.
     pub writing: Vec<ObjectId>,
+    /// Bytes that each of them has so far; empty from a host of an older release.
+    #[serde(default)]
+    pub written: Vec<u64>,
     /// Bytes of the file system, or of the configured share of it.
     pub total_bytes: u64,
     /// Bytes that can still be written.
@@ -94,6 +97,9 @@ pub struct SpaceReported {
     /// The pool to which it belongs: a catalogue that is made anew asks the partition.
     #[serde(default)]
     pub pool: String,
+    /// Objects that make no progress: room that was taken for them in advance and is not used is given back. Their writes may go on.
+    #[serde(default)]
+    pub released: Vec<ObjectId>,
 }
 
 /// Asks how much room there is for new files, all partitions together.

@@ -49,6 +49,8 @@ pub struct Pool {
     pub moves: Rate,
     /// How far the fill of a partition may be from the pool's before files move, in thousandths of its capacity.
     pub spread_permille: u16,
+    /// What one user may have reserved and not written, in thousandths of what the pool has free. The facility's owner is not bound.
+    pub user_reserved_permille: u16,
 }
 
 impl Default for Pool {
@@ -71,6 +73,7 @@ impl Default for Pool {
             repair: Rate::default(),
             moves: Rate { server_copies: 2, server_bytes: 64 << 30, pool_copies: 64, pool_bytes: 1 << 40 },
             spread_permille: 100,
+            user_reserved_permille: 250,
         }
     }
 }
@@ -330,6 +333,12 @@ impl Pool {
         if self.heard_bound.0 <= 0 || self.silence_bound <= self.heard_bound || self.verify_interval.0 <= 0 {
             return Err(Failure::invalid(format!(
                 "pool {name}: heard_bound, silence_bound and verify_interval must be above zero, and silence_bound above heard_bound"
+            )));
+        }
+        if self.user_reserved_permille > 1000 {
+            return Err(Failure::invalid(format!(
+                "pool {name}: user_reserved_permille is {}; it must be 1000 at most",
+                self.user_reserved_permille
             )));
         }
         let is_idle = |rate: Rate| rate.server_copies == 0 || rate.pool_copies == 0;

@@ -73,6 +73,9 @@ pub(crate) struct Args {
     /// How far a partition may be fuller or emptier than the pool before files move
     #[arg(long, value_name = "PERCENT")]
     spread: Option<Permille>,
+    /// Part of the free room that one user may reserve before it is written
+    #[arg(long, value_name = "PERCENT")]
+    user_reserve: Option<Permille>,
 }
 
 /// A coding, or none.
@@ -166,6 +169,7 @@ fn change(args: &Args, policy: &mut Pool) {
     policy.moves.server_copies = args.server_moves.unwrap_or(policy.moves.server_copies);
     policy.verify_interval = args.verify_interval.map_or(policy.verify_interval, |span| span.0);
     policy.spread_permille = args.spread.map_or(policy.spread_permille, |spread| spread.0);
+    policy.user_reserved_permille = args.user_reserve.map_or(policy.user_reserved_permille, |part| part.0);
     policy.collection = collection(args, policy.collection);
 }
 
