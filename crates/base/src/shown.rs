@@ -3,7 +3,11 @@
 //! Control characters could move the cursor, change the title of the window or write over what stands there; bidirectional
 //! overrides make a text look like another one. They are shown as `\x1b` or `\u{202e}`, everything else as it is.
 
-use std::{borrow::Cow, fmt::Write, path::Path};
+use std::{
+    borrow::Cow,
+    fmt::Write,
+    path::{Component, Path},
+};
 
 /// Whether a character changes how others look instead of showing itself.
 fn is_hidden(c: char) -> bool {
@@ -28,11 +32,10 @@ pub fn shown_lines(text: &str) -> Cow<'_, str> {
 /// Operators find the rest by the name of the partition, library or worker that stands beside it.
 #[must_use]
 pub fn tail(path: &Path) -> String {
-    let names: Vec<_> =
-        path.components().rev().take(2).map(|name| name.as_os_str().to_string_lossy()).collect();
-    let shown = names.iter().rev().fold(String::from("…"), |shown, name| shown + "/" + name);
     // The root is a component, too.
-    shown.replace("//", "/")
+    let names = path.components().filter(|part| *part != Component::RootDir);
+    let names: Vec<_> = names.rev().take(2).map(|name| name.as_os_str().to_string_lossy()).collect();
+    names.iter().rev().fold(String::from("…"), |shown, name| shown + "/" + name)
 }
 
 fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
