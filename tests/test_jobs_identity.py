@@ -94,7 +94,7 @@ def printed(facility: Facility, job: int, user: User | None = None) -> str:
     """Wait for a job that goes well and read what it printed, as its user."""
     info = facility.wait_job(job)
     log = user.bp(facility, "log", str(job)).stdout if user else facility.bp("log", str(job)).out
-    assert info["state"] == "done", (info, log)
+    assert info["state"] == "done", (info.get("reason"), info, log)
     return log
 
 

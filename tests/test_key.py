@@ -33,6 +33,7 @@ def strict(make_facility: MakeFacility) -> Facility:
     """Start a facility that demands tokens, always at the same ports."""
     facility = make_facility()
     facility.configure("require_token", "true")
+    facility.configure("beside_head", "true")
     facility.keep_ports(https=True)
     facility.up()
     facility.call = partial(facility.call, at_socket=True)  # type: ignore[method-assign]

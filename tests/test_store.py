@@ -367,6 +367,7 @@ def heads(tmp_path: Path, server: Postgres) -> Iterator[Heads]:
     for name in ("key", "id", "lock"):
         shutil.copy(first.directory / name, second.directory / name)
     shutil.copytree(first.directory / "tls", second.directory / "tls")
+    shutil.copy(toml, second.directory)
     (second.directory / "facility.toml").write_text(toml.read_text().replace('name = "a"', 'name = "b"'))
     first.keep_ports(https=True)
     first.up()

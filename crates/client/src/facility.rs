@@ -144,6 +144,11 @@ pub fn read_endpoints(directory: &Path) -> Result<Endpoints> {
     let file = endpoints_file(directory);
     let text = std::fs::read(&file).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::PermissionDenied => unreachable(directory, &cause),
+        // Not the path that somebody asked for is missing, but who could answer.
+        std::io::ErrorKind::NotFound => {
+            Failure::unavailable(format!("no facility runs in {}", directory.display()))
+                .hint(format!("`bp up {}` starts it", directory.display()))
+        }
         _ => Failure::io(format!("read {}", file.display()), &cause)
             .hint(format!("is the facility running? `bp up {}` starts it", directory.display())),
     })?;

@@ -6,7 +6,7 @@
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::{
     SockDiagMessage,
-    constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_ESTABLISHED},
+    constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2},
     inet::{ExtensionFlags, InetRequest, InetResponseHeader, SocketId, StateFlags},
 };
 use netlink_sys::{Socket, SocketAddr as NetlinkAddress, protocols::NETLINK_SOCK_DIAG};
@@ -22,8 +22,8 @@ const ANSWER_BYTES_MAX: usize = 4096;
 /// The user id that owns the socket at the other end of a TCP connection over loopback; `None` if there is no such
 /// socket, or not any more.
 ///
-/// Ask right after the connection was accepted: only an established connection has an owner that can be relied on. The
-/// kernel gives a socket that its process has closed to root, so that closed ones count as nobody's.
+/// Ask right after the connection was accepted. The kernel gives a socket that its process has closed to root, and takes its
+/// inode away: such a one counts as nobody's. One of which only the sending half is closed still has its process.
 ///
 /// # Errors
 /// The kernel has no `sock_diag`, or refuses it.
@@ -49,7 +49,7 @@ fn is_peer(found: &InetResponseHeader, local: SocketAddr, peer: SocketAddr) -> b
     let SocketId { source_port, destination_port, source_address, destination_address, .. } =
         &found.socket_id;
     // Of a listening socket the kernel tells if there is no connection.
-    found.state == TCP_ESTABLISHED
+    [TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2].contains(&found.state)
         && found.inode != 0
         && (*source_port, *destination_port) == (peer.port(), local.port())
         && source_address.to_canonical() == peer.ip()
@@ -77,7 +77,7 @@ fn request(local: SocketAddr, peer: SocketAddr) -> NetlinkMessage<SockDiagMessag
         family: if peer.is_ipv4() { AF_INET } else { AF_INET6 },
         protocol: IPPROTO_TCP,
         extensions: ExtensionFlags::empty(),
-        states: StateFlags::ESTABLISHED,
+        states: StateFlags::all(),
         socket_id: SocketId {
             source_port: peer.port(),
             destination_port: local.port(),
@@ -159,7 +159,9 @@ mod tests {
         assert_eq!(user_of_local_peer(local, peer).unwrap(), None);
         let (client, server) = connected("127.0.0.1:0");
         client.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(user_at(&server), None, "half closed");
+        assert_eq!(user_at(&server), Some(own()), "half closed");
+        drop(client);
+        assert_eq!(user_at(&server), None, "closed");
     }
 
     #[test]

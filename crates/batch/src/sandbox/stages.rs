@@ -10,7 +10,10 @@ use crate::{
 use base::{ErrorKind, Failure, Result};
 use nix::{
     sched::{CloneFlags, unshare},
-    sys::signal::SigSet,
+    sys::{
+        signal::SigSet,
+        stat::{Mode, umask},
+    },
     unistd::{Gid, Uid, setgroups, setresgid, setresuid},
 };
 use rustix::{
@@ -37,6 +40,8 @@ use std::{
 
 /// Files that a job may have open unless it raises its limit itself: what programs are used to.
 const JOB_FILES: u64 = 1024;
+/// Bits that are taken from the modes of files that a job makes, unless it says otherwise: what programs are used to.
+const JOB_UMASK: u32 = 0o022;
 /// Exit code of the stage `job` if the program could not be executed, as of a shell.
 const NOT_EXECUTED: i32 = 127;
 /// How long a program may be busy because a process that the room was just starting has a copy of the open file.
@@ -91,6 +96,8 @@ fn next_stage(plan: &Plan, stage: Stage) -> Result<Child> {
 pub(crate) fn sandbox() -> i32 {
     reporting(|file| {
         let plan = file.plan()?;
+        // The daemon's files are for itself; the job's own follow the usual rule, and its user must get past the mount points.
+        umask(Mode::from_bits_truncate(JOB_UMASK));
         // Refused only if we lead a session already.
         let _ = setsid();
         if let Some(parent) = &plan.order.cgroup {

@@ -152,8 +152,7 @@ fn without_a_facility_the_next_step_is_said() {
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(
         stderr(&output),
-        "error: read /nonexistent/endpoints.json: No such file or directory (os error 2)\n\
-         hint: is the facility running? `bp up /nonexistent` starts it\n"
+        "error: no facility runs in /nonexistent\nhint: `bp up /nonexistent` starts it\n"
     );
     let output = run(&["-f", "root://host", "status"]);
     assert_eq!(output.status.code(), Some(2));
