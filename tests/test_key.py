@@ -300,9 +300,9 @@ def test_an_old_key_file_is_the_first_generation(strict: Facility) -> None:
     assert answer(strict, old) == "200"
 
 
-def test_jobs_that_run_get_new_tokens_after_a_revocation(strict: Facility, tmp_path: Path) -> None:
+def test_jobs_that_run_get_new_tokens_after_a_revocation(strict: Facility, shared: Path) -> None:
     """And they end as if nothing had happened: what they store is stored."""
-    go = tmp_path / "go"
+    go = shared / "go"
     waiting = f'until [ -e "{go}" ]; do sleep 0.1; done; echo done >out'
     job = strict.submit("--output", "out:/out", "--", "/bin/sh", "-c", waiting)
     strict.wait_until("the job runs", lambda: strict.job(job)["state"] == "running")

@@ -226,8 +226,12 @@ struct Token {
 const FILES_MAX: u64 = 1 << 20;
 
 fn main() -> ExitCode {
-    make_files_private();
-    let outcome = match Cli::parse().verb {
+    let verb = Cli::parse().verb;
+    // A shepherd has it from the daemon, and its later stages make files for the job.
+    if !matches!(verb, Verb::Shepherd { .. }) {
+        make_files_private();
+    }
+    let outcome = match verb {
         Verb::Create(create) => make(&create),
         Verb::Run(run) => start(&run),
         Verb::Join(wish) => join_and_run(wish),
