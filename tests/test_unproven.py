@@ -22,7 +22,7 @@ from facility import Facility
 PREPARE = 3021
 ATTN = 4001
 MEMORY_KIB_MAX = 96 << 10
-"""What strangers may cost: their budget of 32 MiB or so, and what the allocator keeps. Without a budget it was 270 MiB."""
+"""What strangers may cost: a budget of 32 MiB, and what the allocator keeps. Without one it was 270 MiB."""
 
 SILENT = 4096
 """So many silent sessions once locked everybody out."""

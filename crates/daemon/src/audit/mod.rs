@@ -1,6 +1,6 @@
 //! The audit log: every call that changes something or is refused, and every open, as a line of JSON in the facility's
 //! directory. Doors put records into a bounded queue and never wait; what does not fit is counted, and the log says so.
-//! What those are refused who have proven nothing has a queue and files of its own ([`refused`]): they push nothing out.
+//! What those are refused who have proven nothing has a queue and files of its own (`refused`): they push nothing out.
 
 mod file;
 mod refused;
