@@ -87,6 +87,10 @@ impl Service for AuditedDoor {
         session
     }
 
+    fn account<'a>(&self, session: &'a DoorSession) -> Option<&'a str> {
+        self.door.account(session)
+    }
+
     fn is_proven(&self, session: &DoorSession) -> bool {
         self.door.is_proven(session)
     }

@@ -136,6 +136,10 @@ impl Service for DataDoor {
         Ok(super::session::session(Identity::refused(nobody), &peer))
     }
 
+    fn account<'a>(&self, session: &'a DoorSession) -> Option<&'a str> {
+        Some(&session.account)
+    }
+
     /// A capability is all the proof that there is here.
     fn is_proven(&self, session: &DoorSession) -> bool {
         session.is_proven()

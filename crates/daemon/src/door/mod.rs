@@ -215,6 +215,10 @@ impl Service for RootDoor {
         self.proven(&peer, kind, credentials).await
     }
 
+    fn account<'a>(&self, session: &'a DoorSession) -> Option<&'a str> {
+        Some(&session.account)
+    }
+
     fn is_proven(&self, session: &DoorSession) -> bool {
         session.is_proven()
     }

@@ -34,6 +34,8 @@ pub struct DoorSession {
     pub(super) address: IpAddr,
     /// Whether the login, or a request since, has proven who it is.
     pub(super) proof: Arc<AtomicBool>,
+    /// Who has to be content with what unread answers may hold: the user, or the address if the login has proven none.
+    pub(super) account: Arc<str>,
 }
 
 impl DoorSession {
@@ -145,7 +147,13 @@ impl RootDoor {
 pub(super) fn session(identity: Identity, peer: &Peer) -> DoorSession {
     let origin = format!("{}.{}", peer.username, peer.pid);
     let proof = Arc::new(AtomicBool::new(identity.is_proven()));
-    DoorSession { identity, origin, address: peer.address.ip(), proof }
+    let address = peer.address.ip();
+    let account = if identity.is_proven() {
+        identity.who.name.as_str().into()
+    } else {
+        address.to_canonical().to_string().into()
+    };
+    DoorSession { identity, origin, address, proof, account }
 }
 
 /// What a client says about its user: our own send the whole name on request, those of the field eight bytes of it.

@@ -3,6 +3,7 @@
 use super::{
     Access, Disposition, ListPage, OpenFile, OpenRequest, Opened, PrepareAction, PrepareRequest, Service,
     StatInfo,
+    accounts::Account,
     handles::{Handle, Handles},
     limits::{ANSWER_LATER, LATE_LISTING_BYTES_MAX},
     outbox::{Gone, Outbox},
@@ -26,6 +27,8 @@ pub(super) struct Context<S: Service> {
     pub(super) session: S::Session,
     pub(super) handles: Handles<S::File>,
     pub(super) outbox: Outbox,
+    /// What all sessions of the user share.
+    pub(super) account: Arc<Account>,
     /// Further connections.
     pub(super) streams: Arc<Streams<S::File>>,
     /// The address that the client reached, as locations show it.
@@ -371,9 +374,15 @@ impl<S: Service> Context<S> {
         let session = own.as_ref().unwrap_or(&self.session);
         let page = |from| self.service.list(session, &path, from, with_stat);
         let soon = self.service.config().announce_listings_after;
-        let (first, is_late) = self.soon_or_later(stream, soon, page(None)).await?;
-        let place = is_late.then(|| self.late_listings.try_acquire());
-        if let Some(Err(_)) = place {
+        // The first part waits its turn among those of the user, and the client is told so.
+        let first = async {
+            let turn = self.account.begin_listing().await;
+            (page(None).await, turn)
+        };
+        let ((first, _turn), is_late) = self.soon_or_later(stream, soon, first).await?;
+        let places =
+            is_late.then(|| (self.account.late_listings.try_acquire(), self.late_listings.try_acquire()));
+        if places.as_ref().is_some_and(|(own, all)| own.is_err() || all.is_err()) {
             let failure = Failure::busy("too many long listings are under way").hint("try again later");
             return self.outbox.send(stream, finished(stream, Answer::failure(&failure), true)).await;
         }

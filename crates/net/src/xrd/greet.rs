@@ -109,12 +109,14 @@ impl<S: Service> Session<S> {
             self.place.prove()?;
         }
         let streams = Arc::new(Streams::new());
+        let account = self.accounts.of(self.service.account(&session));
         self.entry = Some(self.registry.enter(id, Arc::clone(&self.ended), &streams));
         self.phase = Phase::Open(Arc::new(Context {
             service: Arc::clone(&self.service),
             session,
             handles: Handles::new(),
-            outbox: Outbox::new(),
+            outbox: Outbox::new(Arc::clone(&account)),
+            account,
             streams,
             local: self.local.clone(),
             takes_later,

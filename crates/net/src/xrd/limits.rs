@@ -22,6 +22,12 @@ pub(super) const CALLS_MAX: usize = 256;
 pub(super) const CALL_PATIENCE: Duration = Duration::from_millis(1);
 /// Bytes of answers of calls that wait to be sent in one session.
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
+/// The same of larger answers in all sessions of one user: eight whose peers read nothing.
+pub(super) const ACCOUNT_BYTES_MAX: usize = 8 * OUTBOX_BYTES_MAX;
+/// Answers up to this are bounded by the number of calls.
+pub(super) const SMALL_ANSWER_BYTES: usize = 64 << 10;
+/// Listings under way in all sessions of one user: each holds two parts of some hundred KiB.
+pub(super) const ACCOUNT_LISTINGS_MAX: usize = 64;
 /// Sessions that are moved at the same time; each has a thread meanwhile, which may wait for a disk. More take turns.
 pub(super) const MOVERS_MAX: usize = 128;
 /// Sessions that are moved while they read what other servers have: their threads may wait for threads of those. They are counted
@@ -84,5 +90,7 @@ pub(super) const COME_AGAIN_S: u32 = 1;
 pub(super) const LATE_LISTING_BYTES_MAX: usize = 32 << 20;
 /// Such listings of a whole door: 256 MiB.
 pub(super) const LATE_LISTINGS_MAX: usize = 8;
+/// Those of one user.
+pub(super) const ACCOUNT_LATE_LISTINGS_MAX: usize = 2;
 /// After its last answer a peer has this long to stop sending: an end with bytes that nobody took would take the answer back.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);

@@ -6,6 +6,7 @@
 //! long is announced and answered later, so that the recall of one file never holds up another. Every queue, buffer
 //! and wait is bounded (`limits.rs`).
 
+mod accounts;
 mod at_hand;
 mod auth;
 mod calls;
@@ -33,6 +34,7 @@ pub use limits::PEER_MOVERS_MAX;
 pub use service::*;
 
 use crate::{listener::Listener, shutdown::Shutdown};
+use accounts::Accounts;
 use session::Movers;
 use std::{
     collections::HashMap,
@@ -68,6 +70,7 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
     let registry = Arc::new(Registry::new());
     let movers = Arc::new(Movers::new());
     let late_listings = Arc::new(Semaphore::new(limits::LATE_LISTINGS_MAX));
+    let accounts = Arc::new(Accounts::default());
     let counted = Arc::clone(&counters);
     shutdown.spawn("xrootd door", async move {
         while let Some(connection) = listener.accept(&token).await {
@@ -81,6 +84,7 @@ pub fn serve<S: Service>(service: Arc<S>, listener: Listener, shutdown: &Shutdow
                 registry: Arc::clone(&registry),
                 movers: Arc::clone(&movers),
                 late_listings: Arc::clone(&late_listings),
+                accounts: Arc::clone(&accounts),
                 place: Arc::new(connection.place),
             };
             let (peer, counters) = (connection.peer, Arc::clone(&counted));

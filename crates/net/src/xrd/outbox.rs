@@ -1,6 +1,9 @@
 //! Answers of calls, filled from any task and bounded in bytes, on their way to the session that sends them.
 
-use super::limits::OUTBOX_BYTES_MAX;
+use super::{
+    accounts::Account,
+    limits::{OUTBOX_BYTES_MAX, SMALL_ANSWER_BYTES},
+};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,6 +20,8 @@ pub(super) struct Gone;
 pub(super) struct Letter {
     pub(super) bytes: Vec<u8>,
     _room: OwnedSemaphorePermit,
+    /// Of the user, if it is large.
+    _shared: Option<OwnedSemaphorePermit>,
 }
 
 /// Answers that wait for their session.
@@ -25,12 +30,13 @@ pub(super) struct Outbox {
     letters: Mutex<VecDeque<Letter>>,
     wake: Notify,
     room: Arc<Semaphore>,
+    account: Arc<Account>,
 }
 
 impl Outbox {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(account: Arc<Account>) -> Self {
         let room = Arc::new(Semaphore::new(OUTBOX_BYTES_MAX));
-        Self { letters: Mutex::default(), wake: Notify::new(), room }
+        Self { letters: Mutex::default(), wake: Notify::new(), room, account }
     }
 
     fn letters(&self) -> MutexGuard<'_, VecDeque<Letter>> {
@@ -45,7 +51,9 @@ impl Outbox {
         drop(answer);
         let count = bytes.len().clamp(1, OUTBOX_BYTES_MAX) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(count).await.map_err(|_| Gone)?;
-        self.letters().push_back(Letter { bytes, _room: room });
+        let is_large = bytes.len() > SMALL_ANSWER_BYTES;
+        let shared = if is_large { self.account.take_room(bytes.len()).await } else { None };
+        self.letters().push_back(Letter { bytes, _room: room, _shared: shared });
         self.wake.notify_one();
         Ok(())
     }

@@ -327,6 +327,12 @@ pub trait Service: Send + Sync + 'static {
         true
     }
 
+    /// Whose session it is, for what all sessions of one user may hold together; `None`: it is bounded alone.
+    fn account<'a>(&self, session: &'a Self::Session) -> Option<&'a str> {
+        let _ = session;
+        None
+    }
+
     /// Starts a session whose login needs no proof.
     fn login(&self, peer: Peer) -> impl Future<Output = Result<Self::Session>> + Send;
 

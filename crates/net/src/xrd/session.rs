@@ -2,6 +2,7 @@
 
 use super::{
     Counters, Registry, Service,
+    accounts::Accounts,
     inbox::Inbox,
     limits::{
         BUFFERS_IDLE, FAREWELL, FEW_MAX, FLUSH_DEADLINE, MOVERS_MAX, PEER_MOVERS_MAX, RECEIVE_PROGRESS,
@@ -145,6 +146,7 @@ pub(super) struct Start<S: Service> {
     pub(super) registry: Arc<Registry<S::File>>,
     pub(super) movers: Arc<Movers>,
     pub(super) late_listings: Arc<Semaphore>,
+    pub(super) accounts: Arc<Accounts>,
     pub(super) place: Arc<Place>,
 }
 
@@ -185,6 +187,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         registry: start.registry,
         movers: start.movers,
         late_listings: start.late_listings,
+        accounts: start.accounts,
     });
     let end = loop {
         let Ok(place) = movers.places(session.is_with_peers).acquire().await else { return End::Stopped };

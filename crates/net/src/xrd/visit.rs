@@ -2,6 +2,7 @@
 
 use super::{
     Counters, Entered, OpenFile, OpenRequest, Registry, Service,
+    accounts::Accounts,
     at_hand::Call,
     auth::Claim,
     calls::{self, Context},
@@ -114,6 +115,7 @@ pub(super) struct Session<S: Service> {
     pub(super) registry: Arc<Registry<S::File>>,
     pub(super) movers: Arc<Movers>,
     pub(super) late_listings: Arc<Semaphore>,
+    pub(super) accounts: Arc<Accounts>,
 }
 
 impl<S: Service> Session<S> {

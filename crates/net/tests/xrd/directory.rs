@@ -273,6 +273,10 @@ impl Service for DirService {
         Ok(peer)
     }
 
+    fn account<'a>(&self, peer: &'a Peer) -> Option<&'a str> {
+        Some(&peer.username)
+    }
+
     fn is_proven(&self, peer: &Peer) -> bool {
         peer.username != NOBODY || self.is_everybody_proven.load(Ordering::Relaxed)
     }
