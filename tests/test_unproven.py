@@ -18,11 +18,19 @@ import frames
 from clients import need, run, write_file
 from conftest import MakeFacility
 from facility import Facility
+from people import people
 
+DIRLIST = 3004
+MKDIR = 3008
 PREPARE = 3021
 ATTN = 4001
 MEMORY_KIB_MAX = 96 << 10
 """What strangers may cost: a budget of 32 MiB, and what the allocator keeps. Without one it was 270 MiB."""
+
+WIDE = 4000
+"""Names of a directory whose listing is most of a MiB."""
+UNREAD_KIB_MAX = 160 << 10
+"""What 3,200 listings that nobody reads may cost: 32 MiB of answers, 64 listings under way."""
 
 SILENT = 4096
 """So many silent sessions once locked everybody out."""
@@ -281,3 +289,31 @@ def test_refused_requests_push_no_deed_out_of_the_audit_log(make_facility: MakeF
     refused = facility.bp("audit", "--refused").out
     assert re.search(r"\d+ times refused", refused), refused
     assert len(refused.splitlines()) < 50
+
+
+# Peers that have proven who they are
+
+
+def test_unread_answers_of_one_user_are_bounded_over_all_their_sessions(make_facility: MakeFacility) -> None:
+    need("xrdfs")
+    facility = make_facility()
+    facility.up()
+    facility.bp("mkdir", "/wide")
+    with frames.Raw(facility.root).login() as raw:
+        for start in range(0, WIDE, 100):
+            for number in range(start, start + 100):
+                raw.request(MKDIR, struct.pack(">14xH", 0o755), f"/wide/{number:0200}".encode())
+            assert {raw.answer().status for _ in range(100)} == {frames.OK}
+    before = resident(facility)
+    with people("bptestann") as (ann,), ExitStack() as stack:
+        greedy = [stack.enter_context(frames.Raw(facility.root).login()) for _ in range(200)]
+        for raw in greedy:
+            raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            for _ in range(16):
+                raw.request(DIRLIST, b"", b"/wide")
+        # Somebody else is answered meanwhile, and so is who read what they asked for.
+        assert "/wide" in ann.does("xrdfs", facility.root.removeprefix("root://"), "ls", "/").out
+        assert resident(facility) - before < UNREAD_KIB_MAX
+        listed = 0
+        while listed < WIDE:
+            listed += len(greedy[0].answer().body.split(b"\n"))
