@@ -30,7 +30,7 @@ MEMORY_KIB_MAX = 96 << 10
 WIDE = 4000
 """Names of a directory whose listing is most of a MiB."""
 UNREAD_KIB_MAX = 160 << 10
-"""What 3,200 listings that nobody reads may cost: 32 MiB of answers, 64 listings under way."""
+"""What 3,200 listings that nobody reads may cost: 32 MiB of answers, 16 listings under way."""
 
 SILENT = 4096
 """So many silent sessions once locked everybody out."""

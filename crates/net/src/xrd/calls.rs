@@ -405,6 +405,8 @@ impl<S: Service> Context<S> {
             };
             let write = async {
                 let part = writer.part(&entries, is_last);
+                // While it waits it is kept once.
+                drop(entries);
                 let answer = if is_late {
                     late_body.extend(part);
                     is_last.then(|| finished(stream, Answer::Ok(std::mem::take(&mut late_body)), true))

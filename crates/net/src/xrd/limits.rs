@@ -26,8 +26,9 @@ pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
 pub(super) const ACCOUNT_BYTES_MAX: usize = 8 * OUTBOX_BYTES_MAX;
 /// Answers up to this are bounded by the number of calls.
 pub(super) const SMALL_ANSWER_BYTES: usize = 64 << 10;
-/// Listings under way in all sessions of one user: each holds two parts of some hundred KiB.
-pub(super) const ACCOUNT_LISTINGS_MAX: usize = 64;
+/// Listings under way in all sessions of one user: each holds a part and has the next looked up, 2 MiB of long names each. One
+/// whose peer reads nothing is over after [`SEND_PROGRESS`].
+pub(super) const ACCOUNT_LISTINGS_MAX: usize = 16;
 /// Sessions that are moved at the same time; each has a thread meanwhile, which may wait for a disk. More take turns.
 pub(super) const MOVERS_MAX: usize = 128;
 /// Sessions that are moved while they read what other servers have: their threads may wait for threads of those. They are counted

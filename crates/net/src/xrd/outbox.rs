@@ -15,13 +15,16 @@ use wire::xrd::{Answer, StreamId};
 #[derive(Debug)]
 pub(super) struct Gone;
 
+/// Room that an answer takes.
+pub(super) type Room = OwnedSemaphorePermit;
+
 /// An answer and the room that it takes until it is sent.
 #[derive(Debug)]
 pub(super) struct Letter {
     pub(super) bytes: Vec<u8>,
-    _room: OwnedSemaphorePermit,
-    /// Of the user, if it is large.
-    _shared: Option<OwnedSemaphorePermit>,
+    _room: Room,
+    /// Of the user, if it is large: kept until the answer has left.
+    pub(super) shared: Option<Room>,
 }
 
 /// Answers that wait for their session.
@@ -53,7 +56,7 @@ impl Outbox {
         let room = Arc::clone(&self.room).acquire_many_owned(count).await.map_err(|_| Gone)?;
         let is_large = bytes.len() > SMALL_ANSWER_BYTES;
         let shared = if is_large { self.account.take_room(bytes.len()).await } else { None };
-        self.letters().push_back(Letter { bytes, _room: room, _shared: shared });
+        self.letters().push_back(Letter { bytes, _room: room, shared });
         self.wake.notify_one();
         Ok(())
     }

@@ -162,6 +162,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         inbox: Inbox::new(Arc::clone(&start.counters)),
         sender: super::sender::Sender::new(Arc::clone(&start.counters)),
         transport,
+        unsent_rooms: std::collections::VecDeque::new(),
         task: None,
         spare: Vec::new(),
         phase: Phase::Handshake,

@@ -12,6 +12,7 @@ use super::{
         CALL_PATIENCE, CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, RECEIVE_PROGRESS, SLICES_MAX, TURN_BYTES_MIN,
         VISIT_BYTES, VISIT_MAX, VISIT_REQUESTS,
     },
+    outbox::Room,
     reading::{Manner, ReadTask, Step},
     sender::Sender,
     session::{End, Movers, Turn},
@@ -23,6 +24,7 @@ use super::{
 use crate::{shutdown::Shutdown, unproven::Place};
 use base::{FilePath, limits::UNPROVEN_CALLS_MAX};
 use std::{
+    collections::VecDeque,
     io::ErrorKind,
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
@@ -80,6 +82,8 @@ pub(super) struct Session<S: Service> {
     pub(super) transport: Transport,
     pub(super) inbox: Inbox,
     pub(super) sender: Sender<S::File>,
+    /// Rooms of answers, each until so many bytes were sent: what the peer does not read counts for its user.
+    pub(super) unsent_rooms: VecDeque<(u64, Room)>,
     pub(super) task: Option<Task<S::File>>,
     /// Memory for the data of the next write.
     pub(super) spare: Vec<u8>,
@@ -203,6 +207,10 @@ impl<S: Service> Session<S> {
             return Ok(false);
         }
         let is_done = self.sender.flush(&mut self.transport)?;
+        let sent = self.sender.sent();
+        while self.unsent_rooms.front().is_some_and(|(end, _)| *end <= sent) {
+            self.unsent_rooms.pop_front();
+        }
         self.is_slow = !is_done && (self.is_slow || self.turn.is_some());
         Ok(is_done)
     }
@@ -261,11 +269,11 @@ impl<S: Service> Session<S> {
         if self.is_inside_frame() {
             return false;
         }
-        let letter = context.outbox.take();
-        if let Some(letter) = &letter {
-            self.sender.extend(&letter.bytes);
-        }
-        letter.is_some()
+        let Some(letter) = context.outbox.take() else { return false };
+        self.sender.extend(&letter.bytes);
+        let end = self.sender.sent() + self.sender.pending() as u64;
+        self.unsent_rooms.extend(letter.shared.map(|room| (end, room)));
+        true
     }
 
     fn is_inside_frame(&self) -> bool {
