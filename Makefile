@@ -48,13 +48,16 @@ clean: ## Removes everything that was built.
 
 # ---- tests
 
+# Black-box tests that run at a time: each has a facility of its own, and most of its time it waits.
+SIDE_BY_SIDE ?= 3
+
 .PHONY: test
 test: build load need-test ## Runs every test.
 	@$(STEP) "test packages" scripts/venv test blackbox demo
 	@$(STEP) "Rust tests, compiled" cargo test --workspace --exclude backplane-python --locked --no-run --quiet
 	@$(STEP) "Rust tests" cargo test --workspace --exclude backplane-python --locked --quiet
 	@$(STEP) "Python tests" bash -c 'cd python && ../.venv/bin/python -m pytest -q'
-	@$(STEP) "black-box tests" .venv/bin/python -m pytest -q tests
+	@$(STEP) "black-box tests" .venv/bin/python -m pytest -q --numprocesses $(SIDE_BY_SIDE) --dist loadscope tests
 
 .PHONY: test-kill9
 test-kill9: build need-test ## Kills the daemon 50 times at random under load.

@@ -36,6 +36,10 @@ LOOPBACK = ["127.0.0.0/8", "::1/128"]
 
 PORTS = range(20000, 32768)
 """Below the range from which the kernel takes ports for whoever does not care."""
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+"""Number of this process among those that run tests side by side; each has ports and users of its own."""
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+"""How many of them there are."""
 
 _LOG_TROUBLE = re.compile(r"^\S+Z\s+(WARN|ERROR)\s|panicked at")
 
@@ -70,10 +74,11 @@ def _built() -> Path:
 
 def free_ports(count: int) -> list[int]:
     """Find ports that nobody has, and that nobody gets by chance while a facility is down for a moment."""
-    first = os.getpid() * 7 % len(PORTS)
+    ports = PORTS[WORKER::WORKERS]
+    first = os.getpid() * 7 % len(ports)
     found: list[int] = []
-    for offset in range(len(PORTS)):
-        port = PORTS[(first + offset) % len(PORTS)]
+    for offset in range(len(ports)):
+        port = ports[(first + offset) % len(ports)]
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found.append(port)

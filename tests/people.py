@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from clients import DEADLINE, XRD_ENVIRONMENT, Outcome, need
-from facility import binaries
+from facility import WORKER, binaries
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,34 @@ class Person:
 
 
 @contextmanager
+def user_database() -> Iterator[None]:
+    """Wait until no other test changes the users of this host: `useradd` itself does not wait."""
+    with Path("/run/backplane-tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def add_user(name: str, home: Path) -> pwd.struct_passwd:
+    """Make a user of this host."""
+    words = ("--user-group", "--no-create-home", "--shell", "/bin/sh", "--home-dir", home)
+    with user_database():
+        subprocess.run(["useradd", *words, name], check=True)
+    return pwd.getpwnam(name)
+
+
+def remove_user(name: str) -> None:
+    """Remove a user, if there is one."""
+    with user_database():
+        subprocess.run(["userdel", "--force", name], check=False, capture_output=True)
+
+
+@contextmanager
 def people(*names: str) -> Iterator[list[Person]]:
     """Make users for as long as a test runs; only root can."""
     if os.geteuid() != 0:
         pytest.skip("only root can make users and run programs as them")
     need("useradd", "userdel")
+    names = tuple(f"{name}{WORKER}" for name in names)
     # pytest's own directories can be reached by their owner only.
     top = Path(tempfile.mkdtemp(prefix="bp-people-"))
     top.chmod(0o755)
@@ -74,16 +98,14 @@ def people(*names: str) -> Iterator[list[Person]]:
     try:
         for name in names:
             home = top / name
-            subprocess.run(["useradd", "--user-group", "--no-create-home", "--home-dir", home, name], check=True)
-            entry = pwd.getpwnam(name)
+            entry = add_user(name, home)
             home.mkdir(mode=0o700)
             os.chown(home, entry.pw_uid, entry.pw_gid)
             made.append(Person(name, entry.pw_uid, home))
         yield made
     finally:
         for name in names:
-            with suppress(subprocess.CalledProcessError):
-                subprocess.run(["userdel", "--force", name], check=True, capture_output=True)
+            remove_user(name)
         shutil.rmtree(top, ignore_errors=True)
 
 

@@ -18,6 +18,7 @@ import pytest
 from clients import DEADLINE, run
 from conftest import MakeFacility
 from facility import Facility, Json, configure
+from people import add_user, remove_user
 from test_batch import SHELL, Gate, gate, wait_begun  # noqa: F401
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can make users and become them")
@@ -59,10 +60,10 @@ def users() -> Iterator[list[User]]:
     """Make two users."""
     names = [f"bpt{os.getpid() % 100_000}{letter}" for letter in "ab"]
     for name in names:
-        run("useradd", "--no-create-home", "--shell", "/bin/sh", "--user-group", name)
+        add_user(name, Path("/nonexistent"))
     yield [User(name, pwd.getpwnam(name).pw_uid, pwd.getpwnam(name).pw_gid) for name in names]
     for name in names:
-        run("userdel", name)
+        remove_user(name)
 
 
 @pytest.fixture
@@ -77,7 +78,8 @@ def token(facility: Facility, user: str) -> str:
 
 
 def submit_by_token(facility: Facility, user: str, script: str) -> tuple[int, Json]:
-    """Submit a job as a user whom only the facility knows."""
+    """Submit a job as a user whom only the facility knows, once a worker has said whom it runs."""
+    facility.wait_until("a worker", lambda: bool(facility.status()["workers"]))
     spec = {"name": user, "command": [*SHELL, script]}
     body = json.dumps({"spec": spec})
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(facility.http).netloc, timeout=DEADLINE)
