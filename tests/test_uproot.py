@@ -75,6 +75,32 @@ def test_columns_are_the_same_by_root(facility: Facility, root_file: Path, step:
     assert remote["mass"]
 
 
+ALONE = """
+import sys
+
+if sys.argv[3] == "alone":
+    sys.modules["fsspec_xrootd"] = sys.modules["XRootD"] = None
+
+import backplane, fsspec, uproot
+
+facility = backplane.connect(sys.argv[1])
+print(fsspec.get_filesystem_class("root").__module__.partition(".")[0])
+with uproot.open(facility.url(sys.argv[2])) as file:
+    print(len(file["events"].arrays(["mass"], library="np")["mass"]))
+"""
+
+
+@pytest.mark.parametrize("beside", ["alone", "fsspec-xrootd"])
+def test_urls_of_the_package_are_read_without_further_ado(facility: Facility, root_file: Path, beside: str) -> None:
+    """With nothing but uproot installed; where fsspec-xrootd is there, it stays what reads `root://`."""
+    if beside != "alone" and not has_bindings(sys.executable):
+        missing("the wheel xrootd")
+    facility.put(root_file, "/events.root")
+    words = [sys.executable, "-W", "error", "-c", ALONE, facility.directory, "/events.root", beside]
+    reader = "backplane" if beside == "alone" else "fsspec_xrootd"
+    assert run(*words).out.split() == [reader, str(ENTRIES)]
+
+
 def test_columns_are_the_same_by_http(facility: Facility, root_file: Path) -> None:
     facility.put(root_file, "/events.root")
     local = tmp_copy(facility, root_file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import boost_histogram as bh
 import hist
 import numpy as np
 import numpy.typing as npt
@@ -239,3 +240,53 @@ def test_any_values_go_where_boost_histogram_puts_them(
     path = tmp_path_factory.mktemp("any") / "f.parquet"
     pq.write_table(pa.table({"x": array}), path)
     same(backplane.ntuple(path).hist("x", axis=axis), expected)
+
+
+def test_axes_of_boost_histogram_and_numbers_of_numpy(events: backplane.NTuple, data: dict[str, np.ndarray]) -> None:
+    expected = events.hist("mass", bins=60, range=(60, 120))
+    for filled in (
+        events.hist("mass", bins=np.int64(60), range=(np.float32(60), np.int16(120))),
+        events.hist("mass", bins=np.uint8(60), range=np.array([60, 120])),
+        events.hist("mass", axis=bh.axis.Regular(60, 60, 120)),
+        events.hist("mass", axis=bh.axis.Variable(np.linspace(60, 120, 61))),
+    ):
+        assert np.array_equal(filled.values(flow=True), expected.values(flow=True))
+        assert filled.axes[0].name == "mass"
+    two = events.hist(("n", "eta"), axis=[bh.axis.Integer(0, 8), hist.axis.Regular(10, -2, 2)])
+    assert [axis.name for axis in two.axes] == ["n", "eta"]
+    counts = np.array([5, 4], dtype="i2")
+    both = events.hist(("n", "eta"), bins=counts, range=np.array([[0.0, 5.0], [-2.0, 2.0]]))
+    assert [len(axis) for axis in both.axes] == [5, 4]
+    assert len(data["n"]) == two.sum(flow=True)
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        bh.axis.Regular(10, 1, 100, transform=bh.axis.transform.log),
+        bh.axis.Regular(10, 0, 1, underflow=False),
+        bh.axis.Regular(10, 0, 1, circular=True),
+        bh.axis.Integer(0, 5, growth=True),
+        bh.axis.IntCategory([1, 2]),
+        bh.axis.StrCategory(["a"]),
+        bh.axis.Boolean(),
+        hist.axis.Boolean(),
+        np.linspace(0, 1, 11),
+        100,
+        "mass",
+    ],
+)
+def test_other_axes_are_refused_before_the_pass(events: backplane.NTuple, axis: object) -> None:
+    heard: list[object] = []
+    with pytest.raises(backplane.InvalidError, match=r"axis|axes"):
+        events.hist("mass", axis=axis, progress=lambda *now: heard.append(now))
+    assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("bins", "span"),
+    [(1.5, (0, 1)), ("10", (0, 1)), (10, (0, 1, 2)), (10, 5), (None, (0, 1)), (np.float64(10), (0, 1))],
+)
+def test_odd_numbers_of_bins_are_refused(events: backplane.NTuple, bins: Any, span: Any) -> None:
+    with pytest.raises(backplane.InvalidError):
+        events.hist("mass", bins=bins, range=span)

@@ -22,6 +22,7 @@ from ._errors import (
     InternalError,
     InvalidError,
     IsDirectoryError,
+    JobFailedError,
     NoSpaceError,
     NotDirectoryError,
     NotEmptyError,
@@ -34,7 +35,11 @@ from ._errors import (
 )
 from ._facility import Facility, connect
 from ._file import BufferedReader, BufferedWriter, FacilityFile
+from ._jobs import Job, JobLog, JobResult
 from ._ntuple import HistRequest, NTuple, ntuple
+from ._tables import Record, Table
+
+__version__ = "0.1.0"
 
 __all__ = [
     "BackplaneError",
@@ -51,6 +56,10 @@ __all__ = [
     "InternalError",
     "InvalidError",
     "IsDirectoryError",
+    "Job",
+    "JobFailedError",
+    "JobLog",
+    "JobResult",
     "NTuple",
     "NoSpaceError",
     "NotDirectoryError",
@@ -58,9 +67,12 @@ __all__ = [
     "NotFoundError",
     "OverQuotaError",
     "PermissionDeniedError",
+    "Record",
+    "Table",
     "TimeoutExpiredError",
     "UnavailableError",
     "UnsupportedError",
+    "__version__",
     "cache_use",
     "clear_cache",
     "connect",

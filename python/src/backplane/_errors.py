@@ -153,6 +153,12 @@ class InternalError(BackplaneError, RuntimeError):
     kind = "internal"
 
 
+class JobFailedError(BackplaneError, RuntimeError):
+    """A job did not end well; raised only where that is asked for."""
+
+    kind = "job_failed"
+
+
 _BY_KIND: dict[str, type[BackplaneError]] = {
     error.kind: error
     for error in (

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
-import posixpath
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._calls import check_absolute
 from ._control import Control, connect_socket
 from ._errors import (
     BackplaneError,
     CorruptError,
     InvalidError,
-    NotDirectoryError,
     NotFoundError,
     TimeoutExpiredError,
     UnavailableError,
@@ -25,8 +23,10 @@ from ._errors import (
     failure,
 )
 from ._file import FacilityFile, Mode
+from ._jobs import JobVerbs
 from ._ntuple import NTuple
-from ._patterns import expand, is_pattern
+from ._tables import Record, Table, record_html
+from ._transfers import TransferVerbs
 from ._user import this_user
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ ENVIRONMENT = "BP_FACILITY"
 
 # How long connecting to the daemon may take: it waits while as many others wait as its queue holds.
 _CONNECT_S = 10.0
+_COLUMNS = ("path", "state", "waits")
 # One wait of a call that may be pending; the calls repeat it.
 _WAIT_S = 30.0
 
@@ -114,7 +115,7 @@ def _read_endpoints(directory: Path) -> dict[str, Any]:
         raise CorruptError(f"{file} is damaged: {error}") from error
 
 
-class Facility:
+class Facility(TransferVerbs, JobVerbs):
     """A facility; make one with `connect`.
 
     Attributes
@@ -143,6 +144,14 @@ class Facility:
     def __repr__(self) -> str:
         return f"<Facility {self.http or self.root}>"
 
+    def _repr_html_(self) -> str:
+        shown: dict[str, Any] = {"facility": self.http or self.root, "root": self.root, "user": self.user}
+        if self._control is not None:
+            status = self.status()
+            shown.update({key: status.get(key) for key in ("name", "version", "files")})
+            shown["console"] = f"{self.http}/console"
+        return record_html(shown)
+
     @property
     def http(self) -> str | None:
         """Its management door, ``http://host:port``, if that is known."""
@@ -167,7 +176,7 @@ class Facility:
         str
             Such as ``root://host:1094//data/run1.parquet``.
         """
-        self._check_absolute(path)
+        check_absolute(path)
         return f"{self.root}/{path}"
 
     def open(self, path: str, mode: Mode = "rb") -> FacilityFile:
@@ -185,8 +194,11 @@ class Facility:
         FacilityFile
             A raw file object. What is written becomes visible when it is closed.
         """
-        self._check_absolute(path)
-        return FacilityFile(self._door(), mode, self.user, path=path, name=self.url(path))
+        return self._open_file(path, mode)
+
+    def _open_file(self, path: str, mode: Mode, size: int | None = None) -> FacilityFile:
+        check_absolute(path)
+        return FacilityFile(self._door(), mode, self.user, path=path, size=size, name=self.url(path))
 
     def read_bytes(self, path: str) -> bytes:
         """Read a whole file.
@@ -243,77 +255,6 @@ class Facility:
         """Say where calls are made: at an address, or, where tokens are demanded, in a directory."""
         return self._control.http if self._control and self._is_token_required else self.http
 
-    def ls(self, path: str = "/") -> list[dict[str, Any]]:
-        """List a directory.
-
-        Parameters
-        ----------
-        path : str
-            Absolute path of the directory.
-
-        Returns
-        -------
-        list of dict
-            In name order: ``name``, ``kind``, ``size``, ``state`` and so on.
-        """
-        return list(self._entries(path))
-
-    def stat(self, path: str) -> dict[str, Any]:
-        """Describe a path: metadata, replicas, tape copies, pins, and what it waits for.
-
-        Parameters
-        ----------
-        path : str
-            Absolute path of a file or directory.
-
-        Returns
-        -------
-        dict
-            As the management API gives it.
-        """
-        reply: dict[str, Any] = self._call("stat", {"path": path})
-        return reply
-
-    def glob(self, pattern: str) -> list[str]:
-        """Find paths; ``*``, ``?`` and ``[`` match within one name, unless there is something of just that name.
-
-        Parameters
-        ----------
-        pattern : str
-            Absolute path with patterns.
-
-        Returns
-        -------
-        list of str
-            In name order; empty if nothing matches.
-        """
-        if not pattern.startswith("/"):
-            raise InvalidError(f"pattern {pattern!r} does not begin with /")
-        return expand(pattern, self._exists, self._matches)
-
-    def remove(self, path: str) -> None:
-        """Remove a file with its replicas and tape copies, or an empty directory.
-
-        Parameters
-        ----------
-        path : str
-            Absolute path.
-        """
-        is_directory = self.stat(path)["kind"] == "directory"
-        self._call("remove_directory" if is_directory else "remove", {"path": path})
-
-    def mkdir(self, path: str, *, parents: bool = False) -> None:
-        """Make a directory.
-
-        Parameters
-        ----------
-        path : str
-            Absolute path.
-        parents : bool, optional
-            Make missing parents, and accept a directory that exists.
-        """
-        self._call("mkdir", {"path": path, "parents": parents})
-
     def stage(
         self, paths: str | Iterable[str], *, pin_s: float | None = None, wait_s: float = 0.0
     ) -> list[dict[str, Any]]:
@@ -340,7 +281,7 @@ class Facility:
         TimeoutExpiredError
             If not all are online in time.
         """
-        pin = None if pin_s is None else round(pin_s * 1000)
+        pin = None if pin_s is None else round(float(pin_s) * 1000)
         files = self._files("stage", paths, pin=pin)
         return self._await(files, "online", wait_s)
 
@@ -376,137 +317,6 @@ class Facility:
         """
         return self._files("evict", paths)
 
-    def submit(
-        self,
-        command: Sequence[str],
-        *,
-        inputs: Iterable[str] | Mapping[str, str] = (),
-        outputs: Mapping[str, str] | None = None,
-        name: str | None = None,
-        cpus: int = 1,
-        memory_bytes: int = 0,
-        wall_s: float = 24 * 3600,
-        environment: Mapping[str, str] | None = None,
-        archive: bool = False,
-    ) -> int:
-        """Submit a batch job.
-
-        Parameters
-        ----------
-        command : sequence of str
-            Program and arguments; not a line for a shell.
-        inputs : iterable of str, or mapping of str to str
-            Paths in the facility that must be online before it starts. They appear in the scratch directory under
-            their last component, or under the name that the mapping gives for the path.
-        outputs : mapping of str to str
-            Name in the scratch directory and path in the facility of what is stored when it exits with 0.
-        name : str, optional
-            For people; the program's name unless given.
-        cpus : int
-            Slots.
-        memory_bytes : int
-            Memory; 0 for no wish.
-        wall_s : float
-            Longest run.
-        environment : mapping of str to str, optional
-            Added to its environment.
-        archive : bool
-            The job is done only when its outputs are on tape.
-
-        Returns
-        -------
-        int
-            Number of the job.
-        """
-        if isinstance(command, str) or not command:
-            raise InvalidError(f"command {command!r} is not a list of program and arguments")
-        named = inputs if isinstance(inputs, Mapping) else {path: posixpath.basename(path) for path in inputs}
-        spec = {
-            "name": posixpath.basename(command[0]) if name is None else name,
-            "command": list(command),
-            "resources": {"cpus": cpus, "memory_bytes": memory_bytes, "wall": round(wall_s * 1000)},
-            "inputs": [{"path": path, "name": alias} for path, alias in named.items()],
-            "outputs": [{"name": alias, "path": path} for alias, path in (outputs or {}).items()],
-            "archive": archive,
-            "environment": dict(environment or {}),
-        }
-        return int(self._call("submit", {"spec": spec})["job"])
-
-    def jobs(self, ids: Iterable[int] = (), *, active_only: bool = False) -> list[dict[str, Any]]:
-        """Show jobs, newest first.
-
-        Parameters
-        ----------
-        ids : iterable of int
-            Only these; the newest ones if left out.
-        active_only : bool
-            Leave out those that are over.
-
-        Returns
-        -------
-        list of dict
-            ``id``, ``state``, ``reason``, ``worker``, ``exit`` and so on.
-        """
-        reply = self._call("jobs", {"ids": list(ids), "active_only": active_only})
-        return list(reply["jobs"])
-
-    def wait_for_jobs(self, ids: Iterable[int], *, wait_s: float) -> list[dict[str, Any]]:
-        """Wait until jobs are over.
-
-        Parameters
-        ----------
-        ids : iterable of int
-            The jobs.
-        wait_s : float
-            How long to wait.
-
-        Returns
-        -------
-        list of dict
-            The jobs as they are then.
-
-        Raises
-        ------
-        TimeoutExpiredError
-            If not all are over in time.
-        """
-        body = {"ids": list(ids)}
-        deadline = time.monotonic() + wait_s
-        while True:
-            left_s = max(deadline - time.monotonic(), 0.0)
-            jobs = list(self._call("await_jobs", body, wait_s=min(left_s, _WAIT_S))["jobs"])
-            waiting = [job["id"] for job in jobs if job["state"] not in ("done", "failed", "cancelled")]
-            if not waiting:
-                return jobs
-            if time.monotonic() >= deadline:
-                raise TimeoutExpiredError(f"jobs {', '.join(map(str, waiting))} are not over after {wait_s:g} s")
-
-    def cancel(self, job: int) -> None:
-        """End a job, whatever its state.
-
-        Parameters
-        ----------
-        job : int
-            Its number.
-        """
-        self._call("cancel_job", {"job": job})
-
-    def job_log(self, job: int) -> dict[str, str]:
-        """Show the end of what a job printed.
-
-        Parameters
-        ----------
-        job : int
-            Its number.
-
-        Returns
-        -------
-        dict
-            ``stdout`` and ``stderr``.
-        """
-        reply: dict[str, str] = self._call("job_log", {"job": job})
-        return reply
-
     def status(self) -> dict[str, Any]:
         """Show the facility at a glance: files, pools, drives, volumes, requests, workers, jobs.
 
@@ -515,8 +325,7 @@ class Facility:
         dict
             As the management API gives it.
         """
-        reply: dict[str, Any] = self._call("status")
-        return reply
+        return Record(self._call("status"))
 
     def ntuple(self, places: str | Iterable[str], *, threads: int = 0) -> NTuple:
         """Open Parquet files of the facility as one n-tuple.
@@ -538,20 +347,7 @@ class Facility:
         NotFoundError
             If a pattern matches nothing.
         """
-        urls: list[str] = []
-        for place in [places] if isinstance(places, str) else places:
-            found = self.glob(place) if is_pattern(place) else [place]
-            if not found:
-                raise NotFoundError(f"no file matches {place}")
-            for path in found:
-                self._check_absolute(path)
-            urls.extend(map(self._door, found))
-        return NTuple(_core.Chain(urls, self.user), threads=threads)
-
-    @staticmethod
-    def _check_absolute(path: str) -> None:
-        if not path.startswith("/"):
-            raise InvalidError(f"path {path!r} does not begin with /")
+        return NTuple(_core.Chain(list(map(self._door, self._named(places))), self.user), threads=threads)
 
     def _call(self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0) -> Any:
         if self._control is None:
@@ -561,34 +357,9 @@ class Facility:
             )
         return self._control.call(name, body, wait_s=wait_s)
 
-    def _entries(self, path: str) -> Iterator[dict[str, Any]]:
-        after = ""
-        while True:
-            page = self._call("list", {"path": path, "after": after})
-            yield from page["entries"]
-            if not page["is_partial"] or not page["entries"]:
-                return
-            after = page["entries"][-1]["name"]
-
-    def _exists(self, path: str) -> bool:
-        try:
-            self.stat(path)
-        except (NotFoundError, NotDirectoryError):
-            return False
-        return True
-
-    def _matches(self, directory: str, name: str, is_last: bool) -> Iterator[str]:
-        try:
-            for entry in self._entries(directory):
-                if fnmatch.fnmatchcase(entry["name"], name) and (is_last or entry["kind"] == "directory"):
-                    yield posixpath.join(directory, entry["name"])
-        except (NotFoundError, NotDirectoryError):
-            # A pattern asks what there is: nothing.
-            return
-
     def _files(self, name: str, paths: str | Iterable[str], **fields: Any) -> list[dict[str, Any]]:
         body = {"paths": [paths] if isinstance(paths, str) else list(paths), **fields}
-        files = list(self._call(name, body)["files"])
+        files = Table(self._call(name, body)["files"], _COLUMNS)
         _raise_first(files)
         return files
 
@@ -603,7 +374,7 @@ class Facility:
                     f"{waiting['path']} is not {want} after {wait_s:g} s; it waits for {waiting['waits']}"
                 )
             body = {"paths": paths, "want": want}
-            files = list(self._call("await", body, wait_s=min(left_s, _WAIT_S))["files"])
+            files = Table(self._call("await", body, wait_s=min(left_s, _WAIT_S))["files"], _COLUMNS)
             _raise_first(files)
         return files
 

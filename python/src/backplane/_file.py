@@ -249,6 +249,19 @@ class FacilityFile(io.RawIOBase):
         self._check_open()
         self._file.upload(path, progress)
 
+    def download(self, path: str, progress: Callable[[int], object] | None = None) -> None:
+        """Write all of this file to a local one, which is made or replaced.
+
+        Parameters
+        ----------
+        path : str
+            The local file.
+        progress : callable, optional
+            As of `upload`.
+        """
+        self._check_readable()
+        self._file.download(path, progress)
+
     def copy_from(self, other: FacilityFile, progress: Callable[[int], object] | None = None) -> None:
         """Write the content of another file from the start of this one.
 

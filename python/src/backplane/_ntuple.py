@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, SupportsFloat, SupportsIndex, TypeAlias, overload
 
+import boost_histogram
 import hist
 import hist.axis
 import hist.storage
@@ -14,15 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from ._calls import whole_number
 from ._errors import InvalidError, NotFoundError
 from ._patterns import expand_local, is_pattern
 from ._progress import Progress, callback
+from ._tables import table_html
 from ._user import this_user
 
 Variable: TypeAlias = str | tuple[str, ...]
 """An expression, or a tuple of them for a histogram with several axes."""
 Hist: TypeAlias = "hist.Hist[Any]"
-Range: TypeAlias = tuple[float, float]
+Bins: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
+Range: TypeAlias = tuple[SupportsFloat, SupportsFloat]
+Ranges: TypeAlias = Range | Sequence[Range] | npt.NDArray[Any]
 _Values: TypeAlias = tuple[str, bytearray, bytearray | None]
 Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -39,7 +45,7 @@ class HistRequest:
         Number of bins, one for all axes or one for each.
     range : pair of float or sequence of pairs, optional
         Lower and upper edge, one pair for all axes or one for each.
-    axis : hist axis or sequence of them, optional
+    axis : hist or boost-histogram axis, or sequence of them, optional
         Instead of `bins` and `range`.
     where : str, optional
         Which entries; all if left out.
@@ -48,8 +54,8 @@ class HistRequest:
     """
 
     variable: Variable
-    bins: int | Sequence[int] = 100
-    range: Range | Sequence[Range] | None = None
+    bins: Bins = 100
+    range: Ranges | None = None
     axis: Any = None
     where: str | None = None
     weight: str | None = None
@@ -77,7 +83,7 @@ class NTuple:
         self._chain = chain
         self._definitions = definitions
         self._filters = filters
-        self._threads = threads
+        self._threads = whole_number(threads, "threads")
 
     @property
     def columns(self) -> dict[str, str]:
@@ -104,6 +110,12 @@ class NTuple:
     def __repr__(self) -> str:
         cuts = f", where {' and '.join(f'({cut})' for cut in self._filters)}" if self._filters else ""
         return f"<NTuple of {self.entries} entries, {len(self.columns)} columns{cuts}>"
+
+    def _repr_html_(self) -> str:
+        definitions = dict(self._definitions)
+        rows = [[name, kind, definitions.get(name, "")] for name, kind in self.columns.items()]
+        rows += [[name, "unusable", why] for name, why in self.unusable.items()]
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>" + table_html(("column", "type", "defined as"), rows)
 
     def define(self, name: str, expr: str) -> NTuple:
         """Add a variable.
@@ -147,8 +159,8 @@ class NTuple:
         self,
         variable: Variable,
         *,
-        bins: int | Sequence[int] = ...,
-        range: Range | Sequence[Range] | None = ...,
+        bins: Bins = ...,
+        range: Ranges | None = ...,
         axis: Any = ...,
         where: str | None = ...,
         weight: str | None = ...,
@@ -159,8 +171,8 @@ class NTuple:
         self,
         variable: list[Variable] | list[str] | list[tuple[str, ...]],
         *,
-        bins: int | Sequence[int] = ...,
-        range: Range | Sequence[Range] | None = ...,
+        bins: Bins = ...,
+        range: Ranges | None = ...,
         axis: Any = ...,
         where: str | None = ...,
         weight: str | None = ...,
@@ -170,8 +182,8 @@ class NTuple:
         self,
         variable: Variable | list[Variable] | list[str] | list[tuple[str, ...]],
         *,
-        bins: int | Sequence[int] = 100,
-        range: Range | Sequence[Range] | None = None,  # noqa: A002
+        bins: Bins = 100,
+        range: Ranges | None = None,  # noqa: A002
         axis: Any = None,
         where: str | None = None,
         weight: str | None = None,
@@ -187,7 +199,7 @@ class NTuple:
             Number of bins, one for all axes or one for each.
         range : pair of float or sequence of pairs
             Lower and upper edge, one pair for all axes or one for each.
-        axis : hist axis or sequence of them, optional
+        axis : hist or boost-histogram axis, or sequence of them, optional
             Instead of `bins` and `range`.
         where : str, optional
             Which entries; all if left out.
@@ -342,17 +354,36 @@ def _axes(request: HistRequest) -> list[Any]:
         raise InvalidError(
             f"histogram of {', '.join(names)} has no range", "give range=(low, high), or axis=hist.axis.…"
         )
-    bins = [request.bins] * len(names) if isinstance(request.bins, int) else list(request.bins)
-    pairs: list[Any] = [request.range] * len(names) if np.ndim(request.range) == 1 else list(request.range)
-    if len(bins) != len(names) or len(pairs) != len(names):
-        raise InvalidError(f"{len(bins)} bins and {len(pairs)} ranges for {len(names)} variables")
-    axes = []
-    for name, count, pair in zip(names, bins, pairs, strict=True):
-        low, high = float(pair[0]), float(pair[1])
-        if not (np.isfinite(low) and np.isfinite(high) and low != high) or count < 1:
-            raise InvalidError(f"axis of {name} with {count} bins from {low} to {high} has no width")
-        axes.append(_named(hist.axis.Regular(count, low, high), name))
-    return axes
+    counts = _each(request.bins, len(names), ())
+    pairs = _each(request.range, len(names), (2,))
+    if len(counts) != len(names) or len(pairs) != len(names):
+        raise InvalidError(f"{len(counts)} bins and {len(pairs)} ranges for {len(names)} variables")
+    return [_named(_regular(*each), each[0]) for each in zip(names, counts, pairs, strict=True)]
+
+
+def _each(given: Any, count: int, shape: tuple[int, ...]) -> list[Any]:
+    """Give one of these for each axis: `given` itself has that shape if it is for all of them."""
+    if _shape(given) == shape or not isinstance(given, Iterable):
+        return [given] * count
+    return list(given)
+
+
+def _shape(given: Any) -> tuple[int, ...] | None:
+    try:
+        return tuple(np.shape(given))
+    except ValueError:
+        # It has parts of different lengths.
+        return None
+
+
+def _regular(name: str, bins: Any, pair: Any) -> hist.axis.Regular:
+    count = whole_number(bins, f"the number of bins of {name}")
+    if _shape(pair) != (2,):
+        raise InvalidError(f"range {pair!r} of {name} is not a pair of numbers", "give range=(low, high)")
+    low, high = float(pair[0]), float(pair[1])
+    if not (np.isfinite(low) and np.isfinite(high) and low != high) or count < 1:
+        raise InvalidError(f"axis of {name} with {count} bins from {low} to {high} has no width")
+    return hist.axis.Regular(count, low, high)
 
 
 # Names that hist keeps for arguments of its own.
@@ -362,20 +393,23 @@ _RESERVED_NAMES = frozenset({"weight", "sample", "threads"})
 def _named(axis: Any, expr: str) -> Any:
     """Copy an axis, named by its variable unless it has a name; an expression becomes the label only.
 
-    The kernels know axes with both flow bins only.
+    Axes are those of hist or of boost-histogram, which have no names. The kernels know axes with both flow bins only:
+    all others are refused here, before anything is read.
     """
-    name = axis.name
+    if not isinstance(axis, boost_histogram.axis.Axis):
+        raise InvalidError(f"{axis!r} is no axis of hist or boost-histogram", "use hist.axis.Regular(bins, low, high)")
+    name, label = getattr(axis, "name", ""), getattr(axis, "label", "")
     if not name and expr.isidentifier() and expr not in _RESERVED_NAMES:
         name = expr
-    label = expr if axis.label in ("", axis.name) else axis.label
+    label = expr if label in ("", getattr(axis, "name", "")) else label
     traits = axis.traits
     if traits.underflow and traits.overflow and not traits.circular and not traits.growth:
         edges = axis.edges
-        if isinstance(axis, hist.axis.Regular) and axis.transform is None:
+        if isinstance(axis, boost_histogram.axis.Regular) and axis.transform is None:
             return hist.axis.Regular(len(axis), edges[0], edges[-1], name=name, label=label)
-        if isinstance(axis, hist.axis.Variable):
+        if isinstance(axis, boost_histogram.axis.Variable):
             return hist.axis.Variable(edges, name=name, label=label)
-        if isinstance(axis, hist.axis.Integer):
+        if isinstance(axis, boost_histogram.axis.Integer):
             return hist.axis.Integer(int(edges[0]), int(edges[-1]), name=name, label=label)
     raise InvalidError(
         f"axis {axis!r} cannot be filled by the kernels",

@@ -17,7 +17,8 @@ a data door. Where the package is installed, fsspec finds ``bp`` by itself::
     table = pyarrow.parquet.read_table("/data/run1.parquet", filesystem=FacilityFileSystem())
 
 For ``root://`` and ``roots://``, of any XRootD server, there is `RootFileSystem`: it stands in for fsspec-xrootd
-without the XRootD libraries. It is used where it is asked for by ``register(root=True)``.
+without the XRootD libraries. Where fsspec-xrootd is installed, that reads ``root://`` unless ``register(root=True)``
+says otherwise.
 
 What is written appears when its file is closed, whole or not at all: a ``with`` block over ``fs.open`` that ends by an
 exception leaves what was there before. Libraries that close their file after a failure of their own commit what they

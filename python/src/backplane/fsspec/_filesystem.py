@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import html
 import os
 import posixpath
 from abc import abstractmethod
@@ -55,6 +56,13 @@ class DoorFileSystem(AbstractFileSystem, metaclass=_Located):
     # `root://host:port`, and on whose behalf; set by the subclasses.
     _door: str
     _user: str
+
+    def __repr__(self) -> str:
+        # Its base class prints what options it was made with, which may be a proof of who the user is.
+        return f"<{type(self).__name__} {self.unstrip_protocol('/')}>"
+
+    def _repr_html_(self) -> str:
+        return html.escape(repr(self))
 
     @classmethod
     @abstractmethod

@@ -1,0 +1,427 @@
+"""Jobs: what is submitted, and what became of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import posixpath
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, SupportsFloat, SupportsIndex
+
+from ._calls import Calls, whole_number
+from ._errors import InvalidError, JobFailedError, TimeoutExpiredError
+from ._tables import Record, Table, record_html
+
+_OVER = frozenset({"done", "failed", "cancelled"})
+# One wait of a call that may be pending; the calls repeat it.
+_WAIT_S = 30.0
+# How often a person who waits is told why.
+_TOLD_S = 2.0
+# Nobody waits for longer by mistake: a job that is held for a week needs a person.
+WAIT_MAX_S = 7 * 24 * 3600.0
+_COLUMNS = ("id", "owner", "state", "reason", "worker", "attempt", "submitted", "started", "ended")
+
+
+class JobLog(str):
+    """What a job printed: standard output, then standard error.
+
+    Attributes
+    ----------
+    stdout, stderr : str
+        Each by itself.
+    """
+
+    __slots__ = ("stderr", "stdout")
+    stdout: str
+    stderr: str
+
+    def __new__(cls, stdout: str, stderr: str) -> JobLog:
+        between = "\n" if stdout and stderr and not stdout.endswith("\n") else ""
+        made = super().__new__(cls, f"{stdout}{between}{stderr}")
+        made.stdout, made.stderr = stdout, stderr
+        return made
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return self.stdout, self.stderr
+
+
+@dataclasses.dataclass(frozen=True)
+class JobResult:
+    """How a job ended.
+
+    Attributes
+    ----------
+    job : int
+        Its number.
+    state : str
+        ``"done"``, ``"failed"`` or ``"cancelled"``.
+    code : int or None
+        What the program returned; `None` if it did not end by itself.
+    reason : str or None
+        Why it failed.
+    outputs : tuple of str
+        Paths in the facility of what was stored; of a job that failed, none.
+    worker : str or None
+        Where it ran.
+    cpu_s, wall_s : float
+        Processor time, and from start to end.
+    memory_bytes_max : int
+        Largest resident set of one process.
+    """
+
+    job: int
+    state: str
+    code: int | None
+    reason: str | None
+    outputs: tuple[str, ...]
+    worker: str | None
+    cpu_s: float
+    wall_s: float
+    memory_bytes_max: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended well and its outputs are stored."""
+        return self.state == "done"
+
+    def check(self) -> JobResult:
+        """Go on only if it ended well.
+
+        Returns
+        -------
+        JobResult
+            Itself.
+
+        Raises
+        ------
+        JobFailedError
+            If it failed or was cancelled; the message says why.
+        """
+        if not self.ok:
+            why = f": {self.reason}" if self.reason else ""
+            raise JobFailedError(f"job {self.job} {self.state}{why}", f"`bp log {self.job}` shows what it printed")
+        return self
+
+    def _repr_html_(self) -> str:
+        return record_html(dataclasses.asdict(self))
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> JobResult:
+        """Take it from a reply of the management API.
+
+        Parameters
+        ----------
+        info : mapping
+            A job that is over.
+
+        Returns
+        -------
+        JobResult
+            How it ended.
+        """
+        ended, usage = info.get("exit"), info.get("usage") or {}
+        is_done = info["state"] == "done"
+        outputs = (info.get("spec") or {}).get("outputs", ()) if is_done else ()
+        return cls(
+            job=int(info["id"]),
+            state=info["state"],
+            code=ended.get("code") if isinstance(ended, Mapping) else None,
+            reason=info.get("reason"),
+            outputs=tuple(output["path"] for output in outputs),
+            worker=info.get("worker"),
+            cpu_s=usage.get("cpu", 0) / 1000,
+            wall_s=usage.get("wall", 0) / 1000,
+            memory_bytes_max=usage.get("memory_bytes_max", 0),
+        )
+
+
+class Job(int):
+    """A job; its number is its value, so that it goes wherever the number does.
+
+    Made by `Facility.submit`, or by `Facility.job` from a number.
+
+    Examples
+    --------
+    >>> job = facility.submit(["/bin/echo", "hello"])
+    >>> job.wait(60).ok
+    True
+    >>> print(job.log(), end="")
+    hello
+    """
+
+    _verbs: JobVerbs
+    _result: JobResult | None
+
+    def __new__(cls, number: SupportsIndex, verbs: JobVerbs) -> Job:
+        job = super().__new__(cls, number)
+        job._verbs, job._result = verbs, None
+        return job
+
+    def __getnewargs__(self) -> tuple[int, JobVerbs]:  # type: ignore[override]
+        return int(self), self._verbs
+
+    def __repr__(self) -> str:
+        return f"<Job {int(self)}>"
+
+    def __str__(self) -> str:
+        return str(int(self))
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        return int(self)
+
+    def info(self) -> dict[str, Any]:
+        """Ask for all that is known of it now.
+
+        Returns
+        -------
+        dict
+            As in `Facility.jobs`.
+        """
+        (info,) = self._verbs.jobs([self])
+        return Record(info)
+
+    @property
+    def state(self) -> str:
+        """Where it is in its life now: ``"held"``, ``"queued"``, ``"running"``, ``"archiving"``, or how it ended."""
+        return str(self.info()["state"])
+
+    @property
+    def result(self) -> JobResult | None:
+        """How it ended; `None` as long as it is not over."""
+        if self._result is None:
+            info = self.info()
+            self._result = JobResult.of(info) if info["state"] in _OVER else None
+        return self._result
+
+    def wait(self, wait_s: SupportsFloat = WAIT_MAX_S, *, progress: bool | None = None) -> JobResult:
+        """Wait until it is over, however it ends.
+
+        Parameters
+        ----------
+        wait_s : float, optional
+            How long to wait; at most a week unless given.
+        progress : bool, optional
+            Whether to print what it waits for; if standard error is a terminal unless given.
+
+        Returns
+        -------
+        JobResult
+            How it ended; `JobResult.check` raises if that was not well.
+
+        Raises
+        ------
+        TimeoutExpiredError
+            If it is not over in time; the message says what it waits for.
+        """
+        (info,) = self._verbs.wait_for_jobs([self], wait_s=wait_s, progress=progress)
+        self._result = JobResult.of(info)
+        return self._result
+
+    def log(self) -> JobLog:
+        """Show what it printed, as far as that is kept.
+
+        Returns
+        -------
+        JobLog
+            A text; ``stdout`` and ``stderr`` are each by itself.
+        """
+        told = self._verbs.job_log(self)
+        return JobLog(told["stdout"], told["stderr"])
+
+    def cancel(self) -> None:
+        """End it, whatever its state."""
+        self._verbs.cancel(self)
+
+    def _repr_html_(self) -> str:
+        info = self.info()
+        spec = info.get("spec") or {}
+        shown = {"job": int(self), "name": spec.get("name"), "command": " ".join(spec.get("command", ()))}
+        return record_html({**shown, **{key: info.get(key) for key in (*_COLUMNS[1:], "usage")}})
+
+
+class JobVerbs(Calls):
+    """What a facility does with jobs."""
+
+    def submit(
+        self,
+        command: Sequence[str],
+        *,
+        inputs: Iterable[str] | Mapping[str, str] = (),
+        outputs: Mapping[str, str] | None = None,
+        name: str | None = None,
+        cpus: SupportsIndex = 1,
+        memory_bytes: SupportsIndex = 0,
+        wall_s: SupportsFloat = 24 * 3600,
+        environment: Mapping[str, str] | None = None,
+        archive: bool = False,
+    ) -> Job:
+        """Submit a batch job.
+
+        Parameters
+        ----------
+        command : sequence of str
+            Program and arguments; not a line for a shell.
+        inputs : iterable of str, or mapping of str to str
+            Paths in the facility that must be online before it starts. They appear in the scratch directory under
+            their last component, or under the name that the mapping gives for the path.
+        outputs : mapping of str to str
+            Name in the scratch directory and path in the facility of what is stored when it exits with 0.
+        name : str, optional
+            For people; the program's name unless given.
+        cpus : int
+            Slots.
+        memory_bytes : int
+            Memory; 0 for no wish.
+        wall_s : float
+            Longest run.
+        environment : mapping of str to str, optional
+            Added to its environment.
+        archive : bool
+            The job is done only when its outputs are on tape.
+
+        Returns
+        -------
+        Job
+            Its number, with `Job.wait`, `Job.log` and `Job.result`.
+        """
+        if isinstance(command, str) or not command:
+            raise InvalidError(f"command {command!r} is not a list of program and arguments")
+        if isinstance(inputs, str):
+            raise InvalidError(f"inputs {inputs!r} is one path, not several", "write inputs=[path]")
+        named = inputs if isinstance(inputs, Mapping) else {path: posixpath.basename(path) for path in inputs}
+        resources = {
+            "cpus": whole_number(cpus, "cpus"),
+            "memory_bytes": whole_number(memory_bytes, "memory_bytes"),
+            "wall": round(float(wall_s) * 1000),
+        }
+        spec = {
+            "name": posixpath.basename(command[0]) if name is None else name,
+            "command": list(command),
+            "resources": resources,
+            "inputs": [{"path": path, "name": alias} for path, alias in named.items()],
+            "outputs": [{"name": alias, "path": path} for alias, path in (outputs or {}).items()],
+            "archive": bool(archive),
+            "environment": dict(environment or {}),
+        }
+        return Job(self._call("submit", {"spec": spec})["job"], self)
+
+    def job(self, number: SupportsIndex) -> Job:
+        """Give the job that has a number.
+
+        Parameters
+        ----------
+        number : int
+            Its number; whether there is such a job is asked later.
+
+        Returns
+        -------
+        Job
+            The job.
+        """
+        return Job(whole_number(number, "job"), self)
+
+    def jobs(self, ids: Iterable[SupportsIndex] = (), *, active_only: bool = False) -> list[dict[str, Any]]:
+        """Show jobs, newest first.
+
+        Parameters
+        ----------
+        ids : iterable of int
+            Only these; the newest ones if left out.
+        active_only : bool
+            Leave out those that are over.
+
+        Returns
+        -------
+        list of dict
+            ``id``, ``state``, ``reason``, ``worker``, ``exit`` and so on; a notebook shows them as a table.
+        """
+        body = {"ids": [whole_number(number, "job") for number in ids], "active_only": bool(active_only)}
+        return Table(self._call("jobs", body)["jobs"], _COLUMNS)
+
+    def wait_for_jobs(
+        self, ids: Iterable[SupportsIndex], *, wait_s: SupportsFloat, progress: bool | None = False
+    ) -> list[dict[str, Any]]:
+        """Wait until jobs are over.
+
+        Parameters
+        ----------
+        ids : iterable of int
+            The jobs.
+        wait_s : float
+            How long to wait.
+        progress : bool, optional
+            Whether to print what they wait for on standard error; `None`: if that is a terminal.
+
+        Returns
+        -------
+        list of dict
+            The jobs as they are then.
+
+        Raises
+        ------
+        TimeoutExpiredError
+            If not all are over in time.
+        """
+        body = {"ids": [whole_number(number, "job") for number in ids]}
+        deadline = time.monotonic() + float(wait_s)
+        tell = _Teller() if progress or (progress is None and sys.stderr.isatty()) else None
+        while True:
+            left_s = max(deadline - time.monotonic(), 0.0)
+            jobs = list(self._call("await_jobs", body, wait_s=min(left_s, _TOLD_S if tell else _WAIT_S))["jobs"])
+            waiting = [job for job in jobs if job["state"] not in _OVER]
+            if tell:
+                tell(waiting)
+            if not waiting:
+                return Table(jobs, _COLUMNS)
+            if time.monotonic() >= deadline:
+                ids_text = ", ".join(str(job["id"]) for job in waiting)
+                why = f"; {_told(waiting[0])}" if waiting[0].get("reason") else ""
+                raise TimeoutExpiredError(f"jobs {ids_text} are not over after {float(wait_s):g} s{why}")
+
+    def cancel(self, job: SupportsIndex) -> None:
+        """End a job, whatever its state.
+
+        Parameters
+        ----------
+        job : int
+            Its number.
+        """
+        self._call("cancel_job", {"job": whole_number(job, "job")})
+
+    def job_log(self, job: SupportsIndex) -> dict[str, str]:
+        """Show the end of what a job printed.
+
+        Parameters
+        ----------
+        job : int
+            Its number.
+
+        Returns
+        -------
+        dict
+            ``stdout`` and ``stderr``.
+        """
+        reply: dict[str, str] = self._call("job_log", {"job": whole_number(job, "job")})
+        return reply
+
+
+def _told(job: Mapping[str, Any]) -> str:
+    reason = job.get("reason")
+    return f"job {job['id']} {job['state']}" + (f": {reason}" if reason else "")
+
+
+class _Teller:
+    """Prints what jobs wait for, when it changes."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, str] = {}
+
+    def __call__(self, jobs: Iterable[Mapping[str, Any]]) -> None:
+        for job in jobs:
+            text = _told(job)
+            if self._said.get(job["id"]) != text:
+                self._said[job["id"]] = text
+                print(text, file=sys.stderr, flush=True)
