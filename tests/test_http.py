@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import socket
+import subprocess
 import urllib.parse
 from pathlib import Path
 
@@ -303,6 +305,15 @@ def test_metrics_parse(door: Facility, sample: Path) -> None:
         assert family.type != "unknown", family.name
         keys = [(sample.name, *sorted(sample.labels.items())) for sample in family.samples]
         assert len(keys) == len(set(keys)), f"{family.name} has a sample twice"
+    # The archive and the job are over: each waited for a while.
+    for name, labels in [("tape_wait_seconds", {"kind": "archive"}), ("job_wait_seconds", {"until": "running"})]:
+        samples = families[f"backplane_{name}"].samples
+        counts = [one.value for one in samples if one.name.endswith("_count") and one.labels == labels]
+        assert counts == [1.0], name
+    if promtool := shutil.which("promtool"):
+        said = subprocess.run([promtool, "check", "metrics"], input=curl(door, "/metrics", "-f").out,
+                              text=True, capture_output=True, check=False)  # fmt: skip
+        assert said.returncode == 0, said.stderr
 
 
 def test_pages_escape_names(door: Facility, sample: Path) -> None:

@@ -62,7 +62,7 @@ def metrics(facility: Facility) -> dict[str, float]:
 
 def sessions(figures: dict[str, float], door: str) -> int:
     """Tell how many connections a door has."""
-    return int(figures[f'backplane_door_connections_open_count{{door="{door}"}}'])
+    return int(figures[f'backplane_door_connections_open{{door="{door}"}}'])
 
 
 def look(facility: Facility, seconds: float) -> Sample:

@@ -5,6 +5,7 @@
 pub mod checksum;
 pub mod crc_lanes;
 pub mod failure;
+pub mod histogram;
 pub mod id;
 pub mod limits;
 pub mod month;
@@ -22,6 +23,7 @@ pub mod units;
 
 pub use checksum::{Adler32, Checksums, Crc32c};
 pub use failure::{ErrorKind, Failure, OtherHead, Result};
+pub use histogram::{Histogram, Steps};
 pub use id::{CopyId, FileId, JobId, ObjectId, RequestId, SessionId, Vid};
 pub use month::Month;
 pub use name::{check_name, is_name};

@@ -184,6 +184,8 @@ async fn start(possession: &Possession) -> Result<Running> {
     let (head, head_thread) = Head::start(core, Arc::clone(&clock))?;
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
     let counters = Arc::new(DoorCounters::default());
+    // The counters are new.
+    let _ = counters.unproven.set(budget);
     let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
     chores.spawn("heartbeat", standby::keep_alive(must_beat.then(|| head.clone()), chores.token()));
     let (served, own) = (partition.iter().cloned().collect(), ServerKeys::of_head(&keys, &server.name));

@@ -1,6 +1,7 @@
 //! The head without a thread: catalogue, volatile knowledge, and the topics that a group of calls changed.
 
 use crate::{
+    Waits,
     apply::{Apply, Context, Topic},
     batch,
     heads::Beat,
@@ -87,6 +88,8 @@ pub(crate) struct PartitionLive {
 pub(crate) struct Live {
     /// When the head started.
     pub(crate) since: Timestamp,
+    /// How long requests and jobs had to wait.
+    pub(crate) waits: Arc<Waits>,
     pub(crate) drives: BTreeMap<String, DriveLive>,
     /// Partitions whose disk server has registered since the head started.
     pub(crate) partitions: BTreeMap<String, PartitionLive>,
@@ -200,6 +203,11 @@ impl Core {
     /// The version of the namespace; see [`crate::Head::namespace_version`].
     pub fn namespace_version(&self) -> u64 {
         self.namespace_version.load(Ordering::Acquire)
+    }
+
+    /// How long requests and jobs had to wait, for readers on other threads.
+    pub(crate) fn shared_waits(&self) -> Arc<Waits> {
+        Arc::clone(&self.live.waits)
     }
 
     /// The same, for readers on other threads.

@@ -24,8 +24,10 @@ mod status;
 mod steps;
 pub mod store;
 mod tape;
+mod waits;
 
 pub use apply::{Apply, Context, Principal, Topic};
 pub use core::{Core, HeadConfig};
 pub use namespace::rights;
 pub use service::{Clock, Head};
+pub use waits::Waits;

@@ -1,6 +1,6 @@
 //! The head on its thread: calls queue up, are committed in groups, and are answered once they are durable.
 
-use crate::{Apply, Core, Principal, Topic, apply::Context, seat::Seat};
+use crate::{Apply, Core, Principal, Topic, Waits, apply::Context, seat::Seat};
 use base::{Failure, FilePath, Millis, Result, Timestamp, limits::HEAD_QUEUE_LEN_MAX};
 use std::{
     sync::{
@@ -95,13 +95,14 @@ pub struct Head {
     queue: mpsc::SyncSender<Box<dyn Pending>>,
     pub(crate) watched: Arc<Watched>,
     namespace_version: Arc<AtomicU64>,
+    waits: Arc<Waits>,
 }
 
 impl Head {
     /// Puts `core` on its thread. Join the handle after dropping the last [`Head`] to be sure that it has stopped.
     pub fn start(core: Core, clock: Clock) -> Result<(Self, JoinHandle<()>)> {
         let (queue, calls) = mpsc::sync_channel(HEAD_QUEUE_LEN_MAX);
-        let namespace_version = core.shared_namespace_version();
+        let (namespace_version, waits) = (core.shared_namespace_version(), core.shared_waits());
         let watched = Arc::new(Watched {
             changes: Topic::ALL.map(|_| watch::Sender::new(0)),
             superseded: watch::Sender::new(false),
@@ -115,7 +116,7 @@ impl Head {
                 move || seat.run(&calls)
             })
             .map_err(|cause| Failure::io("start the head's thread", &cause))?;
-        Ok((Self { seat, queue, watched, namespace_version }, thread))
+        Ok((Self { seat, queue, watched, namespace_version, waits }, thread))
     }
 
     /// Makes a call on this thread, or with another caller that is there already, if nobody waits for the head's thread and
@@ -198,6 +199,12 @@ impl Head {
     /// [`ReportUse`]: wire::control::ReportUse
     pub fn namespace_version(&self) -> u64 {
         self.namespace_version.load(Ordering::Acquire)
+    }
+
+    /// How long tape requests and jobs had to wait, since the start.
+    #[must_use]
+    pub fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// Counts the commits that touched `topic`.

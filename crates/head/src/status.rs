@@ -4,13 +4,13 @@ use crate::{
     Apply, Context, Core, batch,
     namespace::path_of,
     pool,
-    store::{DriveRow, JobRow, ScrubRow, SessionRow, VolumeRow},
+    store::{DriveRow, JobRow, ScrubRow, SessionRow, VolumeRow, volume_counts},
     tape,
 };
 use base::{FilePath, Result, Timestamp};
 use std::collections::BTreeMap;
 use wire::control::{
-    DriveInfo, FindingKind, GetStatus, JobState, JobUsers, PartitionInfo, PoolInfo, RequestInfo, RequestKind,
+    Counts, DriveInfo, FindingKind, GetStatus, JobUsers, PartitionInfo, PoolInfo, RequestInfo, RequestKind,
     Status, TapePhase, VolumeInfo, WorkerInfo,
 };
 
@@ -26,6 +26,12 @@ const USERS_SHOWN_MAX: usize = 4;
 impl Apply for GetStatus {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Status> {
         let jobs = jobs(core)?;
+        let volumes = core.store.volumes()?;
+        let counts = Counts {
+            jobs: core.store.job_counts()?,
+            volumes: volume_counts(&volumes),
+            requests: core.store.request_counts()?,
+        };
         let slots = batch::slots_text(core, context.now)?;
         let sessions = core.store.sessions()?;
         Ok(Status {
@@ -44,15 +50,9 @@ impl Apply for GetStatus {
                 .into_iter()
                 .map(|row| drive(core, row, &sessions, context.now))
                 .collect::<Result<_>>()?,
-            volumes: core
-                .store
-                .volumes()?
-                .into_iter()
-                .take(VOLUMES_MAX)
-                .map(|row| volume(core, row, &sessions))
-                .collect(),
+            volumes: volumes.into_iter().take(VOLUMES_MAX).map(|row| volume(core, row, &sessions)).collect(),
             requests: requests(core, context)?,
-            requests_len: core.store.requests_len()?,
+            requests_len: counts.requests.iter().map(|count| count.requests).sum(),
             workers: workers(core, context.now)?,
             jobs: jobs
                 .iter()
@@ -61,19 +61,18 @@ impl Apply for GetStatus {
                     Ok(batch::without_environment(info))
                 })
                 .collect::<Result<_>>()?,
+            counts,
             restored: core.restored()?,
         })
     }
 }
 
-/// Jobs that are not over, then the others, of each kind the newest; newest first.
+/// Those that run, then those that wait, then those that ended last.
 fn jobs(core: &Core) -> Result<Vec<JobRow>> {
-    let mut jobs = core.store.active_jobs()?;
-    jobs.drain(..jobs.len().saturating_sub(JOBS_MAX));
-    let over = core.store.newest_jobs(JOBS_MAX)?.into_iter().filter(|job| job.state.is_over());
-    let room = JOBS_MAX - jobs.len();
-    jobs.extend(over.take(room));
-    jobs.sort_by_key(|job| std::cmp::Reverse(job.id));
+    let mut jobs = core.store.active_jobs_shown(JOBS_MAX)?;
+    let mut over = core.store.ended_jobs_shown(JOBS_MAX - jobs.len())?;
+    over.sort_by_key(|job| std::cmp::Reverse((job.ended, job.id)));
+    jobs.extend(over);
     Ok(jobs)
 }
 
@@ -196,7 +195,7 @@ fn host_name(core: &Core, host: String) -> String {
 
 fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
     let mut infos = Vec::new();
-    for row in core.store.requests(REQUESTS_MAX)? {
+    for row in core.store.requests_shown(REQUESTS_MAX)? {
         let session = row.session.map(|id| core.store.session(id)).transpose()?.flatten();
         let target = match (session, row.kind) {
             (Some(session), _) => Some(session.vid),
@@ -228,16 +227,11 @@ fn few(mut users: JobUsers) -> JobUsers {
 }
 
 fn workers(core: &Core, now: Timestamp) -> Result<Vec<WorkerInfo>> {
-    let jobs = core.store.active_jobs()?;
-    let used = |name: &str| {
-        let mine =
-            jobs.iter().filter(|job| job.state == JobState::Running && job.worker.as_deref() == Some(name));
-        mine.map(|job| job.spec.resources.cpus).sum()
-    };
+    let taken = core.store.slots_taken()?;
     let rows = core.store.workers()?.into_iter();
     Ok(rows
         .map(|row| WorkerInfo {
-            cpus_used: used(&row.name),
+            cpus_used: taken.get(&row.name).copied().unwrap_or(0),
             is_available: batch::is_available(core, &row.name, now),
             host: host_name(core, row.host),
             name: row.name,

@@ -89,6 +89,18 @@ impl Unproven {
         self.ledger().sessions
     }
 
+    /// Bytes that they hold now, beyond what each may have anyway.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.ledger().bytes
+    }
+
+    /// Its bounds.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.0.limits
+    }
+
     /// Connections so far that were ended because others needed their places.
     #[must_use]
     pub fn displaced(&self) -> u64 {

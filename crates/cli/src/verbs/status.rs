@@ -28,24 +28,15 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
     titled(output, "Pools", pools(&status.pools), 0, "")?;
     titled(output, "Drives", drives::table(&status.drives), 0, "")?;
     let shown = status.volumes.len().min(ROWS_MAX);
-    titled(
-        output,
-        "Volumes",
-        volumes::table(&status.volumes[..shown]),
-        status.volumes.len() - shown,
-        "bp volumes",
-    )?;
+    let left = status.counts.all_volumes().saturating_sub(shown as u64);
+    titled(output, "Volumes", volumes::table(&status.volumes[..shown]), left, "bp volumes")?;
     let shown = status.requests.len().min(ROWS_MAX);
-    let left = status.requests_len.saturating_sub(shown as u64) as usize;
+    let left = status.requests_len.saturating_sub(shown as u64);
     titled(output, "Tape queue", queue::table(&status.requests[..shown], status.now), left, "bp queue")?;
-    let shown = status.jobs.len().min(ROWS_MAX);
-    titled(
-        output,
-        "Jobs",
-        jobs::table(&status.jobs[..shown], status.now),
-        status.jobs.len() - shown,
-        "bp jobs -a",
-    )?;
+    let shown = &status.jobs[..status.jobs.len().min(ROWS_MAX)];
+    let active = shown.iter().filter(|job| !job.state.is_over()).count() as u64;
+    let left = status.counts.active_jobs().saturating_sub(active);
+    titled(output, "Jobs", jobs::table(shown, status.now), left, "bp jobs")?;
     titled(output, "Workers", workers(&status.workers), 0, "")?;
     Ok(0)
 }
@@ -75,7 +66,7 @@ fn head(output: &mut Output, status: &Status, http: &str) -> Run<()> {
 }
 
 /// A table with its title, if it has rows; then how many rows are left out.
-fn titled(output: &mut Output, title: &str, table: Table, left: usize, verb: &str) -> Run<()> {
+fn titled(output: &mut Output, title: &str, table: Table, left: u64, verb: &str) -> Run<()> {
     if table.is_empty() {
         return Ok(());
     }

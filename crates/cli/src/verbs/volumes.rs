@@ -2,6 +2,7 @@
 
 use crate::{
     context::{Context, Run},
+    output::Tone,
     table::{Cell, Column, Table},
     words::{percent, volume_state},
 };
@@ -19,6 +20,10 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
         context.output.news("no library has registered")?;
     } else {
         context.output.table(&table(&status.volumes))?;
+        let left = status.counts.all_volumes().saturating_sub(status.volumes.len() as u64);
+        if left > 0 {
+            context.output.toned(Tone::Faint, &format!("and {left} more"))?;
+        }
     }
     Ok(0)
 }

@@ -149,7 +149,7 @@ fn without_a_facility_the_next_step_is_said() {
          hint: add --facility DIR or set BP_FACILITY; `bp up DIR --create` makes and starts one\n"
     );
     let output = run(&["-f", "/nonexistent", "status"]);
-    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.status.code(), Some(6));
     assert_eq!(
         stderr(&output),
         "error: no facility runs in /nonexistent\nhint: `bp up /nonexistent` starts it\n"

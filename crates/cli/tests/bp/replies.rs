@@ -64,6 +64,12 @@ pub(crate) fn status() -> Value {
             "owner": "alice", "attempts": 1, "reason": "volume BP0001 is in drive drv1", "created": NOW - 95_000,
         }],
         "requests_len": 40,
+        "counts": {
+            "jobs": [{ "state": "queued", "jobs": 4990 }, { "state": "running", "jobs": 1 }],
+            "requests": [{ "kind": "recall", "state": "queued", "requests": 40, "oldest": NOW - 95_000 }],
+            "volumes": [{ "state": "suspect", "volumes": 1, "live_bytes": 100u64 << 20, "used_bytes": 256u64 << 20,
+                          "capacity_bytes": 1u64 << 30 }],
+        },
         "workers": [{ "name": "node1-worker1", "host": "node1", "is_available": true, "cpus": 8, "cpus_used": 3, "memory_bytes": 16u64 << 30, "not_enforced": ["memory"], "users": { "everybody": false, "owner": true, "users": ["ada", "bob"], "maybe_others": false, "why": "knows no others", "hint": "" } }],
         "jobs": [job(6, "running", &json!({ "code": 0 }))],
     })

@@ -10,25 +10,25 @@ use wire::control::{Bill, JobExit, JobInfo, Status, WorkerInfo};
 /// Rows of the job table on the page.
 const JOB_ROWS_MAX: usize = 40;
 
-/// Jobs: those that are not over first, newest first.
+/// Jobs in the order of the status: those that run, those that wait, those that ended last.
 pub(super) fn jobs(status: &Status) -> Markup {
     if status.jobs.is_empty() {
         return section("Jobs", "", nothing("no job was submitted"));
     }
-    let mut rows: Vec<&JobInfo> = status.jobs.iter().collect();
-    rows.sort_by_key(|job| (job.state.is_over(), std::cmp::Reverse(job.id)));
-    rows.truncate(JOB_ROWS_MAX);
+    let rows = &status.jobs[..status.jobs.len().min(JOB_ROWS_MAX)];
+    let shown_active = rows.iter().filter(|job| !job.state.is_over()).count();
+    let active = status.counts.active_jobs();
     let body = html! {
         table {
             thead { tr {
                 th.n { "id" } th { "state" } th { "name" } th { "owner" } th.stretch { "why" } th.wide { "worker" }
                 th.n.wide { "cpus" } th.n.wide { "submitted" } th.n.wide { "started" } th.n { "ran" } th { "exit" }
             } }
-            tbody { @for job in &rows { (job_row(status, job)) } }
+            tbody { @for job in rows { (job_row(status, job)) } }
         }
-        (more(rows.len(), status.jobs.len() as u64, "bp jobs"))
+        (more(shown_active, active, "bp jobs"))
     };
-    section("Jobs", "", body)
+    section("Jobs", &format!("{} not over", count(active)), body)
 }
 
 fn job_row(status: &Status, job: &JobInfo) -> Markup {

@@ -43,7 +43,39 @@ pub(crate) fn status() -> Status {
         requests_len: 1371,
         workers: workers(),
         jobs: jobs(),
+        counts: counts(),
         restored: None,
+    }
+}
+
+/// Far more than is listed.
+fn counts() -> Counts {
+    use RequestKind::{Archive, Recall};
+    use RequestState::{Active, Queued};
+    let job = |state, jobs| JobCount { state, jobs };
+    let request = |kind, state, requests, waits| RequestCount { kind, state, requests, oldest: ago(waits) };
+    let volume = |state| {
+        let volumes: Vec<_> = (1..=34).map(volume).filter(|volume| volume.state == state).collect();
+        let sum = |figure: fn(&VolumeInfo) -> u64| volumes.iter().map(figure).sum();
+        VolumeCount {
+            state,
+            volumes: volumes.len() as u64,
+            live_bytes: sum(|one| one.live_bytes),
+            used_bytes: sum(|one| one.used_bytes),
+            capacity_bytes: sum(|one| one.capacity_bytes),
+        }
+    };
+    Counts {
+        jobs: vec![job(JobState::Running, 1234), job(JobState::Queued, 40_000), job(JobState::Held, 17)],
+        requests: vec![
+            request(Archive, Queued, 69, 200),
+            request(Archive, Active, 1, 340),
+            request(Recall, Queued, 1300, 610),
+            request(Recall, Active, 1, 611),
+        ],
+        volumes: [VolumeState::Blank, VolumeState::Appendable, VolumeState::Full, VolumeState::Suspect]
+            .map(volume)
+            .to_vec(),
     }
 }
 

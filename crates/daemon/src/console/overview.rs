@@ -36,13 +36,13 @@ fn time_of_day(status: &Status) -> String {
 
 /// The figures that tell at a glance whether the facility is busy, full or behind.
 pub(super) fn tiles(status: &Status) -> Markup {
-    let jobs = |state| status.jobs.iter().filter(|job| job.state == state).count() as u64;
-    let requests = |state| status.requests.iter().filter(|request| request.state == state).count() as u64;
+    let jobs = |state| status.counts.jobs_in(state);
+    let requests = |state| count(status.counts.requests_in(state));
     let partitions = || status.pools.iter().flat_map(|pool| &pool.partitions);
     let total: u64 = partitions().map(|partition| partition.total_bytes).sum();
     let used = total.saturating_sub(partitions().map(|partition| partition.free_bytes).sum());
-    let capacity: u64 = status.volumes.iter().map(|volume| volume.capacity_bytes).sum();
-    let on_tape: u64 = status.volumes.iter().map(|volume| volume.used_bytes).sum();
+    let capacity: u64 = status.counts.volumes.iter().map(|volumes| volumes.capacity_bytes).sum();
+    let on_tape: u64 = status.counts.volumes.iter().map(|volumes| volumes.used_bytes).sum();
     let working = status
         .drives
         .iter()
@@ -61,13 +61,13 @@ pub(super) fn tiles(status: &Status) -> Markup {
             (tile("disk", &human_bytes(used), &format!("of {}", human_bytes(total)), room_bar(percent(used, total))))
             (tile("tape", &human_bytes(on_tape), &format!("of {}", human_bytes(capacity)), room_bar(percent(on_tape, capacity))))
             (tile("drives working", &format!("{working} / {}", status.drives.len()),
-                &counted(status.volumes.len() as u64, "volume", "volumes"),
+                &counted(status.counts.all_volumes(), "volume", "volumes"),
                 bar(percent(working as u64, status.drives.len() as u64), Tone::Good)))
             (tile("tape queue", &count(status.requests_len),
                 &format!("{} active, {} failed", requests(RequestState::Active), requests(RequestState::Failed)),
                 html! {}))
             (tile("jobs running", &count(jobs(JobState::Running)),
-                &format!("{} queued, {} held", jobs(JobState::Queued), jobs(JobState::Held)), html! {}))
+                &format!("{} queued, {} held", count(jobs(JobState::Queued)), count(jobs(JobState::Held))), html! {}))
             (tile("slots taken", &format!("{taken} / {slots}"), &counted(status.workers.len() as u64, "worker", "workers"),
                 bar(percent(taken, slots), Tone::Good)))
         }

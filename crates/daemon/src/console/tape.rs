@@ -50,26 +50,19 @@ fn drive(drive: &DriveInfo) -> Markup {
     }
 }
 
-/// What waits for what, and why: the active rows first, then the failed ones, then by age.
+/// What waits for what, and why, in the order of the status: active rows, failed ones, then by age.
 pub(super) fn queue(status: &Status) -> Markup {
     if status.requests.is_empty() {
         return section("Tape queue", "", nothing("empty"));
     }
-    let mut rows: Vec<&RequestInfo> = status.requests.iter().collect();
-    let order = |state| match state {
-        RequestState::Active => 0,
-        RequestState::Failed => 1,
-        RequestState::Queued => 2,
-    };
-    rows.sort_by_key(|row| (order(row.state), row.created, row.id));
-    rows.truncate(QUEUE_ROWS_MAX);
+    let rows = &status.requests[..status.requests.len().min(QUEUE_ROWS_MAX)];
     let body = html! {
         table {
             thead { tr {
                 th.n { "id" } th { "state" } th { "file" } th.n { "size" } th { "volume" } th.stretch { "why" }
                 th.wide { "owner" } th.n { "waits" }
             } }
-            tbody { @for row in &rows { (queue_row(status, row)) } }
+            tbody { @for row in rows { (queue_row(status, row)) } }
         }
         (more(rows.len(), status.requests_len, "bp queue"))
     };
@@ -118,9 +111,9 @@ pub(super) fn volumes(status: &Status) -> Markup {
     shown.truncate(VOLUMES_MAX);
     let body = html! {
         div.volumes { @for volume in &shown { (card(volume)) } }
-        (more(shown.len(), status.volumes.len() as u64, "bp volumes"))
+        (more(shown.len(), status.counts.all_volumes(), "bp volumes"))
     };
-    section("Volumes", &counted(status.volumes.len() as u64, "volume", "volumes"), body)
+    section("Volumes", &counted(status.counts.all_volumes(), "volume", "volumes"), body)
 }
 
 /// The drive's name without that of the library, which the volume is in as well.

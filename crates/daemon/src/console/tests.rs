@@ -118,9 +118,14 @@ fn the_page_stays_bounded() {
     status.jobs = status.jobs.iter().cycle().take(200).cloned().collect();
     status.requests = status.requests.iter().cycle().take(1000).cloned().collect();
     status.volumes = status.volumes.iter().cycle().take(1000).cloned().collect();
+    status.counts.volumes[0].volumes = 123_456;
     let page = text(page(&status, &example::bill()));
     assert!(page.len() < 400_000, "{}", page.len());
     assert!(page.contains("bp volumes") && page.contains("bp jobs"));
+    // What is counted is not what is listed.
+    for part in ["123\u{2009}485 volumes", "1\u{2009}234", "40\u{2009}000 queued", "41\u{2009}251 not over"] {
+        assert!(page.contains(part), "{part}");
+    }
 }
 
 #[test]

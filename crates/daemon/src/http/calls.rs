@@ -11,7 +11,7 @@ use axum::{
 use base::{Failure, Millis, units::Span};
 use head::{Apply, Principal};
 use serde::Deserialize;
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 use wire::control::{self, Call};
 
 /// Longest time that an answer is held back.
@@ -192,11 +192,16 @@ async fn carry_out<C: Apply>(
     call: C,
     wait: Millis,
 ) -> Result<C::Reply, Failure> {
+    let started = Instant::now();
     let reply = tokio::select! {
         reply = door.files.head()?.call_waiting(who, call.clone(), wait) => reply,
         // Whoever waits is told the state of now, so that a stop does not wait for it.
         () = door.token.stopped(), if wait.0 > 0 => door.files.head()?.call(who, call).await,
     };
+    // Whoever asks for a late answer waits for something else than the head.
+    if wait.0 == 0 {
+        door.counters.http.took(started.elapsed());
+    }
     door.counters.http.answer(reply.as_ref().err().map(|failure| failure.kind));
     reply
 }

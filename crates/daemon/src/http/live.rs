@@ -27,7 +27,7 @@ async fn snapshot(door: &HttpDoor) -> Result<(Status, Bill)> {
 /// `GET /metrics`
 pub(super) async fn metrics(State(door): State<Arc<HttpDoor>>) -> Result<Response, Refused> {
     let (status, bill) = snapshot(&door).await?;
-    let text = metrics::render(&status, &bill, &door.counters);
+    let text = metrics::render(&status, &bill, &door.counters, door.files.head()?.waits());
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 

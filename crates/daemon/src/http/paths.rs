@@ -17,7 +17,7 @@ use axum::{
 };
 use base::{ErrorKind, Failure, FilePath, OtherHead, Result};
 use head::{Apply, Principal};
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 use wire::{
     cap,
     control::{Entry, GetEntry, NodeKind, TRIED},
@@ -151,7 +151,9 @@ pub(super) async fn handle(
     let to = to.map(|to| without_proof(&to));
     let target = request.uri().path_and_query().map_or_else(|| instance.clone(), ToString::to_string);
     let what = decode_path(&instance).map_or_else(|_| instance.clone(), |path| path.as_str().to_owned());
+    let started = Instant::now();
     let outcome = dispatch(Arc::clone(&door), caller.who, request).await;
+    door.counters.http.took(started.elapsed());
     door.counters.http.answer(outcome.as_ref().err().map(Problem::kind));
     let deed = Deed { peer, user: &user, verb: deeds::verb(&method), what: &what, to: to.as_deref() };
     door.note_path(&method, &deed, outcome.as_ref().err().map(Problem::failure));

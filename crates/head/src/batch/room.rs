@@ -258,6 +258,9 @@ impl Apply for JobStarted {
         let mut job = current(core, context, self.run)?;
         if !job.has_begun {
             job.has_begun = true;
+            if job.attempt <= 1 {
+                core.live.waits.job_began(context.now - job.submitted);
+            }
             job.run_as = self.run_as;
             job.not_enforced = self.not_enforced;
             core.store.save_job(&job)?;

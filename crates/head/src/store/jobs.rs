@@ -84,11 +84,11 @@ impl JobRow {
     }
 }
 
-const JOB: &str =
+pub(super) const JOB: &str =
     "id, owner, spec, state, reason, worker, has_begun, is_cancelled, attempt, exit, usage, submitted,
     started, ended, owner_groups, by_facility_owner, run_as, not_enforced FROM job";
 
-fn job(row: &Row<'_>) -> StoreResult<JobRow> {
+pub(super) fn job(row: &Row<'_>) -> StoreResult<JobRow> {
     Ok(JobRow {
         id: JobId(row.get(0)?),
         owner: row.get(1)?,

@@ -19,6 +19,7 @@ mod by_key;
 mod care;
 mod catalogue;
 mod census;
+mod counts;
 #[cfg(test)]
 mod database_tests;
 mod engine;
@@ -59,6 +60,7 @@ pub(crate) use adoptions::AdoptionRow;
 pub use backup::{Sink, Snapshot};
 pub(crate) use care::{Candidate, Place};
 pub use catalogue::Catalogue;
+pub(crate) use counts::volume_counts;
 pub(crate) use grants::GrantRow;
 pub(crate) use hosts::HostRow;
 pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};

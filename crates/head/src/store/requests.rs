@@ -33,11 +33,11 @@ pub(crate) struct SessionRow {
     pub(crate) started: Timestamp,
 }
 
-const REQUEST: &str =
+pub(super) const REQUEST: &str =
     "q.id, q.kind, q.file, q.state, q.owner, q.attempts, q.not_before, q.reason, q.session, q.object,
     q.created, n.size FROM request q JOIN node n ON n.id = q.file";
 
-fn request(row: &Row<'_>) -> StoreResult<RequestRow> {
+pub(super) fn request(row: &Row<'_>) -> StoreResult<RequestRow> {
     Ok(RequestRow {
         id: RequestId(row.get(0)?),
         kind: word(row, 1)?,
@@ -132,10 +132,6 @@ impl Store {
              ORDER BY q.id LIMIT ?2"
         );
         self.all(&sql, (partition, limit), request)
-    }
-
-    pub(crate) fn requests_len(&self) -> StoreResult<u64> {
-        self.one("SELECT count(*) FROM request", (), |row| row.get(0))
     }
 
     pub(crate) fn set_request_active(

@@ -377,6 +377,7 @@ fn archived(core: &mut Core, context: &Context, request: &RequestRow, copy: &Cop
     }
     core.store.insert_copy(copy, context.now)?;
     core.store.delete_request(request.id)?;
+    core.live.waits.archived(context.now - request.created);
     let charge = Charge { tape_written: copy.size, ..Charge::default() };
     core.store.charge(
         node.as_ref()
@@ -408,6 +409,7 @@ impl Apply for FileRecalled {
             retire(core, piece)?;
         }
         core.store.delete_request(request.id)?;
+        core.live.waits.recalled(context.now - request.created);
         let charge = Charge { tape_read: node.size, ..Charge::default() };
         core.store.charge(Payer::of_file(&request.owner, &node), &charge)?;
         core.touch(Topic::Files);

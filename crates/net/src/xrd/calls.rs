@@ -12,7 +12,12 @@ use super::{
 };
 use crate::shutdown::Shutdown;
 use base::{ErrorKind, Failure, FilePath, Result};
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{sync::Semaphore, time::timeout};
 use wire::xrd::{
     Answer, Dirlist, DirlistOptions, ErrorCode, Fattr, FattrAction, ListingWriter, Location, Opaque, Open,
@@ -49,10 +54,12 @@ pub(super) async fn call<S: Service>(context: Arc<Context<S>>, stream: StreamId,
         let _ = context.outbox.send(stream, Answer::Redirect(redirect)).await;
         return;
     }
+    let started = Instant::now();
     let outcome = match request {
         Request::Dirlist(request) => context.list(stream, request).await,
         request => context.answer(stream, context.perform(request)).await,
     };
+    context.counters.request_times.note(started.elapsed());
     // The session ended meanwhile: nobody is left to tell.
     if let Err(Gone) = outcome {
         tracing::debug!("a call was not answered: the session is over");

@@ -55,6 +55,8 @@ pub struct Counters {
     pub sessions_total: AtomicU64,
     /// Requests so far.
     pub requests_total: AtomicU64,
+    /// How long requests on names and opens took until they were answered, those that waited for a tape too.
+    pub request_times: base::Histogram,
     /// Requests that could not be understood.
     pub malformed_total: AtomicU64,
     /// Bytes received.

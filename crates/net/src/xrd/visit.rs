@@ -587,7 +587,10 @@ impl<S: Service> Session<S> {
             ),
             Subject::Path(target) => {
                 let path: FilePath = target.path.parse().ok()?;
-                self.service.stat_now(&context.session, &path, &target.opaque).map(calls::stat_answer)
+                let started = Instant::now();
+                let stat = self.service.stat_now(&context.session, &path, &target.opaque)?;
+                self.counters.request_times.note(started.elapsed());
+                Some(calls::stat_answer(stat))
             }
         }
     }
@@ -595,7 +598,9 @@ impl<S: Service> Session<S> {
     /// Opens a file if the service can do it at once.
     fn open_now(&mut self, context: &Context<S>, open: &Open) -> Option<Answer> {
         let request: OpenRequest = calls::open_request(open).ok()?;
+        let started = Instant::now();
         let opened = self.service.open_now(&context.session, &request)?;
+        self.counters.request_times.note(started.elapsed());
         Some(context.admit(opened, request, calls::wants_stat(open)))
     }
 

@@ -1,7 +1,8 @@
 //! The facility at a glance: what the console, `bp status` and scripts show.
 
 use super::{
-    JobInfo, JobUsers, PartitionState, PartitionTrouble, Pool, RestoredInfo, TapePhase, VolumeState, calls,
+    Counts, JobInfo, JobUsers, PartitionState, PartitionTrouble, Pool, RestoredInfo, TapePhase, VolumeState,
+    calls,
 };
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
@@ -35,14 +36,17 @@ pub struct Status {
     pub drives: Vec<DriveInfo>,
     /// Volumes, at most 1000.
     pub volumes: Vec<VolumeInfo>,
-    /// Tape requests that are not done, oldest first, at most 1000.
+    /// Tape requests that are not done, at most 1000: active ones, then failed ones, then the oldest that wait.
     pub requests: Vec<RequestInfo>,
     /// How many there are.
     pub requests_len: u64,
     /// Workers.
     pub workers: Vec<WorkerInfo>,
-    /// Jobs that are not over, and the newest of those that are; at most 200.
+    /// Jobs, at most 200: those that run, then those that wait, then the newest that ended.
     pub jobs: Vec<JobInfo>,
+    /// How many jobs, tape requests and volumes there are, also where the lists are cut off.
+    #[serde(default)]
+    pub counts: Counts,
     /// The catalogue went back to an older state, and no operator has settled that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<RestoredInfo>,
