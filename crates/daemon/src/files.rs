@@ -19,7 +19,7 @@ use wire::{
     cap::{self, Access, Cap, CapKeys, Content, WHOLE},
     control::{
         AVOIDED_LEN_MAX, AvoidServers, DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant, ReadObject,
-        WriteGrant,
+        Stat, WriteGrant,
     },
     xrd::Redirect,
 };
@@ -160,10 +160,7 @@ impl Files {
             let call = OpenRead { path: path.clone() };
             let grant = match self.head()?.call_waiting(who, call, self.recall_wait).await? {
                 ReadGrant::Online(grant) => Arc::new(grant),
-                ReadGrant::Recalling { waits } => {
-                    return Err(Failure::timeout(format!("{path} is still nearline: {waits}"))
-                        .hint("`bp queue` shows the tape queue; open it again later"));
-                }
+                ReadGrant::Recalling { .. } => return Err(self.still_nearline(who, path).await),
             };
             let opened = match &grant.server {
                 Some(server) => self.elsewhere(who, &grant, server).map(Opened::Elsewhere),
@@ -182,6 +179,17 @@ impl Files {
             }
         }
         Err(last.unwrap_or_else(|| Failure::internal(format!("{path} cannot be opened"))))
+    }
+
+    /// What is said to whoever has waited long enough for a recall.
+    async fn still_nearline(&self, who: &Principal, path: &FilePath) -> Failure {
+        let stat = async { self.head()?.call(who, Stat { path: path.clone() }).await };
+        let waits = match stat.await {
+            Ok(info) => info.waits.unwrap_or_else(|| "nothing is known of its recall".to_owned()),
+            Err(failure) => failure.what,
+        };
+        Failure::timeout(format!("{path} is still nearline: {waits}"))
+            .hint("`bp queue` shows the tape queue; open it again later")
     }
 
     /// Opens a file for reading if the head has said lately where it is and nothing has changed since, or is free to say it

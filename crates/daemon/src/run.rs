@@ -184,8 +184,6 @@ async fn start(possession: &Possession) -> Result<Running> {
     let (head, head_thread) = Head::start(core, Arc::clone(&clock))?;
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
     let counters = Arc::new(DoorCounters::default());
-    // The counters are new.
-    let _ = counters.unproven.set(budget);
     let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
     chores.spawn("heartbeat", standby::keep_alive(must_beat.then(|| head.clone()), chores.token()));
     let (served, own) = (partition.iter().cloned().collect(), ServerKeys::of_head(&keys, &server.name));
@@ -212,8 +210,8 @@ async fn start(possession: &Possession) -> Result<Running> {
     let root_door = RootDoor::new(Arc::clone(&files), &facility.name, gate.clone(), Arc::clone(&counters));
     let root_door = AuditedDoor::new(furnish(root_door, possession, tls, root.address()?), audit.audit());
     let sessions = net::xrd::serve(Arc::new(root_door), root, &shutdown);
-    // The door is opened once.
-    let _ = counters.sessions.set(sessions);
+    // The counters are new, and the door is opened once.
+    let _ = (counters.unproven.set(budget), counters.sessions.set(sessions));
     let http_door = HttpDoor::new(files, possession.key.clone(), &facility.owner, counters, shutdown.token())
         .with_gate(gate)
         .with_names(door_names(&possession.config, &identity))

@@ -9,6 +9,7 @@ use crate::{
     restored::Progress,
     store::{Catalogue, FacilityRow, Partition, Store},
     tape,
+    waiters::{Awaited, Changes, Hints},
 };
 use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
 use std::{
@@ -137,8 +138,12 @@ pub struct Core {
     pub(crate) beat: Option<Beat>,
     /// When it said so in the group under way.
     pub(crate) beaten: Option<Timestamp>,
-    /// What the call under way has read of the tape queue, and after how many changes.
-    pub(crate) explainer: RefCell<Option<(u64, Arc<tape::Explainer>)>>,
+    /// What was read of the tape queue last, to explain it.
+    pub(crate) explained: RefCell<Option<tape::Explained>>,
+    /// What the call under way says about waiting for its reply.
+    hints: RefCell<Hints>,
+    /// Counts what was announced.
+    pub(crate) announcements: u64,
     touched: [bool; Topic::ALL.len()],
 }
 
@@ -172,7 +177,9 @@ impl Core {
             progress: Progress::default(),
             beat: None,
             beaten: None,
-            explainer: RefCell::default(),
+            explained: RefCell::default(),
+            hints: RefCell::default(),
+            announcements: 0,
             touched: Default::default(),
         };
         if pool::is_sweep_due(&core)? {
@@ -217,7 +224,7 @@ impl Core {
 
     /// Carries out a call inside an open group; a refused one leaves nothing behind.
     pub(crate) fn apply<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
-        self.explainer.take();
+        self.hints.take();
         self.store.set_time(context.now);
         self.store.begin_call();
         let reply = call.apply(self, context);
@@ -279,12 +286,28 @@ impl Core {
 
     /// Says that callers who wait for `topic` should look again.
     pub(crate) fn touch(&mut self, topic: Topic) {
+        self.announcements += 1;
         self.touched[topic.index()] = true;
     }
 
-    /// Takes the topics that were touched since the last time.
-    pub(crate) fn take_touched(&mut self) -> [bool; Topic::ALL.len()] {
-        std::mem::take(&mut self.touched)
+    /// Says what the reply under way waits for, if it is pending: its caller is woken by nothing else.
+    pub(crate) fn awaits(&self, what: Awaited) {
+        self.hints.borrow_mut().awaited.push(what);
+    }
+
+    /// Says when a caller whose reply is pending should look again though nothing was announced.
+    pub(crate) fn look_again_in(&self, span: Millis) {
+        self.hints.borrow_mut().look_again = Some(span);
+    }
+
+    /// Takes what the last call said about waiting for its reply.
+    pub(crate) fn take_hints(&mut self) -> Hints {
+        self.hints.take()
+    }
+
+    /// Takes what was touched since the last time.
+    pub(crate) fn take_changes(&mut self) -> Changes {
+        Changes { topics: std::mem::take(&mut self.touched), awaited: self.store.take_changed() }
     }
 
     /// The URL by which a room reads or writes one object. It is told if that cannot be: nobody else has this object.

@@ -24,6 +24,7 @@ mod status;
 mod steps;
 pub mod store;
 mod tape;
+mod waiters;
 mod waits;
 
 pub use apply::{Apply, Context, Principal, Topic};

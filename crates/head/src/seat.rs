@@ -1,10 +1,11 @@
 //! Where calls are carried out: by the head's thread in groups, each committed once, or by a caller when nobody else is there.
 
 use crate::{
-    Core, Topic,
+    Core,
     service::{Clock, Pending, Watched},
     steps::Steps,
     store::{StoreError, StoreResult},
+    waiters::Changes,
 };
 use base::{Failure, Result, Timestamp, limits::HEAD_BATCH_LEN_MAX};
 use std::{
@@ -131,7 +132,7 @@ impl Seat {
         for ask in group.iter_mut().filter(|_| committed.is_ok()) {
             ask.follow(core, now);
         }
-        Outcome { group, committed, touched: core.take_touched() }
+        Outcome { group, committed, changes: core.take_changes() }
     }
 }
 
@@ -140,7 +141,7 @@ impl Seat {
 struct Outcome {
     group: Group,
     committed: Result<()>,
-    touched: [bool; Topic::ALL.len()],
+    changes: Changes,
 }
 
 impl Outcome {
@@ -150,10 +151,11 @@ impl Outcome {
             ask.answer(&self.committed);
         }
         if self.committed.is_ok() {
-            let changes = watched.changes.iter().zip(self.touched);
+            let changes = watched.changes.iter().zip(self.changes.topics);
             for (change, _) in changes.filter(|(_, touched)| *touched) {
                 change.send_modify(|count| *count += 1);
             }
+            watched.waiters.wake(&self.changes.awaited);
         }
     }
 }

@@ -1,7 +1,12 @@
 //! The head on its thread: calls queue up, are committed in groups, and are answered once they are durable.
 
-use crate::{Apply, Core, Principal, Topic, Waits, apply::Context, seat::Seat};
-use base::{Failure, FilePath, Millis, Result, Timestamp, limits::HEAD_QUEUE_LEN_MAX};
+use crate::{
+    Apply, Core, Principal, Topic, Waits,
+    apply::Context,
+    seat::Seat,
+    waiters::{Waiter, Waiters},
+};
+use base::{ErrorKind, Failure, FilePath, Millis, Result, Timestamp, limits::HEAD_QUEUE_LEN_MAX};
 use std::{
     sync::{
         Arc,
@@ -11,16 +16,19 @@ use std::{
     thread::{self, JoinHandle, Thread},
     time::Duration,
 };
-use tokio::sync::{
-    oneshot::{self, error::TryRecvError},
-    watch,
+use tokio::{
+    sync::{
+        oneshot::{self, error::TryRecvError},
+        watch,
+    },
+    time::{Instant, sleep, timeout},
 };
 
 /// Reads the time. Injected, so that nothing in the head reads a clock by itself.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// A waiting caller looks again after this long even if nothing was announced: back-off times pass without a change.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// A waiting caller that finds the queue full comes again after this long: many are woken at once.
+const COME_AGAIN: Duration = Duration::from_millis(50);
 
 /// A call under way, with its type forgotten.
 pub(crate) trait Pending: Send {
@@ -40,6 +48,8 @@ struct Ask<C: Apply> {
     reply: oneshot::Sender<Result<C::Reply>>,
     /// Dropped after the answer is there.
     caller: Option<Caller>,
+    /// Waits if the reply is pending.
+    waiter: Option<Arc<Waiter>>,
 }
 
 /// A thread that waits beside the seat. It is woken when its call is answered or dropped.
@@ -58,7 +68,13 @@ impl<C: Apply> Pending for Ask<C> {
 
     fn apply(&mut self, core: &mut Core, now: Timestamp) {
         let context = Context { who: self.who.clone(), now };
+        let begun = self.waiter.as_ref().map(|_| std::time::Instant::now());
         self.result = self.call.take().map(|call| core.apply(&context, call));
+        let is_pending = matches!(&self.result, Some(Ok(reply)) if C::is_pending(reply));
+        if let (Some(waiter), Some(begun), true) = (&self.waiter, begun, is_pending) {
+            let hints = core.take_hints();
+            waiter.enter(hints.awaited, hints.look_again, begun.elapsed());
+        }
     }
 
     fn answer(self: Box<Self>, committed: &Result<()>) {
@@ -81,6 +97,8 @@ impl<C: Apply> Pending for Ask<C> {
 /// Those who wait for the head to change.
 pub(crate) struct Watched {
     pub(crate) changes: [watch::Sender<u64>; Topic::ALL.len()],
+    /// Those who wait for single files or jobs.
+    pub(crate) waiters: Arc<Waiters>,
     /// Another head has taken over.
     pub(crate) superseded: watch::Sender<bool>,
     /// Calls in the queue, and those of the group under way.
@@ -105,6 +123,7 @@ impl Head {
         let (namespace_version, waits) = (core.shared_namespace_version(), core.shared_waits());
         let watched = Arc::new(Watched {
             changes: Topic::ALL.map(|_| watch::Sender::new(0)),
+            waiters: Arc::default(),
             superseded: watch::Sender::new(false),
             waiting: AtomicUsize::new(0),
         });
@@ -134,6 +153,7 @@ impl Head {
             result: None,
             reply,
             caller,
+            waiter: None,
         }));
         loop {
             self.seat.serve();
@@ -149,10 +169,21 @@ impl Head {
 
     /// Makes a call and waits until its effect is durable.
     pub async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<C::Reply> {
-        let (reply, answer) = oneshot::channel();
-        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply, caller: None };
-        self.enqueue(Box::new(ask))?;
+        let answer = self.ask(who, call, None)?;
         answer.await.map_err(|_| stopped())?
+    }
+
+    /// Puts a call in the queue.
+    fn ask<C: Apply>(
+        &self,
+        who: &Principal,
+        call: C,
+        waiter: Option<Arc<Waiter>>,
+    ) -> Result<oneshot::Receiver<Result<C::Reply>>> {
+        let (reply, answer) = oneshot::channel();
+        let ask = Ask { call: Some(call), who: who.clone(), result: None, reply, caller: None, waiter };
+        self.enqueue(Box::new(ask))?;
+        Ok(answer)
     }
 
     /// Puts something that is no call in the queue.
@@ -164,20 +195,50 @@ impl Head {
         })
     }
 
-    /// Makes a call again and again until its reply is not pending any more or `wait` is over.
+    /// Makes a call until its reply is not pending any more or `wait` is over: again whenever something has changed that the reply
+    /// waits for.
     pub async fn call_waiting<C: Apply>(&self, who: &Principal, call: C, wait: Millis) -> Result<C::Reply> {
+        if wait.0 <= 0 {
+            return self.call(who, call).await;
+        }
+        let deadline = Instant::now() + Duration::from_millis(wait.0.unsigned_abs());
+        let waiter = Waiter::new(&self.watched.waiters);
         let mut changes = self.watch(C::TOPIC);
-        let deadline = tokio::time::Instant::now() + Duration::from_millis(wait.0.max(0).unsigned_abs());
+        let mut answer = self.ask(who, call.clone(), Some(Arc::clone(&waiter)))?;
         loop {
+            let reply = answer.await.map_err(|_| stopped())??;
+            if !C::is_pending(&reply) || Instant::now() >= deadline {
+                return Ok(reply);
+            }
+            drop(reply);
+            self.rest(&waiter, &mut changes, deadline).await;
             changes.borrow_and_update();
-            let reply = self.call(who, call.clone()).await?;
-            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            if left.is_zero() || !C::is_pending(&reply) {
-                return Ok(reply);
+            answer = loop {
+                match self.ask(who, call.clone(), Some(Arc::clone(&waiter))) {
+                    // So many are woken at once that not all find a place in the queue.
+                    Err(failure) if failure.kind == ErrorKind::Busy && Instant::now() < deadline => {
+                        sleep(COME_AGAIN).await;
+                    }
+                    asked => break asked?,
+                }
+            };
+        }
+    }
+
+    /// Returns when it is worth looking again, or at the deadline.
+    async fn rest(&self, waiter: &Waiter, changes: &mut watch::Receiver<u64>, deadline: Instant) {
+        let (begun, pause) = (Instant::now(), waiter.pause());
+        let left = deadline.saturating_duration_since(begun);
+        let change = async {
+            if pause.is_keyed {
+                waiter.woken().await;
+            } else {
+                // The sender lives as long as this handle.
+                let _ = changes.changed().await;
             }
-            if let Ok(Err(_)) = tokio::time::timeout(left.min(LOOK_AGAIN), changes.changed()).await {
-                return Ok(reply);
-            }
+        };
+        if timeout(left.min(pause.at_most), change).await.is_ok() {
+            sleep(pause.at_least.min(left).saturating_sub(begun.elapsed())).await;
         }
     }
 

@@ -237,7 +237,7 @@ impl Coded {
     fn read(&mut self, at: &str) -> base::Result<ReadObject> {
         match self.world.user(OpenRead { path: path(at) })? {
             ReadGrant::Online(object) => Ok(object),
-            ReadGrant::Recalling { waits } => panic!("{waits}"),
+            ReadGrant::Recalling { .. } => panic!("it is on disk"),
         }
     }
 

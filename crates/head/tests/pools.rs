@@ -209,7 +209,7 @@ impl Pools {
 fn online(world: &mut World, at: &str) -> ReadObject {
     match world.user(OpenRead { path: path(at) }).unwrap() {
         ReadGrant::Online(object) => object,
-        ReadGrant::Recalling { waits } => panic!("{waits}"),
+        ReadGrant::Recalling { .. } => panic!("it is on disk"),
     }
 }
 

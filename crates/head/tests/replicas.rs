@@ -250,7 +250,9 @@ fn opening_a_nearline_file_asks_for_its_recall() {
     put_nearline(&mut world, "/f", 10);
     let read = OpenRead { path: path("/f") };
     let grant = world.user(read.clone()).unwrap();
-    assert!(matches!(grant, ReadGrant::Recalling { waits } if waits.contains("SIM001")));
+    let info = stat(&mut world, "/f").unwrap();
+    assert_eq!(grant, ReadGrant::Recalling { file: info.entry.id });
+    assert!(info.waits.unwrap().contains("SIM001"));
     assert_eq!(request(&mut world).kind, RequestKind::Recall);
     run_drive(&mut world);
     assert!(matches!(world.user(read).unwrap(), ReadGrant::Online(_)));

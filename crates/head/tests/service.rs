@@ -10,7 +10,11 @@ use serde::{Deserialize, Serialize};
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
     task::{Poll, Waker},
     thread::JoinHandle,
 };
@@ -459,6 +463,51 @@ fn a_waiting_call_is_answered_when_what_it_waits_for_is_there() {
         let file = &reply.unwrap().files[0];
         assert!(file.failure.is_some(), "the file is gone: waiting for it is over");
     });
+}
+
+/// A call that counts how often it is carried out.
+#[derive(Clone, Serialize, Deserialize)]
+struct Counted {
+    call: Await,
+    #[serde(skip)]
+    looks: Arc<AtomicU32>,
+}
+
+impl Call for Counted {
+    const NAME: &'static str = "counted";
+    const AUDIENCE: Audience = Audience::Rooms;
+    type Reply = <Await as Call>::Reply;
+
+    fn is_pending(reply: &Self::Reply) -> bool {
+        Await::is_pending(reply)
+    }
+}
+
+impl Apply for Counted {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Self::Reply> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.call.apply(core, context)
+    }
+}
+
+#[test]
+fn whoever_waits_for_one_file_does_not_look_when_others_change() {
+    let facility = Facility::new();
+    let head = with_rooms(&facility);
+    let owner = &facility.owner;
+    wait(head.call(owner, Archive { paths: vec![path("/f")] })).unwrap();
+    let call = Await { paths: vec![path("/f")], want: Want::Archived };
+    let counted = Counted { call, looks: Arc::default() };
+    let waiting = head.call_waiting(owner, counted.clone(), Millis::from_seconds(3600));
+    let others = async {
+        for n in 0..50 {
+            head.call(owner, mkdir(&format!("/d{n}"))).await.unwrap();
+        }
+        remove_file(&head, owner).await;
+    };
+    let (reply, ()) = wait(both(waiting, others));
+    assert!(reply.unwrap().files[0].failure.is_some(), "the file is gone");
+    assert_eq!(counted.looks.load(Ordering::Relaxed), 2, "once at the beginning, once when it was removed");
 }
 
 /// Waits for both, without a crate for it.

@@ -72,6 +72,40 @@ fn archiving_twice_makes_one_row_and_one_copy() {
 }
 
 #[test]
+fn a_file_that_fits_on_no_volume_is_refused_at_once_and_the_next_goes_on() {
+    let mut world = world();
+    put(&mut world, "/large", 700_000);
+    put(&mut world, "/small", 10);
+    let failure = ask_archive(&mut world, "/large").unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::NoSpace);
+    for word in ["/large", "688 KiB", "586 KiB"] {
+        assert!(failure.what.contains(word), "{word} in {failure}");
+    }
+    ask_archive(&mut world, "/small").unwrap();
+    run_drive(&mut world);
+    let states = ["/large", "/small"].map(|name| state(&mut world, name));
+    assert_eq!(states, [FileState::Online, FileState::Both]);
+}
+
+#[test]
+fn a_file_that_no_partition_can_hold_is_not_recalled() {
+    let mut world = world();
+    put_nearline(&mut world, "/large", 200_000);
+    put_nearline(&mut world, "/small", 10);
+    // The disk was replaced by a smaller one.
+    world.disk.capacity = 100_000;
+    world.clean(false);
+    let failure = stage(&mut world, "/large", None).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::NoSpace);
+    for word in ["/large", "195 KiB", "97.7 KiB"] {
+        assert!(failure.what.contains(word), "{word} in {failure}");
+    }
+    stage(&mut world, "/small", None).unwrap();
+    run_drive(&mut world);
+    assert_eq!(state(&mut world, "/small"), FileState::Both);
+}
+
+#[test]
 fn staging_what_is_online_asks_for_nothing() {
     let mut world = world();
     put(&mut world, "/f", 10);
@@ -326,9 +360,12 @@ fn a_full_volume_is_still_read() {
 }
 
 #[test]
-fn files_that_no_volume_can_hold_say_so() {
+fn a_file_for_which_no_volume_has_room_now_waits_and_says_so() {
     let mut world = world();
-    put(&mut world, "/f", 700_000);
+    put(&mut world, "/f", 500_000);
+    for vid in ["SIM001", "SIM002", "SIM003", "SIM004"] {
+        set_volume(&mut world, vid, VolumeState::Full);
+    }
     ask_archive(&mut world, "/f").unwrap();
     assert!(!world.drive(DRIVE, Mishap::None));
     let reason = request(&mut world).reason;

@@ -10,6 +10,7 @@ use crate::{
     namespace::{Right, find, refuse_reserved, require, resolve_file},
     store::{JobFileRole, JobRow, Node},
     tape,
+    waiters::Awaited,
 };
 use base::{
     ErrorKind, Failure, FilePath, JobId, Result,
@@ -221,7 +222,11 @@ impl Apply for AwaitJobs {
     const TOPIC: Topic = Topic::Jobs;
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<AwaitedJobs> {
-        Ok(AwaitedJobs { jobs: named(core, &self.ids, context)? })
+        let jobs = named(core, &self.ids, context)?;
+        for job in jobs.iter().filter(|job| !job.state.is_over()) {
+            core.awaits(Awaited::Job(job.id));
+        }
+        Ok(AwaitedJobs { jobs })
     }
 }
 

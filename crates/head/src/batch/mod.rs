@@ -15,7 +15,7 @@ use crate::{
     store::{JobFileRole, JobRow},
     tape,
 };
-use base::{FileId, FilePath, JobId, Millis, Result, Timestamp};
+use base::{Failure, FileId, FilePath, JobId, Millis, Result, Timestamp};
 use wire::control::JobState;
 
 /// How long a worker may be silent before no more is expected of it: three times as long as it waits for orders.
@@ -55,6 +55,22 @@ pub(crate) fn file_archived(core: &mut Core, context: &Context, file: FileId) ->
             && let Some(job) = core.store.job(id)?
         {
             finish(core, context, job, JobState::Done, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// A file can never be on tape: jobs that wait for that have failed.
+pub(crate) fn file_not_archived(
+    core: &mut Core,
+    context: &Context,
+    file: FileId,
+    failure: &Failure,
+) -> Result<()> {
+    for id in core.store.jobs_with_file(file, JobFileRole::Output, JobState::Archiving)? {
+        if let Some(job) = core.store.job(id)? {
+            let why = format!("output {} cannot be archived: {}", path_of(core, file)?, failure.what);
+            finish(core, context, job, JobState::Failed, Some(why))?;
         }
     }
     Ok(())

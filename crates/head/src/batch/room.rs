@@ -361,8 +361,13 @@ fn succeeded(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> 
             }
         };
         core.store.put_job_file(job.id, JobFileRole::Output, index, node.id)?;
-        if job.spec.archive && !node.is_archived {
-            tape::request_archive(core, &on_behalf, &node)?;
+        if job.spec.archive
+            && !node.is_archived
+            && let Err(failure) = tape::request_archive(core, &on_behalf, &node)
+        {
+            // It is stored, and stays; only the copy that was asked for cannot be.
+            let why = format!("output: {}", failure.what);
+            return finish(core, context, job, JobState::Failed, Some(why));
         }
     }
     if job.spec.archive && core.store.job_files_missing(job.id, JobFileRole::Output)? > 0 {

@@ -21,6 +21,7 @@ use crate::{
     namespace::{Right, find, insert, make_directory, path_of, require, resolve_file, resolve_parent},
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape,
+    waiters::Awaited,
 };
 use base::{
     ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp,
@@ -244,10 +245,10 @@ impl Apply for OpenRead {
             FileState::Online => Err(out_of_reach(core, &node, &self.path)?),
             FileState::Lost => Err(lost(core, &node, &self.path)?),
             _ => {
-                tape::request_recall(core, context, &node)?;
-                let waits = tape::waits(core, node.id, context.now)?.unwrap_or_default();
-                tape::refuse_hopeless(core, &node, &self.path)?;
-                Ok(ReadGrant::Recalling { waits })
+                let row = tape::request_recall(core, context, &node)?;
+                tape::refuse_hopeless(&row, &self.path)?;
+                core.awaits(Awaited::File(node.id));
+                Ok(ReadGrant::Recalling { file: node.id })
             }
         }
     }

@@ -36,7 +36,7 @@ pub mod view;
 
 pub(crate) use allocation::Held;
 pub(crate) use balancing::{Uneven, uneven};
-pub(crate) use bounds::require_size;
+pub(crate) use bounds::{refuse_oversize, require_size};
 pub(crate) use care::Care;
 pub(crate) use catalogue::domain;
 pub(crate) use collecting::collecting_bytes;

@@ -1,6 +1,7 @@
 //! Rows of workers and jobs.
 
 use super::{Store, StoreResult, document, engine::Row, ids::Sequence, json, maybe_document, word};
+use crate::waiters::Awaited;
 use base::{FileId, JobId, Timestamp};
 use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, JobUsers, Usage};
 
@@ -202,6 +203,7 @@ impl Store {
     /// Writes every column of a job that changes during its life.
     pub(crate) fn save_job(&self, job: &JobRow) -> StoreResult<()> {
         self.active_jobs.set(None);
+        self.note_changed(Awaited::Job(job.id));
         self.run(
             "UPDATE job SET state = ?2, reason = ?3, worker = ?4, has_begun = ?5, is_cancelled = ?6, attempt = ?7,
              exit = ?8, usage = ?9, started = ?10, ended = ?11, run_as = ?12, not_enforced = ?13 WHERE id = ?1",

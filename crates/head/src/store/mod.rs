@@ -78,6 +78,7 @@ pub(crate) use scrubs::ScrubRow;
 pub(crate) use strays::StrayRow;
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
+use crate::waiters::Awaited;
 use base::{ErrorKind, Failure, Timestamp};
 use engine::{Engine, Params, Row};
 use ids::AllIds;
@@ -245,6 +246,8 @@ pub struct Store {
     entered: Cell<Depth>,
     version: Arc<AtomicU64>,
     changes: Cell<u64>,
+    /// What was changed since somebody asked, for those who wait for it.
+    changed: RefCell<Vec<Awaited>>,
 }
 
 impl Store {
@@ -333,6 +336,7 @@ impl Store {
             entered: Cell::new(Depth::Outside),
             version: Arc::new(AtomicU64::new(1)),
             changes: Cell::new(0),
+            changed: RefCell::default(),
         }
     }
 
@@ -370,8 +374,9 @@ impl Store {
         self.grants.end_group();
         self.referrals.end_group();
         let (files, is_visible) = self.pending.get_mut().commit();
-        let cache = self.cache.get_mut();
+        let (cache, changed) = (self.cache.get_mut(), self.changed.get_mut());
         for (id, now) in files {
+            changed.push(Awaited::File(id));
             cache.forget(id);
             if let Some(node) = now {
                 cache.insert(&node);
@@ -387,6 +392,7 @@ impl Store {
     /// Forgets the group. Also right when the engine has rolled back by itself, as it does on a full disk.
     pub fn rollback(&mut self) -> StoreResult<()> {
         self.leave();
+        self.changes.set(self.changes.get() + 1);
         self.grants.forget_changes();
         self.referrals.forget_changes();
         self.grants.end_group();
@@ -418,6 +424,8 @@ impl Store {
     pub fn end_call(&mut self, keep: bool) -> StoreResult<()> {
         self.wanted.set(Depth::Group);
         if !keep {
+            // What was derived from its changes does not hold.
+            self.changes.set(self.changes.get() + 1);
             self.active_jobs.set(None);
             self.policies.take();
             self.hosts.take();
@@ -454,6 +462,16 @@ impl Store {
             self.entered.set(Depth::Call);
         }
         Ok(())
+    }
+
+    /// Notes a change for those who wait for it.
+    fn note_changed(&self, what: Awaited) {
+        self.changed.borrow_mut().push(what);
+    }
+
+    /// Takes the files and jobs that were changed since the last time, perhaps more.
+    pub(crate) fn take_changed(&mut self) -> Vec<Awaited> {
+        std::mem::take(self.changed.get_mut())
     }
 
     /// Changes since the store was opened.

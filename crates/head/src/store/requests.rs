@@ -1,6 +1,7 @@
 //! Rows of the tape queue and of sessions under way.
 
 use super::{Store, StoreResult, document, engine::Row, ids::Sequence, json, word};
+use crate::waiters::Awaited;
 use base::{FileId, ObjectId, RequestId, SessionId, Timestamp, Vid};
 use wire::control::{RequestKind, RequestState};
 
@@ -148,6 +149,7 @@ impl Store {
 
     /// Puts a row back in the queue, or among the failed.
     pub(crate) fn set_request_waiting(&self, row: &RequestRow) -> StoreResult<()> {
+        self.note_changed(Awaited::File(row.file));
         let state = if row.state == RequestState::Failed { "failed" } else { "queued" };
         self.run(
             "UPDATE request SET state = ?2, attempts = ?3, not_before = ?4, reason = ?5, session = NULL, object = NULL
@@ -157,6 +159,9 @@ impl Store {
     }
 
     pub(crate) fn delete_request(&self, id: RequestId) -> StoreResult<()> {
+        if let Some(row) = self.request(id)? {
+            self.note_changed(Awaited::File(row.file));
+        }
         self.run("DELETE FROM request WHERE id = ?1", (id.0,))
     }
 

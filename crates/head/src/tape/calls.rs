@@ -5,6 +5,7 @@ use crate::{
     Apply, Context, Core, Topic,
     namespace::{Right, require, resolve_file},
     store::RequestRow,
+    waiters::Awaited,
 };
 use base::{Failure, FilePath, Millis, Result, Timestamp};
 use wire::control::{
@@ -96,7 +97,10 @@ fn outcome(core: &Core, context: &Context, path: &FilePath, want: Want) -> Outco
     }
     match core.store.request_of(kind, node.id)? {
         Some(row) if row.state == RequestState::Failed => Err(hopeless(&row, path)),
-        Some(row) => Ok((node.state(), Some(row))),
+        Some(row) => {
+            core.awaits(Awaited::File(node.id));
+            Ok((node.state(), Some(row)))
+        }
         None => Err(Failure::invalid(format!("nobody asked to {verb} {path}"))
             .hint(format!("`bp {verb} {path}` asks for it"))),
     }

@@ -12,7 +12,9 @@ pub(crate) use room::host_removed;
 pub(crate) use survey::is_doubtful;
 
 use crate::{
-    Context, Core, Topic, batch, pool,
+    Context, Core, Topic, batch,
+    namespace::path_of,
+    pool,
     store::{DriveRow, Node, RequestRow},
 };
 use base::{Failure, FileId, FilePath, Millis, Result, Timestamp};
@@ -27,12 +29,21 @@ const SILENT_AFTER: Millis = Millis::from_seconds(180);
 /// Longest queue that one planning pass looks at; the rest waits its turn, oldest first.
 const QUEUE_VIEW_MAX: usize = 20_000;
 
-/// Asks for a disk replica of a nearline file; joins the request that is there already.
+/// From this length on the queue is not read for every question.
+const LONG_QUEUE: usize = 1000;
+
+/// Rows that are read in a fiftieth of a millisecond, so that explaining takes at most a fiftieth of the head's time.
+const ROWS_PER_MS: i64 = 10;
+
+/// How long an explanation holds while nothing is announced: disks fill, pins end, and drives fall silent meanwhile.
+const UNCHANGED_FOR: Millis = Millis::from_seconds(5);
+
+/// Asks for a disk replica of a nearline file; joins the request that is there already. Refuses what no partition can hold.
 pub(crate) fn request_recall(core: &mut Core, context: &Context, node: &Node) -> Result<RequestRow> {
     request(core, RequestKind::Recall, context, node)
 }
 
-/// Asks for a tape copy; joins the request that is there already.
+/// Asks for a tape copy; joins the request that is there already. Refuses what no volume can hold.
 pub(crate) fn request_archive(core: &mut Core, context: &Context, node: &Node) -> Result<RequestRow> {
     request(core, RequestKind::Archive, context, node)
 }
@@ -41,11 +52,26 @@ fn request(core: &mut Core, kind: RequestKind, context: &Context, node: &Node) -
     if let Some(row) = core.store.request_of(kind, node.id)? {
         return Ok(row);
     }
+    match kind {
+        RequestKind::Recall => pool::refuse_oversize(core, node, context.now)?,
+        RequestKind::Archive => refuse_oversize(core, node)?,
+    }
     core.store.put_request(kind, node.id, &context.who.name, context.now)?;
     core.touch(Topic::Tape);
     core.touch(Topic::Jobs);
     let row = core.store.request_of(kind, node.id)?;
     row.ok_or_else(|| Failure::internal(format!("request for file {} vanished while it was made", node.id)))
+}
+
+/// Refuses a file that is larger than every volume. While no volume is known, nobody can say what the first one will hold.
+fn refuse_oversize(core: &Core, node: &Node) -> Result<()> {
+    let largest = core.store.volumes()?.iter().map(|volume| volume.capacity).max();
+    match largest.map(|largest| plan::refuse_oversize(node.size, largest)) {
+        Some(Err(failure)) => {
+            Err(failure.during(format_args!("{} cannot be archived", path_of(core, node.id)?)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A disk server is back: what was to be recalled because of it can be read from disk again.
@@ -78,15 +104,36 @@ pub(crate) fn waits(core: &Core, file: FileId, now: Timestamp) -> Result<Option<
     reason(core, &row, now).map(Some)
 }
 
-/// The queue, read once for each call: explaining a thousand files must not read it a thousand times.
-fn explainer(core: &Core, now: Timestamp) -> Result<Arc<Explainer>> {
-    let changes = core.store.changes();
-    if let Some((_, known)) = core.explainer.borrow().as_ref().filter(|(then, _)| *then == changes) {
-        return Ok(Arc::clone(known));
+/// The queue as it was read to explain it, and when: explaining a thousand files must not read it a thousand times.
+#[derive(Debug)]
+pub(crate) struct Explained {
+    changes: u64,
+    announcements: u64,
+    at: Timestamp,
+    explainer: Arc<Explainer>,
+}
+
+impl Explained {
+    fn is_good(&self, core: &Core, now: Timestamp) -> bool {
+        let age = now - self.at;
+        if (self.changes, self.announcements) == (core.store.changes(), core.announcements) {
+            return (Millis(0)..UNCHANGED_FOR).contains(&age);
+        }
+        // Whoever reads a long queue is told how it was a moment ago.
+        let len = self.explainer.len();
+        let bearable = if len < LONG_QUEUE { 0 } else { len as i64 / ROWS_PER_MS };
+        (0..bearable).contains(&age.0)
     }
-    let new = Arc::new(Explainer::new(view(core, now)?));
-    core.explainer.replace(Some((changes, Arc::clone(&new))));
-    Ok(new)
+}
+
+fn explainer(core: &Core, now: Timestamp) -> Result<Arc<Explainer>> {
+    if let Some(known) = core.explained.borrow().as_ref().filter(|known| known.is_good(core, now)) {
+        return Ok(Arc::clone(&known.explainer));
+    }
+    let explainer = Arc::new(Explainer::new(view(core, now)?));
+    let (changes, announcements) = (core.store.changes(), core.announcements);
+    core.explained.replace(Some(Explained { changes, announcements, at: now, explainer: explainer.clone() }));
+    Ok(explainer)
 }
 
 /// The reason shown for one row of the queue.
@@ -98,7 +145,7 @@ pub(crate) fn reason(core: &Core, row: &RequestRow, now: Timestamp) -> Result<St
     Ok(match (row.state, row.session) {
         (RequestState::Failed, _) => {
             let why = row.reason.as_deref().unwrap_or("for a reason that is lost");
-            format!("{} failed {} times: {why}", row.kind.as_str(), row.attempts)
+            format!("{} {}: {why}", row.kind.as_str(), tries(row))
         }
         (RequestState::Active, Some(session)) => match core.store.session(session)? {
             Some(session) => {
@@ -111,22 +158,28 @@ pub(crate) fn reason(core: &Core, row: &RequestRow, now: Timestamp) -> Result<St
         },
         _ => {
             let why = explainer(core, now)?.explain(row.id, now);
-            why.unwrap_or_else(|| format!("behind {QUEUE_VIEW_MAX} older requests"))
+            why.unwrap_or_else(|| "waits behind many older requests".to_owned())
         }
     })
 }
 
 /// Refuses to wait for a recall that needs a person first.
-pub(crate) fn refuse_hopeless(core: &Core, node: &Node, path: &FilePath) -> Result<()> {
-    match core.store.request_of(RequestKind::Recall, node.id)? {
-        Some(row) if row.state == RequestState::Failed => Err(hopeless(&row, path)),
-        _ => Ok(()),
+pub(crate) fn refuse_hopeless(row: &RequestRow, path: &FilePath) -> Result<()> {
+    if row.state == RequestState::Failed { Err(hopeless(row, path)) } else { Ok(()) }
+}
+
+/// How often a failed request was tried: never, if it could not be done at all.
+fn tries(row: &RequestRow) -> String {
+    match row.attempts {
+        0 => "cannot be done".to_owned(),
+        1 => "failed".to_owned(),
+        attempts => format!("failed {attempts} times"),
     }
 }
 
 fn hopeless(row: &RequestRow, path: &FilePath) -> Failure {
     let why = row.reason.as_deref().unwrap_or("for a reason that is lost");
-    Failure::unavailable(format!("{} of {path} failed {} times: {why}", row.kind.as_str(), row.attempts))
+    Failure::unavailable(format!("{} of {path} {}: {why}", row.kind.as_str(), tries(row)))
         .hint(format!("when the cause is mended: `bp admin request retry {}`", row.id))
 }
 

@@ -1,7 +1,7 @@
 //! What an idle drive does next, and why everything else waits: pure functions of the queue, drives and volumes.
 
 use base::{
-    Millis, RequestId, Timestamp, Vid,
+    ErrorKind, Failure, Millis, RequestId, Result, Timestamp, Vid,
     limits::{TAPE_FLUSH_BYTES, TAPE_SESSION_FILES_MAX},
     units::{human_bytes, human_span},
 };
@@ -171,14 +171,13 @@ pub(crate) fn tape_bytes(size: u64) -> u64 {
 fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> {
     let ready = |work: &&Work| work.kind == RequestKind::Archive && work.not_before <= now;
     let work: Vec<&Work> = view.queue.iter().filter(ready).collect();
-    let first = work.first()?;
+    let (first, volume) = first_placed(view, drive, &work)?;
     let writers = view.drives.iter().filter(|drive| drive.is_writing).count();
     let bytes: u64 = work.iter().map(|work| work.size).sum();
     let is_starving = now - first.created > STARVING;
     if !is_starving && work.len() < writers * FILES_PER_WRITER && bytes < writers as u64 * BYTES_PER_WRITER {
         return None;
     }
-    let volume = target_volume(view, drive, tape_bytes(first.size))?;
     if !is_starving && drive.loaded.as_ref() != Some(&volume.vid) && is_better_elsewhere(view, drive, first) {
         return None;
     }
@@ -190,7 +189,11 @@ fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> 
     let mut files = Vec::new();
     for work in &work {
         let bytes = tape_bytes(work.size);
-        if files.len() == TAPE_SESSION_FILES_MAX || bytes > room || (bytes > flush && !files.is_empty()) {
+        if bytes > room {
+            // Another volume may have room for it; what is behind it need not wait for that.
+            continue;
+        }
+        if files.len() == TAPE_SESSION_FILES_MAX || (bytes > flush && !files.is_empty()) {
             break;
         }
         room -= bytes;
@@ -199,6 +202,56 @@ fn archive(view: &View, drive: &DriveView, now: Timestamp) -> Option<Candidate> 
     }
     let plan = Plan { vid: volume.vid.clone(), work: PlannedWork::Archive(files) };
     Some(Candidate { plan, oldest: first.created })
+}
+
+/// The oldest file for which this drive can have a volume now, with that volume: one that fits nowhere keeps nobody back.
+fn first_placed<'a>(
+    view: &'a View,
+    drive: &DriveView,
+    work: &[&'a Work],
+) -> Option<(&'a Work, &'a VolumeView)> {
+    // What is not smaller than a file without a place has none either, so volumes are not searched again for each.
+    let mut too_large = u64::MAX;
+    for work in work {
+        if work.size >= too_large {
+            continue;
+        }
+        match target_volume(view, drive, tape_bytes(work.size)) {
+            Some(volume) => return Some((work, volume)),
+            None => too_large = work.size,
+        }
+    }
+    None
+}
+
+/// Bytes of the largest volume, full or not, on a shelf or not; `None` while no volume is known.
+fn largest_volume_bytes(view: &View) -> Option<u64> {
+    view.volumes.values().map(|volume| volume.used_bytes.saturating_add(volume.free_bytes)).max()
+}
+
+/// Queued archives of files that no volume can hold, and why.
+pub(crate) fn never_fit(view: &View) -> Vec<(RequestId, Failure)> {
+    let Some(largest) = largest_volume_bytes(view) else { return Vec::new() };
+    let is_archive = |work: &&Work| work.kind == RequestKind::Archive;
+    let failures = view.queue.iter().filter(is_archive).filter_map(|work| {
+        let failure = refuse_oversize(work.size, largest).err()?;
+        Some((work.id, failure))
+    });
+    failures.collect()
+}
+
+/// Refuses a file that is larger than the largest volume.
+pub(crate) fn refuse_oversize(size: u64, largest: u64) -> Result<()> {
+    let bytes = tape_bytes(size);
+    if bytes <= largest {
+        return Ok(());
+    }
+    let (bytes, largest) = (human_bytes(bytes), human_bytes(largest));
+    Err(Failure::new(
+        ErrorKind::NoSpace,
+        format!("it takes {bytes} on tape, but the largest volume holds {largest}"),
+    )
+    .hint("no file is spread over volumes: add larger cartridges, or store it in parts"))
 }
 
 /// Whether another idle drive has a volume in it that can take the file without a load.
@@ -226,7 +279,16 @@ fn target_volume<'a>(view: &'a View, drive: &DriveView, bytes: u64) -> Option<&'
     })
 }
 
+/// When a drive that was given nothing should look again though nothing was announced: when a request may be tried again, or when
+/// there may be room on disk. A long queue is not read every second.
+pub(crate) fn look_again_in(view: &View, now: Timestamp) -> Millis {
+    let usual = if view.queue.len() < 1000 { Millis(1000) } else { Millis::from_seconds(10) };
+    let due = view.queue.iter().map(|work| work.not_before - now).filter(|span| span.0 > 0).min();
+    due.map_or(usual, |due| due.min(usual))
+}
+
 /// A view, and the tables that make it quick to explain every request of a long queue.
+#[derive(Debug)]
 pub(crate) struct Explainer {
     view: View,
     places: HashMap<RequestId, usize>,
@@ -242,6 +304,11 @@ impl Explainer {
             *waiting.entry(target.vid.clone()).or_default() += 1;
         }
         Self { view, places, waiting }
+    }
+
+    /// Requests that it knows.
+    pub(crate) fn len(&self) -> usize {
+        self.view.queue.len()
     }
 
     /// Why a queued request is not being done at this moment; `None` if the view does not reach that far.

@@ -1,7 +1,8 @@
 //! The planner, by example and by property.
 
 use super::plan::{
-    DriveView, Explainer, Plan, PlannedWork, Target, View, VolumeView, Work, next_session, tape_bytes,
+    DriveView, Explainer, Plan, PlannedWork, Target, View, VolumeView, Work, never_fit, next_session,
+    tape_bytes,
 };
 use base::{RequestId, Timestamp, Vid};
 use proptest::prelude::*;
@@ -74,6 +75,35 @@ fn files(plan: Option<Plan>) -> (String, Vec<u64>) {
 fn one_load_serves_everything_on_the_volume_in_the_order_of_the_tape() {
     let view = view(vec![drive("a", None)], vec![recall(1, 1, 90), recall(2, 2, 5), recall(3, 1, 10)]);
     assert_eq!(files(next_session(&view, "a", NOW)), ("V00001".into(), vec![3, 1]));
+}
+
+#[test]
+fn a_file_that_fits_nowhere_keeps_nobody_back() {
+    // Larger than what is free on any volume, twice, before and between small ones.
+    let queue = vec![archive(1, 101 * GB), archive(2, 1), archive(3, 200 * GB), archive(4, 2)];
+    let view = view(vec![drive("a", None)], queue);
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00002".into(), vec![2, 4]));
+}
+
+#[test]
+fn a_file_for_which_the_volume_is_too_full_is_passed_over() {
+    let mut view = view(vec![drive("a", Some(1))], vec![archive(1, 1), archive(2, 90 * GB), archive(3, 2)]);
+    view.volumes.get_mut(&vid(1)).unwrap().free_bytes = GB;
+    view.volumes.get_mut(&vid(2)).unwrap().state = VolumeState::Full;
+    assert_eq!(files(next_session(&view, "a", NOW)), ("V00001".into(), vec![1, 3]));
+}
+
+#[test]
+fn only_what_no_volume_can_hold_is_given_up() {
+    let queue = vec![archive(1, 102 * GB), archive(2, 104 * GB), recall(3, 1, 5)];
+    let mut view = view(vec![drive("a", None)], queue);
+    // The third one has 103 GB, of which 3 are taken: a file of 102 GB waits until there is another like it.
+    let given_up: Vec<_> = never_fit(&view).into_iter().map(|(id, _)| id.0).collect();
+    assert_eq!(given_up, [2]);
+    let failure = &never_fit(&view)[0].1;
+    assert!(failure.what.contains("GiB") && failure.what.contains("the largest volume holds"), "{failure}");
+    view.volumes.clear();
+    assert_eq!(never_fit(&view), [], "nobody knows what the first volume will hold");
 }
 
 #[test]

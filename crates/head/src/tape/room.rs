@@ -2,7 +2,7 @@
 
 use super::{
     end_needless_recall,
-    plan::{Plan, PlannedWork, next_session},
+    plan::{Plan, PlannedWork, look_again_in, never_fit, next_session},
     view,
 };
 use crate::{
@@ -145,10 +145,27 @@ impl Apply for NextTapeSession {
                 close(core, context, &session, "the drive lost its orders", Millis(0))?;
             }
         }
-        let plan = next_session(&view(core, context.now)?, &self.drive, context.now);
+        let view = view(core, context.now)?;
+        for (request, failure) in never_fit(&view) {
+            give_up(core, context, request, &failure)?;
+        }
+        let plan = next_session(&view, &self.drive, context.now);
         let session = plan.map(|plan| open(core, context, &self.drive, plan)).transpose()?.flatten();
+        core.look_again_in(look_again_in(&view, context.now));
         Ok(TapeOrders { session })
     }
+}
+
+/// Puts a request that can never be done among the failed: whoever waits is told, and the next one goes on.
+fn give_up(core: &mut Core, context: &Context, request: RequestId, failure: &Failure) -> Result<()> {
+    let Some(mut row) = core.store.request(request)? else { return Ok(()) };
+    warn!(request = %row.id, file = %row.file, cause = %failure, "tape request can never be done");
+    row.state = RequestState::Failed;
+    row.reason = Some(failure.what.clone());
+    core.store.set_request_waiting(&row)?;
+    core.touch(Topic::Files);
+    core.touch(Topic::Jobs);
+    batch::file_not_archived(core, context, row.file, failure)
 }
 
 /// Writes a planned session into the catalogue and makes its orders. Nothing left to do gives `None`.
@@ -255,10 +272,15 @@ fn recall_files(
     requests: &[RequestId],
 ) -> Result<Vec<RecallFile>> {
     let mut files = Vec::new();
+    // No room for one file is none for a larger one; smaller ones need not wait behind it.
+    let mut too_large = u64::MAX;
     for id in requests {
         let Some((request, node)) = request_and_node(core, *id)? else {
             continue;
         };
+        if node.size >= too_large {
+            continue;
+        }
         let copies = core.store.copies(node.id)?;
         let Some(copy) = copies.into_iter().find(|copy| copy.vid == session.vid) else {
             continue;
@@ -274,31 +296,48 @@ fn recall_files(
             on: None,
             pool: None,
         };
-        let Ok(replica) = reserve(core, &wish, context.now) else {
-            break;
+        let replica = match reserve(core, &wish, context.now) {
+            Ok(replica) => replica,
+            Err(failure) => {
+                too_large = node.size;
+                wait_for_room(core, context, request, &failure)?;
+                continue;
+            }
         };
         core.store.set_request_active(*id, session.id, Some(replica.object))?;
-        let path = path_of(core, node.id)?;
-        let cap = CapFor {
-            access: Access::Fill,
-            replica: &replica,
-            file: &node,
-            path: &path,
-            lifetime: CAP_LIFETIME,
-        };
-        let sink = core.object_url(&cap, context.now)?;
-        files.push(RecallFile {
-            request: *id,
-            file: node.id,
-            path,
-            fseq: copy.fseq,
-            block: copy.block,
-            size: node.size,
-            checksums: sums(&node)?,
-            sink,
-        });
+        files.push(recall_file(core, context, (*id, &node), (&copy, &replica))?);
     }
     Ok(files)
+}
+
+/// The order to read one file into a reserved object.
+fn recall_file(
+    core: &Core,
+    context: &Context,
+    (request, node): (RequestId, &Node),
+    (copy, replica): (&CopyRow, &Replica),
+) -> Result<RecallFile> {
+    let path = path_of(core, node.id)?;
+    let cap = CapFor { access: Access::Fill, replica, file: node, path: &path, lifetime: CAP_LIFETIME };
+    let sink = core.object_url(&cap, context.now)?;
+    let (fseq, block) = (copy.fseq, copy.block);
+    Ok(RecallFile {
+        request,
+        file: node.id,
+        path,
+        fseq,
+        block,
+        size: node.size,
+        checksums: sums(node)?,
+        sink,
+    })
+}
+
+/// Puts a recall back that has no place on disk now. It does not count as tried.
+fn wait_for_room(core: &Core, context: &Context, mut row: RequestRow, failure: &Failure) -> Result<()> {
+    row.not_before = context.now + BACK_OFF;
+    row.reason = Some(failure.to_string());
+    Ok(core.store.set_request_waiting(&row)?)
 }
 
 fn request_and_node(core: &Core, id: RequestId) -> Result<Option<(RequestRow, Arc<Node>)>> {

@@ -156,10 +156,10 @@ pub struct OpenRead {
 pub enum ReadGrant {
     /// Read this object.
     Online(ReadObject),
-    /// A recall is under way.
+    /// A recall is under way; [`super::Stat`] says what it waits for.
     Recalling {
-        /// What it waits for.
-        waits: String,
+        /// The file.
+        file: FileId,
     },
 }
 

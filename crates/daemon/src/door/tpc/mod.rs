@@ -26,6 +26,8 @@ use wire::xrd::tpc::{self, Pull, SourceOpen};
 
 /// Copies at the same time; more wait for their turn.
 const PULLS_MAX: usize = 32;
+/// Sources on other servers that are being opened or copied: each has a thread, half of those that may block.
+const OPENS_MAX: usize = 256;
 /// A source that sends nothing for this long has failed the copy.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -39,6 +41,7 @@ const USERNAME: &str = "nobody";
 pub(super) struct ThirdParty<T> {
     meetings: Arc<Meetings<T>>,
     pulls: Arc<Semaphore>,
+    opens: Arc<Semaphore>,
     options: Options,
     /// Where this door listens.
     own: Option<SocketAddr>,
@@ -58,8 +61,8 @@ impl<T: Clone + Send + 'static> ThirdParty<T> {
             token: Some(Token::nothing()),
             ..Options::default()
         };
-        let (meetings, pulls) = (Arc::default(), Arc::new(Semaphore::new(PULLS_MAX)));
-        Self { meetings, pulls, options, own: None }
+        let [pulls, opens] = [PULLS_MAX, OPENS_MAX].map(|places| Arc::new(Semaphore::new(places)));
+        Self { meetings: Arc::default(), pulls, opens, options, own: None }
     }
 
     /// Says which authorities vouch for sources; without them those that the system trusts.
@@ -135,6 +138,7 @@ impl<T: Clone + Send + 'static> ThirdParty<T> {
         };
         let setting = Setting {
             pulls: Arc::clone(&self.pulls),
+            opens: Arc::clone(&self.opens),
             options: self.options.clone(),
             own: self.own,
             here: Box::pin(here),

@@ -16,7 +16,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use wire::object::ObjectInfo;
 use wire::xrd::tpc::{self, Pull};
 
@@ -32,6 +32,7 @@ pub(super) type OpenHere = Pin<Box<dyn Future<Output = Result<ReadFile>> + Send>
 /// What surrounds a copy.
 pub(super) struct Setting {
     pub(super) pulls: Arc<Semaphore>,
+    pub(super) opens: Arc<Semaphore>,
     pub(super) options: Options,
     /// Where the door of this copy listens.
     pub(super) own: Option<SocketAddr>,
@@ -49,6 +50,8 @@ struct Job {
     origin: String,
     client: IpAddr,
     pulls: Arc<Semaphore>,
+    /// Those that open a source on another server, or have it open: each holds a thread while it waits.
+    opens: Arc<Semaphore>,
     options: Options,
     own: Option<SocketAddr>,
     /// Taken by whoever uses it.
@@ -79,7 +82,7 @@ impl Destination {
             ))
             .hint(CHECKSUMS.join(", ")));
         }
-        let Setting { pulls, options, own, here } = setting;
+        let Setting { pulls, opens, options, own, here } = setting;
         Ok(Self(Arc::new(Job {
             file,
             path: path.clone(),
@@ -87,6 +90,7 @@ impl Destination {
             origin: session.origin.clone(),
             client: session.address,
             pulls,
+            opens,
             options,
             own,
             here: Mutex::new(Some(here)),
@@ -141,14 +145,7 @@ impl Drop for Destination {
 
 impl Job {
     async fn run(self: Arc<Self>) {
-        let outcome = match Arc::clone(&self.pulls).acquire_owned().await {
-            Ok(place) => {
-                let outcome = self.copy().await;
-                drop(place);
-                outcome
-            }
-            Err(_) => Err(self.unfinished()),
-        };
+        let outcome = self.copy().await;
         match &outcome {
             Ok(_) => tracing::info!(source = %self.source_name(), "third-party copy is complete"),
             Err(failure) => tracing::info!(%failure, "third-party copy failed"),
@@ -179,13 +176,24 @@ impl Job {
     async fn copy_from_source(self: &Arc<Self>) -> Result<Option<Sum>> {
         let job = Arc::clone(self);
         if !blocking(move || Ok(job.is_here())).await? {
+            let _opening = self.place(&self.opens).await?;
             let job = Arc::clone(self);
-            return blocking(move || job.fill_from_afar()).await;
+            let source = blocking(move || job.open_afar()).await?;
+            let _place = self.place(&self.pulls).await?;
+            let job = Arc::clone(self);
+            return blocking(move || job.fill_from_afar(source)).await;
         }
         let open = self.here.lock().unwrap_or_else(PoisonError::into_inner).take();
         let source = open.ok_or_else(|| Failure::internal("a third-party copy was begun twice"))?.await?;
+        let _place = self.place(&self.pulls).await?;
         let job = Arc::clone(self);
         blocking(move || job.fill_from_here(&source)).await
+    }
+
+    /// Waits for its turn. Only who has an open source takes a place among those who copy: a source that is on tape may be waited
+    /// for half a day, and keeps nobody back meanwhile.
+    async fn place(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(places).acquire_owned().await.map_err(|_| self.unfinished())
     }
 
     /// Whether the source is the door at which the copy was asked for: its address is ours, and its port. Blocks.
@@ -221,13 +229,17 @@ impl Job {
         })
     }
 
-    /// Copies a file of another server. Blocks.
-    fn fill_from_afar(&self) -> Result<Option<Sum>> {
+    /// Opens a file of another server. Blocks.
+    fn open_afar(&self) -> Result<File> {
         let (url, options) = (self.url(), &self.options);
         // Who may not be connected to is told as such; whatever another server is like, it is told as one.
         socket::resolve(&url.host, url.port, &options.reach)?;
         self.go_on()?;
-        let source = File::open_read(&url, options).map_err(|failure| self.foreign(failure))?;
+        File::open_read(&url, options).map_err(|failure| self.foreign(failure))
+    }
+
+    /// Copies a file of another server. Blocks.
+    fn fill_from_afar(&self, source: File) -> Result<Option<Sum>> {
         self.check_size(source.size())?;
         let (mut offset, mut ours) = (0, None);
         let copied = source.copy_to(&mut |piece| {
@@ -237,7 +249,7 @@ impl Job {
         });
         copied.map_err(|failure| ours.unwrap_or_else(|| self.foreign(failure)))?;
         let sum = self.sum_to_compare(|kind| {
-            let sum = FileSystem::new(&url, options).checksum(&self.pull.path, Some(kind));
+            let sum = FileSystem::new(&self.url(), &self.options).checksum(&self.pull.path, Some(kind));
             sum.map_err(|failure| self.foreign(failure))
         })?;
         // All bytes are here; what the source still has to say changes nothing.
