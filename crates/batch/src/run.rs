@@ -225,7 +225,7 @@ fn fetch_all(shared: &Shared, held: &Held, identity: &Identity, token: &str) -> 
     for (input, source) in held.order.spec.inputs.iter().zip(&held.order.inputs) {
         let target = scratch.join(&input.name);
         let mut is_by_name = true;
-        let fetched = patiently(shared, held, since, FETCH_PATIENCE, &mut || {
+        let fetched = patiently(shared, held, since, (FETCH_PATIENCE, can_pass), &mut || {
             // In turns: where a disk server is away another one may have the file, and the head knows.
             is_by_name = !is_by_name;
             let root = shared.door(&held.order);
@@ -267,12 +267,17 @@ fn can_pass(failure: &Failure) -> bool {
     matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy)
 }
 
+/// The same for an output: a pool that is full now gets room by and by, and the CPU time is spent.
+fn can_pass_for_output(failure: &Failure) -> bool {
+    can_pass(failure) || failure.kind == ErrorKind::NoSpace
+}
+
 /// Tries `copy` again while what it needs is away; `None` if the room stops or the job is cancelled.
 fn patiently(
     shared: &Shared,
     held: &Held,
     since: Instant,
-    patience: Duration,
+    (patience, can_pass): (Duration, fn(&Failure) -> bool),
     copy: &mut dyn FnMut() -> Result<()>,
 ) -> Option<Result<()>> {
     let mut backoff = Backoff::new();
@@ -652,7 +657,7 @@ fn store_all(shared: &Shared, held: &Held, uid: u32) -> Option<Result<()>> {
     let interrupted = || shared.is_stopping() || held.is_cancelled();
     let (order, scratch, since) = (&held.order, held.dir.scratch(), Instant::now());
     for output in &order.spec.outputs {
-        let stored = patiently(shared, held, since, STORE_PATIENCE, &mut || {
+        let stored = patiently(shared, held, since, (STORE_PATIENCE, can_pass_for_output), &mut || {
             let token = shared.token(order.run)?.token;
             let from = (scratch.as_path(), output.name.as_str(), uid);
             let to = (&*shared.door(order), &output.path);

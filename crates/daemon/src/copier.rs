@@ -3,6 +3,7 @@
 use crate::{
     coded::CodedFile,
     far::Reach,
+    free_space::SpaceWait,
     link::Link,
     objects::{Objects, Withdrawn},
     peers::with_peers_for_long,
@@ -28,6 +29,7 @@ pub struct Copier {
     reach: Reach,
     partition: Arc<Partition>,
     withdrawn: Arc<Withdrawn>,
+    space: SpaceWait,
     clock: Clock,
 }
 
@@ -46,6 +48,7 @@ impl Copier {
             reach: reach.clone(),
             partition: Arc::clone(partition),
             withdrawn: objects.withdrawn(),
+            space: objects.space(),
             clock: Arc::clone(clock),
         }
     }
@@ -131,7 +134,7 @@ impl Copier {
     /// Makes the object: a copy, or a piece made anew from others.
     async fn make(&self, order: CopyOrder, file: Option<Arc<CodedFile>>) -> Result<Checksums> {
         let (reach, partition, now) = (self.reach.clone(), Arc::clone(&self.partition), (self.clock)());
-        let withdrawn = Arc::clone(&self.withdrawn);
+        let (withdrawn, space) = (Arc::clone(&self.withdrawn), self.space.clone());
         with_peers_for_long(move || {
             let expected = order.checksums.map(|checksums| (order.size, checksums));
             // An answer to the head was lost: it is here already.
@@ -142,6 +145,7 @@ impl Copier {
             }
             let writer = partition.create_object(order.object)?;
             withdrawn.refuse(order.object)?;
+            space.reserve_blocking(&writer, order.size)?;
             writer.preallocate(order.size)?;
             match (&file, order.label.piece) {
                 (Some(file), Some(piece)) => file.rebuild(piece.index, &writer)?,

@@ -3,6 +3,7 @@
 use crate::{
     adopt::Adopter,
     files::blocking,
+    free_space::SpaceWait,
     link::Link,
     objects::{Fence, Objects, Withdrawn, Writing},
     reality::Memory,
@@ -57,6 +58,7 @@ pub struct Janitor {
     withdrawn: Arc<Withdrawn>,
     fence: Arc<Fence>,
     writing: Writing,
+    space: SpaceWait,
     uses: Arc<Uses>,
     /// What was wrong with the partition when it was last looked at.
     trouble: Arc<Mutex<Option<PartitionTrouble>>>,
@@ -69,8 +71,8 @@ impl Janitor {
     #[must_use]
     pub fn new(link: Link, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
         let (withdrawn, fence, writing) = (objects.withdrawn(), objects.fence(), objects.writing());
-        let (uses, trouble) = (Arc::clone(objects.uses()), Arc::default());
-        Self { link, introduction, partition, withdrawn, fence, writing, uses, trouble, time: None }
+        let (space, uses, trouble) = (objects.space(), Arc::clone(objects.uses()), Arc::default());
+        Self { link, introduction, partition, withdrawn, fence, writing, space, uses, trouble, time: None }
     }
 
     /// Lets `time` know what the head says.
@@ -261,6 +263,7 @@ impl Janitor {
         let removed = remove(&self.partition, &self.withdrawn, removals.objects).await?;
         let is_complete = removed.len() == wanted;
         if !removed.is_empty() {
+            self.space.note_freed();
             self.link.call(ObjectsRemoved { partition: name, objects: removed }).await?;
             let (space, trouble) = self.look().await?;
             self.report(space, trouble).await?;
@@ -322,6 +325,7 @@ impl Janitor {
             boot: self.introduction.boot,
             writing,
             written,
+            claimed: self.partition.claimed(),
             partition,
             total_bytes: space.total_bytes,
             free_bytes: space.free_bytes,

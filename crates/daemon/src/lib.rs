@@ -3,6 +3,7 @@
 mod adopt;
 pub mod audit;
 pub mod authority;
+mod begin;
 mod cap_keys;
 pub mod catalogue;
 mod coded;
@@ -13,6 +14,7 @@ pub mod door;
 pub mod facility;
 pub mod far;
 pub mod files;
+mod free_space;
 pub mod hosts;
 pub mod http;
 pub mod identity;

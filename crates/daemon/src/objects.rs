@@ -1,14 +1,16 @@
 //! Objects of this host, opened for doors: by a grant of the head, or by a capability.
 
 use crate::{
+    begin::Beginning,
     coded::{CodedFile, Reporter},
     far::Reach,
     files::blocking,
+    free_space::SpaceWait,
     link::Link,
     metrics::DoorCounter,
     mirror::Mirroring,
     open::{Meter, ReadFile, Reservation, Sink, Source, WriteFile},
-    peers::{with_peers, with_peers_for_long},
+    peers::with_peers,
     sums::ObjectSums,
     time::HeadTime,
     uses::Uses,
@@ -168,6 +170,7 @@ pub struct Objects {
     withdrawn: Arc<Withdrawn>,
     fence: Arc<Fence>,
     writing: Writing,
+    space: SpaceWait,
     uses: Arc<Uses>,
     sums: ObjectSums,
     /// Follow-up work of files that were dropped in the middle.
@@ -190,8 +193,22 @@ impl Objects {
         let withdrawn = Arc::new(Withdrawn::remembered(&partitions));
         let (writing, sums) = Default::default();
         let reach = Reach::new(None);
-        let time = None;
-        Self { link, reach, partitions, keys, clock, time, withdrawn, fence, writing, uses, sums, tasks }
+        let (time, space) = (None, SpaceWait::new(link.clone()));
+        Self {
+            link,
+            reach,
+            partitions,
+            keys,
+            clock,
+            time,
+            withdrawn,
+            fence,
+            writing,
+            space,
+            uses,
+            sums,
+            tasks,
+        }
     }
 
     /// What is read of them.
@@ -228,6 +245,11 @@ impl Objects {
     /// What users are writing.
     pub fn writing(&self) -> Writing {
         self.writing.clone()
+    }
+
+    /// How writers get free space; the janitor says when there is some.
+    pub(crate) fn space(&self) -> SpaceWait {
+        self.space.clone()
     }
 
     /// Where work runs that outlives its session.
@@ -353,9 +375,6 @@ impl Objects {
     }
 
     /// Begins a reserved object, which `take` takes in hand once nobody else can have it.
-    ///
-    /// A client that leaves meanwhile ends this call, but not the thread that copies what the file had: the reservation is with
-    /// that thread, so that it is given back when the copy is through.
     pub(crate) async fn write(
         &self,
         grant: &WriteGrant,
@@ -368,34 +387,23 @@ impl Objects {
             reach: self.reach.clone(),
             partition: Arc::clone(&partition),
         });
-        let (withdrawn, expected_bytes) = (Arc::clone(&self.withdrawn), grant.expected_bytes);
-        let (object, base) = (grant.object, grant.base.as_ref().map(|base| base.object));
-        let gathered = match &grant.base_pieces {
-            Some(pieces) => Some(CodedFile::new(pieces, &self.partitions, &self.reach, None)?),
-            None => None,
+        let beginning = Beginning {
+            partition,
+            withdrawn: Arc::clone(&self.withdrawn),
+            object: grant.object,
+            base: grant.base.as_ref().map(|base| base.object),
+            gathered: match &grant.base_pieces {
+                Some(pieces) => Some(CodedFile::new(pieces, &self.partitions, &self.reach, None)?),
+                None => None,
+            },
+            expected_bytes: grant.expected_bytes,
+            needed_bytes: grant.expected_bytes.max(grant.base.as_ref().map_or(0, |base| base.size)),
         };
-        let is_gathered = gathered.is_some();
-        let make = move || {
-            let writer = partition.create_object(object)?;
-            // Before anything is copied: that may take long, and the head must not take it for one that nobody has begun.
-            let (reservation, writer) = (take(), writer);
-            withdrawn.refuse(object)?;
-            match (&gathered, base) {
-                (Some(before), _) => before.copy_to(&writer)?,
-                (None, Some(base)) => partition.copy_into(&writer, base)?,
-                (None, None) => {}
-            }
-            if expected_bytes > 0 {
-                writer.preallocate(expected_bytes)?;
-            }
-            Ok((writer, reservation))
-        };
-        let begun = if is_gathered { with_peers_for_long(make).await } else { blocking(make).await };
-        let (writer, reservation) = begun?;
+        let (writer, reservation) = beginning.begin(&self.space, take).await?;
         let writer = Arc::new(writer);
         self.writing.writes(&grant.partition, &writer);
         let file = WriteFile::new(Sink::Object(writer), grant.label(), &self.clock, door);
-        Ok(file.with_reservation(reservation).with_mirrors(mirroring))
+        Ok(file.with_reservation(reservation).with_mirrors(mirroring).with_space(self.space.clone()))
     }
 
     /// Who was given a capability of this disk server that holds.
@@ -500,10 +508,11 @@ impl Objects {
         let writer = blocking(move || {
             let writer = partition.create_object(object)?;
             withdrawn.refuse(object)?;
-            writer.preallocate(bytes)?;
             Ok(writer)
         })
         .await?;
+        self.space.reserve(&writer, bytes).await?;
+        let writer = blocking(move || writer.preallocate(bytes).map(|()| writer)).await?;
         let holder = cap.holder.clone().unwrap_or_default();
         let (file, generation, piece) = (cap.file, cap.generation, cap.piece);
         let label = Label { file, path: path.clone(), generation, holder, piece };

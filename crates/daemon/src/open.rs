@@ -4,6 +4,7 @@ use crate::{
     coded::CodedFile,
     far::FarSink,
     files::blocking,
+    free_space::SpaceWait,
     link::Link,
     metrics::DoorCounter,
     mirror::{Filled, Mirroring},
@@ -280,6 +281,8 @@ pub struct WriteFile {
     reservation: Option<Reservation>,
     /// Its mirrors are filled before it is reported.
     mirroring: Option<Box<Mirroring>>,
+    /// How it gets free space on this host as it grows.
+    space: Option<SpaceWait>,
     clock: Clock,
     door: Arc<DoorCounter>,
     is_closed: AtomicBool,
@@ -295,6 +298,7 @@ impl WriteFile {
             sent: Mutex::default(),
             reservation: None,
             mirroring: None,
+            space: None,
             clock: Arc::clone(clock),
             door,
             is_closed: AtomicBool::new(false),
@@ -309,6 +313,11 @@ impl WriteFile {
     /// Its pool promises more than one replica.
     pub(crate) fn with_mirrors(self, mirroring: Option<Mirroring>) -> Self {
         Self { mirroring: mirroring.map(Box::new), ..self }
+    }
+
+    /// It may wait for space as it grows.
+    pub(crate) fn with_space(self, space: SpaceWait) -> Self {
+        Self { space: Some(space), ..self }
     }
 
     /// Nothing shorter or longer may be committed.
@@ -364,10 +373,36 @@ impl WriteFile {
         Ok(())
     }
 
+    /// Whether there is too little free space now for `end` bytes. If not, they are taken: a write up to there does not wait.
+    pub fn lacks_space(&self, end: u64) -> bool {
+        match (&self.sink, &self.space) {
+            (Sink::Object(writer), Some(_)) => {
+                writer.reserve(end).is_err_and(|failure| failure.kind == ErrorKind::NoSpace)
+            }
+            _ => false,
+        }
+    }
+
+    /// Waits, as long as it is being freed, for the space for `end` bytes.
+    pub async fn wait_for_space(&self, end: u64) -> Result<()> {
+        match (&self.sink, &self.space) {
+            (Sink::Object(writer), Some(space)) => space.reserve(writer, end).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for whoever has a thread for it. Blocks.
+    fn take_space(&self, writer: &ObjectWriter, end: u64) -> Result<()> {
+        self.space.as_ref().map_or(Ok(()), |space| space.reserve_blocking(writer, end))
+    }
+
     /// Writes all of `data` at `offset`. Blocks.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         match &self.sink {
-            Sink::Object(writer) => writer.write_at(data, offset)?,
+            Sink::Object(writer) => {
+                self.take_space(writer, offset.saturating_add(data.len() as u64))?;
+                writer.write_at(data, offset)?;
+            }
             Sink::Far(sink) => sink.write_at(offset, data)?,
         }
         self.door.add_in(data.len() as u64);
@@ -377,7 +412,10 @@ impl WriteFile {
     /// Sets the size. Blocks.
     pub fn truncate(&self, size: u64) -> Result<()> {
         match &self.sink {
-            Sink::Object(writer) => writer.truncate(size),
+            Sink::Object(writer) => {
+                self.take_space(writer, size)?;
+                writer.truncate(size)
+            }
             Sink::Far(sink) => sink.truncate(size),
         }
     }

@@ -17,13 +17,13 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 use tracing::warn;
@@ -82,8 +82,8 @@ pub(crate) struct Shared {
     pub(crate) account: Account,
     /// What was seen whole.
     pub(crate) index: Index,
-    /// Objects with a live writer. A short lock, never held during I/O.
-    writing: Mutex<HashSet<ObjectId>>,
+    /// Objects with a live writer, and the bytes of the free space that each has taken. A short lock, never held during I/O.
+    writing: Mutex<HashMap<ObjectId, Arc<AtomicU64>>>,
     /// Objects are read and written past the page cache.
     is_direct: AtomicBool,
     _lock: Lock,
@@ -211,6 +211,14 @@ impl Partition {
     /// Room that is left.
     pub fn space(&self) -> Result<Space> {
         self.shared.account.space()
+    }
+
+    /// Objects that are being made, and the bytes of the free space that each has taken so far.
+    #[must_use]
+    pub fn claimed(&self) -> Vec<(ObjectId, u64)> {
+        let writing = self.shared.writing();
+        let taken = writing.iter().map(|(object, taken)| (*object, taken.load(Ordering::Relaxed)));
+        taken.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
     /// Begins a new object. Bytes that an earlier daemon left of it are thrown away.
@@ -398,8 +406,8 @@ impl Shared {
         &self.identity.partition
     }
 
-    fn writing(&self) -> MutexGuard<'_, HashSet<ObjectId>> {
-        // A set of numbers is sound after any panic.
+    fn writing(&self) -> MutexGuard<'_, HashMap<ObjectId, Arc<AtomicU64>>> {
+        // A map of numbers is sound after any panic.
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -408,15 +416,19 @@ impl Shared {
     }
 
     pub(crate) fn is_writing(&self, object: ObjectId) -> bool {
-        self.writing().contains(&object)
+        self.writing().contains_key(&object)
     }
 
     /// Keeps everybody else from writing or removing `object` until the claim is dropped.
     pub(crate) fn begin_writing(self: &Arc<Self>, object: ObjectId) -> Result<WriteClaim> {
-        if !self.writing().insert(object) {
+        let taken = Arc::default();
+        let mut writing = self.writing();
+        if writing.contains_key(&object) {
             return Err(Failure::busy(format!("object {object} on {} is being written", self.name())));
         }
-        Ok(WriteClaim { shared: Arc::clone(self), object })
+        writing.insert(object, Arc::clone(&taken));
+        drop(writing);
+        Ok(WriteClaim { shared: Arc::clone(self), object, taken })
     }
 
     /// Deletes every trace of `object`, data before description.
@@ -462,6 +474,20 @@ impl Shared {
 pub(crate) struct WriteClaim {
     shared: Arc<Shared>,
     object: ObjectId,
+    /// Bytes that are missing in what the partition calls free, because of this object.
+    taken: Arc<AtomicU64>,
+}
+
+impl WriteClaim {
+    /// The object has so many bytes on the file system, or of its share, if that is more than before.
+    pub(crate) fn takes(&self, bytes: u64) {
+        self.taken.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Some of it was given back.
+    pub(crate) fn keeps(&self, bytes: u64) {
+        self.taken.store(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Drop for WriteClaim {

@@ -93,6 +93,11 @@ impl Account {
             .map_err(|used| self.full(more, share.saturating_sub(used)))
     }
 
+    /// Whether what is claimed is missing in the free space at once, and not only when it was written.
+    pub(crate) fn has_share(&self) -> bool {
+        self.limits.share_bytes.is_some()
+    }
+
     /// Gives room back.
     pub(crate) fn release(&self, bytes: u64) {
         let given = self

@@ -82,10 +82,18 @@ impl Content {
 
     fn wrote(&mut self, offset: u64, bytes: &[u8]) {
         self.end = self.end.max(offset + bytes.len() as u64);
+        self.took(self.end);
         match &mut self.sums {
             Sums::Stream(sums) => sums.update(offset, bytes),
             Sums::Base(_) => self.forget(),
             Sums::Unknown { .. } => {}
+        }
+    }
+
+    /// So many bytes lie on the file system now, or are kept there for it.
+    fn took(&self, bytes: u64) {
+        if let Some(claim) = &self.claim {
+            claim.takes(bytes);
         }
     }
 
@@ -143,6 +151,7 @@ impl ObjectWriter {
             .map_err(|cause| self.failed("copy into", &cause))?;
         let mut content = self.content();
         content.end = size;
+        content.took(size);
         content.sums = Sums::Base(base);
         Ok(())
     }
@@ -159,6 +168,13 @@ impl ObjectWriter {
         Ok(metadata.map_err(|cause| self.failed("stat", &cause))?.len())
     }
 
+    /// Takes free space so that the object can have `bytes` in all; it may lie anywhere.
+    pub fn reserve(&self, bytes: u64) -> Result<()> {
+        let _open = self.open_phase()?;
+        check_end(self.object, 0, bytes)?;
+        self.claim(bytes)
+    }
+
     /// Takes room for `bytes` in all, so that a file that does not fit fails now and one that does lies in one piece.
     pub fn preallocate(&self, bytes: u64) -> Result<()> {
         let _open = self.open_phase()?;
@@ -168,7 +184,10 @@ impl ObjectWriter {
             return Ok(());
         }
         match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.content().took(bytes);
+                Ok(())
+            }
             Err(cause) if is_full(cause) => Err(self.failed("preallocate", &cause.into())),
             Err(cause) => {
                 debug!(object = %self.object, %cause, "file system does not preallocate");
@@ -234,6 +253,9 @@ impl ObjectWriter {
             self.file.set_len(size).map_err(|cause| self.failed("give back room of", &cause))?;
             self.shared.account.release(content.claimed - size);
             content.claimed = size;
+            if let Some(claim) = &content.claim {
+                claim.keeps(size);
+            }
         }
         Ok(())
     }
@@ -338,6 +360,9 @@ impl ObjectWriter {
         if end > content.claimed {
             self.shared.account.claim(content.claimed, end)?;
             content.claimed = end;
+            if self.shared.account.has_share() {
+                content.took(end);
+            }
         }
         Ok(())
     }

@@ -358,7 +358,7 @@ fn commit(
         abandon(core, object)?;
         return Ok(Err(failure));
     }
-    core.store.set_replica_online(object, content.size, context.now)?;
+    crate::pool::came_online(core, object, content.size, context.now)?;
     let AdoptedContent { size, checksums, modified } = content;
     core.store.set_content(node.id, NewContent { size, checksums, generation: object.0 }, modified)?;
     if let Err(failure) = refuse_excess(core, &node, Growth { is_new: true, bytes: content.size }) {

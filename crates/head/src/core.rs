@@ -117,6 +117,10 @@ pub(crate) struct Live {
     pub(crate) begun: BTreeMap<String, BTreeSet<ObjectId>>,
     /// How far writes have come that have reserved room.
     pub(crate) reservations: pool::Reservations,
+    /// Space that is taken by objects under way, as disk servers said last.
+    pub(crate) claims: pool::Claims,
+    /// Objects whose disk servers wait for space.
+    pub(crate) space_waits: BTreeMap<ObjectId, pool::SpaceWait>,
     /// Files whose last write was cut off, and when.
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
     /// How often somebody lost a right since the head started.

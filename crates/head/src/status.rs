@@ -88,6 +88,7 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
         let scrub = scrubs.get(&row.name);
         let (collecting_bytes, stuck_bytes) = pool::collecting_bytes(core, &row.name);
         let is_available = core.is_available(&row.name, &row.space, now)?;
+        let incoming = pool::incoming_bytes(core, &row.name, &row.space);
         let info = PartitionInfo {
             collecting_bytes,
             stuck_bytes,
@@ -103,7 +104,7 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
             transfers: if is_available { core.transfers(&row.name) } else { 0 },
             name: row.name,
             total_bytes: row.space.capacity_bytes(),
-            free_bytes: row.space.free_bytes().saturating_sub(row.space.promised),
+            free_bytes: row.space.free_bytes().saturating_sub(incoming),
             size_max_bytes: row.space.size_max,
             replicas: row.space.replicas,
             replica_bytes: row.space.replica_bytes,

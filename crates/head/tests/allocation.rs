@@ -42,10 +42,20 @@ fn register(world: &mut World, partition: &str, boot: u64) {
 
 fn report(world: &mut World, partition: &str, writing: Vec<ObjectId>) {
     let (total_bytes, free_bytes) = (TOTAL, TOTAL);
-    let (partition, written) = (partition.into(), Vec::new());
+    let (partition, written, claimed) = (partition.into(), Vec::new(), Vec::new());
     let (boot, readers, trouble) = (1, 0, None);
     world
-        .room(ReportSpace { partition, boot, writing, written, total_bytes, free_bytes, readers, trouble })
+        .room(ReportSpace {
+            partition,
+            boot,
+            writing,
+            written,
+            claimed,
+            total_bytes,
+            free_bytes,
+            readers,
+            trouble,
+        })
         .unwrap();
 }
 

@@ -80,6 +80,7 @@ impl Servers {
                 boot: 1,
                 writing,
                 written: Vec::new(),
+                claimed: Vec::new(),
                 total_bytes,
                 free_bytes,
                 readers,

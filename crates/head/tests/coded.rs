@@ -105,6 +105,7 @@ impl Coded {
                 boot,
                 writing: Vec::new(),
                 written: Vec::new(),
+                claimed: Vec::new(),
                 total_bytes,
                 free_bytes,
                 readers: 0,

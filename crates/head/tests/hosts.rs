@@ -101,6 +101,7 @@ fn report(boot: u64, writing: &[&WriteGrant]) -> ReportSpace {
         boot,
         writing: writing.iter().map(|grant| grant.object).collect(),
         written: Vec::new(),
+        claimed: Vec::new(),
         total_bytes: 1 << 40,
         free_bytes: 1 << 40,
         readers: 0,

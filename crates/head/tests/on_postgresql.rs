@@ -40,6 +40,8 @@ mod roles;
 mod scan;
 #[path = "scrub.rs"]
 mod scrub;
+#[path = "space.rs"]
+mod space;
 #[path = "survey.rs"]
 mod survey;
 #[path = "tape_queue.rs"]

@@ -111,6 +111,7 @@ impl Pools {
             boot: self.boot,
             writing: self.writing.clone(),
             written: Vec::new(),
+            claimed: Vec::new(),
             total_bytes: 1_000_000,
             free_bytes: 900_000,
             readers: 0,

@@ -87,6 +87,7 @@ impl World {
             // Users begin and end their writes in one step here.
             writing: Vec::new(),
             written: Vec::new(),
+            claimed: Vec::new(),
             total_bytes: self.disk.capacity,
             free_bytes: self.disk.free(),
             readers: 0,

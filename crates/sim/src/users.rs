@@ -3,8 +3,8 @@
 use crate::{Content, World};
 use base::{FilePath, JobId, Result};
 use wire::control::{
-    AbandonWrite, CommitWrite, Disposition, JobInput, JobOutput, JobSpec, OpenWrite, Remove, Rename, Submit,
-    Want,
+    AbandonWrite, CommitWrite, Disposition, FreeSpace, JobInput, JobOutput, JobSpec, OpenWrite, Remove,
+    Rename, Submit, Want,
 };
 
 impl World {
@@ -18,6 +18,11 @@ impl World {
             expected_bytes: content.size,
         };
         let grant = self.user(open)?;
+        if self.disk.free() < content.size {
+            // As a disk server does it: what the head evicts for the write is deleted, and the write goes on.
+            let _ = self.room(FreeSpace { object: grant.object, bytes: content.size });
+            self.clean(false);
+        }
         if self.disk.free() < content.size {
             self.room(AbandonWrite { object: grant.object })?;
             return Err(base::Failure::no_space("disk is full"));

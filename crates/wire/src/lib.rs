@@ -14,3 +14,9 @@ pub mod label;
 pub mod object;
 pub mod token;
 pub mod xrd;
+
+/// Whether the text of a path is that of a directory by its form: with a slash, or a component that means the same, at its end.
+#[must_use]
+pub fn names_directory(path: &str) -> bool {
+    matches!(path.rsplit('/').next(), Some("" | "."))
+}

@@ -6,16 +6,23 @@ use wire::control::{NodeKind, Rename, Stat};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Replace files that exist, with their tape copies
+    #[arg(long)]
+    replace: bool,
     /// What to rename, then the new name or the directory to move it into
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<String>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let mut sources = args.paths;
-    let target = sources.pop().ok_or_else(|| Failure::invalid("mv needs two paths"))?;
+    let mut texts = args.paths;
+    let text = texts.pop().ok_or_else(|| Failure::invalid("mv needs two paths"))?;
+    let (target, is_slashed): (FilePath, _) = (text.parse()?, text.ends_with('/'));
+    let sources = texts.iter().map(|source| source.parse()).collect::<Result<Vec<FilePath>>>()?;
     let into = is_directory(context, &target)?;
-    if sources.len() > 1 && !into {
+    // What ends in a slash is a directory: a directory may get that name, a file may not.
+    let makes_file = is_slashed && !into && !all_directories(context, &sources)?;
+    if (sources.len() > 1 || makes_file) && !into {
         return Err(Failure::new(
             ErrorKind::NotDirectory,
             format!("{target} is no directory to move files into"),
@@ -24,9 +31,24 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     }
     context.each(sources, |context, from| {
         let to = if into { target.join(from.name())? } else { target.clone() };
-        let reply = context.call(&Rename { from, to, is_new: false })?;
+        let reply = context.call(&Rename { from, to: to.clone(), is_new: !args.replace });
+        let reply = reply.map_err(|failure| match failure.kind {
+            ErrorKind::Exists if !args.replace => {
+                failure.hint(format!("`bp mv --replace` replaces {to}, also its copies on tape"))
+            }
+            _ => failure,
+        })?;
         if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
     })
+}
+
+fn all_directories(context: &mut Context, paths: &[FilePath]) -> Result<bool> {
+    for path in paths {
+        if !is_directory(context, path)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether `path` is a directory that exists.

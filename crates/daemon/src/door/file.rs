@@ -114,6 +114,17 @@ impl OpenFile for DoorFile {
         }
     }
 
+    fn lacks_space(&self, end: u64) -> bool {
+        matches!(self, Self::Write(file) if file.lacks_space(end))
+    }
+
+    async fn wait_for_space(self: Arc<Self>, end: u64) -> Result<()> {
+        match &*self {
+            Self::Write(file) => file.wait_for_space(end).await,
+            Self::Read(_) | Self::ThirdParty(_) => Ok(()),
+        }
+    }
+
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.writable()?.write_at(offset, data)
     }

@@ -22,7 +22,7 @@ use crate::{
     metrics::DoorCounters,
     objects::{CapFile, CapOpen},
 };
-use base::{FilePath, ReachRule, Result};
+use base::{ErrorKind, Failure, FilePath, ReachRule, Result};
 use head::Principal;
 use net::xrd::{
     Access, Disposition, ListPage, Location, Opaque, OpenRequest, Opened, Peer, PrepareAction,
@@ -148,7 +148,9 @@ impl RootDoor {
             parents: request.make_path,
             expected_bytes,
         };
-        match (self.files.open_write(who, open, Arc::clone(&self.counters.root)).await?, pull) {
+        let is_restricted = (request.disposition, disposition) == (Disposition::Replace, CREATE_NEW);
+        let opened = self.files.open_write(who, open, Arc::clone(&self.counters.root)).await;
+        match (opened.map_err(|failure| refused(failure, is_restricted))?, pull) {
             (files::Opened::Elsewhere(elsewhere), _) => elsewhere.redirect().map(Opened::Elsewhere),
             (files::Opened::Here(file), Some(pull)) => {
                 let tasks = self.files.objects().tasks();
@@ -185,6 +187,17 @@ impl RootDoor {
             Disposition::Replace => (Right::Modify, control::Disposition::Replace),
         }
     }
+}
+
+const CREATE_NEW: control::Disposition = control::Disposition::CreateNew;
+
+/// Of who may create but not modify, what exists is a matter of rights: they did not ask for a new name.
+fn refused(failure: Failure, is_restricted: bool) -> Failure {
+    if !is_restricted || failure.kind != ErrorKind::Exists {
+        return failure;
+    }
+    Failure::permission(format!("the token may create, but not replace: {}", failure.what))
+        .hint("use another name, or a token with storage.modify")
 }
 
 /// What the doors say about themselves.
@@ -314,7 +327,8 @@ impl Service for RootDoor {
         let right = if is_new { Right::Create } else { Right::Modify };
         self.may(who, right, to)?;
         let who = self.may(who, right, from)?;
-        self.counted(self.call(who, control::Rename { from: from.clone(), to: to.clone(), is_new }).await)
+        let call = control::Rename { from: from.clone(), to: to.clone(), is_new };
+        self.counted(self.call(who, call).await.map_err(|failure| refused(failure, is_new)))
     }
 
     async fn truncate(&self, session: &DoorSession, path: &FilePath, size: u64) -> Result<()> {

@@ -126,6 +126,16 @@ impl Problem {
         Self { condition: Some(condition), ..Self::with_status(failure, status) }
     }
 
+    /// The same for somebody whose token lets them create but not modify: they sent no condition, they have no right.
+    pub(super) fn of_creator(self) -> Self {
+        if self.failure.kind != ErrorKind::Exists {
+            return self;
+        }
+        let what = format!("the token may create, but not replace: {}", self.failure.what);
+        let failure = Failure::permission(what).hint("use another name, or a token with storage.modify");
+        Self::with_status(failure, StatusCode::FORBIDDEN)
+    }
+
     /// Adds a field to the answer.
     pub(super) fn field(mut self, name: HeaderName, value: String) -> Self {
         self.field = Some(Box::new((name, value)));

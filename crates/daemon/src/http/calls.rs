@@ -104,6 +104,7 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::ReportDamage>(router);
     let router = add::<control::ReportMissing>(router);
     let router = add::<control::BeginWrite>(router);
+    let router = add::<control::FreeSpace>(router);
     let router = add::<control::PlaceMirrors>(router);
     let router = add::<control::CommitWrite>(router);
     let router = add::<control::AbandonWrite>(router);

@@ -2,6 +2,7 @@
 
 use super::{
     answer::{Answer, Problem},
+    claims::check_path,
     dav::{href, report},
     paths::{Visit, is_directory},
     tpc, tree,
@@ -31,12 +32,28 @@ fn destination(visit: &Visit) -> Result<Place, Problem> {
     Ok(parse_place(field)?)
 }
 
+/// Refuses a place for a file whose path is that of a directory.
+pub(super) fn refuse_slashed(place: &Place) -> Result<(), Problem> {
+    if !place.names_directory() {
+        return Ok(());
+    }
+    let what = format!("{} names a directory", place.target.split('?').next().unwrap_or_default());
+    let failure = Failure::new(ErrorKind::IsDirectory, what);
+    Err(Problem::with_status(
+        failure.hint("the path of a file has no slash at its end"),
+        StatusCode::CONFLICT,
+    ))
+}
+
 /// Checks what can be checked before anything changes.
-async fn wish(visit: &Visit, to: FilePath) -> Result<Wish, Problem> {
-    let from = &visit.path;
+async fn wish(visit: &Visit, place: &Place) -> Result<Wish, Problem> {
+    let (from, to) = (&visit.path, place.path()?);
     let is_overwriting = parse_overwrite(visit.field("overwrite"))?;
     let source = visit.entry(from).await?;
     visit.require_conditions(Some(&source))?;
+    if !is_directory(&source) {
+        refuse_slashed(place)?;
+    }
     if from.is_root() || to.is_root() || to == *from {
         return Err(Failure::permission(format!("{from} cannot become {to}")).into());
     }
@@ -95,7 +112,7 @@ pub(super) async fn rename(visit: &Visit) -> Answer {
             StatusCode::BAD_GATEWAY,
         ));
     }
-    let wish = wish(visit, place.path()?).await?;
+    let wish = wish(visit, &place).await?;
     if let Some(answer) = make_room(visit, &wish).await? {
         return Ok(answer);
     }
@@ -111,22 +128,29 @@ pub(super) async fn copy(visit: Visit) -> Answer {
     if !visit.is_here(&place) {
         return tpc::push(visit, place).await;
     }
-    let to = place.path()?;
     if tpc::is_third_party(&visit) {
+        refuse_slashed(&place)?;
+        let to = place.path()?;
         return tpc::local(visit, place, to).await;
     }
-    copy_here(&visit, to).await
+    copy_here(&visit, &place).await
 }
 
-async fn copy_here(visit: &Visit, to: FilePath) -> Answer {
+async fn copy_here(visit: &Visit, place: &Place) -> Answer {
     let from = &visit.path;
     let depth = parse_depth(visit.field("depth"))?;
     if depth == Depth::One {
         return Err(Failure::invalid("COPY has depth 0 or infinity, not 1").into());
     }
-    let wish = wish(visit, to).await?;
+    let wish = wish(visit, place).await?;
     if !is_directory(&wish.source) && wish.source.checksums.is_none() {
         return Err(Failure::busy(format!("{from} is being written")).into());
+    }
+    if !is_directory(&wish.source) {
+        check_path(visit, from).await.map_err(|failure| match failure.kind {
+            ErrorKind::Corrupt => Problem::with_status(failure, StatusCode::BAD_REQUEST),
+            _ => failure.into(),
+        })?;
     }
     if let Some(answer) = make_room(visit, &wish).await? {
         return Ok(answer);

@@ -9,6 +9,7 @@ use super::{
     deeds::{self, Deed},
     needs::needs,
     origin,
+    paths::CreateOnly,
 };
 use crate::{
     hosts::Member,
@@ -287,6 +288,9 @@ fn check(door: &HttpDoor, who: &Identity, request: &mut Request<Body>, peer: Opt
     // Who may create but not modify may replace nothing.
     let (field, value) =
         if request.method() == Method::PUT { ("if-none-match", "*") } else { ("overwrite", "F") };
-    request.headers_mut().insert(field, HeaderValue::from_static(value));
+    let before = request.headers_mut().insert(field, HeaderValue::from_static(value));
+    if before.is_none_or(|before| before != value) {
+        request.extensions_mut().insert(CreateOnly);
+    }
     Ok(())
 }

@@ -4,6 +4,7 @@ mod answer;
 mod backup;
 mod caller;
 mod calls;
+mod claims;
 mod copy;
 mod data;
 mod dav;

@@ -21,11 +21,15 @@ use std::{sync::Arc, time::Instant};
 use wire::{
     cap,
     control::{Entry, GetEntry, NodeKind, TRIED},
-    http::{Conditions, EntityTag, Validators, Verdict, dav::Place, decode_path},
+    http::{Conditions, EntityTag, Validators, Verdict, dav::Place, decode_path, target_names_directory},
 };
 
 /// Media type of every file: what is in it is not for us to say.
 pub(super) const FILE_TYPE: &str = "application/octet-stream";
+
+/// Marks a request whose token lets it make what is not there, and replace nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CreateOnly;
 
 /// One request on a path, without its body.
 pub(super) struct Visit {
@@ -95,6 +99,21 @@ impl Visit {
         }
     }
 
+    /// Refuses a file, because its path ends in a slash: that of a file does not.
+    async fn require_directory(&self, path: &FilePath) -> Result<(), Problem> {
+        match self.find(path).await? {
+            Some(entry) if !is_directory(&entry) => {
+                let what = format!("{path}/ names a directory, and {path} is a file");
+                let failure = Failure::new(ErrorKind::NotDirectory, what);
+                Err(Problem::with_status(
+                    failure.hint("leave the slash at the end out"),
+                    StatusCode::NOT_FOUND,
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The precondition fields.
     pub(super) fn conditions(&self) -> Conditions<'_> {
         Conditions {
@@ -150,10 +169,12 @@ pub(super) async fn handle(
     let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()));
     let to = to.map(|to| without_proof(&to));
     let target = request.uri().path_and_query().map_or_else(|| instance.clone(), ToString::to_string);
+    let is_create_only = request.extensions().get::<CreateOnly>().is_some();
     let what = decode_path(&instance).map_or_else(|_| instance.clone(), |path| path.as_str().to_owned());
     let started = Instant::now();
     let outcome = dispatch(Arc::clone(&door), caller.who, request).await;
     door.counters.http.took(started.elapsed());
+    let outcome = outcome.map_err(|problem| if is_create_only { problem.of_creator() } else { problem });
     door.counters.http.answer(outcome.as_ref().err().map(Problem::kind));
     let deed = Deed { peer, user: &user, verb: deeds::verb(&method), what: &what, to: to.as_deref() };
     door.note_path(&method, &deed, outcome.as_ref().err().map(Problem::failure));
@@ -180,7 +201,7 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
         who,
         door,
         path: decode_path(target)?,
-        is_slashed: target.ends_with('/'),
+        is_slashed: target_names_directory(target),
         query: parts.uri.query().map(str::to_owned),
         peer: parts.extensions.get::<Peer>().copied(),
         method: parts.method,
@@ -191,6 +212,9 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
         return Err(Problem::precondition("conditions of the If field are not known here"));
     }
     visit.avoid_tried().await;
+    if visit.is_slashed && !matches!(visit.method.as_str(), "PUT" | "MKCOL") && !is_to_be_made(&visit) {
+        visit.require_directory(&visit.path).await?;
+    }
     match visit.method.as_str() {
         "GET" | "HEAD" => read::read(&visit).await,
         "PUT" => write::put(&visit, body).await,
@@ -206,6 +230,11 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
             StatusCode::METHOD_NOT_ALLOWED,
         )),
     }
+}
+
+/// Whether the path of a request is that of a file which the request makes.
+fn is_to_be_made(visit: &Visit) -> bool {
+    visit.method.as_str() == "COPY" && visit.headers.contains_key("source")
 }
 
 /// What is offered, whatever the path. Class 1: there are no locks.

@@ -294,6 +294,10 @@ impl Inflow {
             return Ok(());
         }
         let (file, mut offset) = (Arc::clone(&self.file), self.offset);
+        let end = offset + self.pending_bytes as u64;
+        if file.lacks_space(end) {
+            file.wait_for_space(end).await?;
+        }
         let mut hashing = std::mem::take(&mut self.hashing);
         self.offset += self.pending_bytes as u64;
         self.pending_bytes = 0;

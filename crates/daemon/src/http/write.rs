@@ -2,6 +2,7 @@
 
 use super::{
     answer::{Answer, Problem},
+    claims::{Incoming, claims, sums_of_written},
     data::other_way,
     paths::{Visit, is_directory, tag_of},
     read::{put as put_field, sent_on},
@@ -9,17 +10,16 @@ use super::{
 };
 use crate::{files::Opened, objects::CapFile, open::WriteFile, sums::Hashing};
 use axum::{
-    body::{Body, Bytes},
+    body::Body,
     http::{HeaderName, StatusCode, header},
     response::IntoResponse,
 };
 use base::{ErrorKind, Failure, FilePath, Result};
-use futures_util::{Stream, StreamExt};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 use wire::{
     control::{Disposition, OpenWrite},
-    http::{Digests, wanted_digests, wanted_repr_digests},
+    http::{Digests, dav::parse_overwrite, wanted_digests, wanted_repr_digests},
 };
 
 /// Longest silence of a sender.
@@ -36,7 +36,7 @@ const DISCARD_SPAN: Duration = Duration::from_secs(3);
 /// `PUT` of a file.
 pub(super) async fn put(visit: &Visit, body: Body) -> Answer {
     let is_expecting = visit.headers.contains_key(header::EXPECT);
-    let mut chunks = body.into_data_stream();
+    let mut chunks = Incoming::new(body);
     let outcome = store(visit, &mut chunks).await;
     if outcome.is_err() && !is_expecting {
         discard(&mut chunks).await;
@@ -45,7 +45,7 @@ pub(super) async fn put(visit: &Visit, body: Body) -> Answer {
 }
 
 /// Reads on for a while: a connection that is closed on a sender would take the answer with it.
-async fn discard(chunks: &mut (impl Stream<Item = Result<Bytes, axum::Error>> + Unpin)) {
+async fn discard(chunks: &mut Incoming) {
     let mut left = DISCARD_BYTES_MAX;
     let reading = async {
         while let Some(Ok(chunk)) = chunks.next().await {
@@ -59,10 +59,7 @@ async fn discard(chunks: &mut (impl Stream<Item = Result<Bytes, axum::Error>> + 
     let _ = timeout(DISCARD_SPAN, reading).await;
 }
 
-async fn store(
-    visit: &Visit,
-    chunks: &mut (impl Stream<Item = Result<Bytes, axum::Error>> + Unpin),
-) -> Answer {
+async fn store(visit: &Visit, chunks: &mut Incoming) -> Answer {
     let path = &visit.path;
     if visit.headers.contains_key(header::CONTENT_RANGE) {
         return Err(Failure::invalid("PUT of a part of a file is not offered")
@@ -74,7 +71,7 @@ async fn store(
             .hint("files have no slash at the end; MKCOL makes directories")
             .into());
     }
-    let claimed = claims(visit)?;
+    let mut claimed = claims(&visit.headers)?;
     let length: Option<u64> = visit.field("content-length").and_then(|length| length.parse().ok());
     // Who has a capability was asked about names by whoever gave it.
     let existing = if visit.cap().is_some() { None } else { visit.find(path).await? };
@@ -82,7 +79,12 @@ async fn store(
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")).into());
     }
     visit.require_conditions(existing.as_ref())?;
-    let is_new_only = visit.field("if-none-match").is_some_and(|field| field.trim() == "*");
+    let is_overwriting = parse_overwrite(visit.field("overwrite"))?;
+    if existing.is_some() && !is_overwriting {
+        return Err(not_overwritten(path));
+    }
+    let is_none_match = visit.field("if-none-match").is_some_and(|field| field.trim() == "*");
+    let is_new_only = is_none_match || !is_overwriting;
     let open_write = OpenWrite {
         path: path.clone(),
         mode: 0o644,
@@ -90,7 +92,12 @@ async fn store(
         parents: false,
         expected_bytes: length.unwrap_or(0),
     };
-    let file = match open(visit, open_write).await? {
+    let opened = open(visit, open_write).await.map_err(|problem| match problem.kind() {
+        // Somebody was quicker.
+        ErrorKind::Exists if !is_overwriting && !is_none_match => not_overwritten(path),
+        _ => problem,
+    });
+    let file = match opened? {
         Opened::Here(file) => Arc::new(file),
         Opened::Elsewhere(elsewhere) => return Ok(sent_on(visit, &elsewhere)),
     };
@@ -101,8 +108,18 @@ async fn store(
         _ => failure.into(),
     })?;
     let (_, hashing) = inflow.finish().await?;
-    let arrived = commit(visit, &file, hashing, &claimed).await?;
+    let late = claims(chunks.trailer())?;
+    let missing = late.algorithms().filter(|one| !one.is_catalogued() && !claimed.has(*one)).collect();
+    let known = sums_of_written(&file, missing).await?;
+    claimed.merge(&late)?;
+    let arrived = commit(visit, &file, (hashing, known), &claimed).await?;
     Ok(stored(visit, existing.is_some(), &arrived).await)
+}
+
+/// As servers of the field answer: 412 is for conditions of HTTP, and `Overwrite` is none of them.
+fn not_overwritten(path: &FilePath) -> Problem {
+    let failure = Failure::exists(format!("{path} exists, and the request says Overwrite: F"));
+    Problem::with_status(failure.hint("use another name, or leave the field out"), StatusCode::CONFLICT)
 }
 
 /// Opens a file by the capability that came with the request, or by its name.
@@ -126,24 +143,10 @@ async fn open(visit: &Visit, open: OpenWrite) -> Result<Opened<WriteFile>, Probl
     })
 }
 
-/// All that the sender says about the content.
-fn claims(visit: &Visit) -> Result<Digests> {
-    let mut claimed = visit.field("digest").map(Digests::parse).transpose()?.unwrap_or_default();
-    for name in ["repr-digest", "content-digest"] {
-        if let Some(field) = visit.field(name) {
-            claimed.merge(&Digests::parse_repr(field)?)?;
-        }
-    }
-    if let Some(field) = visit.field("content-md5") {
-        claimed.claim_content_md5(field)?;
-    }
-    Ok(claimed)
-}
-
 /// Takes a body to its end, as long as it makes progress.
 async fn receive(
     inflow: &mut Inflow,
-    chunks: &mut (impl Stream<Item = Result<Bytes, axum::Error>> + Unpin),
+    chunks: &mut Incoming,
     path: &FilePath,
     length: Option<u64>,
 ) -> Result<()> {
@@ -179,13 +182,14 @@ async fn receive(
 async fn commit(
     visit: &Visit,
     file: &WriteFile,
-    hashing: Hashing,
+    (hashing, known): (Hashing, Digests),
     claimed: &Digests,
 ) -> Result<Digests, Problem> {
     let (mut arrived, mut is_wrong) = (Digests::default(), false);
     let outcome = file
         .commit(|info| {
-            arrived = hashing.finish(info.checksums.into());
+            let Digests { adler32, crc32c, .. } = info.checksums.into();
+            arrived = hashing.finish(Digests { adler32, crc32c, ..known });
             let outcome = claimed.check(&arrived);
             is_wrong = outcome.is_err();
             outcome

@@ -1,45 +1,78 @@
-//! MD5 and SHA-256 of bytes that pass.
+//! Sums of bytes that pass, beside those that the catalogue keeps.
 
+use crc32fast::Hasher as Crc32;
 use md5::{Digest as _, Md5};
-use sha2::Sha256;
+use sha1::Sha1;
+use sha2::{Sha256, Sha512};
 use wire::http::{DigestAlgorithm, Digests};
 
 /// Hashes under way.
 #[derive(Default)]
 pub(crate) struct Hashing {
+    crc32: Option<Crc32>,
     md5: Option<Md5>,
+    sha1: Option<Sha1>,
     sha256: Option<Sha256>,
+    sha512: Option<Sha512>,
 }
 
 impl Hashing {
     /// Computes what is claimed.
     pub(crate) fn for_claims(claimed: &Digests) -> Self {
-        Self { md5: claimed.md5.map(|_| Md5::new()), sha256: claimed.sha256.map(|_| Sha256::new()) }
+        Self::of_all(&claimed.algorithms().collect::<Vec<_>>())
+    }
+
+    /// Computes these sums.
+    pub(crate) fn of_all(algorithms: &[DigestAlgorithm]) -> Self {
+        let mut hashing = Self::default();
+        algorithms.iter().for_each(|algorithm| hashing.add(*algorithm));
+        hashing
     }
 
     /// Computes one sum.
     pub(super) fn of(algorithm: DigestAlgorithm) -> Self {
-        Self {
-            md5: (algorithm == DigestAlgorithm::Md5).then(Md5::new),
-            sha256: (algorithm == DigestAlgorithm::Sha256).then(Sha256::new),
+        Self::of_all(&[algorithm])
+    }
+
+    fn add(&mut self, algorithm: DigestAlgorithm) {
+        match algorithm {
+            // The catalogue has them.
+            DigestAlgorithm::Adler32 | DigestAlgorithm::Crc32c => {}
+            DigestAlgorithm::Crc32 => self.crc32 = Some(Crc32::new()),
+            DigestAlgorithm::Md5 => self.md5 = Some(Md5::new()),
+            DigestAlgorithm::Sha1 => self.sha1 = Some(Sha1::new()),
+            DigestAlgorithm::Sha256 => self.sha256 = Some(Sha256::new()),
+            DigestAlgorithm::Sha512 => self.sha512 = Some(Sha512::new()),
         }
     }
 
     /// Takes the next bytes.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
+        if let Some(crc32) = &mut self.crc32 {
+            crc32.update(bytes);
+        }
         if let Some(md5) = &mut self.md5 {
             md5.update(bytes);
         }
+        if let Some(sha1) = &mut self.sha1 {
+            sha1.update(bytes);
+        }
         if let Some(sha256) = &mut self.sha256 {
             sha256.update(bytes);
+        }
+        if let Some(sha512) = &mut self.sha512 {
+            sha512.update(bytes);
         }
     }
 
     /// What came out, beside the sums that are `known` anyway.
     pub(crate) fn finish(self, known: Digests) -> Digests {
         Digests {
-            md5: self.md5.map(|md5| md5.finalize().into()),
-            sha256: self.sha256.map(|sha256| sha256.finalize().into()),
+            crc32: self.crc32.map(Crc32::finalize).or(known.crc32),
+            md5: self.md5.map(|md5| md5.finalize().into()).or(known.md5),
+            sha1: self.sha1.map(|sha1| sha1.finalize().into()).or(known.sha1),
+            sha256: self.sha256.map(|sha256| sha256.finalize().into()).or(known.sha256),
+            sha512: self.sha512.map(|sha512| sha512.finalize().into()).or(known.sha512),
             ..known
         }
     }
@@ -62,5 +95,9 @@ mod tests {
         let found = hashing.finish(Checksums::of(b"123456789").into());
         assert!(claims.check(&found).is_ok(), "{found:?}");
         assert_eq!(found.adler32.unwrap().to_string(), "091e01de");
+        let others = Digests::parse("crc32=cbf43926,sha=f7c3bc1d808e04732adf679965ccc34ca7ae3441").unwrap();
+        let mut hashing = Hashing::for_claims(&others);
+        hashing.update(b"123456789");
+        assert_eq!(hashing.finish(Digests::default()), others);
     }
 }

@@ -87,13 +87,8 @@ impl ObjectSums {
     /// Remembers what was computed while an object was written.
     pub fn remember(&self, object: ObjectId, digests: Digests) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for (algorithm, is_known) in [
-            (DigestAlgorithm::Md5, digests.md5.is_some()),
-            (DigestAlgorithm::Sha256, digests.sha256.is_some()),
-        ] {
-            if is_known {
-                known.sums.insert((object, algorithm), digests);
-            }
+        for algorithm in digests.algorithms().filter(|algorithm| !algorithm.is_catalogued()) {
+            known.sums.insert((object, algorithm), digests);
         }
     }
 
@@ -115,7 +110,8 @@ impl ObjectSums {
         // Past the meter: nobody's traffic.
         let source: Source = Arc::new(move |offset, buffer| source.peek_at(offset, buffer));
         let sums = self.sum((file.grant.object, algorithm), file.grant.size, &source).await?;
-        Ok(Digests { md5: sums.md5, sha256: sums.sha256, ..file.grant.checksums.into() })
+        let Digests { adler32, crc32c, .. } = file.grant.checksums.into();
+        Ok(Digests { adler32, crc32c, ..sums })
     }
 
     /// The sum of the `size` bytes of an object.

@@ -4,7 +4,11 @@ use super::{
     Right, make_directory, referrals::refuse_move, remove_file, require, require_owner, resolve,
     resolve_parent,
 };
-use crate::{Apply, Context, Core, Topic, pool::Held, tape};
+use crate::{
+    Apply, Context, Core, Topic,
+    pool::{Held, space_wait},
+    tape,
+};
 use base::{
     ErrorKind, Failure, FileId, FilePath, Result,
     limits::{LIST_ENTRIES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX},
@@ -54,7 +58,10 @@ impl Apply for Stat {
         if let Some(held) = Held::of(&node) {
             info.pins.push(held.told(core, &node.owner)?);
         }
-        info.waits = tape::waits(core, node.id, context.now)?;
+        info.waits = match tape::waits(core, node.id, context.now)? {
+            None => space_wait(core, &node, context.now)?,
+            waits => waits,
+        };
         Ok(info)
     }
 }

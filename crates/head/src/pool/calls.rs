@@ -9,6 +9,7 @@ use super::{
     mirror::{coding_of_commit, counted, mirrors, pool_of_partition, require_servers, take_pieces},
     reservation::{release_idle, trim},
     reserve, retire, source,
+    space::{came_online, incoming_bytes, note_claims},
     tend::end_coming,
     turned_away::out_of_reach,
 };
@@ -67,6 +68,7 @@ impl Apply for RegisterPartition {
                 }
             }
             end_coming(core, &name)?;
+            core.live.claims.forget(&name);
         }
         core.live.roll_calls.insert(name.clone(), (boot, Some(context.now)));
         core.live.partitions.insert(name, PartitionLive { heard: context.now, trouble: None, transfers: 0 });
@@ -112,6 +114,7 @@ impl Apply for ReportSpace {
         }
         let (total, free) = believed(self.total_bytes, self.free_bytes);
         core.store.set_space(&self.partition, total, free)?;
+        note_claims(core, &self.partition, &self.claimed)?;
         core.live.care.note_free(&self.partition, free);
         let mut begun = core.live.begun.remove(&self.partition).unwrap_or_default();
         let rows = core.store.unsettled(&self.partition, ReplicaState::Writing)?;
@@ -165,8 +168,8 @@ pub(super) fn partition_of(core: &Core, context: &Context, name: &str) -> Result
 impl Apply for GetSpace {
     fn apply(self, core: &mut Core, _: &Context) -> Result<Space> {
         let mut space = Space::default();
-        for row in core.store.partition_space()?.into_values() {
-            let free = row.free_bytes().saturating_sub(row.promised);
+        for (name, row) in core.store.partition_space()? {
+            let free = row.free_bytes().saturating_sub(incoming_bytes(core, &name, &row));
             space.total_bytes = space.total_bytes.saturating_add(row.capacity_bytes());
             space.free_bytes = space.free_bytes.saturating_add(free);
             space.largest_free_bytes = space.largest_free_bytes.max(free);
@@ -493,7 +496,7 @@ impl Apply for CommitWrite {
         // With it goes what was written, if it was cut into pieces.
         drop_content(core, replica.file, &kept)?;
         for (object, size) in &objects {
-            core.store.set_replica_online(*object, *size, context.now)?;
+            came_online(core, *object, *size, context.now)?;
         }
         let content = NewContent { size: self.size, checksums: self.checksums, generation: self.object.0 };
         core.store.set_content(replica.file, content, context.now)?;

@@ -1,6 +1,9 @@
 //! What decisions about pools know, taken out of the catalogue.
 
-use super::view::{FileView, Layout, PartitionView, PieceState, PieceView, Snapshot};
+use super::{
+    space::incoming_bytes,
+    view::{FileView, Layout, PartitionView, PieceState, PieceView, Snapshot},
+};
 use crate::{
     Core,
     store::{HostLabels, Node, Partition, Replica, ReplicaState},
@@ -46,7 +49,7 @@ fn partition_view(
         capacity_bytes: row.capacity_bytes(),
         over_bytes: row.over_bytes(),
         free_bytes: row.free_bytes(),
-        incoming_bytes: row.promised,
+        incoming_bytes: incoming_bytes(core, name, row),
         leaving_bytes: row.leaving,
         busy: core.transfers(name),
         state: if is_read_only && row.state == PartitionState::InUse {

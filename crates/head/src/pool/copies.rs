@@ -9,6 +9,7 @@ use super::{
     promise::good_without,
     reading::{Reader, readable},
     retire,
+    space::came_online,
     tend::{look, mend},
     turned_away::within_reach,
     under_way::planned_source,
@@ -143,7 +144,7 @@ impl Apply for CopyEnded {
                     let piece = Some(Piece { checksums: self.checksums, ..piece });
                     core.store.put_replica(&Replica { piece, ..copy.clone() })?;
                 }
-                core.store.set_replica_online(copy.object, copy.size, context.now)?;
+                came_online(core, copy.object, copy.size, context.now)?;
                 core.touch(Topic::Files);
                 core.store.delete_shortage(copy.file)?;
             }

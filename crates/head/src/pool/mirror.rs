@@ -9,6 +9,7 @@ use super::{
     placement::{Placed, Purpose, Wish, place},
     promise::promised_pieces,
     retire,
+    space::{as_if_freed, free_up},
     view::{Layout, PartitionState, PieceState, PieceView, Snapshot},
 };
 use crate::{
@@ -138,7 +139,7 @@ fn place_pieces(
 
 /// Partitions for the pieces that are missing, each on a disk server of its own.
 fn places(
-    core: &Core,
+    core: &mut Core,
     call: &PlaceMirrors,
     written: &Replica,
     (standing, failed): (&[Replica], &[Replica]),
@@ -158,10 +159,27 @@ fn places(
         }
     };
     // One piece can fail although its disk server is well: it is taken again if there is no other.
-    choose(&snapshot, &beside).or_else(|_| choose(&snapshot, &beside[..standing.len()])).map_err(|why| {
+    let choices = |snapshot: &Snapshot| {
+        choose(snapshot, &beside).or_else(|_| choose(snapshot, &beside[..standing.len()]))
+    };
+    if let Ok(chosen) = choices(&snapshot) {
+        return Ok(chosen);
+    }
+    let chosen = choices(&as_if_freed(core, &snapshot, bytes)?).map_err(|why| {
         let is_for_silence = choose(&snapshot.as_if_all_were_heard(), &beside).is_ok();
         too_few(&snapshot.pool, coding, &why, is_for_silence)
-    })
+    })?;
+    free_all(core, &snapshot, &chosen, bytes)?;
+    Ok(chosen)
+}
+
+/// Evicts what keeps pieces of `bytes` from these partitions, which were chosen as if it had gone.
+fn free_all(core: &mut Core, snapshot: &Snapshot, chosen: &[String], bytes: u64) -> Result<()> {
+    let needed = bytes.saturating_add(snapshot.pool.reserved_bytes).saturating_add(1);
+    for partition in chosen.iter().filter_map(|name| snapshot.partition(name)) {
+        free_up(core, partition, needed, snapshot.now)?;
+    }
+    Ok(())
 }
 
 /// Refuses a write for which there are too few disk servers. If enough of them are only silent, it is for whoever writes to try
@@ -241,7 +259,7 @@ pub(super) fn mirrors(node: &Node) -> impl Iterator<Item = &Replica> {
 /// Partitions for the mirrors that are missing. None is no refusal: whether there are enough is decided by the commit. But
 /// silent disk servers that would make them enough are waited for.
 fn wanted(
-    core: &Core,
+    core: &mut Core,
     context: &Context,
     call: &PlaceMirrors,
     written: &Replica,
@@ -259,7 +277,14 @@ fn wanted(
         Ok(placed) => placed.partitions.iter().map(ToString::to_string).collect(),
         Err(_) => Vec::new(),
     };
-    let (chosen, pool) = (choose(&snapshot), &snapshot.pool);
+    let (mut chosen, pool): (Vec<String>, _) = (choose(&snapshot), &snapshot.pool);
+    if chosen.len() < missing {
+        let more = choose(&as_if_freed(core, &snapshot, call.size)?);
+        if more.len() > chosen.len() {
+            free_all(core, &snapshot, &more, call.size)?;
+            chosen = more;
+        }
+    }
     let promised = promised_pieces(pool, Layout::Copies(pool.copies));
     let promised = usize::from(promised).saturating_sub(1 + standing.len());
     if chosen.len() < promised && choose(&snapshot.as_if_all_were_heard()).len() >= promised {

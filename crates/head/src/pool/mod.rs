@@ -26,6 +26,7 @@ pub mod reservation;
 pub mod scrub;
 mod scrubbing;
 pub mod silence;
+mod space;
 pub mod surplus;
 mod tend;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub(crate) use copies::source;
 pub(crate) use policies::is_sweep_due;
 pub(crate) use reservation::Reservations;
 pub(crate) use scrubbing::{drop_damaged, is_running, note_verified};
+pub(crate) use space::{Claims, SpaceWait, came_online, incoming_bytes, space_wait};
 pub(crate) use tend::mend;
 pub(crate) use turned_away::{host_removed, out_of_reach};
 
@@ -73,15 +75,16 @@ pub(crate) fn obtainable_bytes(core: &Core, wanted: u64, now: Timestamp) -> Resu
     let snapshot = snapshot(core, &core.config.pool, now)?;
     let writable = writable(&snapshot);
     let kept = snapshot.pool.reserved_bytes;
-    let mut most = writable.first().map_or(0, |partition| partition.room_bytes().saturating_sub(kept));
+    let mut most = 0;
+    for partition in &writable {
+        most = most.max(space::coming_bytes(core, partition, now)?.saturating_sub(kept));
+    }
     if wanted < most {
         return Ok(most);
     }
     for partition in writable {
-        let victims = core.store.evictable(&partition.name, now, VICTIMS_MAX)?;
-        let evictable: u64 = victims.iter().map(|victim| victim.size).sum();
-        let room = partition.room_bytes().saturating_add(evictable);
-        most = most.max(room.saturating_sub(kept.saturating_add(partition.over_bytes)));
+        let room = space::obtainable_bytes(core, partition, now)?;
+        most = most.max(room.saturating_sub(kept));
     }
     Ok(most)
 }
@@ -109,17 +112,37 @@ pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) ->
 /// The partition of the pool on which an object is made; what can be evicted there makes room.
 fn anywhere(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<String> {
     let snapshot = snapshot(core, reserve.pool.unwrap_or(&core.config.pool), now)?;
-    let wish = Wish { pieces: 1, pieces_min: 1, bytes: reserve.bytes, beside: &[], purpose: Purpose::Write };
-    match place(&snapshot, &wish, reserve.file.0 ^ now.0.unsigned_abs()) {
-        Ok(placed) => Ok(placed.partitions[0].to_string()),
-        Err(failure) => {
-            let room = make_room(core, &snapshot, &writable(&snapshot), reserve.bytes)?;
-            if room.is_none() {
-                core.live.reservations.note_wanted(&snapshot.pool.name, now);
-            }
-            room.ok_or(failure)
+    let bytes = if reserve.bytes > 0 { reserve.bytes } else { space::unknown_bytes(snapshot.partitions()) };
+    let random = reserve.file.0 ^ now.0.unsigned_abs();
+    let wish = |bytes| Wish { pieces: 1, pieces_min: 1, bytes, beside: &[], purpose: Purpose::Write };
+    if let Ok(placed) = place(&snapshot, &wish(bytes), random) {
+        return Ok(placed.partitions[0].to_string());
+    }
+    if let Some(partition) = make_room(core, &snapshot, &writable(&snapshot), bytes)? {
+        return Ok(partition);
+    }
+    if reserve.bytes == 0
+        && let Some(partition) = roomiest(core, &snapshot)?
+    {
+        return Ok(partition);
+    }
+    // As it is now: something may have been evicted in vain.
+    place(&snapshot, &wish(reserve.bytes), random)
+        .map(|placed| placed.partitions[0].to_string())
+        .inspect_err(|_| core.live.reservations.note_wanted(&snapshot.pool.name, now))
+}
+
+/// The partition that can give most, for a write of unknown length that has little anywhere.
+fn roomiest(core: &mut Core, snapshot: &Snapshot) -> Result<Option<String>> {
+    let mut best: Option<(u64, &PartitionView)> = None;
+    for partition in writable(snapshot) {
+        let bytes = space::obtainable_bytes(core, partition, snapshot.now)?;
+        if bytes > best.map_or(snapshot.pool.reserved_bytes, |(most, _)| most) {
+            best = Some((bytes, partition));
         }
     }
+    // One byte is asked for: the write asks for the others as it grows.
+    best.map_or(Ok(None), |(_, partition)| make_room(core, snapshot, &[partition], 0))
 }
 
 /// The partition `on`, where an update finds its old content, if there is room.
@@ -158,27 +181,19 @@ pub(crate) struct Reserve<'a> {
     pub(crate) pool: Option<&'a str>,
 }
 
-/// Most replicas dropped to make room for one object.
-const VICTIMS_MAX: usize = 1000;
-
 /// Evicts archived, unpinned replicas, least recently used first, until `bytes` fit on one partition beside what the pool keeps
 /// for repairs.
 ///
-/// The room exists once the disk server has deleted them; until then the write may still meet a full disk.
+/// The space is free once the disk server has deleted them; until then it lets the write wait.
 fn make_room(
     core: &mut Core,
     snapshot: &Snapshot,
     partitions: &[&PartitionView],
     bytes: u64,
 ) -> Result<Option<String>> {
-    let needed = bytes.saturating_add(snapshot.pool.reserved_bytes);
+    let needed = bytes.saturating_add(snapshot.pool.reserved_bytes).saturating_add(1);
     for partition in partitions {
-        let candidates = core.store.evictable(&partition.name, snapshot.now, VICTIMS_MAX)?;
-        let missing = needed.saturating_add(partition.over_bytes).saturating_sub(partition.room_bytes());
-        if let Some(victims) = collection::enough(&candidates, missing) {
-            for victim in victims {
-                evict(core, victim.file)?;
-            }
+        if space::free_up(core, partition, needed, snapshot.now)? {
             return Ok(Some(partition.name.to_string()));
         }
     }
@@ -203,6 +218,8 @@ pub(crate) fn retire(core: &mut Core, replica: &Replica) -> Result<()> {
         core.store.drop_replica(replica)?;
     }
     core.live.care.forget_copy(replica.object);
+    core.live.claims.end(&replica.partition, replica.object);
+    core.live.space_waits.remove(&replica.object);
     core.touch(Topic::Removals);
     core.touch(Topic::Files);
     Ok(())

@@ -10,7 +10,7 @@ use crate::{
     core::{CAP_LIFETIME, CapFor, DriveLive},
     hosts::{require_name, require_owner},
     namespace::path_of,
-    pool::{Reserve, mend, out_of_reach, reserve, retire, source},
+    pool::{Reserve, came_online, mend, out_of_reach, reserve, retire, source},
     store::{Charge, CopyRow, Node, Payer, Replica, ReplicaState, RequestRow, SessionRow, VolumeRow},
 };
 use base::{
@@ -440,7 +440,7 @@ impl Apply for FileRecalled {
             Failure::invalid(format!("tape request {} does not belong to session {}", request.id, session.id))
         })?;
         let source = source(core, &node, object.0, context.now)?;
-        core.store.set_replica_online(object, node.size, context.now)?;
+        came_online(core, object, node.size, context.now)?;
         // Too few of them were left: it has a whole replica now. If enough are back, that goes when they are all there.
         let is_back = source.is_some_and(|source| source.piece.is_some());
         let is_over = |replica: &&Replica| !is_back && replica.piece.is_some() && replica.state.is_content();

@@ -8,6 +8,7 @@ use super::{
     limits::{ANSWER_LATER, LATE_LISTING_BYTES_MAX},
     outbox::{Gone, Outbox},
     query,
+    slash::file_path,
     streams::Streams,
 };
 use crate::shutdown::Shutdown;
@@ -198,10 +199,10 @@ impl<S: Service> Context<S> {
                 let Subject::Path(target) = request.subject else {
                     return Err(no_path("stat"));
                 };
-                let path = path(&target)?;
                 let text = if request.is_filesystem {
-                    service.space(session, &path).await?.to_filesystem_text()
+                    service.space(session, &path(&target)?).await?.to_filesystem_text()
                 } else {
+                    let path = self.path_of(session, &target).await?;
                     service.stat(session, &path, &target.opaque).await?.to_string()
                 };
                 Ok(format!("{text}\0").into_bytes())
@@ -209,7 +210,11 @@ impl<S: Service> Context<S> {
             Request::Statx(targets) => {
                 let (mut flags, is_one) = (Vec::with_capacity(targets.len()), targets.len() == 1);
                 for target in targets {
-                    let stat = service.stat(session, &path(&target)?, &target.opaque).await;
+                    let stat = async {
+                        let path = self.path_of(session, &target).await?;
+                        service.stat(session, &path, &target.opaque).await
+                    };
+                    let stat = stat.await;
                     // The others are here, perhaps.
                     flags.push(stat.map_err(|failure| failure.only_here(!is_one))?.flags_byte());
                 }
@@ -219,20 +224,24 @@ impl<S: Service> Context<S> {
                 let Subject::Path(target) = request.subject else {
                     return Err(no_path("truncate"));
                 };
-                service.truncate(session, &path(&target)?, request.size).await.map(done)
+                service.truncate(session, &file_path(&target)?, request.size).await.map(done)
             }
             Request::Mkdir(request) => {
                 let mode = u32::from(request.mode) & 0o777;
                 service.mkdir(session, &path(&request.target)?, mode, request.make_path).await.map(done)
             }
-            Request::Rm(target) => service.remove(session, &path(&target)?).await.map(done),
+            Request::Rm(target) => {
+                service.remove(session, &self.path_of(session, &target).await?).await.map(done)
+            }
             Request::Rmdir(target) => service.rmdir(session, &path(&target)?).await.map(done),
             Request::Mv(request) => {
-                service.rename(session, &path(&request.from)?, &path(&request.to)?).await.map(done)
+                let from = self.path_of(session, &request.from).await?;
+                let to = self.new_path(session, &request.to, &from).await?;
+                service.rename(session, &from, &to).await.map(done)
             }
             Request::Chmod(request) => {
                 let mode = u32::from(request.mode) & 0o777;
-                service.chmod(session, &path(&request.target)?, mode).await.map(done)
+                service.chmod(session, &self.path_of(session, &request.target).await?, mode).await.map(done)
             }
             Request::Locate(request) => self.locate(session, &request.target).await,
             Request::Sync(handle) => {
@@ -284,7 +293,10 @@ impl<S: Service> Context<S> {
     async fn locate(&self, session: &S::Session, target: &Target) -> Result<Vec<u8>> {
         // `*path` asks for every server that has it, `*` for every server.
         let text = target.path.strip_prefix('*').unwrap_or(&target.path);
-        let path: FilePath = if text.is_empty() { FilePath::root() } else { text.parse()? };
+        let path = match text {
+            "" => FilePath::root(),
+            text => self.path_of(session, &Target::new(text)).await?,
+        };
         let locations = self.service.locate(session, &path, &self.local).await?;
         if locations.is_empty() {
             return Err(Failure::not_found(format!("{path} is nowhere")));
@@ -304,14 +316,17 @@ impl<S: Service> Context<S> {
         } else {
             PrepareAction::Touch
         };
-        let paths = lines.map(|line| path(&Target::from_text(line))).collect::<Result<Vec<_>>>()?;
+        let mut paths = Vec::with_capacity(lines.len());
+        for line in lines {
+            paths.push(self.path_of(session, &Target::from_text(line)).await?);
+        }
         let request = PrepareRequest { action, paths };
         self.service.prepare(session, request).await.map(String::into_bytes)
     }
 
     async fn fattr(&self, session: &S::Session, request: Fattr) -> Result<Vec<u8>> {
         let path = match &request.subject {
-            Subject::Path(target) => path(target)?,
+            Subject::Path(target) => self.path_of(session, target).await?,
             Subject::Handle(handle) => match self.handles.get(*handle) {
                 Ok(handle) => handle.path.clone(),
                 Err(_) => return Err(no_path("fattr")),
@@ -461,7 +476,7 @@ pub(super) fn open_request(request: &Open) -> Result<OpenRequest> {
     };
     let opaque: Opaque = request.target.opaque.clone();
     Ok(OpenRequest {
-        path: path(&request.target)?,
+        path: file_path(&request.target)?,
         opaque,
         access: if flags.intersects(for_writing) { Access::Update } else { Access::Read },
         disposition,

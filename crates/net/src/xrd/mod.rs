@@ -24,6 +24,7 @@ mod sender;
 mod service;
 mod session;
 mod signed;
+mod slash;
 mod streams;
 mod transfer;
 mod transport;

@@ -83,7 +83,7 @@ async fn checksum<S: Service>(
     session: &S::Session,
     target: &Target,
 ) -> Result<Vec<u8>> {
-    let path: FilePath = target.path.parse()?;
+    let path = context.path_of(session, target).await?;
     let offered = &context.service.config().checksums;
     let wanted = target.opaque.get("cks.type").or(offered.first().map(String::as_str)).unwrap_or_default();
     let kind = offered.iter().find(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
@@ -97,7 +97,8 @@ async fn checksum<S: Service>(
 
 /// Attributes of a file in the form of the storage system of the field.
 async fn xattr<S: Service>(context: &Context<S>, session: &S::Session, target: &Target) -> Result<Vec<u8>> {
-    let stat = context.service.stat(session, &target.path.parse()?, &target.opaque).await?;
+    let stat =
+        context.service.stat(session, &context.path_of(session, target).await?, &target.opaque).await?;
     let kind = if stat.is_directory() { 'd' } else { 'f' };
     let mode = if stat.flags.contains(StatFlags::WRITABLE) { 'w' } else { 'r' };
     let times =

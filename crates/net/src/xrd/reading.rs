@@ -21,6 +21,8 @@ use wire::xrd::{
 /// What came of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
+    /// What was received has to wait for free space.
+    Full,
     /// There is more to do.
     More,
     /// Nothing can be done before more bytes have come.

@@ -255,6 +255,18 @@ pub trait OpenFile: Send + Sync + 'static {
         let _ = bytes;
     }
 
+    /// Whether a write up to `end` would have to wait for free space: then [`Self::wait_for_space`] waits, without a thread.
+    fn lacks_space(&self, end: u64) -> bool {
+        let _ = end;
+        false
+    }
+
+    /// Waits until there is free space for a write up to `end`, as long as some is being freed.
+    fn wait_for_space(self: Arc<Self>, end: u64) -> impl Future<Output = Result<()>> + Send {
+        let _ = end;
+        async { Ok(()) }
+    }
+
     /// Writes all of `data` at `offset`.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
 

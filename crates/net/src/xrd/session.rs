@@ -10,7 +10,7 @@ use super::{
     },
     polling::Seats,
     transport::{Transport, Wish},
-    visit::{Park, Phase, Session},
+    visit::{Park, Phase, Session, Task},
 };
 use crate::{
     shutdown::{Shutdown, Token},
@@ -263,6 +263,12 @@ impl<S: Service> Session<S> {
         match parked {
             Park::Again | Park::Peers => {
                 tokio::task::yield_now().await;
+                Ok(())
+            }
+            Park::Space => {
+                if let Some(Task::Write(task)) = &mut self.task {
+                    task.wait_for_space().await;
+                }
                 Ok(())
             }
             Park::Turn => {

@@ -46,6 +46,8 @@ pub(super) enum Park {
     Again,
     /// A thread that may wait for other servers.
     Peers,
+    /// Free space for what is written.
+    Space,
     /// A turn.
     Turn,
     /// Room to send.
@@ -154,6 +156,9 @@ impl<S: Service> Session<S> {
                 return Ok(if has_sent { Park::Peers } else { self.unsent() });
             }
             let work = self.work()?;
+            if work == Work::Full {
+                return Ok(if self.send_all()? { Park::Space } else { self.unsent() });
+            }
             requests += 1;
             let is_over = began.elapsed() > VISIT_MAX;
             let is_little = requests < VISIT_REQUESTS && self.sender.sent() - sent_before < VISIT_BYTES;
@@ -293,6 +298,7 @@ impl<S: Service> Session<S> {
             };
             match step {
                 Step::Starved => return Ok(Work::Wants(None)),
+                Step::Full => return Ok(Work::Full),
                 Step::More => {}
                 Step::Done => {
                     if let Some(Task::Write(task)) = self.task.take() {
@@ -586,7 +592,8 @@ impl<S: Service> Session<S> {
                     .on_file(*handle, false, |handle| Ok(format!("{}\0", handle.file.stat()?).into_bytes())),
             ),
             Subject::Path(target) => {
-                let path: FilePath = target.path.parse().ok()?;
+                // Whether a directory is there, as the path says, takes longer.
+                let path: FilePath = target.path.parse().ok().filter(|_| !target.names_directory())?;
                 let started = Instant::now();
                 let stat = self.service.stat_now(&context.session, &path, &target.opaque)?;
                 self.counters.request_times.note(started.elapsed());
@@ -639,6 +646,8 @@ fn has_data(request: &Request) -> bool {
 pub(super) enum Work {
     /// Something was done.
     Done,
+    /// What was received waits for free space.
+    Full,
     /// More must be received first: a request of so many bytes, or data of a write (`None`).
     Wants(Option<usize>),
 }

@@ -17,7 +17,7 @@ use std::{
 };
 use wire::xrd::{
     Answer, BAD_PAGES_PER_WRITE_MAX, PAGE_BYTES, Page, RequestCode, Status, StatusKind, StreamId,
-    decode_in_place, encode_bad_pages, encoded_bytes, pages,
+    decode_in_place, decoded_bytes, encode_bad_pages, encoded_bytes, pages,
 };
 
 /// Data that arrive for one place.
@@ -97,10 +97,41 @@ impl<F: OpenFile> WriteTask<F> {
             self.filled += count;
         }
         if self.filled == wanted {
+            if self.lacks_space(wanted) {
+                return Ok(Step::Full);
+            }
             self.filled = 0;
             self.write(wanted);
         }
         Ok(Step::More)
+    }
+
+    /// Whether the chunk of `bytes` that is in the buffer has to wait for free space.
+    fn lacks_space(&self, bytes: usize) -> bool {
+        self.refusal.is_none() && self.wanted_space(bytes).is_some_and(|(file, end)| file.lacks_space(end))
+    }
+
+    /// The file that the chunk of `bytes` goes to, and how long it becomes.
+    fn wanted_space(&self, bytes: usize) -> Option<(&Arc<F>, u64)> {
+        let part = self.parts.front()?;
+        let length = match self.form {
+            Form::Plain | Form::Synced => bytes,
+            // What is malformed is refused when it is written.
+            Form::Pages(_) => decoded_bytes(part.offset, bytes).ok()?,
+        };
+        Some((&part.handle.as_ref()?.file, part.offset.saturating_add(length as u64)))
+    }
+
+    /// Waits for free space for the chunk that is in the buffer. If there will be none, what follows is thrown away.
+    pub(super) async fn wait_for_space(&mut self) {
+        let Some((file, end)) = self.wanted_space(self.filled) else { return };
+        if let Err(failure) = Arc::clone(file).wait_for_space(end).await {
+            tracing::debug!(%failure, "write found no space");
+            if let Some(handle) = self.parts.front().and_then(|part| part.handle.as_ref()) {
+                handle.has_failed.store(true, Ordering::Release);
+            }
+            self.refusal = Some(Answer::failure(&failure));
+        }
     }
 
     /// Writes the chunk of `bytes` that is in the buffer.

@@ -50,6 +50,10 @@ pub struct ReportSpace {
     /// Bytes that each of them has so far; empty from a host of an older release.
     #[serde(default)]
     pub written: Vec<u64>,
+    /// Objects that are being made, for users or from other copies, and the bytes that each has taken of the free space; empty
+    /// from a host of an older release.
+    #[serde(default)]
+    pub claimed: Vec<(ObjectId, u64)>,
     /// Bytes of the file system, or of the configured share of it.
     pub total_bytes: u64,
     /// Bytes that can still be written.
@@ -360,6 +364,18 @@ pub struct BeginWrite {
     pub is_update: bool,
 }
 
+/// Asks for free space, so that an object that is being made can have `bytes` in all.
+///
+/// What may go is evicted. The reply means that the space is there or on its way: the disk server waits for it, and asks again.
+/// [`NoSpace`](base::ErrorKind::NoSpace) is final: too little may go.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FreeSpace {
+    /// The object.
+    pub object: ObjectId,
+    /// Bytes that it is to have.
+    pub bytes: u64,
+}
+
 /// Makes a written object the content of its file. The object is durable on disk before this is called.
 ///
 /// Saying it again is fine: the reply to the first time may have been lost.
@@ -438,6 +454,7 @@ calls! {
     ReportMissing => Done, "report_missing", Disk;
     OpenWrite => WriteGrant, "open_write", Rooms;
     BeginWrite => WriteGrant, "begin_write", Disk;
+    FreeSpace => Done, "free_space", Disk;
     CommitWrite => Done, "commit_write", Disk;
     AbandonWrite => Done, "abandon_write", Disk;
     ReportUse => Done, "report_use", Disk;

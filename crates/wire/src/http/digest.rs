@@ -1,8 +1,8 @@
 //! Checksums in header fields: `Want-Digest` and `Digest` (RFC 3230), `Want-Repr-Digest` and `Repr-Digest` (RFC 9530),
-//! `Content-MD5` (RFC 1864).
+//! `Content-MD5` (RFC 1864), `OC-Checksum` (ownCloud).
 //!
-//! Adler-32 is written as eight hex digits in `Digest`, as RFC 3230's registry says and the grid's storage systems do;
-//! all others as base64 of their bytes in network order. Hex and base64 of each are understood.
+//! Adler-32, CRC-32 and CRC-32C are written as eight hex digits in `Digest`, as the registry of RFC 3230 says and the grid's storage
+//! systems do; all others as base64 of their bytes in network order. Hex and base64 of each are understood.
 
 use super::{base64, elements};
 use base::{Adler32, Checksums, Crc32c, Failure, Result};
@@ -14,15 +14,22 @@ pub enum DigestAlgorithm {
     Adler32,
     /// `crc32c`
     Crc32c,
+    /// `crc32`, the one of zlib
+    Crc32,
     /// `md5`
     Md5,
+    /// `sha`, which is SHA-1
+    Sha1,
     /// `sha-256`
     Sha256,
+    /// `sha-512`
+    Sha512,
 }
 
 impl DigestAlgorithm {
     /// All of them; the field's favourite first.
-    pub const ALL: [Self; 4] = [Self::Adler32, Self::Crc32c, Self::Md5, Self::Sha256];
+    pub const ALL: [Self; 7] =
+        [Self::Adler32, Self::Crc32c, Self::Crc32, Self::Md5, Self::Sha1, Self::Sha256, Self::Sha512];
 
     /// The name in the fields of RFC 3230.
     #[must_use]
@@ -30,8 +37,11 @@ impl DigestAlgorithm {
         match self {
             Self::Adler32 => "adler32",
             Self::Crc32c => "crc32c",
+            Self::Crc32 => "crc32",
             Self::Md5 => "md5",
+            Self::Sha1 => "sha",
             Self::Sha256 => "sha-256",
+            Self::Sha512 => "sha-512",
         }
     }
 
@@ -48,12 +58,17 @@ impl DigestAlgorithm {
     }
 
     fn named(name: &str) -> Option<Self> {
-        // RFC 9530 calls Adler-32 `adler`; clients in between use either word.
-        if name.eq_ignore_ascii_case("adler") {
-            return Some(Self::Adler32);
-        }
-        if name.eq_ignore_ascii_case("sha256") {
-            return Some(Self::Sha256);
+        // RFC 9530 calls Adler-32 `adler`, others write hashes without a hyphen.
+        let others = [
+            ("adler", Self::Adler32),
+            ("zcrc32", Self::Crc32),
+            ("sha1", Self::Sha1),
+            ("sha-1", Self::Sha1),
+            ("sha256", Self::Sha256),
+            ("sha512", Self::Sha512),
+        ];
+        if let Some((_, algorithm)) = others.into_iter().find(|(other, _)| name.eq_ignore_ascii_case(other)) {
+            return Some(algorithm);
         }
         Self::ALL.into_iter().find(|algorithm| name.eq_ignore_ascii_case(algorithm.as_str()))
     }
@@ -116,10 +131,16 @@ pub struct Digests {
     pub adler32: Option<Adler32>,
     /// CRC-32C.
     pub crc32c: Option<Crc32c>,
+    /// CRC-32 of zlib.
+    pub crc32: Option<u32>,
     /// MD5.
     pub md5: Option<[u8; 16]>,
+    /// SHA-1.
+    pub sha1: Option<[u8; 20]>,
     /// SHA-256.
     pub sha256: Option<[u8; 32]>,
+    /// SHA-512.
+    pub sha512: Option<[u8; 64]>,
 }
 
 impl From<Checksums> for Digests {
@@ -149,6 +170,16 @@ impl Digests {
         Ok(digests)
     }
 
+    /// Adds what an `OC-Checksum` field claims: `TYPE:value`, several separated by spaces.
+    pub fn claim_oc_checksum(&mut self, field: &str) -> Result<()> {
+        for element in field.split([' ', ',']).filter(|element| !element.is_empty()) {
+            let refuse = || Failure::invalid(format!("checksum {element:?} is not TYPE:value"));
+            let (name, value) = element.split_once(':').ok_or_else(refuse)?;
+            self.take(&format!("{name}={value}"), |value| Some(value))?;
+        }
+        Ok(())
+    }
+
     /// Adds what a `Content-MD5` field claims.
     pub fn claim_content_md5(&mut self, field: &str) -> Result<()> {
         self.take(&format!("md5={}", field.trim()), |value| Some(value))
@@ -158,8 +189,11 @@ impl Digests {
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         merge(&mut self.adler32, other.adler32, "adler32")?;
         merge(&mut self.crc32c, other.crc32c, "crc32c")?;
+        merge(&mut self.crc32, other.crc32, "crc32")?;
         merge(&mut self.md5, other.md5, "md5")?;
-        merge(&mut self.sha256, other.sha256, "sha-256")
+        merge(&mut self.sha1, other.sha1, "sha")?;
+        merge(&mut self.sha256, other.sha256, "sha-256")?;
+        merge(&mut self.sha512, other.sha512, "sha-512")
     }
 
     /// Takes one `algorithm=value`.
@@ -174,6 +208,9 @@ impl Digests {
         match algorithm {
             DigestAlgorithm::Adler32 => claim.adler32 = Some(Adler32(parse_sum(value).ok_or_else(refuse)?)),
             DigestAlgorithm::Crc32c => claim.crc32c = Some(Crc32c(parse_sum(value).ok_or_else(refuse)?)),
+            DigestAlgorithm::Crc32 => claim.crc32 = Some(parse_sum(value).ok_or_else(refuse)?),
+            DigestAlgorithm::Sha1 => claim.sha1 = Some(parse_hash(value).ok_or_else(refuse)?),
+            DigestAlgorithm::Sha512 => claim.sha512 = Some(parse_hash(value).ok_or_else(refuse)?),
             DigestAlgorithm::Md5 => claim.md5 = Some(parse_hash(value).ok_or_else(refuse)?),
             DigestAlgorithm::Sha256 => claim.sha256 = Some(parse_hash(value).ok_or_else(refuse)?),
         }
@@ -186,35 +223,56 @@ impl Digests {
         *self == Self::default()
     }
 
-    /// Whether MD5 or SHA-256 is claimed, which must be computed while the bytes pass.
+    /// Whether a sum is claimed that the catalogue does not keep: it must be computed from the bytes.
     #[must_use]
     pub fn needs_hashing(&self) -> bool {
-        self.md5.is_some() || self.sha256.is_some()
+        self.algorithms().any(|algorithm| !algorithm.is_catalogued())
+    }
+
+    /// The sums that are known.
+    pub fn algorithms(&self) -> impl Iterator<Item = DigestAlgorithm> {
+        DigestAlgorithm::ALL.into_iter().filter(|algorithm| self.has(*algorithm))
+    }
+
+    /// Whether a sum is known.
+    #[must_use]
+    pub fn has(&self, algorithm: DigestAlgorithm) -> bool {
+        match algorithm {
+            DigestAlgorithm::Adler32 => self.adler32.is_some(),
+            DigestAlgorithm::Crc32c => self.crc32c.is_some(),
+            DigestAlgorithm::Crc32 => self.crc32.is_some(),
+            DigestAlgorithm::Md5 => self.md5.is_some(),
+            DigestAlgorithm::Sha1 => self.sha1.is_some(),
+            DigestAlgorithm::Sha256 => self.sha256.is_some(),
+            DigestAlgorithm::Sha512 => self.sha512.is_some(),
+        }
     }
 
     /// Compares each claim with what arrived. A claim about a sum that is not in `arrived` is not compared.
     pub fn check(&self, arrived: &Self) -> Result<()> {
         compare("adler32", self.adler32, arrived.adler32, ToString::to_string)?;
         compare("crc32c", self.crc32c, arrived.crc32c, ToString::to_string)?;
+        compare("crc32", self.crc32, arrived.crc32, |sum| format!("{sum:08x}"))?;
         compare("md5", self.md5, arrived.md5, |hash| hex(hash))?;
-        compare("sha-256", self.sha256, arrived.sha256, |hash| hex(hash))
+        compare("sha", self.sha1, arrived.sha1, |hash| hex(hash))?;
+        compare("sha-256", self.sha256, arrived.sha256, |hash| hex(hash))?;
+        compare("sha-512", self.sha512, arrived.sha512, |hash| hex(hash))
     }
 
     /// Whether at least one sum is known to both.
     #[must_use]
     pub fn is_comparable(&self, other: &Self) -> bool {
-        self.adler32.is_some() && other.adler32.is_some()
-            || self.crc32c.is_some() && other.crc32c.is_some()
-            || self.md5.is_some() && other.md5.is_some()
-            || self.sha256.is_some() && other.sha256.is_some()
+        self.algorithms().any(|algorithm| other.has(algorithm))
     }
 
     /// A `Digest` field with the sums of `algorithms` that are known; empty if there are none.
     #[must_use]
     pub fn field(&self, algorithms: &[DigestAlgorithm]) -> String {
-        let one = |algorithm: &DigestAlgorithm| match (algorithm, self.adler32) {
-            (DigestAlgorithm::Adler32, sum) => Some(format!("adler32={}", sum?)),
-            _ => Some(format!("{}={}", algorithm.as_str(), base64::encode(&self.bytes(*algorithm)?))),
+        let one = |algorithm: &DigestAlgorithm| {
+            let bytes = self.bytes(*algorithm)?;
+            // Four bytes are a sum, written in hexadecimal.
+            let value = if bytes.len() == 4 { hex(&bytes) } else { base64::encode(&bytes) };
+            Some(format!("{}={value}", algorithm.as_str()))
         };
         algorithms.iter().filter_map(one).collect::<Vec<_>>().join(",")
     }
@@ -233,6 +291,9 @@ impl Digests {
         match algorithm {
             DigestAlgorithm::Adler32 => self.adler32.map(|sum| sum.0.to_be_bytes().to_vec()),
             DigestAlgorithm::Crc32c => self.crc32c.map(|sum| sum.0.to_be_bytes().to_vec()),
+            DigestAlgorithm::Crc32 => self.crc32.map(|sum| sum.to_be_bytes().to_vec()),
+            DigestAlgorithm::Sha1 => self.sha1.map(|hash| hash.to_vec()),
+            DigestAlgorithm::Sha512 => self.sha512.map(|hash| hash.to_vec()),
             DigestAlgorithm::Md5 => self.md5.map(|hash| hash.to_vec()),
             DigestAlgorithm::Sha256 => self.sha256.map(|hash| hash.to_vec()),
         }
@@ -306,6 +367,7 @@ pub fn fuzz_digest(data: &[u8]) {
         assert_eq!(Digests::parse_repr(&digests.repr_field(&DigestAlgorithm::ALL)), Ok(digests));
     }
     let _ = Digests::default().claim_content_md5(&text);
+    let _ = Digests::default().claim_oc_checksum(&text);
 }
 
 #[cfg(test)]
@@ -318,11 +380,13 @@ mod tests {
     #[test]
     fn known_answers() {
         let sums = Digests::from(Checksums::of(b"123456789"));
-        assert_eq!(sums.field(&DigestAlgorithm::ALL), "adler32=091e01de,crc32c=4waSgw==");
+        assert_eq!(sums.field(&DigestAlgorithm::ALL), "adler32=091e01de,crc32c=e3069283");
         assert_eq!(sums.repr_field(&[DigestAlgorithm::Adler32]), "adler=:CR4B3g==:");
         assert_eq!(sums.field(&[]), "");
-        let digests = Digests::parse("ADLER32=91e01de, unixsum=abc=, crc32c=e3069283").unwrap();
-        digests.check(&sums).unwrap();
+        for both in ["ADLER32=91e01de, unixsum=abc=, crc32c=e3069283", "adler32=CR4B3g==,crc32c=4waSgw=="] {
+            let digests = Digests::parse(both).unwrap();
+            assert_eq!((digests, digests.needs_hashing()), (sums, false));
+        }
         assert!(Digests::parse("adler32=2").unwrap().check(&sums).unwrap_err().what.contains("not 00000002"));
     }
 
@@ -338,6 +402,17 @@ mod tests {
         assert!(digests.needs_hashing() && !digests.is_comparable(&Checksums::EMPTY.into()));
         let other = Digests { md5: Some([0; 16]), ..Digests::default() };
         assert!(digests.check(&other).unwrap_err().what.contains("25f9e794323b453885f5181f1b2495ed"));
+    }
+
+    #[test]
+    fn checksums_of_owncloud_clients_are_read() {
+        let mut claimed = Digests::default();
+        claimed.claim_oc_checksum("Adler32:91e01de SHA1:f7c3bc1d808e04732adf679965ccc34ca7ae3441").unwrap();
+        claimed.claim_oc_checksum("SHA3-256:00,CRC32:cbf43926").unwrap();
+        let found: Vec<_> = claimed.algorithms().collect();
+        assert_eq!(found, [DigestAlgorithm::Adler32, DigestAlgorithm::Crc32, DigestAlgorithm::Sha1]);
+        assert!(claimed.claim_oc_checksum("MD5").is_err() && claimed.claim_oc_checksum("MD5:x").is_err());
+        assert!(claimed.claim_oc_checksum("Adler32:1").is_err(), "it said another before");
     }
 
     #[test]
@@ -372,10 +447,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(adler32: u32, crc32c: u32, md5: [u8; 16], sha256: [u8; 32]) {
-            let sums = Digests {
-                adler32: Some(Adler32(adler32)), crc32c: Some(Crc32c(crc32c)), md5: Some(md5), sha256: Some(sha256),
-            };
+        fn round_trip(adler32: u32, crc32c: u32, crc32: u32, md5: [u8; 16], sha1: [u8; 20], sha256: [u8; 32]) {
+            let sha512 = [sha256, sha256].concat().try_into().ok();
+            let (adler32, crc32c, crc32) = (Some(Adler32(adler32)), Some(Crc32c(crc32c)), Some(crc32));
+            let (md5, sha1, sha256) = (Some(md5), Some(sha1), Some(sha256));
+            let sums = Digests { adler32, crc32c, crc32, md5, sha1, sha256, sha512 };
             prop_assert_eq!(Digests::parse(&sums.field(&DigestAlgorithm::ALL)).unwrap(), sums);
             prop_assert_eq!(Digests::parse_repr(&sums.repr_field(&DigestAlgorithm::ALL)).unwrap(), sums);
             fuzz_digest(sums.field(&DigestAlgorithm::ALL).as_bytes());

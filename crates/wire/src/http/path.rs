@@ -21,6 +21,12 @@ pub fn decode_path(target: &str) -> Result<FilePath> {
     text.parse()
 }
 
+/// Whether the path of a request target, without its query, is that of a directory by its form.
+#[must_use]
+pub fn target_names_directory(target: &str) -> bool {
+    percent_decode(target).is_some_and(|bytes| crate::names_directory(&String::from_utf8_lossy(&bytes)))
+}
+
 /// Writes a path so that it can stand in a URL, a `Location` or a WebDAV `href`.
 #[must_use]
 pub fn encode_path(path: &FilePath) -> String {
@@ -70,6 +76,16 @@ mod tests {
         assert_eq!(decode_path("/a%20b/%C3%BC").unwrap().as_str(), "/a b/ü");
         assert_eq!(decode_path("//a%2fb").unwrap().as_str(), "/a/b");
         assert_eq!(encode_path(&"/a b/50%/ü?#\"".parse().unwrap()), "/a%20b/50%25/%C3%BC%3F%23%22");
+    }
+
+    #[test]
+    fn a_slash_at_the_end_names_a_directory() {
+        for directory in ["/", "/a/", "/a//", "/a/.", "/a%2F", "/a/%2e", "/a%2f%2E"] {
+            assert!(target_names_directory(directory), "{directory}");
+        }
+        for file in ["/a", "/a.", "/a/..b", "/a/.b", "/a%2Fb", "/%2E%2Ea"] {
+            assert!(!target_names_directory(file), "{file}");
+        }
     }
 
     #[test]

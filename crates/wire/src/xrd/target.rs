@@ -90,6 +90,12 @@ impl Target {
         Self { path: path.to_owned(), opaque: Opaque::parse(opaque) }
     }
 
+    /// Whether the path is that of a directory by its form: with a slash or a dot at its end.
+    #[must_use]
+    pub fn names_directory(&self) -> bool {
+        crate::names_directory(&self.path)
+    }
+
     /// The text `path?opaque`. It may hold secrets: send it, never log it.
     #[must_use]
     pub fn to_text(&self) -> String {

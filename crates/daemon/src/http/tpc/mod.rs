@@ -17,6 +17,8 @@ use onward::Onward;
 
 use super::{
     answer::{Answer, Problem},
+    claims::{check_path, claims},
+    copy::refuse_slashed,
     paths::{Visit, is_directory},
     tree,
 };
@@ -43,6 +45,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::info;
 use wire::control::{Disposition, Entry};
 use wire::http::{
+    Digests,
     dav::{Place, parse_overwrite, parse_place},
     tpc::{MARKER_TYPE, Marker, SUCCESS, failure_line, passed_on},
 };
@@ -93,6 +96,8 @@ struct Transfer {
     /// Fields for the other server.
     fields: HeaderMap,
     verification: Verification,
+    /// What the client says about the content.
+    claimed: Digests,
     is_overwriting: bool,
     progress: Arc<Progress>,
 }
@@ -115,6 +120,7 @@ impl Transfer {
             }
         };
         Ok(Self {
+            claimed: claims(&visit.headers)?,
             is_overwriting: parse_overwrite(visit.field("overwrite"))?,
             fields: fields_for_remote(&visit.headers),
             place,
@@ -151,6 +157,12 @@ fn fields_for_remote(headers: &HeaderMap) -> HeaderMap {
 /// `COPY` with a `Source`: the file is fetched.
 pub(super) async fn pull(visit: Visit) -> Answer {
     let place = parse_place(visit.field("source").unwrap_or_default())?;
+    refuse_slashed(&place)?;
+    if visit.is_slashed {
+        return Err(Failure::new(ErrorKind::IsDirectory, format!("{}/ names a directory", visit.path))
+            .hint("the path of a file has no slash at its end")
+            .into());
+    }
     if visit.is_here(&place) {
         let (from, mut visit) = (place.path()?, visit);
         let to = std::mem::replace(&mut visit.path, from);
@@ -172,6 +184,7 @@ fn pulling(transfer: Transfer, file: Option<WriteFile>) -> Response {
 
 /// `COPY` with a `Destination` on another server: the file is sent.
 pub(super) async fn push(visit: Visit, place: Place) -> Answer {
+    refuse_slashed(&place)?;
     let transfer = Transfer::new(visit, place)?;
     require_host(&transfer.place)?;
     let entry = check_source(&transfer).await?;
@@ -205,6 +218,7 @@ pub(super) async fn local(visit: Visit, place: Place, to: FilePath) -> Answer {
     Ok(answer("copy", transfer, move |transfer| {
         Box::pin(async move {
             let (visit, progress) = (&transfer.visit, &transfer.progress);
+            check_path(visit, &visit.path).await?;
             tree::copy_file(visit, &visit.path, &to, disposition, |bytes| progress.add(bytes)).await
         })
     }))

@@ -19,8 +19,8 @@ pub(super) async fn run(transfer: &Transfer, file: Option<WriteFile>) -> Result<
     };
     let file = Arc::new(file);
     let (told, has_end) = (reply.digests(), reply.tells_its_end());
-    let inflow =
-        Inflow::new(Arc::clone(&file), Hashing::for_claims(&told), transfer.visit.door.budget.join());
+    let wanted: Vec<_> = told.algorithms().chain(transfer.claimed.algorithms()).collect();
+    let inflow = Inflow::new(Arc::clone(&file), Hashing::of_all(&wanted), transfer.visit.door.budget.join());
     let (size, hashing) = receive(transfer, &mut reply, inflow).await?;
     let server = reply.server.clone();
     drop(reply);
@@ -35,7 +35,8 @@ pub(super) async fn run(transfer: &Transfer, file: Option<WriteFile>) -> Result<
                 return Err(no_end(&server));
             }
         }
-        claimed.check(&arrived)
+        claimed.check(&arrived)?;
+        transfer.claimed.check(&arrived)
     })
     .await
     .map(|_| ())

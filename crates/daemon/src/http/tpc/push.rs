@@ -6,7 +6,10 @@ use super::{
     remote::{Ask, Reply, Upload},
 };
 use crate::{
-    http::segments::{Piece, segments},
+    http::{
+        claims::check_file,
+        segments::{Piece, segments},
+    },
     open::ReadFile,
 };
 use axum::{
@@ -30,6 +33,7 @@ pub(super) async fn run(transfer: &Transfer, file: Option<ReadFile>) -> Result<(
         None => visit.door.files.read_through(&visit.who, &visit.path, counter).await?,
     };
     let file = Arc::new(file);
+    check_file(visit, &file, &transfer.claimed).await?;
     let ours = Digests::from(file.grant.checksums);
     let mut fields = transfer.fields.clone();
     if let Ok(digest) = HeaderValue::from_str(&ours.field(&[DigestAlgorithm::Adler32])) {

@@ -1,6 +1,6 @@
 //! Header fields of WebDAV: `Depth`, `Overwrite`, `Destination` and, of third-party copies, `Source`.
 
-use crate::http::decode_path;
+use crate::http::{decode_path, target_names_directory};
 use base::{Failure, FilePath, Result};
 
 /// How far below a directory a request reaches.
@@ -51,6 +51,12 @@ impl Place {
     /// The path of the namespace that this names, if the server is ours.
     pub fn path(&self) -> Result<FilePath> {
         decode_path(self.target.split('?').next().unwrap_or(&self.target))
+    }
+
+    /// Whether the path is that of a directory by its form: with a slash at its end.
+    #[must_use]
+    pub fn names_directory(&self) -> bool {
+        target_names_directory(self.target.split('?').next().unwrap_or(&self.target))
     }
 
     /// Host and port as they stand in `Host` and in URLs.
