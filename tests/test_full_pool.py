@@ -92,7 +92,7 @@ def test_what_can_never_fit_is_refused_at_once_and_says_so(full: Facility, tmp_p
 
 def test_jobs_get_space_for_their_outputs(full: Facility) -> None:
     jobs = [
-        full.submit("--output", f"o=/new/job{number}", "--", "/bin/sh", "-c", f"head -c {SIZE} /dev/zero > o")
+        full.submit("--output", f"o:/new/job{number}", "--", "/bin/sh", "-c", f"head -c {SIZE} /dev/zero > o")
         for number in range(4)
     ]
     for job in jobs:
@@ -103,7 +103,7 @@ def test_a_job_whose_output_finds_no_space_is_not_lost(full: Facility, tmp_path:
     names = [f"/new/kept{number}" for number in range(6)]
     for number, name in enumerate(names):
         full.bp("put", write_file(tmp_path / "kept", SIZE, number), name)
-    job = full.submit("--output", "o=/new/job", "--", "/bin/sh", "-c", f"head -c {SIZE} /dev/zero > o")
+    job = full.submit("--output", "o:/new/job", "--", "/bin/sh", "-c", f"head -c {SIZE} /dev/zero > o")
     pattern = "copy failed: tried again"
     full.wait_until("the worker has tried in vain", lambda: pattern in full.log.read_text())
     # Somebody makes room.
@@ -124,7 +124,7 @@ def test_recalls_evict_other_files(full: Facility) -> None:
 def test_a_third_party_copy_waits_for_space(full: Facility) -> None:
     need("xrdcp")
     run("xrdcp", "-s", "--tpc", "only", full.url("/old/5"), full.url("/new/copy"), deadline=2 * DEADLINE)
-    assert full.stat("/new/copy")["entry"]["size"] == SIZE
+    assert full.stat("/new/copy")["size"] == SIZE
 
 
 def test_readers_are_served_while_writers_wait(full: Facility, tmp_path: Path) -> None:

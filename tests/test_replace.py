@@ -9,6 +9,7 @@ import subprocess
 import urllib.parse
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,10 @@ def ask(facility: Facility, method: str, path: str, body: bytes | None = None, *
     url = urllib.parse.urlsplit(facility.http)
     connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=60)
     headers = {name.replace("_", "-"): value for name, value in fields.items()}
-    connection.request(method, path, body=body, headers=headers)
-    answer = connection.getresponse()
-    return answer.status, answer.read()
+    with closing(connection):
+        connection.request(method, path, body=body, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
 
 
 def content(facility: Facility, path: str = "/d/file") -> bytes:
@@ -188,7 +190,7 @@ def test_a_wrong_checksum_refuses_the_file(facility: Facility) -> None:
             assert ask(facility, "PUT", "/d/file", NEW, **{name: wrong})[0] == 400, (name, wrong)
             assert content(facility) == OLD, name
             assert ask(facility, "PUT", "/d/new", NEW, **{name: wrong})[0] == 400
-            assert ask(facility, "GET", "/d/new")[0] == 404
+            facility.wait_until("the write is given up", lambda: ask(facility, "GET", "/d/new")[0] == 404)
             assert ask(facility, "PUT", "/d/good", NEW, **{name: right})[0] in (201, 204), (name, right)
 
 
@@ -204,12 +206,14 @@ def put_with_trailer(facility: Facility, path: str, data: bytes, field: tuple[st
     """Store bytes in chunks, with a field behind them."""
     url = urllib.parse.urlsplit(facility.http)
     connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=60)
-    connection.putrequest("PUT", path)
-    connection.putheader("Transfer-Encoding", "chunked")
-    connection.putheader("Trailer", field[0])
-    connection.endheaders()
-    connection.send(b"%x\r\n%s\r\n0\r\n%s: %s\r\n\r\n" % (len(data), data, field[0].encode(), field[1].encode()))
-    return connection.getresponse().status
+    with closing(connection):
+        connection.putrequest("PUT", path)
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.putheader("Trailer", field[0])
+        connection.endheaders()
+        name, value = (text.encode() for text in field)
+        connection.send(b"%x\r\n%s\r\n0\r\n%s: %s\r\n\r\n" % (len(data), data, name, value))
+        return connection.getresponse().status
 
 
 def test_a_wrong_checksum_of_a_copy_refuses_it(facility: Facility) -> None:
@@ -218,7 +222,7 @@ def test_a_wrong_checksum_of_a_copy_refuses_it(facility: Facility) -> None:
     for fields in ({}, {"Credential": "none"}):
         status, body = ask(facility, "COPY", "/d/file", Destination=f"{here}/d/new", Digest=wrong, **fields)
         assert status == 400 or b"fail" in body.lower(), (status, body)
-        assert ask(facility, "GET", "/d/new")[0] == 404
+        facility.wait_until("the copy is given up", lambda: ask(facility, "GET", "/d/new")[0] == 404)
         status, body = ask(facility, "COPY", "/d/file", Destination=f"{here}/d/new", Digest=right, **fields)
         assert status == 201, body
         assert content(facility, "/d/new") == OLD

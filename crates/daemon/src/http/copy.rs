@@ -51,9 +51,6 @@ async fn wish(visit: &Visit, place: &Place) -> Result<Wish, Problem> {
     let is_overwriting = parse_overwrite(visit.field("overwrite"))?;
     let source = visit.entry(from).await?;
     visit.require_conditions(Some(&source))?;
-    if !is_directory(&source) {
-        refuse_slashed(place)?;
-    }
     if from.is_root() || to.is_root() || to == *from {
         return Err(Failure::permission(format!("{from} cannot become {to}")).into());
     }
@@ -72,6 +69,11 @@ async fn wish(visit: &Visit, place: &Place) -> Result<Wish, Problem> {
         Err(failure) => return Err(failure.into()),
     }
     let target = visit.find(&to).await?;
+    // RFC 4918 §9.8.4: a collection is overwritten, too. But whoever leaves the field out means to put the file into it.
+    let is_told = visit.field("overwrite").is_some() && target.as_ref().is_some_and(is_directory);
+    if !is_directory(&source) && !is_told {
+        refuse_slashed(place)?;
+    }
     if target.is_some() && !is_overwriting {
         return Err(Problem::precondition(format!("{to} exists, and the request says Overwrite: F")));
     }
