@@ -151,6 +151,15 @@ class Facility:
         """Make it; options are those of `bp create`."""
         words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         run(self.bin / "bp", "create", self.directory, *words, env={"USER": self.owner})
+        # Most tests look at the disk after something was removed; those of the trash say how long it is kept.
+        self.keep_trash("0s")
+
+    def keep_trash(self, span: str) -> None:
+        """Say how long what is removed can be restored."""
+        file = self.directory / "facility.toml"
+        text, count = re.subn(r'(?m)(^\[trash\]\nkeep = )".*"$', rf'\1"{span}"', file.read_text())
+        assert count == 1, "the configuration says how long trash is kept"
+        file.write_text(text)
 
     def configure(self, key: str, value: str) -> None:
         """Change one key of facility.toml; it must be there."""

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use wire::control::{Pool, Role};
+use wire::control::{Pool, Role, TrashRoom};
 
 /// The file in a facility's directory.
 pub const FILE: &str = "facility.toml";
@@ -49,6 +49,8 @@ pub struct Config {
     pub tokens: Tokens,
     /// The disk server.
     pub disk: Disk,
+    /// What becomes of what is removed; the head's word counts.
+    pub trash: Trash,
     /// The tape server.
     pub tape: Tape,
     /// The worker.
@@ -197,6 +199,22 @@ pub struct Disk {
     pub adopt: Vec<PathBuf>,
 }
 
+/// What becomes of files that are removed or overwritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Trash {
+    /// How long they can be restored with `bp trash`; `0s`: not at all.
+    pub keep: Span,
+    /// Most of it on disk, as a share of all pools or as a size; the oldest goes first, and before a write finds no room.
+    pub room: TrashRoom,
+}
+
+impl Default for Trash {
+    fn default() -> Self {
+        Self { keep: Span(Millis::from_seconds(86_400)), room: TrashRoom::Percent(10) }
+    }
+}
+
 /// How the bytes of files leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -305,6 +323,7 @@ impl Default for Config {
             tls: Tls::default(),
             tokens: Tokens::default(),
             disk: Disk::default(),
+            trash: Trash::default(),
             tape: Tape::default(),
             batch: Batch::default(),
             reach: Reach::default(),

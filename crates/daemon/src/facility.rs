@@ -10,7 +10,7 @@ use crate::{
 use base::{ErrorKind, Failure, Result, Timestamp, Vid, check_name};
 use client::facility::endpoints_file;
 use head::{
-    Core, HeadConfig,
+    Core, HeadConfig, TrashPolicy,
     store::{FacilityRow, HeadPlace},
 };
 use net::tls::Identity;
@@ -239,7 +239,8 @@ impl Possession {
         let config = HeadConfig { keys, tokens, server, pool: self.config.disk.pool.clone() };
         let catalogue = catalogue::of(&self.layout, &self.config)?;
         let core = Core::open(catalogue, config, now)?.with_cache(catalogue::cache_bytes(&self.config))?;
-        Ok(core.at_place(HeadPlace { host, root, https }))
+        let trash = TrashPolicy { keep: self.config.trash.keep.0, room: self.config.trash.room };
+        Ok(core.with_trash(trash).at_place(HeadPlace { host, root, https }))
     }
 
     /// What the doors show, made or renewed if that is needed, and the authority of the facility.

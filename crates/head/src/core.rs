@@ -9,6 +9,7 @@ use crate::{
     restored::Progress,
     store::{Catalogue, FacilityRow, Partition, Store},
     tape,
+    trash::TrashPolicy,
     waiters::{Awaited, Changes, Hints},
 };
 use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
@@ -133,6 +134,8 @@ pub struct Core {
     namespace_version: Arc<AtomicU64>,
     pub(crate) live: Live,
     pub(crate) config: HeadConfig,
+    /// What becomes of what is removed.
+    pub(crate) trash: TrashPolicy,
     pub(crate) facility: FacilityRow,
     /// Names this start: it stays what it was when somebody sets the clock.
     pub(crate) started: Timestamp,
@@ -176,6 +179,7 @@ impl Core {
             namespace_version,
             live: Live { since: now, ..Live::default() },
             config,
+            trash: TrashPolicy::NONE,
             facility,
             started: now,
             progress: Progress::default(),
@@ -196,6 +200,13 @@ impl Core {
     pub fn with_cache(mut self, bytes_max: usize) -> Result<Self> {
         self.store.limit_cache(bytes_max)?;
         Ok(self)
+    }
+
+    /// Says how long what was removed is kept; without this word nothing is.
+    #[must_use]
+    pub fn with_trash(mut self, policy: TrashPolicy) -> Self {
+        self.trash = policy;
+        self
     }
 
     /// The facility's row.
@@ -363,6 +374,8 @@ impl Core {
         now: Timestamp,
     ) -> Result<String> {
         let CapFor { access, replica, file, path, lifetime } = *cap;
+        // A disk server compares the number with that of the object; whoever gathers asks the head by it.
+        let number = if access == Access::Read { file.label() } else { file.id };
         let partition = self.store.partition(&replica.partition)?;
         let partition = partition.ok_or_else(|| unknown_partition(&replica.partition))?;
         let is_read = access.is_read();
@@ -371,7 +384,7 @@ impl Core {
             access,
             partition: replica.partition.clone(),
             object: replica.object,
-            file: file.id,
+            file: number,
             generation: if is_read { UNFENCED } else { generation },
             holder: (!is_read).then(|| file.holder()),
             range: WHOLE,

@@ -24,6 +24,7 @@ mod status;
 mod steps;
 pub mod store;
 mod tape;
+mod trash;
 mod waiters;
 mod waits;
 
@@ -31,4 +32,5 @@ pub use apply::{Apply, Context, Principal, Topic};
 pub use core::{Core, HeadConfig};
 pub use namespace::rights;
 pub use service::{Clock, Head};
+pub use trash::TrashPolicy;
 pub use waits::Waits;

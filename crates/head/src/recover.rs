@@ -269,6 +269,7 @@ fn add_file(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<()> {
         generation: stray.generation(),
         is_archived: false,
         project: parent.project.clone(),
+        label: FileId(0),
     })?;
     Ok(())
 }
@@ -308,6 +309,7 @@ pub(crate) fn add_nameless(core: &mut Core, found: &FoundFile, now: Timestamp) -
         generation: 0,
         is_archived: false,
         project: parent.project.clone(),
+        label: FileId(0),
     })?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use base::{FilePath, Millis, ObjectId, Result, Timestamp, rng::Rng};
 use head::{
-    Apply, Context, Core, HeadConfig, Principal,
+    Apply, Context, Core, HeadConfig, Principal, TrashPolicy,
     store::{Catalogue, FacilityRow},
 };
 use std::{any::Any, collections::BTreeMap};
@@ -28,6 +28,7 @@ const VOLUME_BYTES: u64 = 600_000;
 /// A facility in a box.
 pub struct World {
     core: Option<Core>,
+    trash: TrashPolicy,
     starts: u32,
     catalogue: Catalogue,
     /// What goes with the catalogue.
@@ -70,6 +71,7 @@ impl World {
         Core::create(&catalogue, &facility).expect("a new catalogue can be made");
         let mut world = Self {
             core: None,
+            trash: TrashPolicy::NONE,
             starts: 0,
             catalogue,
             _place: place,
@@ -87,6 +89,7 @@ impl World {
 
     /// Starts head and rooms on what the last crash left.
     pub fn start(&mut self) {
+        let trash = self.trash;
         let config = HeadConfig {
             keys: self.keys.clone(),
             tokens: TokenKey::derive(&[7; 32]),
@@ -94,7 +97,7 @@ impl World {
             pool: "main".into(),
         };
         let core = Core::open(&self.catalogue, config, self.now);
-        self.core = Some(core.expect("the catalogue survives"));
+        self.core = Some(core.expect("the catalogue survives").with_trash(trash));
         self.starts += 1;
         self.register().expect("rooms can register");
     }
@@ -122,6 +125,12 @@ impl World {
             self.worker.runs.remove(&run);
         }
         Ok(())
+    }
+
+    /// Keeps what is removed from now on.
+    pub fn keep_trash(&mut self, policy: TrashPolicy) {
+        self.trash = policy;
+        self.core = self.core.take().map(|core| core.with_trash(policy));
     }
 
     /// Everything that is only in memory is gone, half-written things stay half-written; then all starts again.

@@ -35,6 +35,8 @@ pub(crate) fn status() -> Status {
             online: 31_877,
             nearline: 16_336,
             bytes: 91_340 * GIB,
+            trash_files: 12,
+            trash_bytes: 3 * GIB,
         },
         pools: pools(),
         drives: drives(),

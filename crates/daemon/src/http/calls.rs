@@ -46,6 +46,9 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::GetGrants>(router);
     let router = add::<control::GetAttributes>(router);
     let router = add::<control::SetAttributes>(router);
+    let router = add::<control::GetTrash>(router);
+    let router = add::<control::RestoreTrash>(router);
+    let router = add::<control::EmptyTrash>(router);
     let router = add::<control::GetSpace>(router);
     let router = add::<control::Allocate>(router);
     let router = add::<control::Archive>(router);

@@ -8,12 +8,13 @@ use serde_json::Value;
 use wire::control::{Audience, Call};
 
 /// Calls of people that change nothing. Those that are not named here are noted, too, when they are done.
-const LOOKS: [&str; 23] = [
+const LOOKS: [&str; 24] = [
     "stat",
     "get_entry",
     "list",
     "get_attributes",
     "get_space",
+    "get_trash",
     "get_grants",
     "get_referrals",
     "get_hosts",
@@ -34,7 +35,7 @@ const LOOKS: [&str; 23] = [
     "await_jobs",
 ];
 /// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 28] = [
+const NAMED: [&str; 29] = [
     "path",
     "from",
     "subject",
@@ -45,6 +46,7 @@ const NAMED: [&str; 28] = [
     "state",
     "drive",
     "ids",
+    "id",
     "job",
     "request",
     "kind",

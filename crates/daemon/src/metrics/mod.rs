@@ -48,6 +48,8 @@ fn facility(out: &mut Exposition, status: &Status) {
     out.one("files_online", Gauge, "Files with a disk replica.", status.files.online);
     out.one("files_nearline", Gauge, "Files with only a tape copy.", status.files.nearline);
     out.one("files_bytes", Gauge, "Bytes of all files.", status.files.bytes);
+    out.one("trash_files", Gauge, "Files that were removed and can be restored.", status.files.trash_files);
+    out.one("trash_bytes", Gauge, "Bytes of these on disk.", status.files.trash_bytes);
 }
 
 fn seconds(time: Timestamp) -> f64 {

@@ -234,7 +234,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
     for file in core.store.job_files(job.id, JobFileRole::Input)? {
         let path = path_of(core, file)?;
         let lost = || Failure::corrupt(format!("input {path} is not online any more"));
-        let node = core.store.node(file)?.ok_or_else(lost)?;
+        let node = core.store.node(file)?.filter(|node| !node.is_in_trash()).ok_or_else(lost)?;
         let replica = source(core, &node, job.id.0, context.now)?.ok_or_else(lost)?;
         inputs.push(InputSource {
             url: core.job_url(&CapFor::to_read(&node, &replica, &path), context.now)?,

@@ -15,7 +15,7 @@ use base::{
 };
 use wire::control::{
     CopyInfo, Done, Entry, FileInfo, GetEntry, List, Listing, Mkdir, PieceInfo, Remove, RemoveDirectory,
-    Rename, SetMode, Stat,
+    Removed, Rename, SetMode, Stat, TrashReason,
 };
 
 impl Apply for Stat {
@@ -108,13 +108,13 @@ impl Apply for Remove {
         vec![self.path.clone()]
     }
 
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Removed> {
         let node = resolve(core, &context.who, &self.path)?;
         if node.is_directory() {
             return Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", self.path))
-                .hint("`bp rmdir` removes an empty one"));
+                .hint("`bp rmdir` removes an empty one, `bp rm -r` one with all that is in it"));
         }
-        remove_file(core, context, &self.path, &node).map(|()| Done {})
+        remove_file(core, context, (&self.path, &node), TrashReason::Removed)
     }
 }
 
@@ -158,7 +158,9 @@ impl Apply for Rename {
                 return Err(Failure::exists(format!("{to} exists, a {}", super::kind_word(&target))));
             }
             match (node.is_directory(), target.is_directory()) {
-                (false, false) => remove_file(core, context, &to, &target)?,
+                (false, false) => {
+                    remove_file(core, context, (&to, &target), TrashReason::Replaced)?;
+                }
                 (true, true) if !core.store.has_children(target.id)? => core.store.delete_node(target.id)?,
                 (true, true) => {
                     return Err(Failure::new(ErrorKind::NotEmpty, format!("directory {to} is not empty")));

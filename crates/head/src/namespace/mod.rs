@@ -8,15 +8,17 @@ mod referrals;
 
 pub use permission::rights;
 pub(crate) use permission::{Right, allows, is_granted};
+pub(crate) use referrals::refuse_foreign;
 
 use crate::{
     Context, Core, Principal, Topic, batch,
     pool::drop_content,
-    store::{NewNode, Node},
+    store::{NewNode, Node, TRASH},
+    trash::{self, Removal},
 };
 use base::{ErrorKind, Failure, FileId, FilePath, Result};
 use std::sync::Arc;
-use wire::control::NodeKind;
+use wire::control::{NodeKind, Removed, TrashReason};
 
 pub(crate) const ROOT: FileId = FileId(1);
 
@@ -194,8 +196,13 @@ fn kind_word(node: &Node) -> &'static str {
     if node.is_directory() { "directory" } else { "file" }
 }
 
-/// Removes a file with everything that belongs to it.
-pub(crate) fn remove_file(core: &mut Core, context: &Context, path: &FilePath, node: &Node) -> Result<()> {
+/// Removes a file: with its content it goes into the trash, if it has any and something is kept there.
+pub(crate) fn remove_file(
+    core: &mut Core,
+    context: &Context,
+    (path, node): (&FilePath, &Node),
+    why: TrashReason,
+) -> Result<Removed> {
     let parent = resolve_parent(core, &context.who, path)?;
     require(core, &context.who, &parent, Right::Write, path)?;
     let pins = core.store.pins(node.id, context.now)?;
@@ -203,17 +210,23 @@ pub(crate) fn remove_file(core: &mut Core, context: &Context, path: &FilePath, n
         return Err(Failure::busy(format!("{path} is an input of {job}"))
             .hint(format!("wait for it, or `bp cancel {}`", job.trim_start_matches("job "))));
     }
-    drop_content(core, node.id, &[])?;
     for request in core.store.requests_of_file(node.id)? {
         core.store.delete_request(request.id)?;
+        core.touch(Topic::Tape);
     }
     core.store.delete_pins(node.id)?;
-    core.store.delete_node(node.id)?;
+    let removal = Removal { remover: &context.who.name, why, now: context.now };
+    let is_kept = trash::keep_file(core, node, removal)?;
+    if !is_kept {
+        drop_content(core, node.id, &[])?;
+        core.store.delete_node(node.id)?;
+    }
     core.touch(Topic::Files);
-    batch::file_removed(core, context, node.id, path)
+    batch::file_removed(core, context, node.id, path)?;
+    Ok(Removed { bytes: node.size, kept: is_kept.then_some(core.trash.keep) })
 }
 
-/// The path of a node, walked up from it; for people and labels.
+/// The path of a node, walked up from it; for people and labels. Of what is in the trash: where it was.
 pub(crate) fn path_of(core: &Core, id: FileId) -> Result<FilePath> {
     let mut names = Vec::new();
     let mut id = id;
@@ -221,6 +234,11 @@ pub(crate) fn path_of(core: &Core, id: FileId) -> Result<FilePath> {
         let node = core.store.node(id)?.ok_or_else(|| Failure::not_found(format!("file {id} is gone")))?;
         if names.len() > base::limits::PATH_DEPTH_MAX {
             return Err(Failure::corrupt(format!("directories above file {id} form a ring")));
+        }
+        if node.parent == TRASH {
+            let row = core.store.trash(node.id)?;
+            let gone = || Failure::corrupt(format!("file {} is in the trash without its path", node.id));
+            return row.map(|row| row.path).ok_or_else(gone);
         }
         id = node.parent;
         names.push(node.name.clone());

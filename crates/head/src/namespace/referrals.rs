@@ -34,7 +34,7 @@ pub(super) fn refuse_kept(referrals: &ReferralTable, step: Step<'_>, path: &File
 }
 
 /// Refuses a new entry of a directory if another head keeps what is not here.
-pub(super) fn refuse_foreign(core: &Core, directory: FileId, path: &FilePath) -> Result<()> {
+pub(crate) fn refuse_foreign(core: &Core, directory: FileId, path: &FilePath) -> Result<()> {
     let referrals = core.store.referrals()?;
     refuse_kept(&referrals, Step::Missing(directory), path)
 }

@@ -21,7 +21,7 @@ use crate::{
     hosts::{require_doors, require_name},
     namespace::{Right, find, insert, make_directory, path_of, require, resolve_file, resolve_parent},
     store::{NewContent, Node, Partition, Replica, ReplicaState},
-    tape,
+    tape, trash,
     waiters::Awaited,
 };
 use base::{
@@ -493,6 +493,7 @@ impl Apply for CommitWrite {
             None => vec![(replica.object, self.size)],
         };
         let kept: Vec<_> = objects.iter().map(|(object, _)| *object).collect();
+        trash::keep_content(core, replica.file, &kept, (&replica.owner, context.now))?;
         // With it goes what was written, if it was cut into pieces.
         drop_content(core, replica.file, &kept)?;
         for (object, size) in &objects {

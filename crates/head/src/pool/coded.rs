@@ -112,7 +112,7 @@ pub(super) fn pieces_of(
         let (object, partition) = (replica.object, replica.partition.clone());
         places.push(PiecePlace { index: piece.index, object, partition, url: core.object_url(&cap, now)? });
     }
-    let (file, generation, size, modified) = (node.id, node.generation, node.size, node.modified);
+    let (file, generation, size, modified) = (node.label(), node.generation, node.size, node.modified);
     Ok(Some(Pieces { file, generation, size, checksums, modified, coding, cell_bytes, places }))
 }
 
@@ -184,7 +184,10 @@ impl Apply for ReportDamage {
         if self.objects.len() > usize::from(PIECES_MAX) {
             return Err(Failure::invalid(format!("{} pieces are too many at once", self.objects.len())));
         }
-        let Some(node) = core.store.node(self.file)? else { return Ok(Done {}) };
+        // Cells of what came back from the trash name the file that it was before: objects have one file only.
+        let of_object = self.objects.first().map(|object| core.store.replica(*object)).transpose()?.flatten();
+        let number = of_object.map_or(self.file, |replica| replica.file);
+        let Some(node) = core.store.node(number)? else { return Ok(Done {}) };
         // Whoever has no piece of it was not asked to read it.
         let (mut has_piece, mut own) = (false, Vec::new());
         for replica in &node.replicas {
@@ -208,7 +211,7 @@ impl Apply for ReportDamage {
                 warn!(partition, %file, %object, "an object is damaged, and nothing else has its content");
             }
         }
-        mend(core, self.file, context.now)?;
+        mend(core, number, context.now)?;
         Ok(Done {})
     }
 }

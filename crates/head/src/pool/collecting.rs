@@ -12,7 +12,7 @@ use super::{
     gather::Gather,
     view::{FileView, Snapshot},
 };
-use crate::{Core, Topic, namespace::path_of, store::Node};
+use crate::{Core, Topic, namespace::path_of, store::Node, trash};
 use base::{FileId, Millis, Result, Timestamp, units::human_bytes};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -120,6 +120,10 @@ fn begin_by_water(core: &mut Core, now: Timestamp) -> Result<()> {
         let snapshot = snapshot(core, &pool, now)?;
         for Shortage { partition, bytes } in shortages(&snapshot) {
             let name = partition.to_string();
+            // What somebody removed goes before what somebody may want; what leaves counts as free from then on.
+            if trash::make_room(core, &name, bytes)? > 0 {
+                continue;
+            }
             let care = &mut core.live.care;
             let is_resting = care.rests.get(&name).is_some_and(|rest| now < rest.until);
             if !is_resting {

@@ -67,7 +67,7 @@ fn order(core: &Core, copy: &Replica, now: Timestamp) -> Result<Option<CopyOrder
         CapFor { access: Access::Read, replica: &source, file: &node, path: &path, lifetime: CAP_LIFETIME };
     let url = core.object_url(&cap, now)?;
     let (object, size, source, generation) = (copy.object, node.size, source.object, node.generation);
-    let label = Label { file: node.id, path, generation, holder: node.holder(), piece: None };
+    let label = Label { file: node.label(), path, generation, holder: node.holder(), piece: None };
     Ok(Some(CopyOrder { object, label, size, checksums: Some(checksums), source, url, pieces: None }))
 }
 
@@ -81,7 +81,7 @@ fn piece_order(
 ) -> Result<Option<CopyOrder>> {
     let Some(all) = pieces_of(core, node, Some(piece.index), now)? else { return Ok(None) };
     let path = path_of(core, node.id)?;
-    let (file, generation, holder) = (node.id, node.generation, node.holder());
+    let (file, generation, holder) = (node.label(), node.generation, node.holder());
     let label = Label { file, path: path.clone(), generation, holder, piece: Some(all.piece(piece.index)) };
     let (object, size) = (copy.object, copy.size);
     if let Some(like) = planned_source(core, copy, node, now)? {

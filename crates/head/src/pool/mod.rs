@@ -181,8 +181,8 @@ pub(crate) struct Reserve<'a> {
     pub(crate) pool: Option<&'a str>,
 }
 
-/// Evicts archived, unpinned replicas, least recently used first, until `bytes` fit on one partition beside what the pool keeps
-/// for repairs.
+/// Gives up what is in the trash and evicts archived, unpinned replicas, least recently used first, until `bytes` fit on one
+/// partition beside what the pool keeps for repairs.
 ///
 /// The space is free once the disk server has deleted them; until then it lets the write wait.
 fn make_room(

@@ -13,6 +13,7 @@ use crate::{
     Apply, Context, Core,
     account::{Growth, refuse_excess},
     store::{Node, Partition, Replica, ReplicaState},
+    trash,
 };
 use base::{
     Failure, Millis, ObjectId, Result, Timestamp,
@@ -118,9 +119,10 @@ fn taken_bytes(partition: &PartitionView) -> u64 {
 pub(super) fn obtainable_bytes(core: &Core, partition: &PartitionView, now: Timestamp) -> Result<u64> {
     let mut bytes = partition.free_bytes.saturating_add(leaving_bytes(core, partition, now)?);
     if core.unsettled()?.is_none() {
-        for victim in core.store.evictable(&partition.name, now, VICTIMS_MAX)? {
+        for victim in evictable(core, &partition.name, now)? {
             bytes = bytes.saturating_add(victim.size);
         }
+        bytes = bytes.saturating_add(trash::bytes_on(core, &partition.name)?);
     }
     Ok(bytes.saturating_sub(taken_bytes(partition)))
 }
@@ -140,7 +142,7 @@ pub(super) fn as_if_freed(core: &Core, snapshot: &Snapshot, bytes: u64) -> Resul
     Ok(freed)
 }
 
-/// Evicts archived, unpinned replicas, least recently used first, until `needed` bytes are free on a partition or on their way. Yields
+/// Gives up trash and evicts archived, unpinned replicas, least recently used first, until `needed` bytes are free on a partition or on their way. Yields
 /// whether that could be; if not, nothing is evicted.
 pub(super) fn free_up(
     core: &mut Core,
@@ -153,13 +155,28 @@ pub(super) fn free_up(
     evict_for(core, &partition.name, missing, now)
 }
 
+/// Replicas that may be evicted, without those in the trash: these are counted by themselves.
+fn evictable(core: &Core, partition: &str, now: Timestamp) -> Result<Vec<Replica>> {
+    let mut victims = core.store.evictable(partition, now, VICTIMS_MAX)?;
+    let in_trash = trash::on_partition(core, partition)?;
+    victims.retain(|victim| in_trash.iter().all(|(file, _)| *file != victim.file));
+    Ok(victims)
+}
+
 fn evict_for(core: &mut Core, partition: &str, missing: u64, now: Timestamp) -> Result<bool> {
     let Some(below) = missing.checked_sub(1) else { return Ok(true) };
     if core.unsettled()?.is_some() {
         return Ok(false);
     }
-    let candidates = core.store.evictable(partition, now, VICTIMS_MAX)?;
-    let Some(victims) = collection::enough(&candidates, below) else { return Ok(false) };
+    // What somebody removed goes before what somebody may want.
+    let in_trash = trash::bytes_on(core, partition)?;
+    if in_trash > below {
+        trash::make_room(core, partition, below)?;
+        return Ok(true);
+    }
+    let candidates = evictable(core, partition, now)?;
+    let Some(victims) = collection::enough(&candidates, below - in_trash) else { return Ok(false) };
+    trash::make_room(core, partition, below)?;
     for victim in victims {
         evict(core, victim.file)?;
     }

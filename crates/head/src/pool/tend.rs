@@ -18,6 +18,7 @@ use super::{
 use crate::{
     Apply, Context, Core,
     store::{Node, Replica, ReplicaState},
+    trash,
 };
 use base::{FileId, Millis, Result, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,10 +50,11 @@ impl Apply for Tend {
         notice_silence(core, context.now)?;
         let has_swept = sweep(core, context.now)?;
         let has_begun = begin_copies(core, context.now)?;
+        let has_expired = trash::expire(core, context.now)?;
         let has_collected = collect_some(core, context.now)?;
         begin_moves(core, context.now)?;
         begin_scrubs(core, context.now)?;
-        Ok(Tended { is_more: has_swept || has_begun || has_collected })
+        Ok(Tended { is_more: has_swept || has_begun || has_expired || has_collected })
     }
 }
 

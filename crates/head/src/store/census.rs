@@ -12,11 +12,18 @@ pub(super) struct Census {
     bytes: i64,
     online: i64,
     nearline: i64,
+    trash_files: i64,
+    trash_bytes: i64,
 }
 
 impl Census {
     /// What one node adds.
     pub(super) fn of(node: &Node) -> Self {
+        if node.is_in_trash() {
+            let on_disk: u64 = node.online().map(|replica| replica.size).sum();
+            let trash_bytes = i64::try_from(on_disk).unwrap_or(i64::MAX);
+            return Self { trash_files: 1, trash_bytes, ..Self::default() };
+        }
         if node.kind == NodeKind::Directory {
             return Self { directories: 1, ..Self::default() };
         }
@@ -37,6 +44,8 @@ impl Census {
             bytes: combine(self.bytes, other.bytes),
             online: combine(self.online, other.online),
             nearline: combine(self.nearline, other.nearline),
+            trash_files: combine(self.trash_files, other.trash_files),
+            trash_bytes: combine(self.trash_bytes, other.trash_bytes),
         }
     }
 }
@@ -71,7 +80,8 @@ impl Store {
         if self.pending.borrow().census().is_some() {
             return Ok(());
         }
-        const SQL: &str = "SELECT files, directories, bytes, online, nearline FROM census";
+        const SQL: &str =
+            "SELECT files, directories, bytes, online, nearline, trash_files, trash_bytes FROM census";
         let found = self.one_now(SQL, (), |row| {
             Ok(Census {
                 files: row.get(0)?,
@@ -79,6 +89,8 @@ impl Store {
                 bytes: row.get(2)?,
                 online: row.get(3)?,
                 nearline: row.get(4)?,
+                trash_files: row.get(5)?,
+                trash_bytes: row.get(6)?,
             })
         })?;
         self.pending.borrow_mut().set_census(found);
@@ -86,16 +98,17 @@ impl Store {
     }
 
     pub(super) fn write_census(&self, census: Census) -> StoreResult<()> {
-        let Census { files, directories, bytes, online, nearline } = census;
+        let Census { files, directories, bytes, online, nearline, trash_files, trash_bytes } = census;
         self.run(
-            "UPDATE census SET files = ?1, directories = ?2, bytes = ?3, online = ?4, nearline = ?5",
-            (files, directories, bytes, online, nearline),
+            "UPDATE census SET files = ?1, directories = ?2, bytes = ?3, online = ?4, nearline = ?5,
+             trash_files = ?6, trash_bytes = ?7",
+            (files, directories, bytes, online, nearline, trash_files, trash_bytes),
         )
     }
 
     pub(crate) fn file_counts(&self) -> StoreResult<FileCounts> {
         self.load_census()?;
-        let Census { files, directories, bytes, online, nearline } =
+        let Census { files, directories, bytes, online, nearline, trash_files, trash_bytes } =
             self.pending.borrow().census().map(|counted| counted.now).unwrap_or_default();
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         Ok(FileCounts {
@@ -104,6 +117,8 @@ impl Store {
             bytes: count(bytes),
             online: count(online),
             nearline: count(nearline),
+            trash_files: count(trash_files),
+            trash_bytes: count(trash_bytes),
         })
     }
 }

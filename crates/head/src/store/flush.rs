@@ -24,6 +24,7 @@ static NODE: Table = Table {
         "crc32c",
         "project",
         "generation",
+        "label",
     ],
 };
 /// Nodes that get another name: nobody may meet them under either while that happens.
@@ -65,6 +66,7 @@ fn push_node<'a>(rows: &mut Rows<'a>, node: &'a Node) {
         sums.map_or(Cell::Null, |sums| Cell::Integer(sums.crc32c.0.into())),
         node.project.cell(),
         Cell::id(node.generation),
+        Cell::id(node.label.0),
     ]);
 }
 

@@ -318,6 +318,9 @@ impl Ledger {
         now: Timestamp,
         mut undo: impl FnMut(Entry),
     ) {
+        // Nobody pays for what was removed: the facility keeps it of its own accord, and gives it up when it needs the room.
+        let (before, after) =
+            (before.filter(|node| !node.is_in_trash()), after.filter(|node| !node.is_in_trash()));
         match (before, after) {
             (Some(old), Some(new)) if Payer::owner(old) == Payer::owner(new) => {
                 let held = Held::of_name(new) - Held::of_name(old);

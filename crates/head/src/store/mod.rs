@@ -51,6 +51,7 @@ mod scrubs;
 mod strays;
 #[cfg(test)]
 pub(crate) mod testing;
+mod trash;
 mod uses;
 mod volumes;
 
@@ -76,6 +77,7 @@ pub(crate) use restored::RestoreRow;
 pub(crate) use scans::{FindingRow, ScanRow, ScannedReplica};
 pub(crate) use scrubs::ScrubRow;
 pub(crate) use strays::StrayRow;
+pub(crate) use trash::{TRASH, TrashQuery, TrashRow};
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
 
 use crate::waiters::Awaited;

@@ -268,6 +268,7 @@ mod tests {
             replicas: vec![replica],
             is_archived: false,
             generation: 0,
+            label: FileId(0),
         })
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Node {
     pub(crate) is_archived: bool,
     /// To which it is counted; empty: none. What is made in a directory belongs to its project.
     pub(crate) project: String,
+    /// The number of the file that labels on tape and coded cells name, if that is another one; see [`Node::label`].
+    pub(crate) label: FileId,
 }
 
 /// What a new row needs.
@@ -103,8 +105,9 @@ impl Node {
     pub(super) fn has_row_of(&self, other: &Self) -> bool {
         (self.id, self.parent, &self.name, self.kind, &self.owner, &self.group)
             == (other.id, other.parent, &other.name, other.kind, &other.owner, &other.group)
-            && (self.mode, self.size, self.modified, self.checksums, self.generation, &self.project)
-                == (other.mode, other.size, other.modified, other.checksums, other.generation, &other.project)
+            && (self.mode, self.size, self.modified, self.checksums)
+                == (other.mode, other.size, other.modified, other.checksums)
+            && (self.generation, &self.project, self.label) == (other.generation, &other.project, other.label)
     }
 
     pub(crate) fn entry(&self) -> Entry {
@@ -140,7 +143,7 @@ macro_rules! node_columns {
     () => {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
          (SELECT 1 FROM copy c WHERE c.file = n.id LIMIT 1) IS NOT NULL, n.project,
-         n.generation"
+         n.generation, n.label"
     };
 }
 
@@ -169,6 +172,7 @@ pub(super) fn node(row: &Row<'_>) -> StoreResult<Node> {
         is_archived: row.get(11)?,
         project: row.get(12)?,
         generation: row.get(13)?,
+        label: FileId(row.get(14)?),
     })
 }
 
@@ -344,6 +348,7 @@ impl Store {
             replicas: Vec::new(),
             is_archived: false,
             project,
+            label: FileId(0),
         };
         self.replace(id, None, Some(node))?;
         Ok(id)
@@ -355,6 +360,11 @@ impl Store {
         for replica in &node.replicas {
             self.pass(Sequence::Object, replica.object.0)?;
         }
+        self.insert_whole(node)
+    }
+
+    /// Adds a file with all that it has.
+    pub(super) fn insert_whole(&self, node: Node) -> StoreResult<()> {
         self.replace(node.id, None, Some(node))
     }
 
@@ -362,7 +372,7 @@ impl Store {
         let NewContent { size, checksums, generation } = content;
         self.change_node(id, |node| {
             (node.size, node.checksums, node.generation) = (size, Some(checksums), generation);
-            node.modified = now;
+            (node.modified, node.label) = (now, FileId(0));
         })
         .map(drop)
     }

@@ -2,7 +2,7 @@
 
 use super::{
     AccountKey, CopyRow, GrantRow, Held, NOT_BEGUN, NewContent, NewNode, Node, Piece, Replica, ReplicaState,
-    Store, ids::Sequence, node_cache::NodeCache, testing::Place,
+    Store, TrashRow, ids::Sequence, node_cache::NodeCache, testing::Place,
 };
 use base::{Checksums, FileId, ObjectId, Timestamp};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 use wire::control::{
-    Coding, DiskServer, FileCounts, NodeKind, PartitionState, Pool, RegisterPartition, Rights,
+    Coding, DiskServer, FileCounts, NodeKind, PartitionState, Pool, RegisterPartition, Rights, TrashReason,
 };
 
 const NOW: Timestamp = Timestamp(5);
@@ -179,6 +179,29 @@ fn change(store: &Store, (what, a, b): (u8, u64, u64)) {
             let label = ["rack=r1", "rack=r2", "rack=", "room=b1"][b as usize % 4].parse().unwrap();
             store.set_host_label(["d1", "d2"][a as usize % 2], &label).unwrap();
         }
+        30 if is_file => {
+            let path = format!("/{}", target.name).parse().unwrap();
+            let row = TrashRow {
+                file: target.id,
+                path,
+                removed: NOW,
+                remover: "bob".into(),
+                why: TrashReason::Removed,
+            };
+            if b % 3 > 0 && target.checksums.is_some() {
+                store.split_content(target, &[], row).unwrap();
+            } else {
+                store.put_trash(&row).unwrap();
+            }
+        }
+        31 => {
+            let rows = store.oldest_trash(9).unwrap();
+            if let Some((_, file)) = rows.get(a as usize % 9)
+                && is_free
+            {
+                store.take_from_trash(*file, parent, name).unwrap();
+            }
+        }
         // A query that needs what was changed.
         _ => drop(store.children(FileId(1), "", 9).unwrap()),
     }
@@ -241,9 +264,16 @@ fn check_held(store: &Store) {
     assert_eq!(held.collect::<BTreeMap<_, _>>(), expected);
 }
 
+/// What is in the trash.
+fn trash(store: &Store) -> Vec<Arc<Node>> {
+    let rows = store.oldest_trash(1000).unwrap();
+    rows.into_iter().map(|(_, file)| store.node(file).unwrap().unwrap()).collect()
+}
+
 /// What is counted with every change is what there is.
 fn check_counts(store: &Store) {
-    let all = files(store);
+    let (all, trash) = (files(store), trash(store));
+    assert!(trash.iter().all(|node| node.is_in_trash()));
     let of_kind = |kind| all.iter().filter(move |node| node.kind == kind);
     let is_online = |node: &&Arc<Node>| node.is_online();
     let counts = FileCounts {
@@ -252,10 +282,16 @@ fn check_counts(store: &Store) {
         bytes: of_kind(NodeKind::File).map(|node| node.size).sum(),
         online: all.iter().filter(is_online).count() as u64,
         nearline: all.iter().filter(|node| node.is_archived && !is_online(node)).count() as u64,
+        trash_files: trash.len() as u64,
+        trash_bytes: trash.iter().flat_map(|node| node.online()).map(|replica| replica.size).sum(),
     };
     assert_eq!(store.file_counts().unwrap(), counts);
     for (name, partition) in store.partition_space().unwrap() {
-        let here = all.iter().flat_map(|node| node.online()).filter(|replica| replica.partition == name);
+        let here = all
+            .iter()
+            .chain(&trash)
+            .flat_map(|node| node.online())
+            .filter(|replica| replica.partition == name);
         let sizes: Vec<_> = here.map(|replica| replica.size).collect();
         assert_eq!((partition.replicas, partition.replica_bytes), (sizes.len() as u64, sizes.iter().sum()));
     }
@@ -273,7 +309,7 @@ fn ask(store: &Store) -> Answers {
         assert_eq!(store.node(entry.id).unwrap().map(|node| node.entry()), Some(entry));
     }
     Answers {
-        files: files(store).iter().map(|node| (**node).clone()).collect(),
+        files: files(store).iter().chain(&trash(store)).map(|node| (**node).clone()).collect(),
         partitions: format!("{partitions:?}"),
         accounts: accounts(store),
         removals: ["p", "q"].iter().flat_map(|name| store.removals(name, 99).unwrap()).collect(),
@@ -300,7 +336,7 @@ type Change = (u8, u64, u64);
 type CallOf = (Vec<Change>, bool, bool);
 
 fn groups() -> impl Strategy<Value = Vec<(Vec<CallOf>, bool)>> {
-    let changes = prop::collection::vec((0u8..31, any::<u64>(), any::<u64>()), 0..8);
+    let changes = prop::collection::vec((0u8..33, any::<u64>(), any::<u64>()), 0..8);
     let calls = prop::collection::vec((changes, any::<bool>(), prop::bool::weighted(0.7)), 0..5);
     prop::collection::vec((calls, prop::bool::weighted(0.7)), 4..10)
 }
@@ -424,6 +460,7 @@ fn a_full_cache_forgets_what_was_not_used_and_answers_all_the_same() {
             replicas: Vec::new(),
             is_archived: false,
             project: String::new(),
+            label: FileId(0),
         })
     };
     for n in 0..200_000 {

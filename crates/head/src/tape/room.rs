@@ -260,7 +260,8 @@ fn archive_files(
         let path = path_of(core, node.id)?;
         let source = core.file_url((&node, &replica), &path, context.now)?;
         let checksums = sums(&node)?;
-        files.push(ArchiveFile { request: *id, file: node.id, path, size: node.size, checksums, source });
+        let (file, size) = (node.label(), node.size);
+        files.push(ArchiveFile { request: *id, file, path, size, checksums, source });
     }
     Ok(files)
 }
@@ -323,7 +324,7 @@ fn recall_file(
     let (fseq, block) = (copy.fseq, copy.block);
     Ok(RecallFile {
         request,
-        file: node.id,
+        file: node.label(),
         path,
         fseq,
         block,

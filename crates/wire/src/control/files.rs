@@ -183,11 +183,22 @@ fn directory_mode() -> u32 {
     0o755
 }
 
-/// Removes a file, its replicas and its copies.
+/// Removes a file; with its replicas and copies it is kept in the trash for a while.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Remove {
     /// The file.
     pub path: FilePath,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Removed {
+    /// Bytes.
+    #[serde(default)]
+    pub bytes: u64,
+    /// How long it can be restored; none: it is gone for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Millis>,
 }
 
 /// Removes an empty directory.
@@ -289,7 +300,7 @@ calls! {
     GetEntry => Entry, "get_entry", People;
     List => Listing, "list", People;
     Mkdir => Entry, "mkdir", People;
-    Remove => super::Done, "remove", People;
+    Remove => Removed, "remove", People;
     RemoveDirectory => super::Done, "remove_directory", People;
     Rename => super::Done, "rename", People;
     SetMode => super::Done, "set_mode", People;

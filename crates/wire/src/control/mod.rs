@@ -29,6 +29,7 @@ pub mod scan;
 pub mod status;
 pub mod survey;
 pub mod tape;
+pub mod trash;
 pub mod version;
 
 pub use accounts::*;
@@ -52,6 +53,7 @@ pub use scan::*;
 pub use status::*;
 pub use survey::*;
 pub use tape::*;
+pub use trash::*;
 pub use version::*;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -131,6 +133,7 @@ pub fn audience_of(name: &str) -> Option<Audience> {
         status::CALLS,
         survey::CALLS,
         tape::CALLS,
+        trash::CALLS,
     ];
     let found = all.iter().flat_map(|calls| calls.iter()).find(|(call, _)| *call == name);
     found.map(|(_, audience)| *audience)

@@ -65,6 +65,12 @@ pub struct FileCounts {
     pub nearline: u64,
     /// Bytes of all files.
     pub bytes: u64,
+    /// Files that were removed and can be restored.
+    #[serde(default)]
+    pub trash_files: u64,
+    /// Bytes of these on disk.
+    #[serde(default)]
+    pub trash_bytes: u64,
 }
 
 /// One pool.

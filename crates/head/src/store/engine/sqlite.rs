@@ -40,6 +40,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0022.sql"),
     include_str!("../migrations/0023.sql"),
     include_str!("../migrations/0024.sql"),
+    include_str!("../migrations/0025.sql"),
 ];
 
 /// Least memory for pages: what a statement needs at once.
