@@ -53,8 +53,10 @@ pub(crate) enum Verb {
     Stat(verbs::stat::Args),
     /// Make directories
     Mkdir(verbs::mkdir::Args),
-    /// Remove files with their replicas and tape copies
+    /// Remove files, and directories with -r; `bp trash` brings them back
     Rm(verbs::rm::Args),
+    /// Show and restore what was removed
+    Trash(verbs::trash::Args),
     /// Remove empty directories
     Rmdir(verbs::rmdir::Args),
     /// Rename files and directories

@@ -113,6 +113,20 @@ impl Output {
         self.flush()
     }
 
+    /// Whether somebody sits at a terminal who can answer.
+    pub(crate) fn can_ask(&self) -> bool {
+        !self.is_json && io::stdin().is_terminal() && self.stderr.is_terminal()
+    }
+
+    /// Asks a question on the terminal; only `y` or `yes` is a yes.
+    pub(crate) fn ask(&mut self, question: &str) -> Run<bool> {
+        self.flush()?;
+        write!(self.stderr, "{} [y/N] ", shown(question)).map_err(stop)?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map_err(|cause| Failure::io("read the answer", &cause))?;
+        Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+
     /// Prints what a program of somebody has printed: as it is where it is kept or passed on, readable on a terminal.
     pub(crate) fn foreign(&mut self, text: &str) -> Run<()> {
         if self.stdout.get_ref().is_terminal() {

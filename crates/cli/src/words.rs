@@ -55,6 +55,16 @@ pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
+/// For how long something is kept: `for a day`, `for 12 h 00 min`.
+pub(crate) fn kept_for(kept: Millis) -> String {
+    const DAY_MS: i64 = 86_400_000;
+    match kept.0 {
+        DAY_MS => "for a day".to_owned(),
+        ms if ms > DAY_MS && ms % DAY_MS == 0 => format!("for {} days", ms / DAY_MS),
+        _ => format!("for {}", span(kept)),
+    }
+}
+
 pub(crate) fn file_state(state: Option<FileState>) -> Cell {
     let Some(state) = state else { return Cell::from("") };
     let tone = match state {

@@ -157,7 +157,7 @@ class NameVerbs(Calls):
         return target
 
     def rm(self, paths: str | Iterable[str], *, recursive: bool = False) -> None:
-        """Remove files with their replicas and tape copies.
+        """Remove files; `restore` brings them back as long as the trash has them.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class NameVerbs(Calls):
                 raise IsDirectoryError(f"{path} is a directory", "recursive=True removes it with all that is in it")
 
     def remove(self, path: str) -> None:
-        """Remove a file with its replicas and tape copies, or an empty directory.
+        """Remove a file, or an empty directory; `restore` brings a file back as long as the trash has it.
 
         Parameters
         ----------
@@ -198,6 +198,88 @@ class NameVerbs(Calls):
         """
         is_directory = self.stat(path)["kind"] == "directory"
         self._call("remove_directory" if is_directory else "remove", {"path": path})
+
+    def trash(self, path: str | None = None) -> list[dict[str, Any]]:
+        """List what was removed, overwritten or replaced and can be restored.
+
+        Parameters
+        ----------
+        path : str, optional
+            Only what was at this path or below it.
+
+        Returns
+        -------
+        list of dict
+            Removed last first, each with ``id``, ``path``, ``size``, ``owner``, ``removed`` and ``until`` (in ms since
+            1970), ``remover``, ``why`` and ``state``.
+        """
+        found: list[dict[str, Any]] = []
+        after: dict[str, Any] | None = None
+        while True:
+            page = self._call("get_trash", {"path": path, "after": after})
+            found += page["files"]
+            after = page.get("next")
+            if after is None:
+                return found
+
+    def restore(self, what: str | int, *, to: str | None = None) -> list[str]:
+        """Bring back what was removed.
+
+        Parameters
+        ----------
+        what : str or int
+            A path: the file that was removed last there, or all that was removed below it. Or the ``id`` of one file.
+        to : str, optional
+            Restore it under this path.
+
+        Returns
+        -------
+        list of str
+            Paths of the files that came back. What was at a path that is taken now stays in the trash.
+
+        Raises
+        ------
+        NotFoundError
+            If nothing of it is in the trash.
+        ExistsError
+            If another file has its name now.
+
+        Examples
+        --------
+        >>> facility.write_bytes("/kept/run/a", b"1")
+        >>> facility.rm("/kept", recursive=True)
+        >>> facility.restore("/kept")
+        ['/kept/run/a']
+        """
+        named = {"path": what} if isinstance(what, str) else {"id": int(what)}
+        back: list[str] = []
+        after: dict[str, Any] | None = None
+        while True:
+            part = self._call("restore_trash", {**named, "to": to, "after": after})
+            back += part["files"]
+            after = part.get("next")
+            if after is None:
+                return back
+
+    def empty_trash(self, path: str | None = None) -> int:
+        """Remove what is in the trash for good; only the owner of the facility may.
+
+        Parameters
+        ----------
+        path : str, optional
+            Only what was at this path or below it.
+
+        Returns
+        -------
+        int
+            How many files are gone.
+        """
+        files = 0
+        while True:
+            part = self._call("empty_trash", {"path": path})
+            files += int(part["files"])
+            if not part["is_more"]:
+                return files
 
     def _remove_tree(self, path: str) -> None:
         below = self._below(path)

@@ -42,6 +42,7 @@ pub(crate) mod stat;
 pub(crate) mod status;
 pub(crate) mod submit;
 pub(crate) mod token;
+pub(crate) mod trash;
 pub(crate) mod up;
 pub(crate) mod volumes;
 pub(crate) mod wait;
@@ -62,6 +63,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Stat(args) => stat::run(args, context),
         Verb::Mkdir(args) => mkdir::run(args, context),
         Verb::Rm(args) => rm::run(args, context),
+        Verb::Trash(args) => trash::run(args, context),
         Verb::Rmdir(args) => rmdir::run(args, context),
         Verb::Mv(args) => mv::run(args, context),
         Verb::Chmod(args) => chmod::run(args, context),

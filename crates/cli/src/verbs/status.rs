@@ -62,7 +62,12 @@ fn head(output: &mut Output, status: &Status, http: &str) -> Run<()> {
         human_bytes(files.bytes),
         files.online,
         files.nearline
-    ))
+    ))?;
+    if files.trash_files > 0 {
+        let count = counted(files.trash_files, "file", "files");
+        output.line(format!("{count} in the trash, {} on disk", human_bytes(files.trash_bytes)))?;
+    }
+    Ok(())
 }
 
 /// A table with its title, if it has rows; then how many rows are left out.

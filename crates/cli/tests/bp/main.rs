@@ -24,6 +24,7 @@ const VERBS: [&str; 42] = [
     "stat",
     "mkdir",
     "rm",
+    "trash",
     "rmdir",
     "mv",
     "chmod",
@@ -419,11 +420,12 @@ fn one_failure_does_not_stop_the_rest() {
         ("remove", Some("/b")) => {
             (403, json!({ "kind": "permission", "what": "/b belongs to bob", "hint": "ask bob" }))
         }
-        ("remove", _) => (200, json!({})),
+        ("remove", _) => (200, json!({ "bytes": 5, "kept": 86_400_000 })),
         other => panic!("{other:?}"),
     });
     let (code, out, err) = with(&server, &["rm", "/a", "/b", "/c"]);
-    assert_eq!((code, out.as_str(), err.as_str()), (5, "", "error: /b belongs to bob\nhint: ask bob\n"));
+    assert_eq!((code, err.as_str()), (5, "error: /b belongs to bob\nhint: ask bob\n"));
+    assert_eq!(out, "2 files, 10 B; in the trash for a day\n");
     assert_eq!(server.made("remove").len(), 3);
 }
 
