@@ -162,9 +162,9 @@ mod tests {
         for bytes in [1_200_000_000, 0, 0] {
             gone.add(Removed { bytes, kept: Some(day) });
         }
-        assert_eq!(gone.told(), "3 files, 2 directories, 1.2 GB; in the trash for a day");
+        assert_eq!(gone.told(), "3 files, 2 directories, 1.12 GiB; in the trash for a day");
         gone.add(Removed { bytes: 0, kept: None });
-        assert_eq!(gone.told(), "4 files, 2 directories, 1.2 GB; 3 of them in the trash for a day");
+        assert_eq!(gone.told(), "4 files, 2 directories, 1.12 GiB; 3 of them in the trash for a day");
         let mut gone = Gone::default();
         gone.add(Removed { bytes: 1, kept: None });
         assert_eq!(gone.told(), "1 file, 1 B; gone for good");

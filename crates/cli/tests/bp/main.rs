@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 42] = [
+const VERBS: [&str; 43] = [
     "adopt",
     "backup",
     "head",
