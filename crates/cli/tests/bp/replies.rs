@@ -42,7 +42,8 @@ pub(crate) fn status() -> Value {
     json!({
         "name": "lab", "facility": "f-1", "root": "root://127.0.0.1:1094", "version": "0.1.0", "incarnation": 3,
         "now": NOW, "started": NOW - 7_500_000,
-        "files": { "files": 12, "directories": 3, "online": 9, "nearline": 3, "bytes": 5_000_000_000u64 },
+        "files": { "files": 12, "directories": 3, "online": 9, "nearline": 3, "bytes": 5_000_000_000u64,
+                   "trash_files": 0, "trash_bytes": 0 },
         "pools": [{ "name": "main", "policy": wire::control::Pool::default(), "files_short": 2, "copies_under_way": 1,
                     "moves_under_way": 0, "uneven_bytes": 0,
                     "partitions": [{
