@@ -278,11 +278,11 @@ pub struct WriteFile {
     /// What the client says that it has sent.
     sent: Mutex<Option<Expectation>>,
     /// None for objects that somebody else reports to the head.
-    reservation: Option<Reservation>,
+    reservation: Option<Box<Reservation>>,
     /// Its mirrors are filled before it is reported.
     mirroring: Option<Box<Mirroring>>,
     /// How it gets free space on this host as it grows.
-    space: Option<SpaceWait>,
+    space: Option<Box<SpaceWait>>,
     clock: Clock,
     door: Arc<DoorCounter>,
     is_closed: AtomicBool,
@@ -307,7 +307,7 @@ impl WriteFile {
 
     /// It is reported to the head when it is committed.
     pub(crate) fn with_reservation(self, reservation: Reservation) -> Self {
-        Self { reservation: Some(reservation), ..self }
+        Self { reservation: Some(Box::new(reservation)), ..self }
     }
 
     /// Its pool promises more than one replica.
@@ -317,7 +317,7 @@ impl WriteFile {
 
     /// It may wait for space as it grows.
     pub(crate) fn with_space(self, space: SpaceWait) -> Self {
-        Self { space: Some(space), ..self }
+        Self { space: Some(Box::new(space)), ..self }
     }
 
     /// Nothing shorter or longer may be committed.

@@ -10,10 +10,11 @@ use sim::{Content, World};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use wire::control::{
-    AbandonWrite, AvoidServers, BeginWrite, CommitWrite, CopyEnded, CopyOrder, DiskServer, FailureDomain,
-    GetPools, LabelHost, Mirror, NextCopies, NextRemovals, ObjectsRemoved, OpenRead, PartitionState,
-    PartitionTrouble, PlaceMirrors, Pool, PoolInfo, ReadGrant, ReadObject, RegisterPartition, Remove, Rename,
-    ReportDamage, ReportMissing, ReportSpace, Role, RollCall, SetPartition, SetPool, Tend,
+    AbandonWrite, ArchivedCopy, AvoidServers, BeginWrite, CommitWrite, CopyEnded, CopyOrder, DiskServer,
+    FailureDomain, FileState, FilesArchived, GetPools, LabelHost, Mirror, NextCopies, NextRemovals,
+    ObjectsRemoved, OpenRead, PartitionState, PartitionTrouble, PlaceMirrors, Pool, PoolInfo, ReadGrant,
+    ReadObject, RegisterPartition, Remove, Rename, ReportDamage, ReportMissing, ReportSpace, Role, RollCall,
+    SetPartition, SetPool, TapeWork, Tend,
 };
 
 const SERVERS: [&str; 3] = ["a", "b", "c"];
@@ -30,6 +31,7 @@ struct Pools {
     /// What is wrong with the disks of others.
     troubles: BTreeMap<&'static str, PartitionTrouble>,
     boot: u64,
+    free_bytes: u64,
 }
 
 impl Pools {
@@ -41,6 +43,7 @@ impl Pools {
             writing: Vec::new(),
             troubles: BTreeMap::new(),
             boot: 1,
+            free_bytes: 900_000,
         };
         let policy = Pool { copies, acknowledged_copies, ..Pool::default() };
         pools.world.user(SetPool { pool: policy }).unwrap();
@@ -113,7 +116,7 @@ impl Pools {
             written: Vec::new(),
             claimed: Vec::new(),
             total_bytes: 1_000_000,
-            free_bytes: 900_000,
+            free_bytes: self.free_bytes,
             readers: 0,
             trouble: self.troubles.get(name).copied(),
         }
@@ -173,6 +176,21 @@ impl Pools {
             objects.push(mirror.object);
         }
         self.commit(&grant, &objects).unwrap();
+    }
+
+    fn archive(&mut self, at: &str) {
+        ask_archive(&mut self.world, at).unwrap();
+        let session = archive_session(&mut self.world);
+        let TapeWork::Archive { append, files } = &session.work else { panic!("{session:?}") };
+        let (fseq, block, end_block) = (append.fseq, append.block, append.block + 4);
+        let copies = vec![ArchivedCopy { request: files[0].request, fseq, block, end_block }];
+        self.world.room(FilesArchived { session: session.id, copies, used_bytes: 1000 }).unwrap();
+        end_session(&mut self.world, &session, 0);
+    }
+
+    fn fill(&mut self, free_bytes: u64) {
+        self.free_bytes = free_bytes;
+        SERVERS.map(|name| self.host(name, self.report(name)).unwrap());
     }
 
     fn store(&mut self, partition: &str, object: ObjectId) {
@@ -745,4 +763,37 @@ fn only_operators_change_pools_and_nobody_promises_nonsense() {
     assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Invalid);
     let pool = Pool { coding: Some(wire::control::Coding { data: 31, parity: 2 }), ..Pool::default() };
     assert_eq!(refusal(pools.world.user(SetPool { pool })), ErrorKind::Invalid);
+}
+
+/// Disks that are full of files that are on tape, too.
+fn full(copies: u8) -> Pools {
+    let mut pools = Pools::new(copies, copies);
+    for at in (0..9).map(|number| format!("/old{number}")) {
+        pools.write(&at);
+        pools.archive(&at);
+    }
+    // What they do not need any more is gone.
+    pools.tick();
+    pools.world.advance(Millis(20_000));
+    pools.fill(50);
+    pools
+}
+
+#[test]
+fn mirrors_get_the_space_of_files_that_are_safe_on_tape() {
+    let mut pools = full(2);
+    let grant = begin_write(&mut pools.world, "/new", 100);
+    let mirror = pools.place(&grant, Vec::new())[0].object;
+    pools.commit(&grant, &[mirror]).unwrap();
+    let mut state = |number| state(&mut pools.world, &format!("/old{number}"));
+    let gone = (0..9).filter(|number| state(*number) == FileState::Nearline).count();
+    assert!((1..9).contains(&gone), "{gone}");
+}
+
+#[test]
+fn copies_get_the_space_of_files_that_are_safe_on_tape() {
+    let mut pools = full(1);
+    pools.write("/alone");
+    pools.world.user(SetPool { pool: Pool { copies: 2, ..Pool::default() } }).unwrap();
+    pools.until("there are two replicas", |pools| pools.replicas("/alone").len() == 2);
 }

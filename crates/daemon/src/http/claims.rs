@@ -99,7 +99,7 @@ impl Incoming {
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
         loop {
             let frame = std::future::poll_fn(|context| Pin::new(&mut self.body).poll_frame(context)).await?;
-            match frame.map(|frame| frame.into_data()) {
+            match frame.map(hyper::body::Frame::into_data) {
                 Err(cause) => return Some(Err(cause)),
                 Ok(Ok(bytes)) => return Some(Ok(bytes)),
                 Ok(Err(frame)) => {

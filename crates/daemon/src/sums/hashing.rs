@@ -25,7 +25,9 @@ impl Hashing {
     /// Computes these sums.
     pub(crate) fn of_all(algorithms: &[DigestAlgorithm]) -> Self {
         let mut hashing = Self::default();
-        algorithms.iter().for_each(|algorithm| hashing.add(*algorithm));
+        for algorithm in algorithms {
+            hashing.add(*algorithm);
+        }
         hashing
     }
 

@@ -63,7 +63,7 @@ enum State {
     #[default]
     Lost,
     /// Summed so far.
-    Part(Running),
+    Part(Box<Running>),
     Done(Digests),
 }
 
@@ -124,7 +124,7 @@ impl ObjectSums {
             let mut state = self.turn(&work, key).await?;
             let running = match std::mem::take(&mut *state) {
                 State::Lost => Running::new(key),
-                State::Part(running) => running,
+                State::Part(running) => *running,
                 State::Done(digests) => {
                     *state = State::Done(digests);
                     return Ok(digests);
@@ -133,7 +133,7 @@ impl ObjectSums {
             let running = self.visit(running, size, source).await?;
             work.visits.fetch_add(1, Ordering::AcqRel);
             *state = if running.offset < size {
-                State::Part(running)
+                State::Part(Box::new(running))
             } else {
                 let digests = running.hashing.finish(Digests::default());
                 self.remember(key.0, digests);

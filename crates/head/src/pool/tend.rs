@@ -4,13 +4,14 @@
 use super::{
     balancing::begin_moves,
     budget::Budget,
-    catalogue::{file_view, pool_of, snapshot},
+    catalogue::{self, file_view, pool_of, snapshot},
     collecting::collect_some,
     promise::{good_pieces, margin},
     repair::{Outlook, repair, risk},
     retire,
     scrubbing::begin_scrubs,
     silence::to_give_up,
+    space::{as_if_freed, free_up},
     surplus::surplus,
     under_way::{begin, under_way},
     view::{FileView, PartitionState, Snapshot},
@@ -189,15 +190,47 @@ fn begin_copies(core: &mut Core, now: Timestamp) -> Result<bool> {
     }
     for (snapshot, files) in by_pool.into_values() {
         let mut budget = Budget::with(&snapshot.pool, &under_way(core, &snapshot)?);
-        let repairs = repair(&snapshot, &files, &mut budget, now.0.unsigned_abs());
+        let mut repairs = repair(&snapshot, &files, &mut budget, now.0.unsigned_abs());
         for order in &repairs.orders {
             begin(core, order, now)?;
+        }
+        let lacks_space = |file: FileId| {
+            repairs
+                .outlooks
+                .iter()
+                .any(|(one, outlook)| *one == file && matches!(outlook, Outlook::NoRoom(_)))
+        };
+        let rest: Vec<_> = files.into_iter().filter(|view| lacks_space(view.file)).collect();
+        if !rest.is_empty() {
+            repairs.outlooks.retain(|(_, outlook)| !matches!(outlook, Outlook::NoRoom(_)));
+            repairs.outlooks.extend(repair_by_eviction(core, &snapshot, &rest, &mut budget)?);
         }
         for (file, outlook) in repairs.outlooks {
             note(core, file, &outlook, now)?;
         }
     }
     Ok(is_more)
+}
+
+/// Begins copies for which there is only space once something is evicted that is safe on tape. Yields what is to be noted of the files.
+fn repair_by_eviction(
+    core: &mut Core,
+    snapshot: &Snapshot,
+    files: &[FileView],
+    budget: &mut Budget,
+) -> Result<Vec<(FileId, Outlook)>> {
+    let sizes = files.iter().flat_map(|file| &file.pieces).map(|piece| piece.size_bytes);
+    let freed = as_if_freed(core, snapshot, sizes.max().unwrap_or(0))?;
+    let repairs = repair(&freed, files, budget, snapshot.now.0.unsigned_abs());
+    for order in &repairs.orders {
+        // As it is now: the order before may have taken some of it.
+        let now = catalogue::snapshot(core, &snapshot.pool.name, snapshot.now)?;
+        let Some(target) = now.partition(&order.target) else { continue };
+        if free_up(core, target, order.size_bytes.saturating_add(1), snapshot.now)? {
+            begin(core, order, snapshot.now)?;
+        }
+    }
+    Ok(repairs.outlooks)
 }
 
 fn note(core: &Core, file: FileId, outlook: &Outlook, now: Timestamp) -> Result<()> {
