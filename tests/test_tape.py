@@ -256,15 +256,65 @@ def test_a_full_volume_is_followed_by_the_next(make_facility: MakeFacility, tmp_
         assert facility.read(path) == local.read_bytes()
 
 
-def test_a_file_that_fits_no_volume_says_so(make_facility: MakeFacility, sample: Path, tmp_path: Path) -> None:
-    facility = make_facility(volumes=1, drives=1, volume_size="1MiB")
+def test_a_file_that_fits_no_volume_keeps_nobody_back(
+    make_facility: MakeFacility, sample: Path, tmp_path: Path
+) -> None:
+    facility = make_facility(volumes=2, drives=1, volume_size="1MiB")
     facility.up()
     facility.put(sample, "/large")
-    facility.bp("archive", "/large")
-    assert "no volume has room" in facility.bp("queue").out
     facility.put(write_file(tmp_path / "small", 1000), "/small")
-    facility.bp("archive", "/small")
-    assert request_of(facility, "/large")["state"] == "queued"
+    refused = facility.bp_fails("archive", "--wait", "/large", "/small")
+    assert "/large" in refused.text
+    assert "the largest volume holds 1.00 MiB" in refused.text
+    assert (facility.state("/large"), facility.state("/small")) == ("online", "both")
+
+
+def test_directories_are_archived_evicted_and_staged(facility: Facility, tmp_path: Path) -> None:
+    names = ["/d/a", "/d/e/b", "/d/e/f/c"]
+    facility.bp("mkdir", "-p", "/d/e/f")
+    for name in names:
+        facility.put(write_file(tmp_path / "file", 1000), name)
+    assert "add -r" in facility.bp_fails("archive", "/d").text
+    facility.bp("archive", "-r", "--wait", "/d")
+    facility.bp("evict", "-r", "/d")
+    assert [facility.state(name) for name in names] == ["nearline"] * 3
+    facility.bp("stage", "-r", "--wait", "--pin", "1h", "/d")
+    assert [facility.state(name) for name in names] == ["both"] * 3
+    assert "bp release" in facility.bp_fails("evict", "/d/a").text
+    facility.bp("release", "-r", "/d")
+    assert "nothing pins it" in facility.bp_fails("release", "/d/a").text
+    facility.bp("evict", "-r", "/d")
+    assert [facility.state(name) for name in names] == ["nearline"] * 3
+
+
+def test_requests_are_taken_back(make_facility: MakeFacility, tmp_path: Path) -> None:
+    facility = make_facility(volumes=1, drives=1)
+    facility.up()
+    for name in ("/a", "/b", "/c"):
+        facility.put(write_file(tmp_path / "file", 1000), name)
+    facility.bp("archive", "--wait", "/a", "/b", "/c")
+    facility.bp("evict", "/a", "/b", "/c")
+    facility.bp("admin", "volume", "set", facility.status()["volumes"][0]["vid"], "suspect")
+    facility.bp("stage", "/a", "/b", "/c")
+    number = request_of(facility, "/b")["id"]
+    facility.bp("cancel", "/a", f"r{number}", str(request_of(facility, "/c")["id"]))
+    assert facility.status()["requests"] == []
+    assert "neither a job nor a tape request" in facility.bp_fails("cancel", str(number)).text
+
+
+def test_get_stages_all_files_before_it_waits_for_the_first(facility: Facility, tmp_path: Path) -> None:
+    names = [f"/d/f{n}" for n in range(4)]
+    facility.bp("mkdir", "/d")
+    for name in names:
+        facility.put(write_file(tmp_path / "file", 1000), name)
+    facility.bp("archive", "-r", "--wait", "/d")
+    loads = sum(volume["loads"] for volume in facility.status()["volumes"])
+    facility.bp("evict", "-r", "/d")
+    (tmp_path / "out").mkdir()
+    facility.bp("get", "/d/*", str(tmp_path / "out"))
+    assert len(list((tmp_path / "out").iterdir())) == 4
+    # The volume is loaded still: one session reads all.
+    assert sum(volume["loads"] for volume in facility.status()["volumes"]) == loads
 
 
 @pytest.mark.parametrize("moment", ["online", "nearline"])

@@ -123,6 +123,21 @@ def test_prepare_evicts(xrootd: Facility, sample: Path) -> None:
     assert xrootd.state("/unsafe") == "online"
 
 
+def test_what_staged_a_file_lets_go_of_it(xrootd: Facility, sample: Path) -> None:
+    put(xrootd, sample, "/file")
+    xrootd.archive_and_evict("/file")
+    staged = fs(xrootd, "prepare", "-s", "/file").strip()
+    xrootd.bp("wait", "--online", "/file")
+    fs(xrootd, "prepare", "-e", "/file")
+    assert xrootd.state("/file") == "nearline"
+    assert "3000" in fs_fails(xrootd, "prepare", "-a", "nobody:1", "/file")
+    fs(xrootd, "prepare", "-s", "/file")
+    xrootd.bp("wait", "--online", "/file")
+    fs(xrootd, "prepare", "-a", staged, "/file")
+    xrootd.bp("evict", "/file")
+    assert xrootd.state("/file") == "nearline"
+
+
 def test_an_open_waits_for_the_recall(xrootd: Facility, tmp_path: Path, sample: Path) -> None:
     put(xrootd, sample, "/file")
     xrootd.archive_and_evict("/file")

@@ -81,6 +81,8 @@ pub(crate) enum Verb {
     Stage(verbs::stage::Args),
     /// Drop disk replicas of files that are on tape
     Evict(verbs::evict::Args),
+    /// Let go of pins that keep files on disk
+    Release(verbs::release::Args),
     /// Wait until files are on disk or on tape
     Wait(verbs::wait::Args),
 
@@ -88,7 +90,7 @@ pub(crate) enum Verb {
     Submit(verbs::submit::Args),
     /// Show jobs
     Jobs(verbs::jobs::Args),
-    /// End jobs
+    /// End jobs, take tape requests back
     Cancel(verbs::cancel::Args),
     /// Show what a job printed
     Log(verbs::log::Args),

@@ -11,6 +11,9 @@ use wire::control::{Entry, List, NodeKind, Stat};
 /// Pages of one listing: a directory of 400 million entries is somebody's mistake.
 const PAGES_MAX: usize = 100_000;
 
+/// Files of one command: so many fit into memory.
+const FILES_MAX: usize = 5_000_000;
+
 /// Which entries a wildcard stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Match {
@@ -57,6 +60,61 @@ pub(crate) fn expand(context: &mut Context, arguments: &[FilePath], which: Match
         }
     }
     Ok(paths)
+}
+
+/// Whether directories stand for the files in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// They are refused.
+    Flat,
+    /// They do, with all below.
+    Recursive,
+}
+
+impl Depth {
+    pub(crate) fn of(is_recursive: bool) -> Self {
+        if is_recursive { Self::Recursive } else { Self::Flat }
+    }
+}
+
+/// The files that the arguments stand for.
+pub(crate) fn files(context: &mut Context, arguments: &[FilePath], depth: Depth) -> Result<Vec<FilePath>> {
+    if depth == Depth::Flat {
+        return expand(context, arguments, Match::Files);
+    }
+    let control = context.control()?;
+    let mut files = Vec::new();
+    for path in expand(context, arguments, Match::All)? {
+        // What is not there is told by the call that it is for.
+        let entry = control.call(&Stat { path: path.clone() });
+        if entry.is_ok_and(|info| info.entry.kind == NodeKind::Directory) {
+            below(&control, path, &mut files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// The files below a directory. What is still to be listed is kept in a list: trees may be as deep as they like.
+fn below(control: &Control, directory: FilePath, files: &mut Vec<FilePath>) -> Result<()> {
+    let mut ahead = vec![directory];
+    while let Some(directory) = ahead.pop() {
+        let mut names = Vec::new();
+        list(control, &directory, &mut |entry| names.push((entry.name, entry.kind)))?;
+        for (name, kind) in names {
+            let path = directory.join(&name)?;
+            match kind {
+                NodeKind::Directory => ahead.push(path),
+                NodeKind::File => files.push(path),
+            }
+        }
+        if files.len() + ahead.len() > FILES_MAX {
+            return Err(Failure::busy(format!("{directory} and others hold more than {FILES_MAX} files"))
+                .hint("name directories further down, one after the other"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether `name` has `*` or `?`.

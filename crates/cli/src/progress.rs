@@ -1,8 +1,8 @@
 //! Bars and spinners on standard error; nothing where that is no terminal.
 
 use crate::output::Output;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::time::Duration;
+use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use std::{fmt, time::Duration};
 
 /// How often a spinner moves.
 const TICK: Duration = Duration::from_millis(120);
@@ -23,15 +23,31 @@ pub(crate) fn bar(is_lively: bool, name: &str, bytes: Option<u64>) -> ProgressBa
     let (bar, template) = match bytes {
         Some(bytes) => (
             ProgressBar::new(bytes),
-            "{msg:24!} {wide_bar:.cyan/dim} {percent:>3} % of {binary_total_bytes} {binary_bytes_per_sec:>12} {eta:>4}",
+            "{msg:24!} {wide_bar:.cyan/dim} {percent:>3} % of {binary_total_bytes} {rate:>12} {left:>4}",
         ),
-        None => {
-            (ProgressBar::no_length(), "{msg:24!} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13}")
-        }
+        None => (ProgressBar::no_length(), "{msg:24!} {spinner} {binary_bytes:>11} {rate:>13}"),
     };
-    bar.set_style(style(template));
+    let shown = style(template).with_key("rate", rate).with_key("left", left);
+    bar.set_style(shown);
     bar.set_message(short(name, NAME_WIDTH));
     bar
+}
+
+/// Before the first byte there is no rate: it may be waiting for tape.
+fn rate(state: &ProgressState, out: &mut dyn fmt::Write) {
+    // What cannot be drawn is not shown.
+    let _ = match state.pos() {
+        0 => out.write_str("waiting"),
+        _ => write!(out, "{}/s", BinaryBytes(state.per_sec() as u64)),
+    };
+}
+
+/// Nor is it known then how long it takes.
+fn left(state: &ProgressState, out: &mut dyn fmt::Write) {
+    let _ = match state.pos() {
+        0 => Ok(()),
+        _ => write!(out, "{:#}", HumanDuration(state.eta())),
+    };
 }
 
 /// A spinner with text that may have several lines.

@@ -3,10 +3,13 @@
 use crate::{
     context::{Context, Run, Stop},
     mover::{Manner, Meter, Mover},
-    progress, waiting,
+    progress,
+    verbs::wait::in_parts,
+    waiting,
 };
 use base::{ErrorKind, Failure, FilePath, Result, units::human_bytes};
 use std::{
+    collections::HashSet,
     fs,
     io::{self, Read, Write},
     path::Path,
@@ -63,6 +66,33 @@ pub(crate) fn download(context: &mut Context, path: &FilePath, target: &Path, ma
     meter.finish();
     checked(context, path, &info, outcome)?;
     report(context, &info, &target.display().to_string(), began)
+}
+
+/// Asks for all files on tape before the first is waited for: they are read in the order of the tape, with one load of each volume.
+/// Yields those that are not on disk yet. What is refused is told when it is its turn.
+pub(crate) fn stage(context: &mut Context, paths: &[FilePath]) -> Result<Vec<FilePath>> {
+    let outcomes = in_parts(context, paths, |paths| Stage { paths, pin: None })?;
+    Ok(outcomes.files.into_iter().filter(|file| file.waits.is_some()).map(|file| file.path).collect())
+}
+
+/// Does `one` for each file: first for those on disk, then for the others as they come from tape. Says meanwhile what is waited for.
+pub(crate) fn as_they_come(
+    context: &mut Context,
+    paths: Vec<FilePath>,
+    mut one: impl FnMut(&mut Context, FilePath) -> Run<()>,
+) -> Run {
+    let mut ahead = stage(context, &paths)?;
+    let absent: HashSet<FilePath> = ahead.iter().cloned().collect();
+    let there = paths.into_iter().filter(|path| !absent.contains(path));
+    let mut code = context.each(there, &mut one)?;
+    while !ahead.is_empty() {
+        let next = waiting::next_online(context, &ahead)?;
+        let is_next: HashSet<&FilePath> = next.iter().collect();
+        ahead.retain(|path| !is_next.contains(path));
+        let ended = context.each(next.clone(), &mut one)?;
+        code = if code == 0 { ended } else { code };
+    }
+    Ok(code)
 }
 
 /// Prints `path` on standard output.

@@ -12,7 +12,9 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use wire::control::{Await, AwaitJobs, AwaitedJobs, Call, JobInfo, PathOutcome, PathOutcomes, Want};
+use wire::control::{
+    Await, AwaitAny, AwaitJobs, AwaitedJobs, Call, JobInfo, PathOutcome, PathOutcomes, Want,
+};
 
 /// How long to wait if nobody says: a week covers any queue that still moves.
 pub(crate) const PATIENCE_DEFAULT: Millis = Millis::from_seconds(7 * 86_400);
@@ -50,6 +52,22 @@ pub(crate) fn files(
         Some((path, failure)) => Err(failure.during(path).into()),
         None => Ok(outcomes),
     }
+}
+
+/// Paths that are waited for at once: those behind them come later.
+const NEXT_MAX: usize = 1000;
+
+/// Waits until any of the files is on disk or cannot come there; yields these.
+pub(crate) fn next_online(context: &mut Context, paths: &[FilePath]) -> Run<Vec<FilePath>> {
+    let len = paths.len().min(NEXT_MAX);
+    let call = AwaitAny { paths: paths[..len].to_vec(), want: Want::Online };
+    let outcomes = silently(context, |context| {
+        wait(context, &call, PATIENCE_DEFAULT, |outcomes| Progress {
+            head: format!("waits for {} on tape", counted(paths.len() as u64, "file", "files")),
+            items: outcomes.files.iter().map(file_item).collect(),
+        })
+    })?;
+    Ok(outcomes.files.into_iter().filter(|file| file.waits.is_none()).map(|file| file.path).collect())
 }
 
 fn reached(files: &[PathOutcome]) -> usize {

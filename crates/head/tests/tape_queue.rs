@@ -8,9 +8,9 @@ use base::{ErrorKind, Failure, Millis, limits::TAPE_ATTEMPTS_MAX};
 use sim::{Content, Mishap, World};
 use support::*;
 use wire::control::{
-    Archive, ArchivedCopy, Await, Blame, CommitWrite, EnableDrive, EndTapeSession, FileRecalled, FileState,
-    FilesArchived, GetBill, GetStatus, RequestFailed, RequestKind, RequestState, RetryRequest,
-    SetVolumeState, TapeSession, TapeWork, VolumeState, Want,
+    Archive, ArchivedCopy, Await, Blame, CancelRequests, CommitWrite, EnableDrive, EndTapeSession,
+    FileRecalled, FileState, FilesArchived, GetBill, GetStatus, Release, RequestFailed, RequestKind,
+    RequestState, RetryRequest, SetVolumeState, TapeSession, TapeWork, VolumeState, Want,
 };
 
 /// The append point and the requests of a session that writes.
@@ -103,6 +103,79 @@ fn a_file_that_no_partition_can_hold_is_not_recalled() {
     stage(&mut world, "/small", None).unwrap();
     run_drive(&mut world);
     assert_eq!(state(&mut world, "/small"), FileState::Both);
+}
+
+fn cancel(world: &mut World, who: &str, at: &str) -> base::Result<FileState> {
+    let call = CancelRequests { requests: Vec::new(), paths: vec![path(at)] };
+    let mut files = world.call(user(who), call)?.files;
+    let file = files.remove(0);
+    file.failure.map_or_else(|| Ok(file.state.unwrap()), Err)
+}
+
+fn release(world: &mut World, who: &str, at: &str, after: Option<Millis>) -> base::Result<FileState> {
+    let call = Release { paths: vec![path(at)], after, user: None };
+    let mut files = world.call(user(who), call)?.files;
+    let file = files.remove(0);
+    file.failure.map_or_else(|| Ok(file.state.unwrap()), Err)
+}
+
+fn stage_as(world: &mut World, who: &str, at: &str) {
+    let stage = wire::control::Stage { paths: vec![path(at)], pin: Some(Millis::from_seconds(3600)) };
+    let outcome = world.call(user(who), stage).unwrap();
+    assert!(outcome.files[0].failure.is_none(), "{outcome:?}");
+}
+
+#[test]
+fn a_request_is_taken_back_by_its_owner_unless_others_wait_for_it() {
+    let mut world = world();
+    put_nearline(&mut world, "/f", 10);
+    stage_as(&mut world, "ada", "/f");
+    stage_as(&mut world, "bob", "/f");
+    assert_eq!(refusal(cancel(&mut world, "cyd", "/f")), ErrorKind::Permission);
+    cancel(&mut world, "ada", "/f").unwrap();
+    assert_eq!(requests(&mut world).len(), 1, "bob wants it");
+    assert_eq!(refusal(cancel(&mut world, "ada", "/f")), ErrorKind::Busy);
+    assert_eq!(stat(&mut world, "/f").unwrap().pins, ["user bob"]);
+    cancel(&mut world, "bob", "/f").unwrap();
+    assert_eq!(stat(&mut world, "/f").unwrap().pins, [""; 0]);
+    cancel(&mut world, "ada", "/f").unwrap();
+    assert_eq!(requests(&mut world), []);
+    assert_eq!(refusal(cancel(&mut world, "ada", "/f")), ErrorKind::NotFound);
+    // While a drive reads it, too: its reserved object goes.
+    stage_as(&mut world, "ada", "/f");
+    let session = next_session(&mut world).unwrap();
+    let request = request_ids(&session)[0];
+    world.call(user("ada"), CancelRequests { requests: vec![request], paths: Vec::new() }).unwrap();
+    world.room(FileRecalled { session: session.id, request }).unwrap();
+    end_session(&mut world, &session, 1);
+    assert_eq!(state(&mut world, "/f"), FileState::Nearline);
+}
+
+#[test]
+fn a_job_keeps_the_request_that_it_waits_for() {
+    let mut world = world();
+    put_nearline(&mut world, "/in", 10);
+    world.submit(&[path("/in")], &path("/out")).unwrap();
+    let id = request(&mut world).id;
+    let call = CancelRequests { requests: vec![id], paths: Vec::new() };
+    let failure = world.user(call).unwrap().files[0].failure.clone().unwrap();
+    assert!(failure.kind == ErrorKind::Busy && failure.what.contains("job 1"), "{failure}");
+}
+
+#[test]
+fn pins_are_released_and_shortened_by_their_holder() {
+    let mut world = world();
+    put_archived(&mut world, "/f", 10);
+    stage_as(&mut world, "ada", "/f");
+    stage_as(&mut world, "bob", "/f");
+    assert_eq!(refusal(release(&mut world, "cyd", "/f", None)), ErrorKind::NotFound);
+    release(&mut world, "ada", "/f", None).unwrap();
+    assert_eq!(stat(&mut world, "/f").unwrap().pins, ["user bob"]);
+    release(&mut world, "bob", "/f", Some(Millis::from_seconds(60))).unwrap();
+    // No pin is made longer by letting go of it.
+    release(&mut world, "bob", "/f", Some(Millis::from_seconds(600))).unwrap();
+    world.advance(Millis::from_seconds(61));
+    assert_eq!(evict(&mut world, "/f").unwrap(), FileState::Nearline);
 }
 
 #[test]
@@ -466,7 +539,7 @@ fn every_file_of_a_call_is_told_what_it_waits_for() {
         "waits to be written; 2 of 2 drives free",
     );
     run_drive(&mut world);
-    world.user(wire::control::Evict { paths: all.clone() }).unwrap();
+    world.user(wire::control::Evict { paths: all.clone(), releases: false }).unwrap();
     let stage = wire::control::Stage { paths: all.clone(), pin: None };
     told(world.user(stage).unwrap().files, "volume SIM001 is loaded in drive drv0");
     let waiting = Await { paths: all, want: Want::Online };

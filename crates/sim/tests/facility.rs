@@ -66,6 +66,6 @@ fn read_everything(world: &mut World) {
         }
         assert!(world.is(&path, Want::Online), "{path} does not come back");
         let _ = world.user(Archive { paths: vec![path.clone()] });
-        let _ = world.user(Evict { paths: vec![path] });
+        let _ = world.user(Evict { paths: vec![path], releases: false });
     }
 }

@@ -62,6 +62,14 @@ impl Place {
         Ok(Self::Local(PathBuf::from(text)))
     }
 
+    /// The path in the facility, if it was given as such.
+    pub(crate) fn facility_path(&self) -> Option<FilePath> {
+        match self {
+            Self::Remote { url, is_facility: true } => Some(url.path.clone()),
+            _ => None,
+        }
+    }
+
     /// The last component of the path.
     pub(crate) fn name(&self) -> Result<&str> {
         let name = match self {

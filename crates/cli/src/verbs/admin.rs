@@ -65,9 +65,14 @@ enum Request {
     /// Try requests again now that failed or wait for their next try
     Retry {
         /// The requests
-        #[arg(required = true, value_name = "ID")]
+        #[arg(required = true, value_name = "ID", value_parser = request_id)]
         ids: Vec<RequestId>,
     },
+}
+
+/// A request as `bp queue` shows it, or only its number.
+pub(super) fn request_id(text: &str) -> base::Result<RequestId> {
+    text.strip_prefix('r').unwrap_or(text).parse()
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -3,7 +3,7 @@
 use super::wait::{self, Timeout};
 use crate::{
     context::{Context, Run},
-    glob::{self, Match},
+    glob::{self, Depth},
 };
 use base::FilePath;
 use wire::control::{Archive, Want};
@@ -15,13 +15,16 @@ pub(crate) struct Args {
     wait: bool,
     #[command(flatten)]
     timeout: Timeout,
+    /// Directories too, with what is in them
+    #[arg(long, short)]
+    recursive: bool,
     /// Files; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<FilePath>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::expand(context, &args.paths, Match::Files)?;
-    let outcomes = context.call(&Archive { paths: paths.clone() })?;
+    let paths = glob::files(context, &args.paths, Depth::of(args.recursive))?;
+    let outcomes = wait::in_parts(context, &paths, |paths| Archive { paths })?;
     wait::asked(context, outcomes, args.wait.then_some(Want::Archived), &args.timeout)
 }

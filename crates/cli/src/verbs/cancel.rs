@@ -1,19 +1,78 @@
-//! `bp cancel`: ends jobs.
+//! `bp cancel`: ends jobs, and takes tape requests back.
 
-use crate::context::{Context, Run};
-use base::JobId;
-use wire::control::CancelJob;
+use super::admin::request_id;
+use crate::context::{Context, Run, Stop};
+use base::{ErrorKind, Failure, FilePath, JobId, RequestId, Result};
+use std::str::FromStr;
+use wire::control::{CancelJob, CancelRequests, Jobs};
+
+/// What is to be cancelled.
+#[derive(Debug, Clone)]
+enum What {
+    /// A job, or the tape request of that number if there is no such job.
+    Number(u64),
+    Request(RequestId),
+    Path(FilePath),
+}
+
+impl FromStr for What {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.starts_with('/') {
+            return text.parse().map(Self::Path);
+        }
+        if text.starts_with('r') {
+            return request_id(text).map(Self::Request);
+        }
+        text.parse().map(Self::Number).map_err(|_| {
+            Failure::invalid(format!("{text:?} is neither a job nor a tape request"))
+                .hint("7 is a job, r7 a tape request, /path what you asked for a file")
+        })
+    }
+}
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Jobs, whatever their state
+    /// Jobs, whatever their state; tape requests as `bp queue` shows them (r7), or the files that were staged or
+    /// archived. The number of no job is that of a tape request
     #[arg(required = true, value_name = "ID")]
-    ids: Vec<JobId>,
+    ids: Vec<What>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    context.each(args.ids, |context, job| {
-        let reply = context.call(&CancelJob { job })?;
-        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+    context.each(args.ids, |context, what| match what {
+        What::Number(number) => cancel_number(context, number),
+        What::Request(request) => cancel_requests(context, vec![request], Vec::new()),
+        What::Path(path) => cancel_requests(context, Vec::new(), vec![path]),
     })
+}
+
+/// A job of that number is meant, even if it is over: nothing else is cancelled by mistake.
+fn cancel_number(context: &mut Context, number: u64) -> Run<()> {
+    let job = JobId(number);
+    let known = context.call(&Jobs { ids: vec![job], ..Jobs::default() });
+    if known.is_err_and(|failure| failure.kind == ErrorKind::NotFound) {
+        return cancel_requests(context, vec![RequestId(number)], Vec::new()).map_err(|stop| match stop {
+            Stop::Failed(failure) if failure.kind == ErrorKind::NotFound => {
+                Failure::not_found(format!("there is neither a job nor a tape request {number}"))
+                    .hint("`bp jobs` and `bp queue` show them")
+                    .into()
+            }
+            stop => stop,
+        });
+    }
+    let reply = context.call(&CancelJob { job }).map_err(|failure| match failure.kind {
+        ErrorKind::Invalid => failure.hint(format!("r{number} would be a tape request")),
+        _ => failure,
+    })?;
+    if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+}
+
+fn cancel_requests(context: &mut Context, requests: Vec<RequestId>, paths: Vec<FilePath>) -> Run<()> {
+    let outcomes = context.call(&CancelRequests { requests, paths })?;
+    if let Some(failure) = outcomes.files.iter().find_map(|file| file.failure.clone()) {
+        return Err(failure.into());
+    }
+    if context.output.is_json() { context.output.json(&outcomes) } else { Ok(()) }
 }

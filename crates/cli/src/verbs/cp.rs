@@ -3,6 +3,7 @@
 use crate::{
     context::{Context, Run},
     mover::{self, Bars, Ended, Job, Manner, Mover, Place},
+    transfer,
     words::counted,
 };
 use base::{Failure, Result, units::human_bytes};
@@ -76,6 +77,10 @@ pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
     let plan = mover::plan(&sources, &target, must_be_directory, args.recursive, &options)?;
     if args.dry_run {
         return dry_run(context, &plan.jobs);
+    }
+    let own: Vec<_> = plan.jobs.iter().filter_map(|job| job.source.facility_path()).collect();
+    if !own.is_empty() {
+        transfer::stage(context, &own)?;
     }
     let parents: Vec<_> = if must_be_directory { vec![target] } else { Vec::new() };
     for directory in plan.directories.iter().chain(&parents) {

@@ -3,20 +3,23 @@
 use super::wait::{self, Timeout};
 use crate::{
     context::{Context, Run},
-    glob::{self, Match},
+    glob::{self, Depth},
 };
 use base::FilePath;
 use wire::control::Evict;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Directories too, with what is in them
+    #[arg(long, short)]
+    recursive: bool,
     /// Files; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<FilePath>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::expand(context, &args.paths, Match::Files)?;
-    let outcomes = context.call(&Evict { paths })?;
+    let paths = glob::files(context, &args.paths, Depth::of(args.recursive))?;
+    let outcomes = wait::in_parts(context, &paths, |paths| Evict { paths, releases: false })?;
     wait::asked(context, outcomes, None, &Timeout::default())
 }

@@ -55,6 +55,7 @@ fn copy(args: Args, context: &mut Context) -> Run {
     let paths = sources.iter().map(|text| text.parse()).collect::<Result<Vec<FilePath>>>()?;
     let paths = glob::expand(context, &paths, Match::Files)?;
     if target.as_os_str() == "-" {
+        transfer::stage(context, &paths)?;
         return context.each(paths, |context, path| transfer::print(context, &path));
     }
     let into = target.is_dir();
@@ -63,10 +64,11 @@ fn copy(args: Args, context: &mut Context) -> Run {
         return Err(Failure::new(ErrorKind::NotDirectory, what).into());
     }
     let manner = Manner { replace: args.replace, make_path: false, resume: false, verify: true };
-    context.each(paths, |context, path| {
+    let code = transfer::as_they_come(context, paths, |context, path| {
         let local = if into { target.join(path.name()) } else { target.clone() };
         transfer::download(context, &path, &local, manner)
-    })
+    })?;
+    Ok(code)
 }
 
 /// What `--json` prints of a reservation.

@@ -33,6 +33,7 @@ pub(crate) mod put;
 pub(crate) mod queue;
 pub(crate) mod quota;
 pub(crate) mod recover;
+pub(crate) mod release;
 pub(crate) mod rm;
 pub(crate) mod rmdir;
 pub(crate) mod scan;
@@ -75,6 +76,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Archive(args) => archive::run(args, context),
         Verb::Stage(args) => stage::run(args, context),
         Verb::Evict(args) => evict::run(args, context),
+        Verb::Release(args) => release::run(args, context),
         Verb::Wait(args) => wait::run(args, context),
         Verb::Submit(args) => submit::run(args, context),
         Verb::Jobs(args) => jobs::run(args, context),

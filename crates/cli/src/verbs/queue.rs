@@ -46,7 +46,7 @@ pub(crate) fn table(requests: &[RequestInfo], now: Timestamp) -> Table {
     ]);
     for request in requests {
         table.row([
-            Cell::from(request.id.to_string()),
+            Cell::from(format!("r{}", request.id)),
             request.kind.as_str().into(),
             request_state(request),
             request.path.as_str().into(),

@@ -3,7 +3,7 @@
 use super::wait::{self, Timeout};
 use crate::{
     context::{Context, Run},
-    glob::{self, Match},
+    glob::{self, Depth},
 };
 use base::{FilePath, units::Span};
 use wire::control::{Stage, Want};
@@ -18,13 +18,17 @@ pub(crate) struct Args {
     /// Keep them on disk at least this long, as 12h or 1d
     #[arg(long, value_name = "TIME")]
     pin: Option<Span>,
+    /// Directories too, with what is in them
+    #[arg(long, short)]
+    recursive: bool,
     /// Files; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<FilePath>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::expand(context, &args.paths, Match::Files)?;
-    let outcomes = context.call(&Stage { paths: paths.clone(), pin: args.pin.map(|span| span.0) })?;
+    let paths = glob::files(context, &args.paths, Depth::of(args.recursive))?;
+    let pin = args.pin.map(|span| span.0);
+    let outcomes = wait::in_parts(context, &paths, |paths| Stage { paths, pin })?;
     wait::asked(context, outcomes, args.wait.then_some(Want::Online), &args.timeout)
 }

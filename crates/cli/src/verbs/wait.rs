@@ -5,8 +5,8 @@ use crate::{
     glob::{self, Match},
     waiting,
 };
-use base::{FilePath, units::Span};
-use wire::control::{PathOutcome, PathOutcomes, Want};
+use base::{ErrorKind, FilePath, Result, units::Span};
+use wire::control::{Call, PathOutcome, PathOutcomes, Want};
 
 /// How long to wait.
 #[derive(Debug, clap::Args)]
@@ -50,8 +50,27 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     finish(context, &paths, want, &args.timeout)
 }
 
+/// Paths of one call: it stays far below the longest one that is taken.
+const PART_LEN: usize = 1000;
+
+/// Makes a call for so many paths that one call could not name them all.
+pub(crate) fn in_parts<C: Call<Reply = PathOutcomes>>(
+    context: &mut Context,
+    paths: &[FilePath],
+    call: impl Fn(Vec<FilePath>) -> C,
+) -> Result<PathOutcomes> {
+    let mut files = Vec::with_capacity(paths.len());
+    for part in paths.chunks(PART_LEN) {
+        files.extend(context.call(&call(part.to_vec()))?.files);
+    }
+    Ok(PathOutcomes { files })
+}
+
 fn finish(context: &mut Context, paths: &[FilePath], want: Want, timeout: &Timeout) -> Run {
-    let outcomes = waiting::files(context, paths, want, timeout.timeout.0)?;
+    let mut outcomes = PathOutcomes { files: Vec::with_capacity(paths.len()) };
+    for part in paths.chunks(PART_LEN) {
+        outcomes.files.extend(waiting::files(context, part, want, timeout.timeout.0)?.files);
+    }
     if context.output.is_json() {
         context.output.json(&outcomes)?;
     }
@@ -70,6 +89,9 @@ pub(crate) fn asked(
         return Ok(first_failure(&outcomes));
     }
     let code = context.each(&outcomes.files, |context, file| match (&file.failure, want) {
+        (Some(failure), _) if failure.kind == ErrorKind::IsDirectory && failure.hint.is_none() => {
+            Err(failure.clone().hint("add -r for the files in it").into())
+        }
         (Some(failure), _) if failure.what.contains(file.path.as_str()) => Err(failure.clone().into()),
         (Some(failure), _) => Err(failure.clone().during(&file.path).into()),
         // Waiting says it all in a moment.

@@ -11,7 +11,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 43] = [
+const VERBS: [&str; 44] = [
+    "release",
     "adopt",
     "backup",
     "head",

@@ -123,22 +123,68 @@ impl RootDoor {
 
     pub(super) async fn prepare_files(&self, who: &Principal, request: PrepareRequest) -> Result<String> {
         let paths = request.paths;
-        // An eviction is a wish: what has no other copy, or is in use, stays without an error.
-        let is_evict = request.action == PrepareAction::Evict;
-        let outcomes = match request.action {
-            PrepareAction::Stage { .. } => {
-                let stage = control::Stage { paths, pin: Some(PREPARE_PIN) };
-                self.files.head()?.call(who, stage).await?
+        let id = match request.action {
+            PrepareAction::Stage { .. } => self.prepare_id(),
+            PrepareAction::Cancel(id) => {
+                self.require_own(&id)?;
+                return self.cancel_prepare(who, paths).await;
             }
-            PrepareAction::Evict => self.files.head()?.call(who, control::Evict { paths }).await?,
-            // A recall serves everybody who waits for the file, so one client's change of mind does not stop it.
-            PrepareAction::Cancel(_) | PrepareAction::Touch => return Ok(String::new()),
+            PrepareAction::Evict => return self.evict(who, paths).await,
+            PrepareAction::Touch => return Ok(String::new()),
         };
-        let refused = |failure: &Failure| !(is_evict && failure.kind == ErrorKind::Busy);
+        let stage = control::Stage { paths, pin: Some(PREPARE_PIN) };
+        let outcomes = self.files.head()?.call(who, stage).await?;
         let is_one = outcomes.files.len() == 1;
-        match outcomes.files.into_iter().filter_map(|file| file.failure).find(refused) {
+        match outcomes.files.into_iter().find_map(|file| file.failure) {
             Some(failure) => Err(failure.only_here(!is_one)),
-            None => Ok("backplane".to_owned()),
+            None => Ok(id),
+        }
+    }
+
+    /// Lets go of the caller's pins and drops what is on tape. That a file stays which has no other copy is no failure, as clients
+    /// evict whatever they have read; that others keep it on disk is said if nothing has left.
+    async fn evict(&self, who: &Principal, paths: Vec<FilePath>) -> Result<String> {
+        let evict = control::Evict { paths, releases: true };
+        let outcomes = self.files.head()?.call(who, evict).await?;
+        let is_one = outcomes.files.len() == 1;
+        let has_left = outcomes.files.iter().any(|file| file.failure.is_none());
+        let is_told = |failure: &Failure| match failure.kind {
+            ErrorKind::Busy => !has_left && failure.what.contains(" is pinned by "),
+            _ => true,
+        };
+        match outcomes.files.into_iter().filter_map(|file| file.failure).find(is_told) {
+            Some(failure) => Err(failure.only_here(!is_one)),
+            None => Ok(String::new()),
+        }
+    }
+
+    /// Takes back what the caller has staged. What is not wanted any more, or never was, is no failure: that is what is asked for.
+    async fn cancel_prepare(&self, who: &Principal, paths: Vec<FilePath>) -> Result<String> {
+        let cancel = control::CancelRequests { requests: Vec::new(), paths };
+        let outcomes = self.files.head()?.call(who, cancel).await?;
+        let is_told = |failure: &Failure| {
+            !matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Busy)
+                && !failure.what.contains("may not cancel")
+        };
+        match outcomes.files.into_iter().filter_map(|file| file.failure).find(is_told) {
+            Some(failure) => Err(failure),
+            None => Ok(String::new()),
+        }
+    }
+
+    /// Names a request to stage: by this facility and the time.
+    fn prepare_id(&self) -> String {
+        format!("{}:{:x}", self.config.sitename, self.gate.now().0)
+    }
+
+    /// Refuses the ids of other servers as the servers of the field do.
+    fn require_own(&self, id: &str) -> Result<()> {
+        let is_number = |text: &str| i64::from_str_radix(text, 16).is_ok();
+        match id.rsplit_once(':') {
+            Some((site, number)) if site == self.config.sitename && is_number(number) => Ok(()),
+            _ if id.is_empty() => Err(Failure::invalid("prepare request id is not specified")),
+            _ => Err(Failure::invalid(format!("prepare request {id:?} is owned by an unknown server"))
+                .hint("use the id that `prepare -s` has printed")),
         }
     }
 

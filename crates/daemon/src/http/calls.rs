@@ -54,7 +54,10 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::Archive>(router);
     let router = add::<control::Stage>(router);
     let router = add::<control::Evict>(router);
+    let router = add::<control::Release>(router);
+    let router = add::<control::CancelRequests>(router);
     let router = add::<control::Await>(router);
+    let router = add::<control::AwaitAny>(router);
     let router = add::<control::SetVolumeState>(router);
     let router = add::<control::SurveyVolumes>(router);
     let router = add::<control::RetryRequest>(router);

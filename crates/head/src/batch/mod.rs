@@ -76,6 +76,12 @@ pub(crate) fn file_not_archived(
     Ok(())
 }
 
+/// A job that waits until this output is on tape.
+pub(crate) fn job_archiving(core: &Core, file: FileId) -> Result<Option<JobId>> {
+    let jobs = core.store.jobs_with_file(file, JobFileRole::Output, JobState::Archiving)?;
+    Ok(jobs.into_iter().next())
+}
+
 /// A file was removed: jobs that waited for it to be on tape wait in vain.
 pub(crate) fn file_removed(core: &mut Core, context: &Context, file: FileId, path: &FilePath) -> Result<()> {
     for id in core.store.jobs_with_file(file, JobFileRole::Output, JobState::Archiving)? {

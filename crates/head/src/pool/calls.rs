@@ -620,7 +620,7 @@ fn whose(core: &Core, context: &Context, object: Option<ObjectId>) -> Result<Who
 
 impl Apply for Evict {
     fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
-        let files = self.paths.into_iter().map(|path| match evict(core, context, &path) {
+        let files = self.paths.into_iter().map(|path| match evict(core, context, &path, self.releases) {
             Ok(state) => PathOutcome { path, state: Some(state), waits: None, failure: None },
             Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
         });
@@ -628,9 +628,15 @@ impl Apply for Evict {
     }
 }
 
-fn evict(core: &mut Core, context: &Context, path: &FilePath) -> Result<FileState> {
+fn evict(core: &mut Core, context: &Context, path: &FilePath, releases: bool) -> Result<FileState> {
     let node = resolve_file(core, &context.who, path)?;
-    require(core, &context.who, &node, Right::Write, path)?;
+    let own = tape::pin_of(&context.who.name);
+    if releases {
+        require(core, &context.who, &node, Right::Read, path)?;
+        core.store.shorten_pin(node.id, &own, None, context.now)?;
+    } else {
+        require(core, &context.who, &node, Right::Write, path)?;
+    }
     match node.state() {
         FileState::Nearline => return Ok(FileState::Nearline),
         FileState::Both => {}
@@ -640,8 +646,12 @@ fn evict(core: &mut Core, context: &Context, path: &FilePath) -> Result<FileStat
         }
     }
     if let Some(holder) = core.store.pins(node.id, context.now)?.first() {
-        return Err(Failure::busy(format!("{path} is pinned by {holder}")).hint("wait until it lets go"));
+        let hint =
+            if *holder == own { format!("`bp release {path}`") } else { "wait until it lets go".to_owned() };
+        return Err(Failure::busy(format!("{path} is pinned by {holder}")).hint(hint));
     }
+    // Who may only read it lets go of it; the disk keeps it until there is need for room.
+    require(core, &context.who, &node, Right::Write, path)?;
     drop_from_disk(core, node.id)?;
     Ok(FileState::Nearline)
 }

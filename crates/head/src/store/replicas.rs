@@ -309,6 +309,28 @@ impl Store {
         )
     }
 
+    /// Ends the pin of a holder at `until`, if it would last longer; `None`: now. Yields whether there was one.
+    pub(crate) fn shorten_pin(
+        &self,
+        file: FileId,
+        holder: &str,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> StoreResult<bool> {
+        let changed = match until {
+            None => self.run_counted(
+                "DELETE FROM pin WHERE file = ?1 AND holder = ?2 AND (expires IS NULL OR expires > ?3)",
+                (file.0, holder, now.0),
+            )?,
+            Some(until) => self.run_counted(
+                "UPDATE pin SET expires = CASE WHEN expires IS NULL OR expires > ?4 THEN ?4 ELSE expires END
+                 WHERE file = ?1 AND holder = ?2 AND (expires IS NULL OR expires > ?3)",
+                (file.0, holder, now.0, until.0),
+            )?,
+        };
+        Ok(changed > 0)
+    }
+
     pub(crate) fn release_pins_of(&self, holder: &str) -> StoreResult<()> {
         self.run("DELETE FROM pin WHERE holder = ?1", (holder,))
     }

@@ -1,16 +1,16 @@
 //! The calls of people on the tape queue.
 
-use super::{hopeless, reason, request_archive, request_recall};
+use super::{hopeless, reason, request_archive, request_recall, room::free_object};
 use crate::{
-    Apply, Context, Core, Topic,
-    namespace::{Right, require, resolve_file},
+    Apply, Context, Core, Topic, batch,
+    namespace::{Right, path_of, require, resolve_file},
     store::RequestRow,
     waiters::Awaited,
 };
 use base::{Failure, FilePath, Millis, Result, Timestamp};
 use wire::control::{
-    Archive, Await, Done, EnableDrive, FileState, PathOutcome, PathOutcomes, RequestKind, RequestState,
-    RetryRequest, SetVolumeState, Stage, VolumeState, Want,
+    Archive, Await, AwaitAny, CancelRequests, Done, EnableDrive, FileState, PathOutcome, PathOutcomes,
+    Release, RequestKind, RequestState, RetryRequest, SetVolumeState, Stage, VolumeState, Want,
 };
 
 /// Longest pin that a user can ask for.
@@ -73,11 +73,133 @@ fn stage(core: &mut Core, context: &Context, path: &FilePath, pin: Option<Timest
         return Err(Failure::corrupt(format!("{path} has neither replica nor copy")));
     }
     if let Some(until) = pin {
-        core.store.put_pin(node.id, &format!("user {}", context.who.name), Some(until))?;
+        core.store.put_pin(node.id, &pin_of(&context.who.name), Some(until))?;
     }
     let is_nearline = node.state() == FileState::Nearline;
     let row = is_nearline.then(|| request_recall(core, context, &node)).transpose()?;
     Ok((node.state(), row))
+}
+
+/// The name under which a user pins files.
+pub(crate) fn pin_of(user: &str) -> String {
+    format!("user {user}")
+}
+
+impl Apply for Release {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
+        let user = match self.user {
+            Some(user) if user != context.who.name => {
+                context.who.require_operator("release pins of others")?;
+                user
+            }
+            _ => context.who.name.clone(),
+        };
+        let until = self.after.map(|after| context.now + after.clamp(Millis(0), PIN_MAX));
+        each(core, context, self.paths, |core, path| release(core, context, path, (&user, until)))
+    }
+}
+
+fn release(
+    core: &mut Core,
+    context: &Context,
+    path: &FilePath,
+    (user, until): (&str, Option<Timestamp>),
+) -> Outcome {
+    let node = resolve_file(core, &context.who, path)?;
+    if core.store.shorten_pin(node.id, &pin_of(user), until, context.now)? {
+        return Ok((node.state(), None));
+    }
+    let others = core.store.pins(node.id, context.now)?;
+    let hint = match others.first() {
+        Some(holder) => format!("it is pinned by {holder}"),
+        None => "nothing pins it".to_owned(),
+    };
+    Err(Failure::not_found(format!("user {user} does not pin {path}")).hint(hint))
+}
+
+impl Apply for CancelRequests {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
+        let mut files = Vec::with_capacity(self.requests.len() + self.paths.len());
+        for id in self.requests {
+            let row = core.store.request(id)?.ok_or_else(|| {
+                Failure::not_found(format!("tape request {id} is not in the queue"))
+                    .hint("`bp queue` shows it")
+            })?;
+            let path = path_of(core, row.file)?;
+            let outcome = cancel(core, context, &row, &path);
+            files.push(outcome_of(path, outcome));
+        }
+        for path in self.paths {
+            let outcome = cancel_path(core, context, &path);
+            files.push(outcome_of(path, outcome));
+        }
+        Ok(PathOutcomes { files })
+    }
+}
+
+fn outcome_of(path: FilePath, outcome: Result<FileState>) -> PathOutcome {
+    match outcome {
+        Ok(state) => PathOutcome { path, state: Some(state), waits: None, failure: None },
+        Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
+    }
+}
+
+/// Takes back what the caller wanted of a file.
+fn cancel_path(core: &mut Core, context: &Context, path: &FilePath) -> Result<FileState> {
+    let node = resolve_file(core, &context.who, path)?;
+    let pin = pin_of(&context.who.name);
+    let was_pinned = core.store.shorten_pin(node.id, &pin, None, context.now)?;
+    let rows = core.store.requests_of_file(node.id)?;
+    if rows.is_empty() && !was_pinned {
+        return Err(Failure::not_found(format!("{path} has no tape request and no pin of yours")));
+    }
+    for row in rows {
+        match cancel(core, context, &row, path) {
+            // The caller's own wish was the pin.
+            Err(failure) if !was_pinned => return Err(failure),
+            _ => {}
+        }
+    }
+    Ok(node.state())
+}
+
+/// Takes a request out of the queue, if nobody else needs it.
+fn cancel(core: &mut Core, context: &Context, row: &RequestRow, path: &FilePath) -> Result<FileState> {
+    let node = core.store.node(row.file)?;
+    let state = node.map_or(FileState::Lost, |node| node.state());
+    if !context.who.is_operator && context.who.name != row.owner {
+        let (who, id, owner) = (&context.who.name, row.id, &row.owner);
+        return Err(Failure::permission(format!(
+            "user {who} may not cancel tape request {id} of {owner} for {path}"
+        )));
+    }
+    let own = pin_of(&row.owner);
+    if row.kind == RequestKind::Recall {
+        core.store.shorten_pin(row.file, &own, None, context.now)?;
+    }
+    let holder = match row.kind {
+        RequestKind::Recall => core.store.pins(row.file, context.now)?.into_iter().next(),
+        RequestKind::Archive => batch::job_archiving(core, row.file)?.map(|job| format!("job {job}")),
+    };
+    if let Some(holder) = holder {
+        return Err(Failure::busy(format!(
+            "tape request {} for {path} goes on: {holder} waits for it",
+            row.id
+        ))
+        .hint("it ends when nobody wants it any more"));
+    }
+    free_object(core, row)?;
+    core.store.delete_request(row.id)?;
+    core.touch(Topic::Tape);
+    core.touch(Topic::Files);
+    core.touch(Topic::Jobs);
+    Ok(state)
+}
+
+impl Apply for AwaitAny {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
+        each(core, context, self.paths, |core, path| outcome(core, context, path, self.want))
+    }
 }
 
 impl Apply for Await {

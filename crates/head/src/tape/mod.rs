@@ -7,6 +7,7 @@ mod plan_tests;
 mod room;
 mod survey;
 
+pub(crate) use calls::pin_of;
 pub(crate) use plan::{Explainer, View};
 pub(crate) use room::host_removed;
 pub(crate) use survey::is_doubtful;

@@ -500,7 +500,7 @@ fn failed(
 }
 
 /// Gives the reserved object of a recall back.
-fn free_object(core: &mut Core, row: &RequestRow) -> Result<()> {
+pub(super) fn free_object(core: &mut Core, row: &RequestRow) -> Result<()> {
     if row.kind == RequestKind::Recall
         && let Some(object) = row.object
         && let Some(replica) = core.store.replica(object)?

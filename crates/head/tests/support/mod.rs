@@ -121,7 +121,7 @@ pub(crate) fn stage(world: &mut World, at: &str, pin: Option<Millis>) -> Result<
 }
 
 pub(crate) fn evict(world: &mut World, at: &str) -> Result<FileState> {
-    only(world.user(Evict { paths: vec![path(at)] }))
+    only(world.user(Evict { paths: vec![path(at)], releases: false }))
 }
 
 /// Writes a file and brings it to tape.

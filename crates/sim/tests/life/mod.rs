@@ -52,7 +52,7 @@ pub(crate) fn step(world: &mut World) {
             }
         }
         29..40 => drop(world.user(Archive { paths })),
-        40..50 => drop(world.user(Evict { paths })),
+        40..50 => drop(world.user(Evict { paths, releases: false })),
         50..55 => drop(world.user(Stage { paths, pin: Some(Millis::from_seconds(60)) })),
         55..60 => read(world, path),
         60..64 => {

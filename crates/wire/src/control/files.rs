@@ -1,7 +1,7 @@
 //! Names, directories and where files are.
 
 use super::{Coding, calls};
-use base::{Checksums, Failure, FileId, FilePath, Millis, Timestamp, Vid};
+use base::{Checksums, Failure, FileId, FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
 /// What a name stands for.
@@ -251,6 +251,44 @@ pub struct Stage {
 pub struct Evict {
     /// The files.
     pub paths: Vec<FilePath>,
+    /// Lets go of the caller's own pins first.
+    #[serde(default)]
+    pub releases: bool,
+}
+
+/// Lets go of pins, or ends them earlier.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Release {
+    /// The files.
+    pub paths: Vec<FilePath>,
+    /// How long the pins last from now on, if they would last longer; none: they end now.
+    #[serde(default)]
+    pub after: Option<Millis>,
+    /// Whose pins, for operators; none: those of the caller.
+    #[serde(default)]
+    pub user: Option<String>,
+}
+
+/// Takes wishes for tape back: requests of the queue, those of files, and the caller's pins on these.
+///
+/// A request that a job waits for stays, and so does one of somebody else. What a waiting open needs is asked for again by that.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CancelRequests {
+    /// Requests.
+    #[serde(default)]
+    pub requests: Vec<RequestId>,
+    /// Files whose requests are meant.
+    #[serde(default)]
+    pub paths: Vec<FilePath>,
+}
+
+/// As [`Await`], but returns as soon as any path is as wanted, or cannot become so.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AwaitAny {
+    /// The files.
+    pub paths: Vec<FilePath>,
+    /// What to wait for.
+    pub want: Want,
 }
 
 /// What became of one path of a call that names many.
@@ -307,6 +345,11 @@ calls! {
     Archive => PathOutcomes, "archive", People;
     Stage => PathOutcomes, "stage", People;
     Evict => PathOutcomes, "evict", People;
+    Release => PathOutcomes, "release", People;
+    CancelRequests => PathOutcomes, "cancel_requests", People;
+    AwaitAny => PathOutcomes, "await_any", People, pending |reply| {
+        reply.files.iter().all(|file| file.waits.is_some())
+    };
     Await => PathOutcomes, "await", People, pending |reply| {
         reply.files.iter().any(|file| file.waits.is_some()) && reply.files.iter().all(|file| file.failure.is_none())
     };

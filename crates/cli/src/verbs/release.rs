@@ -1,0 +1,33 @@
+//! `bp release`: lets go of pins.
+
+use super::wait::{self, Timeout};
+use crate::{
+    context::{Context, Run},
+    glob::{self, Depth},
+};
+use base::{FilePath, units::Span};
+use wire::control::Release;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Directories too, with what is in them
+    #[arg(long, short)]
+    recursive: bool,
+    /// Keep them this much longer, as 1h, instead of letting go now
+    #[arg(long, value_name = "TIME")]
+    after: Option<Span>,
+    /// Pins of this user instead of your own; for operators
+    #[arg(long, value_name = "USER")]
+    of: Option<String>,
+    /// Files; * and ? in the last component are wildcards
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<FilePath>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let paths = glob::files(context, &args.paths, Depth::of(args.recursive))?;
+    let (after, user) = (args.after.map(|span| span.0), args.of);
+    let call = |paths| Release { paths, after, user: user.clone() };
+    let outcomes = wait::in_parts(context, &paths, call)?;
+    wait::asked(context, outcomes, None, &Timeout::default())
+}
