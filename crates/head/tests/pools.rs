@@ -190,7 +190,7 @@ impl Pools {
 
     fn fill(&mut self, free_bytes: u64) {
         self.free_bytes = free_bytes;
-        SERVERS.map(|name| self.host(name, self.report(name)).unwrap());
+        let _reported = SERVERS.map(|name| self.host(name, self.report(name)).unwrap());
     }
 
     fn store(&mut self, partition: &str, object: ObjectId) {
