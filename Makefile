@@ -91,6 +91,10 @@ bench-rfio: build load ## Measures remote file I/O beside xrootd, nginx and iper
 	@scripts/venv demo
 	.venv/bin/python -m bench.rfio $(BENCH)
 
+.PHONY: bench-wait
+bench-wait: build ## Measures what ten thousand waiting opens cost: processor, memory, and how long bp ls takes beside them.
+	python3 bench/wait.py --bp target/release/bp
+
 .PHONY: bench-head
 bench-head: build load ## Measures what one head does in a second, on SQLite and PostgreSQL; tables in bench/results.
 	@scripts/need --wish '/usr/lib/postgresql/*/bin/initdb=postgresql'
