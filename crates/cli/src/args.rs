@@ -63,7 +63,15 @@ pub(crate) enum Verb {
     Mv(verbs::mv::Args),
     /// Set permission bits
     Chmod(verbs::chmod::Args),
-    /// Grant users and groups what they may do in directories
+    /// Give files and directories to another owner or group
+    Chown(verbs::chown::Args),
+    /// Find files and directories by name, size, age or state
+    Find(verbs::find::Args),
+    /// Show how many bytes and files are below directories
+    Du(verbs::du::Args),
+    /// Show a directory with all that is below it
+    Tree(verbs::tree::Args),
+    /// Grant users and groups what they may do with files and in directories
     Grant(verbs::grant::Args),
 
     /// Copy local files into the facility
@@ -85,6 +93,9 @@ pub(crate) enum Verb {
     Release(verbs::release::Args),
     /// Wait until files are on disk or on tape
     Wait(verbs::wait::Args),
+
+    /// Tell why a file, a job or a tape request waits
+    Why(verbs::why::Args),
 
     /// Submit a job
     Submit(verbs::submit::Args),

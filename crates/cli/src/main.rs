@@ -11,6 +11,7 @@ mod table;
 mod transfer;
 mod verbs;
 mod waiting;
+mod walk;
 mod words;
 
 use args::{Cli, Verb};

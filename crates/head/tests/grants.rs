@@ -8,7 +8,7 @@ use sim::World;
 use support::*;
 use wire::control::{
     Disposition, Done, GetGrants, List, Mkdir, OpenRead, ReadGrant, Remove, RemoveDirectory, Rename,
-    SetGrant, SetMode,
+    SetGrant, SetMode, SetOwner,
 };
 
 fn mkdir(world: &mut World, at: &str, mode: u32) {
@@ -130,8 +130,7 @@ fn grants_are_made_by_the_owner_of_the_directory_alone() {
     grant(&mut world, user("bob"), "/bob", "user:eve", "rw").unwrap();
     assert_eq!(refusal(grant(&mut world, user("eve"), "/bob", "user:eve", "r")), ErrorKind::Permission);
     assert_eq!(refusal(grant(&mut world, user("eve"), "/", "user:eve", "rw")), ErrorKind::Permission);
-    let on_a_file = grant(&mut world, as_owner("ada"), "/d/private", "user:eve", "r");
-    assert_eq!(refusal(on_a_file), ErrorKind::NotDirectory);
+    grant(&mut world, as_owner("ada"), "/d/private", "user:eve", "r").expect("a single file can be granted");
     // Who may write may not give away what belongs to somebody else.
     let mode = SetMode { path: path("/bob"), mode: 0o777 };
     assert_eq!(refusal(world.call(user("eve"), mode)), ErrorKind::Permission);
@@ -217,4 +216,36 @@ fn rights_that_were_given_end_when_somebody_loses_one() {
         let told = world.room(world.report()).expect("a disk server that is known may report");
         assert_eq!(told.fence, after, "{step}");
     }
+}
+
+#[test]
+fn operators_give_to_anybody_and_owners_to_their_groups() {
+    let mut world = closed();
+    mkdir(&mut world, "/ann", 0o750);
+    let give = |world: &mut World, who, owner: Option<&str>, group: Option<&str>| {
+        let (owner, group) = (owner.map(str::to_owned), group.map(str::to_owned));
+        world.call(who, SetOwner { path: path("/ann"), owner, group })
+    };
+    assert_eq!(refusal(give(&mut world, user("eve"), Some("eve"), None)), ErrorKind::Permission);
+    give(&mut world, as_owner("ada"), Some("ann"), Some("ann")).unwrap();
+    world.call(user("ann"), Mkdir { path: path("/ann/own"), mode: 0o755, parents: false }).unwrap();
+    assert_eq!(refusal(give(&mut world, user("ann"), None, Some("prod"))), ErrorKind::Permission);
+    assert_eq!(refusal(give(&mut world, user("ann"), Some("eve"), None)), ErrorKind::Permission);
+    assert_eq!(refusal(give(&mut world, as_owner("ada"), Some("a b"), None)), ErrorKind::Invalid);
+    let mut ann = user("ann");
+    ann.groups.push("prod".into());
+    give(&mut world, ann, None, Some("prod")).unwrap();
+    let entry = world.user(wire::control::Stat { path: path("/ann") }).unwrap().entry;
+    assert_eq!((&*entry.owner, &*entry.group), ("ann", "prod"));
+}
+
+#[test]
+fn a_refusal_names_the_whole_path_that_refuses() {
+    let mut world = closed();
+    mkdir(&mut world, "/far", 0o755);
+    mkdir(&mut world, "/far/shut", 0o700);
+    mkdir(&mut world, "/far/shut/deep", 0o755);
+    let failure =
+        world.call(user("eve"), wire::control::Stat { path: path("/far/shut/deep/x") }).unwrap_err();
+    assert!(failure.what.contains("/far/shut has mode 0700"), "{failure}");
 }

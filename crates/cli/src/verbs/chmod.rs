@@ -3,6 +3,7 @@
 use crate::{
     context::{Context, Run},
     glob::{self, Match},
+    walk,
 };
 use base::FilePath;
 use wire::control::SetMode;
@@ -15,6 +16,9 @@ pub(crate) struct Args {
     /// Files or directories; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<FilePath>,
+    /// Also what is below, files and directories alike: 755 rather than 644
+    #[arg(long, short = 'R')]
+    recursive: bool,
 }
 
 fn octal(text: &str) -> Result<u32, String> {
@@ -25,8 +29,8 @@ fn octal(text: &str) -> Result<u32, String> {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let paths = glob::expand(context, &args.paths, Match::All)?;
-    context.each(paths, |context, path| {
-        let reply = context.call(&SetMode { path, mode: args.mode })?;
+    walk::each(context, paths, args.recursive, &mut |context, path| {
+        let reply = context.call(&SetMode { path: path.clone(), mode: args.mode })?;
         if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
     })
 }

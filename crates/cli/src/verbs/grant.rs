@@ -10,11 +10,11 @@ use wire::control::{GetGrants, GrantInfo, Rights, SetGrant, Subject};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A grant counts for the directory and for all that is below it, now and later, beside what modes \
+    after_help = "A grant counts for the file, or for the directory and all that is below it, now and later, beside what modes \
                         allow.\nIts owner makes it. To reach a directory one must be able to walk through those above."
 )]
 pub(crate) struct Args {
-    /// A directory; with --list also a file
+    /// A file or directory
     #[arg(required_unless_present = "list", value_name = "PATH")]
     path: Option<FilePath>,
     /// To whom: user:NAME or group:NAME

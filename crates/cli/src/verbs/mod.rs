@@ -10,12 +10,15 @@ pub(crate) mod bill;
 pub(crate) mod cancel;
 pub(crate) mod cat;
 pub(crate) mod chmod;
+pub(crate) mod chown;
 pub(crate) mod completion;
 pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod down;
 pub(crate) mod drives;
+pub(crate) mod du;
 pub(crate) mod evict;
+pub(crate) mod find;
 pub(crate) mod get;
 pub(crate) mod grant;
 pub(crate) mod head;
@@ -44,9 +47,11 @@ pub(crate) mod status;
 pub(crate) mod submit;
 pub(crate) mod token;
 pub(crate) mod trash;
+pub(crate) mod tree;
 pub(crate) mod up;
 pub(crate) mod volumes;
 pub(crate) mod wait;
+pub(crate) mod why;
 
 use crate::{
     args::Verb,
@@ -68,6 +73,11 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Rmdir(args) => rmdir::run(args, context),
         Verb::Mv(args) => mv::run(args, context),
         Verb::Chmod(args) => chmod::run(args, context),
+        Verb::Chown(args) => chown::run(args, context),
+        Verb::Find(args) => find::run(args, context),
+        Verb::Du(args) => du::run(args, context),
+        Verb::Tree(args) => tree::run(args, context),
+        Verb::Why(args) => why::run(args, context),
         Verb::Grant(args) => grant::run(args, context),
         Verb::Put(args) => put::run(args, context),
         Verb::Get(args) => get::run(args, context),

@@ -11,7 +11,12 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 44] = [
+const VERBS: [&str; 49] = [
+    "chown",
+    "find",
+    "du",
+    "tree",
+    "why",
     "release",
     "adopt",
     "backup",

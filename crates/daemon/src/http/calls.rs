@@ -42,6 +42,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::RemoveDirectory>(router);
     let router = add::<control::Rename>(router);
     let router = add::<control::SetMode>(router);
+    let router = add::<control::SetOwner>(router);
     let router = add::<control::SetGrant>(router);
     let router = add::<control::GetGrants>(router);
     let router = add::<control::GetAttributes>(router);

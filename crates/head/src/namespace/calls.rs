@@ -10,12 +10,12 @@ use crate::{
     tape,
 };
 use base::{
-    ErrorKind, Failure, FileId, FilePath, Result,
+    ErrorKind, Failure, FileId, FilePath, Result, check_name,
     limits::{LIST_ENTRIES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX},
 };
 use wire::control::{
     CopyInfo, Done, Entry, FileInfo, GetEntry, List, Listing, Mkdir, PieceInfo, Remove, RemoveDirectory,
-    Removed, Rename, SetMode, Stat, TrashReason,
+    Removed, Rename, SetMode, SetOwner, Stat, TrashReason,
 };
 
 impl Apply for Stat {
@@ -198,6 +198,41 @@ fn check_paths_below(core: &Core, directory: FileId, from: &FilePath, to: &FileP
         return Err(Failure::invalid(what).hint("use a shorter name"));
     }
     Ok(())
+}
+
+impl Apply for SetOwner {
+    fn paths(&self) -> Vec<FilePath> {
+        vec![self.path.clone()]
+    }
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let Self { path, owner, group } = self;
+        let node = resolve(core, &context.who, &path)?;
+        let mut holder = node.holder();
+        if let Some(owner) = owner.filter(|owner| *owner != node.owner) {
+            check_name("user", &owner)?;
+            context.who.require_operator(&format!("change the owner of {path}"))?;
+            holder.owner = owner;
+        }
+        require_owner(&context.who, &node, "group", &path)?;
+        if let Some(group) = group.filter(|group| *group != node.group) {
+            check_name("group", &group)?;
+            if !context.who.is_operator && !context.who.is_in(&group) {
+                let what = format!(
+                    "user {} may not give {path} to group {group}, of which they are no member",
+                    context.who.name
+                );
+                return Err(Failure::permission(what)
+                    .hint("choose a group of your own, or ask the owner of the facility"));
+            }
+            holder.group = group;
+        }
+        // Who had rights by the old owner or group loses them.
+        core.raise_fence();
+        core.store.set_holder(node.id, &holder)?;
+        core.touch(Topic::Files);
+        Ok(Done {})
+    }
 }
 
 /// Mode bits without which somebody cannot read a file, or what is below a directory.

@@ -5,10 +5,10 @@ use crate::{
     Apply, Context, Core,
     store::{GrantRow, Node},
 };
-use base::{ErrorKind, Failure, FileId, FilePath, Result};
+use base::{Failure, FileId, FilePath, Result};
 use wire::control::{Done, GetGrants, GrantInfo, GrantList, SetGrant};
 
-/// Grants on one directory.
+/// Grants on one file or directory.
 const GRANTS_OF_DIRECTORY_MAX: usize = 64;
 /// Grants in all: they are kept in memory.
 const GRANTS_MAX: usize = 10_000;
@@ -20,10 +20,6 @@ impl Apply for SetGrant {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let node = resolve(core, &context.who, &self.path)?;
-        if !node.is_directory() {
-            return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", self.path))
-                .hint("grants are made on directories and count for all that is below"));
-        }
         require_owner(&context.who, &node, "grants", &self.path)?;
         let table = core.store.grants()?;
         let own = table.get(&node.id).map_or(&[][..], Vec::as_slice);

@@ -48,10 +48,8 @@ fn walk(
     let mut names = path.names().peekable();
     while let Some(name) = names.next() {
         if !node.is_directory() {
-            return Err(Failure::new(
-                ErrorKind::NotDirectory,
-                format!("{path}: {} is not a directory", node.name),
-            ));
+            let at = path_of(core, node.id)?;
+            return Err(Failure::new(ErrorKind::NotDirectory, format!("{path}: {at} is not a directory")));
         }
         require(core, who, &node, Right::Search, path)?;
         let child = core.store.child(node.id, name)?;
@@ -107,14 +105,15 @@ pub(crate) fn require(
     if allows(who, node, right) || is_granted(core, who, node, right)? {
         return Ok(());
     }
-    Err(Failure::permission(format!(
-        "user {} may not {} {path}: {} has mode {:o} and owner {}",
-        who.name,
-        right.verb(),
-        node.name,
-        node.mode,
-        node.owner
-    )))
+    // The whole path of what refuses: on a long way the name alone does not say which one it is.
+    let at = path_of(core, node.id)?;
+    let (verb, Node { mode, owner, group, .. }) = (right.verb(), node);
+    let what = format!(
+        "user {} may not {verb} {path}: {at} has mode {mode:04o}, owner {owner} and group {group}",
+        who.name
+    );
+    Err(Failure::permission(what)
+        .hint(format!("{owner} or an operator can change that: `bp chmod`, `bp grant`")))
 }
 
 /// Refuses everybody but the owner of a node, and of the facility, to change its `what`.

@@ -229,6 +229,19 @@ pub struct SetMode {
     pub mode: u32,
 }
 
+/// Gives a file or directory to another owner, or to another group.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetOwner {
+    /// File or directory.
+    pub path: FilePath,
+    /// The new owner; none: the one it has. Only operators change it.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The new group; none: the one it has. Its owner chooses among their own groups.
+    #[serde(default)]
+    pub group: Option<String>,
+}
+
 /// Asks for tape copies of files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Archive {
@@ -342,6 +355,7 @@ calls! {
     RemoveDirectory => super::Done, "remove_directory", People;
     Rename => super::Done, "rename", People;
     SetMode => super::Done, "set_mode", People;
+    SetOwner => super::Done, "set_owner", People;
     Archive => PathOutcomes, "archive", People;
     Stage => PathOutcomes, "stage", People;
     Evict => PathOutcomes, "evict", People;

@@ -1,4 +1,4 @@
-//! Grants on directories: what users and groups may do there and below, beside what modes allow.
+//! Grants on files and directories: what users and groups may do there and below, beside what modes allow.
 
 use super::calls;
 use base::{Failure, FilePath, Timestamp, check_name};
@@ -122,15 +122,15 @@ impl From<Rights> for String {
     }
 }
 
-/// Grants something on a directory and all that is below it, now and later; what the subject was granted there before is
+/// Grants something on a file, or on a directory and all that is below it, now and later; what the subject was granted there before is
 /// replaced.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SetGrant {
-    /// The directory.
+    /// The file or directory.
     pub path: FilePath,
     /// To whom.
     pub subject: Subject,
-    /// What; none takes away what was granted on this directory.
+    /// What; none takes away what was granted on it.
     #[serde(default)]
     pub rights: Option<Rights>,
 }
@@ -146,7 +146,7 @@ pub struct GetGrants {
 /// One grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantInfo {
-    /// The directory on which it was made.
+    /// The file or directory on which it was made.
     pub path: FilePath,
     /// To whom.
     pub subject: Subject,

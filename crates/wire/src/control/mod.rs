@@ -187,6 +187,7 @@ pub fn fuzz_control(data: &[u8]) {
     round::<Jobs>(data);
     round::<SetAttributes>(data);
     round::<SetGrant>(data);
+    round::<SetOwner>(data);
 }
 
 #[cfg(test)]

@@ -1,0 +1,82 @@
+//! `bp chown`: gives files and directories to another owner or group.
+
+use crate::{
+    context::{Context, Run},
+    glob::{self, Match},
+    walk,
+};
+use base::{Failure, FilePath, check_name};
+use std::str::FromStr;
+use wire::control::SetOwner;
+
+/// `OWNER`, `OWNER:GROUP`, `OWNER:` for the group of the same name, or `:GROUP`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Holder {
+    owner: Option<String>,
+    group: Option<String>,
+}
+
+impl FromStr for Holder {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let (owner, group) = match text.split_once(':') {
+            None => (text, None),
+            Some((owner, "")) => (owner, Some(owner)),
+            Some((owner, group)) => (owner, Some(group)),
+        };
+        let owner = (!owner.is_empty()).then(|| owner.to_owned());
+        let group = group.map(str::to_owned);
+        if owner.is_none() && group.is_none() {
+            return Err(Failure::invalid("nobody is named").hint("write OWNER, OWNER:GROUP or :GROUP"));
+        }
+        owner.iter().try_for_each(|name| check_name("user", name))?;
+        group.iter().try_for_each(|name| check_name("group", name))?;
+        Ok(Self { owner, group })
+    }
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Only the facility's owner gives files to other users; owners choose among their own groups.\n\
+                        A directory for a user: `bp mkdir /home/ann`, then `bp chown ann: /home/ann`."
+)]
+pub(crate) struct Args {
+    /// To whom: OWNER, OWNER:GROUP, OWNER: for the group of that name, or :GROUP
+    #[arg(value_name = "OWNER[:GROUP]")]
+    holder: Holder,
+    /// Files or directories; * and ? in the last component are wildcards
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<FilePath>,
+    /// Also what is below
+    #[arg(long, short = 'R')]
+    recursive: bool,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    let paths = glob::expand(context, &args.paths, Match::All)?;
+    let Holder { owner, group } = args.holder;
+    walk::each(context, paths, args.recursive, &mut |context, path| {
+        let reply =
+            context.call(&SetOwner { path: path.clone(), owner: owner.clone(), group: group.clone() })?;
+        if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_and_groups_are_told_apart() {
+        let read = |text: &str| text.parse::<Holder>().map(|holder| (holder.owner, holder.group));
+        let name = |text: &str| Some(text.to_owned());
+        assert_eq!(read("ann").unwrap(), (name("ann"), None));
+        assert_eq!(read("ann:cms").unwrap(), (name("ann"), name("cms")));
+        assert_eq!(read("ann:").unwrap(), (name("ann"), name("ann")));
+        assert_eq!(read(":cms").unwrap(), (None, name("cms")));
+        for bad in ["", ":", "a b", "ann:c:d", "-R"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

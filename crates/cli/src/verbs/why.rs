@@ -1,0 +1,112 @@
+//! `bp why`: why a file, a job or a tape request waits.
+
+use crate::{
+    context::{Context, Run},
+    words::{exit, span},
+};
+use base::{ErrorKind, Failure, FilePath, JobId, Result};
+use std::str::FromStr;
+use wire::control::{
+    FileInfo, FileState, GetStatus, JobInfo, JobList, Jobs, NodeKind, RequestInfo, Stat, Status,
+};
+
+/// What is asked for: a path, or a number of a job or request.
+#[derive(Debug, Clone)]
+enum Thing {
+    Path(FilePath),
+    Number(u64),
+}
+
+impl FromStr for Thing {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.starts_with('/') {
+            return text.parse().map(Self::Path);
+        }
+        text.parse().map(Self::Number).map_err(|_| {
+            Failure::invalid(format!("{text:?} is neither a path nor a number"))
+                .hint("name a path, a job of `bp jobs` or a request of `bp queue`")
+        })
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Paths, and numbers of jobs and tape requests
+    #[arg(required = true, value_name = "PATH|JOB|REQUEST")]
+    things: Vec<Thing>,
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    context.each(args.things, |context, thing| match thing {
+        Thing::Path(path) => {
+            let info = context.call(&Stat { path })?;
+            if context.output.is_json() {
+                context.output.json(&info)
+            } else {
+                context.output.line(of_file(&info))
+            }
+        }
+        Thing::Number(number) => of_number(context, number),
+    })
+}
+
+/// Jobs and requests are numbered apart: both may have the number.
+fn of_number(context: &mut Context, number: u64) -> Run<()> {
+    let job = match context.call(&Jobs { ids: vec![JobId(number)], active_only: false }) {
+        Ok(JobList { jobs, .. }) => jobs.into_iter().next(),
+        Err(failure) if failure.kind == ErrorKind::NotFound => None,
+        Err(failure) => return Err(failure.into()),
+    };
+    let status: Status = context.call(&GetStatus {})?;
+    let request = status.requests.iter().find(|request| request.id.0 == number);
+    if job.is_none() && request.is_none() {
+        return Err(Failure::not_found(format!("neither job nor tape request {number} is known"))
+            .hint("a tape request is forgotten when it is done; `bp why PATH` tells where the file is")
+            .into());
+    }
+    if let Some(job) = &job {
+        if context.output.is_json() { context.output.json(job)? } else { context.output.line(of_job(job))? }
+    }
+    match request {
+        Some(request) if context.output.is_json() => context.output.json(request),
+        Some(request) => context.output.line(of_request(request, &status)),
+        None => Ok(()),
+    }
+}
+
+fn of_file(info: &FileInfo) -> String {
+    let path = &info.path;
+    if info.entry.kind == NodeKind::Directory {
+        return format!("{path} is a directory: nothing waits for it");
+    }
+    if let Some(waits) = &info.waits {
+        return format!("{path} waits: {waits}");
+    }
+    let vids: Vec<_> = info.copies.iter().map(|copy| copy.vid.as_str()).collect();
+    match info.entry.state {
+        Some(FileState::Nearline) => format!(
+            "{path} is on tape only (volume {}), and nobody asked for it; `bp stage {path}` does",
+            vids.join(", ")
+        ),
+        Some(FileState::Writing) => {
+            format!("{path} is being written; it can be read when its writer has closed it")
+        }
+        Some(FileState::Lost) => format!("{path} is lost: it has neither a disk replica nor a tape copy"),
+        _ => format!("{path} is online: nothing waits for it"),
+    }
+}
+
+fn of_job(job: &JobInfo) -> String {
+    let why = job.reason.clone().or_else(|| job.worker.as_ref().map(|worker| format!("on {worker}")));
+    let how = job.exit.as_ref().map(|how| format!(" ({})", exit(how))).unwrap_or_default();
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    format!("job {} is {}{how}{why}", job.id, job.state.as_str())
+}
+
+fn of_request(request: &RequestInfo, status: &Status) -> String {
+    let RequestInfo { id, kind, path, reason, .. } = request;
+    let waited = span(status.now - request.created);
+    format!("request {id} ({} of {path}) has waited {waited}: {reason}", kind.as_str())
+}
