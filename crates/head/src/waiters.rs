@@ -84,7 +84,7 @@ struct Look {
     /// What is waited for; empty: the topic of the call.
     awaited: Vec<Awaited>,
     /// When something comes with time.
-    look_again: Option<Millis>,
+    next: Option<Millis>,
     /// How long it took.
     cost: Duration,
 }
@@ -122,7 +122,7 @@ impl Waiter {
                 table.insert((*what, self.id), Arc::downgrade(self));
             }
         }
-        *last = Look { awaited, look_again, cost };
+        *last = Look { awaited, next: look_again, cost };
     }
 
     /// Returns when something has changed, also if that was before.
@@ -135,7 +135,7 @@ impl Waiter {
         let last = self.last();
         let is_keyed = !last.awaited.is_empty();
         let at_least = (last.cost * REST_FACTOR).min(REST_MAX);
-        let told = last.look_again.map(|span| Duration::from_millis(span.0.max(0).unsigned_abs()));
+        let told = last.next.map(|span| Duration::from_millis(span.0.max(0).unsigned_abs()));
         let usual = if is_keyed {
             // They came together; they need not look together.
             LOOK_AGAIN_KEYED + Duration::from_millis(self.id % 60_000)

@@ -38,7 +38,7 @@ const COLUMNS: &str = "t.file, t.path, t.removed, t.remover, t.why";
 fn trash(row: &Row<'_>) -> StoreResult<TrashRow> {
     Ok(TrashRow {
         file: FileId(row.get(0)?),
-        path: row.parse(1, |path| path.parse::<FilePath>())?,
+        path: row.parse(1, str::parse::<FilePath>)?,
         removed: Timestamp(row.get(2)?),
         remover: row.get(3)?,
         why: word(row, 4)?,
@@ -75,13 +75,15 @@ impl Store {
         let name = id.to_string();
         let mut replicas: Vec<_> =
             node.replicas.iter().filter(|old| goes(old.object, old.state)).cloned().collect();
-        replicas.iter_mut().for_each(|replica| replica.file = id);
+        for replica in &mut replicas {
+            replica.file = id;
+        }
         self.change_node(node.id, |node| {
             node.replicas.retain(|old| !goes(old.object, old.state));
             node.is_archived = false;
         })?;
         let (parent, label) = (TRASH, node.label());
-        self.insert_whole(Node { id, parent, name, label, replicas, ..node.clone() })?;
+        self.insert_whole(Node { id, parent, name, replicas, label, ..node.clone() })?;
         self.run("UPDATE copy SET file = ?2 WHERE file = ?1", (node.id.0, id.0))?;
         self.put_trash(&TrashRow { file: id, ..row })?;
         Ok(id)
