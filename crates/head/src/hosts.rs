@@ -1,6 +1,6 @@
 //! Hosts that join and are turned away.
 
-use crate::{Apply, Context, Core, batch, pool, store::HostRow, tape};
+use crate::{Apply, Context, Core, batch, pool, sole, store::HostRow, tape};
 use base::{Failure, Millis, Result, Timestamp, limits};
 use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{
@@ -167,6 +167,9 @@ impl Apply for RemoveHost {
         context.who.require_operator("turn hosts away")?;
         let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
         let host = known.ok_or_else(|| unknown(&self.name))?;
+        if !self.force {
+            sole::refuse_loss(core, &self.name)?;
+        }
         pool::host_removed(core, context, &self.name)?;
         batch::host_removed(core, context, &self.name)?;
         tape::host_removed(core, context, &self.name)?;
@@ -247,7 +250,7 @@ pub(crate) fn require_name(core: &Core, context: &Context, what: &str, name: &st
     )))
 }
 
-fn unknown(name: &str) -> Failure {
+pub(crate) fn unknown(name: &str) -> Failure {
     Failure::not_found(format!("no host named {name} has joined")).hint("`bp host list` shows them")
 }
 

@@ -20,6 +20,7 @@ mod restored;
 mod scan;
 mod seat;
 mod service;
+mod sole;
 mod status;
 mod steps;
 pub mod store;

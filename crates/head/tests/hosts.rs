@@ -142,10 +142,10 @@ fn a_name_is_taken_once_and_must_be_plain() {
     for name in ["", "D1", "a b", "a/b", "sim", &"x".repeat(65)] {
         assert!(admit(&mut world, "b", name, "other").is_err(), "{name:?}");
     }
-    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     let hosts = world.user(GetHosts {}).unwrap().hosts;
     assert!(hosts[0].removed.is_some() && hosts[0].certificates.is_empty());
-    assert_eq!(refusal(world.user(RemoveHost { name: "d1".into() })), ErrorKind::NotFound);
+    assert_eq!(refusal(world.user(RemoveHost { name: "d1".into(), force: true })), ErrorKind::NotFound);
     admit(&mut world, "b", "d1", "other").unwrap();
 }
 
@@ -177,7 +177,7 @@ fn no_host_is_called_as_another() {
     let hosts = world.user(GetHosts {}).unwrap().hosts;
     assert_eq!(hosts[0].reached, moved);
     // What a host was called that was turned away is free.
-    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     invite(&mut world, "c");
     let named = reached(&["d3", "disk01.example.org"], &[]);
     admit_as(&mut world, Admission { reached: named, ..admission("c", "d3", "k3") }).unwrap();
@@ -230,7 +230,7 @@ fn whoever_joins_anew_has_another_key() {
         world.call(Principal::host("d1"), commit(&grant)).unwrap();
         let ReadGrant::Online(object) = world.user(OpenRead { path: path("/f") }).unwrap() else { panic!() };
         assert_eq!(object.joined, grant.joined);
-        world.user(RemoveHost { name: "d1".into() }).unwrap();
+        world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     }
     assert_ne!(keys[0], keys[1]);
     let keys = keys.into_iter().map(|joined| CapKeys::derive(&[7; 32]).of("d1", joined).reveal());
@@ -269,7 +269,7 @@ fn roll_call(world: &mut World, boot: u64, objects: Vec<ObjectId>) {
 fn what_is_on_a_host_that_was_turned_away_is_out_of_reach_until_it_joins_again() {
     let mut world = with_member();
     let file = put_far(&mut world, "/f");
-    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     let update = open_write("/f", Disposition::Update, 0);
     assert_eq!(refusal(world.user(update)), ErrorKind::Unavailable);
     let refused = world.user(OpenRead { path: path("/f") }).unwrap_err();
@@ -293,7 +293,7 @@ fn what_was_to_go_to_tape_waits_for_a_host_that_was_turned_away() {
     support::ask_archive(&mut world, "/g").unwrap();
     let session = support::archive_session(&mut world);
     support::end_session(&mut world, &session, 1);
-    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     // It is not forgotten that somebody wants it on tape: it waits, and says why.
     world.advance(HOUR);
     assert!(support::next_session(&mut world).is_none());
@@ -309,7 +309,7 @@ fn writes_on_a_host_that_is_turned_away_end() {
         world.user(open_write(at, Disposition::Replace, 10)).unwrap();
         assert_eq!(refusal(world.user(open_write(at, Disposition::Replace, 10))), ErrorKind::Busy);
     }
-    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     assert_eq!(refusal(support::stat(&mut world, "/new")), ErrorKind::NotFound, "it never had content");
     for at in ["/new", "/old"] {
         let grant = world.user(open_write(at, Disposition::Replace, 10)).unwrap();
@@ -325,7 +325,7 @@ fn room_on_a_host_that_is_turned_away_is_reserved_elsewhere() {
         assert_eq!(world.user(ask(at, size)).unwrap().partitions, ["d1-disk1"]);
     }
     world.user(open_write("/begun", Disposition::Replace, 10)).unwrap();
-    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     for at in ["/small", "/begun"] {
         let again = world.user(ask(at, 1000)).unwrap();
         assert_eq!((again.outcome, again.partitions), (Allocated::Known, vec!["disk1".to_owned()]), "{at}");
@@ -390,7 +390,7 @@ fn the_doors_of_a_host_are_where_it_joined_to_be_reached() {
         assert_eq!(refusal(register(&mut world, other, "d1:1")), ErrorKind::Permission, "{other:?}");
         assert_eq!(refusal(register(&mut world, "d1:1", other)), ErrorKind::Permission, "{other:?}");
     }
-    world.user(RemoveHost { name: "d1".into() }).unwrap();
+    world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     assert_eq!(refusal(register(&mut world, "d1:1", "d1:1")), ErrorKind::NotFound);
 }
 

@@ -40,11 +40,15 @@ mod roles;
 mod scan;
 #[path = "scrub.rs"]
 mod scrub;
+#[path = "sole.rs"]
+mod sole;
 #[path = "space.rs"]
 mod space;
 #[path = "survey.rs"]
 mod survey;
 #[path = "tape_queue.rs"]
 mod tape_queue;
+#[path = "trash.rs"]
+mod trash;
 #[path = "version.rs"]
 mod version;

@@ -182,7 +182,7 @@ fn what_runs_on_a_host_that_is_turned_away_is_lost_and_what_does_not_is_given_to
     let second = submit_wide(&mut world);
     ask(&mut world, "c1", "c1-worker1", &[run]).unwrap();
     world.call(Principal::host("c1"), JobStarted::new(run)).unwrap();
-    world.user(RemoveHost { name: "c1".into() }).unwrap();
+    world.user(RemoveHost { name: "c1".into(), force: true }).unwrap();
     let first = info(&mut world, run);
     assert_eq!((first.state, first.exit), (JobState::Failed, Some(JobExit::Lost)));
     assert!(first.reason.unwrap().contains("c1 was turned away"));
@@ -311,7 +311,7 @@ fn a_silent_tape_host_keeps_its_session_until_it_registers_anew() {
 fn drives_of_a_host_that_is_turned_away_are_forgotten_and_their_work_is_queued() {
     let (mut world, _) = with_far_session();
     take_in(&mut world, "t1", Role::Tape);
-    world.user(RemoveHost { name: "t1".into() }).unwrap();
+    world.user(RemoveHost { name: "t1".into(), force: true }).unwrap();
     assert!(world.user(GetStatus {}).unwrap().drives.iter().all(|drive| drive.host != "t1"));
     run_drive(&mut world);
     assert_eq!(state(&mut world, "/f"), FileState::Both, "a drive of the head has done it");

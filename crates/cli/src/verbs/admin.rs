@@ -6,7 +6,9 @@ use crate::{
 };
 use base::{RequestId, Vid};
 use clap::{Subcommand, ValueEnum};
-use wire::control::{Call, Done, EnableDrive, RetryRequest, SetVolumeState, SurveyVolumes, VolumeState};
+use wire::control::{
+    Call, DisableDrive, Done, EnableDrive, RetryRequest, SetVolumeState, SurveyVolumes, VolumeState,
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -53,6 +55,14 @@ enum Volume {
 
 #[derive(Debug, Subcommand)]
 enum Drive {
+    /// Take a drive out of use: it ends what it does, and begins nothing new
+    Disable {
+        /// The drive
+        drive: String,
+        /// Why, for those who look at `bp drives`
+        #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+        reason: String,
+    },
     /// Put a drive that was taken out of use back
     Enable {
         /// The drive
@@ -105,6 +115,10 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             Ok(0)
         }
         Thing::Volume(Volume::Survey { vids, all }) => survey(context, &SurveyVolumes { vids, all }),
+        Thing::Drive(Drive::Disable { drive, reason }) => {
+            call(context, &DisableDrive { drive, reason })?;
+            Ok(0)
+        }
         Thing::Drive(Drive::Enable { drive }) => {
             call(context, &EnableDrive { drive })?;
             Ok(0)

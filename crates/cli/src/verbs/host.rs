@@ -5,9 +5,11 @@ use crate::{
     output::Tone,
     table::{Cell, Column, Table},
 };
-use base::units::Span;
+use base::units::{Span, human_bytes};
 use clap::Subcommand;
-use wire::control::{GetHosts, HostInfo, HostLabel, Invite, LabelHost, RemoveHost, Role};
+use wire::control::{
+    GetHosts, GetSoleFiles, HostInfo, HostLabel, Invite, LabelHost, RemoveHost, Role, SoleFiles,
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -36,10 +38,18 @@ enum Verb {
         #[arg(required = true, value_name = "LABEL")]
         labels: Vec<HostLabel>,
     },
+    /// Show the files that lie on a host and nowhere else, on disk or on tape
+    Files {
+        /// The host
+        name: String,
+    },
     /// Turn a host away: it is not believed any more, and what it holds is out of reach
     Remove {
         /// The host
         name: String,
+        /// Also if files lie on it that are nowhere else
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -58,8 +68,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             }
             Ok(0)
         }
-        Verb::Remove { name } => {
-            let done = context.call(&RemoveHost { name: name.clone() })?;
+        Verb::Files { name } => files(name, context),
+        Verb::Remove { name, force } => {
+            let done = context.call(&RemoveHost { name: name.clone(), force })?;
             if context.output.is_json() {
                 context.output.json(&done)?;
             } else {
@@ -68,6 +79,40 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             Ok(0)
         }
     }
+}
+
+/// Files that a person is shown; `--json` has all.
+const SHOWN: usize = 20;
+
+fn files(host: String, context: &mut Context) -> Run {
+    let (mut all, mut after) = (SoleFiles { files: Vec::new(), is_partial: false }, None);
+    loop {
+        let page = context.call(&GetSoleFiles { host: host.clone(), after })?;
+        after = page.files.last().map(|file| file.id);
+        all.files.extend(page.files);
+        if !page.is_partial {
+            break;
+        }
+    }
+    if context.output.is_json() {
+        context.output.json(&all)?;
+        return Ok(0);
+    }
+    if all.files.is_empty() {
+        context.output.news(format!("every file on {host} is elsewhere, too"))?;
+        return Ok(0);
+    }
+    let mut table = Table::new([Column::Left("owner"), Column::Right("size"), Column::Path("path")]);
+    for file in all.files.iter().take(SHOWN) {
+        let size = human_bytes(file.size);
+        table.row([Cell::from(file.owner.as_str()), size.into(), file.path.as_str().into()]);
+    }
+    context.output.table(&table)?;
+    let left = all.files.len().saturating_sub(SHOWN);
+    if left > 0 {
+        context.output.news(format!("and {left} more: --json lists all"))?;
+    }
+    Ok(0)
 }
 
 fn invite(roles: Vec<Role>, lifetime: Span, context: &mut Context) -> Run {

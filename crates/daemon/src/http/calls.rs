@@ -63,6 +63,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::SurveyVolumes>(router);
     let router = add::<control::RetryRequest>(router);
     let router = add::<control::EnableDrive>(router);
+    let router = add::<control::DisableDrive>(router);
     let router = add::<control::SettleCatalogue>(router);
     let router = add::<control::RecoverCatalogue>(router);
     let router = add::<control::TakeOver>(router);
@@ -75,6 +76,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::JobLog>(router);
     let router = add::<control::GetStatus>(router);
     let router = add::<control::GetHosts>(router);
+    let router = add::<control::GetSoleFiles>(router);
     let router = add::<control::LabelHost>(router);
     let router = add::<control::GetPools>(router);
     let router = add::<control::SetPool>(router);

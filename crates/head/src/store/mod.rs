@@ -48,6 +48,7 @@ mod restored;
 mod row_tests;
 mod scans;
 mod scrubs;
+mod sole;
 mod strays;
 #[cfg(test)]
 pub(crate) mod testing;

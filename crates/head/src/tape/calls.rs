@@ -9,8 +9,8 @@ use crate::{
 };
 use base::{Failure, FilePath, Millis, Result, Timestamp};
 use wire::control::{
-    Archive, Await, AwaitAny, CancelRequests, Done, EnableDrive, FileState, PathOutcome, PathOutcomes,
-    Release, RequestKind, RequestState, RetryRequest, SetVolumeState, Stage, VolumeState, Want,
+    Archive, Await, AwaitAny, CancelRequests, DisableDrive, Done, EnableDrive, FileState, PathOutcome,
+    PathOutcomes, Release, RequestKind, RequestState, RetryRequest, SetVolumeState, Stage, VolumeState, Want,
 };
 
 /// Longest pin that a user can ask for.
@@ -263,6 +263,30 @@ impl Apply for EnableDrive {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("change drives")?;
         if !core.store.set_drive_trouble(&self.drive, None)? {
+            return Err(Failure::not_found(format!("drive {} is not known", self.drive))
+                .hint("`bp drives` lists them"));
+        }
+        core.touch(Topic::Tape);
+        Ok(Done {})
+    }
+}
+
+/// Longest reason that is kept for a drive.
+const REASON_BYTES_MAX: usize = 400;
+
+impl Apply for DisableDrive {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        context.who.require_operator("change drives")?;
+        if self.reason.len() > REASON_BYTES_MAX {
+            return Err(Failure::invalid(format!("a reason has at most {REASON_BYTES_MAX} bytes"))
+                .hint("say it shorter"));
+        }
+        let who = &context.who.name;
+        let trouble = match self.reason.trim() {
+            "" => format!("disabled by {who}"),
+            reason => format!("disabled by {who}: {reason}"),
+        };
+        if !core.store.set_drive_trouble(&self.drive, Some(&trouble))? {
             return Err(Failure::not_found(format!("drive {} is not known", self.drive))
                 .hint("`bp drives` lists them"));
         }

@@ -3,7 +3,7 @@
 use super::{Done, HostCapKeys, HostLabel, calls};
 use crate::token::base64url;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
-use base::{Failure, Millis, Result, Timestamp};
+use base::{Failure, FileId, FilePath, Millis, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -289,6 +289,41 @@ pub struct ChangeCertificate {
 pub struct RemoveHost {
     /// The host.
     pub name: String,
+    /// Also if files lie on it that are nowhere else; without this word that is refused.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Lists the files that cannot be read any more once a host is turned away: too little of them is elsewhere, on disk or on tape.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GetSoleFiles {
+    /// The host.
+    pub host: String,
+    /// Only files with a larger number; none for the first page.
+    #[serde(default)]
+    pub after: Option<FileId>,
+}
+
+/// A file that lies on one host only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoleFile {
+    /// Its number.
+    pub id: FileId,
+    /// Its path.
+    pub path: FilePath,
+    /// Bytes.
+    pub size: u64,
+    /// Whose it is.
+    pub owner: String,
+}
+
+/// A page of such files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoleFiles {
+    /// By their numbers, at most [`base::limits::LIST_ENTRIES_MAX`].
+    pub files: Vec<SoleFile>,
+    /// Whether there may be more.
+    pub is_partial: bool,
 }
 
 /// Lists the hosts that joined.
@@ -332,6 +367,7 @@ calls! {
     AdmitHost => Admitted, "admit_host", Rooms;
     ChangeCertificate => Done, "change_certificate", Rooms;
     RemoveHost => Done, "remove_host", People;
+    GetSoleFiles => SoleFiles, "get_sole_files", People;
     GetHosts => Hosts, "get_hosts", People;
 }
 

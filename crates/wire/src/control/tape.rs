@@ -289,6 +289,16 @@ pub struct RetryRequest {
     pub request: RequestId,
 }
 
+/// Takes a drive out of use: what it does now it ends, and nothing new begins.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DisableDrive {
+    /// The drive.
+    pub drive: String,
+    /// Why, for those who look at it; at most 400 bytes.
+    #[serde(default)]
+    pub reason: String,
+}
+
 /// Puts a drive that was taken out of use back.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EnableDrive {
@@ -307,4 +317,5 @@ calls! {
     SetVolumeState => Done, "set_volume_state", People;
     RetryRequest => Done, "retry_request", People;
     EnableDrive => Done, "enable_drive", People;
+    DisableDrive => Done, "disable_drive", People;
 }
