@@ -266,6 +266,12 @@ def test_an_output_must_be_a_plain_file(facility: Facility, trick: str) -> None:
         ("--env", "=x", "--", "/bin/true"),
         ("--output", "o:/console", "--", "/bin/true"),
         ("--output", "o:/in/o", "--", "/bin/true"),
+        ("--output", "a:/o", "--output", "b:/o", "--", "/bin/true"),
+        ("--output", "a:/o", "--output", "b:/o/b", "--", "/bin/true"),
+        ("--output", "o:/in", "--", "/bin/true"),
+        ("--memory", "64", "--", "/bin/true"),
+        ("--name", "x" * 256, "--", "/bin/true"),
+        ("--name", "a\nb", "--", "/bin/true"),
         ("--", ""),
     ],
 )

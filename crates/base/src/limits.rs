@@ -54,6 +54,12 @@ pub const TAPE_FLUSH_BYTES: u64 = 32 << 30;
 pub const TAPE_SURVEY_BYTES: u64 = 256 << 30;
 /// Inputs plus outputs of one job.
 pub const JOB_FILES_MAX: usize = 10_000;
+/// Name of a job in bytes: it stands in every list of jobs.
+pub const JOB_NAME_BYTES_MAX: usize = 255;
+/// One word of a job's command, or one variable of its environment, in bytes: Linux takes 128 KiB with the NUL behind it.
+pub const JOB_WORD_BYTES_MAX: usize = (128 << 10) - 1;
+/// All words of the command and the environment of a job in bytes: Linux takes a quarter of the stack's bound, 2 MiB.
+pub const JOB_WORDS_BYTES_MAX: usize = 1 << 20;
 /// Jobs that may wait; beyond this submission answers `Busy`.
 pub const JOBS_WAITING_MAX: usize = 100_000;
 /// Connections of one process that have not proven who they are, at all doors together: each costs a descriptor and a few KiB.

@@ -15,9 +15,11 @@ const SIZES: [(&str, u64); 9] = [
     ("kB", 1_000),
     ("B", 1),
 ];
+/// Short forms: binary, as memory is counted everywhere.
+const SHORT: [(&str, u64); 4] = [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
 const SPANS: [(&str, i64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// A number of bytes, written `64MiB`, `1.5GB` or `4096`.
+/// A number of bytes, written `64MiB`, `64M` (the same), `1.5GB` or `4096`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Size(pub u64);
@@ -52,7 +54,7 @@ impl FromStr for Size {
         if let Ok(bytes) = text.trim().parse() {
             return Ok(Self(bytes));
         }
-        let units = SIZES.map(|(name, bytes)| (name, bytes as f64));
+        let units: Vec<_> = SIZES.iter().chain(&SHORT).map(|(name, bytes)| (*name, *bytes as f64)).collect();
         Ok(Self(scaled(text, &units, 1.0, "64MiB")? as u64))
     }
 }
@@ -140,6 +142,7 @@ mod tests {
     fn people_write_units() {
         assert_eq!("64MiB".parse::<Size>().unwrap().0, 64 << 20);
         assert_eq!("1.5 GB".parse::<Size>().unwrap().0, 1_500_000_000);
+        assert_eq!("50M".parse::<Size>().unwrap().0, 50 << 20);
         assert_eq!("30s".parse::<Span>().unwrap().0.0, 30_000);
         assert_eq!("2".parse::<Span>().unwrap().0.0, 2_000);
         for bad in ["", "MiB", "12 parsecs", "-3s", "1e9", "99999999999TiB"] {

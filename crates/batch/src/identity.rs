@@ -247,6 +247,7 @@ mod tests {
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 archive: false,
+                replace: false,
                 environment: std::collections::BTreeMap::new(),
             },
             inputs: Vec::new(),

@@ -102,6 +102,7 @@ impl Site {
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 archive: false,
+                replace: false,
                 environment: BTreeMap::new(),
             },
             inputs: Vec::new(),

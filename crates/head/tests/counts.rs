@@ -23,6 +23,7 @@ fn submit(world: &mut World, cpus: u32) -> JobId {
         inputs: Vec::new(),
         outputs: Vec::new(),
         archive: false,
+        replace: false,
         environment: std::collections::BTreeMap::new(),
     };
     world.user(Submit { spec }).unwrap().job

@@ -20,6 +20,7 @@ fn spec() -> JobSpec {
         inputs: Vec::new(),
         outputs: Vec::new(),
         archive: false,
+        replace: false,
         environment: std::collections::BTreeMap::new(),
     }
 }

@@ -21,6 +21,7 @@ fn spec(cpus: u32) -> JobSpec {
         inputs: Vec::new(),
         outputs: Vec::new(),
         archive: false,
+        replace: false,
         environment: std::collections::BTreeMap::new(),
     }
 }
@@ -144,7 +145,12 @@ fn a_job_that_makes_no_sense_is_refused() {
     refused(&|spec| spec.resources.wall = Millis(0));
     refused(&|spec| spec.resources.cpus = 3);
     refused(&|spec| spec.resources.memory_bytes = 2 << 30);
-    for name in ["", ".", "..", "a/b", "a\nb"] {
+    refused(&|spec| spec.name = "x".repeat(256));
+    refused(&|spec| spec.name = "a\nb".into());
+    refused(&|spec| spec.command.push("x".repeat(128 << 10)));
+    refused(&|spec| spec.command.extend(std::iter::repeat_n("x".repeat(100_000), 11)));
+    refused(&|spec| drop(spec.environment.insert("A".into(), "x".repeat(128 << 10))));
+    for name in ["", ".", "..", "/a", "a//b", "a/../b", "./a", "a//", "/", "a\nb", "../*"] {
         refused(&|spec| {
             spec.outputs.push(wire::control::JobOutput { name: name.into(), path: path("/out") });
         });
@@ -154,6 +160,35 @@ fn a_job_that_makes_no_sense_is_refused() {
             spec.outputs.push(wire::control::JobOutput { name: "same".into(), path: path(at) });
         }
     });
+    for (first, second) in [
+        (("a", "/o"), ("b", "/o")),
+        (("a", "/o"), ("b", "/o/b")),
+        (("a", "/o/x"), ("b/", "/o/x")),
+        (("*", "/o/x/y"), ("b", "/o/x")),
+    ] {
+        refused(&|spec| {
+            for (name, at) in [first, second] {
+                spec.outputs.push(wire::control::JobOutput { name: name.into(), path: path(at) });
+            }
+        });
+    }
+}
+
+#[test]
+fn an_output_does_not_replace_a_file_unless_told_to() {
+    let mut world = world();
+    put(&mut world, "/there", 10);
+    let with = |name: &str, at: &str, replace: bool| {
+        let mut spec = spec(1);
+        spec.outputs.push(wire::control::JobOutput { name: name.into(), path: path(at) });
+        Submit { spec: JobSpec { replace, ..spec } }
+    };
+    assert_eq!(refusal(world.user(with("o", "/there", false))), ErrorKind::Exists);
+    assert_eq!(refusal(world.user(with("o/", "/there", true))), ErrorKind::NotDirectory);
+    assert_eq!(refusal(world.user(with("*.root", "/there", true))), ErrorKind::NotDirectory);
+    world.user(with("o", "/there", true)).unwrap();
+    world.user(with("o/", "/", false)).unwrap();
+    world.user(with("*.root", "/new/directory", false)).unwrap();
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn submit_wide(world: &mut World) -> base::JobId {
     let resources = Resources { cpus: 4, ..Resources::default() };
     let (inputs, outputs, archive) = (Vec::new(), Vec::new(), false);
     let (name, command, environment) = ("wide".into(), vec!["true".into()], BTreeMap::new());
-    let spec = JobSpec { name, command, resources, inputs, outputs, archive, environment };
+    let spec = JobSpec { name, command, resources, inputs, outputs, archive, replace: false, environment };
     world.call(who, Submit { spec }).unwrap().job
 }
 

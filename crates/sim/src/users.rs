@@ -86,6 +86,7 @@ impl World {
             inputs: inputs.iter().enumerate().map(input).collect(),
             outputs: vec![JobOutput { name: "out".into(), path: output.clone() }],
             archive: true,
+            replace: true,
             environment: std::collections::BTreeMap::new(),
         };
         self.user(Submit { spec }).map(|submitted| submitted.job)

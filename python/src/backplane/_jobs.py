@@ -257,6 +257,7 @@ class JobVerbs(Calls):
         wall_s: SupportsFloat = 24 * 3600,
         environment: Mapping[str, str] | None = None,
         archive: bool = False,
+        replace: bool = False,
     ) -> Job:
         """Submit a batch job.
 
@@ -268,7 +269,9 @@ class JobVerbs(Calls):
             Paths in the facility that must be online before it starts. They appear in the scratch directory under
             their last component, or under the name that the mapping gives for the path.
         outputs : mapping of str to str
-            Name in the scratch directory and path in the facility of what is stored when it exits with 0.
+            Name in the scratch directory and path in the facility of what is stored when it exits with 0. A name that
+            ends with ``/`` is all of a directory, one with ``*``, ``?`` or ``[`` all files that match; their path is a
+            directory.
         name : str, optional
             For people; the program's name unless given.
         cpus : int
@@ -281,6 +284,8 @@ class JobVerbs(Calls):
             Added to its environment.
         archive : bool
             The job is done only when its outputs are on tape.
+        replace : bool
+            Its outputs may replace files that exist.
 
         Returns
         -------
@@ -304,6 +309,7 @@ class JobVerbs(Calls):
             "inputs": [{"path": path, "name": alias} for path, alias in named.items()],
             "outputs": [{"name": alias, "path": path} for alias, path in (outputs or {}).items()],
             "archive": bool(archive),
+            "replace": bool(replace),
             "environment": dict(environment or {}),
         }
         return Job(self._call("submit", {"spec": spec})["job"], self)

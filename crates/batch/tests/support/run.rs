@@ -52,6 +52,7 @@ impl Run {
                 inputs: Vec::new(),
                 outputs: Vec::new(),
                 archive: false,
+                replace: false,
                 environment: BTreeMap::new(),
             },
             inputs: Vec::new(),

@@ -25,18 +25,22 @@ pub(crate) struct Args {
     /// CPU slots
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u32,
-    /// Memory, as 2GiB
-    #[arg(long, value_name = "SIZE")]
+    /// Memory that the job may use, with a unit, e.g. 500MiB or 2GiB
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<Size>,
-    /// Longest run, as 2h
+    /// Longest run, e.g. 2h
     #[arg(long, value_name = "TIME", default_value = "1d")]
     wall: Span,
     /// A file to have in the scratch directory, under its own name or another
     #[arg(long, value_name = "PATH[:NAME]")]
     input: Vec<Input>,
-    /// A file of the scratch directory to store when the job ends well
+    /// A file of the scratch directory to store when the job ends well; NAME/ is all of a directory, and 'NAME*' all files that
+    /// match: they go into the directory PATH
     #[arg(long, value_name = "NAME:PATH")]
     output: Vec<Output>,
+    /// Outputs may replace files that exist
+    #[arg(long)]
+    replace: bool,
     /// The job is done only when its outputs are on tape
     #[arg(long)]
     archive: bool,
@@ -66,6 +70,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         inputs: args.input.into_iter().map(|input| input.resolved(context)).collect::<Result<_, _>>()?,
         outputs: args.output.into_iter().map(|output| output.0).collect(),
         archive: args.archive,
+        replace: args.replace,
         environment: args.env.into_iter().map(|one| (one.name, one.value)).collect::<BTreeMap<_, _>>(),
     };
     let reply = context.call(&Submit { spec })?;
@@ -123,13 +128,31 @@ impl FromStr for Output {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
-        // Names may have colons, but no slash; paths begin with one.
-        let at = text
-            .find(":/")
-            .filter(|at| *at > 0 && !text[..*at].contains('/'))
-            .ok_or_else(|| Failure::invalid(format!("output {text:?} is not NAME:PATH")))?;
+        // Names may have colons, but do not begin with a slash; paths do.
+        let at = text.find(":/").filter(|at| *at > 0 && !text.starts_with('/')).ok_or_else(|| {
+            Failure::invalid(format!("output {text:?} is not NAME:PATH"))
+                .hint("NAME is relative to the scratch directory, PATH begins with /")
+        })?;
         Ok(Self(JobOutput { name: text[..at].to_owned(), path: text[at + 1..].parse()? }))
     }
+}
+
+/// Least memory that a program starts with: less is a forgotten unit.
+const MEMORY_MIN: Size = Size(1 << 20);
+
+/// A size of memory. A bare number is too often meant in another unit than bytes to be guessed.
+fn memory(text: &str) -> Result<Size, Failure> {
+    let text = text.trim();
+    if text.chars().all(|c| c.is_ascii_digit() || c == '.') && text != "0" {
+        return Err(Failure::invalid(format!("memory {text:?} has no unit"))
+            .hint(format!("write {text}MiB or {text}GiB")));
+    }
+    let size: Size = text.parse()?;
+    if size.0 > 0 && size < MEMORY_MIN {
+        return Err(Failure::invalid(format!("memory {size} is less than any program needs"))
+            .hint("write MiB or GiB behind the number"));
+    }
+    Ok(size)
 }
 
 /// `K=V`
@@ -156,6 +179,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn memory_has_a_unit() {
+        assert_eq!(memory("50MiB").unwrap().0, 50 << 20);
+        assert_eq!(memory("50M").unwrap(), memory("50MiB").unwrap());
+        assert_eq!(memory("2G").unwrap(), memory("2GiB").unwrap());
+        assert_eq!(memory("0").unwrap().0, 0);
+        for bad in ["64", "1.5", "100B", "50 parsecs", ""] {
+            assert!(memory(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
     fn inputs_and_outputs() {
         let input = |text: &str| {
             let Input { whole, named } = text.parse::<Input>().unwrap();
@@ -171,6 +205,8 @@ mod tests {
             |text: &str| text.parse::<Output>().map(|output| (output.0.name, output.0.path.to_string()));
         assert_eq!(output("h.parquet:/out/h").unwrap(), ("h.parquet".into(), "/out/h".into()));
         assert_eq!(output("run:12:/out/h").unwrap(), ("run:12".into(), "/out/h".into()));
+        assert_eq!(output("plots/:/out").unwrap(), ("plots/".into(), "/out".into()));
+        assert_eq!(output("a/*.root:/out").unwrap(), ("a/*.root".into(), "/out".into()));
         assert!(output("/h:/out").is_err() && output("h").is_err() && output(":/x").is_err());
         assert_eq!("A=b=c".parse::<Variable>().unwrap().value, "b=c");
         assert!("=b".parse::<Variable>().is_err());

@@ -529,6 +529,7 @@ fn a_job_is_submitted_as_written_and_its_code_is_ours() {
         "inputs": [{ "path": "/data/a", "name": "in" }],
         "outputs": [{ "name": "h", "path": "/out/h" }],
         "archive": true,
+        "replace": false,
         "environment": { "A": "b" },
     });
     assert_eq!(server.made("submit")[0].body["spec"], expected);

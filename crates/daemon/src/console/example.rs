@@ -321,6 +321,7 @@ fn jobs() -> Vec<JobInfo> {
             inputs: vec![],
             outputs: vec![],
             archive: false,
+            replace: false,
             environment: std::collections::BTreeMap::new(),
         },
         state,

@@ -214,6 +214,7 @@ fn the_token_of_a_job_makes_no_jobs() {
         inputs: Vec::new(),
         outputs: Vec::new(),
         archive: false,
+        replace: false,
         environment: BTreeMap::new(),
     };
     let control = |is_of_job| {

@@ -14,12 +14,18 @@ use crate::{
 };
 use base::{
     ErrorKind, Failure, FilePath, JobId, Result,
-    limits::{CPU_SLOTS_MAX, JOB_FILES_MAX, JOBS_WAITING_MAX, NAME_BYTES_MAX},
+    limits::{
+        CPU_SLOTS_MAX, JOB_FILES_MAX, JOB_NAME_BYTES_MAX, JOB_WORD_BYTES_MAX, JOB_WORDS_BYTES_MAX,
+        JOBS_WAITING_MAX,
+    },
 };
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 use wire::control::{
     AwaitJobs, AwaitedJobs, CancelJob, Done, FileState, JobInfo, JobList, JobLog, JobSpec, JobState, JobText,
-    Jobs, Submit, Submitted,
+    Jobs, OutputKind, Submit, Submitted, is_plain_name,
 };
 
 /// Jobs that one listing shows unless they are named.
@@ -65,19 +71,11 @@ impl Apply for Submit {
     }
 }
 
-/// Whether a name may stand in a scratch directory.
-fn is_plain_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= NAME_BYTES_MAX
-        && name != "."
-        && name != ".."
-        && !name.contains(|c: char| c == '/' || c.is_control())
-}
-
 fn check(spec: &JobSpec) -> Result<()> {
     if spec.command.first().is_none_or(String::is_empty) {
         return Err(Failure::invalid("job has no command").hint("`bp submit … -- PROGRAM ARGUMENT…`"));
     }
+    check_words(spec)?;
     if spec.command.iter().chain(spec.environment.values()).any(|text| text.contains('\0')) {
         return Err(Failure::invalid("command and environment may not contain NUL"));
     }
@@ -93,15 +91,85 @@ fn check(spec: &JobSpec) -> Result<()> {
     if spec.inputs.len() + spec.outputs.len() > JOB_FILES_MAX {
         return Err(Failure::invalid(format!("job names more than {JOB_FILES_MAX} files")));
     }
+    check_names(spec)?;
+    check_targets(spec)
+}
+
+/// Refuses what no kernel takes, and names that make lists unreadable.
+fn check_words(spec: &JobSpec) -> Result<()> {
+    if spec.name.len() > JOB_NAME_BYTES_MAX || spec.name.contains(char::is_control) {
+        return Err(Failure::invalid(format!(
+            "the job's name has {} bytes or control characters; it may have {JOB_NAME_BYTES_MAX} bytes",
+            spec.name.len()
+        ))
+        .hint("give it a short one: `bp submit --name NAME`"));
+    }
+    let variables = spec.environment.iter().map(|(name, value)| name.len() + 1 + value.len());
+    let lengths = || spec.command.iter().map(String::len).chain(variables.clone());
+    if let Some(long) = lengths().find(|length| *length > JOB_WORD_BYTES_MAX) {
+        return Err(Failure::invalid(format!(
+            "a word of the command or a variable of the environment has {long} bytes; the kernel takes {JOB_WORD_BYTES_MAX}"
+        ))
+        .hint("put it in a file, and name that as an input"));
+    }
+    let all: usize = lengths().sum();
+    if all > JOB_WORDS_BYTES_MAX {
+        return Err(Failure::invalid(format!(
+            "command and environment have {all} bytes; a job may have {JOB_WORDS_BYTES_MAX}"
+        ))
+        .hint("put them in a file, and name that as an input"));
+    }
+    Ok(())
+}
+
+fn check_names(spec: &JobSpec) -> Result<()> {
     let mut names = HashSet::new();
+    for input in &spec.inputs {
+        if !is_plain_name(&input.name) {
+            return Err(Failure::invalid(format!("{:?} is not a plain file name", input.name)));
+        }
+    }
+    for output in &spec.outputs {
+        if !output.has_good_name() {
+            return Err(Failure::invalid(format!(
+                "output {:?} is not a path below the scratch directory",
+                output.name
+            ))
+            .hint("plain names with single slashes between them; a directory ends with one"));
+        }
+    }
     let inputs = spec.inputs.iter().map(|input| &input.name);
     for name in inputs.chain(spec.outputs.iter().map(|output| &output.name)) {
-        if !is_plain_name(name) {
-            return Err(Failure::invalid(format!("{name:?} is not a plain file name")));
-        }
         if !names.insert(name) {
             return Err(Failure::invalid(format!("two files of the job are called {name:?}"))
                 .hint("give one another name: PATH:NAME"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses outputs of which one would take the place of another.
+fn check_targets(spec: &JobSpec) -> Result<()> {
+    let mut files = BTreeSet::new();
+    for output in spec.outputs.iter().filter(|output| output.kind() == OutputKind::File) {
+        if !files.insert(&output.path) {
+            return Err(Failure::invalid(format!("two outputs go to {}: one would be lost", output.path))
+                .hint("give each output a path of its own"));
+        }
+    }
+    for output in &spec.outputs {
+        let mut above = output.path.parent();
+        while let Some(path) = above {
+            if files.contains(&path) {
+                return Err(Failure::invalid(format!(
+                    "output {} is a file, and output {} lies below it",
+                    path, output.path
+                )));
+            }
+            above = path.parent();
+        }
+        if output.kind() != OutputKind::File && files.contains(&output.path) {
+            return Err(Failure::invalid(format!("output {} is a file and a directory", output.path)));
         }
     }
     Ok(())
@@ -148,8 +216,12 @@ fn inputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<Vec<Arc<Node
 fn check_outputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<()> {
     for output in &spec.outputs {
         let path = &output.path;
+        let is_file = output.kind() == OutputKind::File;
         let Some(parent) = path.parent() else {
-            return Err(Failure::invalid("output / is a directory"));
+            if is_file {
+                return Err(Failure::invalid("output / is a directory"));
+            }
+            continue;
         };
         // What cannot be stored is said now, before a CPU has worked for it.
         let first = path.names().next().unwrap_or_default();
@@ -165,14 +237,26 @@ fn check_outputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<()> {
                 return Err(Failure::new(ErrorKind::NotDirectory, what));
             }
             require(core, &context.who, &directory, Right::Write, path)?;
-            if let Some(node) = core.store.child(directory.id, path.name())?
-                && node.is_directory()
-            {
-                return Err(Failure::invalid(format!("output {path} is a directory")));
+            match core.store.child(directory.id, path.name())? {
+                Some(node) if is_file && node.is_directory() => {
+                    return Err(Failure::invalid(format!("output {path} is a directory")));
+                }
+                Some(node) if !is_file && !node.is_directory() => {
+                    let what = format!("output {} is not one file, and {path} is a file", output.name);
+                    return Err(Failure::new(ErrorKind::NotDirectory, what));
+                }
+                Some(_) if is_file && !spec.replace => return Err(exists(path)),
+                _ => {}
             }
         }
     }
     Ok(())
+}
+
+/// The refusal of an output that would replace a file.
+pub(super) fn exists(path: &FilePath) -> Failure {
+    Failure::exists(format!("output {path} exists"))
+        .hint("name another path, remove it, or allow to replace it: `bp submit --replace`")
 }
 
 pub(super) fn known(core: &Core, id: JobId) -> Result<JobRow> {

@@ -1,7 +1,10 @@
 //! Jobs: what people submit, and what workers report.
 
 use super::{Done, calls};
-use base::{Checksums, Failure, FilePath, JobId, Millis, Timestamp};
+use base::{
+    Checksums, Failure, FilePath, JobId, Millis, Timestamp,
+    limits::{NAME_BYTES_MAX, PATH_BYTES_MAX},
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,13 +34,57 @@ pub struct JobInput {
     pub name: String,
 }
 
-/// A file that the job leaves in the scratch directory and that is stored when it exits with 0.
+/// What the job leaves in the scratch directory and that is stored when it exits with 0: a file, a directory with all that is
+/// below it, or files that match a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobOutput {
-    /// In the scratch directory: a plain file name.
+    /// In the scratch directory: a relative path without `.` and `..`. One that ends with `/` is a directory; one with `*`, `?` or
+    /// `[` is a pattern. See [`JobOutput::kind`].
     pub name: String,
-    /// In the facility.
+    /// In the facility: the file, or the directory that the files come into.
     pub path: FilePath,
+}
+
+/// What an output is; its name says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputKind {
+    /// One file.
+    File,
+    /// Every file below a directory.
+    Directory,
+    /// Every file that matches.
+    Pattern,
+}
+
+impl JobOutput {
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> OutputKind {
+        if self.name.ends_with('/') {
+            OutputKind::Directory
+        } else if self.name.contains(['*', '?', '[']) {
+            OutputKind::Pattern
+        } else {
+            OutputKind::File
+        }
+    }
+
+    /// Whether its name stays in the scratch directory: plain names, parted by single slashes.
+    #[must_use]
+    pub fn has_good_name(&self) -> bool {
+        let name = self.name.strip_suffix('/').unwrap_or(&self.name);
+        name.len() <= PATH_BYTES_MAX && name.split('/').all(is_plain_name)
+    }
+}
+
+/// Whether a name may stand in a scratch directory.
+#[must_use]
+pub fn is_plain_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && name != "."
+        && name != ".."
+        && !name.contains(|c: char| c == '/' || c.is_control())
 }
 
 /// What a person asks for.
@@ -59,6 +106,9 @@ pub struct JobSpec {
     /// The job is done only when all outputs are on tape.
     #[serde(default)]
     pub archive: bool,
+    /// Its outputs may replace files that exist.
+    #[serde(default)]
+    pub replace: bool,
     /// Added to the environment.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
