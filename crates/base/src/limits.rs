@@ -54,6 +54,8 @@ pub const TAPE_FLUSH_BYTES: u64 = 32 << 30;
 pub const TAPE_SURVEY_BYTES: u64 = 256 << 30;
 /// Inputs plus outputs of one job.
 pub const JOB_FILES_MAX: usize = 10_000;
+/// Bytes of each output of a job that a worker may keep: both fit a management call, even if every byte needs six to be written.
+pub const JOB_TEXT_BYTES_MAX: usize = 512 << 10;
 /// Name of a job in bytes: it stands in every list of jobs.
 pub const JOB_NAME_BYTES_MAX: usize = 255;
 /// One word of a job's command, or one variable of its environment, in bytes: Linux takes 128 KiB with the NUL behind it.

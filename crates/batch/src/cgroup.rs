@@ -87,6 +87,26 @@ impl Cgroup {
     pub(crate) fn kill(&self) {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
     }
+
+    /// Processes in it; without a `cgroup.kill` they are ended one by one.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        // Those of other namespaces are shown as 0.
+        text.lines().filter_map(|line| line.trim().parse().ok()).filter(|pid| *pid > 0).collect()
+    }
+
+    /// How many of its processes the kernel has killed for memory.
+    pub(crate) fn killed_for_memory(&self) -> u64 {
+        // `memory.events` is of version 2; `memory.oom_control` of version 1 has the same line since Linux 4.13.
+        let texts =
+            ["memory.events", "memory.oom_control"].map(|name| fs::read_to_string(self.path.join(name)));
+        let counts = texts
+            .iter()
+            .flatten()
+            .flat_map(|text| text.lines())
+            .filter_map(|line| line.strip_prefix("oom_kill "));
+        counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
+    }
 }
 
 /// Moves this process into the group `name` below `parent`, if there is one.
@@ -219,6 +239,12 @@ mod tests {
         assert!(Cgroup::make(root.path(), "7.3", (0, 9)).unwrap().holds_processes());
         assert_eq!(fs::read_to_string(root.path().join("7.3/pids.max")).unwrap(), "9");
         assert!(can_hold_processes(Some(root.path())));
+        assert_eq!(group.killed_for_memory(), 0);
+        fs::write(root.path().join("7.2/memory.events"), "low 0\noom 1\noom_kill 2\noom_group_kill 0\n")
+            .unwrap();
+        assert_eq!(group.killed_for_memory(), 2);
+        fs::write(root.path().join("7.2/cgroup.procs"), "0\n12\n13\n").unwrap();
+        assert_eq!(group.processes(), [12, 13]);
     }
 
     proptest! {

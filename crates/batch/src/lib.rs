@@ -14,9 +14,11 @@
 //! A service manager must leave shepherds alone when the daemon is stopped: with systemd, `KillMode=process`.
 
 pub mod cgroup;
+mod descriptors;
 mod durable;
 pub mod identity;
 mod output;
+mod outputs;
 mod remove;
 pub mod room;
 mod run;
@@ -25,9 +27,11 @@ pub mod sandbox;
 mod scratch;
 pub mod shepherd;
 mod stage;
+mod store;
 mod tree;
 mod users;
 
+pub use descriptors::close_inherited;
 pub use room::{WorkerConfig, run_worker};
 pub use shepherd::{Stage, shepherd_main};
 pub use tree::fuzz_stat;

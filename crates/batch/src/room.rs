@@ -22,8 +22,8 @@ use std::{
 };
 use tracing::{error, info, warn};
 use wire::control::{
-    GetJobToken, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobText, JobToken, NextJob, RegisterWorker,
-    Usage, WorkerOrders,
+    GetJobToken, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobToken, NextJob, RegisterWorker,
+    WorkerOrders,
 };
 
 /// How soon a stop is noticed.
@@ -64,6 +64,8 @@ pub struct WorkerConfig {
     pub users: UserPolicy,
     /// What a job may use.
     pub limits: Limits,
+    /// Bytes that are kept of each output of a job, its standard output and error.
+    pub log_bytes: u64,
     /// Files and directories that jobs do not see: those of the facility.
     pub hidden: Vec<PathBuf>,
     /// A directory with certificates of authorities, of which jobs get a copy, named by `X509_CERT_DIR`.
@@ -195,7 +197,8 @@ impl Room {
     fn recover(&mut self) -> Result<()> {
         for (dir, order) in self.shared.store.all()? {
             info!(job = %order.run.job, attempt = order.run.attempt, phase = ?dir.phase(), "run taken up");
-            self.start(Held::new(dir, order))?;
+            let held = Held::new(dir, order, self.shared.config.log_bytes);
+            self.start(held)?;
         }
         Ok(())
     }
@@ -320,7 +323,9 @@ impl Room {
             warn!(job = %run.job, runs_max = RUNS_MAX, "too many runs: order left with the head");
             return false;
         }
-        let accepted = self.shared.store.accept(&order).and_then(|dir| self.start(Held::new(dir, order)));
+        let log_bytes = self.shared.config.log_bytes;
+        let accepted = self.shared.store.accept(&order);
+        let accepted = accepted.and_then(|dir| self.start(Held::new(dir, order, log_bytes)));
         match accepted {
             Ok(()) => info!(job = %run.job, attempt = run.attempt, "order accepted"),
             Err(failure) => {
@@ -345,7 +350,7 @@ impl Room {
 
     /// Reports the end of a run that has no directory. If that fails the head repeats its order.
     fn tell_ended(&self, run: JobRun, exit: JobExit) {
-        let ended = JobEnded { run, exit, usage: Usage::default(), text: JobText::default() };
+        let ended = JobEnded::without_text(run, exit);
         if let Some(Err(failure)) = self.shared.ask(move |control| control.call(&ended)) {
             warn!(job = %run.job, attempt = run.attempt, %failure, "the head does not take the end of a run");
         }

@@ -8,14 +8,17 @@ use crate::{
     sandbox::Confinement,
     shepherd,
     stage::{self, Errand, From},
-    tree, users,
+    store, tree, users,
 };
-use base::{ErrorKind, Failure, Millis, Result};
+use base::{ErrorKind, Failure, FilePath, Millis, Result};
 use rustix::process::Signal;
 use std::{
     collections::{BTreeMap, BTreeSet},
     process::{Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tracing::{debug, error, info, warn};
@@ -28,8 +31,6 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 const START_TRIES_MAX: u32 = 3;
 /// How long inputs are tried while a disk server is away: the job holds a CPU slot meanwhile.
 const FETCH_PATIENCE: Duration = Duration::from_secs(600);
-/// How long outputs are tried: the CPU time is spent, so that patience is cheap. Time that the room was down counts not.
-const STORE_PATIENCE: Duration = Duration::from_secs(6 * 3600);
 /// First and longest pause between two looks for an exit record: a short job must not wait, a long one costs nothing.
 const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(200));
 /// Pause before the token of a run is asked for again, also after a start of the room: it may have been down for long.
@@ -41,8 +42,14 @@ const SWEEP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A run in the hands of its thread.
 pub(crate) struct Held {
-    dir: RunDir,
-    order: JobOrder,
+    pub(crate) dir: RunDir,
+    pub(crate) order: JobOrder,
+    /// Which directory of the file system `dir` is; `None` of a run that an older release began.
+    place: Option<(u64, u64)>,
+    /// As it was read last: what is needed when the directory is gone.
+    identity: Mutex<Option<Identity>>,
+    /// Bytes that are kept of each output of the job.
+    log_bytes: u64,
     is_cancelled: AtomicBool,
     is_dropped: AtomicBool,
 }
@@ -59,9 +66,12 @@ enum Next {
 }
 
 impl Held {
-    pub(crate) fn new(dir: RunDir, order: JobOrder) -> Self {
+    pub(crate) fn new(dir: RunDir, order: JobOrder, log_bytes: u64) -> Self {
         Self {
             is_cancelled: AtomicBool::new(dir.is_cancelled()),
+            place: dir.place(),
+            identity: Mutex::default(),
+            log_bytes,
             dir,
             order,
             is_dropped: AtomicBool::new(false),
@@ -103,11 +113,30 @@ impl Held {
         self.is_dropped.load(Ordering::Relaxed)
     }
 
+    /// Whether its directory is the one that was made for it.
+    fn is_there(&self) -> bool {
+        self.dir.is_there() && self.dir.place() == self.place
+    }
+
+    /// Whom it runs as, if that is decided.
+    fn identity(&self) -> Result<Option<Identity>> {
+        let mut known = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none() {
+            *known = self.dir.identity()?;
+        }
+        Ok(known.clone())
+    }
+
     fn end(&self, exit: JobExit, usage: Usage) -> Result<Next> {
+        self.end_with(exit, usage, Vec::new())
+    }
+
+    fn end_with(&self, exit: JobExit, usage: Usage, stored: Vec<FilePath>) -> Result<Next> {
         info!(job = %self.id().job, attempt = self.id().attempt, ?exit, "run over");
-        let text = JobText { stdout: self.dir.tail("stdout"), stderr: self.dir.tail("stderr") };
+        let kept = |name| self.dir.kept(name, self.log_bytes);
+        let text = JobText { stdout: kept("stdout"), stderr: kept("stderr") };
         let run = self.id();
-        self.dir.set_ended(&JobEnded { run, exit, usage, text })?;
+        self.dir.set_ended(&JobEnded { run, exit, usage, text, stored })?;
         Ok(Next::Step)
     }
 }
@@ -129,6 +158,9 @@ pub(crate) fn drive(shared: &Shared, held: &Held) {
 }
 
 fn step(shared: &Shared, held: &Held) -> Result<Next> {
+    if !held.is_there() {
+        return vanished(shared, held);
+    }
     if held.is_dropped() {
         return forget(shared, held);
     }
@@ -147,7 +179,7 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
     while !shared.is_stopping() {
         if let Some(_alive) = held.dir.try_lock()? {
             if matches!(held.dir.phase(), Phase::Launched | Phase::Exited) {
-                sweep(held)?;
+                sweep(shared, held)?;
             }
             put_away(shared, held)?;
             info!(job = %held.id().job, attempt = held.id().attempt, "run dropped");
@@ -159,9 +191,28 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
     Ok(Next::Stop)
 }
 
+/// The directory of a run was removed, or another one is in its place: whatever it says is not from us. The run is lost.
+fn vanished(shared: &Shared, held: &Held) -> Result<Next> {
+    error!(job = %held.id().job, attempt = held.id().attempt, "the directory of a run is gone or replaced: run lost");
+    sweep(shared, held)?;
+    if held.is_dropped() {
+        return put_away(shared, held).map(|()| Next::Gone);
+    }
+    let exit = JobExit::Lost;
+    let ended = JobEnded::without_text(held.id(), exit);
+    match shared.ask(move |control| control.call(&ended)) {
+        Some(Ok(_)) => {
+            put_away(shared, held)?;
+            Ok(Next::Gone)
+        }
+        Some(Err(failure)) => Err(failure.during("report a lost run")),
+        None => Ok(Next::Stop),
+    }
+}
+
 /// Deletes what a run has left and gives its user back.
 fn put_away(shared: &Shared, held: &Held) -> Result<()> {
-    let identity = held.dir.identity()?;
+    let identity = held.identity()?;
     shared.store.remove(&held.dir)?;
     if let Some(identity) = identity {
         shared.users.give_back(&identity);
@@ -171,7 +222,7 @@ fn put_away(shared: &Shared, held: &Held) -> Result<()> {
 
 /// Whom the job runs as: decided once, and kept by whoever takes the run up.
 fn identify(shared: &Shared, held: &Held) -> Result<Identity> {
-    if let Some(known) = held.dir.identity()? {
+    if let Some(known) = held.identity()? {
         return Ok(known);
     }
     let identity = shared.users.identify(&held.order)?;
@@ -253,7 +304,7 @@ fn renew_token(shared: &Shared, held: &Held, identity: &Identity) -> Result<JobT
     Ok(token)
 }
 
-fn errand<'a>(shared: &'a Shared, held: &'a Held, token: &'a str) -> Errand<'a> {
+pub(crate) fn errand<'a>(shared: &'a Shared, held: &'a Held, token: &'a str) -> Errand<'a> {
     Errand { user: &held.order.owner, token, ca_file: shared.config.ca_file.as_ref() }
 }
 
@@ -263,17 +314,17 @@ fn is_outdated(failure: &Failure) -> bool {
 }
 
 /// Whether what failed may go well later.
-fn can_pass(failure: &Failure) -> bool {
+pub(crate) fn can_pass(failure: &Failure) -> bool {
     matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy)
 }
 
 /// The same for an output: a pool that is full now gets room by and by, and the CPU time is spent.
-fn can_pass_for_output(failure: &Failure) -> bool {
+pub(crate) fn can_pass_for_output(failure: &Failure) -> bool {
     can_pass(failure) || failure.kind == ErrorKind::NoSpace
 }
 
 /// Tries `copy` again while what it needs is away; `None` if the room stops or the job is cancelled.
-fn patiently(
+pub(crate) fn patiently(
     shared: &Shared,
     held: &Held,
     since: Instant,
@@ -314,8 +365,9 @@ fn check_order(order: &JobOrder) -> Result<()> {
             return Err(Failure::invalid(format!("two inputs are named {:?}", input.name)));
         }
     }
-    for output in &spec.outputs {
-        check_name(&output.name)?;
+    if let Some(output) = spec.outputs.iter().find(|output| !output.has_good_name()) {
+        let what = format!("output {:?} is not a path below the scratch directory", output.name);
+        return Err(Failure::invalid(what));
     }
     if spec.command.first().is_none_or(String::is_empty)
         || spec.command.iter().any(|word| word.contains('\0'))
@@ -330,7 +382,7 @@ fn run_order(shared: &Shared, held: &Held, identity: &Identity) -> Result<RunOrd
     let spec = &held.order.spec;
     Ok(RunOrder {
         command: spec.command.clone(),
-        environment: environment(shared, held, identity.kind)?,
+        environment: environment(shared, held, identity)?,
         wall: spec.resources.wall,
         grace: GRACE,
         memory_bytes: spec.resources.memory_bytes,
@@ -345,10 +397,21 @@ fn run_order(shared: &Shared, held: &Held, identity: &Identity) -> Result<RunOrd
 }
 
 /// The whole environment of the job: ours only where a program cannot do without.
-fn environment(shared: &Shared, held: &Held, kind: Kind) -> Result<BTreeMap<String, String>> {
+fn environment(shared: &Shared, held: &Held, identity: &Identity) -> Result<BTreeMap<String, String>> {
+    let kind = identity.kind;
     let scratch = held.dir.scratch().display().to_string();
     let mut environment = shared.config.environment.clone();
-    environment.insert("HOME".to_owned(), scratch.clone());
+    let user = if identity.kind == Kind::Slot { &held.order.owner } else { &identity.name };
+    for (name, value) in [
+        ("HOME", &*scratch),
+        ("USER", user),
+        ("LOGNAME", user),
+        ("SHELL", "/bin/sh"),
+        ("LANG", "C.UTF-8"),
+        ("TMPDIR", &*temporary(shared, held)),
+    ] {
+        environment.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+    }
     if shared.config.authorities.is_some() {
         environment.insert("X509_CERT_DIR".to_owned(), held.dir.certificates().display().to_string());
     }
@@ -377,6 +440,12 @@ fn environment(shared: &Shared, held: &Held, kind: Kind) -> Result<BTreeMap<Stri
         environment.insert(name.to_owned(), value);
     }
     Ok(environment)
+}
+
+/// Where the job keeps what it needs for a while: `/tmp` is its own, unless the kernel does not let us mount one for it.
+fn temporary(shared: &Shared, held: &Held) -> String {
+    let [tmp, _] = held.dir.temporary();
+    if shared.users.finding().namespaces.mounts { "/tmp".to_owned() } else { tmp.display().to_string() }
 }
 
 fn launch(shared: &Shared, held: &Held) -> Result<Next> {
@@ -412,7 +481,7 @@ fn launch(shared: &Shared, held: &Held) -> Result<Next> {
 /// Tells the head that a run begins now; `false` if it must not, because the head gave it up or the room stops.
 fn tell_start(shared: &Shared, held: &Held) -> Result<bool> {
     let run = held.id();
-    let identity = held.dir.identity()?;
+    let identity = held.identity()?;
     let kind = identity.as_ref().map(|identity| identity.kind);
     let start = JobStarted {
         run,
@@ -483,12 +552,12 @@ fn start_shepherd(shared: &Shared, held: &Held) -> Result<()> {
 ///
 /// While the shepherd lives no record counts, whoever wrote it: the job may run on, and can be cancelled.
 fn watch(shared: &Shared, held: &Held) -> Result<Next> {
-    let identity = held.dir.identity()?.unwrap_or_else(Identity::own);
+    let identity = held.identity()?.unwrap_or_else(Identity::own);
     let mut token = KeptToken { next: Instant::now() + TOKEN_PAUSE, keys: shared.keys(), identity };
     let mut pause = LOOK_PAUSE.0;
     let mut overdue = Overdue::new(&held.order);
     while !shared.is_stopping() {
-        if held.is_dropped() {
+        if held.is_dropped() || !held.is_there() {
             return Ok(Next::Step);
         }
         token.keep(shared, held);
@@ -550,20 +619,20 @@ fn ended(shared: &Shared, held: &Held, identity: &Identity) -> Result<Next> {
     match held.dir.exit() {
         Ok(Some(record)) if !is_of_shepherd(held, &record)? => {
             error!(job = %held.id().job, "exit record was not written by the shepherd of the run: run lost");
-            sweep(held)?;
+            sweep(shared, held)?;
             held.end(JobExit::Lost, Usage::default())
         }
         Ok(Some(record)) => {
             if !shared.users.finding().namespaces.processes {
                 // A job of our own user can end its shepherd and outlive it.
-                sweep(held)?;
+                sweep(shared, held)?;
             }
             store_outputs(shared, held, record, identity.uid)
         }
-        Ok(None) => lose(held),
+        Ok(None) => lose(shared, held),
         Err(failure) if failure.kind == ErrorKind::Corrupt => {
             error!(job = %held.id().job, %failure, "exit record is damaged: run lost");
-            sweep(held)?;
+            sweep(shared, held)?;
             held.end(JobExit::Lost, Usage::default())
         }
         Err(failure) => Err(failure),
@@ -605,24 +674,30 @@ impl KeptToken {
 }
 
 /// The shepherd died without a record: nobody knows whether the job went well.
-fn lose(held: &Held) -> Result<Next> {
+fn lose(shared: &Shared, held: &Held) -> Result<Next> {
     error!(job = %held.id().job, attempt = held.id().attempt, "the shepherd died: run lost");
-    sweep(held)?;
+    sweep(shared, held)?;
     held.end(JobExit::Lost, Usage::default())
 }
 
 /// Ends the processes that a dead shepherd left behind.
-fn sweep(held: &Held) -> Result<()> {
-    let parent = held.dir.run_order()?.and_then(|order| order.cgroup);
+fn sweep(shared: &Shared, held: &Held) -> Result<()> {
+    // Without its directory, or with one of a job's making, what we would do today.
+    let order = held.dir.run_order().ok().flatten().filter(|_| held.is_there());
+    let parent = order.map_or_else(|| shared.config.cgroup.clone(), |order| order.cgroup);
     let group = parent
         .and_then(|parent| Cgroup::make(&parent, &shepherd::cgroup_name(&held.dir), (0, u64::MAX)).ok());
-    let scratch = held.dir.scratch();
+    // A slot user has this job and nothing else.
+    let slot = held.identity()?.filter(|identity| identity.kind == Kind::Slot).map(|identity| identity.uid);
     let since = Instant::now();
     while since.elapsed() < SWEEP_PATIENCE {
+        let mut rest = tree::of_run(&held.dir.file(""), &held.dir.scratch());
         if let Some(group) = &group {
             group.kill();
+            rest.extend(group.processes().into_iter().filter_map(tree::process));
         }
-        let rest = tree::of_scratch(&scratch);
+        rest.extend(slot.into_iter().flat_map(tree::of_user));
+        rest.retain(tree::is_living);
         if rest.is_empty() {
             return Ok(());
         }
@@ -639,35 +714,17 @@ fn store_outputs(shared: &Shared, held: &Held, record: ExitRecord, uid: u32) -> 
     if !record.left_behind.is_empty() {
         error!(job = %held.id().job, pids = ?record.left_behind, "processes cannot be ended: look at this host");
     }
-    let mut exit = record.exit;
-    if exit == JobExit::Code(0) {
-        match store_all(shared, held, uid) {
-            Some(Ok(())) => {}
+    let (mut exit, mut stored) = (record.exit, Vec::new());
+    if exit == JobExit::Code(0) && !held.order.spec.outputs.is_empty() {
+        match store::store_all(shared, held, uid) {
+            Some(Ok(paths)) => stored = paths,
             Some(Err(failure)) => exit = JobExit::OutputFailed(failure),
             None if held.is_dropped() => return Ok(Next::Step),
             None if held.is_cancelled() => exit = JobExit::Cancelled,
             None => return Ok(Next::Stop),
         }
     }
-    held.end(exit, record.usage)
-}
-
-/// Stores every output; `None` if the room stops or the job is cancelled.
-fn store_all(shared: &Shared, held: &Held, uid: u32) -> Option<Result<()>> {
-    let interrupted = || shared.is_stopping() || held.is_cancelled();
-    let (order, scratch, since) = (&held.order, held.dir.scratch(), Instant::now());
-    for output in &order.spec.outputs {
-        let stored = patiently(shared, held, since, (STORE_PATIENCE, can_pass_for_output), &mut || {
-            let token = shared.token(order.run)?.token;
-            let from = (scratch.as_path(), output.name.as_str(), uid);
-            let to = (&*shared.door(order), &output.path);
-            stage::store(from, to, &errand(shared, held, &token), &interrupted)
-        })?;
-        if let Err(failure) = stored {
-            return Some(Err(failure.during(format_args!("store output {}", output.path))));
-        }
-    }
-    Some(Ok(()))
+    held.end_with(exit, record.usage, stored)
 }
 
 /// Tells the head how it ended until the head has it; only then is the run forgotten.

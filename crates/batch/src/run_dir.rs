@@ -38,7 +38,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, File, Permissions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 use tracing::{error, warn};
@@ -49,8 +49,10 @@ const CERTIFICATES_MAX: usize = 1000;
 /// Of the room and the shepherd.
 const CONTROL: &str = "control";
 
-/// Longest end of an output of the job that is kept, in bytes.
+/// Longest end of a file that is read as text, in bytes.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
+/// Part of what is kept of a long output that is its beginning: what a program says first tells most about why it failed.
+const BEGINNING_SHARE: u64 = 4;
 
 /// The directory of all runs, held by one room.
 #[derive(Debug)]
@@ -404,6 +406,18 @@ impl RunDir {
         Failure::io(format!("job {job} run {attempt}: {what}"), cause)
     }
 
+    /// Whether it has the order that it was made for; otherwise somebody has removed or replaced it.
+    #[must_use]
+    pub(crate) fn is_there(&self) -> bool {
+        self.file("order.json").exists()
+    }
+
+    /// Which directory of the file system it is; another one of the same name is not it.
+    pub(crate) fn place(&self) -> Option<(u64, u64)> {
+        let about = fs::symlink_metadata(&self.control).ok().filter(fs::Metadata::is_dir)?;
+        Some((about.dev(), about.ino()))
+    }
+
     /// How far it is.
     #[must_use]
     pub fn phase(&self) -> Phase {
@@ -514,6 +528,28 @@ impl RunDir {
         Lock::try_take(&self.file("alive")).map_err(|cause| self.failed("look for the shepherd", &cause))
     }
 
+    /// What is kept of `stdout` or `stderr`: all of it, or beginning and end of about `bytes_max` bytes together.
+    #[must_use]
+    pub(crate) fn kept(&self, name: &str, bytes_max: u64) -> String {
+        let read = || -> io::Result<String> {
+            let file = File::open(self.file(name))?;
+            let size = file.metadata()?.len();
+            if size <= bytes_max {
+                return piece(&file, 0, size);
+            }
+            let beginning = bytes_max / BEGINNING_SHARE;
+            let end = bytes_max - beginning;
+            let left_out = size - bytes_max;
+            let (beginning, end) = (piece(&file, 0, beginning)?, piece(&file, size - end, end)?);
+            Ok(format!("{beginning}\n[{left_out} bytes are left out here]\n{end}"))
+        };
+        match read() {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(cause) => format!("[{name} cannot be read: {cause}]"),
+        }
+    }
+
     /// The end of `stdout` or `stderr`, at most [`TEXT_BYTES_MAX`] bytes; empty if there is none.
     #[must_use]
     pub fn tail(&self, name: &str) -> String {
@@ -531,6 +567,13 @@ impl RunDir {
             Err(cause) => format!("[{name} cannot be read: {cause}]"),
         }
     }
+}
+
+/// Takes what stands at one place of a file.
+fn piece(file: &File, offset: u64, length: u64) -> io::Result<String> {
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// `bytes` as text of at most [`TEXT_BYTES_MAX`] bytes: what is no text grows when it is replaced.

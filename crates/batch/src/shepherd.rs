@@ -12,6 +12,7 @@
 
 use crate::{
     cgroup::{self, Cgroup},
+    descriptors::close_inherited,
     durable::Lock,
     run_dir::{ExitRecord, Phase, RunDir, RunOrder, Started},
     sandbox::{self, Confinement, Plan, Report, StageFile},
@@ -115,6 +116,7 @@ impl FromStr for Stage {
 ///
 /// The program must call this for the command line `shepherd RUN_DIR [--stage STAGE]`, before it starts any thread.
 pub fn shepherd_main(run_dir: &Path, stage: Stage) -> i32 {
+    close_inherited();
     let done = match stage {
         Stage::Outer => outer(run_dir),
         Stage::Inner => inner(run_dir),
@@ -217,7 +219,8 @@ fn record_exit(dir: &RunDir, record: &ExitRecord) -> Result<()> {
     let mut last = Ok(());
     for _ in 0..RECORD_TRIES_MAX {
         last = dir.set_exit(record);
-        if last.is_ok() {
+        // Without its directory nobody reads it: the room knows the run to be lost.
+        if last.is_ok() || !dir.is_there() {
             break;
         }
         thread::sleep(RECORD_PAUSE);
@@ -392,7 +395,8 @@ impl Tending<'_> {
             Some(EndedBy::Wall)
         } else if self.dir.is_cancelled() {
             Some(EndedBy::Cancel)
-        } else if self.is_told_to_end {
+        } else if self.is_told_to_end || !self.dir.is_there() {
+            // Without its directory nobody learns how it ends, and nobody can cancel it.
             Some(EndedBy::Signal)
         } else {
             self.exceeded().map(EndedBy::Limit)
@@ -491,12 +495,31 @@ impl Tending<'_> {
         }
     }
 
+    /// What to say if the kernel has killed a process of the job for its memory. A child is enough: whatever it was to do is not
+    /// done, and few programs look.
+    fn out_of_memory(&self) -> Option<String> {
+        let killed = self.group.as_ref().map_or(0, Cgroup::killed_for_memory);
+        let limit = Size(self.order.memory_bytes);
+        match (killed, self.order.memory_bytes) {
+            (0, _) => None,
+            (_, 0) => {
+                Some("memory: the kernel ended a process of it, because the host had none left".to_owned())
+            }
+            _ => Some(format!(
+                "memory: the kernel ended a process of it, because the job had more than {limit} (`bp submit --memory`)"
+            )),
+        }
+    }
+
     fn exit(&self, ended_by: Option<EndedBy>) -> Result<JobExit> {
         match ended_by {
             Some(EndedBy::Wall) => return Ok(JobExit::WallLimit),
             Some(EndedBy::Cancel) => return Ok(JobExit::Cancelled),
             Some(EndedBy::Limit(limit)) => return Ok(JobExit::Limit(limit)),
             Some(EndedBy::Signal) | None => {}
+        }
+        if let Some(limit) = self.out_of_memory() {
+            return Ok(JobExit::Limit(limit));
         }
         match self.stages.outcome()? {
             Some(Report::NotStarted(failure)) => Err(failure),

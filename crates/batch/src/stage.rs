@@ -26,6 +26,15 @@ const OUTPUT_MODE: u16 = 0o644;
 /// Says when to give up: the room stops, or the job is cancelled.
 pub(crate) type Interrupted<'a> = &'a dyn Fn() -> bool;
 
+/// How an output is stored.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner<'a> {
+    /// Whether what is there may be replaced.
+    pub(crate) may_replace: bool,
+    /// Says when to give up.
+    pub(crate) interrupted: Interrupted<'a>,
+}
+
 /// The failure of a copy that was given up; the caller asks `Interrupted` again for the reason.
 fn given_up() -> Failure {
     Failure::unavailable("the copy was given up")
@@ -47,6 +56,11 @@ impl Errand<'_> {
         let tls = TlsOptions { ca_file: self.ca_file.cloned(), ..TlsOptions::default() };
         let token = Some(Token::new(self.token));
         Options { username: self.user.to_owned(), wait_max: WAIT_MAX, tls, token, ..Options::default() }
+    }
+
+    /// Where `path` is behind the door `root`, and how to get there.
+    pub(crate) fn place(&self, root: &str, path: &FilePath) -> Result<(XrdUrl, Options)> {
+        Ok((self.url(root, path)?, self.options()))
     }
 
     /// Where `path` is behind the door `root`. A door on this host may not ask who we are: it is told with the path.
@@ -130,18 +144,18 @@ pub(crate) fn fetch(
 
 /// Copies the file `name` of `scratch` to `path` behind the door `root`, and compares the sums.
 ///
-/// What is at `path` is replaced: after a crash the same output is stored again.
+/// Fails with [`ErrorKind::Exists`] if something is at `path`, unless it may be replaced.
 pub(crate) fn store(
     (scratch, name, uid): (&Path, &str, u32),
     (root, path): (&str, &FilePath),
     errand: &Errand<'_>,
-    interrupted: Interrupted<'_>,
+    Manner { may_replace, interrupted }: Manner<'_>,
 ) -> Result<()> {
     let mut file = open_output(scratch, name, uid)?;
     let read_failed = |cause: &std::io::Error| Failure::io(format!("read output {name:?}"), cause);
     let size = file.metadata().map_err(|cause| read_failed(&cause))?.len();
     let (url, options) = (errand.url(root, path)?, errand.options());
-    let create = CreateOptions { replace: true, make_path: true, mode: OUTPUT_MODE, size: Some(size) };
+    let create = CreateOptions { replace: may_replace, make_path: true, mode: OUTPUT_MODE, size: Some(size) };
     let remote = Remote::create(&url, &options, create)?;
     let mut writer = remote.writer();
     let mut buffer = vec![0; READ_BYTES];

@@ -4,7 +4,7 @@ use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
-use std::{collections::HashMap, fs, path::Path};
+use std::{collections::HashMap, fs, os::unix::ffi::OsStrExt, path::Path};
 
 /// A process at the time we looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) struct Process {
     parent: i32,
     /// Clock ticks since boot; with the pid it names a process for good.
     pub(crate) start_ticks: u64,
+    /// Whoever began the session that it is in.
+    session: i32,
     is_zombie: bool,
 }
 
@@ -29,6 +31,7 @@ fn parse_stat(text: &[u8]) -> Option<Process> {
         pid,
         is_zombie: matches!(*field(3)?, "Z" | "X"),
         parent: field(4)?.parse().ok()?,
+        session: field(6)?.parse().ok()?,
         start_ticks: field(22)?.parse().ok()?,
     })
 }
@@ -66,16 +69,54 @@ pub(crate) fn descendants(root: i32) -> Vec<Process> {
     found
 }
 
-/// Living processes that were started with `scratch` as their `BP_SCRATCH`: what a dead shepherd left.
-pub(crate) fn of_scratch(scratch: &Path) -> Vec<Process> {
+/// Living processes that a dead shepherd left: those that were started with `scratch` as their `BP_SCRATCH` or that print to the
+/// files in `control`, with all that share a session with them or descend from them.
+///
+/// A process can clear its environment, leave its session and close its files; few do all of it. A control group finds those, too.
+pub(crate) fn of_run(control: &Path, scratch: &Path) -> Vec<Process> {
     let marker = format!("BP_SCRATCH={}", scratch.display()).into_bytes();
-    let has_marker = |process: &Process| {
-        let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+    let has_marker = |pid: i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|entry| entry == marker)
     };
-    let mut found = all();
-    found.retain(|process| !process.is_zombie && has_marker(process));
+    // Those that the room and the shepherd give; an operator who looks at a run has others.
+    let streams = ["stages.jsonl", "stdout", "stderr", "shepherd.log"].map(|name| control.join(name));
+    let leads_there = |pid: i32| {
+        let mut targets = (0..3).filter_map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok());
+        targets.any(|target| {
+            let text = target.as_os_str().as_bytes();
+            let target = text.strip_suffix(b" (deleted)").unwrap_or(text);
+            streams.iter().any(|stream| stream.as_os_str().as_bytes() == target)
+        })
+    };
+    let me = std::process::id().cast_signed();
+    let everybody = all();
+    let own_session = everybody.iter().find(|process| process.pid == me).map_or(0, |process| process.session);
+    let mut found: Vec<Process> = Vec::new();
+    let mut rest = everybody;
+    rest.retain(|process| process.pid != me && process.pid != 1);
+    let is_known = |process: &Process| has_marker(process.pid) || leads_there(process.pid);
+    found.extend(rest.extract_if(.., |process| is_known(process)));
+    loop {
+        let related = |process: &mut Process| {
+            found.iter().any(|known| {
+                known.pid == process.parent
+                    || (known.session == process.session && known.session > 1 && known.session != own_session)
+            })
+        };
+        let more: Vec<_> = rest.extract_if(.., related).collect();
+        if more.is_empty() {
+            break;
+        }
+        found.extend(more);
+    }
+    found.retain(|process| !process.is_zombie);
     found
+}
+
+/// Whether a process has not ended.
+pub(crate) fn is_living(process: &Process) -> bool {
+    !process.is_zombie
 }
 
 /// Processes of a user, with that uid in whatever role; also those that have ended and nobody has waited for.

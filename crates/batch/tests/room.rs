@@ -78,6 +78,7 @@ impl Site {
             cgroup: None,
             users: support::policy(),
             limits: Limits::default(),
+            log_bytes: 64 << 10,
             hidden: Vec::new(),
             authorities: None,
         }
@@ -473,8 +474,13 @@ fn an_output_that_is_missing_or_refused_fails_the_run_but_a_bad_exit_stores_noth
 fn names_that_leave_the_scratch_directory_are_refused() {
     let site = Site::new();
     let room = site.room();
-    for (job, name) in ["../evil", "a/b", "..", ".", "", "/etc/passwd"].into_iter().enumerate() {
+    let bad = ["../evil", "a/b", "a/../b", "..", ".", "", "/etc/passwd"];
+    for (job, name) in bad.into_iter().enumerate() {
         for is_input in [true, false] {
+            // Outputs may lie in directories of the job.
+            if name == "a/b" && !is_input {
+                continue;
+            }
             let mut order = Site::order("echo ran");
             order.run.job = JobId(100 + 2 * job as u64 + u64::from(is_input));
             if is_input {

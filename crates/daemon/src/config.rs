@@ -3,7 +3,7 @@
 use crate::{audit::AuditConfig, issuers::config::IssuerConfig};
 use base::{
     Failure, Millis, Network, ReachRule, Result,
-    limits::{UNPROVEN_SESSIONS_MAX, UNPROVEN_SESSIONS_PER_ADDRESS_MAX},
+    limits::{JOB_TEXT_BYTES_MAX, UNPROVEN_SESSIONS_MAX, UNPROVEN_SESSIONS_PER_ADDRESS_MAX},
     reach::NETWORKS_MAX,
     units::{Size, Span},
 };
@@ -289,8 +289,10 @@ pub struct Batch {
     /// Bytes that a job may keep in its scratch and temporary directories, and the size of its largest file: one job must not fill
     /// the file system of all others.
     pub scratch: Size,
-    /// Bytes that a job may print to standard output, and to standard error: the end of it is kept for people.
+    /// Bytes that a job may print to standard output, and to standard error.
     pub output: Size,
+    /// Bytes of each of them that are kept for people, at most 512KiB: all of it, or its beginning and its end.
+    pub log: Size,
 }
 
 /// Where this host connects to when a client asks for it: the other end of third-party copies, redirects, keys of issuers.
@@ -420,12 +422,15 @@ impl Default for Batch {
             processes: limits.processes,
             scratch: Size(limits.scratch_bytes),
             output: Size(limits.output_bytes),
+            log: Size(256 << 10),
         }
     }
 }
 
 /// Fewest processes that a job can do with: a shell that starts a program that starts another.
 const PROCESSES_MIN: u64 = 8;
+/// Least that is kept of what a job prints: a message and its trace.
+const LOG_BYTES_MIN: u64 = 4 << 10;
 /// Slot users of one worker: each is one job that runs, and each is looked up at the start.
 const SLOTS_MAX: u32 = 1000;
 /// The least uid of a slot user: those below belong to the system and to people.
@@ -470,6 +475,14 @@ impl Batch {
         if self.scratch.0 < 1 << 20 || self.output.0 < 1 << 16 {
             let what = format!("batch.scratch = {} and batch.output = {}", self.scratch, self.output);
             return refuse(what, "they are 1MiB and 64KiB at least");
+        }
+        if !(LOG_BYTES_MIN..=JOB_TEXT_BYTES_MAX as u64).contains(&self.log.0) {
+            let what = format!(
+                "batch.log = {} is not between 4KiB and {}",
+                self.log,
+                Size(JOB_TEXT_BYTES_MAX as u64)
+            );
+            return refuse(what, "256KiB is the default; what must not be lost belongs into an output file");
         }
         Ok(())
     }

@@ -226,6 +226,7 @@ struct Token {
 const FILES_MAX: u64 = 1 << 20;
 
 fn main() -> ExitCode {
+    batch::close_inherited();
     let verb = Cli::parse().verb;
     // A shepherd has it from the daemon, and its later stages make files for the job.
     if !matches!(verb, Verb::Shepherd { .. }) {

@@ -135,6 +135,7 @@ impl Premises<'_> {
                 output_bytes: wish.output.0,
                 processes: wish.processes,
             },
+            log_bytes: wish.log.0,
             hidden: self.hidden(),
             authorities: self.trust(),
         })

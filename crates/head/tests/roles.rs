@@ -47,7 +47,13 @@ fn ask(world: &mut World, host: &str, worker: &str, runs: &[JobRun]) -> Result<J
 }
 
 fn ended(run: JobRun) -> JobEnded {
-    JobEnded { run, exit: JobExit::Code(0), usage: Usage::default(), text: JobText::default() }
+    JobEnded {
+        run,
+        exit: JobExit::Code(0),
+        usage: Usage::default(),
+        text: JobText::default(),
+        stored: Vec::new(),
+    }
 }
 
 /// A world with a worker on a host, which has been given a job.

@@ -99,7 +99,7 @@ impl World {
 
     fn end(&mut self, run: JobRun, exit: JobExit) {
         let usage = Usage { cpu: Millis(1000), wall: Millis(2000), memory_bytes_max: 0 };
-        let ended = JobEnded { run, exit, usage, text: JobText::default() };
+        let ended = JobEnded { run, exit, usage, text: JobText::default(), stored: Vec::new() };
         self.room(ended).expect("a worker may report an end");
         self.worker.runs.remove(&run);
     }

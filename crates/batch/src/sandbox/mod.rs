@@ -16,6 +16,7 @@
 //! The stages have a file for standard input: the shepherd writes there what they need, they write what they have to say. An open
 //! file survives the mounts that hide its name and the change of the user; the job itself does not get it.
 
+mod execute;
 mod mounts;
 mod probe;
 mod stages;

@@ -1,6 +1,6 @@
 //! The stages between the shepherd and the job.
 
-use super::{Plan, Report, StageFile, mounts};
+use super::{Plan, Report, StageFile, execute, mounts};
 use crate::{
     cgroup,
     identity::{Identity, Kind},
@@ -23,6 +23,7 @@ use rustix::{
         getppid, getrlimit, set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal,
         setrlimit, setsid, wait,
     },
+    stdio::dup2_stdin,
     thread::{
         CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
         configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
@@ -31,22 +32,16 @@ use rustix::{
 };
 use std::{
     convert::Infallible,
-    fs, io,
-    os::unix::process::CommandExt,
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    fs::{self, File},
+    process::{Child, Stdio},
 };
 
 /// Files that a job may have open unless it raises its limit itself: what programs are used to.
 const JOB_FILES: u64 = 1024;
 /// Bits that are taken from the modes of files that a job makes, unless it says otherwise: what programs are used to.
 const JOB_UMASK: u32 = 0o022;
-/// Exit code of the stage `job` if the program could not be executed, as of a shell.
-const NOT_EXECUTED: i32 = 127;
-/// How long a program may be busy because a process that the room was just starting has a copy of the open file.
-const BUSY_PATIENCE: Duration = Duration::from_secs(10);
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// Exit code of a stage that could not begin the job; why stands in its report.
+const NOT_EXECUTED: i32 = 126;
 /// Capabilities that a kernel can have.
 const CAPABILITIES: u32 = 64;
 
@@ -283,23 +278,10 @@ fn limit_to(resource: Resource, wish: u64, what: &str) -> Result<()> {
 }
 
 fn execute(plan: &Plan) -> Result<Infallible> {
-    let (program, arguments) =
-        plan.order.command.split_first().ok_or_else(|| Failure::invalid("the job has no command"))?;
     let scratch = RunDir::at(&plan.run_dir)?.scratch();
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(&plan.order.environment)
-        .current_dir(scratch)
-        .stdin(Stdio::null());
-    let since = Instant::now();
-    let mut cause = command.exec();
-    while cause.kind() == io::ErrorKind::ExecutableFileBusy && since.elapsed() < BUSY_PATIENCE {
-        thread::sleep(BUSY_PAUSE);
-        cause = command.exec();
-    }
-    Err(Failure::io(format!("run {program:?}"), &cause).hint(
-        "is the program installed on the worker, executable for the job's user, and outside /tmp, which each job has for itself?",
-    ))
+    std::env::set_current_dir(&scratch)
+        .map_err(|cause| Failure::io("enter the scratch directory", &cause))?;
+    let nothing = File::open("/dev/null").map_err(|cause| Failure::io("open /dev/null", &cause))?;
+    dup2_stdin(&nothing).map_err(system("give the job its standard input"))?;
+    execute::execute(&plan.order.command, &plan.order.environment)
 }

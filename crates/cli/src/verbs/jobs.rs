@@ -76,11 +76,7 @@ pub(crate) fn wait(context: &mut Context, ids: &[JobId], timeout: &Timeout) -> R
 
 /// The job's own code if it has one that is not 0, as a shell would say it; else 1.
 fn exit_code(job: &JobInfo) -> u8 {
-    match job.exit {
-        Some(JobExit::Code(code @ 1..=255)) => code as u8,
-        Some(JobExit::Signal(signal @ 1..=127)) => 128 + signal as u8,
-        _ => 1,
-    }
+    job.exit.as_ref().and_then(JobExit::shell_code).filter(|code| *code > 0).unwrap_or(1)
 }
 
 /// Jobs as a table.

@@ -6,7 +6,7 @@ use wire::control::JobLog;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What the job printed on standard error is printed on standard error; of each the last 64 KiB are kept."
+    after_help = "What the job printed on standard error is printed on standard error; of long\noutputs beginning and end are kept ([batch] log of the worker)."
 )]
 pub(crate) struct Args {
     /// The job

@@ -17,14 +17,14 @@ use crate::{
 };
 use base::{
     ErrorKind, Failure, FilePath, Millis, Result,
-    limits::{CPU_SLOTS_MAX, WORKER_USERS_MAX, WORKERS_PER_HOST_MAX},
+    limits::{CPU_SLOTS_MAX, JOB_FILES_MAX, JOB_TEXT_BYTES_MAX, WORKER_USERS_MAX, WORKERS_PER_HOST_MAX},
 };
 use std::collections::HashMap;
 use tracing::info;
 use wire::{
     control::{
         Done, GetJobToken, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState,
-        JobToken, JobUsers, NextJob, RegisterWorker, WorkerOrders,
+        JobToken, JobUsers, NextJob, OutputKind, RegisterWorker, WorkerOrders,
     },
     token::{Claims, Scopes, enrolment},
 };
@@ -317,12 +317,15 @@ impl Apply for JobEnded {
             ..Charge::default()
         };
         core.store.charge(Payer::user(&job.owner), &charge)?;
-        core.store.set_job_text(job.id, &self.text)?;
+        let mut text = self.text;
+        shorten(&mut text.stdout);
+        shorten(&mut text.stderr);
+        core.store.set_job_text(job.id, &text)?;
         job.usage = Some(self.usage);
         job.exit = Some(self.exit.clone());
         info!(job = %job.id, exit = ?self.exit, "job ended");
         match self.exit {
-            JobExit::Code(0) => succeeded(core, context, job)?,
+            JobExit::Code(0) => succeeded(core, context, job, self.stored)?,
             JobExit::Cancelled => {
                 finish(core, context, job, JobState::Cancelled, Some("cancelled while it ran".to_owned()))?;
             }
@@ -349,14 +352,14 @@ fn refused(core: &mut Core, context: &Context, mut job: JobRow, why: Failure) ->
 }
 
 /// The process ended well and its outputs are stored: done, or archived first.
-fn succeeded(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> {
+fn succeeded(core: &mut Core, context: &Context, mut job: JobRow, stored: Vec<FilePath>) -> Result<()> {
     let operator = Principal::operator(&job.owner);
     let on_behalf = Context { who: operator, now: context.now };
-    for (index, output) in job.spec.outputs.iter().enumerate() {
-        let node = match resolve_file(core, &on_behalf.who, &output.path) {
+    for (index, path) in stored_outputs(&job, stored).iter().enumerate() {
+        let node = match resolve_file(core, &on_behalf.who, path) {
             Ok(node) => node,
             Err(failure) => {
-                let why = format!("output {} is not there: {failure}", output.path);
+                let why = format!("output {path} is not there: {failure}");
                 return finish(core, context, job, JobState::Failed, Some(why));
             }
         };
@@ -379,6 +382,28 @@ fn succeeded(core: &mut Core, context: &Context, mut job: JobRow) -> Result<()> 
         return Ok(());
     }
     finish(core, context, job, JobState::Done, None)
+}
+
+/// Keeps no more of what a job printed than a worker should send.
+fn shorten(text: &mut String) {
+    // Replaced bytes are up to three times as long as they were, and the mark of what is left out comes to that.
+    let mut end = text.len().min(3 * JOB_TEXT_BYTES_MAX + 100);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
+/// Where the outputs are: as the worker says, as far as they were ordered, else as they were ordered.
+fn stored_outputs(job: &JobRow, mut stored: Vec<FilePath>) -> Vec<FilePath> {
+    let outputs = &job.spec.outputs;
+    if stored.is_empty() {
+        let files = outputs.iter().filter(|output| output.kind() == OutputKind::File);
+        return files.map(|output| output.path.clone()).collect();
+    }
+    stored.retain(|path| outputs.iter().any(|output| path.is_within(&output.path)));
+    stored.truncate(JOB_FILES_MAX);
+    stored
 }
 
 fn explain_exit(exit: &JobExit) -> String {

@@ -218,6 +218,6 @@ pub(crate) fn started(world: &mut World) -> Vec<JobRun> {
 /// The worker reports the end of a run that used 3 s of CPU in 5 s.
 pub(crate) fn end_run(world: &mut World, run: JobRun, exit: JobExit) {
     let usage = Usage { cpu: Millis(3000), wall: Millis(5000), memory_bytes_max: 1 };
-    let ended = JobEnded { run, exit, usage, text: JobText::default() };
+    let ended = JobEnded { run, exit, usage, text: JobText::default(), stored: Vec::new() };
     world.room(ended).expect("a worker may report an end");
 }

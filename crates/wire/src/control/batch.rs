@@ -2,7 +2,7 @@
 
 use super::{Done, calls};
 use base::{
-    Checksums, Failure, FilePath, JobId, Millis, Timestamp,
+    Checksums, ErrorKind, Failure, FilePath, JobId, Millis, Timestamp,
     limits::{NAME_BYTES_MAX, PATH_BYTES_MAX},
 };
 use serde::{Deserialize, Serialize};
@@ -146,6 +146,21 @@ pub enum JobState {
     Failed,
     /// A person ended it.
     Cancelled,
+}
+
+impl JobExit {
+    /// The exit code as a shell would say it: 126 if the program could not be executed, 127 if there is none, 128 and the number of a
+    /// signal; `None` if the job ended in a way that a shell does not know.
+    #[must_use]
+    pub fn shell_code(&self) -> Option<u8> {
+        match self {
+            Self::Code(code) => u8::try_from(*code).ok(),
+            Self::Signal(signal @ 1..=127) => Some(128 + *signal as u8),
+            Self::NotStarted(failure) if failure.kind == ErrorKind::NotFound => Some(127),
+            Self::NotStarted(_) => Some(126),
+            _ => None,
+        }
+    }
 }
 
 impl JobState {
@@ -292,7 +307,7 @@ pub struct JobLog {
     pub job: JobId,
 }
 
-/// The end of what a job printed, at most 64 KiB each.
+/// What a job printed: all of it, or beginning and end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobText {
     /// Standard output.
@@ -451,8 +466,19 @@ pub struct JobEnded {
     pub exit: JobExit,
     /// What it used.
     pub usage: Usage,
-    /// The end of what it printed.
+    /// What it printed, as far as it is kept.
     pub text: JobText,
+    /// Where its outputs are; of older workers nothing, whose outputs are as they were ordered.
+    #[serde(default)]
+    pub stored: Vec<FilePath>,
+}
+
+impl JobEnded {
+    /// The end of a run of which nothing is left.
+    #[must_use]
+    pub fn without_text(run: JobRun, exit: JobExit) -> Self {
+        Self { run, exit, usage: Usage::default(), text: JobText::default(), stored: Vec::new() }
+    }
 }
 
 /// A worker asks for what shows that a run acts for the owner of its job. Only the worker that has the run is given it.

@@ -1,0 +1,176 @@
+//! Stores the outputs of a job that has ended well: all of them, or none.
+
+use crate::{
+    outputs::{self, OutputFile},
+    room::Shared,
+    run::{Held, can_pass, can_pass_for_output, errand, patiently},
+    run_dir::RunDir,
+    stage::{self, Manner},
+};
+use base::{ErrorKind, Failure, FilePath, Result};
+use client::xrd::FileSystem;
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, BufRead, BufReader, Write},
+    time::{Duration, Instant},
+};
+use tracing::warn;
+
+/// How long outputs are tried: the CPU time is spent, so that patience is cheap. Time that the room was down counts not.
+const STORE_PATIENCE: Duration = Duration::from_secs(6 * 3600);
+/// How long the removal of outputs of a failed job is tried: they are listed then, and an operator may remove them.
+const REMOVE_PATIENCE: Duration = Duration::from_secs(60);
+/// Which outputs were begun, one path a line: a file of the run directory.
+const BEGUN: &str = "outputs";
+
+/// Stores every output, and tells where; `None` if the room stops or the job is cancelled.
+///
+/// Nothing is stored unless every file is there, and what was stored goes again if another one cannot be.
+pub(crate) fn store_all(shared: &Shared, held: &Held, uid: u32) -> Option<Result<Vec<FilePath>>> {
+    let files = match outputs::find(&held.dir.scratch(), &held.order.spec.outputs, uid) {
+        Ok(files) => files,
+        Err(failure) => return Some(Err(failure)),
+    };
+    let mut begun = match Begun::open(&held.dir) {
+        Ok(begun) => begun,
+        Err(cause) => return Some(Err(held.dir.failed("note what is stored", &cause))),
+    };
+    let since = Instant::now();
+    for file in &files {
+        let failure = match store_one(shared, held, (file, uid), since, &mut begun) {
+            Some(Ok(())) => continue,
+            Some(Err(failure)) => failure.during(format_args!("store output {}", file.path)),
+            // A room that stops goes on at its next start.
+            None if shared.is_stopping() => return None,
+            None => {
+                begun.remove_all(shared, held);
+                return None;
+            }
+        };
+        let left = begun.remove_all(shared, held);
+        return Some(Err(if left == 0 { failure } else { with_rest(failure, left) }));
+    }
+    Some(Ok(files.into_iter().map(|file| file.path).collect()))
+}
+
+fn with_rest(failure: Failure, left: usize) -> Failure {
+    Failure { what: format!("{}; {left} other outputs could not be removed again", failure.what), ..failure }
+}
+
+fn store_one(
+    shared: &Shared,
+    held: &Held,
+    (file, uid): (&OutputFile, u32),
+    since: Instant,
+    begun: &mut Begun,
+) -> Option<Result<()>> {
+    let interrupted = || shared.is_stopping() || held.is_cancelled();
+    let (order, scratch) = (&held.order, held.dir.scratch());
+    patiently(shared, held, since, (STORE_PATIENCE, can_pass_for_output), &mut || {
+        let token = shared.token(order.run)?.token;
+        // What an earlier try has stored is ours to replace.
+        let may_replace = order.spec.replace || begun.has(&file.path);
+        begun.note(&file.path).map_err(|cause| held.dir.failed("note what is stored", &cause))?;
+        let manner = Manner { may_replace, interrupted: &interrupted };
+        let from = (scratch.as_path(), file.name.as_str(), uid);
+        let stored =
+            stage::store(from, (&*shared.door(order), &file.path), &errand(shared, held, &token), manner);
+        stored.map_err(|failure| match failure.kind {
+            ErrorKind::Exists if !may_replace => {
+                begun.forget(&file.path);
+                failure.hint("it was not there when the job was submitted; `bp submit --replace` replaces it")
+            }
+            _ => failure,
+        })
+    })
+}
+
+/// The outputs that were begun, by this room or one before it.
+struct Begun {
+    paths: BTreeSet<FilePath>,
+    file: File,
+}
+
+impl Begun {
+    fn open(dir: &RunDir) -> io::Result<Self> {
+        let file = File::options().read(true).append(true).create(true).open(dir.file(BEGUN))?;
+        let mut paths = BTreeSet::new();
+        for line in BufReader::new(&file).lines() {
+            // A line that was cut short by a power cut was not begun.
+            paths.extend(line?.parse::<FilePath>());
+        }
+        Ok(Self { paths, file })
+    }
+
+    fn has(&self, path: &FilePath) -> bool {
+        self.paths.contains(path)
+    }
+
+    fn note(&mut self, path: &FilePath) -> io::Result<()> {
+        if self.paths.insert(path.clone()) {
+            self.file.write_all(format!("{path}\n").as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// It belongs to somebody else.
+    fn forget(&mut self, path: &FilePath) {
+        self.paths.remove(path);
+    }
+
+    /// Removes what was stored; returns how many could not be.
+    fn remove_all(&self, shared: &Shared, held: &Held) -> usize {
+        let since = Instant::now();
+        let mut left = 0;
+        for path in &self.paths {
+            let mut removed = remove(shared, held, path);
+            while removed.as_ref().is_err_and(can_pass)
+                && since.elapsed() < REMOVE_PATIENCE
+                && !shared.is_stopping()
+            {
+                shared.pause(Duration::from_secs(1), &|| false);
+                removed = remove(shared, held, path);
+            }
+            if let Err(failure) = removed {
+                warn!(job = %held.id().job, %path, %failure, "output of a failed job cannot be removed");
+                left += 1;
+            }
+        }
+        left
+    }
+}
+
+fn remove(shared: &Shared, held: &Held, path: &FilePath) -> Result<()> {
+    let token = shared.token(held.order.run)?.token;
+    let errand = errand(shared, held, &token);
+    let (url, options) = errand.place(&shared.door(&held.order), path)?;
+    match FileSystem::new(&url, &options).remove(path) {
+        Err(failure) if failure.kind == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::JobId;
+    use wire::control::JobRun;
+
+    #[test]
+    fn what_was_begun_is_known_to_the_next_room() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = RunDir::trial(root.path(), JobRun { job: JobId(7), attempt: 1 });
+        std::fs::create_dir(dir.file("")).unwrap();
+        let [a, b]: [FilePath; 2] = ["/o/a", "/o/b c"].map(|path| path.parse().unwrap());
+        let mut begun = Begun::open(&dir).unwrap();
+        assert!(!begun.has(&a));
+        begun.note(&a).unwrap();
+        begun.note(&b).unwrap();
+        begun.note(&b).unwrap();
+        begun.forget(&a);
+        assert!(!begun.has(&a));
+        let again = Begun::open(&dir).unwrap();
+        assert!(again.has(&a) && again.has(&b) && again.paths.len() == 2);
+    }
+}
