@@ -130,10 +130,12 @@ def test_cancel(facility: Facility, gate: Gate) -> None:
 
 
 def test_the_log(facility: Facility) -> None:
-    facility.bp("submit", "--wait", "--", *SHELL, "echo out; echo err >&2; head -c 200000 /dev/zero | tr '\\0' x")
+    facility.bp("submit", "--wait", "--", *SHELL, "echo out; echo err >&2; head -c 900000 /dev/zero | tr '\\0' x")
     log = facility.bp("log", "1")
+    assert log.out.startswith("out\nxxx")
     assert log.out.endswith("x" * 1000)
-    assert len(log.out) <= 64 << 10
+    assert "bytes are left out here" in log.out
+    assert 64 << 10 < len(log.out) <= 300 << 10
     assert log.err == "err\n"
     assert facility.bp_fails("log", "99").code == 3
 

@@ -14,6 +14,8 @@ pub(crate) struct Cgroup {
     path: PathBuf,
     holds_memory: bool,
     holds_processes: bool,
+    /// What the kernel had killed in a group that was there before.
+    killed_before: u64,
 }
 
 /// What a parent directory is good for.
@@ -70,7 +72,8 @@ impl Cgroup {
         let has_processes = matches!(kind, Kind::Unified { has_processes: true, .. });
         let holds_processes =
             has_processes && fs::write(path.join("pids.max"), processes.to_string()).is_ok();
-        Ok(Self { path, holds_memory, holds_processes })
+        let killed_before = kills(&path);
+        Ok(Self { path, holds_memory, holds_processes, killed_before })
     }
 
     /// Whether the memory limit holds for the whole tree.
@@ -97,16 +100,17 @@ impl Cgroup {
 
     /// How many of its processes the kernel has killed for memory.
     pub(crate) fn killed_for_memory(&self) -> u64 {
-        // `memory.events` is of version 2; `memory.oom_control` of version 1 has the same line since Linux 4.13.
-        let texts =
-            ["memory.events", "memory.oom_control"].map(|name| fs::read_to_string(self.path.join(name)));
-        let counts = texts
-            .iter()
-            .flatten()
-            .flat_map(|text| text.lines())
-            .filter_map(|line| line.strip_prefix("oom_kill "));
-        counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
+        kills(&self.path).saturating_sub(self.killed_before)
     }
+}
+
+/// How many processes of a group the kernel has killed for memory, ever.
+fn kills(path: &Path) -> u64 {
+    // `memory.events` is of version 2; `memory.oom_control` of version 1 has the same line since Linux 4.13.
+    let texts = ["memory.events", "memory.oom_control"].map(|name| fs::read_to_string(path.join(name)));
+    let lines = texts.iter().flatten().flat_map(|text| text.lines());
+    let counts = lines.filter_map(|line| line.strip_prefix("oom_kill "));
+    counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
 }
 
 /// Moves this process into the group `name` below `parent`, if there is one.
@@ -243,6 +247,8 @@ mod tests {
         fs::write(root.path().join("7.2/memory.events"), "low 0\noom 1\noom_kill 2\noom_group_kill 0\n")
             .unwrap();
         assert_eq!(group.killed_for_memory(), 2);
+        let again = Cgroup::make(root.path(), "7.2", (1 << 20, 9)).unwrap();
+        assert_eq!(again.killed_for_memory(), 0, "what was killed before is not of this run");
         fs::write(root.path().join("7.2/cgroup.procs"), "0\n12\n13\n").unwrap();
         assert_eq!(group.processes(), [12, 13]);
     }

@@ -38,7 +38,7 @@ use std::{
     fmt,
     fs::{File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     path::Path,
     process::{Command, Stdio},
     str::FromStr,
@@ -290,9 +290,10 @@ fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     })
 }
 
-/// The name of a run's control group.
+/// The name of a run's control group: of this run directory alone, for other facilities of the host have jobs of the same numbers.
 pub(crate) fn cgroup_name(dir: &RunDir) -> String {
-    format!("bp-{}.{}", dir.id().job, dir.id().attempt)
+    let place = base::Crc32c::of(dir.path().as_os_str().as_bytes());
+    format!("bp-{}.{}-{place}", dir.id().job, dir.id().attempt)
 }
 
 /// From here on these signals are read, not delivered. The stage `job` inherits that and undoes it.

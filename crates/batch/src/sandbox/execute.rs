@@ -154,7 +154,7 @@ fn explain(program: &str, file: &Path, cause: Errno) -> Failure {
 /// What the first line of a script names.
 fn interpreter(head: &[u8]) -> Option<String> {
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let name = line.trim_ascii().split(|byte| byte.is_ascii_whitespace()).next()?;
+    let name = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
