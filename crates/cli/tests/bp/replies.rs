@@ -33,7 +33,7 @@ pub(crate) fn job(id: u64, state: &str, exit: &Value) -> Value {
         "started": NOW - 50_000, "ended": NOW - 10_000, "worker": "node1",
         "spec": {
             "name": "select", "command": ["true"], "resources": { "cpus": 1, "memory_bytes": 0, "wall": 86_400_000 },
-            "inputs": [], "outputs": [], "archive": false, "environment": {},
+            "inputs": [], "outputs": [], "replace": false, "archive": false, "environment": {},
         },
     })
 }
