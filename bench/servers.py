@@ -155,8 +155,10 @@ class Backplane(Server):
         partition = self.data / self.directory.name
         shutil.move(self.directory / "disk", partition)
         (self.directory / "disk").symlink_to(partition)
+        # What is removed makes room at once.
+        self._configure('keep = "1d"', 'keep = "0s"')
         if self.is_direct:
-            self._switch_direct_on()
+            self._configure("direct = false", "direct = true")
         self.resume()
 
     def resume(self) -> None:
@@ -168,12 +170,12 @@ class Backplane(Server):
         self.root_port = int(endpoints["root"].rpartition(":")[2])
         self.http_port = int(endpoints["http"].rpartition(":")[2])
 
-    def _switch_direct_on(self) -> None:
+    def _configure(self, before: str, after: str) -> None:
         file = self.directory / "facility.toml"
         text = file.read_text()
-        if "direct = false" not in text:
-            raise NotOfferedError("this build of bpd has no key disk.direct")
-        file.write_text(text.replace("direct = false", "direct = true", 1))
+        if before not in text:
+            raise NotOfferedError(f"this build of bpd has no line `{before}` in facility.toml")
+        file.write_text(text.replace(before, after, 1))
 
     def stop(self) -> None:
         """Stop it as a person does."""

@@ -23,7 +23,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
     """Start a facility whose disk holds six files and a little more."""
     options = {**SMALL, "disk_size": "60MiB", "volume_size": "400MiB"}
     with one_facility(tmp_path_factory.mktemp("full") / "facility", **options) as facility:
-        facility.expect_log(r"cannot be stored|copy failed: tried again")
+        facility.expect_log(r"cannot be stored|copy failed: tried again|the drive warned of its end")
         facility.reach_this_host()
         facility.up()
         yield facility

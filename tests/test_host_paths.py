@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,9 +78,7 @@ def test_a_job_without_a_place(facility: Facility) -> None:
     batch = facility.directory / "batch"
     for path in batch.iterdir():
         if path.is_dir():
-            for inner in path.iterdir():
-                inner.rmdir() if inner.is_dir() else None
-            path.rmdir()
+            shutil.rmtree(path)
             path.write_text("not a directory")
     job = facility.submit("--wall=1m", "--", "/bin/true")
     info = facility.wait_job(job)

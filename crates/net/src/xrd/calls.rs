@@ -57,7 +57,8 @@ pub(super) async fn call<S: Service>(context: Arc<Context<S>>, stream: StreamId,
     }
     let started = Instant::now();
     let outcome = match request {
-        Request::Dirlist(request) => context.list(stream, request).await,
+        // Boxed, so that a call takes the memory that it needs and not that of the largest: thousands may wait.
+        Request::Dirlist(request) => Box::pin(context.list(stream, request)).await,
         request => context.answer(stream, context.perform(request)).await,
     };
     context.counters.request_times.note(started.elapsed());
@@ -183,9 +184,9 @@ impl<S: Service> Context<S> {
         };
         let session = own.as_ref().unwrap_or(&self.session);
         let outcome = match request {
-            Request::Open(request) => return self.open(request).await,
-            Request::Query(request) => query::answer(self, session, request).await,
-            request => self.change(session, request).await,
+            Request::Open(request) => return Box::pin(self.open(request)).await,
+            Request::Query(request) => Box::pin(query::answer(self, session, request)).await,
+            request => Box::pin(self.change(session, request)).await,
         };
         outcome.map_or_else(|failure| Answer::failure(&failure), Answer::Ok)
     }

@@ -3,7 +3,7 @@
 
 use super::{Service, calls::Context};
 use base::{ErrorKind, Failure, FilePath, Result};
-use wire::xrd::{Opaque, Target};
+use wire::xrd::Target;
 
 /// The checked path of something that must be a file, or is to become one.
 pub(super) fn file_path(target: &Target) -> Result<FilePath> {
@@ -20,7 +20,7 @@ impl<S: Service> Context<S> {
     pub(super) async fn path_of(&self, session: &S::Session, target: &Target) -> Result<FilePath> {
         let path: FilePath = target.path.parse()?;
         if target.names_directory() {
-            self.require_directory(session, (&path, &target.path)).await?;
+            self.require_directory(session, &path, target).await?;
         }
         Ok(path)
     }
@@ -34,17 +34,17 @@ impl<S: Service> Context<S> {
     ) -> Result<FilePath> {
         let path: FilePath = target.path.parse()?;
         if target.names_directory() {
-            self.require_directory(session, (from, &target.path)).await?;
+            self.require_directory(session, from, target).await?;
         }
         Ok(path)
     }
 
-    /// Refuses a `path` that is no directory, because `text` says that it is, or is to be one.
-    async fn require_directory(&self, session: &S::Session, (path, text): (&FilePath, &str)) -> Result<()> {
-        if self.service.stat(session, path, &Opaque::default()).await?.is_directory() {
+    /// Refuses a `path` that is no directory, because `target` says that it is, or is to be one.
+    async fn require_directory(&self, session: &S::Session, path: &FilePath, target: &Target) -> Result<()> {
+        if self.service.stat(session, path, &target.opaque).await?.is_directory() {
             return Ok(());
         }
-        Err(Failure::new(ErrorKind::NotDirectory, format!("{text} names a directory, and {path} is a file"))
-            .hint("leave the slash at the end out"))
+        let what = format!("{} names a directory, and {path} is a file", target.path);
+        Err(Failure::new(ErrorKind::NotDirectory, what).hint("leave the slash at the end out"))
     }
 }
