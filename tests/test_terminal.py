@@ -34,7 +34,7 @@ def facility(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
         one.bp("archive", "--wait", PATH)
         program = f"printf %s '{EVIL}'; printf %s '{EVIL}' >&2"
         spec = {
-            "name": f"job{EVIL}",
+            "name": "job\u202egpj\u2066.exe",
             "command": ["/bin/sh", "-c", program],
             "environment": {"A": EVIL},
             "inputs": [],
