@@ -1,7 +1,7 @@
 //! Rows of accounts.
 
 use super::{
-    Store, StoreResult,
+    Store, StoreResult, TRASH,
     engine::{Cell, Params, Row, ToCell},
     ledger::{Account, AccountKey, Held, Ledger, Payer, spread},
 };
@@ -147,13 +147,13 @@ impl Store {
         );
         let mut accounts = self.all_now(NEWEST, (), account)?;
         // A file counts once, however many rows of room are reserved for its mirrors. The sign keeps SQLite from going through
-        // the index of all files to have them in order: few are being written.
+        // the index of all files to have them in order: few are being written. Nobody pays for what is in the trash.
         const RESERVED: &str = "SELECT n.owner, n.grp, n.project,
             CAST(sum(CASE WHEN w.size > n.size THEN w.size - n.size ELSE 0 END) AS BIGINT)
             FROM (SELECT +file AS file, max(size) AS size FROM replica WHERE state = 'writing' AND state <> 'online'
                   GROUP BY 1) w
-            JOIN node n ON n.id = w.file GROUP BY n.owner, n.grp, n.project";
-        let reserved = self.all_now(RESERVED, (), |row| {
+            JOIN node n ON n.id = w.file WHERE n.parent <> ?1 GROUP BY n.owner, n.grp, n.project";
+        let reserved = self.all_now(RESERVED, (TRASH.0,), |row| {
             Ok((row.get::<String>(0)?, row.get::<String>(1)?, row.get::<String>(2)?, row.get::<i64>(3)?))
         })?;
         for (user, group, project, bytes) in &reserved {
