@@ -5,153 +5,18 @@ Each page has a facility and a network of its own, so that the ports it names ar
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clients import need
-from facility import binaries
 from pages import Block, PageError, comes_out, read, typed
+from world import TOP, World, world
 
-TOP = Path(__file__).resolve().parent.parent
-PAGES = ["README.md"]
+PAGES = ["README.md", *sorted(str(page.relative_to(TOP)) for page in (TOP / "docs").rglob("*.md"))]
 
-DEADLINE_S = 300.0
-
-NOT_RUN = {"README.md": 3}
+NOT_RUN = {"README.md": 3, "docs/catalogue.md": 1, "docs/service.md": 2}
 """How many blocks of a page are marked as not run here: a new one has to be thought about."""
-
-
-class World:
-    """A host with nothing on it, in the middle of the source tree, on a network of its own.
-
-    Parameters
-    ----------
-    directory
-        Where the source tree seems to be.
-    network
-        A process on that network.
-    """
-
-    def __init__(self, directory: Path, network: int) -> None:
-        self.directory = directory
-        self._network = network
-        self._state = directory / ".state"
-        self._python: list[str] = []
-        home = directory / "home"
-        (directory / "target").mkdir(parents=True)
-        home.mkdir()
-        for place in ("README.md", "demo", "docs", "packaging", "python", "scripts", "Makefile"):
-            (directory / place).symlink_to(TOP / place)
-        (directory / "target" / "release").symlink_to(binaries())
-        paths = [str(Path(sys.executable).parent), str(binaries()), os.environ["PATH"]]
-        self._environment = {
-            "HOME": str(home), "PATH": ":".join(paths), "LANG": "C.UTF-8", "MPLCONFIGDIR": str(home),
-            "STATE": str(self._state), "XRD_LOGLEVEL": "Error",
-        }  # fmt: skip
-        self._state.write_text(f"cd {directory}\n")
-
-    def shell(self, lines: str) -> str:
-        """Run lines of shell after all earlier ones; returns what they print."""
-        begin = "set -euo pipefail; . $STATE; set -a"
-        # What was set stays set, as in the terminal of the reader.
-        end = '{ export -p; printf "cd %q\\n" "$PWD"; } >$STATE'
-        return self._run("bash", "-c", f"{begin}\n{lines}\n{end}\n")
-
-    def python(self, text: str) -> str:
-        """Run a piece of Python after all earlier ones."""
-        self._python.append(text)
-        program = "\n".join(self._python)
-        return self._run("bash", "-c", f'. $STATE; exec {sys.executable} -c "$1"', "bash", program)
-
-    def configure(self, text: str) -> None:
-        """Put keys into the configuration of the facility and start it anew."""
-        place = Path(self.shell('printf %s "$BP_FACILITY"')) / "facility.toml"
-        merged = _merge(tomllib.loads(place.read_text()), tomllib.loads(text))
-        self.shell('bp down "$BP_FACILITY" || true')
-        place.write_text(_toml(merged))
-        self.shell('bp up "$BP_FACILITY" --detach')
-
-    def _run(self, *words: str) -> str:
-        try:
-            done = subprocess.run(
-                ["nsenter", f"--net=/proc/{self._network}/ns/net", "--", *words],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                env=self._environment, cwd=self.directory, timeout=DEADLINE_S, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as late:
-            raise PageError(f"not done after {DEADLINE_S:g} s\n{(late.stdout or b'').decode()}") from late
-        printed = done.stdout.decode(errors="replace")
-        if done.returncode != 0:
-            raise PageError(f"ended with {done.returncode}\n{printed}")
-        return printed
-
-    def clean_up(self) -> None:
-        """Stop every daemon that the page has left."""
-        for endpoints in self.directory.rglob("endpoints.json"):
-            with suppress(PageError):
-                self.shell(f"bp down {endpoints.parent}")
-
-
-def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    both = [key for key in new if isinstance(new[key], dict) and isinstance(old.get(key), dict)]
-    return {**old, **new, **{key: _merge(old[key], new[key]) for key in both}}
-
-
-def _toml(tables: dict[str, Any], prefix: str = "") -> str:
-    """Write what `facility.toml` can hold."""
-    lines = [f"{key} = {_value(value)}" for key, value in tables.items() if not _is_table(value)]
-    for key, value in tables.items():
-        if isinstance(value, dict):
-            lines.append(f"[{prefix}{key}]\n{_toml(value, f'{prefix}{key}.')}")
-        elif _is_table(value):
-            lines += [f"[[{prefix}{key}]]\n{_toml(one, f'{prefix}{key}.')}" for one in value]
-    return "\n".join(lines) + "\n"
-
-
-def _is_table(value: object) -> bool:
-    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return str(value)
-
-
-@contextmanager
-def world(directory: Path) -> Iterator[World]:
-    """Make a world; what runs in it ends with it."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a network of its own, in which the ports of the pages are free")
-    need("unshare", "nsenter", "ip")
-    script = "ip link set lo up && echo up && exec sleep infinity"
-    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", script], stdout=subprocess.PIPE)
-    assert holder.stdout
-    try:
-        assert holder.stdout.readline() == b"up\n"
-        made = World(directory, holder.pid)
-        try:
-            yield made
-        finally:
-            made.clean_up()
-    finally:
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        holder.stdout.close()
 
 
 def run(world: World, block: Block) -> None:
