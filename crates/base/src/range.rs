@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Bytes `offset..end`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ByteRange {
     /// First byte.
     pub offset: u64,

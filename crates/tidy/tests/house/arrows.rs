@@ -3,7 +3,7 @@
 use crate::{hold, manifest, tree};
 
 /// Arrows of `ARCHITECTURE.md`, in full: a crate and all crates of ours that it may use.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("base", &[]),
     ("wire", &["base"]),
     ("socket", &["base"]),
@@ -15,6 +15,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("tape", &["base", "wire", "client"]),
     ("batch", &["base", "wire", "client"]),
     ("ntuple", &["base"]),
+    ("share", &["base"]),
     ("sim", &["head", "base", "wire"]),
     ("daemon", &["base", "wire", "socket", "trust", "net", "client", "head", "disk", "tape", "batch"]),
     ("cli", &["client", "wire", "base"]),

@@ -1,0 +1,282 @@
+//! The grants of one file, as the head keeps them.
+
+use crate::{ClientId, Fence, Generation, Incarnation};
+use base::ByteRange;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Number of a disk server among those that hold objects of the file.
+pub type ServerId = u32;
+
+/// What a grant is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// To cache what was read. Any number of clients at a time.
+    Read,
+    /// To write, and to cache what was read and written. One client at a time.
+    Write,
+}
+
+/// How far a grant is from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// In use.
+    Held,
+    /// In use; the client was asked to return it.
+    Recalled,
+    /// Returned, or taken away. It is over when it is fenced and nothing is served from its cache.
+    Ending,
+}
+
+/// A right to a range of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Grant {
+    /// Its number.
+    pub generation: Generation,
+    /// Who has it.
+    pub client: ClientId,
+    /// What for.
+    pub mode: Mode,
+    /// Where.
+    pub range: ByteRange,
+    /// How far it is from its end.
+    pub stage: Stage,
+    /// The client has said that it caches nothing under it, or its lease is over.
+    pub is_cache_gone: bool,
+    /// Disk servers that might still carry out its writes.
+    pub unfenced: BTreeSet<ServerId>,
+}
+
+impl Grant {
+    fn is_over(&self) -> bool {
+        self.stage == Stage::Ending && self.is_cache_gone && self.unfenced.is_empty()
+    }
+
+    fn conflicts(&self, mode: Mode, range: ByteRange) -> bool {
+        let overlaps = self.range.offset < range.end && range.offset < self.range.end;
+        overlaps && (self.mode == Mode::Write || mode == Mode::Write)
+    }
+
+    fn covers(&self, mode: Mode, range: ByteRange) -> bool {
+        let contains = self.range.offset <= range.offset && range.end <= self.range.end;
+        contains && self.mode >= mode && self.stage == Stage::Held
+    }
+}
+
+/// What a client is answered that asks for a grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It has it; durable before it is told.
+    Granted(Generation),
+    /// Others have what conflicts. These were asked back just now; those that were asked before are not named again.
+    Wait(Vec<(ClientId, Generation)>),
+}
+
+/// Why a grant ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Its client returned it, and has dropped what it cached.
+    Returned,
+    /// Its client is evicted. It may not know, so that its cache counts until its lease is over.
+    Evicted,
+}
+
+/// The grants of one file. All of it is durable.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FileGrants {
+    next: Generation,
+    grants: Vec<Grant>,
+}
+
+impl Default for FileGrants {
+    fn default() -> Self {
+        Self { next: Generation(1), grants: Vec::new() }
+    }
+}
+
+impl FileGrants {
+    /// All that are not over, in the order of their generations.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// Gives a grant, or asks back what conflicts with it.
+    ///
+    /// A client that reads and wants to write gives up its own read grants in the range: it sees its own writes. An own write grant
+    /// that is in the way has to be returned like that of anybody else: writes under it may still be on their way.
+    pub fn ask(
+        &mut self,
+        client: ClientId,
+        mode: Mode,
+        range: ByteRange,
+        servers: &BTreeSet<ServerId>,
+    ) -> Answer {
+        if let Some(own) =
+            self.grants.iter().find(|grant| grant.client == client && grant.covers(mode, range))
+        {
+            return Answer::Granted(own.generation);
+        }
+        let is_own_read = |grant: &Grant| {
+            grant.client == client && grant.mode == Mode::Read && grant.stage != Stage::Ending
+        };
+        let is_in_the_way = |grant: &Grant| grant.conflicts(mode, range) && !is_own_read(grant);
+        if self.grants.iter().any(is_in_the_way) {
+            let conflicting = self.grants.iter_mut().filter(|grant| is_in_the_way(grant));
+            let recalled = conflicting.filter(|grant| grant.stage == Stage::Held).map(|grant| {
+                grant.stage = Stage::Recalled;
+                (grant.client, grant.generation)
+            });
+            return Answer::Wait(recalled.collect());
+        }
+        self.grants.retain(|grant| !(is_own_read(grant) && grant.conflicts(mode, range)));
+        let generation = self.next;
+        self.next = generation.next();
+        // Late reads do no harm: they are answered with what is there then.
+        let unfenced = if mode == Mode::Write { servers.clone() } else { BTreeSet::new() };
+        let stage = Stage::Held;
+        self.grants.push(Grant { generation, client, mode, range, stage, is_cache_gone: false, unfenced });
+        Answer::Granted(generation)
+    }
+
+    /// A grant ends: it gives no right any more, and is over once it is fenced. Told again, it changes nothing.
+    pub fn end(&mut self, client: ClientId, generation: Generation, how: Ended) {
+        if let Some(grant) = self.find(generation).filter(|grant| grant.client == client) {
+            grant.stage = Stage::Ending;
+            grant.is_cache_gone |= how == Ended::Returned;
+            self.clear();
+        }
+    }
+
+    /// A client is evicted: all its grants end.
+    pub fn evict(&mut self, client: ClientId) {
+        for grant in self.grants.iter_mut().filter(|grant| grant.client == client) {
+            grant.stage = Stage::Ending;
+        }
+        self.clear();
+    }
+
+    /// The lease of a client is over by every clock: it serves nothing from its cache.
+    pub fn lease_over(&mut self, client: ClientId) {
+        for grant in
+            self.grants.iter_mut().filter(|grant| grant.client == client && grant.stage == Stage::Ending)
+        {
+            grant.is_cache_gone = true;
+        }
+        self.clear();
+    }
+
+    /// The orders that a disk server has not acknowledged, to be sent until it has.
+    #[must_use]
+    pub fn fences(&self, server: ServerId, incarnation: Incarnation) -> Vec<Fence> {
+        let oldest = self.grants.iter().map(|grant| grant.generation).min().unwrap_or(self.next);
+        let ending = self.grants.iter().filter(|grant| grant.stage == Stage::Ending);
+        let wanted = ending.filter(|grant| grant.unfenced.contains(&server));
+        wanted
+            .map(|grant| Fence { incarnation, generation: grant.generation, range: grant.range, oldest })
+            .collect()
+    }
+
+    /// A disk server has made durable that it refuses a generation.
+    pub fn fenced(&mut self, server: ServerId, generation: Generation) {
+        if let Some(grant) = self.find(generation).filter(|grant| grant.stage == Stage::Ending) {
+            grant.unfenced.remove(&server);
+            self.clear();
+        }
+    }
+
+    /// An operator says that a disk server will never serve again as it was: nothing is waited for from it.
+    pub fn forget_server(&mut self, server: ServerId) {
+        for grant in &mut self.grants {
+            grant.unfenced.remove(&server);
+        }
+        self.clear();
+    }
+
+    fn find(&mut self, generation: Generation) -> Option<&mut Grant> {
+        self.grants.iter_mut().find(|grant| grant.generation == generation)
+    }
+
+    fn clear(&mut self) {
+        self.grants.retain(|grant| !grant.is_over());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANN: ClientId = ClientId(1);
+    const BOB: ClientId = ClientId(2);
+    const ALL: ByteRange = ByteRange { offset: 0, end: u64::MAX };
+    const ONE: Generation = Generation(1);
+
+    fn servers() -> BTreeSet<ServerId> {
+        BTreeSet::from([0, 1])
+    }
+
+    #[test]
+    fn readers_share_and_a_writer_waits_until_they_are_gone() {
+        let mut file = FileGrants::default();
+        assert_eq!(file.ask(ANN, Mode::Read, ALL, &servers()), Answer::Granted(ONE));
+        assert_eq!(file.ask(BOB, Mode::Read, ALL, &servers()), Answer::Granted(Generation(2)));
+        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Wait(vec![(ANN, ONE)]));
+        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Wait(vec![]), "asked back once");
+        file.end(ANN, ONE, Ended::Returned);
+        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Granted(Generation(3)));
+        assert_eq!(file.grants().len(), 1, "its own read grant is replaced");
+        assert_eq!(file.ask(BOB, Mode::Read, ALL, &servers()), Answer::Granted(Generation(3)));
+    }
+
+    #[test]
+    fn a_write_grant_is_over_only_when_all_servers_are_fenced() {
+        let mut file = FileGrants::default();
+        file.ask(ANN, Mode::Write, ALL, &servers());
+        file.end(ANN, ONE, Ended::Returned);
+        assert_eq!(
+            file.ask(ANN, Mode::Write, ALL, &servers()),
+            Answer::Wait(vec![]),
+            "also for its own client"
+        );
+        file.fenced(0, ONE);
+        file.fenced(0, ONE);
+        assert_eq!(file.ask(BOB, Mode::Read, ALL, &servers()), Answer::Wait(vec![]));
+        assert_eq!(file.fences(1, Incarnation(4)).len(), 1);
+        file.fenced(1, ONE);
+        assert_eq!(file.ask(BOB, Mode::Read, ALL, &servers()), Answer::Granted(Generation(2)));
+    }
+
+    #[test]
+    fn the_cache_of_an_evicted_client_counts_until_its_lease_is_over() {
+        let mut file = FileGrants::default();
+        file.ask(ANN, Mode::Read, ALL, &servers());
+        file.evict(ANN);
+        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Wait(vec![]));
+        file.lease_over(ANN);
+        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Granted(Generation(2)));
+    }
+
+    #[test]
+    fn an_acknowledgement_counts_for_the_generation_that_it_names_only() {
+        let mut file = FileGrants::default();
+        file.ask(ANN, Mode::Write, ALL, &servers());
+        file.fenced(0, ONE);
+        assert_eq!(file.grants()[0].unfenced, servers(), "nothing was ordered yet");
+        file.end(BOB, ONE, Ended::Returned);
+        assert_eq!(file.grants()[0].stage, Stage::Held, "it is not Bob's");
+    }
+
+    #[test]
+    fn halves_of_a_file_are_written_by_two() {
+        let mut file = FileGrants::default();
+        let (low, high) = (ByteRange { offset: 0, end: 8 }, ByteRange { offset: 8, end: 16 });
+        assert_eq!(file.ask(ANN, Mode::Write, low, &servers()), Answer::Granted(ONE));
+        assert_eq!(file.ask(BOB, Mode::Write, high, &servers()), Answer::Granted(Generation(2)));
+        assert_eq!(
+            file.ask(BOB, Mode::Write, ALL, &servers()),
+            Answer::Wait(vec![(ANN, ONE), (BOB, Generation(2))])
+        );
+    }
+}

@@ -1,0 +1,54 @@
+//! What the head, disk servers and mounts agree on about files that change in place.
+//!
+//! A client that writes to a file holds a *write grant* for a byte range. The grant has a *generation*: a number that each file
+//! counts up and never uses twice. The client shows it to the disk servers with every write. A client may stop for an hour and wake
+//! up, and a network may deliver a write late or twice; so before the head gives the range to somebody else, every disk server of
+//! the file has to make durable that it refuses older generations there: it is *fenced*. No clock takes part in that.
+//!
+//! Clocks decide only how long a client may serve what it has cached: as long as its *lease*, which it renews with the head.
+//!
+//! - [`FileGrants`]: the grants of one file, as the head keeps them. Start reading there.
+//! - [`Fences`]: what a disk server refuses for one object.
+//! - [`Session`]: a client as the head sees it: live, silent, or evicted.
+//!
+//! Everything here is pure: no clock, no network, no disk. `tests/model` checks this very code in all orders of events that a bad
+//! network, dying processes and wrong verdicts can produce, and that it catches mistakes that were made on purpose.
+
+mod fences;
+mod grants;
+mod session;
+
+pub use fences::{Fence, Fences, Refusal};
+pub use grants::{Answer, Ended, FileGrants, Grant, Mode, ServerId, Stage};
+pub use session::{Session, Standing};
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! counter {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// The one after it.
+            #[must_use]
+            pub fn next(self) -> Self { Self(self.0 + 1) }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { self.0.fmt(f) }
+        }
+    )*};
+}
+
+counter! {
+    /// Number of a grant among all that the file ever had. The first is 1.
+    Generation;
+    /// Number of a start of the head. Only the newest may commit anything.
+    Incarnation;
+    /// A mount, from its first greeting until it ends or is evicted.
+    ClientId;
+}

@@ -1,0 +1,59 @@
+//! The protocol of grants and fences in all orders of events, with the types that the head and the disk servers use.
+//!
+//! One file, two clients, two disk servers, two heads of which one replaces the other. The network keeps every message for ever: it
+//! delivers late, again, or never. The head takes a client that lives for dead whenever it likes. Nobody looks at a clock to decide
+//! whether a write counts.
+//!
+//! `BP_MODEL_GENERATIONS=4 cargo test --release -p share --test model` looks further.
+
+mod world;
+
+use share::Generation;
+use stateright::{Checker, HasDiscoveries, Model};
+use std::time::Duration;
+use world::{Mistake, Protocol, Scope};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What a protocol with a mistake, or without one, does; and whether it does anything.
+fn check(scope: Scope, mistake: Option<Mistake>, generations: u64) -> (Vec<String>, bool) {
+    let model = Protocol { scope, mistake, last: Generation(generations) };
+    let wanted = if mistake.is_some() { HasDiscoveries::AnyFailures } else { HasDiscoveries::All };
+    let checker = model.checker().threads(2).finish_when(wanted).timeout(DEADLINE).spawn_bfs().join();
+    assert!(mistake.is_some() || checker.is_done(), "all states are seen");
+    println!("{scope:?} {mistake:?}: {} states, {} deep", checker.unique_state_count(), checker.max_depth());
+    let mut found = checker.discoveries();
+    let is_alive = found.remove("possible").is_some();
+    (found.into_iter().map(|(name, path)| format!("{name}: {:?}", path.into_actions())).collect(), is_alive)
+}
+
+fn generations() -> u64 {
+    std::env::var("BP_MODEL_GENERATIONS").ok().map_or(2, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn nothing_stale_is_written_or_read() {
+    for scope in Scope::ALL {
+        assert_eq!(check(scope, None, generations()), (Vec::new(), true), "{scope:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_found() {
+    for (mistake, scope) in Mistake::ALL {
+        assert!(!check(scope, Some(mistake), 2).0.is_empty(), "{mistake:?} breaks no rule");
+    }
+}
+#[test]
+fn sizes() {
+    for scope in Scope::ALL {
+        let model = Protocol { scope, mistake: None, last: Generation(generations()) };
+        let checker = model.checker().threads(2).timeout(DEADLINE).spawn_bfs().join();
+        println!(
+            "{scope:?}: {} states, {} deep, done {}",
+            checker.unique_state_count(),
+            checker.max_depth(),
+            checker.is_done()
+        );
+    }
+}
