@@ -1,6 +1,6 @@
 //! The grants of one file, as the head keeps them.
 
-use crate::{ClientId, Fence, Generation, Incarnation};
+use crate::{ClientId, Fence, Generation, Incarnation, RequestId};
 use base::ByteRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -37,6 +37,8 @@ pub struct Grant {
     pub generation: Generation,
     /// Who has it.
     pub client: ClientId,
+    /// What it is the answer to.
+    pub request: RequestId,
     /// What for.
     pub mode: Mode,
     /// Where.
@@ -59,9 +61,8 @@ impl Grant {
         overlaps && (self.mode == Mode::Write || mode == Mode::Write)
     }
 
-    fn covers(&self, mode: Mode, range: ByteRange) -> bool {
-        let contains = self.range.offset <= range.offset && range.end <= self.range.end;
-        contains && self.mode >= mode && self.stage == Stage::Held
+    fn answers(&self, request: RequestId, mode: Mode, range: ByteRange) -> bool {
+        self.request == request && (self.mode, self.range) == (mode, range) && self.stage != Stage::Ending
     }
 }
 
@@ -103,21 +104,28 @@ impl FileGrants {
         &self.grants
     }
 
+    /// The generation that was given last; 0: none was.
+    #[must_use]
+    pub fn newest(&self) -> Generation {
+        Generation(self.next.0 - 1)
+    }
+
     /// Gives a grant, or asks back what conflicts with it.
+    ///
+    /// The same request again, by its number, has the same answer. Another one never has an old grant for an answer, however well
+    /// it would do: that grant may be on its way back.
     ///
     /// A client that reads and wants to write gives up its own read grants in the range: it sees its own writes. An own write grant
     /// that is in the way has to be returned like that of anybody else: writes under it may still be on their way.
     pub fn ask(
         &mut self,
-        client: ClientId,
-        mode: Mode,
-        range: ByteRange,
+        (client, request): (ClientId, RequestId),
+        (mode, range): (Mode, ByteRange),
         servers: &BTreeSet<ServerId>,
     ) -> Answer {
-        if let Some(own) =
-            self.grants.iter().find(|grant| grant.client == client && grant.covers(mode, range))
-        {
-            return Answer::Granted(own.generation);
+        let mut own = self.grants.iter().filter(|grant| grant.client == client);
+        if let Some(grant) = own.find(|grant| grant.answers(request, mode, range)) {
+            return Answer::Granted(grant.generation);
         }
         let is_own_read = |grant: &Grant| {
             grant.client == client && grant.mode == Mode::Read && grant.stage != Stage::Ending
@@ -137,7 +145,16 @@ impl FileGrants {
         // Late reads do no harm: they are answered with what is there then.
         let unfenced = if mode == Mode::Write { servers.clone() } else { BTreeSet::new() };
         let stage = Stage::Held;
-        self.grants.push(Grant { generation, client, mode, range, stage, is_cache_gone: false, unfenced });
+        self.grants.push(Grant {
+            generation,
+            client,
+            request,
+            mode,
+            range,
+            stage,
+            is_cache_gone: false,
+            unfenced,
+        });
         Answer::Granted(generation)
     }
 
@@ -207,11 +224,18 @@ impl FileGrants {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     const ANN: ClientId = ClientId(1);
     const BOB: ClientId = ClientId(2);
     const ALL: ByteRange = ByteRange { offset: 0, end: u64::MAX };
     const ONE: Generation = Generation(1);
+
+    /// A request that nobody has made before.
+    fn new(client: ClientId) -> (ClientId, RequestId) {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        (client, RequestId(LAST.fetch_add(1, Ordering::Relaxed)))
+    }
 
     fn servers() -> BTreeSet<ServerId> {
         BTreeSet::from([0, 1])
@@ -220,48 +244,65 @@ mod tests {
     #[test]
     fn readers_share_and_a_writer_waits_until_they_are_gone() {
         let mut file = FileGrants::default();
-        assert_eq!(file.ask(ANN, Mode::Read, ALL, &servers()), Answer::Granted(ONE));
-        assert_eq!(file.ask(BOB, Mode::Read, ALL, &servers()), Answer::Granted(Generation(2)));
-        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Wait(vec![(ANN, ONE)]));
-        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Wait(vec![]), "asked back once");
+        assert_eq!(file.ask(new(ANN), (Mode::Read, ALL), &servers()), Answer::Granted(ONE));
+        assert_eq!(file.ask(new(BOB), (Mode::Read, ALL), &servers()), Answer::Granted(Generation(2)));
+        assert_eq!(file.ask(new(BOB), (Mode::Write, ALL), &servers()), Answer::Wait(vec![(ANN, ONE)]));
+        assert_eq!(
+            file.ask(new(BOB), (Mode::Write, ALL), &servers()),
+            Answer::Wait(vec![]),
+            "asked back once"
+        );
         file.end(ANN, ONE, Ended::Returned);
-        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Granted(Generation(3)));
+        assert_eq!(file.ask(new(BOB), (Mode::Write, ALL), &servers()), Answer::Granted(Generation(3)));
         assert_eq!(file.grants().len(), 1, "its own read grant is replaced");
-        assert_eq!(file.ask(BOB, Mode::Read, ALL, &servers()), Answer::Granted(Generation(3)));
+    }
+
+    #[test]
+    fn only_the_same_request_has_the_same_answer() {
+        let mut file = FileGrants::default();
+        let (request, other) = (new(ANN), new(ANN));
+        let whole = (Mode::Write, ALL);
+        assert_eq!(file.ask(request, whole, &servers()), Answer::Granted(ONE));
+        assert_eq!(file.ask(request, whole, &servers()), Answer::Granted(ONE), "its answer was lost");
+        let in_the_way = Answer::Wait(vec![(ANN, ONE)]);
+        assert_eq!(file.ask(other, (Mode::Read, ALL), &servers()), in_the_way, "it may be on its way back");
+        assert_eq!(file.ask(request, whole, &servers()), Answer::Granted(ONE), "asked back, and still there");
+        file.end(ANN, ONE, Ended::Returned);
+        assert_eq!(file.ask(request, whole, &servers()), Answer::Wait(vec![]));
     }
 
     #[test]
     fn a_write_grant_is_over_only_when_all_servers_are_fenced() {
         let mut file = FileGrants::default();
-        file.ask(ANN, Mode::Write, ALL, &servers());
+        file.ask(new(ANN), (Mode::Write, ALL), &servers());
         file.end(ANN, ONE, Ended::Returned);
         assert_eq!(
-            file.ask(ANN, Mode::Write, ALL, &servers()),
+            file.ask(new(ANN), (Mode::Write, ALL), &servers()),
             Answer::Wait(vec![]),
             "also for its own client"
         );
         file.fenced(0, ONE);
         file.fenced(0, ONE);
-        assert_eq!(file.ask(BOB, Mode::Read, ALL, &servers()), Answer::Wait(vec![]));
+        assert_eq!(file.ask(new(BOB), (Mode::Read, ALL), &servers()), Answer::Wait(vec![]));
         assert_eq!(file.fences(1, Incarnation(4)).len(), 1);
         file.fenced(1, ONE);
-        assert_eq!(file.ask(BOB, Mode::Read, ALL, &servers()), Answer::Granted(Generation(2)));
+        assert_eq!(file.ask(new(BOB), (Mode::Read, ALL), &servers()), Answer::Granted(Generation(2)));
     }
 
     #[test]
     fn the_cache_of_an_evicted_client_counts_until_its_lease_is_over() {
         let mut file = FileGrants::default();
-        file.ask(ANN, Mode::Read, ALL, &servers());
+        file.ask(new(ANN), (Mode::Read, ALL), &servers());
         file.evict(ANN);
-        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Wait(vec![]));
+        assert_eq!(file.ask(new(BOB), (Mode::Write, ALL), &servers()), Answer::Wait(vec![]));
         file.lease_over(ANN);
-        assert_eq!(file.ask(BOB, Mode::Write, ALL, &servers()), Answer::Granted(Generation(2)));
+        assert_eq!(file.ask(new(BOB), (Mode::Write, ALL), &servers()), Answer::Granted(Generation(2)));
     }
 
     #[test]
     fn an_acknowledgement_counts_for_the_generation_that_it_names_only() {
         let mut file = FileGrants::default();
-        file.ask(ANN, Mode::Write, ALL, &servers());
+        file.ask(new(ANN), (Mode::Write, ALL), &servers());
         file.fenced(0, ONE);
         assert_eq!(file.grants()[0].unfenced, servers(), "nothing was ordered yet");
         file.end(BOB, ONE, Ended::Returned);
@@ -272,10 +313,10 @@ mod tests {
     fn halves_of_a_file_are_written_by_two() {
         let mut file = FileGrants::default();
         let (low, high) = (ByteRange { offset: 0, end: 8 }, ByteRange { offset: 8, end: 16 });
-        assert_eq!(file.ask(ANN, Mode::Write, low, &servers()), Answer::Granted(ONE));
-        assert_eq!(file.ask(BOB, Mode::Write, high, &servers()), Answer::Granted(Generation(2)));
+        assert_eq!(file.ask(new(ANN), (Mode::Write, low), &servers()), Answer::Granted(ONE));
+        assert_eq!(file.ask(new(BOB), (Mode::Write, high), &servers()), Answer::Granted(Generation(2)));
         assert_eq!(
-            file.ask(BOB, Mode::Write, ALL, &servers()),
+            file.ask(new(BOB), (Mode::Write, ALL), &servers()),
             Answer::Wait(vec![(ANN, ONE), (BOB, Generation(2))])
         );
     }

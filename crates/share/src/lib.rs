@@ -51,4 +51,6 @@ counter! {
     Incarnation;
     /// A mount, from its first greeting until it ends or is evicted.
     ClientId;
+    /// Number of a request of a client, which counts them up. A request whose answer was lost is sent again under its number.
+    RequestId;
 }

@@ -1,153 +1,93 @@
 //! A small world: what each process knows, what is on the way, and what may happen next.
 
+use crate::{
+    rules,
+    scope::{HALVES, Mistake, Scope},
+};
 use base::ByteRange;
 use share::{
-    Answer, ClientId, Ended, Fence, Fences, FileGrants, Generation, Incarnation, Mode, ServerId, Stage,
+    Answer, ClientId, Ended, Fence, Fences, FileGrants, Generation, Incarnation, Mode, RequestId, ServerId,
+    Stage,
 };
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Of two mounts. One that was evicted greets anew, as the client two numbers on.
 const CLIENTS: [ClientId; 2] = [ClientId(0), ClientId(1)];
 const SERVERS: [ServerId; 2] = [0, 1];
-const HALVES: [ByteRange; 2] = [ByteRange { offset: 0, end: 1 }, ByteRange { offset: 1, end: 2 }];
-/// Two halves of the file, and all of it.
-const WHOLE: ByteRange = ByteRange { offset: 0, end: 2 };
-const RANGES: [ByteRange; 3] = [HALVES[0], HALVES[1], WHOLE];
-
-/// What may happen: all of it at once would be more states than anybody can wait for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Scope {
-    pub modes: &'static [Mode],
-    pub ranges: &'static [ByteRange],
-    /// Starts of the head.
-    pub heads: u64,
-    pub servers_are_lost: bool,
-    /// Clients cache. Without it they never do, and nobody waits for a lease.
-    pub has_leases: bool,
-}
-
-impl Scope {
-    /// Ranges are given to different writers, and taken from them.
-    pub const HALVES: Self =
-        Self { modes: &[Mode::Write], ranges: &RANGES, heads: 1, servers_are_lost: false, has_leases: false };
-    /// Readers cache, writers come.
-    pub const CACHES: Self = Self {
-        modes: &[Mode::Read, Mode::Write],
-        ranges: &[WHOLE],
-        heads: 1,
-        servers_are_lost: false,
-        has_leases: true,
-    };
-    /// The head is replaced, and may not know it.
-    pub const HEADS: Self = Self {
-        modes: &[Mode::Write],
-        ranges: &[WHOLE],
-        heads: 2,
-        servers_are_lost: false,
-        has_leases: false,
-    };
-    /// A disk server comes back without its log.
-    pub const LOST: Self =
-        Self { modes: &[Mode::Write], ranges: &[WHOLE], heads: 1, servers_are_lost: true, has_leases: false };
-    pub const ALL: [Self; 4] = [Self::HALVES, Self::CACHES, Self::HEADS, Self::LOST];
-}
-
-/// What is done wrong on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mistake {
-    /// A grant is over as soon as its client is declared dead.
-    GrantsWithoutFences,
-    /// A returned grant is over at once: nothing of it can be on the way.
-    ReturnsWithoutFences,
-    /// A head that starts and hears nobody begins with no grants.
-    ClearsAtStart,
-    /// A head that was replaced commits what it decides.
-    CommitsWhenReplaced,
-    /// A disk server that starts has forgotten its fences, and serves.
-    FencesForgotten,
-    /// An acknowledgement counts for whatever is being fenced.
-    AcknowledgesAnything,
-    /// A range is given away while an evicted client may still serve it from its cache.
-    LeaseNotAwaited,
-}
-
-impl Mistake {
-    /// Each, and where it shows.
-    pub const ALL: [(Self, Scope); 7] = [
-        (Self::GrantsWithoutFences, Scope::CACHES),
-        (Self::ReturnsWithoutFences, Scope::CACHES),
-        (Self::ClearsAtStart, Scope::HEADS),
-        (Self::CommitsWhenReplaced, Scope::HEADS),
-        (Self::FencesForgotten, Scope::LOST),
-        (Self::AcknowledgesAnything, Scope::CACHES),
-        (Self::LeaseNotAwaited, Scope::CACHES),
-    ];
-}
-
 #[derive(Debug, Clone)]
 pub(crate) struct Protocol {
-    pub scope: Scope,
-    pub mistake: Option<Mistake>,
+    pub(crate) scope: Scope,
+    pub(crate) mistake: Option<Mistake>,
     /// No generation after this is asked for.
-    pub last: Generation,
+    pub(crate) last: Generation,
 }
 
 /// What a client believes to have.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Held {
-    generation: Generation,
-    mode: Mode,
-    range: ByteRange,
+    pub(crate) generation: Generation,
+    pub(crate) mode: Mode,
+    pub(crate) range: ByteRange,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    held: Option<Held>,
+    pub(crate) id: ClientId,
+    pub(crate) held: Option<Held>,
+    /// What it asks next, or asks again.
+    pub(crate) request: RequestId,
+    /// It was asked for this grant and did not know it: it does not take it any more.
+    pub(crate) disowned: Generation,
     /// By its own clock: it serves from its cache.
-    has_lease: bool,
+    pub(crate) has_lease: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
-    fences: Fences,
+    pub(crate) fences: Fences,
     /// It lost its log: it serves nothing, and nobody hears of it until an operator declares it lost.
-    is_lost: bool,
+    pub(crate) is_lost: bool,
     /// The newest generation that wrote to each half.
-    written: [Generation; 2],
+    pub(crate) written: [Generation; 2],
     /// A write came after one of a later grant.
-    has_stale: bool,
+    pub(crate) has_stale: bool,
     /// A write under a grant that nobody has ended was refused.
-    has_refused: bool,
+    pub(crate) has_refused: bool,
 }
 
 /// What is in the database of the head.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Store {
-    incarnation: Incarnation,
-    file: FileGrants,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) evicted: BTreeSet<ClientId>,
+    pub(crate) file: FileGrants,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    store: Store,
+    pub(crate) store: Store,
     /// Heads that run, with what they believe to be in the database.
-    heads: BTreeMap<Incarnation, FileGrants>,
-    clients: [Client; 2],
-    servers: [Server; 2],
+    pub(crate) heads: BTreeMap<Incarnation, FileGrants>,
+    pub(crate) clients: [Client; 2],
+    pub(crate) servers: [Server; 2],
     /// Write grants that a client ever had. All writes that they allow were sent, and come late, again, or never.
-    granted: BTreeSet<(Generation, ByteRange)>,
+    pub(crate) granted: BTreeSet<(Generation, ByteRange)>,
     /// Messages that were ever sent: orders, acknowledgements, returns.
-    orders: BTreeSet<(ServerId, Fence)>,
-    acknowledged: BTreeSet<(ServerId, Generation)>,
-    returned: BTreeSet<(ClientId, Generation)>,
+    pub(crate) orders: BTreeSet<(ServerId, Fence)>,
+    pub(crate) acknowledged: BTreeSet<(ServerId, Generation)>,
+    pub(crate) returned: BTreeSet<(ClientId, Generation)>,
+    pub(crate) answers: BTreeSet<(ClientId, RequestId, Held)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
+    /// Beside the one that was there, which may say nothing more: so it has died.
     HeadStarts,
-    HeadDies(Incarnation),
     Asks(Incarnation, ClientId, Mode, ByteRange),
+    AnswerArrives(ClientId, RequestId, Held),
     Returns(ClientId),
+    Disowns(ClientId, Generation),
     ReturnArrives(Incarnation, ClientId, Generation),
     Evicts(Incarnation, ClientId),
     LeaseEnds(ClientId),
@@ -161,12 +101,13 @@ pub(crate) enum Event {
     ServerForgotten(Incarnation, ServerId),
 }
 
-fn is_within(half: ByteRange, range: ByteRange) -> bool {
+pub(crate) fn is_within(half: ByteRange, range: ByteRange) -> bool {
     range.offset <= half.offset && half.end <= range.end
 }
 
+/// Of the mount that a client is, or was.
 fn index(client: ClientId) -> usize {
-    client.0 as usize
+    client.0 as usize % CLIENTS.len()
 }
 
 impl Protocol {
@@ -196,6 +137,28 @@ impl Protocol {
         Some(())
     }
 
+    /// A client asks. Its lease counts from now on, whenever the answer comes.
+    fn ask(&self, world: &mut World, head: Incarnation, client: ClientId, (mode, range): (Mode, ByteRange)) {
+        if world.store.evicted.contains(&client) {
+            greet_anew(world, client);
+            return;
+        }
+        let mine = &mut world.clients[index(client)];
+        mine.has_lease = self.scope.has_leases;
+        let (request, mut number) = (mine.request, mine.request);
+        if self.does(Mistake::AnswersWithOldGrants) {
+            let own = world.heads[&head].grants().iter().find(|grant| grant.client == client);
+            number = own.filter(|grant| grant.range == range).map_or(number, |grant| grant.request);
+        }
+        let mut answer = Answer::Wait(Vec::new());
+        self.commit(world, head, |file| {
+            answer = file.ask((client, number), (mode, range), &SERVERS.into());
+        });
+        if let Answer::Granted(generation) = answer {
+            world.answers.insert((client, request, Held { generation, mode, range }));
+        }
+    }
+
     /// What mistakes do to grants that end.
     fn hurry(&self, file: &mut FileGrants) {
         let ending: Vec<_> =
@@ -204,7 +167,9 @@ impl Protocol {
             let is_early = self.does(Mistake::GrantsWithoutFences)
                 || self.does(Mistake::ReturnsWithoutFences) && grant.is_cache_gone;
             if is_early {
-                SERVERS.iter().for_each(|server| file.fenced(*server, grant.generation));
+                for server in SERVERS {
+                    file.fenced(server, grant.generation);
+                }
             }
             if self.does(Mistake::LeaseNotAwaited) {
                 file.lease_over(grant.client);
@@ -217,25 +182,19 @@ impl Protocol {
             events.push(Event::HeadStarts);
         }
         for (head, file) in &world.heads {
-            if self.scope.heads > 1 {
-                events.push(Event::HeadDies(*head));
-            }
-            let used = file.grants().iter().map(|grant| grant.generation).max().unwrap_or_default();
-            for client in CLIENTS {
-                if used < self.last && world.clients[index(client)].held.is_none() {
+            for Client { id, held, .. } in &world.clients {
+                if file.newest() < self.last && held.is_none() {
                     let Scope { modes, ranges, .. } = self.scope;
-                    let asks =
-                        |mode| ranges.iter().map(move |range| Event::Asks(*head, client, mode, *range));
+                    let asks = |mode| ranges.iter().map(move |range| Event::Asks(*head, *id, mode, *range));
                     events.extend(modes.iter().flat_map(|mode| asks(*mode)));
                 }
-                let mine = |stage: fn(Stage) -> bool| {
-                    file.grants().iter().any(|grant| grant.client == client && stage(grant.stage))
-                };
-                if mine(|stage| stage != Stage::Ending) {
-                    events.push(Event::Evicts(*head, client));
-                }
-                if mine(|stage| stage == Stage::Ending) && !world.clients[index(client)].has_lease {
-                    events.push(Event::HeadSeesLeaseOver(*head, client));
+            }
+            for grant in file.grants() {
+                let there = &world.clients[index(grant.client)];
+                if grant.stage != Stage::Ending {
+                    events.push(Event::Evicts(*head, grant.client));
+                } else if !(there.id == grant.client && there.has_lease) {
+                    events.push(Event::HeadSeesLeaseOver(*head, grant.client));
                 }
             }
             for (client, generation) in &world.returned {
@@ -253,17 +212,34 @@ impl Protocol {
     }
 }
 
+/// A client hears that it was evicted, and drops what it has.
+fn greet_anew(world: &mut World, client: ClientId) {
+    world.clients[index(client)] =
+        Client { id: ClientId(client.0 + CLIENTS.len() as u64), ..Client::default() };
+}
+
 fn events_of_clients(world: &World, scope: Scope, events: &mut Vec<Event>) {
     let Scope { ranges, has_leases, .. } = scope;
-    for client in CLIENTS {
-        let Client { held, has_lease } = &world.clients[index(client)];
+    for Client { id, held, has_lease, .. } in &world.clients {
         if *has_lease {
-            events.push(Event::LeaseEnds(client));
+            events.push(Event::LeaseEnds(*id));
         } else if held.is_some() && has_leases {
-            events.push(Event::Renews(client));
+            events.push(Event::Renews(*id));
         }
-        let Some(held) = held else { continue };
-        events.push(Event::Returns(client));
+        if held.is_some() {
+            events.push(Event::Returns(*id));
+        }
+    }
+    for (client, request, held) in &world.answers {
+        events.push(Event::AnswerArrives(*client, *request, held.clone()));
+    }
+    // It is asked for something that it does not know to have.
+    for grant in world.store.file.grants().iter().filter(|grant| grant.stage == Stage::Recalled) {
+        let there = &world.clients[index(grant.client)];
+        let is_known = there.held.as_ref().is_some_and(|held| held.generation == grant.generation);
+        if there.id == grant.client && !is_known {
+            events.push(Event::Disowns(grant.client, grant.generation));
+        }
     }
     for (generation, range) in &world.granted {
         let halves = HALVES.into_iter().filter(|half| ranges.contains(half) || *half == HALVES[0]);
@@ -310,7 +286,8 @@ impl Model for Protocol {
     type Action = Event;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::default()]
+        let clients = CLIENTS.map(|id| Client { id, ..Client::default() });
+        vec![World { clients, ..World::default() }]
     }
 
     fn actions(&self, world: &World, events: &mut Vec<Event>) {
@@ -336,47 +313,51 @@ impl Model for Protocol {
                     let used = world.store.file.grants().iter().map(|grant| (grant.client, grant.generation));
                     for (client, generation) in used.collect::<Vec<_>>() {
                         world.store.file.end(client, generation, Ended::Returned);
-                        SERVERS.iter().for_each(|server| world.store.file.fenced(*server, generation));
+                        for server in SERVERS {
+                            world.store.file.fenced(server, generation);
+                        }
                     }
                 }
                 let head = world.store.incarnation;
                 world.heads.insert(head, world.store.file.clone());
                 send_fences(&mut world, head);
             }
-            Event::HeadDies(head) => _ = world.heads.remove(&head),
-            Event::Asks(head, client, mode, range) => {
-                let mut answer = Answer::Wait(Vec::new());
-                self.commit(&mut world, head, |file| answer = file.ask(client, mode, range, &SERVERS.into()));
-                if let Answer::Granted(generation) = answer {
-                    world.clients[index(client)] = Client {
-                        held: Some(Held { generation, mode, range }),
-                        has_lease: self.scope.has_leases,
-                    };
-                    if mode == Mode::Write {
-                        world.granted.insert((generation, range));
-                    }
+            Event::Asks(head, client, mode, range) => self.ask(&mut world, head, client, (mode, range)),
+            Event::AnswerArrives(client, request, held) => {
+                let mine = &mut world.clients[index(client)];
+                if (mine.id, mine.request) != (client, request)
+                    || mine.held.is_some()
+                    || held.generation <= mine.disowned
+                {
+                    return None;
                 }
+                if held.mode == Mode::Write {
+                    world.granted.insert((held.generation, held.range));
+                }
+                mine.held = Some(held);
             }
             Event::Returns(client) => {
-                let held = world.clients[index(client)].held.take()?;
-                world.clients[index(client)].has_lease = false;
+                let mine = &mut world.clients[index(client)];
+                let held = mine.held.take()?;
+                (mine.has_lease, mine.request) = (false, mine.request.next());
                 world.returned.insert((client, held.generation));
+            }
+            Event::Disowns(client, generation) => {
+                let mine = &mut world.clients[index(client)];
+                mine.disowned = mine.disowned.max(generation);
+                world.returned.insert((client, generation));
             }
             Event::ReturnArrives(head, client, generation) => {
                 self.commit(&mut world, head, |file| file.end(client, generation, Ended::Returned));
             }
-            Event::Evicts(head, client) => _ = self.commit(&mut world, head, |file| file.evict(client)),
+            Event::Evicts(head, client) => {
+                self.commit(&mut world, head, |file| file.evict(client))?;
+                world.store.evicted.insert(client);
+            }
             // It stops to serve what it cached; what it sent is on its way, and it may send more.
             Event::LeaseEnds(client) => world.clients[index(client)].has_lease = false,
-            Event::Renews(client) => {
-                let held = world.clients[index(client)].held.clone()?;
-                let grants = world.store.file.grants();
-                let is_known = grants
-                    .iter()
-                    .any(|grant| grant.generation == held.generation && grant.stage != Stage::Ending);
-                let mine = &mut world.clients[index(client)];
-                if is_known { mine.has_lease = true } else { *mine = Client::default() }
-            }
+            Event::Renews(client) if world.store.evicted.contains(&client) => greet_anew(&mut world, client),
+            Event::Renews(client) => world.clients[index(client)].has_lease = true,
             Event::HeadSeesLeaseOver(head, client) => {
                 self.commit(&mut world, head, |file| file.lease_over(client));
             }
@@ -393,11 +374,13 @@ impl Model for Protocol {
                     if self.does(Mistake::AcknowledgesAnything) { all } else { vec![generation] }
                 };
                 self.commit(&mut world, head, |file| {
-                    counts_for(file).into_iter().for_each(|generation| file.fenced(server, generation));
+                    for generation in counts_for(file) {
+                        file.fenced(server, generation);
+                    }
                 });
             }
             Event::WriteArrives(generation, half, server) => {
-                write_arrives(&mut world, generation, half, server)
+                write_arrives(&mut world, generation, half, server);
             }
             Event::ServerRestarts(server) => world.servers[server as usize].fences = Fences::default(),
             Event::ServerLosesItsLog(server) => world.servers[server as usize].is_lost = true,
@@ -409,53 +392,6 @@ impl Model for Protocol {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always("a write came after one of a later grant", |_, world: &World| {
-                world.servers.iter().all(|server| !server.has_stale)
-            }),
-            Property::always("a write under a good grant was refused", |_, world: &World| {
-                world.servers.iter().all(|server| !server.has_refused)
-            }),
-            Property::always("two have grants that conflict", |_, world: &World| have_no_conflict(world)),
-            Property::always("what is served from a cache is old", |_, world: &World| {
-                CLIENTS.iter().all(|client| !serves_old(world, *client))
-            }),
-            // A protocol that does nothing is safe, too.
-            Property::sometimes("possible", |model: &Self, world: &World| {
-                let held = world.clients.iter().filter_map(|client| client.held.as_ref());
-                let writers = held.filter(|held| held.mode == Mode::Write).count();
-                let written_anew =
-                    world.servers.iter().filter(|server| server.written[0] >= Generation(2)).count();
-                let Scope { ranges, heads, servers_are_lost, .. } = model.scope;
-                let is_shared = ranges.len() < 3 || writers == 2;
-                let is_handed_over =
-                    ranges.len() == 3 || written_anew == if servers_are_lost { 1 } else { 2 };
-                is_shared && is_handed_over && world.store.incarnation.0 == heads
-            }),
-        ]
+        rules::all()
     }
-}
-
-/// Grants that are not ending exclude each other, in the database of the head.
-fn have_no_conflict(world: &World) -> bool {
-    let live: Vec<_> =
-        world.store.file.grants().iter().filter(|grant| grant.stage != Stage::Ending).collect();
-    let overlap = |a: ByteRange, b: ByteRange| a.offset < b.end && b.offset < a.end;
-    live.iter().enumerate().all(|(place, one)| {
-        let others = live[place + 1..].iter();
-        let mut bad = others.filter(|other| {
-            overlap(one.range, other.range) && (one.mode == Mode::Write || other.mode == Mode::Write)
-        });
-        bad.next().is_none()
-    })
-}
-
-/// A client serves from its cache though somebody else has written since.
-fn serves_old(world: &World, client: ClientId) -> bool {
-    let Client { held: Some(held), has_lease: true } = &world.clients[index(client)] else { return false };
-    let newer = |server: &Server| {
-        let halves = HALVES.iter().zip(server.written);
-        halves.into_iter().any(|(half, written)| is_within(*half, held.range) && written > held.generation)
-    };
-    world.servers.iter().any(newer)
 }
