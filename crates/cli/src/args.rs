@@ -130,6 +130,8 @@ pub(crate) enum Verb {
     Adopt(verbs::adopt::Args),
     /// Make a token that proves who somebody is
     Token(verbs::token::Args),
+    /// Print what clients need to trust the facility's certificates
+    Trust(verbs::trust::Args),
     /// Show, replace and revoke generations of the facility's key
     Key(verbs::key::Args),
     /// Let hosts join the facility, show them, turn them away

@@ -48,6 +48,7 @@ pub(crate) mod submit;
 pub(crate) mod token;
 pub(crate) mod trash;
 pub(crate) mod tree;
+pub(crate) mod trust;
 pub(crate) mod up;
 pub(crate) mod volumes;
 pub(crate) mod wait;
@@ -104,6 +105,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Scan(args) => scan::run(args, context),
         Verb::Adopt(args) => adopt::run(args, context),
         Verb::Token(args) => token::run(args, context),
+        Verb::Trust(args) => trust::run(args, context),
         Verb::Key(args) => key::run(args, context),
         Verb::Host(args) => host::run(args, context),
         Verb::Pool(args) => pool::run(args, context),

@@ -11,11 +11,12 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-const VERBS: [&str; 49] = [
+const VERBS: [&str; 50] = [
     "chown",
     "find",
     "du",
     "tree",
+    "trust",
     "why",
     "release",
     "adopt",
