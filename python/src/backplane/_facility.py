@@ -28,6 +28,7 @@ from ._ntuple import NTuple
 from ._tables import Record, Table, record_html
 from ._transfers import TransferVerbs
 from ._user import this_user
+from ._waiting import WaitProgress, bring_online
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -327,8 +328,10 @@ class Facility(TransferVerbs, JobVerbs):
         """
         return Record(self._call("status"))
 
-    def ntuple(self, places: str | Iterable[str], *, threads: int = 0) -> NTuple:
-        """Open Parquet files of the facility as one n-tuple.
+    def ntuple(self, places: str | Iterable[str], *, threads: int = 0, progress: WaitProgress = None) -> NTuple:
+        """Open Parquet files of the facility as one n-tuple; those that are on tape only are recalled first.
+
+        All files are staged before the first is waited for, so that each volume is read once, in the order of the tape.
 
         Parameters
         ----------
@@ -336,6 +339,9 @@ class Facility(TransferVerbs, JobVerbs):
             Absolute paths or patterns, as in `glob`.
         threads : int, optional
             0 for one per processor.
+        progress : bool or callable, optional
+            Says what the files wait for: left out, at a terminal and in a notebook. A function gets how many files are
+            online, how many there are, and those that are not, as `stage` returns them.
 
         Returns
         -------
@@ -347,7 +353,10 @@ class Facility(TransferVerbs, JobVerbs):
         NotFoundError
             If a pattern matches nothing.
         """
-        return NTuple(_core.Chain(list(map(self._door, self._named(places))), self.user), threads=threads)
+        paths = list(self._named(places))
+        if self._control is not None:
+            bring_online(self._call, paths, progress)
+        return NTuple(_core.Chain(list(map(self._door, paths)), self.user), threads=threads)
 
     def _call(self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0) -> Any:
         if self._control is None:
