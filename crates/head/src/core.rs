@@ -92,6 +92,8 @@ pub(crate) struct Live {
     pub(crate) since: Timestamp,
     /// How long requests and jobs had to wait.
     pub(crate) waits: Arc<Waits>,
+    /// How long sessions of recalls took lately.
+    pub(crate) recall_pace: tape::Pace,
     pub(crate) drives: BTreeMap<String, DriveLive>,
     /// Partitions whose disk server has registered since the head started.
     pub(crate) partitions: BTreeMap<String, PartitionLive>,

@@ -1,6 +1,7 @@
 //! The tape queue: requests, sessions, and what drives and volumes are doing.
 
 mod calls;
+mod explain;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
@@ -8,7 +9,8 @@ mod room;
 mod survey;
 
 pub(crate) use calls::pin_of;
-pub(crate) use plan::{Explainer, View};
+pub(crate) use explain::{Explainer, Pace};
+pub(crate) use plan::View;
 pub(crate) use room::host_removed;
 pub(crate) use survey::is_doubtful;
 
@@ -131,7 +133,7 @@ fn explainer(core: &Core, now: Timestamp) -> Result<Arc<Explainer>> {
     if let Some(known) = core.explained.borrow().as_ref().filter(|known| known.is_good(core, now)) {
         return Ok(Arc::clone(&known.explainer));
     }
-    let explainer = Arc::new(Explainer::new(view(core, now)?));
+    let explainer = Arc::new(Explainer::new(view(core, now)?, now));
     let (changes, announcements) = (core.store.changes(), core.announcements);
     core.explained.replace(Some(Explained { changes, announcements, at: now, explainer: explainer.clone() }));
     Ok(explainer)
@@ -203,6 +205,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
         loaded: core.live.drives.get(&row.name).and_then(|live| live.loaded.clone()),
         leaving: core.live.drives.get(&row.name).and_then(|live| live.leaving.clone()),
         busy_with: session_of(&row.name).map(|session| session.vid.clone()),
+        busy_since: session_of(&row.name).map(|session| session.started),
         is_writing: session_of(&row.name)
             .is_some_and(|session| matches!(&*session.kind, "archive" | "label")),
         trouble: trouble(core, &row, now),
@@ -224,7 +227,9 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
     let queue = queue(core)?;
     let recalls = queue.iter().filter(|work| work.kind == RequestKind::Recall);
     let free_disk_bytes = pool::obtainable_bytes(core, recalls.map(|work| work.size).sum(), now)?;
-    Ok(View { drives: drives.collect(), volumes: volumes.collect(), surveys, queue, free_disk_bytes })
+    let recall_session = core.live.recall_pace.usual();
+    let (drives, volumes) = (drives.collect(), volumes.collect());
+    Ok(View { drives, volumes, surveys, queue, free_disk_bytes, recall_session })
 }
 
 fn queue(core: &Core) -> Result<Vec<Work>> {

@@ -3,9 +3,9 @@
 use base::{
     ErrorKind, Failure, Millis, RequestId, Result, Timestamp, Vid,
     limits::{TAPE_FLUSH_BYTES, TAPE_SESSION_FILES_MAX},
-    units::{human_bytes, human_span},
+    units::human_bytes,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use wire::control::{RequestKind, VolumeState};
 
 /// Files, or bytes, that must wait before a further drive is put to writing: a load costs minutes and wears the volume.
@@ -46,6 +46,8 @@ pub(crate) struct DriveView {
     pub(crate) leaving: Option<Vid>,
     /// The volume of its session.
     pub(crate) busy_with: Option<Vid>,
+    /// When that session began.
+    pub(crate) busy_since: Option<Timestamp>,
     /// Its session writes files or a label.
     pub(crate) is_writing: bool,
     pub(crate) trouble: Option<String>,
@@ -71,6 +73,8 @@ pub(crate) struct View {
     pub(crate) queue: Vec<Work>,
     /// Room for recalled files, free or to be had by evicting others.
     pub(crate) free_disk_bytes: u64,
+    /// How long a session of recalls takes, as far as it is known.
+    pub(crate) recall_session: Option<Millis>,
 }
 
 /// A session to run.
@@ -129,7 +133,7 @@ fn is_reachable(view: &View, drive: &DriveView, volume: &VolumeView) -> bool {
 }
 
 /// The drive that has a volume, loaded or in its session.
-fn holder<'a>(view: &'a View, vid: &Vid) -> Option<&'a DriveView> {
+pub(super) fn holder<'a>(view: &'a View, vid: &Vid) -> Option<&'a DriveView> {
     let has =
         |drive: &&DriveView| drive.loaded.as_ref() == Some(vid) || drive.busy_with.as_ref() == Some(vid);
     view.drives.iter().find(has)
@@ -285,115 +289,4 @@ pub(crate) fn look_again_in(view: &View, now: Timestamp) -> Millis {
     let usual = if view.queue.len() < 1000 { Millis(1000) } else { Millis::from_seconds(10) };
     let due = view.queue.iter().map(|work| work.not_before - now).filter(|span| span.0 > 0).min();
     due.map_or(usual, |due| due.min(usual))
-}
-
-/// A view, and the tables that make it quick to explain every request of a long queue.
-#[derive(Debug)]
-pub(crate) struct Explainer {
-    view: View,
-    places: HashMap<RequestId, usize>,
-    /// Recalls that wait for each volume.
-    waiting: HashMap<Vid, usize>,
-}
-
-impl Explainer {
-    pub(crate) fn new(view: View) -> Self {
-        let places = view.queue.iter().enumerate().map(|(place, work)| (work.id, place)).collect();
-        let mut waiting = HashMap::new();
-        for target in view.queue.iter().filter_map(|work| work.target.as_ref()) {
-            *waiting.entry(target.vid.clone()).or_default() += 1;
-        }
-        Self { view, places, waiting }
-    }
-
-    /// Requests that it knows.
-    pub(crate) fn len(&self) -> usize {
-        self.view.queue.len()
-    }
-
-    /// Why a queued request is not being done at this moment; `None` if the view does not reach that far.
-    pub(crate) fn explain(&self, request: RequestId, now: Timestamp) -> Option<String> {
-        let work = &self.view.queue[*self.places.get(&request)?];
-        let others = |target: &Target| self.waiting.get(&target.vid).map_or(0, |all| all - 1);
-        Some(explain(&self.view, work, work.target.as_ref().map_or(0, others), now))
-    }
-}
-
-/// `others` recalls wait for the same volume.
-fn explain(view: &View, work: &Work, others: usize, now: Timestamp) -> String {
-    if work.not_before > now {
-        let wait = human_span(work.not_before - now);
-        let reason = work.reason.as_deref().unwrap_or("failed");
-        return format!("try {} in {wait}: {reason}", work.attempts + 1);
-    }
-    if !view.drives.iter().any(|drive| drive.trouble.is_none()) {
-        let troubles = view
-            .drives
-            .iter()
-            .filter_map(|drive| drive.trouble.as_ref().map(|trouble| format!("{}: {trouble}", drive.name)));
-        return match troubles.collect::<Vec<_>>().join("; ") {
-            none if none.is_empty() => "no tape server has registered a drive".to_owned(),
-            troubles => format!("no drive in use: {troubles}"),
-        };
-    }
-    match work.kind {
-        RequestKind::Recall => explain_recall(view, work, others),
-        RequestKind::Archive => explain_archive(view, work),
-    }
-}
-
-fn explain_recall(view: &View, work: &Work, others: usize) -> String {
-    let Some(target) = &work.target else {
-        return "has no tape copy".to_owned();
-    };
-    let vid = &target.vid;
-    match view.volumes.get(vid) {
-        None => format!("volume {vid} is not in any library"),
-        Some(volume) if volume.library.is_empty() => format!("volume {vid} is not in any library"),
-        Some(volume) if volume.state == VolumeState::Suspect => {
-            let why = work.reason.as_ref().map(|reason| format!(": {reason}"));
-            format!("volume {vid} is suspect{}", why.unwrap_or_default())
-        }
-        Some(_) if work.size > view.free_disk_bytes => {
-            format!("no room on disk for {}; evict files", human_bytes(work.size))
-        }
-        Some(_) => match holder(view, vid) {
-            Some(drive) if drive.busy_with.is_some() => {
-                format!("volume {vid} is in use in drive {}; read next", drive.name)
-            }
-            Some(drive) => format!("volume {vid} is loaded in drive {}", drive.name),
-            None if others > 0 => {
-                format!("waits for volume {vid}, with {others} other files; {}", drives_word(view))
-            }
-            None => format!("waits for volume {vid}; {}", drives_word(view)),
-        },
-    }
-}
-
-fn explain_archive(view: &View, work: &Work) -> String {
-    let bytes = tape_bytes(work.size);
-    let has_room = |volume: &VolumeView| {
-        matches!(volume.state, VolumeState::Appendable | VolumeState::Blank) && volume.free_bytes >= bytes
-    };
-    if !view.volumes.values().any(has_room) {
-        let unread = view.volumes.values().filter(|volume| volume.state == VolumeState::Unread).count();
-        let hint = match unread {
-            0 => "add a blank cartridge".to_owned(),
-            unread => format!("volumes that are to be surveyed: {unread}"),
-        };
-        return format!("no volume has room for {}; {hint}", human_bytes(bytes));
-    }
-    match view.drives.iter().find(|drive| drive.is_writing) {
-        Some(drive) => format!("drive {} is writing; this is next", drive.name),
-        None => format!("waits to be written; {}", drives_word(view)),
-    }
-}
-
-fn drives_word(view: &View) -> String {
-    let usable = view.drives.iter().filter(|drive| drive.trouble.is_none());
-    let (busy, free): (Vec<_>, Vec<_>) = usable.partition(|drive| drive.busy_with.is_some());
-    match (busy.len(), free.len()) {
-        (busy, 0) => format!("all {busy} drives are busy"),
-        (_, free) => format!("{free} of {} drives free", free + busy.len()),
-    }
 }

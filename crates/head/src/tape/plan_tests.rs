@@ -1,10 +1,12 @@
 //! The planner, by example and by property.
 
-use super::plan::{
-    DriveView, Explainer, Plan, PlannedWork, Target, View, VolumeView, Work, never_fit, next_session,
-    tape_bytes,
+use super::{
+    explain::{Explainer, Pace},
+    plan::{
+        DriveView, Plan, PlannedWork, Target, View, VolumeView, Work, never_fit, next_session, tape_bytes,
+    },
 };
-use base::{RequestId, Timestamp, Vid};
+use base::{Millis, RequestId, Timestamp, Vid};
 use proptest::prelude::*;
 use wire::control::{RequestKind, VolumeState};
 
@@ -22,6 +24,7 @@ fn drive(name: &str, loaded: Option<u32>) -> DriveView {
         loaded: loaded.map(vid),
         leaving: None,
         busy_with: None,
+        busy_since: None,
         is_writing: false,
         trouble: None,
     }
@@ -56,11 +59,19 @@ fn view(drives: Vec<DriveView>, queue: Vec<Work>) -> View {
         volume(2, VolumeState::Appendable),
         volume(3, VolumeState::Blank),
     ];
-    View { drives, volumes: volumes.into(), surveys: Vec::new(), queue, free_disk_bytes: 100 * GB }
+    let free_disk_bytes = 100 * GB;
+    View {
+        drives,
+        volumes: volumes.into(),
+        surveys: Vec::new(),
+        queue,
+        free_disk_bytes,
+        recall_session: None,
+    }
 }
 
 fn explain(view: &View, work: &Work, now: Timestamp) -> String {
-    Explainer::new(view.clone()).explain(work.id, now).unwrap()
+    Explainer::new(view.clone(), now).explain(work.id, now).unwrap()
 }
 
 fn files(plan: Option<Plan>) -> (String, Vec<u64>) {
@@ -157,6 +168,45 @@ fn nothing_is_recalled_that_has_no_room_on_disk() {
     view.free_disk_bytes = 0;
     assert_eq!(next_session(&view, "a", NOW), None);
     assert!(explain(&view, &view.queue[0], NOW).contains("no room on disk"));
+}
+
+#[test]
+fn who_waits_for_a_volume_is_told_its_place_and_when() {
+    let mut view = view(vec![drive("a", Some(1))], vec![recall(1, 2, 1), recall(2, 2, 2), recall(3, 3, 1)]);
+    let second = |view: &View| explain(view, &view.queue[2], NOW);
+    view.queue[2].created = NOW + Millis(1);
+    let why = "waits for volume V00003; number 2 of 2 volumes in line";
+    assert_eq!(second(&view), format!("{why}; the drive is free"));
+    view.recall_session = Some(Millis::from_seconds(300));
+    assert_eq!(second(&view), format!("{why}, begins in about 5 min 00 s; the drive is free"));
+    let first = explain(&view, &view.queue[0], NOW);
+    assert_eq!(
+        first,
+        "waits for volume V00002, with 1 other file; next of 2 volumes in line; the drive is free"
+    );
+    // The running session is nearly over; one that takes longer than usual may end at any time.
+    (view.drives[0].busy_with, view.drives[0].busy_since) =
+        (Some(vid(1)), Some(NOW + Millis::from_seconds(-240)));
+    assert_eq!(second(&view), format!("{why}, begins in about 6 min 00 s; the drive is busy"));
+    view.drives[0].busy_since = Some(NOW + Millis::from_seconds(-10_000));
+    assert_eq!(second(&view), format!("{why}, begins in about 5 min 00 s; the drive is busy"));
+    // Two drives share the line.
+    view.drives.push(drive("b", None));
+    assert_eq!(second(&view), format!("{why}; 1 of 2 drives free"));
+}
+
+#[test]
+fn the_usual_session_is_one_of_the_last() {
+    let mut pace = Pace::default();
+    assert_eq!(pace.usual(), None);
+    for seconds in [-5, 7, 1000] {
+        pace.note(Millis::from_seconds(seconds));
+    }
+    assert_eq!(pace.usual(), Some(Millis::from_seconds(7)));
+    for _ in 0..100 {
+        pace.note(Millis::from_seconds(60));
+    }
+    assert_eq!(pace.usual(), Some(Millis::from_seconds(60)));
 }
 
 #[test]

@@ -530,7 +530,7 @@ impl Apply for EndTapeSession {
             live.loaded = Some(session.vid.clone());
         }
         match &self.trouble {
-            None => end_well(core, &session)?,
+            None => end_well(core, &session, context.now)?,
             Some((blame, failure)) => {
                 warn!(session = %session.id, vid = %session.vid, drive = %session.drive, ?blame, cause = %failure, "tape session ended early");
                 take_out_of_use(core, &session, *blame, failure)?;
@@ -549,12 +549,13 @@ impl Apply for EndTapeSession {
     }
 }
 
-fn end_well(core: &mut Core, session: &SessionRow) -> Result<()> {
+fn end_well(core: &mut Core, session: &SessionRow, now: base::Timestamp) -> Result<()> {
     match session.kind.as_str() {
         "label" => {
             core.store.set_volume_state(&session.vid, VolumeState::Appendable, None)?;
         }
         "archive" => core.store.set_leftover(&session.vid, false)?,
+        "recall" => core.live.recall_pace.note(now - session.started),
         _ => {}
     }
     Ok(())
