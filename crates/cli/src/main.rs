@@ -6,6 +6,7 @@ mod daemon;
 mod glob;
 mod mover;
 mod output;
+mod program;
 mod progress;
 mod table;
 mod transfer;

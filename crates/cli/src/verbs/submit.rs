@@ -4,6 +4,7 @@ use super::{jobs, wait::Timeout};
 use crate::{
     context::{Context, Run},
     glob,
+    program::Program,
 };
 use base::{
     Failure, FilePath,
@@ -31,6 +32,10 @@ pub(crate) struct Args {
     /// Longest run, e.g. 2h
     #[arg(long, value_name = "TIME", default_value = "1d")]
     wall: Span,
+    /// A local program to ship: it is kept at PATH in the facility, and the job runs it with the words behind `--`; PATH alone
+    /// runs one that is there
+    #[arg(long, value_name = "[LOCAL:]PATH")]
+    program: Option<Program>,
     /// A file to have in the scratch directory, under its own name or another
     #[arg(long, value_name = "PATH[:NAME]")]
     input: Vec<Input>,
@@ -52,22 +57,31 @@ pub(crate) struct Args {
     wait: bool,
     #[command(flatten)]
     timeout: Timeout,
-    /// What to run
-    #[arg(required = true, last = true)]
+    /// What to run; with --program its arguments
+    #[arg(required_unless_present = "program", last = true)]
     command: Vec<String>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let program = args.command[0].rsplit('/').next().unwrap_or_default().to_owned();
+    let mut inputs: Vec<JobInput> =
+        args.input.into_iter().map(|input| input.resolved(context)).collect::<Result<_, _>>()?;
+    let mut command = args.command;
+    if let Some(program) = &args.program {
+        program.keep(context)?;
+        let input = program.input();
+        command.insert(0, format!("./{}", input.name));
+        inputs.push(input);
+    }
+    let program = command[0].rsplit('/').next().unwrap_or_default().to_owned();
     let spec = JobSpec {
         name: args.name.unwrap_or(program),
-        command: args.command,
+        command,
         resources: Resources {
             cpus: args.cpus,
             memory_bytes: args.memory.map_or(0, |size| size.0),
             wall: args.wall.0,
         },
-        inputs: args.input.into_iter().map(|input| input.resolved(context)).collect::<Result<_, _>>()?,
+        inputs,
         outputs: args.output.into_iter().map(|output| output.0).collect(),
         archive: args.archive,
         replace: args.replace,
