@@ -25,11 +25,21 @@ use std::process::ExitCode;
 fn refused(refusal: &clap::Error) -> ExitCode {
     let text = refusal.render().to_string();
     let safe = base::shown_lines(&text);
-    if safe == text {
-        refusal.exit();
+    match hint(refusal) {
+        None if safe == text => refusal.exit(),
+        None => output::refusal(&safe),
+        // Before the line that leads to --help: it is the nearer help.
+        Some(hint) => {
+            let (said, help) = safe.trim_end().rsplit_once("\n\n").unwrap_or((&safe, ""));
+            output::refusal(&format!("{said}\nhint: {}\n\n{help}\n", base::shown_lines(hint)));
+        }
     }
-    output::refusal(&safe);
     ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2))
+}
+
+/// The next step, if it was one of our own types that did not take a value.
+fn hint(refusal: &clap::Error) -> Option<&str> {
+    std::error::Error::source(refusal)?.downcast_ref::<base::Failure>()?.hint.as_deref()
 }
 
 fn main() -> ExitCode {
@@ -37,8 +47,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(refusal) => return refused(&refusal),
     };
-    // What is fetched is the user's own; all else that is written here may hold secrets of a facility.
-    if !matches!(cli.verb, Verb::Get(_) | Verb::Cp(_)) {
+    // What is fetched is the user's own, and certificates are for everybody; all else that is written here may hold secrets of a
+    // facility.
+    if !matches!(cli.verb, Verb::Get(_) | Verb::Cp(_) | Verb::Trust(_)) {
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     }
     let mut context = Context::new(&cli.global, Output::new(cli.global.json, cli.global.quiet));

@@ -36,9 +36,8 @@ impl FromStr for Program {
             if text.starts_with('/') && !text.ends_with('/') {
                 return Ok(Self { local: None, path: text.parse()? });
             }
-            return Err(Failure::invalid(format!(
-                "{text:?} does not say where in the facility the program is to be kept, as {text}:/programs/"
-            )));
+            return Err(Failure::invalid(format!("program {text:?} has no place in the facility"))
+                .hint(format!("say where it is to be kept, as {text}:/programs/")));
         };
         let (local, target) = (PathBuf::from(&text[..at]), &text[at + 1..]);
         let mut path: FilePath = target.parse()?;

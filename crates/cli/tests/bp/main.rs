@@ -129,6 +129,23 @@ fn help_is_as_agreed() {
 }
 
 #[test]
+fn a_value_that_is_refused_comes_with_the_next_step() {
+    for (arguments, hint) in [
+        (&["submit", "--memory", "64", "--", "x"][..], "hint: write 64MiB or 64GiB\n"),
+        (&["submit", "--program", "./fit"], "hint: say where it is to be kept, as ./fit:/programs/\n"),
+        (&["submit", "--program", "\x1b[2J"], "as \\x1b[2J:/programs/\n"),
+        (&["submit", "--output", "o", "--", "x"], "hint: NAME is relative to the scratch directory"),
+    ] {
+        let refused = run(arguments);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+        let text = stderr(&refused);
+        assert!(text.contains(hint) && text.ends_with("try '--help'.\n"), "{text}");
+        assert!(!text.contains('\x1b'), "{text:?}");
+    }
+    assert!(!stderr(&run(&["--nonsense"])).contains("hint:"));
+}
+
+#[test]
 fn every_page_of_the_manual_is_written() {
     let directory = tempfile::tempdir().unwrap();
     assert!(run(&["man", directory.path().to_str().unwrap()]).status.success());
