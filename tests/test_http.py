@@ -197,7 +197,7 @@ def test_odd_names_come_back_as_they_are(door: Facility, sample: Path, sample_by
     assert status(door, urllib.parse.quote(name), "-T", sample) == 201
     assert door.stat(name)["name"] == name[1:]
     assert door.read(name) == sample_bytes
-    assert name[1:] in curl(door, "/").out.splitlines()
+    assert name[1:] in curl(door, "/", "-H", "Accept: text/plain").out.splitlines()
 
 
 def test_methods_that_are_not_offered(door: Facility, sample: Path) -> None:

@@ -54,7 +54,14 @@ pub(crate) fn open(catalogue: &Catalogue, partition: &str) -> Result<(Core, f64)
 
 /// A file to be made.
 pub(crate) fn open_write(path: FilePath) -> OpenWrite {
-    OpenWrite { path, mode: 0o644, disposition: Disposition::CreateNew, parents: false, expected_bytes: 0 }
+    OpenWrite {
+        path,
+        mode: 0o644,
+        disposition: Disposition::CreateNew,
+        parents: false,
+        expected_bytes: 0,
+        source_modified: None,
+    }
 }
 
 /// An empty file is whole.

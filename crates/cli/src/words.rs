@@ -171,6 +171,7 @@ mod tests {
             mode: 0o754,
             size: 0,
             modified: Timestamp(0),
+            source_modified: None,
             checksums: None,
             state: None,
         };

@@ -104,6 +104,8 @@ pub struct Doors {
     pub require_token: bool,
     /// Where `root://` uses TLS: `offered`, at `login`, or `required` for data too.
     pub root_tls: RootTls,
+    /// Whether an HTTP request that makes a file makes the directories that are missing above it, too. WebDAV wants 409.
+    pub http_makes_parents: bool,
     /// How long an open waits for a recall before it fails.
     pub recall_wait: Span,
     /// Connections of peers that have not proven who they are, at all doors together.
@@ -345,6 +347,7 @@ impl Default for Doors {
             https_port: 8443,
             require_token: false,
             root_tls: RootTls::Offered,
+            http_makes_parents: false,
             recall_wait: Span(Millis::from_seconds(12 * 3600)),
             unproven_max: UNPROVEN_SESSIONS_MAX,
             unproven_per_address_max: UNPROVEN_SESSIONS_PER_ADDRESS_MAX,

@@ -96,7 +96,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let door = HttpDoor::without_names(files, (&config.host.head, &own), counters, shutdown.token())
         .with_trust(RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() })
         .with_reach(config.reach.rule())
-        .with_names(door_names(config, &identity));
+        .with_names(door_names(config, &identity), false);
     http::serve(Arc::new(door), https, Some(tls), &shutdown)?;
     let endpoints = endpoints(&server, &config.host.head, member.facility);
     let rooms = Premises {

@@ -214,7 +214,7 @@ async fn start(possession: &Possession) -> Result<Running> {
     let _ = (counters.unproven.set(budget), counters.sessions.set(sessions));
     let http_door = HttpDoor::new(files, possession.key.clone(), &facility.owner, counters, shutdown.token())
         .with_gate(gate)
-        .with_names(door_names(&possession.config, &identity))
+        .with_names(door_names(&possession.config, &identity), doors.http_makes_parents)
         .with_hosts(roster, reception)
         .with_audit(audit.audit())
         .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() })

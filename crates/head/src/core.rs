@@ -118,6 +118,8 @@ pub(crate) struct Live {
     pub(crate) adopting: BTreeMap<String, BTreeSet<ObjectId>>,
     /// Objects that disk servers have begun to write for users, by partition.
     pub(crate) begun: BTreeMap<String, BTreeSet<ObjectId>>,
+    /// When what is being written changed where it comes from, as its writer says.
+    pub(crate) sources: pool::Sources,
     /// How far writes have come that have reserved room.
     pub(crate) reservations: pool::Reservations,
     /// Space that is taken by objects under way, as disk servers said last.

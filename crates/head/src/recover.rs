@@ -226,6 +226,7 @@ fn put(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<bool> {
             if node.generation < stray.generation() {
                 let modified = if node.is_of_tape() { stray.described.written } else { node.modified };
                 core.store.set_content(file, stray.content(), modified)?;
+                core.store.set_source_modified(file, node.source_modified)?;
             }
         }
         (Place::NewContent, Some(node)) => {
@@ -270,6 +271,7 @@ fn add_file(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<()> {
         is_archived: false,
         project: parent.project.clone(),
         label: FileId(0),
+        source_modified: None,
     })?;
     Ok(())
 }
@@ -310,6 +312,7 @@ pub(crate) fn add_nameless(core: &mut Core, found: &FoundFile, now: Timestamp) -
         is_archived: false,
         project: parent.project.clone(),
         label: FileId(0),
+        source_modified: None,
     })?;
     Ok(())
 }

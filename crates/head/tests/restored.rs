@@ -73,6 +73,7 @@ impl Place {
             disposition: Disposition::Replace,
             parents: true,
             expected_bytes: 1,
+            source_modified: None,
         };
         let grant = self.call(core, open).unwrap();
         let (object, checksums) = (grant.object, base::Checksums::of(b"a"));
@@ -249,8 +250,14 @@ fn nothing_is_deleted_until_an_operator_has_seen_what_is_unknown() {
     let kept = place.write(&mut core, "/kept");
     // Being written when the copy is made, and acknowledged after.
     let path = "/late".parse().unwrap();
-    let open =
-        OpenWrite { path, mode: 0o644, disposition: Disposition::Replace, parents: true, expected_bytes: 1 };
+    let open = OpenWrite {
+        path,
+        mode: 0o644,
+        disposition: Disposition::Replace,
+        parents: true,
+        expected_bytes: 1,
+        source_modified: None,
+    };
     let late = place.call(&mut core, open).unwrap();
     drop(core);
     let mut backup = Vec::new();
@@ -385,6 +392,7 @@ fn what_was_being_written_when_the_backup_was_made_is_taken_in() {
         disposition: Disposition::Replace,
         parents: true,
         expected_bytes: 1,
+        source_modified: None,
     };
     let late = place.call(&mut core, open).unwrap();
     drop(core);

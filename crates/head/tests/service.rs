@@ -414,6 +414,7 @@ fn with_rooms(facility: &Facility) -> Head {
         disposition: Disposition::CreateNew,
         parents: false,
         expected_bytes: 0,
+        source_modified: None,
     };
     let object = wait(head.call(&facility.owner, open)).unwrap().object;
     let commit = CommitWrite {

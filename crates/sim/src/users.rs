@@ -16,6 +16,7 @@ impl World {
             disposition: Disposition::Replace,
             parents: true,
             expected_bytes: content.size,
+            source_modified: None,
         };
         let grant = self.user(open)?;
         if self.disk.free() < content.size {
@@ -47,6 +48,7 @@ impl World {
             disposition: Disposition::Replace,
             parents: true,
             expected_bytes: content.size,
+            source_modified: None,
         };
         if let Ok(grant) = self.user(open) {
             self.disk.write(grant.object, grant.file, content);

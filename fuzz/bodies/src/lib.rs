@@ -33,6 +33,7 @@ targets! {
     "certificate" => daemon::authority::fuzz_certificate,
     "cgroup" => batch::cgroup::fuzz_tables,
     "condition" => wire::http::condition::fuzz_condition,
+    "framing" => wire::http::framing::fuzz_framing,
     "control" => wire::control::fuzz_control,
     "date" => wire::http::date::fuzz_date,
     "digest" => wire::http::digest::fuzz_digest,

@@ -19,8 +19,10 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe
 const ROWS: &str = "\u{1}";
 
 /// What stands before and after the rows of `path`.
+///
+/// Programs follow every link: for them there is none but to files and directories.
 #[must_use]
-pub fn frame(path: &FilePath) -> (String, String) {
+pub fn frame(path: &FilePath, is_for_browser: bool) -> (String, String) {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -34,8 +36,8 @@ pub fn frame(path: &FilePath) -> (String, String) {
             }
             body {
                 header {
-                    nav aria-label="path" { (crumbs(path)) }
-                    a.console href="/console" { "console" }
+                    nav aria-label="path" { (crumbs(path, if is_for_browser { "/?files" } else { "/" })) }
+                    @if is_for_browser { a.console href="/console" { "console" } }
                 }
                 main {
                     table {
@@ -51,8 +53,8 @@ pub fn frame(path: &FilePath) -> (String, String) {
     (before.to_owned(), after.to_owned())
 }
 
-/// Every directory on the way as a link.
-fn crumbs(path: &FilePath) -> Markup {
+/// Every directory on the way as a link; `root` is that of the first.
+fn crumbs(path: &FilePath, root: &str) -> Markup {
     let mut above = Vec::new();
     let mut next = Some(path.clone());
     while let Some(path) = next {
@@ -62,7 +64,7 @@ fn crumbs(path: &FilePath) -> Markup {
     html! {
         @for directory in above.iter().rev() {
             @if directory.is_root() {
-                a href="/?files" { "/" }
+                a href=(root) { "/" }
             } @else if directory == path {
                 b { (directory.name()) }
             } @else {
@@ -91,7 +93,7 @@ fn row(path: &FilePath, entry: &Entry) -> Markup {
                 }
             }
             td.n { @if !is_directory { span title={ (entry.size) " bytes" } { (human_bytes(entry.size)) } } }
-            td.date { (date(entry.modified)) }
+            td.date { (date(entry.content_modified())) }
             td { @if let Some(state) = entry.state { (place(state)) } }
         }
     }
@@ -127,6 +129,7 @@ mod tests {
             mode: 0o644,
             size: 1536,
             modified: Timestamp(784_111_777_000),
+            source_modified: None,
             checksums: None,
             state: (kind == NodeKind::File).then_some(FileState::Both),
         }
@@ -135,7 +138,7 @@ mod tests {
     #[test]
     fn names_are_escaped_and_links_encoded() {
         let path: FilePath = "/a&b/c d".parse().unwrap();
-        let (before, after) = frame(&path);
+        let (before, after) = frame(&path, true);
         assert!(before.starts_with("<!DOCTYPE html>") && after.ends_with("</html>"));
         assert!(before.contains("href=\"/a%26b/\"") || before.contains("href=\"/a&amp;b/\""), "{before}");
         let rows = rows(&path, &[entry("<x>?", NodeKind::File), entry("sub", NodeKind::Directory)]);
@@ -146,7 +149,12 @@ mod tests {
 
     #[test]
     fn the_root_has_no_parent() {
-        let (before, _) = frame(&FilePath::root());
+        let (before, _) = frame(&FilePath::root(), true);
         assert!(before.contains("<nav aria-label=\"path\"><a href=\"/?files\">/</a></nav>"), "{before}");
+        let (before, _) = frame(&FilePath::root(), false);
+        assert!(
+            before.contains("<a href=\"/\">/</a></nav>") && !before.contains("href=\"/console\""),
+            "{before}"
+        );
     }
 }

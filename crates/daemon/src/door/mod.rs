@@ -147,6 +147,7 @@ impl RootDoor {
             disposition,
             parents: request.make_path,
             expected_bytes,
+            source_modified: None,
         };
         let is_restricted = (request.disposition, disposition) == (Disposition::Replace, CREATE_NEW);
         let opened = self.files.open_write(who, open, Arc::clone(&self.counters.root)).await;

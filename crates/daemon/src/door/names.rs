@@ -64,6 +64,7 @@ impl RootDoor {
             disposition: control::Disposition::Update,
             parents: false,
             expected_bytes: 0,
+            source_modified: None,
         };
         let file = Arc::new(self.files.write_through(who, open, Arc::clone(&self.counters.root)).await?);
         let truncated = Arc::clone(&file);

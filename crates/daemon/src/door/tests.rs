@@ -238,7 +238,14 @@ fn an_update_that_is_cut_off_while_it_copies_is_given_back() {
     let url = doors.root.with_path(path("/f"));
     File::create(&url, &options(OWNER), CreateOptions::default()).unwrap().close().unwrap();
     let (disposition, mode) = (Disposition::Update, 0o644);
-    let open = OpenWrite { path: path("/f"), mode, disposition, parents: false, expected_bytes: 0 };
+    let open = OpenWrite {
+        path: path("/f"),
+        mode,
+        disposition,
+        parents: false,
+        expected_bytes: 0,
+        source_modified: None,
+    };
     let grant = doors.runtime.block_on(doors.head.call(&Principal::operator(OWNER), open)).unwrap();
     let ((begun, is_begun), (leave, has_left)) = (mpsc::channel(), mpsc::channel());
     let take = {

@@ -16,6 +16,9 @@ pub(super) const METHODS: &str = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PRO
 /// Media type of problem details.
 const PROBLEM_TYPE: &str = "application/problem+json";
 
+/// What a good token is told that does not allow what was asked (RFC 6750 §3.1).
+pub(super) const INSUFFICIENT_SCOPE: &str = "Bearer error=\"insufficient_scope\"";
+
 /// The status of a kind of failure.
 pub(super) fn status_of(kind: ErrorKind) -> StatusCode {
     match kind {
@@ -134,6 +137,7 @@ impl Problem {
         let what = format!("the token may create, but not replace: {}", self.failure.what);
         let failure = Failure::permission(what).hint("use another name, or a token with storage.modify");
         Self::with_status(failure, StatusCode::FORBIDDEN)
+            .field(header::WWW_AUTHENTICATE, INSUFFICIENT_SCOPE.to_owned())
     }
 
     /// Adds a field to the answer.

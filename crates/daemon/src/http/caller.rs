@@ -41,6 +41,11 @@ impl Caller {
         Self { who: Principal::user(NOBODY), host: None, is_room: false, token: None, peer }
     }
 
+    /// Whether nobody has found out who it is.
+    pub(super) fn is_nobody(&self) -> bool {
+        self.host.is_none() && self.who.name == NOBODY
+    }
+
     /// The rooms of a host that joined. It is no user, whatever it is named.
     pub(super) fn host(host: Member, peer: Option<Peer>) -> Self {
         Self { host: Some(host), ..Self::nobody(peer) }

@@ -13,7 +13,7 @@ use axum::{
 };
 use base::{ErrorKind, Failure, FilePath};
 use wire::{
-    control::{Disposition, Entry, Remove, Rename},
+    control::{Disposition, Entry, Mkdir, Remove, Rename},
     http::dav::{Depth, Place, parse_depth, parse_overwrite, parse_place},
 };
 
@@ -62,8 +62,10 @@ async fn wish(visit: &Visit, place: &Place) -> Result<Wish, Problem> {
         Problem::with_status(failure.hint("make it with MKCOL"), StatusCode::CONFLICT)
     };
     let parent = to.parent().unwrap_or_else(FilePath::root);
+    let mut is_missing = false;
     match visit.find(&parent).await {
         Ok(Some(entry)) if is_directory(&entry) => {}
+        Ok(None) if visit.makes_parents => is_missing = true,
         Ok(_) => return Err(missing()),
         Err(failure) if failure.kind == ErrorKind::NotDirectory => return Err(missing()),
         Err(failure) => return Err(failure.into()),
@@ -76,6 +78,9 @@ async fn wish(visit: &Visit, place: &Place) -> Result<Wish, Problem> {
     }
     if target.is_some() && !is_overwriting {
         return Err(Problem::precondition(format!("{to} exists, and the request says Overwrite: F")));
+    }
+    if is_missing {
+        visit.call(Mkdir { path: parent, mode: 0o755, parents: true }).await?;
     }
     Ok(Wish { to, source, target })
 }

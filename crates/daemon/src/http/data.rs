@@ -46,6 +46,7 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
         path: decode_path(parts.uri.path())?,
         is_slashed: parts.uri.path().ends_with('/'),
         query: parts.uri.query().map(str::to_owned),
+        makes_parents: false,
         peer: parts.extensions.get::<Peer>().copied(),
         method: parts.method,
         headers: parts.headers,

@@ -44,7 +44,8 @@ pub(super) fn multistatus(body: impl Into<Body>) -> Response {
     (StatusCode::MULTI_STATUS, [(header::CONTENT_TYPE, XML_TYPE)], body.into()).into_response()
 }
 
-async fn xml_body(body: Body) -> Result<Vec<u8>, Problem> {
+/// A body that is no file: XML, or one that means nothing.
+pub(super) async fn short_body(body: Body) -> Result<Vec<u8>, Problem> {
     let read = timeout(BODY_DEADLINE, whole(body)).await;
     read.map_err(|_| {
         let failure = Failure::timeout("the body of the request does not arrive");
@@ -76,7 +77,7 @@ fn write_entry(out: &mut String, path: &FilePath, entry: &Entry, asked: &Propfin
         name: &entry.name,
         is_collection,
         size: entry.size,
-        modified: entry.modified,
+        modified: entry.content_modified(),
         mode: entry.mode,
         tag: tag.as_ref(),
         adler32: entry.checksums.map(|sums| sums.adler32),
@@ -98,15 +99,17 @@ async fn quota(visit: &Visit, asked: &Propfind) -> Result<Option<Quota>> {
     Ok(Some(Quota { used_bytes: status.files.bytes, available_bytes }))
 }
 
-/// `PROPFIND` of depth 0 or 1.
+/// `PROPFIND` of depth 0 or 1, of a file also of any other depth.
 pub(super) async fn propfind(visit: Visit, body: Body) -> Answer {
-    let depth = parse_depth(visit.field("depth"))?;
-    let asked = parse_propfind(&xml_body(body).await?)?;
-    if depth == Depth::Infinity {
+    // Who says nothing gets what is directly in a directory, as from other servers; RFC 4918 §9.1 would have it mean everything.
+    let depth = parse_depth(Some(visit.field("depth").unwrap_or("1")))?;
+    let asked = parse_propfind(&short_body(body).await?)?;
+    let entry = visit.entry(&visit.path).await?;
+    // RFC 4918 §9.1: a file has nothing below it, so that no depth is too much.
+    if depth == Depth::Infinity && is_directory(&entry) {
         let failure = Failure::permission("PROPFIND of everything below is not offered");
         return Err(Problem::condition(failure, StatusCode::FORBIDDEN, "propfind-finite-depth"));
     }
-    let entry = visit.entry(&visit.path).await?;
     let quota = quota(&visit, &asked).await?;
     let mut head = MULTISTATUS_HEAD.to_owned();
     write_entry(&mut head, &visit.path, &entry, &asked, quota);
@@ -129,7 +132,7 @@ pub(super) async fn propfind(visit: Visit, body: Body) -> Answer {
 
 /// `PROPPATCH`: every property is refused, one by one.
 pub(super) async fn proppatch(visit: &Visit, body: Body) -> Answer {
-    let names = parse_proppatch(&xml_body(body).await?)?;
+    let names = parse_proppatch(&short_body(body).await?)?;
     let entry = visit.entry(&visit.path).await?;
     let mut text = MULTISTATUS_HEAD.to_owned();
     write_proppatch(&mut text, &href(&visit.path, is_directory(&entry)), &names);

@@ -4,25 +4,26 @@
 
 use super::{
     HttpDoor, Peer, Standing,
-    answer::{Problem, Refused},
+    answer::{INSUFFICIENT_SCOPE, Problem, Refused},
     caller::Caller,
     deeds::{self, Deed},
     needs::needs,
     origin,
-    paths::CreateOnly,
+    paths::{CreateOnly, CreateWithin},
 };
 use crate::{
     hosts::Member,
     identity::{Claim, Identity},
 };
 use axum::{
-    body::{Body, HttpBody},
+    body::{Body, Bytes, HttpBody},
     extract::State,
     http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use base::{ErrorKind, Failure, Result, limits::UNPROVEN_REQUEST_BYTES_MAX};
+use base::{ErrorKind, Failure, FilePath, Result, limits::UNPROVEN_REQUEST_BYTES_MAX};
+use futures_util::stream;
 use std::{sync::Arc, time::Duration};
 use wire::{
     control::{Audience, Call, Submit, USER_HEADER, VERSION_HEADER, audience_of, check_version},
@@ -51,11 +52,27 @@ pub(super) async fn require_origin(
     // Without a peer somebody calls the router itself: that is only done in this process.
     let Some(peer) = peer else { return next.run(request).await };
     match origin::check(&door.names, &request, peer.is_tls) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            let is_head = request.method() == Method::HEAD;
+            let response = next.run(request).await;
+            if is_head { of_unknown_length(response) } else { response }
+        }
         Err((status, failure)) => {
             refuse(&door, request, &Caller::nobody(Some(peer)), (status, failure)).await
         }
     }
+}
+
+/// The answer to `HEAD`, whose body the library has dropped: if nobody knew how long it was, it does not say that it was empty.
+fn of_unknown_length(mut response: Response) -> Response {
+    if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+    }
+    let is_dropped = response.body().size_hint().exact() == Some(0);
+    if is_dropped && !response.headers().contains_key(header::CONTENT_LENGTH) {
+        *response.body_mut() = Body::from_stream(stream::empty::<std::io::Result<Bytes>>());
+    }
+    response
 }
 
 /// Lets a request through, with its caller, or refuses it.
@@ -85,7 +102,11 @@ async fn refuse(
     door.note(&Deed { peer: caller.peer, user: &caller.name(), verb, what, to: None }, Some(&failure));
     let is_last = request.extensions().get::<Standing>().is_some_and(Standing::is_exhausted);
     let mut response = refusal(&request, failure, status);
-    if is_last {
+    if status == StatusCode::FORBIDDEN && caller.token.is_some_and(|token| token.is_scoped) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(INSUFFICIENT_SCOPE));
+    }
+    // Who takes a request for what it is not must not be given another one.
+    if is_last || status == StatusCode::BAD_REQUEST && caller.is_nobody() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if request.uri().path().starts_with(API) {
@@ -278,6 +299,12 @@ fn check(door: &HttpDoor, who: &Identity, request: &mut Request<Body>, peer: Opt
     let needs = needs(request.method(), request.headers(), (path, target.ends_with('/')), peer)?;
     for (right, path) in &needs.rights {
         who.may(*right, path, now)?;
+    }
+    if let Some(last) = needs.changed.last() {
+        // Directories on the way to it are made where the token lets something be created, and not above.
+        let above = std::iter::successors(Some(last.clone()), FilePath::parent);
+        let top = above.take_while(|path| who.may(Right::Create, path, now).is_ok()).last();
+        request.extensions_mut().insert(CreateWithin(top.unwrap_or_else(|| last.clone())));
     }
     if needs.changed.iter().all(|path| who.may(Right::Modify, path, now).is_ok()) {
         return Ok(());

@@ -4,7 +4,7 @@ use super::{answer::Answer, paths::Visit};
 use crate::console;
 use axum::{
     body::{Body, Bytes},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Redirect},
 };
 use base::{Failure, FilePath, Result};
@@ -46,6 +46,9 @@ impl Pages {
     }
 }
 
+/// Entries written at once: a few hundred KiB of XML.
+const ENTRIES_PER_PIECE: usize = 512;
+
 /// Text made of a directory: what comes first, what is made of each page of entries, what comes last.
 ///
 /// The first page is fetched before anything is sent, so that a refusal is still a refusal.
@@ -55,7 +58,12 @@ pub(super) async fn paged(
     tail: String,
     write: impl FnMut(&[Entry]) -> String + Send + 'static,
 ) -> Result<Body> {
+    let mut write = write;
     let first = pages.next().await?.unwrap_or_default();
+    if pages.after.is_none() && first.len() <= ENTRIES_PER_PIECE {
+        // It can say how long it is.
+        return Ok(Body::from(head + &write(&first) + &tail));
+    }
     Ok(Body::from_stream(texts(pages, first, head, tail, write)))
 }
 
@@ -72,8 +80,6 @@ fn texts(
     tail: String,
     write: impl FnMut(&[Entry]) -> String + Send + 'static,
 ) -> impl Stream<Item = Result<Bytes, Failure>> + Send {
-    /// Entries written at once: a few hundred KiB of XML.
-    const ENTRIES_PER_PIECE: usize = 512;
     let state = (pages, Turn::Page(first), head, tail, write);
     stream::unfold(state, |(mut pages, turn, mut text, tail, mut write)| async move {
         let turn = match turn {
@@ -97,18 +103,19 @@ fn texts(
     })
 }
 
-/// `GET` and `HEAD` of a directory.
+/// `GET` and `HEAD` of a directory; what is sent of it to whom asks for the head alone, the library drops.
 pub(super) async fn listing(visit: &Visit) -> Answer {
-    let is_page = visit.field("accept").is_some_and(|accept| accept.contains("text/html"));
-    if is_page && visit.path.is_root() && visit.query.as_deref() != Some(FILES_QUERY) {
+    let accepted = visit.field("accept").unwrap_or_default();
+    // Browsers name what they show; programs that follow links take anything, or say nothing.
+    let is_browser = accepted.contains("text/html");
+    let is_page = is_browser || !accepted.contains("text/plain");
+    if is_browser && visit.path.is_root() && visit.query.as_deref() != Some(FILES_QUERY) {
         return Ok(Redirect::temporary("/console").into_response());
     }
     let media = if is_page { "text/html; charset=utf-8" } else { "text/plain; charset=utf-8" };
     let pages = Pages::new(visit, &visit.path);
-    let body = if visit.method == Method::HEAD {
-        Body::empty()
-    } else if is_page {
-        let (head, tail) = console::listing::frame(&visit.path);
+    let body = if is_page {
+        let (head, tail) = console::listing::frame(&visit.path, is_browser);
         let path = visit.path.clone();
         paged(pages, head, tail, move |entries| console::listing::rows(&path, entries).into_string()).await?
     } else {

@@ -9,6 +9,7 @@ mod copy;
 mod data;
 mod dav;
 mod deeds;
+mod framed;
 mod guard;
 mod hosts;
 mod keys;
@@ -21,6 +22,7 @@ mod read;
 mod segments;
 mod serve;
 mod tpc;
+mod trailer;
 mod tree;
 mod write;
 
@@ -67,6 +69,8 @@ pub struct HttpDoor {
     roster: Roster,
     /// What it takes to let hosts join; without it nobody can.
     reception: Option<Reception>,
+    /// Whether missing directories of a file are made.
+    makes_parents: bool,
     /// Where it is noted what was done.
     audit: Audit,
 }
@@ -88,14 +92,15 @@ impl HttpDoor {
             host: String::new(),
             roster: Roster::default(),
             reception: None,
+            makes_parents: false,
             audit: Audit::default(),
         }
     }
 
-    /// Says by which names the door may be addressed, beside loopback.
+    /// Says by which names the door may be addressed, beside loopback, and whether missing directories of a file are made.
     #[must_use]
-    pub fn with_names(self, names: DoorNames) -> Self {
-        Self { names, ..self }
+    pub fn with_names(self, names: DoorNames, makes_parents: bool) -> Self {
+        Self { names, makes_parents, ..self }
     }
 
     /// Decides who somebody is.

@@ -5,7 +5,7 @@
 //! later (DNS rebinding); `Origin` and `Sec-Fetch-Site` say where the page is from (Fetch standard, Fetch Metadata), and
 //! so does `Referer`. Other programs send the name by which they reach the door, and none of the rest.
 
-use axum::http::{HeaderMap, HeaderName, Request, StatusCode, header, uri::Authority};
+use axum::http::{HeaderMap, HeaderName, Request, StatusCode, Version, header, uri::Authority};
 use base::Failure;
 use rustls::{
     client::verify_server_name,
@@ -60,23 +60,50 @@ pub(super) fn check<B>(
     request: &Request<B>,
     is_tls: bool,
 ) -> Result<(), (StatusCode, Failure)> {
-    let host = addressed(names, request).map_err(|failure| (StatusCode::MISDIRECTED_REQUEST, failure))?;
+    check_codings(request.headers())?;
+    // HTTP/1.0 had no such field: who leaves it out there makes no mistake, but is not served either.
+    let is_demanded = request.version() >= Version::HTTP_11;
+    let unclear = if is_demanded { StatusCode::BAD_REQUEST } else { StatusCode::MISDIRECTED_REQUEST };
+    let host = named(request).map_err(|failure| (unclear, failure))?;
+    addressed(names, request, &host).map_err(|failure| (StatusCode::MISDIRECTED_REQUEST, failure))?;
     came_from_here(request.headers(), &host, is_tls).map_err(|failure| (StatusCode::FORBIDDEN, failure))
 }
 
-/// The one host that the request names.
-fn addressed<B>(names: &DoorNames, request: &Request<B>) -> Result<Authority, Failure> {
+/// Refuses a body that is coded in a way that this door cannot undo (RFC 9112 §6.1): its bytes are not those of the file.
+fn check_codings(headers: &HeaderMap) -> Result<(), (StatusCode, Failure)> {
+    let fields = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let fields: Vec<_> = fields.map(|field| String::from_utf8_lossy(field.as_bytes())).collect();
+    let codings = fields.iter().flat_map(|field| field.split(',')).map(str::trim);
+    let others = || codings.clone().filter(|coding| !coding.eq_ignore_ascii_case("chunked"));
+    if codings.clone().count() > others().count() + 1 {
+        return Err((StatusCode::BAD_REQUEST, Failure::invalid("the body is chunked twice")));
+    }
+    match others().find(|coding| !coding.is_empty()) {
+        Some(coding) => {
+            let failure = Failure::unsupported(format!("transfer coding {coding:?} is not known here"));
+            Err((StatusCode::NOT_IMPLEMENTED, failure.hint("send the body chunked, or with its length")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The one host that the request names (RFC 9112 §3.2).
+fn named<B>(request: &Request<B>) -> Result<Authority, Failure> {
+    let mut fields = request.headers().get_all(header::HOST).iter();
+    let (Some(host), None) = (fields.next(), fields.next()) else {
+        return Err(Failure::invalid("a request must have one Host field"));
+    };
+    let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+    let host = host.filter(|host| !host.as_str().contains('@'));
+    host.ok_or_else(|| Failure::invalid("the Host field holds no name of a host"))
+}
+
+/// Refuses a request for a host that is not this door.
+fn addressed<B>(names: &DoorNames, request: &Request<B>, host: &Authority) -> Result<(), Failure> {
     let refused = |what: String| {
         Failure::permission(what)
             .hint("use localhost, the address of the door, or a name in `doors.names` of facility.toml")
     };
-    let mut fields = request.headers().get_all(header::HOST).iter();
-    let (Some(host), None) = (fields.next(), fields.next()) else {
-        return Err(refused("a request must have one Host field".to_owned()));
-    };
-    let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
-    let host = host.filter(|host| !host.as_str().contains('@'));
-    let host = host.ok_or_else(|| refused("the Host field holds no name of a host".to_owned()))?;
     if !names.has(host.host()) {
         return Err(refused(format!("this door is not called {:?}", host.host())));
     }
@@ -84,7 +111,7 @@ fn addressed<B>(names: &DoorNames, request: &Request<B>) -> Result<Authority, Fa
     if request.uri().authority().is_some_and(|target| !target.as_str().eq_ignore_ascii_case(host.as_str())) {
         return Err(refused("the target of the request names another host than its Host field".to_owned()));
     }
-    Ok(host)
+    Ok(())
 }
 
 fn came_from_here(headers: &HeaderMap, host: &Authority, is_tls: bool) -> Result<(), Failure> {
@@ -143,12 +170,9 @@ mod tests {
         for bad in [
             "evil.example",
             "localhost.evil.example",
-            "evil@localhost",
             "192.0.2.8",
-            "",
             "[::2]",
             "0.0.0.0",
-            "a b",
             "127.0.0.1.evil.example",
             "door.example.org.evil",
             "2130706433",
@@ -156,11 +180,24 @@ mod tests {
         ] {
             assert_eq!(outcome(&[("host", bad)], "/x"), 421, "{bad}");
         }
-        assert_eq!(outcome(&[], "/x"), 421, "none");
-        assert_eq!(outcome(&[("host", "localhost"), ("host", "localhost")], "/x"), 421, "two");
+        for malformed in ["", "a b", "evil@localhost"] {
+            assert_eq!(outcome(&[("host", malformed)], "/x"), 400, "{malformed}");
+        }
+        assert_eq!(outcome(&[], "/x"), 400, "none");
+        assert_eq!(outcome(&[("host", "localhost"), ("host", "localhost")], "/x"), 400, "two");
         assert_eq!(outcome(&[("host", "localhost:1")], "http://localhost:1/x"), 200);
         for target in ["http://evil.example/x", "http://localhost:2/x", "http://u@localhost:1/x"] {
             assert_eq!(outcome(&[("host", "localhost:1")], target), 421, "{target}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_chunked_once_or_not() {
+        for (coding, code) in
+            [("chunked", 200), ("Chunked,", 200), ("chunked, chunked", 400), ("gzip, chunked", 501)]
+        {
+            let fields = [("host", "localhost"), ("transfer-encoding", coding)];
+            assert_eq!(outcome(&fields, "/x"), code, "{coding}");
         }
     }
 

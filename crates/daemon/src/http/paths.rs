@@ -10,7 +10,7 @@ use super::{
 };
 use axum::{
     Extension,
-    body::Body,
+    body::{Body, HttpBody},
     extract::State,
     http::{HeaderMap, Method, Request, StatusCode, header},
     response::{IntoResponse, Response},
@@ -31,6 +31,10 @@ pub(super) const FILE_TYPE: &str = "application/octet-stream";
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CreateOnly;
 
+/// Below which path the token of a request lets something be created.
+#[derive(Debug, Clone)]
+pub(super) struct CreateWithin(pub(super) FilePath);
+
 /// One request on a path, without its body.
 pub(super) struct Visit {
     pub(super) door: Arc<HttpDoor>,
@@ -39,6 +43,8 @@ pub(super) struct Visit {
     /// Whether the path ended in a slash, so that it means a directory.
     pub(super) is_slashed: bool,
     pub(super) query: Option<String>,
+    /// Whether directories that are missing above a file are made with it.
+    pub(super) makes_parents: bool,
     pub(super) method: Method,
     pub(super) headers: HeaderMap,
     pub(super) peer: Option<Peer>,
@@ -114,6 +120,14 @@ impl Visit {
         }
     }
 
+    /// Whether all that is above what the token is for is there.
+    async fn may_make_parents(&self, within: Option<&FilePath>) -> Result<bool> {
+        match within.and_then(FilePath::parent) {
+            Some(above) => Ok(self.find(&above).await?.is_some_and(|entry| is_directory(&entry))),
+            None => Ok(true),
+        }
+    }
+
     /// The precondition fields.
     pub(super) fn conditions(&self) -> Conditions<'_> {
         Conditions {
@@ -127,7 +141,11 @@ impl Visit {
     /// Refuses a change whose preconditions do not hold for what is there now.
     pub(super) fn require_conditions(&self, now: Option<&Entry>) -> Result<(), Problem> {
         let tag = now.and_then(tag_of);
-        let now = now.map(|entry| Validators { tag: tag.as_ref(), modified: entry.modified });
+        let now = now.map(|entry| Validators {
+            tag: tag.as_ref(),
+            modified: entry.modified,
+            shown: entry.content_modified(),
+        });
         match self.conditions().evaluate(now, false) {
             Verdict::Proceed => Ok(()),
             Verdict::NotModified | Verdict::Failed => {
@@ -197,12 +215,13 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
     }
     let (parts, body) = request.into_parts();
     let target = parts.uri.path();
-    let visit = Visit {
+    let mut visit = Visit {
         who,
         door,
         path: decode_path(target)?,
         is_slashed: target_names_directory(target),
         query: parts.uri.query().map(str::to_owned),
+        makes_parents: false,
         peer: parts.extensions.get::<Peer>().copied(),
         method: parts.method,
         headers: parts.headers,
@@ -211,6 +230,12 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
         // No lock and no state token of this server exists, so no list of conditions with one can hold.
         return Err(Problem::precondition("conditions of the If field are not known here"));
     }
+    let within = parts.extensions.get().map(|CreateWithin(within)| within);
+    visit.makes_parents = visit.door.makes_parents && visit.may_make_parents(within).await?;
+    let body = match visit.method.as_str() {
+        "PUT" | "PROPFIND" | "PROPPATCH" => body,
+        _ => heard_out(body).await?,
+    };
     visit.avoid_tried().await;
     if visit.is_slashed && !matches!(visit.method.as_str(), "PUT" | "MKCOL") && !is_to_be_made(&visit) {
         visit.require_directory(&visit.path).await?;
@@ -230,6 +255,14 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
             StatusCode::METHOD_NOT_ALLOWED,
         )),
     }
+}
+
+/// Reads a body that means nothing: before anything is done it must be known to be one, and to end.
+async fn heard_out(body: Body) -> Result<Body, Problem> {
+    if !body.is_end_stream() {
+        dav::short_body(body).await?;
+    }
+    Ok(Body::empty())
 }
 
 /// Whether the path of a request is that of a file which the request makes.

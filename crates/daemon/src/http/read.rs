@@ -6,7 +6,8 @@ use super::{
     dav::href,
     listing,
     paths::{FILE_TYPE, Visit, is_directory, tag_of},
-    segments::{Piece, body},
+    segments::{Piece, segments},
+    trailer,
 };
 use crate::{
     files::{Elsewhere, Opened},
@@ -43,7 +44,7 @@ pub(super) async fn read(visit: &Visit) -> Answer {
             return listing::listing(visit).await;
         }
         let tag = tag_of(&entry).ok_or_else(|| Failure::busy(format!("{} is being written", visit.path)))?;
-        if let Some(settled) = settle(visit, &tag, entry.modified)? {
+        if let Some(settled) = settle(visit, &tag, (entry.modified, entry.content_modified()))? {
             return Ok(settled);
         }
         if is_head {
@@ -83,13 +84,17 @@ pub(super) fn sent_on(visit: &Visit, elsewhere: &Elsewhere) -> Response {
 }
 
 /// The answer if the preconditions decide it.
-fn settle(visit: &Visit, tag: &EntityTag, modified: Timestamp) -> Result<Option<Response>, Problem> {
-    match visit.conditions().evaluate(Some(Validators { tag: Some(tag), modified }), true) {
+fn settle(
+    visit: &Visit,
+    tag: &EntityTag,
+    (modified, shown): (Timestamp, Timestamp),
+) -> Result<Option<Response>, Problem> {
+    match visit.conditions().evaluate(Some(Validators { tag: Some(tag), modified, shown }), true) {
         Verdict::Proceed => Ok(None),
         Verdict::NotModified => {
             let fields = [
                 (header::ETAG, tag.as_str().to_owned()),
-                (header::LAST_MODIFIED, http_date(modified.seconds())),
+                (header::LAST_MODIFIED, http_date(shown.seconds())),
             ];
             Ok(Some((StatusCode::NOT_MODIFIED, fields).into_response()))
         }
@@ -110,7 +115,7 @@ async fn head(visit: &Visit, entry: &Entry, tag: &EntityTag) -> Answer {
     };
     let mut response = StatusCode::OK.into_response();
     let headers = response.headers_mut();
-    describe(headers, tag, entry.modified);
+    describe(headers, tag, entry.content_modified());
     wishes.answer(headers, &digests);
     headers.insert(header::CONTENT_LENGTH, entry.size.into());
     Ok(response)
@@ -182,7 +187,8 @@ async fn send(visit: &Visit, file: Arc<ReadFile>) -> Answer {
     let (size, modified, sums) = (file.grant.size, file.grant.modified, file.grant.checksums);
     let tag = EntityTag::of(file.grant.file, modified, &sums);
     // What was opened may be newer than what the catalogue said before.
-    if let Some(settled) = settle(visit, &tag, modified)? {
+    let shown = file.grant.content_modified();
+    if let Some(settled) = settle(visit, &tag, (modified, shown))? {
         return Ok(settled);
     }
     let range = visit
@@ -196,13 +202,22 @@ async fn send(visit: &Visit, file: Arc<ReadFile>) -> Answer {
     };
     let wishes = Wishes::of(visit);
     let digests = wishes.digests(visit, &file).await?;
-    let body =
-        if extent.length == 0 { Body::empty() } else { body(file, extent.pieces, visit.door.budget.join()) };
+    let is_told = visit.method == Method::GET && trailer::is_wanted(visit);
+    let segments = segments(file, extent.pieces, visit.door.budget.join());
+    let body = match extent.length {
+        _ if is_told => trailer::told(segments),
+        0 => Body::empty(),
+        _ => Body::from_stream(segments),
+    };
     let mut response = (extent.status, body).into_response();
     let headers = response.headers_mut();
-    describe(headers, &tag, modified);
+    describe(headers, &tag, shown);
     wishes.answer(headers, &digests);
-    headers.insert(header::CONTENT_LENGTH, extent.length.into());
+    if is_told {
+        headers.insert(header::TRAILER, HeaderValue::from_static(trailer::TRANSFER_STATUS_TEXT));
+    } else {
+        headers.insert(header::CONTENT_LENGTH, extent.length.into());
+    }
     if let Some((name, value)) = extent.field {
         put(headers, name, &value);
     }

@@ -5,7 +5,7 @@
 use crate::open::{ReadFile, WriteFile};
 use crate::peers::{with_peers, with_peers_for_writing};
 use crate::sums::Hashing;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use base::{ByteRange, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
 use futures_util::{Stream, stream};
 use std::{
@@ -67,11 +67,6 @@ pub(super) enum Piece {
     Text(String),
     /// This part of the file.
     Range(ByteRange),
-}
-
-/// A body that reads the file as it is sent.
-pub(super) fn body(file: Arc<ReadFile>, pieces: Vec<Piece>, share: Share) -> Body {
-    Body::from_stream(segments(file, pieces, share))
 }
 
 /// The bytes of `pieces`; while one segment is being sent the next one is read. A failure ends the stream, so that the

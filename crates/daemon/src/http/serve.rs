@@ -1,6 +1,6 @@
 //! The accept loop of the door: every connection has deadlines, bounds and a place, with TLS or without.
 
-use super::{HttpDoor, routes};
+use super::{HttpDoor, framed::Framed, routes};
 use crate::authority;
 use axum::Router;
 use base::{
@@ -197,7 +197,7 @@ where
         .max_header_size(HEAD_BYTES_MAX)
         .max_headers(FIELDS_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
-        .serve_connection(TokioIo::new(socket), service);
+        .serve_connection(TokioIo::new(Framed::new(socket)), service);
     let mut connection = pin!(connection);
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,

@@ -239,7 +239,14 @@ pub(super) async fn copy_file(
     let door = &visit.door;
     let source = door.files.read_through(&visit.who, from, Arc::clone(&door.counters.http)).await?;
     let (size, mode, sums) = (source.grant.size, source.grant.mode, source.grant.checksums);
-    let open = OpenWrite { path: to.clone(), mode, disposition, parents: false, expected_bytes: size };
+    let open = OpenWrite {
+        path: to.clone(),
+        mode,
+        disposition,
+        parents: false,
+        expected_bytes: size,
+        source_modified: source.grant.source_modified,
+    };
     let file = Arc::new(door.files.write_through(&visit.who, open, Arc::clone(&door.counters.http)).await?);
     let whole = super::segments::Piece::Range(base::ByteRange { offset: 0, end: size });
     let segments = super::segments::segments(Arc::new(source), vec![whole], door.budget.join());

@@ -19,7 +19,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 use wire::{
     control::{Disposition, OpenWrite},
-    http::{Digests, dav::parse_overwrite, wanted_digests, wanted_repr_digests},
+    http::{
+        Digests,
+        dav::{parse_mtime, parse_overwrite},
+        wanted_digests, wanted_repr_digests,
+    },
 };
 
 /// Longest silence of a sender.
@@ -32,6 +36,9 @@ const PROGRESS_BYTES: u64 = 64 << 10;
 const DISCARD_BYTES_MAX: usize = 4 << 20;
 /// How long it is read.
 const DISCARD_SPAN: Duration = Duration::from_secs(3);
+
+/// When the content changed where it comes from (ownCloud's clients, rclone).
+const MTIME: &str = "x-oc-mtime";
 
 /// `PUT` of a file.
 pub(super) async fn put(visit: &Visit, body: Body) -> Answer {
@@ -72,6 +79,7 @@ async fn store(visit: &Visit, chunks: &mut Incoming) -> Answer {
             .into());
     }
     let mut claimed = claims(&visit.headers)?;
+    let source_modified = visit.field(MTIME).map(parse_mtime).transpose()?;
     let length: Option<u64> = visit.field("content-length").and_then(|length| length.parse().ok());
     // Who has a capability was asked about names by whoever gave it.
     let existing = if visit.cap().is_some() { None } else { visit.find(path).await? };
@@ -89,8 +97,9 @@ async fn store(visit: &Visit, chunks: &mut Incoming) -> Answer {
         path: path.clone(),
         mode: 0o644,
         disposition: if is_new_only { Disposition::CreateNew } else { Disposition::Replace },
-        parents: false,
+        parents: visit.makes_parents,
         expected_bytes: length.unwrap_or(0),
+        source_modified,
     };
     let opened = open(visit, open_write).await.map_err(|problem| match problem.kind() {
         // Somebody was quicker.
@@ -222,6 +231,9 @@ async fn stored(visit: &Visit, existed: bool, arrived: &Digests) -> axum::respon
         && let Some(tag) = tag_of(&entry)
     {
         put_field(headers, header::ETAG, tag.as_str());
+        if entry.source_modified.is_some() {
+            put_field(headers, HeaderName::from_static(MTIME), "accepted");
+        }
     }
     response
 }

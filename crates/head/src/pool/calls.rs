@@ -215,6 +215,7 @@ fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject
         partition: replica.partition.clone(),
         size: node.size,
         modified: node.modified,
+        source_modified: node.source_modified,
         checksums,
         mode: node.mode,
         joined: server.as_ref().map_or(Ok(NEVER_JOINED), |server| core.joined(&server.name))?,
@@ -311,6 +312,7 @@ impl Apply for OpenWrite {
             let growth = Growth { is_new: false, bytes: bytes.saturating_sub(held.size) };
             refuse_excess(core, &node, growth)?;
             require_servers(core, &replica, context.now)?;
+            core.live.sources.note(replica.object, self.source_modified);
             return grant(core, (&node, self.path, &replica), None, context.now);
         }
         // What a coded file is changed to is coded in the same pool.
@@ -332,6 +334,7 @@ impl Apply for OpenWrite {
         require_servers(core, &replica, context.now)?;
         let growth = Growth { is_new, bytes: bytes.saturating_sub(node.size) };
         refuse_excess(core, &node, growth)?;
+        core.live.sources.note(replica.object, self.source_modified);
         grant(core, (&node, self.path, &replica), base, context.now)
     }
 }
@@ -508,6 +511,10 @@ impl Apply for CommitWrite {
         let growth = Growth { is_new: false, bytes: self.size.saturating_sub(room) };
         refuse_excess(core, &node, growth)?;
         account::written(core, &replica, self.size)?;
+        // Last: an object that was refused above stays under way, and may be committed later.
+        if let Some(then) = core.live.sources.take(self.object) {
+            core.store.set_source_modified(replica.file, Some(then))?;
+        }
         core.touch(Topic::Files);
         batch::file_online(core, replica.file)?;
         Ok(Done {})
@@ -544,6 +551,7 @@ impl Apply for AbandonWrite {
 
 /// Gives up a write; a file that never had content goes with it, unless its room is reserved for longer.
 pub(super) fn abandon(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> {
+    core.live.sources.take(replica.object);
     retire(core, replica)?;
     let node = core.store.node(replica.file)?;
     let others: Vec<_> = node.iter().flat_map(|node| mirrors(node)).cloned().collect();

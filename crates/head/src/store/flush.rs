@@ -25,6 +25,7 @@ static NODE: Table = Table {
         "project",
         "generation",
         "label",
+        "source_modified",
     ],
 };
 /// Nodes that get another name: nobody may meet them under either while that happens.
@@ -67,6 +68,7 @@ fn push_node<'a>(rows: &mut Rows<'a>, node: &'a Node) {
         node.project.cell(),
         Cell::id(node.generation),
         Cell::id(node.label.0),
+        node.source_modified.map_or(Cell::Null, |then| Cell::Integer(then.0)),
     ]);
 }
 

@@ -269,6 +269,7 @@ mod tests {
             is_archived: false,
             generation: 0,
             label: FileId(0),
+            source_modified: None,
         })
     }
 

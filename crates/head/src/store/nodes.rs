@@ -31,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) project: String,
     /// The number of the file that labels on tape and coded cells name, if that is another one; see [`Node::label`].
     pub(crate) label: FileId,
+    /// When the content changed where it came from, if whoever stored it said so.
+    pub(crate) source_modified: Option<Timestamp>,
 }
 
 /// What a new row needs.
@@ -107,7 +109,8 @@ impl Node {
             == (other.id, other.parent, &other.name, other.kind, &other.owner, &other.group)
             && (self.mode, self.size, self.modified, self.checksums)
                 == (other.mode, other.size, other.modified, other.checksums)
-            && (self.generation, &self.project, self.label) == (other.generation, &other.project, other.label)
+            && (self.generation, &self.project, self.label, self.source_modified)
+                == (other.generation, &other.project, other.label, other.source_modified)
     }
 
     pub(crate) fn entry(&self) -> Entry {
@@ -120,6 +123,7 @@ impl Node {
             mode: self.mode,
             size: self.size,
             modified: self.modified,
+            source_modified: self.source_modified,
             checksums: self.checksums,
             state: (!self.is_directory()).then(|| self.state()),
         }
@@ -143,7 +147,7 @@ macro_rules! node_columns {
     () => {
         "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
          (SELECT 1 FROM copy c WHERE c.file = n.id LIMIT 1) IS NOT NULL, n.project,
-         n.generation, n.label"
+         n.generation, n.label, n.source_modified"
     };
 }
 
@@ -173,6 +177,7 @@ pub(super) fn node(row: &Row<'_>) -> StoreResult<Node> {
         project: row.get(12)?,
         generation: row.get(13)?,
         label: FileId(row.get(14)?),
+        source_modified: row.get::<Option<i64>>(15)?.map(Timestamp),
     })
 }
 
@@ -189,6 +194,7 @@ fn entry(row: &Row<'_>) -> StoreResult<Entry> {
         mode: row.get(5)?,
         size: row.get(6)?,
         modified: Timestamp(row.get(7)?),
+        source_modified: row.get::<Option<i64>>(10)?.map(Timestamp),
         checksums,
         state: (kind == NodeKind::File).then(|| file_state(checksums.is_some(), false, false)),
     })
@@ -271,8 +277,9 @@ impl Store {
 
     /// Entries of a directory in name order, after `after`.
     pub(crate) fn children(&self, parent: FileId, after: &str, limit: usize) -> StoreResult<Vec<Entry>> {
-        const SQL: &str = "SELECT id, name, kind, owner, grp, mode, size, modified, adler32, crc32c FROM node
-             WHERE parent = ?1 AND name > ?2 AND id <> 1 ORDER BY name LIMIT ?3";
+        const SQL: &str =
+            "SELECT id, name, kind, owner, grp, mode, size, modified, adler32, crc32c, source_modified
+             FROM node WHERE parent = ?1 AND name > ?2 AND id <> 1 ORDER BY name LIMIT ?3";
         let mut entries = self.all(SQL, (parent.0, after, limit), entry)?;
         let files: Vec<_> =
             entries.iter().filter(|entry| entry.state.is_some()).map(|entry| entry.id.0 as i64).collect();
@@ -349,6 +356,7 @@ impl Store {
             is_archived: false,
             project,
             label: FileId(0),
+            source_modified: None,
         };
         self.replace(id, None, Some(node))?;
         Ok(id)
@@ -372,9 +380,14 @@ impl Store {
         let NewContent { size, checksums, generation } = content;
         self.change_node(id, |node| {
             (node.size, node.checksums, node.generation) = (size, Some(checksums), generation);
-            (node.modified, node.label) = (now, FileId(0));
+            (node.modified, node.label, node.source_modified) = (now, FileId(0), None);
         })
         .map(drop)
+    }
+
+    /// Notes when the present content changed where it came from.
+    pub(crate) fn set_source_modified(&self, id: FileId, then: Option<Timestamp>) -> StoreResult<()> {
+        self.change_node(id, |node| node.source_modified = then).map(drop)
     }
 
     pub(crate) fn set_mode(&self, id: FileId, mode: u32) -> StoreResult<()> {

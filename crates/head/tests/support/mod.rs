@@ -91,7 +91,14 @@ pub(crate) fn put(world: &mut World, at: &str, size: u64) -> Content {
 }
 
 pub(crate) fn open_write(at: &str, disposition: Disposition, expected_bytes: u64) -> OpenWrite {
-    OpenWrite { path: path(at), mode: 0o644, disposition, parents: true, expected_bytes }
+    OpenWrite {
+        path: path(at),
+        mode: 0o644,
+        disposition,
+        parents: true,
+        expected_bytes,
+        source_modified: None,
+    }
 }
 
 /// Reserves an object and writes nothing.

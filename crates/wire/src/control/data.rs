@@ -180,6 +180,9 @@ pub struct ReadObject {
     pub size: u64,
     /// Last change of content.
     pub modified: Timestamp,
+    /// When it changed where it came from, if whoever stored it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_modified: Option<Timestamp>,
     /// Of the whole object.
     pub checksums: Checksums,
     /// POSIX permission bits of the file.
@@ -196,6 +199,14 @@ pub struct ReadObject {
     /// The object is a piece of the file; size and sums are those of all of it. Its disk server gathers the others.
     #[serde(default)]
     pub is_piece: bool,
+}
+
+impl ReadObject {
+    /// When the content changed, for those who compare it with its source.
+    #[must_use]
+    pub fn content_modified(&self) -> Timestamp {
+        self.source_modified.unwrap_or(self.modified)
+    }
 }
 
 /// Where the pieces of a coded file are, with the rights to read them.
@@ -311,6 +322,9 @@ pub struct OpenWrite {
     pub parents: bool,
     /// Expected size in bytes, 0 if unknown: the partition is chosen so that it fits.
     pub expected_bytes: u64,
+    /// When the content changed where it comes from, for listings: what decides between contents is when it came here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_modified: Option<Timestamp>,
 }
 
 /// A reserved object.

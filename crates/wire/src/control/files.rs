@@ -75,12 +75,23 @@ pub struct Entry {
     pub size: u64,
     /// Last change of content.
     pub modified: Timestamp,
+    /// When the content changed where it came from, if whoever stored it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_modified: Option<Timestamp>,
     /// Of the whole content; none for directories and first writes in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Checksums>,
     /// Where the bytes are; none for directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<FileState>,
+}
+
+impl Entry {
+    /// When the content changed, for those who compare it with its source.
+    #[must_use]
+    pub fn content_modified(&self) -> Timestamp {
+        self.source_modified.unwrap_or(self.modified)
+    }
 }
 
 /// Where one tape copy lies.

@@ -21,8 +21,18 @@ pub struct Conditions<'a> {
 pub struct Validators<'a> {
     /// Its tag; none for a directory.
     pub tag: Option<&'a EntityTag>,
-    /// Its last change.
+    /// Its last change here.
     pub modified: Timestamp,
+    /// What `Last-Modified` says, which may be when it changed where it came from.
+    pub shown: Timestamp,
+}
+
+impl Validators<'_> {
+    /// Whether it is as it was on a date: what was shown then, or not changed since. What is shown may go back when the
+    /// content is replaced, so that no other date is compared with it.
+    fn is_unchanged(&self, date: i64) -> bool {
+        self.shown.seconds() == date || self.modified.seconds() <= date
+    }
 }
 
 /// How to go on.
@@ -56,7 +66,6 @@ impl Conditions<'_> {
     #[must_use]
     pub fn evaluate(&self, now: Option<Validators<'_>>, is_read: bool) -> Verdict {
         let tag = now.and_then(|now| now.tag);
-        let modified_s = now.map(|now| now.modified.seconds());
         let since = |field: Option<&str>| field.and_then(|text| parse_http_date(text.trim()));
         if let Some(field) = self.if_match {
             let is_match = match tag {
@@ -66,8 +75,8 @@ impl Conditions<'_> {
             if !is_match {
                 return Verdict::Failed;
             }
-        } else if let (Some(date), Some(modified)) = (since(self.if_unmodified_since), modified_s)
-            && modified > date
+        } else if let (Some(date), Some(now)) = (since(self.if_unmodified_since), now)
+            && !now.is_unchanged(date)
         {
             return Verdict::Failed;
         }
@@ -83,8 +92,8 @@ impl Conditions<'_> {
             };
         }
         if is_read
-            && let (Some(date), Some(modified)) = (since(self.if_modified_since), modified_s)
-            && modified <= date
+            && let (Some(date), Some(now)) = (since(self.if_modified_since), now)
+            && now.is_unchanged(date)
         {
             return Verdict::NotModified;
         }
@@ -103,7 +112,7 @@ pub fn fuzz_condition(data: &[u8]) {
         if_unmodified_since: Some(&text),
         ..Conditions::default()
     };
-    let _ = dates.evaluate(Some(Validators { tag: None, modified: Timestamp(0) }), true);
+    let _ = dates.evaluate(Some(Validators { tag: None, modified: Timestamp(0), shown: Timestamp(0) }), true);
 }
 
 #[cfg(test)]
@@ -115,10 +124,13 @@ mod tests {
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const THEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const MODIFIED: Timestamp = Timestamp(784_111_777_900);
+    const SHOWN: Timestamp = Timestamp(0);
+    const LONG_BEFORE: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 
     fn verdict(conditions: Conditions<'_>, is_read: bool) -> Verdict {
         let tag = EntityTag::of(FileId(1), MODIFIED, &Checksums::EMPTY);
-        conditions.evaluate(Some(Validators { tag: Some(&tag), modified: MODIFIED }), is_read)
+        let now = Validators { tag: Some(&tag), modified: MODIFIED, shown: SHOWN };
+        conditions.evaluate(Some(now), is_read)
     }
 
     #[test]
@@ -129,6 +141,14 @@ mod tests {
         assert_eq!(verdict(Conditions { if_modified_since: Some(THEN), ..none }, false), Verdict::Proceed);
         assert_eq!(verdict(Conditions { if_unmodified_since: Some(BEFORE), ..none }, false), Verdict::Failed);
         assert_eq!(verdict(Conditions { if_unmodified_since: Some(THEN), ..none }, false), Verdict::Proceed);
+        assert_eq!(
+            verdict(Conditions { if_modified_since: Some(LONG_BEFORE), ..none }, true),
+            Verdict::NotModified
+        );
+        assert_eq!(
+            verdict(Conditions { if_unmodified_since: Some(LONG_BEFORE), ..none }, false),
+            Verdict::Proceed
+        );
         assert_eq!(verdict(Conditions { if_unmodified_since: Some("soon"), ..none }, true), Verdict::Proceed);
     }
 
@@ -152,7 +172,7 @@ mod tests {
             (is.evaluate(None, false), is_not.evaluate(None, false)),
             (Verdict::Failed, Verdict::Proceed)
         );
-        let directory = Some(Validators { tag: None, modified: MODIFIED });
+        let directory = Some(Validators { tag: None, modified: MODIFIED, shown: MODIFIED });
         assert_eq!(is.evaluate(directory, false), Verdict::Proceed);
         assert_eq!(is_not.evaluate(directory, false), Verdict::Failed);
     }

@@ -261,7 +261,9 @@ async fn check_target(transfer: &Transfer, path: &FilePath) -> Result<(), Proble
         return Err(Problem::precondition(format!("{path} exists, and the request says Overwrite: F")));
     }
     let parent = path.parent().unwrap_or_else(FilePath::root);
-    if !visit.find(&parent).await?.as_ref().is_some_and(is_directory) {
+    let above = visit.find(&parent).await?;
+    let is_made = above.is_none() && visit.makes_parents;
+    if !is_made && !above.as_ref().is_some_and(is_directory) {
         let failure = Failure::not_found(format!("directory {parent} does not exist"));
         return Err(Problem::with_status(failure.hint("make it with MKCOL"), StatusCode::CONFLICT));
     }

@@ -71,8 +71,9 @@ pub(super) fn open_call(transfer: &Transfer, expected_bytes: u64) -> OpenWrite {
         path: transfer.visit.path.clone(),
         mode: 0o644,
         disposition: transfer.disposition(),
-        parents: false,
+        parents: transfer.visit.makes_parents,
         expected_bytes,
+        source_modified: None,
     }
 }
 

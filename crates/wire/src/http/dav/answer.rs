@@ -79,6 +79,10 @@ impl Resource<'_> {
             }
             LiveProperty::SumType => self.adler32.map(|_| "AD".to_owned()),
             LiveProperty::SumValue => self.adler32.map(|sum| sum.to_string()),
+            // The prefix is that of the element around it.
+            LiveProperty::Checksums => {
+                self.adler32.map(|sum| format!("<x:checksum>ADLER32:{sum}</x:checksum>"))
+            }
         }
     }
 }
@@ -273,8 +277,13 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_and_not_there() {
-        let names =
-            [("LCGDM:", "mode"), ("LCGDM:", "sumvalue"), ("DAV:", "quota-used-bytes"), ("z\"<", "zz")];
+        let names = [
+            ("LCGDM:", "mode"),
+            ("LCGDM:", "sumvalue"),
+            ("http://owncloud.org/ns", "checksums"),
+            ("DAV:", "quota-used-bytes"),
+            ("z\"<", "zz"),
+        ];
         let names: Vec<_> =
             names.iter().map(|(space, local)| PropertyName::new(space, local).unwrap()).collect();
         let tag = EntityTag::of(FileId(1), Timestamp(0), &Checksums::EMPTY);
@@ -282,6 +291,8 @@ mod tests {
         write_resource(&mut out, &resource(&tag), &Propfind::Named(names.clone()));
         let (found, missing) = out.split_once("HTTP/1.1 200 OK").unwrap();
         assert!(found.contains(">0100644<") && found.contains(">091e01de<"));
+        let checksums = "xmlns:x=\"http://owncloud.org/ns\"><x:checksum>ADLER32:091e01de</x:checksum>";
+        assert!(found.contains(checksums), "{found}");
         assert!(missing.contains("<D:quota-used-bytes/>") && missing.contains("404 Not Found"));
         assert!(missing.contains("<x:zz xmlns:x=\"z&quot;&lt;\"></x:zz>"));
         let mut refused = String::new();

@@ -1,7 +1,7 @@
 //! Header fields of WebDAV: `Depth`, `Overwrite`, `Destination` and, of third-party copies, `Source`.
 
 use crate::http::{decode_path, target_names_directory};
-use base::{Failure, FilePath, Result};
+use base::{Failure, FilePath, Result, Timestamp};
 
 /// How far below a directory a request reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,27 @@ pub fn parse_overwrite(field: Option<&str>) -> Result<bool> {
         Some("F" | "f") => Ok(false),
         Some(text) => Err(Failure::invalid(format!("overwrite {text:?} is neither T nor F"))),
     }
+}
+
+/// Reads an `X-OC-Mtime` field: seconds since 1970, perhaps with a fraction.
+///
+/// ```
+/// use base::Timestamp;
+/// use wire::http::dav::parse_mtime;
+/// assert_eq!(parse_mtime("1577934245.75"), Ok(Timestamp(1_577_934_245_000)));
+/// assert!(parse_mtime("yesterday").is_err());
+/// ```
+pub fn parse_mtime(field: &str) -> Result<Timestamp> {
+    /// The end of the year 9999: no date of HTTP is later.
+    const SECONDS_MAX: i64 = 253_402_300_799;
+    let refuse = || Failure::invalid(format!("X-OC-Mtime {field:?} is no number of seconds since 1970"));
+    let (seconds, fraction) = field.trim().split_once('.').unwrap_or((field.trim(), "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(seconds) || !is_number(fraction) {
+        return Err(refuse());
+    }
+    let seconds = seconds.parse().ok().filter(|seconds: &i64| *seconds <= SECONDS_MAX).ok_or_else(refuse)?;
+    Ok(Timestamp(seconds * 1000))
 }
 
 /// Where a `Destination` or `Source` field points.

@@ -9,8 +9,10 @@ pub use answer::{
     MULTISTATUS_HEAD, MULTISTATUS_TAIL, Quota, Resource, XML_TYPE, error_body, write_proppatch,
     write_resource, write_status,
 };
-pub use fields::{Depth, Place, fuzz_place, parse_depth, parse_overwrite, parse_place, speakable};
-pub use names::{DAV, LCGDM, LiveProperty, PropertyName};
+pub use fields::{
+    Depth, Place, fuzz_place, parse_depth, parse_mtime, parse_overwrite, parse_place, speakable,
+};
+pub use names::{DAV, LCGDM, LiveProperty, OWNCLOUD, PropertyName};
 pub use request::{Propfind, fuzz_propfind, parse_propfind, parse_proppatch};
 
 /// Largest body of a `PROPFIND` or `PROPPATCH`: thousands of names; real ones have a dozen.

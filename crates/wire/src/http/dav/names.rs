@@ -6,6 +6,8 @@ use base::{Failure, Result};
 pub const DAV: &str = "DAV:";
 /// The namespace in which the grid's clients ask for modes and checksums.
 pub const LCGDM: &str = "LCGDM:";
+/// The namespace in which clients that synchronize ask for checksums.
+pub const OWNCLOUD: &str = "http://owncloud.org/ns";
 /// Longest local name or namespace that is echoed.
 const NAME_BYTES_MAX: usize = 1024;
 
@@ -83,11 +85,13 @@ pub enum LiveProperty {
     SumType,
     /// `sumvalue` of [`LCGDM`]
     SumValue,
+    /// `checksums` of [`OWNCLOUD`]: `ADLER32:` and the sum.
+    Checksums,
 }
 
 impl LiveProperty {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ResourceType,
         Self::DisplayName,
         Self::LastModified,
@@ -100,6 +104,7 @@ impl LiveProperty {
         Self::Mode,
         Self::SumType,
         Self::SumValue,
+        Self::Checksums,
     ];
 
     /// Those that `allprop` means: quotas are told only to those who ask for them (RFC 4331 §3).
@@ -110,7 +115,11 @@ impl LiveProperty {
     /// Its namespace.
     #[must_use]
     pub fn namespace(self) -> &'static str {
-        if matches!(self, Self::Mode | Self::SumType | Self::SumValue) { LCGDM } else { DAV }
+        match self {
+            Self::Mode | Self::SumType | Self::SumValue => LCGDM,
+            Self::Checksums => OWNCLOUD,
+            _ => DAV,
+        }
     }
 
     /// Its name within the namespace.
@@ -129,6 +138,7 @@ impl LiveProperty {
             Self::Mode => "mode",
             Self::SumType => "sumtype",
             Self::SumValue => "sumvalue",
+            Self::Checksums => "checksums",
         }
     }
 }
