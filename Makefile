@@ -37,6 +37,11 @@ load: need
 
 # ---- use
 
+PREFIX ?= /usr/local
+.PHONY: install
+install: ## Installs what `make build` made: programs, manual pages, completions, unit (PREFIX, DESTDIR).
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+
 .PHONY: demo
 demo: build ## Runs the main job: generator, batch, tape, recall, n-tuple, Z peak.
 	@$(STEP) "generator and plotting packages" scripts/venv demo

@@ -6,6 +6,8 @@ import os
 import pty
 import re
 import subprocess
+import termios
+import unicodedata
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +23,23 @@ PATH = "/evil\u202egpj\u2066.exe"
 """Paths have no control characters, but directions."""
 OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[ABCDGK]|\x1b\[\?25[hl]|[\r\n\t]")
 """Colours, and what moves a bar."""
+LONG = "/" + "/".join(["a-directory-with-a-long-name"] * 4)
+WIDTH = 80
+"""Columns of the terminal."""
+TABLES = [
+    ("ls", "-l", "/"),
+    ("ls", "-l", LONG),
+    ("jobs", "--all"),
+    ("volumes",),
+    ("drives",),
+    ("bill",),
+    ("account",),
+    ("audit",),
+    ("pool", "list"),
+    ("host", "list"),
+    ("key", "list"),
+]
+"""What prints a table and no other lines."""
 OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -44,6 +63,8 @@ def facility(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
         }
         one.evil_job = one.call("submit", spec=spec)["job"]  # type: ignore[attr-defined]
         one.wait_job(one.evil_job)  # type: ignore[attr-defined]
+        one.bp("mkdir", "-p", LONG)
+        one.put_bytes(b"bytes", f"{LONG}/{'x' * 100}.root")
         one.call("set_volume_state", vid="BP0004", state="suspect")
         yield one
 
@@ -51,6 +72,7 @@ def facility(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
 def on_terminal(facility: Facility, *words: str) -> str:
     """Run `bp` on a terminal; what comes out there."""
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, WIDTH))
     env = {**os.environ, "BP_FACILITY": str(facility.directory), "TERM": "xterm"}
     with subprocess.Popen(
         [facility.bin / "bp", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=env
@@ -146,3 +168,18 @@ def test_the_log_is_safe_to_read(facility: Facility) -> None:
     facility.bp("ls", "/")
     for line in facility.log.read_text(errors="replace").split("\n"):
         assert OBEYED.search(line) is None, ascii(line)
+
+
+def columns(line: str) -> int:
+    """Columns that a line takes."""
+    shown = OURS.sub("", line)
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in shown if not unicodedata.combining(c))
+
+
+@pytest.mark.parametrize("words", TABLES, ids=" ".join)
+def test_tables_fit_the_terminal(facility: Facility, words: tuple[str, ...]) -> None:
+    """No row is broken by the terminal itself, however long the names are."""
+    shown = on_terminal(facility, *words)
+    assert shown.strip()
+    for line in shown.splitlines():
+        assert columns(line) <= WIDTH, line

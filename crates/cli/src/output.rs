@@ -238,10 +238,15 @@ fn stop(cause: io::Error) -> Stop {
     Stop::Failed(failure)
 }
 
-/// Columns of the terminal; none if this is none.
+/// Columns of the terminal, or those of `COLUMNS`; none if this is no terminal.
 fn terminal_width(stdout: &Stdout) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(stdout).ok()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+    if let Ok(size) = rustix::termios::tcgetwinsize(stdout)
+        && size.ws_col > 0
+    {
+        return Some(usize::from(size.ws_col));
+    }
+    // Whoever shows the output elsewhere may say how wide it is.
+    std::env::var("COLUMNS").ok()?.parse().ok().filter(|width| *width > 0)
 }
 
 #[cfg(test)]
