@@ -28,9 +28,9 @@ daemon() {
     until_holds test -s "$directory/endpoints.json" || cat "$directory.log"
 }
 
-# kill_daemon DIR: ends a daemon without a chance to do anything
-kill_daemon() {
-    kill -9 "$(python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])' <"$1/endpoints.json")"
+# pid_of DIR: the process of a daemon
+pid_of() {
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])' <"$1/endpoints.json"
 }
 
 # until_holds COMMAND…: repeats a command until it succeeds, for a minute at most

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,3 +69,19 @@ def test_numbers_of_numpy_are_numbers(live: backplane.Facility) -> None:
         live.submit(["/bin/true"], cpus=1.5)  # type: ignore[arg-type]
     with pytest.raises(backplane.InvalidError, match="one path, not several"):
         live.submit(["/bin/true"], inputs="/data")
+
+
+def test_a_program_is_shipped_and_never_replaced(live: backplane.Facility, tmp_path: Path) -> None:
+    local = tmp_path / "say.sh"
+    local.write_text('#!/bin/sh\necho "$@"\n')
+    for _ in range(2):
+        job = live.submit(["a b", "c"], program=(local, "/programs/"))
+        assert job.wait(60).ok
+        assert job.log() == "a b c\n"
+    assert live.read_bytes("/programs/say.sh") == local.read_bytes()
+    assert live.submit(program="/programs/say.sh").wait(60).ok
+    local.write_text("#!/bin/sh\nexit 1 ####\n")
+    with pytest.raises(FileExistsError, match="is another program than"):
+        live.submit(program=(local, "/programs/say.sh"))
+    with pytest.raises(backplane.InvalidError, match="not a list"):
+        live.submit()

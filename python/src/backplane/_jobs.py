@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import posixpath
 import sys
 import time
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
@@ -242,13 +244,43 @@ class Job(int):
         return record_html({**shown, **{key: info.get(key) for key in (*_COLUMNS[1:], "usage")}})
 
 
+def _named_inputs(inputs: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
+    """Give each input its name in the scratch directory."""
+    if isinstance(inputs, str):
+        raise InvalidError(f"inputs {inputs!r} is one path, not several", "write inputs=[path]")
+    return inputs if isinstance(inputs, Mapping) else {path: posixpath.basename(path) for path in inputs}
+
+
+def _resources(cpus: SupportsIndex, memory_bytes: SupportsIndex, wall_s: SupportsFloat) -> dict[str, int]:
+    return {
+        "cpus": whole_number(cpus, "cpus"),
+        "memory_bytes": whole_number(memory_bytes, "memory_bytes"),
+        "wall": round(float(wall_s) * 1000),
+    }
+
+
 class JobVerbs(Calls):
     """What a facility does with jobs."""
 
+    @abstractmethod
+    def _keep(self, local: str | os.PathLike[str], path: str) -> str: ...
+
+    def _shipped(
+        self,
+        program: str | tuple[str | os.PathLike[str], str],
+        inputs: Mapping[str, str],
+        arguments: Sequence[str],
+    ) -> tuple[Mapping[str, str], list[str]]:
+        """Make a program an input, and the command of the job."""
+        kept = program if isinstance(program, str) else self._keep(*program)
+        name = posixpath.basename(kept)
+        return {**inputs, kept: name}, [f"./{name}", *arguments]
+
     def submit(
         self,
-        command: Sequence[str],
+        command: Sequence[str] = (),
         *,
+        program: str | tuple[str | os.PathLike[str], str] | None = None,
         inputs: Iterable[str] | Mapping[str, str] = (),
         outputs: Mapping[str, str] | None = None,
         name: str | None = None,
@@ -264,14 +296,15 @@ class JobVerbs(Calls):
         Parameters
         ----------
         command : sequence of str
-            Program and arguments; not a line for a shell.
+            Program and arguments; not a line for a shell. With `program` its arguments.
+        program : str, or pair of path and str, optional
+            What to run: a path in the facility, or a local file and the path where the facility keeps it.
         inputs : iterable of str, or mapping of str to str
             Paths in the facility that must be online before it starts. They appear in the scratch directory under
             their last component, or under the name that the mapping gives for the path.
         outputs : mapping of str to str
-            Name in the scratch directory and path in the facility of what is stored when it exits with 0. A name that
-            ends with ``/`` is all of a directory, one with ``*``, ``?`` or ``[`` all files that match; their path is a
-            directory.
+            Name in the scratch directory and path in the facility of what is stored when it exits with 0. ``name/`` is
+            all of a directory, a pattern (``*``, ``?``, ``[``) all files that match; their path is a directory.
         name : str, optional
             For people; the program's name unless given.
         cpus : int
@@ -291,21 +324,21 @@ class JobVerbs(Calls):
         -------
         Job
             Its number, with `Job.wait`, `Job.log` and `Job.result`.
+
+        Raises
+        ------
+        ExistsError
+            If another file is where the program is to be kept; it is not replaced.
         """
-        if isinstance(command, str) or not command:
+        if isinstance(command, str) or not (command or program):
             raise InvalidError(f"command {command!r} is not a list of program and arguments")
-        if isinstance(inputs, str):
-            raise InvalidError(f"inputs {inputs!r} is one path, not several", "write inputs=[path]")
-        named = inputs if isinstance(inputs, Mapping) else {path: posixpath.basename(path) for path in inputs}
-        resources = {
-            "cpus": whole_number(cpus, "cpus"),
-            "memory_bytes": whole_number(memory_bytes, "memory_bytes"),
-            "wall": round(float(wall_s) * 1000),
-        }
+        named = _named_inputs(inputs)
+        if program is not None:
+            named, command = self._shipped(program, named, command)
         spec = {
             "name": posixpath.basename(command[0]) if name is None else name,
             "command": list(command),
-            "resources": resources,
+            "resources": _resources(cpus, memory_bytes, wall_s),
             "inputs": [{"path": path, "name": alias} for path, alias in named.items()],
             "outputs": [{"name": alias, "path": path} for alias, path in (outputs or {}).items()],
             "archive": bool(archive),

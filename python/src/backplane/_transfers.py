@@ -146,6 +146,23 @@ class TransferVerbs(NameVerbs):
                 self._get_file(place, copy, replace, progress)
         return target
 
+    def _keep(self, local: LocalPath, path: str) -> str:
+        """Put a file where jobs find it, unless it is there; returns where. Others are not replaced: jobs may wait."""
+        if path.endswith("/") or self._is_directory(path):
+            path = posixpath.join(path, Path(local).name)
+        try:
+            size = self._call("stat", {"path": path})["size"]
+        except FileNotFoundError:
+            return self.put(local, path)
+        if size == Path(local).stat().st_size:
+            with self._open_file(path, "rb") as file:
+                if file.read() == Path(local).read_bytes():
+                    return path
+        raise ExistsError(
+            f"{path} exists, and is another program than {os.fspath(local)}",
+            "name another path, or replace it by put(…, replace=True)",
+        )
+
     def _put_file(self, source: Path, path: str, replace: bool, progress: TransferProgress) -> None:
         if not source.is_file():
             if not source.exists():
