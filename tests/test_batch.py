@@ -6,11 +6,13 @@ import json
 import os
 import re
 import select
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from clients import DEADLINE
 from conftest import MakeFacility
 from facility import Facility, Json, kill_and_wait
 
@@ -138,6 +140,45 @@ def test_the_log(facility: Facility) -> None:
     assert 64 << 10 < len(log.out) <= 300 << 10
     assert log.err == "err\n"
     assert facility.bp_fails("log", "99").code == 3
+
+
+def test_the_log_of_a_job_that_runs(facility: Facility, gate: Gate) -> None:
+    script = f"echo early; echo err >&2; read x < {gate.path}; echo late"
+    job = facility.submit("--", "/bin/sh", "-c", script)
+    wait_begun(facility, job)
+    facility.wait_until("it has printed", lambda: "early\n" in facility.bp("log", str(job)).out)
+    log = facility.bp("log", str(job))
+    assert (log.out, log.err) == ("early\n", "err\n")
+    words = [facility.bin / "bp", "-f", facility.directory, "log", "-f", str(job)]
+    follower = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "early\n"
+    gate.open()
+    out, err = follower.communicate(timeout=DEADLINE)
+    assert (out, err, follower.returncode) == ("late\n", "err\n", 0)
+    # What is over is shown as it is kept.
+    assert facility.bp("log", "--follow", str(job)).out == "early\nlate\n"
+
+
+def test_a_job_that_prints_a_lot_is_followed_with_gaps_that_are_told(facility: Facility, gate: Gate) -> None:
+    script = f"yes 0123456 | head -c {3 << 20}; echo >&2; read x < {gate.path}; echo end"
+    job = facility.submit("--", "/bin/sh", "-c", script)
+    wait_begun(facility, job)
+    facility.wait_until("it has printed", lambda: facility.bp("log", str(job)).err.endswith("]\n\n"))
+    log = facility.bp("log", str(job))
+    assert 1 << 19 < len(log.out) <= 1 << 20
+    assert "are left out here]" in log.err
+    gate.open()
+    facility.wait_job(job)
+
+
+def test_only_its_owner_follows_a_job(facility: Facility, gate: Gate) -> None:
+    job = facility.submit("--", "/bin/sh", "-c", f"read x < {gate.path}")
+    wait_begun(facility, job)
+    assert facility.bp_fails("--user", "eve", "log", "-f", str(job)).code == 5
+    assert facility.bp_fails("log", "-f", "99").code == 3
+    gate.open()
+    facility.wait_job(job)
 
 
 def test_the_environment(facility: Facility, sample: Path) -> None:

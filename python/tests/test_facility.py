@@ -257,6 +257,29 @@ def test_jobs(door: Door, facility: Facility) -> None:
         facility.submit("fit -v")
 
 
+def test_a_job_is_followed_piece_by_piece(door: Door, facility: Facility) -> None:
+    def piece(start: int, text: str) -> dict[str, object]:
+        return {"start": start, "end": start + len(text), "text": text}
+
+    replies = iter(
+        [
+            {"state": "running", "attempt": 1, "pieces": [[piece(0, "one\n")], [piece(0, "err\n")]], "is_all": False},
+            {"state": "running", "attempt": 1, "pieces": [[], []], "is_all": False},
+            {"state": "running", "attempt": 2, "pieces": [[piece(0, "again\n"), piece(9, "x")], []], "is_all": False},
+            {"state": "done", "attempt": 2, "pieces": [[piece(10, "end")], []], "is_all": True},
+        ]
+    )
+    door.answers["follow_job"] = lambda _: (200, next(replies))
+    told = list(facility.follow_job(7))
+    assert told == [("stdout", "one\n"), ("stderr", "err\n"), ("stdout", "again\n"), ("stdout", "x"), ("stdout", "end")]
+    asked = [(body["attempt"], body["after"]) for name, body, *_ in door.calls if name == "follow_job"]
+    assert asked == [(0, [0, 0]), (1, [4, 4]), (1, [4, 4]), (2, [10, 0])]
+    # What is over is shown as it is kept.
+    door.reply("follow_job", {"state": "failed", "attempt": 1, "pieces": [[], []], "is_all": True})
+    door.reply("job_log", {"stdout": "kept", "stderr": ""})
+    assert list(facility.follow_job(7)) == [("stdout", "kept")]
+
+
 def test_remove_knows_directories(door: Door, facility: Facility) -> None:
     for kind, call in [("directory", "remove_directory"), ("file", "remove")]:
         door.reply("stat", {"kind": kind})

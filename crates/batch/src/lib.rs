@@ -18,6 +18,7 @@ mod descriptors;
 mod durable;
 pub mod identity;
 mod output;
+mod output_told;
 mod outputs;
 mod remove;
 pub mod room;

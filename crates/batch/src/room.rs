@@ -2,6 +2,7 @@
 
 use crate::{
     identity::UserPolicy,
+    output_told,
     run::{self, Held},
     run_dir::RunStore,
     sandbox::{Limits, probe},
@@ -165,6 +166,11 @@ impl Shared {
         answer.unwrap_or_else(|| Err(Failure::unavailable("the worker is stopping")))
     }
 
+    /// Whether a run is not over here.
+    pub(crate) fn holds(&self, run: JobRun) -> bool {
+        self.runs().contains_key(&run)
+    }
+
     fn runs(&self) -> MutexGuard<'_, BTreeMap<JobRun, Arc<Held>>> {
         // A map of shared pointers is sound after any panic.
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
@@ -293,9 +299,13 @@ impl Room {
         let Some(answer) = self.shared.ask(move |control| control.call_waiting(&call, WAIT_MAX)) else {
             return Ok(());
         };
-        let JobOrders { start, kill, keys } = answer?;
+        let JobOrders { start, kill, tell, keys } = answer?;
         self.shared.keys.store(keys, Ordering::Release);
-        let is_repeated = !start.is_empty() || !kill.is_empty();
+        // An order to tell is repeated until the head has heard something.
+        let is_repeated = !start.is_empty() || !kill.is_empty() || !tell.is_empty();
+        for held in tell.into_iter().filter_map(|run| self.held(run)) {
+            output_told::begin(&self.shared, &held);
+        }
         let mut is_new = false;
         for order in start {
             is_new |= self.accept(order);

@@ -3,6 +3,7 @@
 use crate::{
     cgroup::Cgroup,
     identity::{Identity, Kind},
+    output_told,
     room::{Backoff, Shared},
     run_dir::{ExitRecord, Phase, RunDir, RunOrder, check_name},
     sandbox::Confinement,
@@ -50,6 +51,8 @@ pub(crate) struct Held {
     identity: Mutex<Option<Identity>>,
     /// Bytes that are kept of each output of the job.
     log_bytes: u64,
+    /// How far the head was told what the job prints; `None` while nobody follows it. Held while the head is told.
+    pub(crate) telling: Mutex<Option<[u64; 2]>>,
     is_cancelled: AtomicBool,
     is_dropped: AtomicBool,
 }
@@ -71,6 +74,7 @@ impl Held {
             is_cancelled: AtomicBool::new(dir.is_cancelled()),
             place: dir.place(),
             identity: Mutex::default(),
+            telling: Mutex::default(),
             log_bytes,
             dir,
             order,
@@ -732,6 +736,7 @@ fn report(shared: &Shared, held: &Held) -> Result<Next> {
     let Some(ended) = held.dir.ended()? else {
         return Ok(Next::Step);
     };
+    output_told::tell_rest(shared, held);
     match shared.ask(move |control| control.call(&ended)) {
         Some(Ok(_)) => {
             put_away(shared, held)?;

@@ -348,6 +348,52 @@ fn a_shepherd_killed_while_the_daemon_is_down_is_lost_too() {
 }
 
 #[test]
+fn what_a_job_prints_is_told_while_somebody_follows_it() {
+    let site = Site::new();
+    let room = site.room();
+    site.submit(Site::order(
+        "echo €ne; echo err >&2; while [ ! -e go ]; do sleep 0.01; done; echo two; while [ ! -e end ]; do sleep 0.01; done; printf 'three\\342'",
+    ));
+    until("the first line", || {
+        fs::read(site.run_dir().join("control/stderr")).ok().filter(|text| !text.is_empty())
+    });
+    assert_eq!(site.head.look(|state| state.told.len()), 0, "nobody follows it");
+    site.head.change(|state| state.followed.push(RUN));
+    site.head.until("the first line", |state| {
+        (state.text(0) == "€ne\n" && state.text(1) == "err\n").then_some(())
+    });
+    let first = site.head.look(|state| state.told[0].clone());
+    assert_eq!((first.pieces, first.is_all), ([None, None], false), "the head says first where it is");
+    fs::write(site.scratch().join("go"), "").unwrap();
+    site.head.until("the second line", |state| (state.text(0) == "€ne\ntwo\n").then_some(()));
+    fs::write(site.scratch().join("end"), "").unwrap();
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Code(0));
+    // All of it was told before its end was: the last character is cut, and comes all the same.
+    assert_eq!(site.head.look(|state| state.text(0)), "€ne\ntwo\nthree\u{fffd}");
+    room.stop();
+}
+
+#[test]
+fn a_room_that_starts_anew_goes_on_telling_where_the_head_is() {
+    let site = Site::new();
+    let room = site.room();
+    site.head.change(|state| state.followed.push(RUN));
+    site.submit(Site::order("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exec sleep 1000"));
+    site.head.until("the first line", |state| (state.text(0) == "one\n").then_some(()));
+    room.stop();
+    site.head.change(|state| state.told.clear());
+    let room = site.room();
+    fs::write(site.scratch().join("go"), "").unwrap();
+    site.head.until("the second line", |state| (state.text(0) == "two\n").then_some(()));
+    site.head.change(|state| {
+        state.followed.clear();
+        state.kills.push(RUN);
+    });
+    site.head.ended(RUN);
+    room.stop();
+}
+
+#[test]
 fn a_cancelled_job_is_ended_and_reported_as_cancelled() {
     let site = Site::new();
     let room = site.room();

@@ -110,6 +110,8 @@ pub(crate) struct Live {
     pub(crate) workers: BTreeMap<String, Timestamp>,
     /// Workers that refused the jobs of a user, by worker and user, lately.
     pub(crate) refusals: batch::Refusals,
+    /// What jobs print that somebody follows.
+    pub(crate) outputs: batch::Outputs,
     /// Disk servers that a client could not reach, and until when others are preferred.
     pub(crate) avoided: BTreeMap<String, Timestamp>,
     /// Volumes whose survey was interrupted, and when it may go on.

@@ -9,8 +9,8 @@ use sim::World;
 use std::collections::BTreeMap;
 use support::*;
 use wire::control::{
-    AbandonWrite, CommitWrite, Disposition, Done, FileState, FreeSpace, GetSpace, Mkdir, OpenWrite,
-    QuotaKind, ReportSpace, SetQuota,
+    AbandonWrite, CommitWrite, Disposition, Done, FileState, FreeSpace, GetSpace, Mkdir, NextRemovals,
+    ObjectsRemoved, OpenWrite, QuotaKind, ReportSpace, SetQuota,
 };
 
 /// The partition of the simulation has room for ten of these.
@@ -81,6 +81,25 @@ fn what_a_write_has_taken_is_not_subtracted_twice() {
     assert_eq!(world.user(GetSpace {}).unwrap().free_bytes, LARGE / 2);
     world.room(AbandonWrite { object: last.object }).unwrap();
     assert_eq!(world.user(GetSpace {}).unwrap().free_bytes, LARGE);
+}
+
+#[test]
+fn space_that_a_write_has_taken_at_once_is_not_waited_for_again() {
+    let mut world = world();
+    put_all(&mut world, 9);
+    let first = begin_write(&mut world, "/a", LARGE / 2);
+    let second = begin_write(&mut world, "/b", LARGE);
+    assert_eq!(on_disk(&mut world, 9), 8);
+    let partition = PARTITION.to_owned();
+    let objects = world.room(NextRemovals { partition: partition.clone() }).unwrap().objects;
+    world.room(ObjectsRemoved { partition, objects }).unwrap();
+    // Both waited for it, and have it before the disk server says what is free.
+    let claimed = vec![(first.object, LARGE / 2), (second.object, LARGE)];
+    let (writing, written) = (vec![first.object, second.object], vec![0, 0]);
+    let report = ReportSpace { free_bytes: LARGE / 2, writing, written, claimed, ..world.report() };
+    world.room(report).unwrap();
+    begin_write(&mut world, "/c", LARGE);
+    assert_eq!(on_disk(&mut world, 9), 7, "nothing is being deleted that it could wait for");
 }
 
 #[test]

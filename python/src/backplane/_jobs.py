@@ -8,7 +8,7 @@ import posixpath
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
 from ._calls import Calls, whole_number
@@ -16,6 +16,7 @@ from ._errors import InvalidError, JobFailedError, TimeoutExpiredError
 from ._tables import Record, Table, record_html
 
 _OVER = frozenset({"done", "failed", "cancelled"})
+_PRINTS_NO_MORE = _OVER | {"archiving"}
 # One wait of a call that may be pending; the calls repeat it.
 _WAIT_S = 30.0
 # How often a person who waits is told why.
@@ -223,7 +224,7 @@ class Job(int):
         return self._result
 
     def log(self) -> JobLog:
-        """Show what it printed, as far as that is kept.
+        """Show what it printed, as far as that is kept; while it runs, what it has printed so far.
 
         Returns
         -------
@@ -232,6 +233,17 @@ class Job(int):
         """
         told = self._verbs.job_log(self)
         return JobLog(told["stdout"], told["stderr"])
+
+    def follow(self) -> Iterator[tuple[str, str]]:
+        """Follow what it prints until it ends.
+
+        Yields
+        ------
+        tuple of str
+            ``"stdout"`` or ``"stderr"``, and the text that comes next there. A job that prints faster than it is
+            followed is told with gaps.
+        """
+        return self._verbs.follow_job(self)
 
     def cancel(self) -> None:
         """End it, whatever its state."""
@@ -431,7 +443,7 @@ class JobVerbs(Calls):
         self._call("cancel_job", {"job": whole_number(job, "job")})
 
     def job_log(self, job: SupportsIndex) -> dict[str, str]:
-        """Show the end of what a job printed.
+        """Show what a job printed, as far as that is kept; while it runs, what it has printed so far.
 
         Parameters
         ----------
@@ -443,8 +455,47 @@ class JobVerbs(Calls):
         dict
             ``stdout`` and ``stderr``.
         """
-        reply: dict[str, str] = self._call("job_log", {"job": whole_number(job, "job")})
-        return reply
+        number = whole_number(job, "job")
+        reply: dict[str, str] = self._call("job_log", {"job": number})
+        if any(reply.values()) or self.jobs([number])[0]["state"] != "running":
+            return reply
+        told = {"stdout": "", "stderr": ""}
+        for stream, text in self.follow_job(number, more=False):
+            told[stream] += text
+        # It may have ended meanwhile.
+        return told if any(told.values()) else dict(self._call("job_log", {"job": number}))
+
+    def follow_job(self, job: SupportsIndex, *, more: bool = True) -> Iterator[tuple[str, str]]:
+        """Follow what a job prints until it ends.
+
+        Parameters
+        ----------
+        job : int
+            Its number.
+        more : bool, optional
+            Wait for what it prints next; if not, it ends with what the job has printed so far.
+
+        Yields
+        ------
+        tuple of str
+            ``"stdout"`` or ``"stderr"``, and the text that comes next there. A job that prints faster than it is
+            followed is told with gaps.
+        """
+        number, attempt, after, was_told = whole_number(job, "job"), 0, [0, 0], False
+        while True:
+            body = {"job": number, "attempt": attempt, "after": after, "more": bool(more)}
+            told = self._call("follow_job", body, wait_s=_WAIT_S)
+            if told["state"] in _PRINTS_NO_MORE and not was_told:
+                yield from ((stream, text) for stream, text in self._call("job_log", {"job": number}).items() if text)
+                return
+            after = after if told["attempt"] == attempt else [0, 0]
+            attempt = told["attempt"]
+            for index, stream in enumerate(("stdout", "stderr")):
+                for piece in told["pieces"][index]:
+                    was_told, after[index] = True, piece["end"]
+                    yield stream, piece["text"]
+            if told["is_all"] or not (more or told["state"] == "running"):
+                return
 
 
 def _told(job: Mapping[str, Any]) -> str:

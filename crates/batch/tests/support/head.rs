@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 use wire::control::{
-    Done, GetJobToken, JobEnded, JobOrder, JobOrders, JobRun, JobStarted, JobToken, NextJob, RegisterWorker,
-    WorkerOrders,
+    Done, GetJobToken, JobEnded, JobOrder, JobOrders, JobRun, JobStarted, JobToken, NextJob, OutputTold,
+    RegisterWorker, TellOutput, WorkerOrders,
 };
 
 /// Longest time an empty answer is held back: short, so that a stopped room leaves no threads for long.
@@ -35,6 +35,18 @@ pub(crate) struct State {
     /// Runs that are not under way any more.
     pub(crate) given_up: Vec<JobRun>,
     pub(crate) refused_calls: u32,
+    /// Runs that somebody follows.
+    pub(crate) followed: Vec<JobRun>,
+    pub(crate) told: Vec<TellOutput>,
+    /// How far both outputs were told.
+    pub(crate) told_next: [u64; 2],
+}
+
+impl State {
+    /// What was told of standard output or standard error.
+    pub(crate) fn text(&self, stream: usize) -> String {
+        self.told.iter().filter_map(|told| told.pieces[stream].as_ref()).map(|piece| &*piece.text).collect()
+    }
 }
 
 /// The state and the bell that rings when it changes.
@@ -154,10 +166,15 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
             let orders = |state: &State| JobOrders {
                 start: state.orders.iter().filter(|order| !call.runs.contains(&order.run)).cloned().collect(),
                 kill: state.kills.iter().filter(|run| !call.killing.contains(run)).copied().collect(),
+                tell: state
+                    .followed
+                    .iter()
+                    .filter(|run| state.told.is_empty() && call.runs.contains(run))
+                    .copied()
+                    .collect(),
                 keys: 0,
             };
-            let is_empty = |orders: &JobOrders| orders.start.is_empty() && orders.kill.is_empty();
-            state = bell.wait_timeout_while(state, HOLD, |state| is_empty(&orders(state))).unwrap().0;
+            state = bell.wait_timeout_while(state, HOLD, |state| orders(state).is_empty()).unwrap().0;
             to_json(&orders(&state))
         }
         "job_started" => {
@@ -177,6 +194,14 @@ fn answer(name: &str, body: &[u8], remembered: &Remembered) -> Option<(&'static 
             state.kills.retain(|run| *run != ended.run);
             state.ended.push(ended);
             to_json(&Done {})
+        }
+        "tell_output" => {
+            let told: TellOutput = parse(body);
+            for (next, piece) in state.told_next.iter_mut().zip(&told.pieces) {
+                *next = piece.as_ref().map_or(*next, |piece| piece.end);
+            }
+            state.told.push(told);
+            to_json(&OutputTold { is_followed: !state.followed.is_empty(), next: state.told_next })
         }
         "job_token" => {
             let GetJobToken { run } = parse(body);

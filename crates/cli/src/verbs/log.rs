@@ -1,20 +1,69 @@
-//! `bp log`: shows what a job printed.
+//! `bp log`: shows what a job printed, or prints.
 
 use crate::context::{Context, Run};
-use base::JobId;
-use wire::control::JobLog;
+use base::{Failure, JobId, units::human_bytes};
+use client::control::WAIT_MAX;
+use std::time::{Duration, Instant};
+use wire::control::{FollowJob, FollowedJob, JobLog, JobState, OutputPiece};
+
+/// How long the worker of a job that runs may take to say what it has printed.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What the job printed on standard error is printed on standard error; of long\noutputs beginning and end are kept ([batch] log of the worker)."
+    after_help = "What the job printed on standard error is printed on standard error; of long\noutputs beginning and end are kept ([batch] log of the worker), and of a job\nthat runs the newest 1 MiB of each is told."
 )]
 pub(crate) struct Args {
     /// The job
     id: JobId,
+    /// Go on with what the job prints until it ends
+    #[arg(long, short)]
+    follow: bool,
+    // Stands for the option of all verbs, whose short form means something else here, as it does with `tail` and its like.
+    /// The facility: its directory or its http:// endpoint
+    #[arg(long, env = client::facility::ENVIRONMENT, hide_env_values = true, value_name = "DIR|URL", help_heading = "Everywhere")]
+    facility: Option<String>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let text = context.call(&JobLog { job: args.id })?;
+    let (mut seen, mut was_told) = (Seen::default(), false);
+    let begun = Instant::now();
+    let mut told_state = None;
+    loop {
+        let Seen { attempt, after } = seen;
+        let call = FollowJob { job: args.id, attempt, after, more: args.follow };
+        let reply = context.control()?.call_waiting(&call, WAIT_MAX)?;
+        if !goes_on(reply.state) && !was_told {
+            return whole(args.id, context);
+        }
+        was_told |= reply.pieces.iter().any(|pieces| !pieces.is_empty());
+        seen.show(&reply, context)?;
+        if reply.is_all {
+            return Ok(0);
+        }
+        if told_state != Some(reply.state) && reply.state != JobState::Running {
+            let hint = format!("job {} is {}; `bp why {}` says why", args.id, reply.state.as_str(), args.id);
+            context.output.aside(&hint)?;
+            if !args.follow {
+                // It has printed nothing.
+                return Ok(0);
+            }
+        }
+        told_state = Some(reply.state);
+        if !args.follow && begun.elapsed() > PATIENCE {
+            let what = format!("the worker of job {} does not say what the job has printed", args.id);
+            return Err(Failure::timeout(what).hint("`bp status` shows when it was heard last").into());
+        }
+    }
+}
+
+fn goes_on(state: JobState) -> bool {
+    matches!(state, JobState::Held | JobState::Queued | JobState::Running)
+}
+
+/// What is kept of a job that is over.
+fn whole(job: JobId, context: &mut Context) -> Run {
+    let text = context.call(&JobLog { job })?;
     if context.output.is_json() {
         context.output.json(&text)?;
     } else {
@@ -22,4 +71,46 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         context.output.foreign_error(&text.stderr)?;
     }
     Ok(0)
+}
+
+/// What was shown of a run.
+#[derive(Debug, Default)]
+struct Seen {
+    attempt: u32,
+    after: [u64; 2],
+}
+
+impl Seen {
+    fn show(&mut self, reply: &FollowedJob, context: &mut Context) -> Run<()> {
+        if self.attempt != reply.attempt {
+            *self = Self { attempt: reply.attempt, after: [0; 2] };
+        }
+        if context.output.is_json() && reply.pieces.iter().any(|pieces| !pieces.is_empty()) {
+            context.output.json(reply)?;
+        }
+        for (index, piece) in reply
+            .pieces
+            .iter()
+            .enumerate()
+            .flat_map(|(index, pieces)| pieces.iter().map(move |piece| (index, piece)))
+        {
+            if !context.output.is_json() {
+                self.show_piece(index, piece, context)?;
+            }
+            self.after[index] = piece.end;
+        }
+        context.output.flush()
+    }
+
+    fn show_piece(&self, index: usize, piece: &OutputPiece, context: &mut Context) -> Run<()> {
+        let left_out = piece.start.saturating_sub(self.after[index]);
+        if left_out > 0 {
+            let stream = ["standard output", "standard error"][index];
+            context.output.aside(&format!("[{} of {stream} are left out here]", human_bytes(left_out)))?;
+        }
+        match index {
+            0 => context.output.foreign(&piece.text),
+            _ => context.output.foreign_error(&piece.text),
+        }
+    }
 }

@@ -74,6 +74,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::AwaitJobs>(router);
     let router = add::<control::CancelJob>(router);
     let router = add::<control::JobLog>(router);
+    let router = add::<control::FollowJob>(router);
     let router = add::<control::GetStatus>(router);
     let router = add::<control::GetHosts>(router);
     let router = add::<control::GetSoleFiles>(router);
@@ -145,6 +146,7 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::RegisterWorker>(router);
     let router = add::<control::NextJob>(router);
     let router = add::<control::JobStarted>(router);
+    let router = add::<control::TellOutput>(router);
     let router = add::<control::JobEnded>(router);
     add::<control::GetJobToken>(router)
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use wire::control::{Audience, Call};
 
 /// Calls of people that change nothing. Those that are not named here are noted, too, when they are done.
-const LOOKS: [&str; 25] = [
+const LOOKS: [&str; 26] = [
     "stat",
     "get_entry",
     "list",
@@ -32,6 +32,7 @@ const LOOKS: [&str; 25] = [
     "keys",
     "jobs",
     "job_log",
+    "follow_job",
     "await",
     "await_jobs",
 ];

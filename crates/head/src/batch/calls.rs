@@ -318,7 +318,7 @@ fn is_owner(job: &JobRow, context: &Context) -> bool {
     context.who.is_operator || context.who.name == job.owner
 }
 
-fn require_owner(job: &JobRow, context: &Context, verb: &str) -> Result<()> {
+pub(super) fn require_owner(job: &JobRow, context: &Context, verb: &str) -> Result<()> {
     if is_owner(job, context) {
         return Ok(());
     }

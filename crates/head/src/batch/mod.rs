@@ -1,11 +1,13 @@
 //! Jobs: held until their inputs are online, run, archived, done.
 
 mod calls;
+mod output;
 mod plan;
 mod refusals;
 mod room;
 
 pub(crate) use calls::without_environment;
+pub(crate) use output::Outputs;
 pub(crate) use refusals::Refusals;
 pub(crate) use room::host_removed;
 

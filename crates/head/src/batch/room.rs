@@ -56,6 +56,7 @@ impl Apply for RegisterWorker {
         })?;
         core.live.workers.insert(self.worker.clone(), context.now);
         core.live.refusals.forget(&self.worker);
+        core.live.outputs.worker_began(&self.runs);
         for job in running_on(core, &self.worker)? {
             if !self.runs.contains(&job.run()) {
                 let why = format!("run {} was lost by worker {}", job.attempt, self.worker);
@@ -120,7 +121,7 @@ fn running_on(core: &Core, worker: &str) -> Result<Vec<JobRow>> {
 }
 
 /// A run that goes on, with its job. Only its worker may speak of it; `NotFound` for those that are over.
-fn current(core: &Core, context: &Context, run: JobRun) -> Result<JobRow> {
+pub(super) fn current(core: &Core, context: &Context, run: JobRun) -> Result<JobRow> {
     let job = known(core, run.job)?;
     let worker = job.worker.as_deref().filter(|_| job.run() == run && job.state == JobState::Running);
     let worker = worker.map(|worker| worker_row(core, worker)).transpose()?.flatten();
@@ -183,6 +184,8 @@ impl Apply for NextJob {
                         finish(core, context, job, JobState::Failed, Some(failure.to_string()))?;
                     }
                 }
+            } else if core.live.outputs.is_to_be_told(run, context.now) {
+                orders.tell.push(run);
             }
         }
         Ok(orders)

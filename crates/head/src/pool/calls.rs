@@ -115,7 +115,8 @@ impl Apply for ReportSpace {
         let (total, free) = believed(self.total_bytes, self.free_bytes);
         core.store.set_space(&self.partition, total, free)?;
         note_claims(core, &self.partition, &self.claimed)?;
-        core.live.care.note_free(&self.partition, free);
+        let claimed = core.live.claims.total(&self.partition);
+        core.live.care.note_free(&self.partition, free.saturating_add(claimed));
         let mut begun = core.live.begun.remove(&self.partition).unwrap_or_default();
         let rows = core.store.unsettled(&self.partition, ReplicaState::Writing)?;
         let released = release_idle(core, (&self, &pool), &rows, context.now)?;
@@ -199,7 +200,8 @@ impl Apply for ObjectsRemoved {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let partition = partition_of(core, context, &self.partition)?;
         let freed = core.store.end_removals(&self.partition, &self.objects)?;
-        core.live.care.note_freed(&self.partition, (freed, partition.free), context.now);
+        let before = partition.free.saturating_add(core.live.claims.total(&self.partition));
+        core.live.care.note_freed(&self.partition, (freed, before), context.now);
         Ok(Done {})
     }
 }

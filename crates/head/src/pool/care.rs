@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 /// File systems give room back some time after they were told to: so long, or until it is seen, what was deleted counts as
 /// still leaving, or else more would be evicted in its place.
 const GIVEN_BACK_WITHIN: Millis = Millis::from_seconds(5);
+/// A writer waits no longer than this for space that was deleted and is not seen: others may have taken it meanwhile.
+const AWAITED_WITHIN: Millis = Millis::from_seconds(1);
 /// Orders that are kept in mind: more than any pool lets run.
 const COPIES_MAX: usize = 100_000;
 
@@ -34,10 +36,12 @@ pub(crate) struct Care {
 #[derive(Debug, Default)]
 struct Freed {
     since: Timestamp,
+    /// When something was deleted last.
+    last: Timestamp,
     bytes: u64,
     before: u64,
-    /// So much is free once all of it is given back.
-    expected_free: u64,
+    /// So much is free, or taken by what is being made, once all of it is given back. Writes that wait take it at once.
+    expected: u64,
 }
 
 impl Care {
@@ -68,7 +72,7 @@ impl Care {
         self.copies.remove(&object);
     }
 
-    /// A disk server has deleted something on a partition; before that it said that `free` bytes are free.
+    /// A disk server has deleted something on a partition; before that `free` bytes were free, or taken by what is being made.
     pub(super) fn note_freed(&mut self, partition: &str, (bytes, free): (u64, u64), now: Timestamp) {
         if bytes == 0 {
             return;
@@ -77,12 +81,20 @@ impl Care {
         let freed = self.freed.entry(partition.to_owned()).or_default();
         freed.turn(now);
         freed.bytes += bytes;
-        freed.expected_free = if is_first { free } else { freed.expected_free }.saturating_add(bytes);
+        freed.last = now;
+        freed.expected = if is_first { free } else { freed.expected }.saturating_add(bytes);
     }
 
-    /// A disk server says what is free.
+    /// What was being made is complete: its bytes come back to nobody.
+    pub(super) fn note_taken(&mut self, partition: &str, bytes: u64) {
+        if let Some(freed) = self.freed.get_mut(partition) {
+            freed.expected = freed.expected.saturating_sub(bytes);
+        }
+    }
+
+    /// A disk server says what is free, or taken by what is being made.
     pub(super) fn note_free(&mut self, partition: &str, free: u64) {
-        if self.freed.get(partition).is_some_and(|freed| free >= freed.expected_free) {
+        if self.freed.get(partition).is_some_and(|freed| free >= freed.expected) {
             self.freed.remove(partition);
         }
     }
@@ -96,6 +108,12 @@ impl Care {
             1 => freed.bytes,
             _ => 0,
         }
+    }
+
+    /// The same, as long as it is worth a writer's waiting.
+    pub(super) fn awaited_bytes(&self, partition: &str, now: Timestamp) -> u64 {
+        let is_new = |freed: &&Freed| now - freed.last < AWAITED_WITHIN;
+        self.freed.get(partition).filter(is_new).map_or(0, |_| self.freed_bytes(partition, now))
     }
 
     /// The policies have changed: what could not be done may be possible now.
@@ -131,6 +149,7 @@ mod tests {
         assert_eq!((care.freed_bytes("p", at(4)), care.freed_bytes("q", at(4))), (110, 0));
         care.note_freed("p", (1, 50), at(6));
         assert_eq!(care.freed_bytes("p", at(7)), 111);
+        assert_eq!((care.awaited_bytes("p", at(6)), care.awaited_bytes("p", at(7))), (111, 0));
         assert_eq!(care.freed_bytes("p", at(11)), 1);
         assert_eq!(care.freed_bytes("p", at(20)), 0);
         care.note_freed("p", (5, 70), at(40));
@@ -139,5 +158,11 @@ mod tests {
         assert_eq!(care.freed_bytes("p", at(40)), 5);
         care.note_free("p", 75);
         assert_eq!(care.freed_bytes("p", at(40)), 0, "the file system has given it back");
+        care.note_freed("p", (5, 70), at(60));
+        care.note_taken("p", 3);
+        care.note_free("p", 71);
+        assert_eq!(care.freed_bytes("p", at(60)), 5);
+        care.note_free("p", 72);
+        assert_eq!(care.freed_bytes("p", at(60)), 0, "what was written since is not waited for");
     }
 }

@@ -468,7 +468,7 @@ impl Store {
     }
 
     /// Notes a change for those who wait for it.
-    fn note_changed(&self, what: Awaited) {
+    pub(crate) fn note_changed(&self, what: Awaited) {
         self.changed.borrow_mut().push(what);
     }
 

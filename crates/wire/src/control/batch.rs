@@ -402,9 +402,20 @@ pub struct JobOrders {
     pub start: Vec<JobOrder>,
     /// End these; report them as cancelled.
     pub kill: Vec<JobRun>,
+    /// Tell what these print: somebody follows them.
+    #[serde(default)]
+    pub tell: Vec<JobRun>,
     /// Which state of the facility's keys signs tokens: after another one the tokens of all runs are asked for anew.
     #[serde(default)]
     pub keys: u64,
+}
+
+impl JobOrders {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty() && self.kill.is_empty() && self.tell.is_empty()
+    }
 }
 
 /// A run to start.
@@ -504,7 +515,7 @@ calls! {
     CancelJob => Done, "cancel_job", People;
     JobLog => JobText, "job_log", People;
     RegisterWorker => WorkerOrders, "register_worker", Cpu;
-    NextJob => JobOrders, "next_job", Cpu, pending |reply| reply.start.is_empty() && reply.kill.is_empty();
+    NextJob => JobOrders, "next_job", Cpu, pending |reply| reply.is_empty();
     JobStarted => Done, "job_started", Cpu;
     JobEnded => Done, "job_ended", Cpu;
     GetJobToken => JobToken, "job_token", Cpu;

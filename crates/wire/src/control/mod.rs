@@ -21,6 +21,7 @@ pub mod heads;
 pub mod hosts;
 pub mod keys;
 pub mod labels;
+pub mod output;
 pub mod policy;
 pub mod pools;
 pub mod quotas;
@@ -45,6 +46,7 @@ pub use heads::*;
 pub use hosts::*;
 pub use keys::*;
 pub use labels::*;
+pub use output::*;
 pub use policy::*;
 pub use pools::*;
 pub use quotas::*;
@@ -126,6 +128,7 @@ pub fn audience_of(name: &str) -> Option<Audience> {
         hosts::CALLS,
         keys::CALLS,
         labels::CALLS,
+        output::CALLS,
         pools::CALLS,
         quotas::CALLS,
         restored::CALLS,

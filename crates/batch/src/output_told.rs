@@ -1,0 +1,198 @@
+//! Tells the head what a job prints, as long as somebody there follows it.
+//!
+//! The job writes plain files, which nobody can wait for: they are looked at five times a second, and only while they are followed.
+
+use crate::{
+    room::{Backoff, Shared},
+    run::Held,
+};
+use base::Result;
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    sync::{Arc, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+use tracing::{debug, warn};
+use wire::control::{OUTPUT_KEPT_BYTES_MAX, OUTPUT_PIECE_BYTES_MAX, OutputPiece, OutputTold, TellOutput};
+
+/// Pause between two looks: what somebody reads along need not come faster.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The head is asked at least this often whether anybody still follows.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+/// Pieces told when the job is over: as many as the head keeps.
+const LAST_PIECES_MAX: u64 = OUTPUT_KEPT_BYTES_MAX / OUTPUT_PIECE_BYTES_MAX as u64 + 1;
+
+/// What a job prints on, by the names of the files.
+const STREAMS: [&str; 2] = ["stdout", "stderr"];
+
+/// Begins to tell what a run prints, unless that is done already.
+pub(crate) fn begin(shared: &Arc<Shared>, held: &Arc<Held>) {
+    match held.telling.try_lock() {
+        Ok(mut telling) if telling.is_none() => *telling = Some([0; 2]),
+        // It is being told.
+        _ => return,
+    }
+    let run = held.id();
+    let name = format!("tell-{}.{}", run.job, run.attempt);
+    let (shared, followed) = (Arc::clone(shared), Arc::clone(held));
+    let thread = thread::Builder::new().name(name).spawn(move || tell(&shared, &followed));
+    if let Err(cause) = thread {
+        // The head repeats its order.
+        stop(held);
+        warn!(job = %run.job, %cause, "no thread to tell what a job prints");
+    }
+}
+
+fn stop(held: &Held) {
+    *held.telling.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Tells what a run prints until nobody follows it, the run is over or the room stops.
+fn tell(shared: &Shared, held: &Held) {
+    let (mut backoff, mut asked) = (Backoff::new(), None::<Instant>);
+    while !shared.is_stopping() && shared.holds(held.id()) {
+        let what = match asked {
+            None => What::Nothing,
+            Some(asked) if asked.elapsed() > ASK_EVERY => What::Any,
+            Some(_) => What::New,
+        };
+        let told = tell_next(shared, held, what);
+        if matches!(told, Ok(Told::Rest | Told::More)) {
+            (backoff, asked) = (Backoff::new(), Some(Instant::now()));
+        }
+        let pause = match told {
+            Ok(Told::Nothing | Told::Rest) => LOOK_EVERY,
+            Ok(Told::More) => continue,
+            Ok(Told::Unfollowed) => break,
+            Err(failure) => {
+                debug!(job = %held.id().job, %failure, "the head was not told what a job prints");
+                backoff.next()
+            }
+        };
+        shared.pause(pause, &|| !shared.holds(held.id()));
+    }
+    stop(held);
+}
+
+/// Tells the rest of what a job has printed that is over. Whoever follows it may miss it; what is kept is in the report.
+pub(crate) fn tell_rest(shared: &Shared, held: &Held) {
+    for _ in 0..LAST_PIECES_MAX {
+        match tell_next(shared, held, What::Last) {
+            Ok(Told::More) => {}
+            Ok(_) => return,
+            Err(failure) => {
+                debug!(job = %held.id().job, %failure, "the head was not told the last that a job printed");
+                return;
+            }
+        }
+    }
+}
+
+/// What is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// Nothing yet: the head says how far it was told.
+    Nothing,
+    /// What is new, if anything is.
+    New,
+    /// What is new, or that nothing is.
+    Any,
+    /// What is new of a job that is over.
+    Last,
+}
+
+/// What came of telling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// There was nothing new.
+    Nothing,
+    /// All there was.
+    Rest,
+    /// Not all: there is more to tell at once.
+    More,
+    /// Nobody follows the run any more, or nobody did.
+    Unfollowed,
+}
+
+/// Tells what comes next of both streams.
+fn tell_next(shared: &Shared, held: &Held, what: What) -> Result<Told> {
+    // Held while the head is told: pieces reach it in their order, whether the job is over or not.
+    let mut telling = held.telling.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(next) = *telling else { return Ok(Told::Unfollowed) };
+    let mut is_all = what != What::Nothing;
+    let mut pieces = [None, None];
+    for (index, piece) in pieces.iter_mut().enumerate().filter(|_| what != What::Nothing) {
+        let is_rest;
+        (*piece, is_rest) = piece_of(held, STREAMS[index], next[index], what == What::Last);
+        is_all &= is_rest;
+    }
+    if matches!(what, What::New | What::Last) && pieces.iter().all(Option::is_none) {
+        return Ok(Told::Nothing);
+    }
+    let call = TellOutput { run: held.id(), pieces, is_all };
+    let told = match shared.ask(move |control| control.call(&call)) {
+        Some(told) => told?,
+        None => return Ok(Told::Unfollowed),
+    };
+    let OutputTold { is_followed, next } = told;
+    *telling = is_followed.then_some(next);
+    Ok(match (is_followed, is_all) {
+        (false, _) => Told::Unfollowed,
+        (true, true) => Told::Rest,
+        (true, false) => Told::More,
+    })
+}
+
+/// What stands in the file of a stream from `next` on, and whether there is nothing behind it. A job that prints faster than it can be
+/// told is told with gaps.
+fn piece_of(held: &Held, name: &str, next: u64, is_over: bool) -> (Option<OutputPiece>, bool) {
+    let read = || -> io::Result<(Option<OutputPiece>, bool)> {
+        let file = File::open(held.dir.file(name))?;
+        let size = file.metadata()?.len();
+        let start = next.max(size.saturating_sub(OUTPUT_KEPT_BYTES_MAX));
+        let length = size.saturating_sub(start).min(OUTPUT_PIECE_BYTES_MAX as u64);
+        let mut bytes = vec![0; length as usize];
+        file.read_exact_at(&mut bytes, start)?;
+        let is_rest = start + length >= size;
+        if !(is_over && is_rest) {
+            bytes.truncate(whole_len(&bytes));
+        }
+        if bytes.is_empty() {
+            return Ok((None, true));
+        }
+        let end = start + bytes.len() as u64;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok((Some(OutputPiece { start, end, text }), is_rest))
+    };
+    // It was cut, or is not there yet: it is looked at again.
+    read().unwrap_or((None, true))
+}
+
+/// How many bytes are left without a character that is not complete yet.
+fn whole_len(bytes: &[u8]) -> usize {
+    let last = bytes.len().saturating_sub(3)..bytes.len();
+    for start in last.rev() {
+        match std::str::from_utf8(&bytes[start..]) {
+            Err(error) if error.valid_up_to() == 0 && error.error_len().is_none() => return start,
+            _ => {}
+        }
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_len;
+
+    #[test]
+    fn characters_are_not_cut_in_two() {
+        let text = "a€😀".as_bytes();
+        let whole: Vec<_> = (0..=text.len()).map(|length| whole_len(&text[..length])).collect();
+        assert_eq!(whole, [0, 1, 1, 1, 4, 4, 4, 4, 8]);
+        // What is no text is no reason to wait.
+        assert_eq!(whole_len(b"\xff\xff"), 2);
+    }
+}
