@@ -12,7 +12,7 @@ The first word behind the fence says what a block is:
 =========  ==========================================================================================
 
 Readers do not see comments: `<!-- not run: REASON -->` before a block says why it cannot run here, `<!-- before` begins
-shell lines that make what the page takes for granted.
+shell lines that make what the page takes for granted, with the functions of `world.sh`.
 """
 
 from __future__ import annotations
