@@ -237,3 +237,20 @@ def test_crc32c_is_hexadecimal_as_iana_says(facility: Facility) -> None:
     for both in ("crc32c=0a72a4df", "crc32c=CnKk3w=="):
         assert ask(facility, "PUT", "/d/dog", b"dog", Digest=both)[0] == 204
     assert ask(facility, "PUT", "/d/dog", b"cat", Digest="crc32c=0a72a4df")[0] == 400
+
+
+def test_a_slash_at_the_end_never_means_a_file_to_bp(facility: Facility) -> None:
+    for name in ("file", "other"):
+        facility.put_bytes(b"bytes", f"/slashed/{name}")
+    file = "/slashed/file"
+    for words in (
+        *(("rm", f"{file}/"), ("rm", "-r", f"{file}/"), ("rm", "/slashed/other", f"{file}/"), ("mv", f"{file}/", "/x")),
+        *(("stat", f"{file}/"), ("cat", f"{file}/."), ("ls", f"{file}//"), ("get", f"{file}/", "-")),
+        *(("chmod", "600", f"{file}/"), ("archive", f"{file}/"), ("stage", f"{file}/"), ("evict", f"{file}/")),
+    ):
+        outcome = facility.bp_fails(*words)
+        assert f"{file} is a file" in outcome.text, outcome
+        assert "leave the slash at the end out" in outcome.text, outcome
+    assert sorted(facility.bp("ls", "/slashed/").out.splitlines()) == ["file", "other"]
+    assert facility.bp("stat", "/slashed/").code == 0
+    facility.bp("rm", "-r", "/slashed/")

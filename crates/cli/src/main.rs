@@ -14,6 +14,7 @@ mod verbs;
 mod waiting;
 mod walk;
 mod words;
+mod written;
 
 use args::{Cli, Verb};
 use clap::Parser;

@@ -262,3 +262,35 @@ fn a_refused_call_changes_nothing() {
     world.user(rename("/f", "/g")).unwrap();
     assert_eq!(refusal(world.user(mkdir)), ErrorKind::NotDirectory);
 }
+
+#[test]
+fn the_time_of_the_source_goes_with_its_content() {
+    let mut world = world();
+    let then = Some(base::Timestamp(1_577_934_245_000));
+    let write = |world: &mut World, source_modified, number| {
+        let open = open_write("/f", Disposition::Replace, 100);
+        let open = wire::control::OpenWrite { source_modified, ..open };
+        let object = world.user(open).unwrap().object;
+        let checksums = sim::Content::numbered(100, number).sums;
+        let (mirrors, pieces) = (Vec::new(), Vec::new());
+        wire::control::CommitWrite { object, size: 100, checksums, mirrors, pieces }
+    };
+    let first = write(&mut world, then, 1);
+    world.room(first.clone()).unwrap();
+    let entry = stat(&mut world, "/f").unwrap().entry;
+    assert_eq!((entry.source_modified, entry.content_modified()), (then, then.unwrap()));
+    assert_ne!(entry.modified, then.unwrap(), "what decides is when it came");
+    world.user(rename("/f", "/g")).unwrap();
+    world.crash();
+    // Said again, it changes nothing.
+    world.room(first).unwrap();
+    assert_eq!(stat(&mut world, "/g").unwrap().entry.source_modified, then);
+    world.user(rename("/g", "/f")).unwrap();
+    let given_up = write(&mut world, then, 2);
+    world.room(wire::control::AbandonWrite { object: given_up.object }).unwrap();
+    assert_eq!(stat(&mut world, "/f").unwrap().entry.source_modified, then);
+    let second = write(&mut world, None, 3);
+    world.room(second).unwrap();
+    let entry = stat(&mut world, "/f").unwrap().entry;
+    assert_eq!((entry.source_modified, entry.content_modified()), (None, entry.modified));
+}

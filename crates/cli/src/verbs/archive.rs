@@ -4,8 +4,8 @@ use super::wait::{self, Timeout};
 use crate::{
     context::{Context, Run},
     glob::{self, Depth},
+    written::{self, Written},
 };
-use base::FilePath;
 use wire::control::{Archive, Want};
 
 #[derive(Debug, clap::Args)]
@@ -20,11 +20,12 @@ pub(crate) struct Args {
     recursive: bool,
     /// Files; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::files(context, &args.paths, Depth::of(args.recursive))?;
+    let paths = written::paths(context, args.paths)?;
+    let paths = glob::files(context, &paths, Depth::of(args.recursive))?;
     let outcomes = wait::in_parts(context, &paths, |paths| Archive { paths })?;
     wait::asked(context, outcomes, args.wait.then_some(Want::Archived), &args.timeout)
 }

@@ -4,17 +4,18 @@ use crate::{
     context::{Context, Run},
     glob::{self, Match},
     transfer,
+    written::{self, Written},
 };
-use base::FilePath;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Files; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::expand(context, &args.paths, Match::Files)?;
+    let paths = written::paths(context, args.paths)?;
+    let paths = glob::expand(context, &paths, Match::Files)?;
     context.each(paths, |context, path| transfer::print(context, &path))
 }

@@ -4,8 +4,8 @@ use crate::{
     context::{Context, Run},
     glob::{self, Match},
     walk,
+    written::{self, Written},
 };
-use base::FilePath;
 use wire::control::SetMode;
 
 #[derive(Debug, clap::Args)]
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     mode: u32,
     /// Files or directories; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
     /// Also what is below, files and directories alike: 755 rather than 644
     #[arg(long, short = 'R')]
     recursive: bool,
@@ -28,7 +28,8 @@ fn octal(text: &str) -> Result<u32, String> {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::expand(context, &args.paths, Match::All)?;
+    let paths = written::paths(context, args.paths)?;
+    let paths = glob::expand(context, &paths, Match::All)?;
     walk::each(context, paths, args.recursive, &mut |context, path| {
         let reply = context.call(&SetMode { path: path.clone(), mode: args.mode })?;
         if context.output.is_json() { context.output.json(&reply) } else { Ok(()) }

@@ -4,8 +4,9 @@ use crate::{
     context::{Context, Run},
     glob::{self, Match},
     walk,
+    written::{self, Written},
 };
-use base::{Failure, FilePath, check_name};
+use base::{Failure, check_name};
 use std::str::FromStr;
 use wire::control::SetOwner;
 
@@ -47,14 +48,15 @@ pub(crate) struct Args {
     holder: Holder,
     /// Files or directories; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
     /// Also what is below
     #[arg(long, short = 'R')]
     recursive: bool,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::expand(context, &args.paths, Match::All)?;
+    let paths = written::paths(context, args.paths)?;
+    let paths = glob::expand(context, &paths, Match::All)?;
     let Holder { owner, group } = args.holder;
     walk::each(context, paths, args.recursive, &mut |context, path| {
         let reply =

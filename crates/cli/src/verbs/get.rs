@@ -6,6 +6,7 @@ use crate::{
     mover::Manner,
     transfer,
     words::exact_time,
+    written::{self, Written},
 };
 use base::{
     ErrorKind, Failure, FilePath, Result,
@@ -52,7 +53,8 @@ fn copy(args: Args, context: &mut Context) -> Run {
         Failure::invalid("get needs files and a local name")
             .hint("`bp get PATH .` copies it here; --pool and --size reserve room for a new file")
     })?;
-    let paths = sources.iter().map(|text| text.parse()).collect::<Result<Vec<FilePath>>>()?;
+    let written = sources.iter().map(|text| text.parse()).collect::<Result<Vec<Written>>>()?;
+    let paths = written::paths(context, written)?;
     let paths = glob::expand(context, &paths, Match::Files)?;
     if target.as_os_str() == "-" {
         transfer::stage(context, &paths)?;

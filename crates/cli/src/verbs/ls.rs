@@ -6,6 +6,7 @@ use crate::{
     output::Tone,
     table::{Cell, Column, Table},
     words::{file_state, mode, time},
+    written::{self, Written},
 };
 use base::{Failure, FilePath, Result, limits::PATH_DEPTH_MAX, units::human_bytes};
 use wire::control::{Entry, Listing, NodeKind, Stat};
@@ -20,12 +21,13 @@ pub(crate) struct Args {
     recursive: bool,
     /// Files or directories; * and ? in the last component are wildcards
     #[arg(default_value = "/", value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let (mut files, mut directories) = (Vec::new(), Vec::new());
-    let code = context.each(args.paths.clone(), |context, argument| {
+    let paths = written::paths(context, args.paths.clone())?;
+    let code = context.each(paths, |context, argument| {
         for path in glob::expand(context, std::slice::from_ref(&argument), Match::All)? {
             let info = context.call(&Stat { path: path.clone() })?;
             match info.entry.kind {

@@ -1,6 +1,9 @@
 //! `bp mv`: renames files and directories.
 
-use crate::context::{Context, Run};
+use crate::{
+    context::{Context, Run},
+    written::{self, Written},
+};
 use base::{ErrorKind, Failure, FilePath, Result};
 use wire::control::{NodeKind, Rename, Stat};
 
@@ -18,7 +21,8 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let mut texts = args.paths;
     let text = texts.pop().ok_or_else(|| Failure::invalid("mv needs two paths"))?;
     let (target, is_slashed): (FilePath, _) = (text.parse()?, text.ends_with('/'));
-    let sources = texts.iter().map(|source| source.parse()).collect::<Result<Vec<FilePath>>>()?;
+    let written = texts.iter().map(|text| text.parse()).collect::<Result<Vec<Written>>>()?;
+    let sources = written::paths(context, written)?;
     let into = is_directory(context, &target)?;
     // What ends in a slash is a directory: a directory may get that name, a file may not.
     let makes_file = is_slashed && !into && !all_directories(context, &sources)?;

@@ -4,8 +4,9 @@ use super::wait::{self, Timeout};
 use crate::{
     context::{Context, Run},
     glob::{self, Depth},
+    written::{self, Written},
 };
-use base::{FilePath, units::Span};
+use base::units::Span;
 use wire::control::Release;
 
 #[derive(Debug, clap::Args)]
@@ -21,11 +22,12 @@ pub(crate) struct Args {
     of: Option<String>,
     /// Files; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::files(context, &args.paths, Depth::of(args.recursive))?;
+    let paths = written::paths(context, args.paths)?;
+    let paths = glob::files(context, &paths, Depth::of(args.recursive))?;
     let (after, user) = (args.after.map(|span| span.0), args.of);
     let call = |paths| Release { paths, after, user: user.clone() };
     let outcomes = wait::in_parts(context, &paths, call)?;

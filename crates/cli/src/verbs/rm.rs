@@ -4,6 +4,7 @@ use crate::{
     context::{Context, Run},
     glob::{self, Match},
     words::{counted, kept_for},
+    written::{self, Written},
 };
 use base::{ErrorKind, Failure, FilePath, Millis, Result, units::human_bytes};
 use wire::control::{Entry, NodeKind, Remove, RemoveDirectory, Removed, Stat};
@@ -19,7 +20,7 @@ const NAMES_MAX: usize = 10_000_000;
 pub(crate) struct Args {
     /// Files, with -r also directories; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
     /// Remove directories and everything that is in them
     #[arg(short, long)]
     recursive: bool,
@@ -50,7 +51,8 @@ struct Gone {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let which = if args.recursive { Match::All } else { Match::Files };
-    let paths = glob::expand(context, &args.paths, which)?;
+    let paths = written::paths(context, args.paths)?;
+    let paths = glob::expand(context, &paths, which)?;
     let (plan, missing) = plan(context, paths, args.recursive)?;
     let names = plan.files.len() + plan.directories.len();
     if names > 1 && !args.yes && context.output.can_ask() && !context.output.ask(&question(&plan))? {

@@ -4,8 +4,9 @@ use super::wait::{self, Timeout};
 use crate::{
     context::{Context, Run},
     glob::{self, Depth},
+    written::{self, Written},
 };
-use base::{FilePath, units::Span};
+use base::units::Span;
 use wire::control::{Stage, Want};
 
 #[derive(Debug, clap::Args)]
@@ -23,11 +24,12 @@ pub(crate) struct Args {
     recursive: bool,
     /// Files; * and ? in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::files(context, &args.paths, Depth::of(args.recursive))?;
+    let paths = written::paths(context, args.paths)?;
+    let paths = glob::files(context, &paths, Depth::of(args.recursive))?;
     let pin = args.pin.map(|span| span.0);
     let outcomes = wait::in_parts(context, &paths, |paths| Stage { paths, pin })?;
     wait::asked(context, outcomes, args.wait.then_some(Want::Online), &args.timeout)

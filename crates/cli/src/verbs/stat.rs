@@ -3,8 +3,9 @@
 use crate::{
     context::{Context, Run},
     words::{exact_time, mode},
+    written::{self, Written},
 };
-use base::{ErrorKind, FilePath, units::human_bytes};
+use base::{ErrorKind, units::human_bytes};
 use serde::Serialize;
 use wire::control::{Attribute, FileInfo, GetAttributes, NodeKind, Stat};
 
@@ -12,12 +13,13 @@ use wire::control::{Attribute, FileInfo, GetAttributes, NodeKind, Stat};
 pub(crate) struct Args {
     /// Files or directories
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let mut is_first = true;
-    context.each(args.paths, |context, path| {
+    let paths = written::paths(context, args.paths)?;
+    context.each(paths, |context, path| {
         let info = context.call(&Stat { path: path.clone() })?;
         // Whoever may not read a file may see what it is, but not its attributes.
         let attributes = match context.call(&GetAttributes { path }) {

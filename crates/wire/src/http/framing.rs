@@ -76,8 +76,7 @@ impl Framing {
                 State::Request | State::Field | State::Size | State::Trailer => {
                     let end = bytes[at..].iter().position(|byte| *byte == b'\n');
                     self.add(&bytes[at..end.map_or(bytes.len(), |end| at + end)]);
-                    let Some(end) = end else { return None };
-                    at += end;
+                    at += end?;
                     if !self.end_line() {
                         self.state = State::Over;
                         return Some(at);
