@@ -75,6 +75,13 @@ def test_who_may_read_but_not_stage_opens_the_files() -> None:
     assert [name for name, _ in head.calls] == ["stage"]
 
 
+def test_a_token_for_files_alone_is_enough() -> None:
+    def refuse(name: str, body: dict[str, Any], *, wait_s: float = 0.0) -> dict[str, list[File]]:
+        raise backplane.PermissionDeniedError(f"{name} of {len(body)} for {wait_s}: tokens of jobs are for files only")
+
+    bring_online(refuse, ["/a"])
+
+
 def test_a_terminal_is_shown_one_line_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     out = io.StringIO()

@@ -63,11 +63,11 @@ def bring_online(call: Callable[..., Any], paths: Sequence[str], progress: WaitP
 def _stage(call: Callable[..., Any], paths: Sequence[str]) -> list[File]:
     waiting: list[File] = []
     for begin in range(0, len(paths), _PART_LEN):
-        files = call("stage", {"paths": list(paths[begin : begin + _PART_LEN]), "pin": None})["files"]
+        body = {"paths": list(paths[begin : begin + _PART_LEN]), "pin": None}
         try:
-            waiting += _waiting(files)
+            waiting += _waiting(call("stage", body)["files"])
         except PermissionDeniedError:
-            # Who may read but not stage has a file recalled by opening it.
+            # Who may read but not stage, or has a token for files alone, has a file recalled by opening it.
             return []
     return waiting
 
