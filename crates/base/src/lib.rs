@@ -13,6 +13,7 @@ pub mod name;
 pub mod page_buffer;
 pub mod page_sums;
 pub mod path;
+pub mod pattern;
 pub mod range;
 pub mod reach;
 pub mod recent;

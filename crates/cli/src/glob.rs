@@ -1,10 +1,13 @@
-//! Wildcards in paths of the facility: `*` and `?` in the last component.
+//! Wildcards in paths of the facility: `*`, `?` and `[a-z]` in the last component.
 //!
 //! A path that exists is that path, whatever characters its name has: only otherwise is it a pattern. The same holds for
 //! everything else that is written into a path, such as the name behind the colon of a job's input.
 
 use crate::context::Context;
-use base::{ErrorKind, Failure, FilePath, Result};
+use base::{
+    ErrorKind, Failure, FilePath, Result,
+    pattern::{is_pattern, matches},
+};
 use client::Control;
 use wire::control::{Entry, List, NodeKind, Stat};
 
@@ -53,7 +56,7 @@ pub(crate) fn exists(control: &Control, path: &FilePath) -> Result<bool> {
 pub(crate) fn expand(context: &mut Context, arguments: &[FilePath], which: Match) -> Result<Vec<FilePath>> {
     let mut paths = Vec::with_capacity(arguments.len());
     for argument in arguments {
-        if has_wildcard(argument.name()) && !exists(&context.control()?, argument)? {
+        if is_pattern(argument.name()) && !exists(&context.control()?, argument)? {
             paths.extend(expand_one(&context.control()?, argument, which)?);
         } else {
             paths.push(argument.clone());
@@ -117,11 +120,6 @@ fn below(control: &Control, directory: FilePath, files: &mut Vec<FilePath>) -> R
     Ok(())
 }
 
-/// Whether `name` has `*` or `?`.
-pub(crate) fn has_wildcard(name: &str) -> bool {
-    name.contains(['*', '?'])
-}
-
 fn expand_one(control: &Control, argument: &FilePath, which: Match) -> Result<Vec<FilePath>> {
     let pattern = argument.name();
     let directory = argument.parent().unwrap_or_else(FilePath::root);
@@ -137,59 +135,4 @@ fn expand_one(control: &Control, argument: &FilePath, which: Match) -> Result<Ve
         return Err(Failure::not_found(format!("nothing matches {argument}")));
     }
     names.iter().map(|name| directory.join(name)).collect()
-}
-
-/// Whether `name` is what `pattern` says: `*` is any run of characters, `?` is one.
-///
-/// On a mismatch only the last `*` takes one character more, so the work is bounded by the product of the lengths.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => {
-                let Some((at, taken)) = star else { return false };
-                star = Some((at, taken + 1));
-                p = at + 1;
-                n = taken + 1;
-            }
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wildcards() {
-        for (pattern, name) in [
-            ("*", "a"),
-            ("run*.parquet", "run7.parquet"),
-            ("*a*b", "xaab"),
-            ("?", "ü"),
-            ("a", "a"),
-            ("**", ""),
-            ("a*a", "aba"),
-        ] {
-            assert!(matches(pattern, name), "{pattern} {name}");
-        }
-        for (pattern, name) in
-            [("?", ""), ("a*a", "a"), ("*.root", "x.parquet"), ("a", "A"), ("", "a"), ("?*?", "a")]
-        {
-            assert!(!matches(pattern, name), "{pattern} {name}");
-        }
-        // The worst case of naive backtracking.
-        assert!(!matches(&"*a".repeat(100), &format!("{}b", "a".repeat(250))));
-    }
 }

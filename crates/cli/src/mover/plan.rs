@@ -1,8 +1,11 @@
 //! What a copy consists of: files, each with its target, and directories to make.
 
 use super::place::{Entry, Found, Place};
-use crate::glob;
-use base::{ErrorKind, Failure, Result, limits::PATH_DEPTH_MAX};
+use base::{
+    ErrorKind, Failure, Result,
+    limits::PATH_DEPTH_MAX,
+    pattern::{is_pattern, matches},
+};
 use client::xrd::Options;
 
 /// Files and directories of one command: a plan of so many fits into memory.
@@ -59,13 +62,13 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// The sources, with `*` and `?` in the last component of remote paths expanded unless a source exists as it is written;
+/// The sources, with `*`, `?` and `[a-z]` in the last component of remote paths expanded unless a source exists as it is written;
 /// the shell does the local ones.
 fn expand(sources: &[Place], options: &Options) -> Result<Vec<(Place, Found)>> {
     let mut all = Vec::new();
     for source in sources {
         let pattern = match source {
-            Place::Remote { url, .. } if glob::has_wildcard(url.path.name()) => url.path.name(),
+            Place::Remote { url, .. } if is_pattern(url.path.name()) => url.path.name(),
             _ => {
                 all.push((source.clone(), source.look(options)?));
                 continue;
@@ -90,7 +93,7 @@ fn matching(source: &Place, pattern: &str, options: &Options) -> Result<Vec<(Pla
         entries.retain(|entry| entry.name == pattern);
     } else {
         let is_shown = |name: &str| pattern.starts_with('.') || !name.starts_with('.');
-        entries.retain(|entry| glob::matches(pattern, &entry.name) && is_shown(&entry.name));
+        entries.retain(|entry| matches(pattern, &entry.name) && is_shown(&entry.name));
     }
     if entries.is_empty() {
         return Err(Failure::not_found(format!("nothing matches {source}")));

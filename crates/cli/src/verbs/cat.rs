@@ -9,7 +9,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files; * and ? in the last component are wildcards
+    /// Files; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<Written>,
 }

@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// Octal, as 644
     #[arg(value_parser = octal)]
     mode: u32,
-    /// Files or directories; * and ? in the last component are wildcards
+    /// Files or directories; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<Written>,
     /// Also what is below, files and directories alike: 755 rather than 644

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// To whom: OWNER, OWNER:GROUP, OWNER: for the group of that name, or :GROUP
     #[arg(value_name = "OWNER[:GROUP]")]
     holder: Holder,
-    /// Files or directories; * and ? in the last component are wildcards
+    /// Files or directories; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<Written>,
     /// Also what is below

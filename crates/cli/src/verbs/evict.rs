@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// Directories too, with what is in them
     #[arg(long, short)]
     recursive: bool,
-    /// Files; * and ? in the last component are wildcards
+    /// Files; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<Written>,
 }

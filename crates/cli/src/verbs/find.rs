@@ -2,10 +2,11 @@
 
 use crate::{
     context::{Context, Run},
-    glob, walk,
+    walk,
 };
 use base::{
     FilePath, Timestamp,
+    pattern::matches,
     units::{Size, Span},
 };
 use clap::ValueEnum;
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     /// Where to look
     #[arg(default_value = "/", value_name = "PATH")]
     paths: Vec<FilePath>,
-    /// Only names that match; * and ? are wildcards
+    /// Only names that match; *, ? and [a-z] are wildcards
     #[arg(long, value_name = "PATTERN")]
     name: Option<String>,
     /// Only files (f) or directories (d)
@@ -71,7 +72,7 @@ impl Args {
             State::Both => entry.state == Some(FileState::Both),
             State::Lost => entry.state == Some(FileState::Lost),
         };
-        self.name.as_ref().is_none_or(|pattern| glob::matches(pattern, &entry.name))
+        self.name.as_ref().is_none_or(|pattern| matches(pattern, &entry.name))
             && self.kind.is_none_or(|kind| (kind == Kind::F) == is_file)
             && self.owner.as_ref().is_none_or(|owner| *owner == entry.owner)
             && self.state.is_none_or(state)

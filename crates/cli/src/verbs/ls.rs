@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// List what is below, too
     #[arg(short = 'R')]
     recursive: bool,
-    /// Files or directories; * and ? in the last component are wildcards
+    /// Files or directories; *, ? and [a-z] in the last component are wildcards
     #[arg(default_value = "/", value_name = "PATH")]
     paths: Vec<Written>,
 }

@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// Pins of this user instead of your own; for operators
     #[arg(long, value_name = "USER")]
     of: Option<String>,
-    /// Files; * and ? in the last component are wildcards
+    /// Files; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<Written>,
 }

@@ -18,7 +18,7 @@ const NAMES_MAX: usize = 10_000_000;
     On a terminal you are asked before more than one file goes."
 )]
 pub(crate) struct Args {
-    /// Files, with -r also directories; * and ? in the last component are wildcards
+    /// Files, with -r also directories; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<Written>,
     /// Remove directories and everything that is in them

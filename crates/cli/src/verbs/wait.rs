@@ -28,7 +28,7 @@ pub(crate) struct Args {
     goal: Goal,
     #[command(flatten)]
     timeout: Timeout,
-    /// Files; * and ? in the last component are wildcards
+    /// Files; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<FilePath>,
 }

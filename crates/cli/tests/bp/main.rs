@@ -516,6 +516,7 @@ fn a_job_is_submitted_as_written_and_its_code_is_ours() {
         "stat" => missing(),
         "submit" => (200, json!({ "job": 7 })),
         "await_jobs" => (200, json!({ "jobs": [replies::job(7, "failed", &json!({ "code": 3 }))] })),
+        "follow_job" => (200, json!({ "state": "failed", "attempt": 1, "pieces": [[], []], "is_all": true })),
         "job_log" => (200, json!({ "stdout": "out\n", "stderr": "err\n" })),
         name => panic!("{name}"),
     });

@@ -62,7 +62,7 @@ impl JobOutput {
     pub fn kind(&self) -> OutputKind {
         if self.name.ends_with('/') {
             OutputKind::Directory
-        } else if self.name.contains(['*', '?', '[']) {
+        } else if base::pattern::is_pattern(&self.name) {
             OutputKind::Pattern
         } else {
             OutputKind::File
