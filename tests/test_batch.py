@@ -181,6 +181,27 @@ def test_only_its_owner_follows_a_job(facility: Facility, gate: Gate) -> None:
     facility.wait_job(job)
 
 
+def test_outputs_are_directories_and_what_matches_a_pattern(facility: Facility) -> None:
+    script = (
+        "mkdir -p plots/deep; echo 1 >plots/a; echo 2 >plots/deep/b; "
+        "for n in run1 run2 run7 .run3; do echo $n >$n.root; done"
+    )
+    outputs = ["plots/:/out/plots", "run[1-5].root:/out", "run[7]*:/out/others"]
+    words = [word for output in outputs for word in ("--output", output)]
+    info = ended(facility, *words, "--", "/bin/sh", "-c", script)
+    assert info["state"] == "done", info
+    found = [line.split()[-1] for line in facility.bp("find", "--type", "f", "/out").out.splitlines()]
+    assert sorted(found) == [
+        "/out/others/run7.root", "/out/plots/a", "/out/plots/deep/b", "/out/run1.root", "/out/run2.root",
+    ]  # fmt: skip
+    assert facility.read("/out/plots/deep/b") == b"2\n"
+    # In paths of commands patterns mean the same.
+    assert facility.bp("cat", "/out/run[!1].root").out == "run2\n"
+    nothing = ended(facility, "--output", "run[8-9]*:/out", "--", "/bin/true")
+    assert nothing["state"] == "failed"
+    assert "matches output" in nothing["reason"]
+
+
 def test_the_environment(facility: Facility, sample: Path) -> None:
     facility.put(sample, "/in")
     script = (

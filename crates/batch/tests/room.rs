@@ -394,6 +394,44 @@ fn a_room_that_starts_anew_goes_on_telling_where_the_head_is() {
 }
 
 #[test]
+fn a_run_whose_directory_is_removed_or_replaced_is_lost_and_leaves_no_process() {
+    for is_replaced in [false, true] {
+        let site = Site::new();
+        let room = site.room();
+        site.submit(Site::order("echo $$ > pid; exec sleep 1000"));
+        let pid = site.pid_in_scratch();
+        site.head.until("the start", |state| state.started.contains(&RUN).then_some(()));
+        fs::rename(site.run_dir(), site.root.path().join("away")).unwrap();
+        if is_replaced {
+            fs::create_dir_all(site.scratch()).unwrap();
+            fs::write(site.run_dir().join("ended.json"), "{}").unwrap();
+        }
+        assert_eq!(site.head.ended(RUN).exit, JobExit::Lost, "replaced: {is_replaced}");
+        until("the end of the job", || (!is_alive(pid)).then_some(()));
+        room.stop();
+    }
+}
+
+#[test]
+fn a_job_has_no_descriptors_but_its_own() {
+    let site = Site::new();
+    // Inherited by whatever this process starts.
+    let inherited = fs::File::create(site.root.path().join("of-the-daemon")).unwrap();
+    rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
+    let room = site.room();
+    site.submit(Site::order(
+        "ls -l /proc/$$/fd > fds; echo end >> fds; while [ ! -e go ]; do sleep 0.01; done",
+    ));
+    let listed = until("the list", || {
+        fs::read_to_string(site.scratch().join("fds")).ok().filter(|text| text.ends_with("end\n"))
+    });
+    assert!(listed.contains("stderr") && !listed.contains("of-the-daemon"), "{listed}");
+    fs::write(site.scratch().join("go"), "").unwrap();
+    assert_eq!(site.head.ended(RUN).exit, JobExit::Code(0));
+    room.stop();
+}
+
+#[test]
 fn a_cancelled_job_is_ended_and_reported_as_cancelled() {
     let site = Site::new();
     let room = site.room();
