@@ -266,7 +266,8 @@ fn a_refused_call_changes_nothing() {
 #[test]
 fn the_time_of_the_source_goes_with_its_content() {
     let mut world = world();
-    let then = Some(base::Timestamp(1_577_934_245_000));
+    let when = base::Timestamp(1_577_934_245_000);
+    let then = Some(when);
     let write = |world: &mut World, source_modified, number| {
         let open = open_write("/f", Disposition::Replace, 100);
         let open = wire::control::OpenWrite { source_modified, ..open };
@@ -278,8 +279,8 @@ fn the_time_of_the_source_goes_with_its_content() {
     let first = write(&mut world, then, 1);
     world.room(first.clone()).unwrap();
     let entry = stat(&mut world, "/f").unwrap().entry;
-    assert_eq!((entry.source_modified, entry.content_modified()), (then, then.unwrap()));
-    assert_ne!(entry.modified, then.unwrap(), "what decides is when it came");
+    assert_eq!((entry.source_modified, entry.content_modified()), (then, when));
+    assert_ne!(entry.modified, when, "what decides is when it came");
     world.user(rename("/f", "/g")).unwrap();
     world.crash();
     // Said again, it changes nothing.
