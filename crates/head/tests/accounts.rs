@@ -71,7 +71,9 @@ fn what_is_made_in_a_project_belongs_to_it_wherever_it_goes() {
     );
     assert_eq!(project(&mut world, "").bytes, 1007, "what was there before stays where it was");
     assert_eq!(stat(&mut world, "/cms/a/b").unwrap().project, "cms");
-    world.user(Rename { from: path("/cms/a/b/f"), to: path("/moved"), is_new: false }).unwrap();
+    world
+        .user(Rename { from: path("/cms/a/b/f"), to: path("/moved"), is_new: false, parents: false })
+        .unwrap();
     mark(&mut world, "/cms/old", "cms");
     assert_eq!(project(&mut world, "cms").bytes, 1100);
     world.user(SetProject { path: path("/moved"), project: None }).unwrap();

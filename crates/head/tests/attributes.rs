@@ -84,7 +84,7 @@ fn attributes_stay_through_renames_and_new_content() {
     put(&mut world, "/b", 10);
     set(&mut world, "/a", vec![change("of", Some(b"a"))]).unwrap();
     set(&mut world, "/b", vec![change("of", Some(b"b"))]).unwrap();
-    world.user(Rename { from: path("/a"), to: path("/b"), is_new: false }).unwrap();
+    world.user(Rename { from: path("/a"), to: path("/b"), is_new: false, parents: false }).unwrap();
     assert_eq!(shown(&mut world, "/b").unwrap(), "of=a");
     put(&mut world, "/b", 20);
     assert_eq!(shown(&mut world, "/b").unwrap(), "of=a");

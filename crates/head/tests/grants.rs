@@ -140,7 +140,7 @@ fn grants_are_made_by_the_owner_of_the_directory_alone() {
 fn grants_follow_a_directory_that_moves_and_end_with_it() {
     let mut world = closed();
     give(&mut world, "/d/deep", "user:bob", "r");
-    world.user(Rename { from: path("/d/deep"), to: path("/moved"), is_new: true }).unwrap();
+    world.user(Rename { from: path("/d/deep"), to: path("/moved"), is_new: true, parents: false }).unwrap();
     assert!(may(&mut world, &user("bob"), "/moved")[0]);
     for name in ["private", "gone"] {
         world.user(Remove { path: path(&format!("/moved/{name}")) }).unwrap();
@@ -192,7 +192,7 @@ fn rights_that_were_given_end_when_somebody_loses_one() {
     };
     let rename = |from: &'static str, to: &'static str| {
         move |world: &mut World| {
-            world.user(Rename { from: path(from), to: path(to), is_new: true }).unwrap();
+            world.user(Rename { from: path(from), to: path(to), is_new: true, parents: false }).unwrap();
         }
     };
     let grant = |rights: &'static str| move |world: &mut World| give(world, "/d", "user:bob", rights);

@@ -7,7 +7,9 @@ mod support;
 use base::ErrorKind;
 use sim::World;
 use support::*;
-use wire::control::{Disposition, List, Mkdir, OpenRead, Remove, RemoveDirectory, Rename, SetMode, Stat};
+use wire::control::{
+    Disposition, List, Mkdir, OpenRead, Remove, RemoveDirectory, RemoveEntry, Rename, SetMode, Stat,
+};
 
 /// A directory of bob's, and a file of his in it.
 fn with_bobs_home(directory_mode: u32, file_mode: u32) -> World {
@@ -34,7 +36,7 @@ fn mkdir(at: &str) -> Mkdir {
 }
 
 fn rename(from: &str, to: &str) -> Rename {
-    Rename { from: path(from), to: path(to), is_new: false }
+    Rename { from: path(from), to: path(to), is_new: false, parents: false }
 }
 
 fn remove(at: &str) -> Remove {
@@ -294,4 +296,31 @@ fn the_time_of_the_source_goes_with_its_content() {
     world.room(second).unwrap();
     let entry = stat(&mut world, "/f").unwrap().entry;
     assert_eq!((entry.source_modified, entry.content_modified()), (None, entry.modified));
+}
+
+#[test]
+fn whatever_has_a_name_is_removed_if_it_may_be() {
+    let mut world = world();
+    put(&mut world, "/d/f", 1);
+    let gone = |at: &str| RemoveEntry { path: path(at) };
+    assert_eq!(refusal(world.user(gone("/d"))), ErrorKind::NotEmpty);
+    assert_eq!(refusal(world.call(user("eve"), gone("/d/f"))), ErrorKind::Permission);
+    world.user(gone("/d/f")).unwrap();
+    world.user(gone("/d")).unwrap();
+    assert_eq!(refusal(world.user(gone("/d"))), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_rename_makes_parents_only_if_it_is_told_to_and_succeeds() {
+    let mut world = world();
+    put(&mut world, "/f", 1);
+    let with = |from: &str, to: &str| Rename { parents: true, ..rename(from, to) };
+    assert_eq!(refusal(world.user(rename("/f", "/a/b/f"))), ErrorKind::NotFound);
+    assert_eq!(refusal(world.user(with("/none", "/a/b/f"))), ErrorKind::NotFound);
+    assert_eq!(refusal(world.user(with("/f", "/f/b/f"))), ErrorKind::Invalid);
+    assert_eq!(refusal(stat(&mut world, "/a")), ErrorKind::NotFound);
+    world.user(with("/f", "/a/b/f")).unwrap();
+    let mut bobs = with_bobs_home(0o755, 0o644);
+    assert_eq!(refusal(bobs.call(user("eve"), with("/bob/f", "/bob/a/f"))), ErrorKind::Permission);
+    bobs.call(user("bob"), with("/bob/f", "/bob/a/f")).unwrap();
 }

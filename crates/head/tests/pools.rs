@@ -390,7 +390,7 @@ fn a_disk_server_is_told_how_the_file_is_called_that_it_writes() {
     let mut pools = Pools::new(1, 1);
     let grant = begin_write(&mut pools.world, "/d/f", 100);
     assert_eq!(grant.path, path("/d/f"));
-    pools.world.user(Rename { from: path("/d"), to: path("/e"), is_new: false }).unwrap();
+    pools.world.user(Rename { from: path("/d"), to: path("/e"), is_new: false, parents: false }).unwrap();
     let begun = pools.world.room(BeginWrite { object: grant.object, is_update: false }).unwrap();
     assert_eq!((begun.path.clone(), begun.label().path), (path("/e/f"), path("/e/f")));
 }

@@ -72,7 +72,7 @@ fn who_may_not_look_there_is_not_told() {
 fn nothing_is_moved_between_heads_nor_above_a_referral() {
     let mut world = referred();
     let mut rename = |from: &str, to: &str| -> Failure {
-        let call = Rename { from: path(from), to: path(to), is_new: false };
+        let call = Rename { from: path(from), to: path(to), is_new: false, parents: false };
         world.user(call).expect_err("it must not be moved")
     };
     for (from, to) in [("/data/f", "/exp/cms/f"), ("/exp/cms/f", "/data/g"), ("/data", "/exp/cms")] {
@@ -82,7 +82,11 @@ fn nothing_is_moved_between_heads_nor_above_a_referral() {
     assert_eq!(rename("/exp/cms/f", "/exp/cms/g").at.map(|at| *at), Some(other("cms")));
     let failure = rename("/exp", "/experiments");
     assert!(failure.what.contains("/exp/cms") && failure.at.is_none(), "{failure}");
-    assert!(world.user(Rename { from: path("/data/f"), to: path("/exp/f"), is_new: true }).is_ok());
+    assert!(
+        world
+            .user(Rename { from: path("/data/f"), to: path("/exp/f"), is_new: true, parents: false })
+            .is_ok()
+    );
 }
 
 #[test]
@@ -101,7 +105,9 @@ fn the_rest_of_a_head_that_refers_the_root_is_elsewhere() {
         (ErrorKind::NotFound, None),
         "below its own it knows what there is"
     );
-    let moved = world.user(Rename { from: path("/data/f"), to: path("/f"), is_new: true }).unwrap_err();
+    let moved = world
+        .user(Rename { from: path("/data/f"), to: path("/f"), is_new: true, parents: false })
+        .unwrap_err();
     assert_eq!(moved.at, None, "between heads");
 }
 

@@ -230,7 +230,9 @@ fn an_object_that_is_found_later_tells_the_name() {
     assert_eq!((&*owner, &*group, mode, modified), ("bob", "atlas", 0o640, Timestamp(written)));
     assert_eq!((info.replicas.len(), info.copies.len()), (1, 1));
     // Once it has a name, that is nobody else's business.
-    world.user(wire::control::Rename { from: path("/d/f"), to: path("/mine"), is_new: false }).unwrap();
+    world
+        .user(wire::control::Rename { from: path("/d/f"), to: path("/mine"), is_new: false, parents: false })
+        .unwrap();
     assert_eq!(tell(&mut world, 78, LOST_FILE, "/d/f", content, written), 0);
     assert_eq!(stat(&mut world, "/mine").unwrap().replicas.len(), 2);
 }

@@ -114,7 +114,7 @@ fn a_file_whose_name_another_took_comes_back() {
     let mut world = trashing();
     put(&mut world, "/a", 100);
     put(&mut world, "/b", 200);
-    world.user(Rename { from: path("/a"), to: path("/b"), is_new: false }).unwrap();
+    world.user(Rename { from: path("/a"), to: path("/b"), is_new: false, parents: false }).unwrap();
     let row = trash(&mut world).remove(0);
     assert_eq!((row.path.as_str(), row.size, row.why), ("/b", 200, TrashReason::Replaced));
     restore(&mut world, "/b", Some("/c/b")).unwrap();

@@ -48,7 +48,7 @@ fn what_names_and_replicas_show_raises_it() {
     raises(&mut world, |world| world.user(Mkdir { path: path("/e"), mode: 0o755, parents: false }).unwrap());
     raises(&mut world, |world| world.user(SetMode { path: path("/d/f"), mode: 0o600 }).unwrap());
     raises(&mut world, |world| {
-        world.user(Rename { from: path("/d/f"), to: path("/e/g"), is_new: false }).unwrap()
+        world.user(Rename { from: path("/d/f"), to: path("/e/g"), is_new: false, parents: false }).unwrap()
     });
     ask_archive(&mut world, "/e/g").unwrap();
     raises(&mut world, run_drive);
@@ -109,7 +109,9 @@ fn a_refused_call_leaves_it() {
         let full: OpenWrite = open_write("/new/directory/f", Disposition::CreateNew, u64::MAX >> 2);
         world.user(full).unwrap_err();
         world.call(user("eve"), SetMode { path: path("/f"), mode: 0o600 }).unwrap_err();
-        world.user(Rename { from: path("/nothing"), to: path("/f"), is_new: false }).unwrap_err();
+        world
+            .user(Rename { from: path("/nothing"), to: path("/f"), is_new: false, parents: false })
+            .unwrap_err();
     });
 }
 

@@ -70,7 +70,7 @@ impl World {
 
     /// Renames a file.
     pub fn rename(&mut self, from: &FilePath, to: &FilePath) -> Result<()> {
-        self.user(Rename { from: from.clone(), to: to.clone(), is_new: false })?;
+        self.user(Rename { from: from.clone(), to: to.clone(), is_new: false, parents: false })?;
         if let Some(content) = self.acknowledged.remove(from) {
             self.acknowledged.insert(to.clone(), content);
         }

@@ -72,9 +72,9 @@ fn step_names(world: &mut World) {
         3 => drop(world.user(Mkdir { path, mode, parents: false })),
         4 => drop(world.user(RemoveDirectory { path })),
         _ => {
-            drop(world.user(Rename { from: path, to: x.clone(), is_new: false }));
+            drop(world.user(Rename { from: path, to: x.clone(), is_new: false, parents: false }));
             let back = directory(world.rng.below(DIRECTORIES));
-            drop(world.user(Rename { from: x, to: back, is_new: false }));
+            drop(world.user(Rename { from: x, to: back, is_new: false, parents: false }));
         }
     }
 }

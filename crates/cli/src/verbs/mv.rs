@@ -35,7 +35,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     }
     context.each(sources, |context, from| {
         let to = if into { target.join(from.name())? } else { target.clone() };
-        let reply = context.call(&Rename { from, to: to.clone(), is_new: !args.replace });
+        let reply = context.call(&Rename { from, to: to.clone(), is_new: !args.replace, parents: false });
         let reply = reply.map_err(|failure| match failure.kind {
             ErrorKind::Exists if !args.replace => {
                 failure.hint(format!("`bp mv --replace` replaces {to}, also its copies on tape"))

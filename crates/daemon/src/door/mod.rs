@@ -145,7 +145,8 @@ impl RootDoor {
             path: path.clone(),
             mode: request.mode,
             disposition,
-            parents: request.make_path,
+            // What changes a file that is there needs no new directory.
+            parents: request.disposition != Disposition::Existing,
             expected_bytes,
             source_modified: None,
         };
@@ -310,7 +311,8 @@ impl Service for RootDoor {
 
     async fn remove(&self, session: &DoorSession, path: &FilePath) -> Result<()> {
         let who = self.may(&session.identity, Right::Modify, path)?;
-        self.counted(self.call(who, control::Remove { path: path.clone() }).await)
+        // Clients of the field take trees away with one request for each name.
+        self.counted(self.call(who, control::RemoveEntry { path: path.clone() }).await)
     }
 
     async fn rmdir(&self, session: &DoorSession, path: &FilePath) -> Result<()> {
@@ -328,7 +330,7 @@ impl Service for RootDoor {
         let right = if is_new { Right::Create } else { Right::Modify };
         self.may(who, right, to)?;
         let who = self.may(who, right, from)?;
-        let call = control::Rename { from: from.clone(), to: to.clone(), is_new };
+        let call = control::Rename { from: from.clone(), to: to.clone(), is_new, parents: true };
         self.counted(self.call(who, call).await.map_err(|failure| refused(failure, is_new)))
     }
 

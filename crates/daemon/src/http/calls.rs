@@ -40,6 +40,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::Mkdir>(router);
     let router = add::<control::Remove>(router);
     let router = add::<control::RemoveDirectory>(router);
+    let router = add::<control::RemoveEntry>(router);
     let router = add::<control::Rename>(router);
     let router = add::<control::SetMode>(router);
     let router = add::<control::SetOwner>(router);

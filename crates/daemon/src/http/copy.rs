@@ -124,7 +124,7 @@ pub(super) async fn rename(visit: &Visit) -> Answer {
         return Ok(answer);
     }
     let is_new = !parse_overwrite(visit.field("overwrite"))?;
-    let call = Rename { from: visit.path.clone(), to: wish.to.clone(), is_new };
+    let call = Rename { from: visit.path.clone(), to: wish.to.clone(), is_new, parents: false };
     visit.call(call).await?;
     Ok(done(&wish))
 }

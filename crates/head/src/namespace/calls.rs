@@ -1,8 +1,8 @@
 //! The calls of people on names.
 
 use super::{
-    Right, make_directory, referrals::refuse_move, remove_file, require, require_owner, resolve,
-    resolve_parent,
+    Right, make_directory, make_parents, referrals::refuse_move, remove_file, require, require_owner,
+    resolve, resolve_parent,
 };
 use crate::{
     Apply, Context, Core, Topic,
@@ -15,7 +15,7 @@ use base::{
 };
 use wire::control::{
     CopyInfo, Done, Entry, FileInfo, GetEntry, List, Listing, Mkdir, PieceInfo, Remove, RemoveDirectory,
-    Removed, Rename, SetMode, SetOwner, Stat, TrashReason,
+    RemoveEntry, Removed, Rename, SetMode, SetOwner, Stat, TrashReason,
 };
 
 impl Apply for Stat {
@@ -135,9 +135,23 @@ impl Apply for RemoveDirectory {
     }
 }
 
+impl Apply for RemoveEntry {
+    fn paths(&self) -> Vec<FilePath> {
+        vec![self.path.clone()]
+    }
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let Self { path } = self;
+        if resolve(core, &context.who, &path)?.is_directory() {
+            return RemoveDirectory { path }.apply(core, context);
+        }
+        Remove { path }.apply(core, context).map(|_| Done {})
+    }
+}
+
 impl Apply for Rename {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let Self { from, to, is_new } = self;
+        let Self { from, to, is_new, parents } = self;
         refuse_move(core, &context.who, &from, &to)?;
         let node = resolve(core, &context.who, &from)?;
         if from == to {
@@ -148,6 +162,9 @@ impl Apply for Rename {
         }
         let old_parent = resolve_parent(core, &context.who, &from)?;
         require(core, &context.who, &old_parent, Right::Write, &from)?;
+        if parents {
+            make_parents(core, context, &to)?;
+        }
         let parent = resolve_parent(core, &context.who, &to)?;
         require(core, &context.who, &parent, Right::Write, &to)?;
         if node.is_directory() {

@@ -191,6 +191,16 @@ pub(crate) fn make_directory(
     }
 }
 
+/// Makes missing directories above `path`. Most often there are none: that is found out in one walk.
+pub(crate) fn make_parents(core: &mut Core, context: &Context, path: &FilePath) -> Result<()> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    match find(core, &context.who, &parent) {
+        Ok(Some(_)) => Ok(()),
+        Err(failure) if failure.kind != ErrorKind::NotFound => Err(failure),
+        Ok(None) | Err(_) => make_directory(core, context, &parent, 0o755, true).map(drop),
+    }
+}
+
 fn kind_word(node: &Node) -> &'static str {
     if node.is_directory() { "directory" } else { "file" }
 }

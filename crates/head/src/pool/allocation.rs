@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Apply, Context, Core, Topic,
     account::{Growth, refuse_excess},
-    namespace::{find, insert, make_directory, resolve_parent},
+    namespace::{find, insert, make_parents, resolve_parent},
     store::{NOT_BEGUN, Node, Replica, ReplicaState},
 };
 use base::{
@@ -86,10 +86,8 @@ impl Apply for Allocate {
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<Allocation> {
         check(&self, core)?;
-        if self.parents
-            && let Some(parent) = self.path.parent()
-        {
-            make_directory(core, context, &parent, 0o755, true)?;
+        if self.parents {
+            make_parents(core, context, &self.path)?;
         }
         let parent = resolve_parent(core, &context.who, &self.path)?;
         if let Some(node) = find(core, &context.who, &self.path)? {

@@ -19,7 +19,7 @@ use crate::{
     batch,
     core::{PartitionLive, unknown_partition},
     hosts::{require_doors, require_name},
-    namespace::{Right, find, insert, make_directory, path_of, require, resolve_file, resolve_parent},
+    namespace::{Right, find, insert, make_parents, path_of, require, resolve_file, resolve_parent},
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape, trash,
     waiters::Awaited,
@@ -287,10 +287,8 @@ impl Apply for OpenWrite {
     }
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<WriteGrant> {
-        if self.parents
-            && let Some(parent) = self.path.parent()
-        {
-            make_directory(core, context, &parent, 0o755, true)?;
+        if self.parents {
+            make_parents(core, context, &self.path)?;
         }
         let existing = existing(core, context, &self)?;
         let is_new = existing.is_none();

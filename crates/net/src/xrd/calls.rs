@@ -22,8 +22,8 @@ use std::{
 use tokio::{sync::Semaphore, time::timeout};
 use wire::xrd::{
     Answer, Dirlist, DirlistOptions, ErrorCode, Fattr, FattrAction, ListingWriter, Location, Opaque, Open,
-    OpenAnswer, OpenFlags, Prepare, PrepareOptions, QueryCode, Request, StreamId, Subject, Target, Truncate,
-    encode_fattr_list, encode_fattr_results,
+    OpenAnswer, OpenFlags, OpenFlags2, Prepare, PrepareOptions, QueryCode, Request, StreamId, Subject,
+    Target, Truncate, encode_fattr_list, encode_fattr_results,
 };
 
 /// What the requests of a session share.
@@ -228,7 +228,7 @@ impl<S: Service> Context<S> {
                 service.truncate(session, &file_path(&target)?, request.size).await.map(done)
             }
             Request::Mkdir(request) => {
-                let mode = u32::from(request.mode) & 0o777;
+                let mode = u32::from(request.mode) & 0o777 | MKDIR_MODE;
                 service.mkdir(session, &path(&request.target)?, mode, request.make_path).await.map(done)
             }
             Request::Rm(target) => {
@@ -463,6 +463,12 @@ fn no_path(what: &str) -> Failure {
     Failure::invalid(format!("{what} names neither a path nor an open file"))
 }
 
+/// What the owner of a new file may do with it, whatever the request says: clients of the field send mode 0 if their user names
+/// none.
+const OPEN_MODE: u32 = 0o600;
+/// The same for a new directory.
+const MKDIR_MODE: u32 = 0o700;
+
 /// What the flags of an open mean (spec/xrootd.md §4.3).
 pub(super) fn open_request(request: &Open) -> Result<OpenRequest> {
     let flags = request.flags;
@@ -475,6 +481,10 @@ pub(super) fn open_request(request: &Open) -> Result<OpenRequest> {
     } else {
         Disposition::Existing
     };
+    if OpenFlags2(request.flags2).intersects(OpenFlags2::DUP | OpenFlags2::SAME_FILE_SYSTEM) {
+        let what = format!("{}: opening a file by the handle of another is not offered", request.target.path);
+        return Err(Failure::unsupported(what));
+    }
     let opaque: Opaque = request.target.opaque.clone();
     Ok(OpenRequest {
         path: file_path(&request.target)?,
@@ -483,7 +493,7 @@ pub(super) fn open_request(request: &Open) -> Result<OpenRequest> {
         disposition,
         make_path: flags.contains(OpenFlags::MAKE_PATH),
         is_persist_on_close: flags.contains(OpenFlags::PERSIST_ON_CLOSE),
-        mode: u32::from(request.mode) & 0o777,
+        mode: u32::from(request.mode) & 0o777 | OPEN_MODE,
     })
 }
 

@@ -23,6 +23,7 @@ mod reading;
 mod sender;
 mod service;
 mod session;
+mod setting;
 mod signed;
 mod slash;
 mod streams;

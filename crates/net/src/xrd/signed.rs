@@ -44,7 +44,7 @@ impl Signing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::xrd::{FileHandle, Request, StreamId};
+    use wire::xrd::{FileHandle, Request, Setting, StreamId};
 
     fn parts(request: &Request) -> (RequestHeader, Vec<u8>) {
         let bytes = request.encode(StreamId::of(1));
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn one_signature_is_for_one_request_and_numbers_grow() {
-        let (header, body) = parts(&Request::Set("appid".to_owned()));
+        let (header, body) = parts(&Request::Set(Setting::default()));
         let mut signing = Signing::default();
         signing.check(&header, &body).unwrap();
         signing.keep(Sigver::of(&header, Some(&body), 1));

@@ -16,6 +16,7 @@ use super::{
     reading::{Manner, ReadTask, Step},
     sender::Sender,
     session::{End, Movers, Turn},
+    setting,
     signed::Signing,
     streams::Stream,
     transport::Transport,
@@ -28,7 +29,7 @@ use std::{
     io::ErrorKind,
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::{
     sync::{Notify, Semaphore},
@@ -456,7 +457,7 @@ impl<S: Service> Session<S> {
                 self.call(context, stream, request);
             }
             Request::Sync(handle) => {
-                let done = context.on_file(handle, true, |handle| handle.sync().map(|()| Vec::new()));
+                let done = context.on_file(handle, false, |handle| handle.sync().map(|()| Vec::new()));
                 self.answer(stream, &done);
             }
             Request::Truncate(ref inner) if let Subject::Handle(handle) = inner.subject => {
@@ -479,7 +480,8 @@ impl<S: Service> Session<S> {
                 Some(answer) => self.answer(stream, &answer),
                 None => self.call(context, stream, request),
             },
-            Request::Ping | Request::Set(_) => self.answer(stream, &Answer::Ok(Vec::new())),
+            Request::Ping => self.answer(stream, &Answer::Ok(Vec::new())),
+            Request::Set(setting) => self.answer(stream, &setting::answer(&setting)),
             Request::Endsess(id) => {
                 let is_ours = self.entry.as_ref().is_some_and(|entry| *entry.id() == id);
                 let answer = if is_ours || self.registry.end(&id) {
@@ -556,7 +558,12 @@ impl<S: Service> Session<S> {
         }
     }
 
-    fn spawn(&mut self, call: Call) {
+    fn spawn(&mut self, mut call: Call) {
+        // Begun here, so that what a client sends one after the other is carried out in that order: a directory is removed after
+        // what was in it, though nobody has waited for the answers.
+        if call.carry_on(Duration::ZERO) {
+            return;
+        }
         self.calls.spawn(call.rest());
         // Its answer would not wake a thread that waits for the peer.
         self.transport.set_hurry(true);

@@ -504,3 +504,41 @@ fn reads_that_wait_for_other_servers_leave_threads_for_files_that_are_here() {
         assert_eq!(raw.receive().1, sample(100));
     }
 }
+
+#[test]
+fn what_is_announced_is_done_and_what_is_not_is_refused() {
+    let door = Door::open();
+    fs::write(door.path("f"), sample(100)).unwrap();
+    let mut raw = Raw::login(&door);
+    let Answer::Ok(body) = raw.call(&Request::Protocol(Protocol::default())) else { panic!("no protocol") };
+    let version = ProtocolAnswer::parse(&body).unwrap().version;
+    assert_eq!(version, 0x0511, "5.2.0 promises clones and duplicated handles");
+    let handle = raw.open("/f", OpenFlags::READ);
+    assert_eq!(raw.call(&Request::Sync(handle)), Answer::Ok(Vec::new()), "nothing is to be flushed");
+    for flags2 in [1, 2, 3] {
+        let (flags, target) = (OpenFlags::READ, Target::new("/f"));
+        let open = Open { mode: 0, flags, flags2, template: handle, target };
+        assert_eq!(code_of(&raw.call(&Request::Open(open))), ErrorCode::Unsupported.code());
+    }
+    raw.send(&[&[0, 9, 0x0b, 0xd8][..], &[0; 20]].concat());
+    let (header, body) = raw.receive();
+    assert_eq!(code_of(&Answer::parse(&header, &body).unwrap()), ErrorCode::InvalidRequest.code());
+}
+
+#[test]
+fn whatever_mode_a_client_sends_the_owner_can_use_what_it_makes() {
+    use std::os::unix::fs::PermissionsExt;
+    let door = Door::open();
+    let mut raw = Raw::login(&door);
+    for (mode, file, directory) in [(0, 0o600, 0o700), (0o444, 0o644, 0o744), (0o050, 0o650, 0o750)] {
+        let (name, template) = (format!("/f{mode:o}"), FileHandle::default());
+        let open = Open { mode, flags: CREATE, flags2: 0, template, target: Target::new(&name) };
+        let Answer::Ok(body) = raw.call(&Request::Open(open)) else { panic!("{name} was not opened") };
+        let handle = OpenAnswer::parse(&body).unwrap().handle;
+        assert_eq!(raw.call(&Request::Close(handle)), Answer::Ok(Vec::new()));
+        let made = Mkdir { make_path: false, mode, target: Target::new(&format!("/d{mode:o}")) };
+        assert_eq!(raw.call(&Request::Mkdir(made)), Answer::Ok(Vec::new()));
+        let bits = |name: String| fs::metadata(door.path(&name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((bits(format!("f{mode:o}")), bits(format!("d{mode:o}"))), (file, directory));
+    }
+}

@@ -219,6 +219,13 @@ pub struct RemoveDirectory {
     pub path: FilePath,
 }
 
+/// Removes a file, or an empty directory: whatever has the name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveEntry {
+    /// The file or directory.
+    pub path: FilePath,
+}
+
 /// Renames a file or directory; a file that has the new name is replaced.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rename {
@@ -229,6 +236,9 @@ pub struct Rename {
     /// Nothing may have the new name yet.
     #[serde(default)]
     pub is_new: bool,
+    /// Make missing directories above the new name.
+    #[serde(default)]
+    pub parents: bool,
 }
 
 /// Sets the permission bits.
@@ -364,6 +374,7 @@ calls! {
     Mkdir => Entry, "mkdir", People;
     Remove => Removed, "remove", People;
     RemoveDirectory => super::Done, "remove_directory", People;
+    RemoveEntry => super::Done, "remove_entry", People;
     Rename => super::Done, "rename", People;
     SetMode => super::Done, "set_mode", People;
     SetOwner => super::Done, "set_owner", People;

@@ -354,6 +354,14 @@ macro_rules! flags {
 }
 
 flags! {
+    /// How to open, continued.
+    OpenFlags2: u16 {
+        /// Another handle of the file that is open as the template.
+        DUP = 0x0001;
+        /// On the file system of the template, so that ranges can be cloned.
+        SAME_FILE_SYSTEM = 0x0002;
+    }
+
     /// How to open (also used by locate).
     OpenFlags: u16 {
         /// Compressed reads; in locate: unique hosts.

@@ -48,7 +48,10 @@ impl Request {
             }
             Self::Endsess(session) | Self::Bind(session) => *p = *session,
             Self::Sigver(request) => return request.encode_parts(p),
-            Self::Set(text) => return text.clone().into_bytes(),
+            Self::Set(setting) => {
+                p[15] = u8::from(setting.is_of_cache);
+                return setting.text.clone().into_bytes();
+            }
             Self::Ping => {}
             _ => return self.encode_file_parts(p),
         }

@@ -8,8 +8,9 @@ pub const HANDSHAKE_BYTES: usize = 20;
 pub const REQUEST_HEADER_BYTES: usize = 24;
 /// Bytes of an answer header.
 pub const ANSWER_HEADER_BYTES: usize = 8;
-/// The protocol that these codecs speak: 5.2.0.
-pub const PROTOCOL_VERSION: u32 = 0x0520;
+/// The protocol version that these codecs announce: 5.1.1, the one that brought page reads and writes. Servers of 5.2.0 clone
+/// files and duplicate handles, which this one does not: clients must not try.
+pub const PROTOCOL_VERSION: u32 = 0x0511;
 
 /// The client's first bytes: 0, 0, 0, 4, 2012.
 pub const HANDSHAKE: [u8; HANDSHAKE_BYTES] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 7, 220];

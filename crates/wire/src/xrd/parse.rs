@@ -64,7 +64,10 @@ impl Request {
                 port: u16_at(p, 2),
                 lines: lines(body, "prepare paths")?,
             }),
-            RequestCode::Set => Self::Set(text(body, "set argument")?.to_owned()),
+            RequestCode::Set => Self::Set(Setting {
+                is_of_cache: p[15] & 1 != 0,
+                text: text(body, "set argument")?.to_owned(),
+            }),
             RequestCode::Endsess => Self::Endsess(*p),
             RequestCode::Bind => Self::Bind(*p),
             RequestCode::Sigver => Self::Sigver(Sigver::parse(p, body)?),

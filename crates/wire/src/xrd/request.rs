@@ -99,6 +99,15 @@ impl std::fmt::Debug for Auth {
     }
 }
 
+/// Tells the server something about the client, or what to do with its cache (§4.11).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Setting {
+    /// Whether it is for the cache.
+    pub is_of_cache: bool,
+    /// What to set: a word and its value.
+    pub text: String,
+}
+
 /// Opens a file (§4.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Open {
@@ -106,7 +115,7 @@ pub struct Open {
     pub mode: u16,
     /// How to open.
     pub flags: OpenFlags,
-    /// Further flags.
+    /// Further flags, see [`OpenFlags2`].
     pub flags2: u16,
     /// Handle whose file system the new file should share.
     pub template: FileHandle,
@@ -357,7 +366,7 @@ pub enum Request {
     Prepare(Prepare),
     Fattr(Fattr),
     Ping,
-    Set(String),
+    Set(Setting),
     Endsess([u8; 16]),
     Bind([u8; 16]),
     Sigver(Sigver),

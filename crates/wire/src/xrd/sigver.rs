@@ -132,11 +132,12 @@ impl RequestHeader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FileHandle, Request, StreamId};
+    use super::super::{FileHandle, Request, Setting, StreamId};
     use super::*;
 
     fn signed() -> (RequestHeader, Vec<u8>) {
-        let bytes = Request::Set("appid x".to_owned()).encode(StreamId::of(7));
+        let bytes =
+            Request::Set(Setting { is_of_cache: false, text: "appid x".to_owned() }).encode(StreamId::of(7));
         let (header, body) = bytes.split_first_chunk().unwrap();
         (RequestHeader::parse(header), body.to_vec())
     }

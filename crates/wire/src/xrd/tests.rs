@@ -71,7 +71,8 @@ fn session_request() -> BoxedStrategy<Request> {
     let ids = prop_oneof![
         any::<[u8; 16]>().prop_map(Request::Endsess),
         any::<[u8; 16]>().prop_map(Request::Bind),
-        "[a-z ]{0,20}".prop_map(Request::Set),
+        (any::<bool>(), "[a-z ]{0,20}")
+            .prop_map(|(is_of_cache, text)| Request::Set(Setting { is_of_cache, text })),
         Just(Request::Ping),
     ];
     Union::new([
