@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -54,6 +55,34 @@ def test_trees_go_there_and_back(facility: Facility, tmp_path: Path) -> None:
     assert {Path(line["target"]).name for line in told} == {Path(name).name for name in files}
     assert all(line["is_verified"] and line["checksum"].startswith("crc32c:") for line in told)
     assert not list(tmp_path.rglob("*.bp-part*"))
+
+
+def test_trees_that_are_deeper_than_the_namespace_are_refused_before_anything_is_copied(
+    facility: Facility, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "file").write_text("first")
+    monkeypatch.chdir(tmp_path / "deep")
+    # Further down the whole path is longer than the kernel takes.
+    for _ in range(3000):
+        os.mkdir("d")  # noqa: PTH102
+        os.chdir("d")
+    os.chdir(tmp_path)
+    refused = facility.bp_fails("cp", "-r", tmp_path / "deep", "bp:/deep")
+    assert "deeper than 128 directories" in refused.err
+    assert len(refused.err) < 2000
+    assert facility.bp_fails("stat", "/deep").code == 3
+    # The library that removes temporary directories recurses.
+    subprocess.run(["rm", "-rf", tmp_path / "deep"], check=True)
+
+
+def test_links_that_lead_back_are_not_followed_for_ever(facility: Facility, tmp_path: Path) -> None:
+    (tmp_path / "loop").mkdir()
+    (tmp_path / "loop" / "file").write_text("x")
+    (tmp_path / "loop" / "up").symlink_to("..")
+    facility.bp("cp", "-q", "-r", tmp_path / "loop", "bp:/loop")
+    found = facility.bp("find", "/loop").out.split()
+    assert found == ["/loop", "/loop/file"]
 
 
 def test_a_name_that_exists_is_no_pattern(facility: Facility, tmp_path: Path) -> None:
