@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import subprocess
 import urllib.parse
 from collections.abc import Iterator
 from functools import partial
@@ -240,6 +241,22 @@ def test_a_job_goes_on_while_its_host_is_dead_and_ends_once(site: Site, sample: 
     assert facility.wait_job(second)["state"] == "done"
     for host in site.hosts:
         facility.wait_until(f"{host.name} is back", host.is_available)
+
+
+def test_what_a_job_on_another_host_prints_is_followed(site: Site, gate: Gate) -> None:
+    facility = site.facility
+    job = facility.submit("--", *SHELL, f"echo early; read go < {gate.path}; echo late")
+    facility.wait_until("it has printed", lambda: facility.bp("log", str(job)).out == "early\n")
+    assert facility.job(job)["worker"] == "c1-worker1"
+    words = [facility.bin / "bp", "--facility", facility.directory, "log", "-f", str(job)]
+    follower = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "early\n"
+    gate.open()
+    assert (follower.communicate(timeout=DEADLINE)[0], follower.returncode) == ("late\n", 0)
+    # A host that runs no jobs may not speak of it.
+    told = {"run": {"job": job, "attempt": 1}, "pieces": [None, None], "is_all": True}
+    assert "permission" in site.call_as(site.tape, "tell_output", **told)
 
 
 def test_a_host_that_is_turned_away_keeps_no_job(site: Site, tmp_path: Path, gate: Gate) -> None:
