@@ -125,6 +125,10 @@ fn texts(target: &str) -> &'static [&'static str] {
             r#"{"ids":[1,2],"active_only":true}"#,
             r#"{"path":"/a","set":{"k":"dg=="},"remove":["l"]}"#,
         ],
+        "framing" => &[
+            "GET /a HTTP/1.1\r\nHost: h\r\n\r\nPUT /b HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
+            "PUT /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\nGET /#d HTTP/1.1\r\n\r\n",
+        ],
         "date" => &["Sun, 06 Nov 1994 08:49:37 GMT", "Thu, 01 Jan 1970 00:00:00 GMT"],
         "digest" => &[
             "adler32=091e01de,crc32c=e3069283",
