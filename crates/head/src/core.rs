@@ -6,6 +6,7 @@ use crate::{
     batch,
     heads::Beat,
     pool,
+    presence::{self, HostLive},
     restored::Progress,
     store::{Catalogue, FacilityRow, Partition, Store},
     tape,
@@ -97,6 +98,8 @@ pub(crate) struct Live {
     pub(crate) drives: BTreeMap<String, DriveLive>,
     /// Partitions whose disk server has registered since the head started.
     pub(crate) partitions: BTreeMap<String, PartitionLive>,
+    /// Hosts that have said that they are there since the head started.
+    pub(crate) hosts: BTreeMap<String, HostLive>,
     /// Partitions of kept pools that were silent when somebody looked last.
     pub(crate) silent: BTreeSet<String>,
     /// Disk servers that have not said yet what they have: which of their starts it is, and when they registered; `None`: they
@@ -106,8 +109,8 @@ pub(crate) struct Live {
     pub(crate) sweep: Option<ObjectId>,
     /// What is being collected, moved and verified.
     pub(crate) care: pool::Care,
-    /// Workers that have registered since the head started, and when they were last heard.
-    pub(crate) workers: BTreeMap<String, Timestamp>,
+    /// Workers that have registered since the head started.
+    pub(crate) workers: BTreeMap<String, batch::WorkerLive>,
     /// Workers that refused the jobs of a user, by worker and user, lately.
     pub(crate) refusals: batch::Refusals,
     /// What jobs print that somebody follows.
@@ -260,6 +263,10 @@ impl Core {
                 (*heard).min(Timestamp(now.0 - pool.heard_bound.0 - 1))
             }
             Some(_) if partition.server.name == self.config.server.name => now,
+            // It is silent at once, but not for longer than it really is.
+            Some(live) if presence::is_known_to_be_away(self, &partition.server.name) => {
+                live.heard.min(Timestamp(now.0 - pool.heard_bound.0 - 1))
+            }
             Some(live) => live.heard,
             // Who has not registered yet does not answer, and has been silent since the start.
             None => Timestamp(self.live.since.0 - pool.heard_bound.0 - 1),

@@ -1,11 +1,11 @@
 //! Hosts that join and are turned away.
 
-use crate::{Apply, Context, Core, batch, pool, sole, store::HostRow, tape};
+use crate::{Apply, Context, Core, batch, pool, presence, sole, store::HostRow, tape};
 use base::{Failure, Millis, Result, Timestamp, limits};
 use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{
     AddInvitation, Admission, AdmitHost, Admitted, ChangeCertificate, CheckAdmission, DiskServer, Done,
-    GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, HostNames, Hosts, LabelHost, RemoveHost, Role,
+    GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, HostNames, Hosts, LabelHost, Presence, RemoveHost, Role,
 };
 
 /// How long an invitation is remembered after its end, so that a host that comes late hears why it is refused.
@@ -173,6 +173,7 @@ impl Apply for RemoveHost {
         pool::host_removed(core, context, &self.name)?;
         batch::host_removed(core, context, &self.name)?;
         tape::host_removed(core, context, &self.name)?;
+        core.live.hosts.remove(&self.name);
         core.store.put_host(&HostRow { removed: Some(context.now), ..host })?;
         Ok(Done {})
     }
@@ -255,7 +256,7 @@ pub(crate) fn unknown(name: &str) -> Failure {
 }
 
 impl Apply for GetHosts {
-    fn apply(self, core: &mut Core, _: &Context) -> Result<Hosts> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Hosts> {
         let labels = core.store.host_labels()?;
         let info = |host: HostRow| HostInfo {
             roles: host.roles,
@@ -267,6 +268,8 @@ impl Apply for GetHosts {
             removed: host.removed,
             labels: labels.get(&host.name).map(told).unwrap_or_default(),
             reached: host.reached,
+            presence: presence::presence(core, &host.name, context.now).unwrap_or(Presence::Silent),
+            heard: core.live.hosts.get(&host.name).map(|live| live.heard),
             name: host.name,
         };
         Ok(Hosts { hosts: core.store.hosts()?.values().cloned().map(info).collect() })

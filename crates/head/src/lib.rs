@@ -15,6 +15,7 @@ mod hosts;
 mod keys;
 mod namespace;
 pub mod pool;
+mod presence;
 mod recover;
 mod restored;
 mod scan;

@@ -3,15 +3,15 @@
 use crate::{
     Apply, Context, Core, batch,
     namespace::path_of,
-    pool,
+    pool, presence,
     store::{DriveRow, JobRow, ScrubRow, SessionRow, VolumeRow, volume_counts},
     tape,
 };
 use base::{FilePath, Result, Timestamp};
 use std::collections::BTreeMap;
 use wire::control::{
-    Counts, DriveInfo, FindingKind, GetStatus, JobUsers, PartitionInfo, PoolInfo, RequestInfo, RequestKind,
-    Status, TapePhase, VolumeInfo, WorkerInfo,
+    Counts, DriveInfo, FindingKind, GetStatus, HostStatus, JobUsers, PartitionInfo, PoolInfo, Presence,
+    RequestInfo, RequestKind, Status, TapePhase, VolumeInfo, WorkerInfo,
 };
 
 /// Rows of the tape queue that are shown.
@@ -54,6 +54,7 @@ impl Apply for GetStatus {
             requests: requests(core, context)?,
             requests_len: counts.requests.iter().map(|count| count.requests).sum(),
             workers: workers(core, context.now)?,
+            hosts: hosts(core, context.now)?,
             jobs: jobs
                 .iter()
                 .map(|job| {
@@ -225,6 +226,19 @@ fn requests(core: &Core, context: &Context) -> Result<Vec<RequestInfo>> {
 fn few(mut users: JobUsers) -> JobUsers {
     users.users.truncate(USERS_SHOWN_MAX);
     users
+}
+
+fn hosts(core: &Core, now: Timestamp) -> Result<Vec<HostStatus>> {
+    let rows = core.store.hosts()?;
+    let members = rows.values().filter(|row| row.removed.is_none());
+    Ok(members
+        .map(|row| HostStatus {
+            name: row.name.clone(),
+            roles: row.roles.clone(),
+            presence: presence::presence(core, &row.name, now).unwrap_or(Presence::Silent),
+            heard: core.live.hosts.get(&row.name).map(|live| live.heard),
+        })
+        .collect())
 }
 
 fn workers(core: &Core, now: Timestamp) -> Result<Vec<WorkerInfo>> {

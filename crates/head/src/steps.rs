@@ -43,7 +43,11 @@ impl Live {
         self.partitions.values_mut().for_each(|partition| move_on(&mut partition.heard));
         // It is compared with times of the catalogue.
         self.roll_calls.values_mut().for_each(|(_, begun)| *begun = None);
-        self.workers.values_mut().for_each(move_on);
+        self.workers.values_mut().for_each(|worker| move_on(&mut worker.heard));
+        self.hosts.values_mut().for_each(|host| {
+            move_on(&mut host.heard);
+            host.left.iter_mut().chain(&mut host.unanswered).for_each(move_on);
+        });
         self.avoided.values_mut().for_each(move_on);
         self.surveys_due.values_mut().for_each(move_on);
         self.cut_off.values_mut().for_each(move_on);

@@ -44,6 +44,7 @@ pub(crate) fn status() -> Status {
         requests: requests(),
         requests_len: 1371,
         workers: workers(),
+        hosts: hosts(),
         jobs: jobs(),
         counts: counts(),
         restored: None,
@@ -79,6 +80,20 @@ fn counts() -> Counts {
             .map(volume)
             .to_vec(),
     }
+}
+
+fn hosts() -> Vec<HostStatus> {
+    let host = |name: &str, role, presence, heard_s| HostStatus {
+        name: name.into(),
+        roles: vec![role],
+        presence,
+        heard: Some(ago(heard_s)),
+    };
+    vec![
+        host("disk3", Role::Disk, Presence::Here, 2),
+        host("tape1", Role::Tape, Presence::Stopped, 40),
+        host("w7", Role::Cpu, Presence::Silent, 95),
+    ]
 }
 
 fn pools() -> Vec<PoolInfo> {

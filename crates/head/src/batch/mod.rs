@@ -14,18 +14,38 @@ pub(crate) use room::host_removed;
 use crate::{
     Context, Core, Topic,
     namespace::path_of,
+    presence,
     store::{JobFileRole, JobRow},
     tape,
 };
 use base::{Failure, FileId, FilePath, JobId, Millis, Result, Timestamp};
-use wire::control::JobState;
+use wire::control::{JobState, Presence};
 
 /// How long a worker may be silent before no more is expected of it: three times as long as it waits for orders.
 const SILENT_AFTER: Millis = Millis::from_seconds(90);
 
-/// Whether a worker has registered and was heard lately.
+/// What a worker told us last; lost when the head stops, and told again.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerLive {
+    /// The host that it is on; empty: the head's own.
+    pub(crate) host: String,
+    /// When it was heard last.
+    pub(crate) heard: Timestamp,
+}
+
+/// Whether a worker has registered and was heard lately, and its host is there.
 pub(crate) fn is_available(core: &Core, worker: &str, now: Timestamp) -> bool {
-    core.live.workers.get(worker).is_some_and(|heard| now - *heard <= SILENT_AFTER)
+    let live = core.live.workers.get(worker);
+    live.is_some_and(|live| now - live.heard <= SILENT_AFTER && !presence::is_away(core, &live.host, now))
+}
+
+/// What is wrong with a worker that is not available.
+fn trouble(core: &Core, worker: &str, now: Timestamp) -> &'static str {
+    let host = core.live.workers.get(worker).map_or("", |live| &live.host);
+    match presence::presence(core, host, now) {
+        Some(Presence::Stopped) => "has stopped",
+        _ => "is silent",
+    }
 }
 
 /// The name under which a job pins its inputs.
@@ -135,7 +155,8 @@ fn running(core: &Core, job: &JobRow, now: Timestamp) -> Option<String> {
     let silent = job.worker.as_deref().filter(|worker| !is_available(core, worker, now));
     match silent {
         Some(worker) => {
-            Some(format!("worker {worker} is silent: what it has goes on there, and is not started again"))
+            let trouble = trouble(core, worker, now);
+            Some(format!("worker {worker} {trouble}: what it has goes on there, and is not started again"))
         }
         None if job.is_cancelled => Some("is being ended".to_owned()),
         None if !job.has_begun => Some("inputs are being copied to the worker".to_owned()),

@@ -1,6 +1,7 @@
 //! The calls of workers.
 
 use super::{
+    WorkerLive,
     calls::known,
     finish,
     plan::{Candidate, Slots, dispatch},
@@ -54,7 +55,7 @@ impl Apply for RegisterWorker {
             not_enforced: self.not_enforced,
             users: bounded(self.users),
         })?;
-        core.live.workers.insert(self.worker.clone(), context.now);
+        note_heard(core, context, &self.worker);
         core.live.refusals.forget(&self.worker);
         core.live.outputs.worker_began(&self.runs);
         for job in running_on(core, &self.worker)? {
@@ -72,6 +73,12 @@ impl Apply for RegisterWorker {
         core.touch(Topic::Jobs);
         Ok(WorkerOrders { drop, root: format!("root://{}", core.config.server.root) })
     }
+}
+
+/// Notes that a worker spoke; yields what was noted before.
+fn note_heard(core: &mut Core, context: &Context, worker: &str) -> Option<WorkerLive> {
+    let host = context.who.as_host().unwrap_or_default().to_owned();
+    core.live.workers.insert(worker.to_owned(), WorkerLive { host, heard: context.now })
 }
 
 /// Keeps no more names of a worker than it should send: it may be asked about the others.
@@ -160,8 +167,8 @@ impl Apply for NextJob {
             Failure::unavailable(format!("worker {} is not registered", self.worker)).hint("register it")
         })?;
         require_worker(context, &worker)?;
-        if let Some(heard) = core.live.workers.insert(worker.name.clone(), context.now)
-            && context.now - heard > super::SILENT_AFTER
+        if let Some(before) = note_heard(core, context, &worker.name)
+            && context.now - before.heard > super::SILENT_AFTER
         {
             info!(worker = worker.name, "worker is back");
             core.touch(Topic::Jobs);

@@ -9,13 +9,13 @@ use crate::{
 use base::{Failure, Millis, Result};
 use std::{collections::BTreeSet, sync::Arc};
 use tracing::info;
-use wire::control::{AVOIDED_LEN_MAX, AvoidServers, Done};
+use wire::control::{AVOIDED_LEN_MAX, AvoidServers, Avoided};
 
 /// How long others are preferred: by then a server that is gone is silent, and one that is not was not reached by accident.
 const AVOIDED_FOR: Millis = Millis::from_seconds(15);
 
 impl Apply for AvoidServers {
-    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Avoided> {
         if self.hosts.len() > AVOIDED_LEN_MAX {
             return Err(Failure::invalid(format!("{} hosts are too many at once", self.hosts.len())));
         }
@@ -35,7 +35,7 @@ impl Apply for AvoidServers {
         {
             give_back(core, context, &node, &avoided)?;
         }
-        Ok(Done {})
+        Ok(Avoided { servers: avoided.into_iter().collect() })
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     core::{PartitionLive, unknown_partition},
     hosts::{require_doors, require_name},
     namespace::{Right, find, insert, make_parents, path_of, require, resolve_file, resolve_parent},
+    presence,
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape, trash,
     waiters::Awaited,
@@ -45,7 +46,7 @@ impl Apply for RegisterPartition {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_host(&self.server.name)?;
         require_name(core, context, "a partition", &self.partition)?;
-        let (name, boot) = (self.partition.clone(), self.boot);
+        let (name, boot, server) = (self.partition.clone(), self.boot, self.server.name.clone());
         let known = core.store.partition(&name)?;
         if let Some(known) = &known {
             // Another host with the same disk, or with a copy of it.
@@ -72,6 +73,7 @@ impl Apply for RegisterPartition {
         }
         core.live.roll_calls.insert(name.clone(), (boot, Some(context.now)));
         core.live.partitions.insert(name, PartitionLive { heard: context.now, trouble: None, transfers: 0 });
+        presence::note_heard(core, &server, boot, context.now);
         core.touch(Topic::Copies);
         core.touch(Topic::Removals);
         Ok(Done {})
@@ -100,6 +102,7 @@ impl Apply for ReportSpace {
             return Err(unknown_partition(&self.partition));
         }
         note_live(core, &self, context.now);
+        presence::note_heard(core, &partition.server.name, self.boot, context.now);
         let is_direct = core.store.policy(&partition.pool)?.direct;
         let pool = partition.pool.clone();
         let told = SpaceReported {

@@ -17,7 +17,7 @@ use super::{
     view::{FileView, PartitionState, Snapshot},
 };
 use crate::{
-    Apply, Context, Core,
+    Apply, Context, Core, presence,
     store::{Node, Replica, ReplicaState},
     trash,
 };
@@ -43,6 +43,7 @@ const ROOM_AGAIN: Millis = Millis::from_seconds(30);
 
 impl Apply for Tend {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Tended> {
+        presence::notice_silent_hosts(core, context.now);
         if core.unsettled()?.is_some() {
             // What seems to be missing may lie where nobody has looked yet.
             return Ok(Tended { is_more: false });

@@ -17,13 +17,13 @@ pub(crate) use survey::is_doubtful;
 use crate::{
     Context, Core, Topic, batch,
     namespace::path_of,
-    pool,
+    pool, presence,
     store::{DriveRow, Node, RequestRow},
 };
 use base::{Failure, FileId, FilePath, Millis, Result, Timestamp};
 use plan::{DriveView, Target, VolumeView, Work};
 use std::{collections::HashMap, sync::Arc};
-use wire::control::{RequestKind, RequestState};
+use wire::control::{Presence, RequestKind, RequestState};
 
 /// How long the tape server of a drive may be silent before no more is expected of it: far longer than it waits for orders,
 /// or than putting a volume away takes.
@@ -192,7 +192,11 @@ pub(crate) fn trouble(core: &Core, row: &DriveRow, now: Timestamp) -> Option<Str
         // Not registered since the head started.
         None => Some("its tape server is not running"),
         Some(live) if now - live.heard > SILENT_AFTER => Some("its tape server is silent"),
-        Some(_) => None,
+        Some(_) => match presence::presence(core, &row.host, now) {
+            Some(Presence::Stopped) => Some("its tape server has stopped"),
+            Some(Presence::Silent) => Some("its tape server is silent"),
+            Some(Presence::Here) | None => None,
+        },
     };
     row.trouble.clone().or_else(|| known().map(str::to_owned))
 }

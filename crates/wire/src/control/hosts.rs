@@ -1,6 +1,6 @@
 //! Hosts of a facility: how they are invited, join, and are turned away.
 
-use super::{Done, HostCapKeys, HostLabel, calls};
+use super::{Done, HostCapKeys, HostLabel, Presence, calls};
 use crate::token::base64url;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use base::{Failure, FileId, FilePath, Millis, Result, Timestamp};
@@ -355,6 +355,12 @@ pub struct HostInfo {
     /// Its labels, by name.
     #[serde(default)]
     pub labels: Vec<HostLabel>,
+    /// Whether it is there.
+    #[serde(default)]
+    pub presence: Presence,
+    /// When it was heard last; `None`: not since the head started.
+    #[serde(default)]
+    pub heard: Option<Timestamp>,
 }
 
 calls! {

@@ -24,6 +24,7 @@ pub mod labels;
 pub mod output;
 pub mod policy;
 pub mod pools;
+pub mod presence;
 pub mod quotas;
 pub mod restored;
 pub mod scan;
@@ -49,6 +50,7 @@ pub use labels::*;
 pub use output::*;
 pub use policy::*;
 pub use pools::*;
+pub use presence::*;
 pub use quotas::*;
 pub use restored::*;
 pub use scan::*;
@@ -130,6 +132,7 @@ pub fn audience_of(name: &str) -> Option<Audience> {
         labels::CALLS,
         output::CALLS,
         pools::CALLS,
+        presence::CALLS,
         quotas::CALLS,
         restored::CALLS,
         scan::CALLS,

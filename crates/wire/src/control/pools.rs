@@ -281,6 +281,13 @@ pub struct AvoidServers {
     pub is_write: bool,
 }
 
+/// The answer to [`AvoidServers`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Avoided {
+    /// The disk servers at these hosts: the door asks each whether it is there.
+    pub servers: Vec<String>,
+}
+
 /// Key by which a client says, in the opaque part of a path or in a query, to which hosts it was sent in vain: with commas between
 /// them. Clients of the field do the same by `root://`.
 pub const TRIED: &str = "tried";
@@ -327,5 +334,5 @@ calls! {
     CopyEnded => Done, "copy_ended", Disk;
     RollCall => Done, "roll_call", Disk;
     Tend => Tended, "tend", Rooms;
-    AvoidServers => Done, "avoid_servers", Rooms;
+    AvoidServers => Avoided, "avoid_servers", Rooms;
 }

@@ -1,8 +1,8 @@
 //! The facility at a glance: what the console, `bp status` and scripts show.
 
 use super::{
-    Counts, JobInfo, JobUsers, PartitionState, PartitionTrouble, Pool, RestoredInfo, TapePhase, VolumeState,
-    calls,
+    Counts, JobInfo, JobUsers, PartitionState, PartitionTrouble, Pool, Presence, RestoredInfo, Role,
+    TapePhase, VolumeState, calls,
 };
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,19 @@ pub struct Status {
     /// The catalogue went back to an older state, and no operator has settled that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<RestoredInfo>,
+}
+
+/// A host that joined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub roles: Vec<Role>,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// When it was heard last; `None`: not since the head started.
+    pub heard: Option<Timestamp>,
 }
 
 /// How many files, and where.

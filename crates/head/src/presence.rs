@@ -1,0 +1,163 @@
+//! Which hosts are there.
+//!
+//! A host that stops says goodbye. One that dies is noticed by its broken connection: the door asks it once, and tells the head if
+//! there was no answer. One that does neither is silent when it was not heard for [`HEARD_BOUND`]. Each of these only changes where
+//! people are sent: what a silent disk server has counts for as long as before, and what a silent worker runs is not begun again.
+
+use crate::{Apply, Context, Core, Topic};
+use base::{Failure, Millis, Result, Timestamp};
+use tracing::{info, warn};
+use wire::control::{DiskServer, Done, HostHere, HostLeaves, HostUnanswered, Presence};
+
+/// How long a host may say nothing before it is silent: three times as long as between two reports, as for disk servers.
+pub(crate) const HEARD_BOUND: Millis = Millis::from_seconds(15);
+
+/// What a host told us last; lost when the head stops, and told again.
+#[derive(Debug, Clone)]
+pub(crate) struct HostLive {
+    /// Which start of its daemon it was.
+    boot: u64,
+    /// When it was heard last.
+    pub(crate) heard: Timestamp,
+    /// When it said goodbye.
+    pub(crate) left: Option<Timestamp>,
+    /// When it was asked and did not answer.
+    pub(crate) unanswered: Option<Timestamp>,
+    /// What people were told last.
+    told: Presence,
+}
+
+impl HostLive {
+    fn presence(&self, now: Timestamp) -> Presence {
+        match self {
+            Self { left: Some(_), .. } => Presence::Stopped,
+            Self { unanswered: Some(_), .. } => Presence::Silent,
+            _ if now - self.heard > HEARD_BOUND => Presence::Silent,
+            _ => Presence::Here,
+        }
+    }
+}
+
+/// Whether a host is there; `None` if it has never said so, as those of earlier releases.
+pub(crate) fn presence(core: &Core, host: &str, now: Timestamp) -> Option<Presence> {
+    core.live.hosts.get(host).map(|live| live.presence(now))
+}
+
+/// Whether nothing can be expected of the rooms of a host. The head's own host is there, and has no name here or its own.
+pub(crate) fn is_away(core: &Core, host: &str, now: Timestamp) -> bool {
+    presence(core, host, now).is_some_and(|presence| presence != Presence::Here)
+}
+
+/// Whether a host has said goodbye, or was asked and did not answer: it need not be waited for until it has been silent for long.
+pub(crate) fn is_known_to_be_away(core: &Core, host: &str) -> bool {
+    core.live.hosts.get(host).is_some_and(|live| live.left.is_some() || live.unanswered.is_some())
+}
+
+/// Whether what was under way on a host has ended without a word, as far as anybody knows: it does not answer. One that has said
+/// goodbye brings it to its end first.
+pub(crate) fn is_dead(core: &Core, host: &str, now: Timestamp) -> bool {
+    let live = core.live.hosts.get(host);
+    live.is_some_and(|live| live.unanswered.is_some() || now - live.heard > HEARD_BOUND)
+}
+
+/// A host was heard. What a daemon says after its goodbye does not call it back.
+pub(crate) fn note_heard(core: &mut Core, host: &str, boot: u64, now: Timestamp) {
+    let known = core.live.hosts.get_mut(host);
+    let Some(live) = known else { return };
+    if live.boot != boot {
+        (live.boot, live.left) = (boot, None);
+    }
+    (live.heard, live.unanswered) = (now, None);
+    tell(core, host, now);
+}
+
+/// Says in the log what has changed, and lets everybody look again who waits for a host.
+fn tell(core: &mut Core, host: &str, now: Timestamp) {
+    let Some(live) = core.live.hosts.get_mut(host) else { return };
+    let presence = live.presence(now);
+    let before = std::mem::replace(&mut live.told, presence);
+    if before == presence {
+        return;
+    }
+    let heard_ms = (now - live.heard).0;
+    match presence {
+        Presence::Here => info!(host, "host is back"),
+        Presence::Stopped => info!(host, "host stops: nobody is sent there any more"),
+        Presence::Silent => {
+            warn!(host, heard_ms, "host is silent: nobody is sent there until it is heard again")
+        }
+    }
+    // Doors have kept where files are.
+    core.store.set_visible();
+    for topic in [Topic::Files, Topic::Tape, Topic::Jobs, Topic::Copies] {
+        core.touch(topic);
+    }
+}
+
+/// Notices which hosts were not heard lately.
+pub(crate) fn notice_silent_hosts(core: &mut Core, now: Timestamp) {
+    let changed = |live: &HostLive| live.presence(now) != live.told;
+    let hosts: Vec<_> =
+        core.live.hosts.iter().filter(|(_, live)| changed(live)).map(|(name, _)| name.clone()).collect();
+    for host in hosts {
+        tell(core, &host, now);
+    }
+}
+
+impl Apply for HostHere {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let Self { server: DiskServer { name: host, .. }, boot } = self;
+        require_member(core, context, &host)?;
+        core.live.hosts.entry(host.clone()).or_insert(HostLive {
+            boot,
+            heard: context.now,
+            left: None,
+            unanswered: None,
+            told: Presence::Here,
+        });
+        note_heard(core, &host, boot, context.now);
+        Ok(Done {})
+    }
+}
+
+impl Apply for HostLeaves {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        require_member(core, context, &self.host)?;
+        let now = context.now;
+        let live = core.live.hosts.entry(self.host.clone()).or_insert(HostLive {
+            boot: self.boot,
+            heard: now,
+            left: None,
+            unanswered: None,
+            told: Presence::Here,
+        });
+        if live.boot == self.boot {
+            live.left.get_or_insert(now);
+            tell(core, &self.host, now);
+        }
+        Ok(Done {})
+    }
+}
+
+impl Apply for HostUnanswered {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        // Whoever has never said where its doors are was not asked there.
+        if let Some(live) = core.live.hosts.get_mut(&self.host)
+            && live.heard <= self.asked
+        {
+            live.unanswered = Some(self.asked);
+            tell(core, &self.host, context.now);
+        }
+        Ok(Done {})
+    }
+}
+
+/// A host that has joined and speaks for itself.
+fn require_member(core: &Core, context: &Context, host: &str) -> Result<()> {
+    context.who.require_host(host)?;
+    let known = core.store.hosts()?.get(host).is_some_and(|row| row.removed.is_none());
+    if known {
+        return Ok(());
+    }
+    Err(Failure::not_found(format!("no host named {host} has joined")).hint("`bp host list` shows them"))
+}
