@@ -52,7 +52,7 @@ def test_a_host_that_joined_is_shown(pair: tuple[Facility, Host]) -> None:
     facility, host = pair
     (shown,) = facility.bp_json("host", "list")["hosts"]
     assert (shown["name"], shown["roles"], shown["removed"]) == ("d1", ["disk"], None)
-    assert "joined" in facility.bp("host", "list").out
+    assert "here" in facility.bp("host", "list").out
     assert host.is_available()
     for secret in ("cap.key", "tls/host.key"):
         assert (host.directory / secret).stat().st_mode & 0o777 == 0o600

@@ -30,6 +30,7 @@ mod mirror;
 pub mod objects;
 pub mod open;
 mod peers;
+mod presence;
 pub mod private;
 mod reality;
 mod rooms;

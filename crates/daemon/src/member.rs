@@ -14,6 +14,7 @@ use crate::{
     link::Link,
     metrics::DoorCounters,
     objects::Objects,
+    presence,
     rooms::{Premises, Rooms},
     run::{door_names, introduction, keep_partition, listen, tls_rule},
     time::HeadTime,
@@ -41,6 +42,8 @@ pub(crate) struct Running {
     pub(crate) doors: Shutdown,
     pub(crate) chores: Shutdown,
     pub(crate) endpoints: Endpoints,
+    /// Says goodbye to the head, as the daemon of this name and start.
+    pub(crate) leave: (Link, String, u64),
 }
 
 /// Starts the doors and rooms of a host that joined. The head need not be there: what it has given rights to is served.
@@ -62,6 +65,8 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
     let control = Control::new(&config.host.head, "host").with_tls(files.control());
     let link = Link::Far(control.clone());
+    let leave = (link.clone(), server.name.clone(), introduction.boot);
+    let here = presence::say_so(link.clone(), server.clone(), introduction.boot, chores.token());
     let is_disk = config.host.roles.contains(&Role::Disk);
     let partition = is_disk.then(|| open_partition(layout, config, &member).map(Arc::new)).transpose()?;
     let reach = Reach::new(Some(authority.clone()));
@@ -109,8 +114,9 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
         prefix: format!("{}-", config.host_name()),
     };
     let rooms = rooms.start()?;
+    chores.spawn("presence", here);
     info!(root = endpoints.root, head = config.host.head, "host is up");
-    Ok(Running { rooms, doors: shutdown, chores, endpoints })
+    Ok(Running { rooms, doors: shutdown, chores, endpoints, leave })
 }
 
 fn endpoints(server: &DiskServer, head: &str, facility: String) -> Endpoints {

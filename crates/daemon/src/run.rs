@@ -19,6 +19,7 @@ use crate::{
     metrics::DoorCounters,
     objects::Objects,
     peers::PEER_THREADS_MAX,
+    presence::{self, Prober},
     rooms::{Premises, Rooms},
     service,
     standby::{self, Start},
@@ -137,6 +138,8 @@ async fn serve(possession: Possession, how: Start) -> Result<()> {
         possession.announce(&running.endpoints)?;
         service::ready("the doors are open");
         told.await;
+        let (link, host, boot) = running.leave;
+        presence::say_goodbye(link, host, boot).await;
         close(running.rooms, [running.doors, running.chores]).await;
         possession.withdraw();
         info!("host is down");
@@ -216,6 +219,7 @@ async fn start(possession: &Possession) -> Result<Running> {
         .with_gate(gate)
         .with_names(door_names(&possession.config, &identity), doors.http_makes_parents)
         .with_hosts(roster, reception)
+        .with_prober(Prober::new(head.clone(), Arc::clone(&clock), chores.child()))
         .with_audit(audit.audit())
         .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() })
         .with_reach(possession.config.reach.rule());

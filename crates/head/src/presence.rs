@@ -4,10 +4,10 @@
 //! there was no answer. One that does neither is silent when it was not heard for [`HEARD_BOUND`]. Each of these only changes where
 //! people are sent: what a silent disk server has counts for as long as before, and what a silent worker runs is not begun again.
 
-use crate::{Apply, Context, Core, Topic};
+use crate::{Apply, Context, Core, Topic, hosts::require_doors};
 use base::{Failure, Millis, Result, Timestamp};
 use tracing::{info, warn};
-use wire::control::{DiskServer, Done, HostHere, HostLeaves, HostUnanswered, Presence};
+use wire::control::{Done, HostHere, HostLeaves, HostUnanswered, Presence};
 
 /// How long a host may say nothing before it is silent: three times as long as between two reports, as for disk servers.
 pub(crate) const HEARD_BOUND: Millis = Millis::from_seconds(15);
@@ -106,8 +106,9 @@ pub(crate) fn notice_silent_hosts(core: &mut Core, now: Timestamp) {
 
 impl Apply for HostHere {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        let Self { server: DiskServer { name: host, .. }, boot } = self;
+        let (host, boot) = (self.server.name.clone(), self.boot);
         require_member(core, context, &host)?;
+        require_doors(core, context, &self.server)?;
         core.live.hosts.entry(host.clone()).or_insert(HostLive {
             boot,
             heard: context.now,

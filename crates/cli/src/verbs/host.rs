@@ -8,7 +8,7 @@ use crate::{
 use base::units::{Span, human_bytes};
 use clap::Subcommand;
 use wire::control::{
-    GetHosts, GetSoleFiles, HostInfo, HostLabel, Invite, LabelHost, RemoveHost, Role, SoleFiles,
+    GetHosts, GetSoleFiles, HostInfo, HostLabel, Invite, LabelHost, Presence, RemoveHost, Role, SoleFiles,
 };
 
 #[derive(Debug, clap::Args)]
@@ -149,7 +149,8 @@ fn table(hosts: &[HostInfo]) -> Table {
     for host in hosts {
         let roles: Vec<_> = host.roles.iter().map(|role| role.as_str()).collect();
         let state = match host.removed {
-            None => Cell::toned("joined", Tone::Good),
+            None if host.presence == Presence::Here => Cell::toned("here", Tone::Good),
+            None => Cell::toned(host.presence.as_str(), Tone::Bad),
             Some(_) => Cell::toned("turned away", Tone::Bad),
         };
         let labels: Vec<_> = host.labels.iter().map(ToString::to_string).collect();

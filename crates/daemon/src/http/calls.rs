@@ -135,6 +135,7 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::NextFindings>(router);
     let router = add::<control::MendFinding>(router);
     let router = add::<control::GetCapKeys>(router);
+    let router = add::<control::HostLeaves>(router);
     let router = add::<control::RegisterLibrary>(router);
     let router = add::<control::NextTapeSession>(router);
     let router = add::<control::TapeProgress>(router);

@@ -7,7 +7,7 @@ use base::{Failure, Result};
 use std::sync::Arc;
 use tracing::info;
 use wire::control::{
-    AuthorityCertificate, Call, Done, GetAuthority, HostCertificate, Invite, Invited, JoinFacility,
+    AuthorityCertificate, Call, Done, GetAuthority, HostCertificate, HostHere, Invite, Invited, JoinFacility,
     Membership, RemoveHost, RenewCertificate,
 };
 
@@ -23,6 +23,7 @@ pub(super) fn routes(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
         .route(&at(JoinFacility::NAME), post(join))
         .route(&at(RenewCertificate::NAME), post(renew))
         .route(&at(RemoveHost::NAME), post(remove))
+        .route(&at(HostHere::NAME), post(here))
 }
 
 /// Goes on when the client leaves: what the head has noted of hosts must be known here.
@@ -96,6 +97,17 @@ async fn renew(
     };
     door.note_call(&caller, &wish, renewed.as_ref());
     Ok(Json(renewed?))
+}
+
+/// A host says that it is there, and where: it is asked there when a connection of it breaks.
+async fn here(State(door): Door, Extension(caller): By, headers: HeaderMap, body: Bytes) -> Answer<Done> {
+    let call: HostHere = calls::parse(&headers, &body)?;
+    let who = caller.principal_for::<HostHere>()?;
+    let done = door.files.head()?.call(&who, call.clone()).await?;
+    if let Some(prober) = &door.prober {
+        prober.note(&call.server, call.boot);
+    }
+    Ok(Json(done))
 }
 
 async fn remove(State(door): Door, Extension(caller): By, headers: HeaderMap, body: Bytes) -> Answer<Done> {

@@ -38,6 +38,7 @@ use crate::{
     identity::Gate,
     key::Key,
     metrics::DoorCounters,
+    presence::Prober,
 };
 use axum::{
     Router,
@@ -71,6 +72,8 @@ pub struct HttpDoor {
     reception: Option<Reception>,
     /// Whether missing directories of a file are made.
     makes_parents: bool,
+    /// Asks hosts whether they are there; only beside the head.
+    prober: Option<Prober>,
     /// Where it is noted what was done.
     audit: Audit,
 }
@@ -93,6 +96,7 @@ impl HttpDoor {
             roster: Roster::default(),
             reception: None,
             makes_parents: false,
+            prober: None,
             audit: Audit::default(),
         }
     }
@@ -142,6 +146,12 @@ impl HttpDoor {
         self.roster = roster;
         self.reception = Some(reception);
         self
+    }
+
+    /// Asks hosts whether they are there.
+    #[must_use]
+    pub(crate) fn with_prober(self, prober: Prober) -> Self {
+        Self { prober: Some(prober), ..self }
     }
 
     /// Notes what is done.

@@ -166,9 +166,20 @@ async fn visit(
         Ok(Ok(socket)) => {
             let certificate = shown(&socket, door.gate.now());
             converse(socket, (Peer { certificate, ..peer }, Some(place)), router, &token).await;
+            if !token.is_stopped() {
+                ended(&door, certificate);
+            }
         }
         Ok(Err(cause)) => debug!(address = ?peer.address, %cause, "TLS handshake failed"),
         Err(_) => debug!(address = ?peer.address, "TLS handshake took too long"),
+    }
+}
+
+/// A connection has ended. If it was that of a host, this may be all that is seen of its end: it is asked at once.
+fn ended(door: &HttpDoor, certificate: Option<Shown>) {
+    let host = certificate.and_then(|shown| door.roster.find(shown.sha256));
+    if let (Some(host), Some(prober)) = (host, &door.prober) {
+        prober.look(host.name);
     }
 }
 

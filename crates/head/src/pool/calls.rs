@@ -413,12 +413,13 @@ pub(super) fn being_written(core: &Core, context: &Context, object: ObjectId) ->
 }
 
 /// The file that is to be written, if it exists and may be.
-fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<Arc<Node>>> {
+fn existing(core: &mut Core, context: &Context, open: &OpenWrite) -> Result<Option<Arc<Node>>> {
     let path = &open.path;
     if path.is_root() {
         return Err(Failure::new(ErrorKind::IsDirectory, "/ is a directory"));
     }
     resolve_parent(core, &context.who, path)?;
+    end_dead_write(core, context, path)?;
     let Some(node) = find(core, &context.who, path)? else {
         if open.disposition == Disposition::Update {
             return Err(Failure::not_found(format!("{path} does not exist")));
@@ -448,6 +449,22 @@ fn existing(core: &Core, context: &Context, open: &OpenWrite) -> Result<Option<A
         refuse_resumption(core, context, &node, path)?;
     }
     Ok(Some(node))
+}
+
+/// Gives up a write whose disk server does not answer, for whoever may write the file and wants to: it is written anew elsewhere. Its
+/// writer was promised nothing; should that server come back, it is told that the write was given up.
+fn end_dead_write(core: &mut Core, context: &Context, path: &FilePath) -> Result<()> {
+    let Some(node) = find(core, &context.who, path)? else { return Ok(()) };
+    let Some(writing) = node.replicas.iter().find(|replica| replica.state == ReplicaState::Writing) else {
+        return Ok(());
+    };
+    let Some(partition) = core.store.partition(&writing.partition)? else { return Ok(()) };
+    if !presence::is_dead(core, &partition.server.name, context.now) {
+        return Ok(());
+    }
+    require(core, &context.who, &node, Right::Write, path)?;
+    info!(%path, server = partition.server.name, "a write on a disk server that does not answer was given up");
+    abandon(core, writing, context)
 }
 
 /// How long a client may try to go on with a write that was cut off: XRootD clients do for half an hour.

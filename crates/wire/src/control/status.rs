@@ -42,6 +42,9 @@ pub struct Status {
     pub requests_len: u64,
     /// Workers.
     pub workers: Vec<WorkerInfo>,
+    /// Hosts that joined and were not turned away, by name.
+    #[serde(default)]
+    pub hosts: Vec<HostStatus>,
     /// Jobs, at most 200: those that run, then those that wait, then the newest that ended.
     pub jobs: Vec<JobInfo>,
     /// How many jobs, tape requests and volumes there are, also where the lists are cut off.
