@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 use wire::{
     control::{DiskServer, HostHere, HostLeaves, HostUnanswered},
     xrd::HANDSHAKE,
@@ -111,7 +111,7 @@ impl Prober {
             return;
         }
         if !has_answered {
-            warn!(
+            info!(
                 host,
                 "the head cannot reach the doors of this host: if it dies, that is noticed by its silence only"
             );

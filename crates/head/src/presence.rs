@@ -6,7 +6,7 @@
 
 use crate::{Apply, Context, Core, Topic, hosts::require_doors};
 use base::{Failure, Millis, Result, Timestamp};
-use tracing::{info, warn};
+use tracing::info;
 use wire::control::{Done, HostHere, HostLeaves, HostUnanswered, Presence};
 
 /// How long a host may say nothing before it is silent: three times as long as between two reports, as for disk servers.
@@ -84,7 +84,7 @@ fn tell(core: &mut Core, host: &str, now: Timestamp) {
         Presence::Here => info!(host, "host is back"),
         Presence::Stopped => info!(host, "host stops: nobody is sent there any more"),
         Presence::Silent => {
-            warn!(host, heard_ms, "host is silent: nobody is sent there until it is heard again")
+            info!(host, heard_ms, "host is silent: nobody is sent there until it is heard again")
         }
     }
     // Doors have kept where files are.
