@@ -66,7 +66,6 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let control = Control::new(&config.host.head, "host").with_tls(files.control());
     let link = Link::Far(control.clone());
     let leave = (link.clone(), server.name.clone(), introduction.boot);
-    let here = presence::say_so(link.clone(), server.clone(), introduction.boot, chores.token());
     let is_disk = config.host.roles.contains(&Role::Disk);
     let partition = is_disk.then(|| open_partition(layout, config, &member).map(Arc::new)).transpose()?;
     let reach = Reach::new(Some(authority.clone()));
@@ -114,7 +113,7 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
         prefix: format!("{}-", config.host_name()),
     };
     let rooms = rooms.start()?;
-    chores.spawn("presence", here);
+    chores.spawn("presence", presence::say_so(leave.0.clone(), server, leave.2, chores.token()));
     info!(root = endpoints.root, head = config.host.head, "host is up");
     Ok(Running { rooms, doors: shutdown, chores, endpoints, leave })
 }

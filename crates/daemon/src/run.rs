@@ -173,8 +173,7 @@ async fn start(possession: &Possession) -> Result<Running> {
 
     let clock = system_clock();
     let introduction = introduction(&possession.config, root.address()?, https.address()?)?;
-    let server = introduction.server.clone();
-    let head_server = server.clone();
+    let (server, head_server) = (introduction.server.clone(), introduction.server.clone());
     // It waits for its database.
     let core = tokio::task::block_in_place(|| possession.open_head(server.clone(), clock()))?;
     let facility = core.facility().clone();
