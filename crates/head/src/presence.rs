@@ -84,7 +84,7 @@ fn tell(core: &mut Core, host: &str, now: Timestamp) {
         Presence::Here => info!(host, "host is back"),
         Presence::Stopped => info!(host, "host stops: nobody is sent there any more"),
         Presence::Silent => {
-            info!(host, heard_ms, "host is silent: nobody is sent there until it is heard again")
+            info!(host, heard_ms, "host is silent: nobody is sent there until it is heard again");
         }
     }
     // Doors have kept where files are.

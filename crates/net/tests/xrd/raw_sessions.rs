@@ -536,7 +536,7 @@ fn whatever_mode_a_client_sends_the_owner_can_use_what_it_makes() {
         let Answer::Ok(body) = raw.call(&Request::Open(open)) else { panic!("{name} was not opened") };
         let handle = OpenAnswer::parse(&body).unwrap().handle;
         assert_eq!(raw.call(&Request::Close(handle)), Answer::Ok(Vec::new()));
-        let made = Mkdir { make_path: false, mode, target: Target::new(&format!("/d{mode:o}")) };
+        let made = Mkdir { make_path: false, mode, target: Target::new(format!("/d{mode:o}")) };
         assert_eq!(raw.call(&Request::Mkdir(made)), Answer::Ok(Vec::new()));
         let bits = |name: String| fs::metadata(door.path(&name)).unwrap().permissions().mode() & 0o777;
         assert_eq!((bits(format!("f{mode:o}")), bits(format!("d{mode:o}"))), (file, directory));

@@ -115,7 +115,7 @@ pub struct Open {
     pub mode: u16,
     /// How to open.
     pub flags: OpenFlags,
-    /// Further flags, see [`OpenFlags2`].
+    /// Further flags, see [`crate::xrd::OpenFlags2`].
     pub flags2: u16,
     /// Handle whose file system the new file should share.
     pub template: FileHandle,
