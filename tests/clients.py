@@ -65,6 +65,9 @@ def run(
     """Run a command to its end; with `check` it must succeed."""
     words = tuple(str(word) for word in argv)
     environment = {**os.environ, **XRD_ENVIRONMENT, **(env or {})}
+    # Whoever runs tests side by side says how wide its own terminal is; there is none here.
+    if "COLUMNS" not in (env or {}):
+        environment.pop("COLUMNS", None)
     try:
         done = subprocess.run(
             words, input=stdin, capture_output=True, timeout=deadline, env=environment, check=False, cwd=cwd

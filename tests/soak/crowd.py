@@ -193,7 +193,7 @@ class Crowd:
                 "put": ["curl", "-sSf", "-T", "LOCAL", f"{http}PATH"],
                 "get": ["curl", "-sSf", "-o", "LOCAL", f"{http}PATH"],
                 "remove": ["curl", "-sSf", "-X", "DELETE", f"{http}PATH"],
-                "names": ["curl", "-sSf", f"{http}PATH/"],
+                "names": ["curl", "-sSf", "-H", "Accept: text/plain", f"{http}PATH/"],
             },
         }[kind]
 
