@@ -6,6 +6,7 @@ use crate::{
     objects::{Objects, is_outdated},
     open::{ReadFile, Reservation, Sink, Source, WriteFile},
     peers::with_peers,
+    presence::Prober,
 };
 use base::{ErrorKind, Failure, FilePath, Millis, Recent, Result, Timestamp};
 use head::{Clock, Head, Principal};
@@ -18,8 +19,8 @@ use tracing::debug;
 use wire::{
     cap::{self, Access, Cap, CapKeys, Content, WHOLE},
     control::{
-        AVOIDED_LEN_MAX, AvoidServers, DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant, ReadObject,
-        Stat, WriteGrant,
+        AVOIDED_LEN_MAX, AvoidServers, Avoided, DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant,
+        ReadObject, Stat, WriteGrant,
     },
     xrd::Redirect,
 };
@@ -88,6 +89,8 @@ pub struct Files {
     recall_wait: Millis,
     /// Grants by user and path, with the version of the namespace at which they were right.
     grants: Mutex<Recent<String, (u64, Arc<ReadObject>)>>,
+    /// Asks hosts whether they are there; only beside the head.
+    prober: Option<Prober>,
 }
 
 /// Who knows the names, and what proves to disk servers that it has been asked.
@@ -118,6 +121,7 @@ impl Files {
             clock,
             recall_wait,
             grants,
+            prober: None,
         }
     }
 
@@ -127,10 +131,22 @@ impl Files {
         Self { reach, ..self }
     }
 
+    /// Asks hosts whether they are there.
+    #[must_use]
+    pub(crate) fn with_prober(self, prober: Prober) -> Self {
+        Self { prober: Some(prober), ..self }
+    }
+
+    /// Who asks hosts whether they are there; only beside the head.
+    pub(crate) fn prober(&self) -> Option<&Prober> {
+        self.prober.as_ref()
+    }
+
     /// Opens nothing by name: for a disk server away from the head.
     pub fn without_names(objects: Arc<Objects>, clock: Clock) -> Self {
         let grants = Mutex::new(Recent::new(1));
-        Self { names: None, objects, reach: Reach::new(None), clock, recall_wait: Millis(0), grants }
+        let reach = Reach::new(None);
+        Self { names: None, objects, reach, clock, recall_wait: Millis(0), grants, prober: None }
     }
 
     /// The head.
@@ -244,9 +260,12 @@ impl Files {
         let hosts = tried.split(',').filter(|host| !host.is_empty()).take(AVOIDED_LEN_MAX);
         let call = AvoidServers { hosts: hosts.map(str::to_owned).collect(), path: path.clone(), is_write };
         let avoided = async { self.head()?.call(who, call).await };
-        // A hint: without it the open goes on as if there was none.
-        if let Err(failure) = avoided.await {
-            debug!(%failure, "hosts that were not reached are not avoided");
+        match (avoided.await, &self.prober) {
+            // They are silent as soon as it is known, and not only avoided for a while.
+            (Ok(Avoided { servers }), Some(prober)) => servers.into_iter().for_each(|host| prober.look(host)),
+            (Ok(_), None) => {}
+            // A hint: without it the open goes on as if there was none.
+            (Err(failure), _) => debug!(%failure, "hosts that were not reached are not avoided"),
         }
     }
 

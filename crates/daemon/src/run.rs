@@ -200,7 +200,8 @@ async fn start(possession: &Possession) -> Result<Running> {
     }
     chores.spawn("pools", tend(link, chores.token()));
     let files = Files::new(head.clone(), objects, keys, Arc::clone(&clock), doors.recall_wait.0);
-    let files = Arc::new(files.with_reach(reach));
+    let prober = Prober::new(head.clone(), Arc::clone(&clock), chores.child());
+    let files = Arc::new(files.with_reach(reach).with_prober(prober));
     let roster = Roster::of(&head).await?;
     let names = names_of_this_host(doors.bind, &possession.config.host.address);
     let reception = reception(possession, &authority, (&facility, server, names.clone()), &clock);
@@ -218,7 +219,6 @@ async fn start(possession: &Possession) -> Result<Running> {
         .with_gate(gate)
         .with_names(door_names(&possession.config, &identity), doors.http_makes_parents)
         .with_hosts(roster, reception)
-        .with_prober(Prober::new(head.clone(), Arc::clone(&clock), chores.child()))
         .with_audit(audit.audit())
         .with_trust(RemoteTrust { authorities: possession.trust(), ..RemoteTrust::default() })
         .with_reach(possession.config.reach.rule());

@@ -53,9 +53,9 @@ pub(crate) fn is_known_to_be_away(core: &Core, host: &str) -> bool {
     core.live.hosts.get(host).is_some_and(|live| live.left.is_some() || live.unanswered.is_some())
 }
 
-/// Whether what was under way on a host has ended without a word, as far as anybody knows: it does not answer. One that has said
-/// goodbye brings it to its end first.
-pub(crate) fn is_dead(core: &Core, host: &str, now: Timestamp) -> bool {
+/// Whether a host is silent without a word: nobody waits for what is under way there. One that has said goodbye brings it to its end
+/// first.
+pub(crate) fn does_not_answer(core: &Core, host: &str, now: Timestamp) -> bool {
     let live = core.live.hosts.get(host);
     live.is_some_and(|live| live.unanswered.is_some() || now - live.heard > HEARD_BOUND)
 }

@@ -104,7 +104,7 @@ async fn here(State(door): Door, Extension(caller): By, headers: HeaderMap, body
     let call: HostHere = calls::parse(&headers, &body)?;
     let who = caller.principal_for::<HostHere>()?;
     let done = door.files.head()?.call(&who, call.clone()).await?;
-    if let Some(prober) = &door.prober {
+    if let Some(prober) = door.files.prober() {
         prober.note(&call.server, call.boot);
     }
     Ok(Json(done))

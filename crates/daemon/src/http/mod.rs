@@ -38,7 +38,6 @@ use crate::{
     identity::Gate,
     key::Key,
     metrics::DoorCounters,
-    presence::Prober,
 };
 use axum::{
     Router,
@@ -72,8 +71,6 @@ pub struct HttpDoor {
     reception: Option<Reception>,
     /// Whether missing directories of a file are made.
     makes_parents: bool,
-    /// Asks hosts whether they are there; only beside the head.
-    prober: Option<Prober>,
     /// Where it is noted what was done.
     audit: Audit,
 }
@@ -96,7 +93,6 @@ impl HttpDoor {
             roster: Roster::default(),
             reception: None,
             makes_parents: false,
-            prober: None,
             audit: Audit::default(),
         }
     }
@@ -146,12 +142,6 @@ impl HttpDoor {
         self.roster = roster;
         self.reception = Some(reception);
         self
-    }
-
-    /// Asks hosts whether they are there.
-    #[must_use]
-    pub(crate) fn with_prober(self, prober: Prober) -> Self {
-        Self { prober: Some(prober), ..self }
     }
 
     /// Notes what is done.

@@ -178,7 +178,7 @@ async fn visit(
 /// A connection has ended. If it was that of a host, this may be all that is seen of its end: it is asked at once.
 fn ended(door: &HttpDoor, certificate: Option<Shown>) {
     let host = certificate.and_then(|shown| door.roster.find(shown.sha256));
-    if let (Some(host), Some(prober)) = (host, &door.prober) {
+    if let (Some(host), Some(prober)) = (host, door.files.prober()) {
         prober.look(host.name);
     }
 }

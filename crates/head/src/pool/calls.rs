@@ -419,7 +419,7 @@ fn existing(core: &mut Core, context: &Context, open: &OpenWrite) -> Result<Opti
         return Err(Failure::new(ErrorKind::IsDirectory, "/ is a directory"));
     }
     resolve_parent(core, &context.who, path)?;
-    end_dead_write(core, context, path)?;
+    end_unanswered_write(core, context, path)?;
     let Some(node) = find(core, &context.who, path)? else {
         if open.disposition == Disposition::Update {
             return Err(Failure::not_found(format!("{path} does not exist")));
@@ -453,13 +453,13 @@ fn existing(core: &mut Core, context: &Context, open: &OpenWrite) -> Result<Opti
 
 /// Gives up a write whose disk server does not answer, for whoever may write the file and wants to: it is written anew elsewhere. Its
 /// writer was promised nothing; should that server come back, it is told that the write was given up.
-fn end_dead_write(core: &mut Core, context: &Context, path: &FilePath) -> Result<()> {
+fn end_unanswered_write(core: &mut Core, context: &Context, path: &FilePath) -> Result<()> {
     let Some(node) = find(core, &context.who, path)? else { return Ok(()) };
     let Some(writing) = node.replicas.iter().find(|replica| replica.state == ReplicaState::Writing) else {
         return Ok(());
     };
     let Some(partition) = core.store.partition(&writing.partition)? else { return Ok(()) };
-    if !presence::is_dead(core, &partition.server.name, context.now) {
+    if !presence::does_not_answer(core, &partition.server.name, context.now) {
         return Ok(());
     }
     require(core, &context.who, &node, Right::Write, path)?;
