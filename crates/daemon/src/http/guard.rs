@@ -9,7 +9,7 @@ use super::{
     deeds::{self, Deed},
     needs::needs,
     origin,
-    paths::{CreateOnly, CreateWithin},
+    paths::CreateOnly,
 };
 use crate::{
     hosts::Member,
@@ -22,7 +22,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use base::{ErrorKind, Failure, FilePath, Result, limits::UNPROVEN_REQUEST_BYTES_MAX};
+use base::{ErrorKind, Failure, Result, limits::UNPROVEN_REQUEST_BYTES_MAX};
 use futures_util::stream;
 use std::{sync::Arc, time::Duration};
 use wire::{
@@ -299,12 +299,6 @@ fn check(door: &HttpDoor, who: &Identity, request: &mut Request<Body>, peer: Opt
     let needs = needs(request.method(), request.headers(), (path, target.ends_with('/')), peer)?;
     for (right, path) in &needs.rights {
         who.may(*right, path, now)?;
-    }
-    if let Some(last) = needs.changed.last() {
-        // Directories on the way to it are made where the token lets something be created, and not above.
-        let above = std::iter::successors(Some(last.clone()), FilePath::parent);
-        let top = above.take_while(|path| who.may(Right::Create, path, now).is_ok()).last();
-        request.extensions_mut().insert(CreateWithin(top.unwrap_or_else(|| last.clone())));
     }
     if needs.changed.iter().all(|path| who.may(Right::Modify, path, now).is_ok()) {
         return Ok(());

@@ -31,10 +31,6 @@ pub(super) const FILE_TYPE: &str = "application/octet-stream";
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CreateOnly;
 
-/// Below which path the token of a request lets something be created.
-#[derive(Debug, Clone)]
-pub(super) struct CreateWithin(pub(super) FilePath);
-
 /// One request on a path, without its body.
 pub(super) struct Visit {
     pub(super) door: Arc<HttpDoor>,
@@ -117,14 +113,6 @@ impl Visit {
                 ))
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Whether all that is above what the token is for is there.
-    async fn may_make_parents(&self, within: Option<&FilePath>) -> Result<bool> {
-        match within.and_then(FilePath::parent) {
-            Some(above) => Ok(self.find(&above).await?.is_some_and(|entry| is_directory(&entry))),
-            None => Ok(true),
         }
     }
 
@@ -215,13 +203,13 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
     }
     let (parts, body) = request.into_parts();
     let target = parts.uri.path();
-    let mut visit = Visit {
+    let visit = Visit {
         who,
+        makes_parents: door.makes_parents,
         door,
         path: decode_path(target)?,
         is_slashed: target_names_directory(target),
         query: parts.uri.query().map(str::to_owned),
-        makes_parents: false,
         peer: parts.extensions.get::<Peer>().copied(),
         method: parts.method,
         headers: parts.headers,
@@ -230,8 +218,6 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
         // No lock and no state token of this server exists, so no list of conditions with one can hold.
         return Err(Problem::precondition("conditions of the If field are not known here"));
     }
-    let within = parts.extensions.get().map(|CreateWithin(within)| within);
-    visit.makes_parents = visit.door.makes_parents && visit.may_make_parents(within).await?;
     let body = match visit.method.as_str() {
         "PUT" | "PROPFIND" | "PROPPATCH" => body,
         _ => heard_out(body).await?,
