@@ -85,3 +85,48 @@ def test_fsspec_xrootd_removes_a_tree(door: Facility) -> None:
     files.invalidate_cache()
     assert not files.exists("/t/a")
     assert files.exists("/t")
+
+
+# Certificates
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> dict[str, tuple[Path, Path]]:
+    """Make certificates of users as they are met in the field, each with its key."""
+    need("openssl")
+
+    def new(name: str, *words: str | Path) -> tuple[Path, Path]:
+        paths = tmp_path / f"{name}.pem", tmp_path / f"{name}.key"
+        run("openssl", *words, "-newkey", "rsa:2048", "-nodes", "-keyout", paths[1], "-out", paths[0])
+        return paths
+
+    def signed(name: str, signer: tuple[Path, Path], *words: str | Path) -> tuple[Path, Path]:
+        request, key = new(f"{name}-request", "req", "-subj", f"/CN=ann/CN={name}")
+        path = tmp_path / f"{name}.pem"
+        by = ("-CA", signer[0], "-CAkey", signer[1], "-CAcreateserial", "-days", "1")
+        run("openssl", "x509", "-req", "-in", request, *by, *words, "-out", path)
+        # Clients show whoever signed it, too.
+        path.write_bytes(path.read_bytes() + signer[0].read_bytes())
+        return path, key
+
+    extensions = tmp_path / "extensions"
+    extensions.write_text("proxyCertInfo=critical,language:id-ppl-inheritAll\n")
+    user = new("user", "req", "-x509", "-subj", "/CN=ann", "-days", "1")
+    return {
+        "of an unknown authority": user,
+        "a proxy": signed("proxy", user, "-extfile", extensions),
+        "of version 1": signed("v1", user),
+    }
+
+
+def test_a_token_counts_whatever_certificate_is_shown(
+    door: Facility, certificates: dict[str, tuple[Path, Path]]
+) -> None:
+    token = door.bp("token", "create").out.strip().splitlines()[-1]
+    url = door.endpoint("https") + "/"
+    curl = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", door.directory / "tls" / "ca.pem")
+    for kind, (certificate, key) in certificates.items():
+        for version in ("--tls-max=1.2", "--tlsv1.3"):
+            shown = (*curl, *version.replace("=", " ").split(), "--cert", certificate, "--key", key)
+            assert run(*shown, "-H", f"Authorization: Bearer {token}", url).out == "200", (kind, version)
+            assert run(*shown, url).out == "401", f"{kind}: it is nobody's here"
