@@ -8,7 +8,7 @@ use crate::{
     words::{counted, job_users, percent, span},
 };
 use base::units::human_bytes;
-use wire::control::{GetStatus, PoolInfo, Status, WorkerInfo};
+use wire::control::{GetStatus, PoolInfo, Presence, Status, WorkerInfo};
 
 /// Rows of each long table; the verbs for them show all.
 const ROWS_MAX: usize = 20;
@@ -38,6 +38,7 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
     let left = status.counts.active_jobs().saturating_sub(active);
     titled(output, "Jobs", jobs::table(shown, status.now), left, "bp jobs")?;
     titled(output, "Workers", workers(&status.workers), 0, "")?;
+    titled(output, "Hosts that are not here", away(&status), 0, "")?;
     Ok(0)
 }
 
@@ -110,6 +111,26 @@ fn pools(pools: &[PoolInfo]) -> Table {
                 server,
             ]);
         }
+    }
+    table
+}
+
+fn away(status: &Status) -> Table {
+    let mut table = Table::new([
+        Column::Left("host"),
+        Column::Left("roles"),
+        Column::Left("state"),
+        Column::Left("heard"),
+    ]);
+    for host in status.hosts.iter().filter(|host| host.presence != Presence::Here) {
+        let roles: Vec<_> = host.roles.iter().map(|role| role.as_str()).collect();
+        let heard = host.heard.map_or("-".to_owned(), |heard| format!("{} ago", span(status.now - heard)));
+        table.row([
+            Cell::from(host.name.as_str()),
+            roles.join(" ").into(),
+            Cell::toned(host.presence.as_str(), Tone::Bad),
+            heard.into(),
+        ]);
     }
     table
 }

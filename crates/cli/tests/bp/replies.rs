@@ -44,7 +44,8 @@ pub(crate) fn status() -> Value {
         "now": NOW, "started": NOW - 7_500_000,
         "files": { "files": 12, "directories": 3, "online": 9, "nearline": 3, "bytes": 5_000_000_000u64,
                    "trash_files": 0, "trash_bytes": 0 },
-        "hosts": [],
+        "hosts": [{ "name": "node3", "roles": ["disk"], "presence": "here", "heard": NOW - 2_000 },
+                  { "name": "node4", "roles": ["cpu", "tape"], "presence": "silent", "heard": NOW - 95_000 }],
         "pools": [{ "name": "main", "policy": wire::control::Pool::default(), "files_short": 2, "copies_under_way": 1,
                     "moves_under_way": 0, "uneven_bytes": 0,
                     "partitions": [{

@@ -4,7 +4,7 @@ use super::words::{Tone, age, bar, clock, count, counted, percent, room_bar};
 use base::units::human_bytes;
 use maud::{Markup, html};
 use wire::control::{
-    JobState, PartitionInfo, PartitionTrouble, RequestState, Status, TapePhase, VolumeState,
+    JobState, PartitionInfo, PartitionTrouble, Presence, RequestState, Status, TapePhase, VolumeState,
 };
 
 /// Lines of the attention list; the rest is counted.
@@ -110,6 +110,14 @@ pub(super) fn attention(status: &Status) -> Markup {
 
 fn troubles(status: &Status) -> Vec<Trouble> {
     let mut troubles = Vec::new();
+    for host in status.hosts.iter().filter(|host| host.presence != Presence::Here) {
+        let what = match (host.presence, host.heard) {
+            (Presence::Stopped, Some(heard)) => format!("has stopped, {} ago", age(status.now, heard)),
+            (_, Some(heard)) => format!("is silent, heard {} ago", age(status.now, heard)),
+            (_, None) => "has not been heard since the head started".to_owned(),
+        };
+        troubles.push(Trouble { thing: format!("host {}", host.name), what, command: None });
+    }
     for drive in &status.drives {
         let stuck = (drive.phase == TapePhase::Stuck).then(|| "is stuck".to_owned());
         if let Some(what) = drive.trouble.clone().or(stuck) {

@@ -19,6 +19,8 @@ fn the_page_shows_everything() {
         "incarnation",
         "3 d 1 h",
         "disk3",
+        "has stopped, 40 s ago",
+        "is silent, heard 1 min",
         "not here",
         "drv4",
         "unload failed",
@@ -52,6 +54,7 @@ fn an_empty_facility_says_so() {
     status.pools.clear();
     status.drives.clear();
     status.volumes.clear();
+    status.hosts.clear();
     status.requests.clear();
     status.requests_len = 0;
     status.workers.clear();

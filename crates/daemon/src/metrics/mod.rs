@@ -16,7 +16,9 @@ use exposition::{
     Type::{Counter, Gauge},
 };
 use head::Waits;
-use wire::control::{Bill, JobState, RequestKind, RequestState, Status, TapePhase, VolumeCount, VolumeState};
+use wire::control::{
+    Bill, JobState, Presence, RequestKind, RequestState, Status, TapePhase, VolumeCount, VolumeState,
+};
 
 /// Media type of what [`render`] returns.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -28,6 +30,7 @@ pub fn render(status: &Status, bill: &Bill, counters: &DoorCounters, waits: &Wai
     facility(&mut out, status);
     disk(&mut out, status);
     tape(&mut out, status);
+    hosts(&mut out, status);
     batch(&mut out, status);
     used(&mut out, bill);
     waited(&mut out, waits);
@@ -74,6 +77,13 @@ fn disk(out: &mut Exposition, status: &Status) {
                 out.sample(&[("pool", &pool.name), ("partition", &partition.name)], figure(partition));
             }
         }
+    }
+}
+
+fn hosts(out: &mut Exposition, status: &Status) {
+    out.family("host_here", Gauge, "Whether the host was heard lately, answers, and has not said goodbye.");
+    for host in &status.hosts {
+        out.sample(&[("host", &host.name)], u64::from(host.presence == Presence::Here));
     }
 }
 

@@ -36,6 +36,8 @@ fn figures_are_there() {
         "backplane_head_starts_total 14",
         "backplane_partition_free_bytes{pool=\"main\",partition=\"disk3\"} 316753838080",
         "backplane_partition_available{pool=\"scratch\",partition=\"ssd2\"} 0",
+        "backplane_host_here{host=\"disk3\"} 1",
+        "backplane_host_here{host=\"tape1\"} 0",
         "backplane_drive_phase{library=\"lib0\",drive=\"drv4\",phase=\"stuck\"} 1",
         "backplane_drive_trouble{library=\"lib0\",drive=\"drv4\"} 1",
         "backplane_volumes{state=\"suspect\"} 1",
