@@ -4,6 +4,7 @@ use crate::{
     context::{Context, Run},
     glob::{self, Match},
     waiting,
+    written::{self, Written},
 };
 use base::{ErrorKind, FilePath, Result, units::Span};
 use wire::control::{Call, PathOutcome, PathOutcomes, Want};
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     timeout: Timeout,
     /// Files; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<FilePath>,
+    paths: Vec<Written>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -45,7 +46,8 @@ struct Goal {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    let paths = glob::expand(context, &args.paths, Match::Files)?;
+    let paths = written::paths(context, args.paths)?;
+    let paths = glob::expand(context, &paths, Match::Files)?;
     let want = if args.goal.online { Want::Online } else { Want::Archived };
     finish(context, &paths, want, &args.timeout)
 }
