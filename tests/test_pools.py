@@ -176,7 +176,7 @@ def test_copies_stand_in_different_racks(mirrored: tuple[Facility, list[Host]], 
     shown = facility.bp("host", "list").out
     assert "rack=r2 room=b513" in shown, shown
     shown = facility.bp("pool", "list").out
-    assert "rack=r2" in shown, shown
+    assert "d3 rack=r2" in shown, shown
     assert "NAME=VALUE" in facility.bp_fails("host", "label", "d1", "rack").text
 
 
