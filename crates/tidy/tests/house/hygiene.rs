@@ -47,13 +47,52 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     links
 }
 
-#[test]
-fn links_between_pages_lead_somewhere() {
+/// Pages of documentation: those of the root, `docs/` and `spec/`.
+fn pages() -> Vec<std::path::PathBuf> {
     let mut pages = files_below(&root().join("docs"), "md");
     pages.extend(files_below(&root().join("spec"), "md"));
     pages
         .extend(std::fs::read_dir(root()).expect("the root can be read").flatten().map(|entry| entry.path()));
     pages.retain(|path| path.extension().is_some_and(|end| end == "md"));
+    pages
+}
+
+/// Longest line of prose, in characters: what two windows beside each other show.
+const PROSE_LINE_MAX: usize = 120;
+
+/// Lines of prose that are too long, with their number; code blocks and tables are left out.
+fn long_lines(text: &str) -> Vec<usize> {
+    let mut long = Vec::new();
+    let mut is_code = false;
+    for (number, line) in text.lines().enumerate() {
+        let begin = line.trim_start();
+        is_code ^= begin.starts_with("```");
+        if !is_code && !begin.starts_with('|') && line.chars().count() > PROSE_LINE_MAX {
+            long.push(number + 1);
+        }
+    }
+    long
+}
+
+#[test]
+fn prose_of_pages_stays_readable() {
+    let long = pages().into_iter().flat_map(|page| {
+        let lines = long_lines(&read(&page));
+        lines.into_iter().map(move |line| format!("{}:{line}", shown(&page)))
+    });
+    hold("A line of prose has at most 120 characters.", long.collect());
+}
+
+#[test]
+fn long_lines_are_found_outside_code_and_tables() {
+    let long = "é".repeat(PROSE_LINE_MAX + 1);
+    let text = format!("{long}\n{}\n```text\n{long}\n```\n| {long} |\n  {long}", &long[2..]);
+    assert_eq!(long_lines(&text), [1, 7]);
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let pages = pages();
     let mut dead = Vec::new();
     for page in pages {
         let text = read(&page);
