@@ -176,12 +176,13 @@ impl Files {
             let call = OpenRead { path: path.clone() };
             let grant = match self.head()?.call_waiting(who, call, self.recall_wait).await? {
                 ReadGrant::Online(grant) => Arc::new(grant),
-                ReadGrant::Recalling { .. } => return Err(self.still_nearline(who, path).await),
+                ReadGrant::Recalling { .. } => return Err(Box::pin(self.still_nearline(who, path)).await),
             };
             let opened = match &grant.server {
                 Some(server) => self.elsewhere(who, &grant, server).map(Opened::Elsewhere),
                 None => {
-                    let read = self.objects.read(&who.name, Arc::clone(&grant), Arc::clone(&door)).await;
+                    let read =
+                        Box::pin(self.objects.read(&who.name, Arc::clone(&grant), Arc::clone(&door))).await;
                     read.map(Opened::Here)
                 }
             };

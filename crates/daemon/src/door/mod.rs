@@ -92,7 +92,7 @@ impl RootDoor {
             let is_update = request.disposition == Disposition::Existing;
             let open = CapOpen { signed, path, is_update };
             session.note_proof();
-            return Ok(here(match self.files.objects().open_cap(open, counter).await? {
+            return Ok(here(match Box::pin(self.files.objects().open_cap(open, counter)).await? {
                 CapFile::Read(file) => DoorFile::Read(file),
                 CapFile::Write(file) => DoorFile::Write(file),
             }));
@@ -101,7 +101,7 @@ impl RootDoor {
         if (request.disposition, request.access) == (Disposition::Existing, Access::Read) {
             return self.open_for_reading(session, who, &request).await;
         }
-        self.open_for_writing(session, &who, &request).await
+        Box::pin(self.open_for_writing(session, &who, &request)).await
     }
 
     async fn open_for_reading(
@@ -111,15 +111,15 @@ impl RootDoor {
         request: &OpenRequest,
     ) -> Result<Opened<DoorFile>> {
         let OpenRequest { path, opaque, .. } = request;
-        let fetched = self.third_party.fetch(session, path, opaque).await?;
+        let fetched = Box::pin(self.third_party.fetch(session, path, opaque)).await?;
         let is_offer = fetched.is_none() && ThirdParty::<Identity>::is_offer(opaque)?;
         let identity = fetched.unwrap_or_else(|| who.into_owned());
         let who = self.allows(&identity, Right::Read, path)?;
         if is_offer {
             // Nobody offers what they cannot read. The destination may wait for a recall, too: it is told now.
-            self.files.head()?.call(who, control::OpenRead { path: path.clone() }).await?;
+            Box::pin(self.files.head()?.call(who, control::OpenRead { path: path.clone() })).await?;
             let right = (who.name.as_str(), identity.clone());
-            self.third_party.offer(session, right, path, opaque).await?;
+            Box::pin(self.third_party.offer(session, right, path, opaque)).await?;
         }
         self.avoid_tried(who, request, false).await;
         match self.files.open_read(who, path, Arc::clone(&self.counters.root)).await? {
@@ -172,7 +172,7 @@ impl RootDoor {
     /// Has servers avoided to which the client says that it was sent in vain.
     async fn avoid_tried(&self, who: &Principal, request: &OpenRequest, is_write: bool) {
         if let Some(tried) = request.opaque.get(control::TRIED) {
-            self.files.avoid(who, &request.path, tried, is_write).await;
+            Box::pin(self.files.avoid(who, &request.path, tried, is_write)).await;
         }
     }
 

@@ -110,7 +110,7 @@ impl RootDoor {
     ) -> Result<Cow<'a, Identity>> {
         match opaque.get(TOKEN_PARAMETER) {
             Some(text) => {
-                let identity = self.bearer(text).await?;
+                let identity = Box::pin(self.bearer(text)).await?;
                 session.note_proof();
                 Ok(Cow::Owned(identity))
             }

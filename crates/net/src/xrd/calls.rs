@@ -59,7 +59,7 @@ pub(super) async fn call<S: Service>(context: Arc<Context<S>>, stream: StreamId,
     let outcome = match request {
         // Boxed, so that a call takes the memory that it needs and not that of the largest: thousands may wait.
         Request::Dirlist(request) => Box::pin(context.list(stream, request)).await,
-        request => context.answer(stream, context.perform(request)).await,
+        request => context.answer(stream, Box::pin(context.perform(request))).await,
     };
     context.counters.request_times.note(started.elapsed());
     // The session ended meanwhile: nobody is left to tell.
@@ -172,7 +172,7 @@ impl<S: Service> Context<S> {
     /// The session of a request that brought a proof of its own.
     async fn own_session(&self, opaque: Option<&Opaque>) -> Result<Option<S::Session>> {
         match opaque.filter(|opaque| !opaque.is_empty()) {
-            Some(opaque) => self.service.session_for(&self.session, opaque).await,
+            Some(opaque) => Box::pin(self.service.session_for(&self.session, opaque)).await,
             None => Ok(None),
         }
     }
