@@ -6,10 +6,9 @@ use clap::{Args, Parser, Subcommand};
 /// One data facility: files on disk and tape, and the jobs that read them.
 #[derive(Debug, Parser)]
 #[command(name = "bp", version, propagate_version = true, infer_subcommands = false, max_term_width = 100)]
-#[command(
-    after_help = "Exit codes: 0 done, 2 makes no sense, 3 not found, 4 exists or is of the wrong kind, 5 not \
-                        allowed,\n6 busy or out of reach, 7 no space, 8 corrupt, 9 input or output failed, 70 a bug."
-)]
+#[command(after_help = "Histograms over n-tuples are made in Python: import backplane.\n\n\
+                  Exit codes: 0 done, 2 invalid arguments, 3 not found, 4 exists or has the wrong type,\n5 permission \
+                  denied, 6 busy or unreachable, 7 no space, 8 corrupt data, 9 input or output\nfailed, 70 a bug.")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -27,7 +26,7 @@ pub(crate) struct Global {
     /// Print what the facility answered as JSON, one value per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// On whose behalf [default: the Unix user]
+    /// Act for this user; only the owner of the facility may [default: the Unix user]
     #[arg(long, global = true, env = "BP_USER", hide_env_values = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// Print only errors and what was asked for
@@ -49,13 +48,13 @@ pub(crate) enum Verb {
 
     /// List directories
     Ls(verbs::ls::Args),
-    /// Show everything known of files and directories
+    /// Show metadata, replicas and tape copies of files and directories
     Stat(verbs::stat::Args),
     /// Make directories
     Mkdir(verbs::mkdir::Args),
-    /// Remove files, and directories with -r; `bp trash` brings them back
+    /// Remove files, and directories with -r; see trash
     Rm(verbs::rm::Args),
-    /// Show and restore what was removed
+    /// List, restore and delete removed files
     Trash(verbs::trash::Args),
     /// Remove empty directories
     Rmdir(verbs::rmdir::Args),
@@ -63,88 +62,88 @@ pub(crate) enum Verb {
     Mv(verbs::mv::Args),
     /// Set permission bits
     Chmod(verbs::chmod::Args),
-    /// Give files and directories to another owner or group
+    /// Set owner and group of files and directories
     Chown(verbs::chown::Args),
     /// Find files and directories by name, size, age or state
     Find(verbs::find::Args),
-    /// Show how many bytes and files are below directories
+    /// Show bytes and files below directories
     Du(verbs::du::Args),
-    /// Show a directory with all that is below it
+    /// Show a directory as a tree
     Tree(verbs::tree::Args),
-    /// Grant users and groups what they may do with files and in directories
+    /// Show, add and revoke rights of users and groups beside modes
     Grant(verbs::grant::Args),
 
     /// Copy local files into the facility
     Put(verbs::put::Args),
-    /// Copy files out of the facility, or reserve room for one
+    /// Copy files out of the facility, or reserve space for a new one
     Get(verbs::get::Args),
     /// Print files
     Cat(verbs::cat::Args),
     /// Copy files between this host and servers, or from server to server
     Cp(verbs::cp::Args),
 
-    /// Ask for tape copies
+    /// Request tape copies of files
     Archive(verbs::archive::Args),
-    /// Ask for disk replicas
+    /// Request disk replicas of files that are on tape
     Stage(verbs::stage::Args),
-    /// Drop disk replicas of files that are on tape
+    /// Delete disk replicas of files that are safe on tape
     Evict(verbs::evict::Args),
-    /// Let go of pins that keep files on disk
+    /// Release pins that keep files on disk
     Release(verbs::release::Args),
     /// Wait until files are on disk or on tape
     Wait(verbs::wait::Args),
 
-    /// Tell why a file, a job or a tape request waits
+    /// Show why a file, a job or a tape request waits
     Why(verbs::why::Args),
 
     /// Submit a job
     Submit(verbs::submit::Args),
     /// Show jobs
     Jobs(verbs::jobs::Args),
-    /// End jobs, take tape requests back
+    /// End jobs, or withdraw tape requests
     Cancel(verbs::cancel::Args),
     /// Show what a job printed
     Log(verbs::log::Args),
 
-    /// Show what waits for tape, and why
+    /// Show the tape queue, with the reason why each request waits
     Queue(verbs::queue::Args),
     /// Show tape volumes
     Volumes(verbs::volumes::Args),
     /// Show tape drives
     Drives(verbs::drives::Args),
-    /// Show who used what
+    /// Show what each user used in total
     Bill(verbs::bill::Args),
-    /// Save the catalogue of a running facility in a file
+    /// Save the catalogue of a running facility to a file
     Backup(verbs::backup::Args),
-    /// Show accounts by user, group, project, pool and month
+    /// Show usage by user, group, project, pool and month
     Account(verbs::account::Args),
-    /// Say what belongs to a project
+    /// Assign files and directories to a project
     Project(verbs::project::Args),
-    /// Show and set how much users, groups and projects may hold
+    /// Show and set quotas of users, groups and projects
     Quota(verbs::quota::Args),
-    /// Show who did what
+    /// Show the audit log: who did what, when, from where
     Audit(verbs::audit::Args),
-    /// Compare partitions with the catalogue, and mend what is wrong
+    /// Compare partitions with the catalogue, and repair differences
     Scan(verbs::scan::Args),
-    /// Take a directory beside a partition into the facility without copying it
+    /// Add an existing directory of a disk server without copying it
     Adopt(verbs::adopt::Args),
-    /// Make a token that proves who somebody is
+    /// Make tokens by which users authenticate
     Token(verbs::token::Args),
-    /// Print what clients need to trust the facility's certificates
+    /// Print the settings by which clients trust the facility
     Trust(verbs::trust::Args),
-    /// Show, replace and revoke generations of the facility's key
+    /// List, rotate and revoke the keys that sign tokens
     Key(verbs::key::Args),
-    /// Let hosts join the facility, show them, turn them away
+    /// Invite, list, label and remove hosts
     Host(verbs::host::Args),
-    /// Say what pools promise; drain, freeze, use and retire partitions
+    /// Configure pools; drain, freeze and retire their partitions
     Pool(verbs::pool::Args),
-    /// Have another head of the facility take over
+    /// Hand over to a standby head; refer directories to other heads
     Head(verbs::head::Args),
-    /// Deal with volumes, drives and requests that need a person
+    /// Repair volumes, drives, tape requests and the catalogue
     Admin(verbs::admin::Args),
 
     /// Print a completion script for a shell
     Completion(verbs::completion::Args),
-    /// Print the manual page, or write all pages into a directory
+    /// Print the manual page, or write all pages to a directory
     Man(verbs::man::Args),
 }

@@ -4,10 +4,13 @@ mod args;
 mod context;
 mod daemon;
 mod glob;
+mod help;
 mod mover;
 mod output;
 mod program;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod table;
 mod transfer;
 mod verbs;
@@ -17,7 +20,7 @@ mod words;
 mod written;
 
 use args::{Cli, Verb};
-use clap::Parser;
+use clap::FromArgMatches;
 use context::{Context, Stop};
 use output::Output;
 use std::process::ExitCode;
@@ -44,7 +47,8 @@ fn hint(refusal: &clap::Error) -> Option<&str> {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(refusal) => return refused(&refusal),
     };

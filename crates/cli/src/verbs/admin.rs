@@ -18,31 +18,31 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Thing {
-    /// Tape volumes
+    /// Set the state of tape volumes, and read their labels again
     #[command(subcommand)]
     Volume(Volume),
-    /// Tape drives
+    /// Disable and enable tape drives
     #[command(subcommand)]
     Drive(Drive),
-    /// Rows of the tape queue
+    /// Retry tape requests
     #[command(subcommand)]
     Request(Request),
-    /// A catalogue that was restored: show what lies on disks and is not in it, then say that it is good as it is
+    /// Compare a restored catalogue with the disks, then accept it as it is
     Settle(super::settle::Args),
-    /// A catalogue that was restored: take in what lies on disks and is not in it, as it describes itself
+    /// Add files on disks that a restored catalogue lacks
     Recover(super::recover::Args),
 }
 
 #[derive(Debug, Subcommand)]
 enum Volume {
-    /// Put a volume into use, or take it out
+    /// Set the state of a volume
     Set {
         /// The volume
         vid: Vid,
         /// What may be done with it
         state: State,
     },
-    /// Read what lies on volumes and take it in, if the catalogue was lost or restored
+    /// Read the labels of volumes into a catalogue that was lost or restored
     Survey {
         /// The volumes
         #[arg(required_unless_present = "all", value_name = "VID")]
@@ -55,7 +55,7 @@ enum Volume {
 
 #[derive(Debug, Subcommand)]
 enum Drive {
-    /// Take a drive out of use: it ends what it does, and begins nothing new
+    /// Disable a drive: it ends its session, and begins no other
     Disable {
         /// The drive
         drive: String,
@@ -63,7 +63,7 @@ enum Drive {
         #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
         reason: String,
     },
-    /// Put a drive that was taken out of use back
+    /// Enable a drive again
     Enable {
         /// The drive
         drive: String,
@@ -72,7 +72,7 @@ enum Drive {
 
 #[derive(Debug, Subcommand)]
 enum Request {
-    /// Try requests again now that failed or wait for their next try
+    /// Retry requests now that failed or wait for their next try
     Retry {
         /// The requests
         #[arg(required = true, value_name = "ID", value_parser = request_id)]
@@ -87,13 +87,13 @@ pub(super) fn request_id(text: &str) -> base::Result<RequestId> {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum State {
-    /// It has no label yet
+    /// Volume has no label yet
     Blank,
-    /// Read it and append to it
+    /// Volume is read and appended to
     Appendable,
-    /// Read it
+    /// Volume is read
     Full,
-    /// Do not use it
+    /// Volume is not used
     Suspect,
 }
 

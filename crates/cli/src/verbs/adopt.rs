@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// host must allow it
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     directory: Option<PathBuf>,
-    /// What it is called in the facility
+    /// Its path in the facility
     #[arg(required = true, value_name = "PATH")]
     path: Option<FilePath>,
     /// The partition on whose file system it lies [default: the only one]
@@ -56,7 +56,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Show how far adoptions have come
+    /// Show the progress of adoptions
     Status,
     /// Show what the last adoption of a partition left alone, and why
     Report {

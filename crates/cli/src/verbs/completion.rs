@@ -1,10 +1,9 @@
 //! `bp completion`: prints a completion script.
 
 use crate::{
-    args::Cli,
     context::{Context, Run},
+    help,
 };
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 #[derive(Debug, clap::Args)]
@@ -15,7 +14,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "bp", &mut script);
+    clap_complete::generate(args.shell, &mut help::command(), "bp", &mut script);
     context.output.bytes(&script)?;
     Ok(0)
 }

@@ -17,12 +17,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Have a standby take over from the active head, which ends
+    /// Make a standby head active; the active one ends
     TakeOver {
         /// Host of the standby [default: whichever is first]
         host: Option<String>,
     },
-    /// Say which directories other heads keep; without any, show them
+    /// Refer a directory to another head; without one, list the referrals
     #[command(
         after_help = "Clients are sent to the other head for DIRECTORY and all that is below it. It has to be there \
                             under the same path, and empty here. Of / that means everything that is not here."

@@ -19,7 +19,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Let a host join: prints the command to run there
+    /// Invite a host: print the command to run there
     Invite {
         /// What it is to do: disk, tape or cpu; may be given again
         #[arg(long, required = true)]
@@ -28,9 +28,9 @@ enum Verb {
         #[arg(long, default_value = "1h", value_name = "TIME")]
         lifetime: Span,
     },
-    /// Show the hosts that joined
+    /// List the hosts that joined
     List,
-    /// Say where a host stands: `rack=r12 room=b513`
+    /// Label a host with its location: `rack=r12 room=b513`
     Label {
         /// The host
         name: String,
@@ -38,16 +38,16 @@ enum Verb {
         #[arg(required = true, value_name = "LABEL")]
         labels: Vec<HostLabel>,
     },
-    /// Show the files that lie on a host and nowhere else, on disk or on tape
+    /// List the files whose only copy is on a host
     Files {
         /// The host
         name: String,
     },
-    /// Turn a host away: it is not believed any more, and what it holds is out of reach
+    /// Remove a host: it is refused from now on, and its files are unreachable
     Remove {
         /// The host
         name: String,
-        /// Also if files lie on it that are nowhere else
+        /// Remove the host even if it has the only copy of files
         #[arg(long)]
         force: bool,
     },

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show the generations of the key
+    /// List the generations of the key
     List,
     /// Make a new generation, which signs from now on
     #[command(
@@ -29,7 +29,7 @@ enum Verb {
         #[arg(long, default_value = "7d", value_name = "TIME")]
         grace: Span,
     },
-    /// End a generation at once, with everything that it has signed
+    /// Revoke a generation at once, with everything that it has signed
     #[command(
         after_help = "All tokens that were made with it end, in open sessions too, and all open invitations; jobs that run get new \
                       tokens.\nThe newest generation is replaced."

@@ -1,11 +1,10 @@
 //! `bp man`: the manual pages.
 
 use crate::{
-    args::Cli,
     context::{Context, Run},
+    help,
 };
 use base::Failure;
-use clap::CommandFactory;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -18,13 +17,13 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     if let Some(directory) = args.directory {
         let pages = || {
             std::fs::create_dir_all(&directory)?;
-            clap_mangen::generate_to(Cli::command(), &directory)
+            clap_mangen::generate_to(help::command(), &directory)
         };
         pages().map_err(|cause| Failure::io(format!("write pages into {}", directory.display()), &cause))?;
         return Ok(0);
     }
     let mut page = Vec::new();
-    let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+    let rendered = clap_mangen::Man::new(help::command()).render(&mut page);
     rendered.map_err(|cause| Failure::io("make the page", &cause))?;
     context.output.bytes(&page)?;
     Ok(0)

@@ -28,42 +28,42 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show pools, their partitions and what is missing
+    /// List pools, their partitions and missing copies
     List,
-    /// Change what a pool promises and allows
+    /// Set the policy of a pool: copies, coding, limits
     Set(policy::Args),
-    /// Drop files that are safe on tape from its disks, or show which would go
+    /// Delete disk replicas of files that are safe on tape, or show which
     Collect(collect::Args),
-    /// Let nothing new come to a partition, and move what it has elsewhere
+    /// Refuse new files on a partition, and move its files to others
     Drain {
         /// The partition
         partition: String,
     },
-    /// Let nothing new come to a partition; what it has stays
+    /// Refuse new files on a partition; its files stay
     Freeze {
         /// The partition
         partition: String,
     },
-    /// Use a partition again
+    /// Accept new files on a partition again
     Use {
         /// The partition
         partition: String,
     },
-    /// Say how much may lie on a partition, whatever its host allows
+    /// Limit the bytes on a partition
     Resize {
         /// The partition
         partition: String,
         /// Most bytes of files, such as 20TiB; `host`: as much as its host's configuration allows
         size: SizeMax,
     },
-    /// Put an empty partition into another pool
+    /// Move an empty partition to another pool
     Move {
         /// The partition
         partition: String,
         /// The pool
         pool: String,
     },
-    /// Give a partition up that is empty
+    /// Remove an empty partition from its pool
     Retire {
         /// The partition
         partition: String,

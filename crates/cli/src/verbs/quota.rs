@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Set a quota; what is not given has no limit
+    /// Set a quota; a limit that is not given is none
     #[command(group = clap::ArgGroup::new("limit").required(true).multiple(true))]
     Set {
         /// Whom it binds
@@ -35,14 +35,14 @@ enum What {
         #[arg(long, group = "limit")]
         files: Option<u64>,
     },
-    /// Lift a quota
+    /// Remove a quota
     Lift {
         /// Whom it binds
         kind: Kind,
         /// Their name
         name: String,
     },
-    /// Show the quotas and how much of them is used
+    /// List the quotas and their usage
     List,
 }
 

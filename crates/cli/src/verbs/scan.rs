@@ -26,41 +26,41 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Begin to look what is lost, unknown, too short or damaged
+    /// Start a scan for missing, unknown, short and damaged objects
     Start {
         /// The partition [default: all]
         partition: Option<String>,
         /// Read every byte and compare it with its checksum
         #[arg(long)]
         checksum: bool,
-        /// Most objects that are looked at in a second
+        /// Most objects that are checked in a second
         #[arg(long, value_name = "N", default_value_t = 4000)]
         objects: u64,
         /// Most bytes that are read in a second
         #[arg(long, value_name = "SIZE", default_value = "200MB")]
         bytes: Size,
     },
-    /// Show how far scans and repairs have come
+    /// Show the progress of scans and repairs
     Status,
-    /// Show what the last scan of a partition has found
+    /// Show the findings of the last scan of a partition
     Report {
         /// The partition
         partition: String,
     },
-    /// Mend it: what is lost or damaged is not served any more, what nobody knows is moved to quarantine
+    /// Repair the findings: replace bad replicas, quarantine unknown objects
     Repair {
         /// The partition
         partition: String,
-        /// Leave what nobody knows alone if it was changed since [default: 1d]
+        /// Leave unknown objects alone that are younger than this [default: 1d]
         #[arg(long, value_name = "TIME")]
         older_than: Option<Span>,
     },
-    /// End scans and repairs before they are done, within seconds
+    /// Stop scans and repairs
     Stop {
         /// The partition [default: all]
         partition: Option<String>,
     },
-    /// Go on with what was stopped, where it had come to
+    /// Resume stopped scans and repairs where they ended
     Resume {
         /// The partition [default: all]
         partition: Option<String>,

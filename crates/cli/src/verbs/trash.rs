@@ -21,13 +21,14 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Show what can be restored, removed last first
-    Ls {
+    /// List what can be restored, removed last first
+    #[command(visible_alias = "ls")]
+    List {
         /// Only what was at this path or below it
         #[arg(value_name = "PATH")]
         path: Option<FilePath>,
     },
-    /// Bring back the file that was removed last at a path, or all that was removed below it
+    /// Restore the file that was removed last at a path, or all files below it
     Restore {
         /// A path, or the number of a file as `bp trash ls` shows it
         #[arg(value_name = "PATH|NUMBER")]
@@ -36,7 +37,7 @@ enum What {
         #[arg(long, value_name = "PATH")]
         to: Option<FilePath>,
     },
-    /// Remove what is in the trash for good (only the owner of the facility)
+    /// Delete files in the trash for good; only the owner of the facility may
     Empty {
         /// Only what was at this path or below it
         #[arg(value_name = "PATH")]
@@ -63,8 +64,8 @@ impl std::str::FromStr for Wanted {
 }
 
 pub(crate) fn run(args: Args, context: &mut Context) -> Run {
-    match args.what.unwrap_or(What::Ls { path: None }) {
-        What::Ls { path } => list(path, context),
+    match args.what.unwrap_or(What::List { path: None }) {
+        What::List { path } => list(path, context),
         What::Restore { what, to } => restore(what, to, context),
         What::Empty { path, yes } => empty(path, yes, context),
     }
