@@ -78,7 +78,7 @@ mod tests {
             "# Commands of `bp`\n\n\
              Reference for users and operators. The page is made from the definitions in `crates/cli`:\n\
              `UPDATE_SNAPSHOTS=1 cargo test -p cli` makes it anew, and a test holds that it is current.\n\n\
-             Every command takes these options, too:\n{global}{}",
+             Every command takes these options, too; the environment variables `BP_FACILITY` and `BP_USER` stand for two of them:\n{global}{}",
             sections(&mut command)
         );
         is_current("cli.md", &text);

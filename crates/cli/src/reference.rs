@@ -79,9 +79,6 @@ fn row(argument: &Arg) -> String {
     if argument.get_action().takes_values() && !argument.is_hide_default_value_set() && !defaults.is_empty() {
         let _ = write!(meaning, " (default `{}`)", defaults.join(" "));
     }
-    if let Some(variable) = argument.get_env() {
-        let _ = write!(meaning, " (or in `{}`)", variable.to_string_lossy());
-    }
     format!("| `{}` | {meaning} |\n", shape(argument).replace('|', "\\|"))
 }
 

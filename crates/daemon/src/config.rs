@@ -27,15 +27,14 @@ pub const FILE: &str = "facility.toml";
 pub struct Config {
     /// Name of the facility, for people.
     pub name: String,
-    /// The head's catalogue: `postgresql://USER@HOST/DATABASE`, without a password; empty: a file in the facility's directory.
-    /// On another host the database's server proves its name by TLS, unless `?sslmode=require` or `?sslmode=disable` follows;
+    /// Where the head stores its catalogue: `postgresql://USER@HOST/DATABASE`, without a password; empty: a file in the facility's
+    /// directory. A database on another host must prove its name by TLS, unless `?sslmode=require` or `?sslmode=disable` follows;
     /// `?sslrootcert=/PATH` names a file with its authority.
     pub catalogue: String,
-    /// Path of the file that holds the password of the catalogue's database, which only its owner may read; empty: none
-    /// is needed.
+    /// File with the password of the catalogue's database, which only its owner may read; empty: no password is needed.
     pub catalogue_password: PathBuf,
-    /// Bytes of memory for what is kept of the catalogue; `0` for an eighth of the host's, but not less than 512MiB. Some 800 bytes
-    /// for each file keep all of it there.
+    /// Memory that caches the catalogue; `0B`: an eighth of the host's memory, 512MiB at least. About 800 bytes for each file cache
+    /// all of it.
     pub cache: Size,
     /// How long the active head must be silent before a standby takes over; only with a catalogue in a database.
     pub take_over_after: Span,
@@ -49,7 +48,7 @@ pub struct Config {
     pub tokens: Tokens,
     /// The disk server.
     pub disk: Disk,
-    /// What becomes of what is removed; the head's word counts.
+    /// The trash; the configuration of the head's host counts.
     pub trash: Trash,
     /// The tape server.
     pub tape: Tape,
@@ -59,23 +58,23 @@ pub struct Config {
     pub reach: Reach,
     /// The audit log.
     pub audit: AuditConfig,
-    /// Whose tokens are taken beside the facility's own.
+    /// Issuers of tokens beside the facility itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub issuers: Vec<IssuerConfig>,
 }
 
-/// A host of the facility.
+/// This host of the facility.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
-    /// Its name, unique in the facility; empty: what it calls itself.
+    /// Name of the host, unique in the facility; empty: the host name that the kernel reports.
     pub name: String,
-    /// Name or address by which other hosts and clients reach it; empty: the address that it listens on, or its name if
-    /// it listens on all.
+    /// Name or address by which other hosts and clients reach the host; empty: the address that it listens on, or its name if
+    /// it listens on all addresses.
     pub address: String,
-    /// What it does.
+    /// What the host does: any of `head`, `disk`, `tape`, `cpu`.
     pub roles: Vec<Role>,
-    /// Where the head is, `https://host:port`, if this host joined; empty: here.
+    /// The head, as `https://host:port`, if this host joined a facility; empty: this host is the head.
     pub head: String,
 }
 
@@ -85,34 +84,35 @@ impl Default for Host {
     }
 }
 
-/// Where the facility listens.
+/// Where the host listens, and which clients it accepts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Doors {
-    /// Address; beyond loopback tokens and TLS are demanded.
+    /// Address to listen on. Beyond loopback `require_token` and `root_tls` must be set.
     pub bind: IpAddr,
-    /// Names by which people reach the HTTP doors of this host, beside those in its certificate, as of a proxy. A request that
-    /// names another is refused: a web page could have made a browser send it.
+    /// Further names by which clients reach the HTTP doors of this host, such as that of a proxy. A request whose `Host` is
+    /// neither one of them nor in the certificate is refused: a web page could have made a browser send it.
     pub names: Vec<String>,
-    /// Port of `root://`; 0 for any.
+    /// Port of `root://`; 0: a free one.
     pub root_port: u16,
-    /// Port of `http://`; 0 for any.
+    /// Port of `http://`, on loopback only; 0: a free one.
     pub http_port: u16,
-    /// Port of `https://`; 0 for any.
+    /// Port of `https://`; 0: a free one.
     pub https_port: u16,
-    /// Whether everybody must present a token; else users of this host are served as whom the kernel says they are.
+    /// Whether every client must present a token. If not, users of this host are served as the user that the kernel reports.
     pub require_token: bool,
-    /// Where `root://` uses TLS: `offered`, at `login`, or `required` for data too.
+    /// Where `root://` uses TLS: `offered` to clients that ask for it, from the `login` on, or `required` for data too.
     pub root_tls: RootTls,
-    /// Whether an HTTP request that makes a file makes the directories that are missing above it, too. WebDAV wants 409.
+    /// Whether an HTTP request that makes a file also makes missing parent directories. If not, it is answered with 409, as
+    /// WebDAV demands.
     pub http_makes_parents: bool,
     /// How long an open waits for a recall before it fails.
     pub recall_wait: Span,
-    /// Connections of peers that have not proven who they are, at all doors together.
+    /// Most connections that have not authenticated, at all doors together.
     pub unproven_max: usize,
-    /// Those of one address.
+    /// Most connections that have not authenticated, from one address.
     pub unproven_per_address_max: usize,
-    /// How long such a peer has for handshake, TLS and login.
+    /// How long a client has for handshake, TLS and login.
     pub prove_within: Span,
 }
 
@@ -144,13 +144,13 @@ pub enum RootTls {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
-    /// The host's certificate, and those that lead to its authority.
+    /// Certificate of the host, with the chain up to its authority.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// Private key of the certificate.
     pub key: PathBuf,
-    /// Authorities of clients: if given, every TLS connection must show a certificate of one of them.
+    /// Authorities of clients; if set, every TLS client must show a certificate of one of them.
     pub client_ca: PathBuf,
-    /// Further authorities of servers that files are copied from or to.
+    /// Authorities of the servers with which third-party copies are made; empty: those of the system.
     pub trust: PathBuf,
 }
 
@@ -158,7 +158,7 @@ pub struct Tls {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tokens {
-    /// Longest life of a token, between 15m and 366d: longer ones are neither made nor taken.
+    /// Longest life of a token, between 15m and 366d; longer ones are neither made nor accepted.
     pub lifetime_max: Span,
 }
 
@@ -187,27 +187,29 @@ impl Default for Tokens {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Disk {
-    /// Pool of its partition when that is new, afterwards `bp pool move` says it; on the head's host also the pool for new files.
+    /// Pool that a new partition of this host joins; `bp pool move` changes it later. On the head's host also the pool for new
+    /// files.
     pub pool: String,
-    /// Most bytes of replicas, also if `bp pool resize` says more; `0` for the whole file system.
+    /// Most bytes of replicas, even if `bp pool resize` allows more; `0B`: the whole file system.
     pub size: Size,
-    /// Bytes of the file system that are left free.
+    /// Bytes of the file system that stay free.
     pub reserve: Size,
-    /// Read and write past the page cache, where the file system can, also if the pool does not want it.
+    /// Bypass the page cache (O_DIRECT), where the file system can, even if the pool does not demand it.
     pub direct: bool,
-    /// How bytes leave: `automatic`, `pread`, `io_uring`, `sendfile` or `mmap`.
+    /// How data are sent: `automatic`, `pread`, `io_uring`, `sendfile` or `mmap`.
     pub reads: Reads,
-    /// Directories of this host that operators may take into the facility with `bp adopt`, with all that is below.
+    /// Directories of this host from which `bp adopt` may adopt files.
     pub adopt: Vec<PathBuf>,
 }
 
-/// What becomes of files that are removed or overwritten.
+/// The trash: files that were removed or overwritten, and can be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trash {
-    /// How long they can be restored with `bp trash`; `0s`: not at all.
+    /// How long files can be restored with `bp trash`; `0s`: there is no trash.
     pub keep: Span,
-    /// Most of it on disk, as a share of all pools or as a size; the oldest goes first, and before a write finds no room.
+    /// Most disk space of the trash, as a share of all pools or as a size. The oldest files are deleted first, and whenever a
+    /// write needs the space.
     pub room: TrashRoom,
 }
 
@@ -251,19 +253,19 @@ impl From<Reads> for net::xrd::ReadMethod {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tape {
-    /// Drives.
+    /// Number of drives.
     pub drives: u16,
-    /// Slots.
+    /// Number of slots.
     pub slots: u16,
-    /// Cartridges, numbered from 0001 on.
+    /// Number of cartridges; their labels are the prefix and a number from 0001 on.
     pub volumes: u16,
-    /// What their labels begin with; no two cartridges of the facility may have the same label.
+    /// Prefix of the labels, one or two of A-Z 0-9. Labels must be unique in the facility.
     pub prefix: String,
-    /// Bytes that a cartridge holds.
+    /// Capacity of a cartridge.
     pub volume_size: Size,
-    /// Length of data blocks.
+    /// Length of data blocks on tape, between 80B and 1MiB.
     pub block: Size,
-    /// How long a load takes; real drives need some 15 s.
+    /// How long the virtual library takes to load a cartridge; real drives need about 15 s.
     pub load_time: Span,
 }
 
@@ -271,29 +273,29 @@ pub struct Tape {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Batch {
-    /// CPU slots; 0 for as many as the host has.
+    /// CPU slots; 0: as many as the host has processors.
     pub cpus: u32,
-    /// Memory for jobs; `0` for all that the host has.
+    /// Memory for jobs; `0B`: all memory of the host.
     pub memory: Size,
-    /// Run jobs on the head's host although the head demands tokens: they come from people whom the host does not know, and share
-    /// it with the facility's key and catalogue.
+    /// Run jobs on the head's host although the head demands tokens. Jobs of users that the host does not know then run beside
+    /// the facility's key and catalogue.
     pub beside_head: bool,
-    /// Least uid of users as whom jobs run where bpd runs as root; smaller ones belong to the system.
+    /// Lowest uid as which jobs run, where bpd runs as root; lower ones belong to the system.
     pub uid_min: u32,
-    /// Uids for jobs of users that the host does not know, as "60000-60099": one for each such job that runs, and nobody else's;
-    /// empty: this worker does not run their jobs.
+    /// Uids for jobs of users that the host does not know, as "60000-60099". Each running job has one of its own. Empty: this
+    /// worker does not run jobs of such users.
     pub slot_uids: String,
-    /// Run the jobs of all users as the user that bpd runs as, where that is not root: each job may then read and change what that
-    /// user can, jobs and tokens of others included.
+    /// Run the jobs of all users as the user that bpd runs as, where that is not root. Each job can then read and change
+    /// everything that this user can, including jobs and tokens of others.
     pub run_others_as_me: bool,
-    /// Processes and threads of a job; more than any program needs that does not run away.
+    /// Most processes and threads of a job.
     pub processes: u64,
-    /// Bytes that a job may keep in its scratch and temporary directories, and the size of its largest file: one job must not fill
-    /// the file system of all others.
+    /// Most bytes in the scratch and temporary directories of a job, and the size of its largest file.
     pub scratch: Size,
-    /// Bytes that a job may print to standard output, and to standard error.
+    /// Most bytes that a job may print to standard output, and to standard error.
     pub output: Size,
-    /// Bytes of each of them that are kept for people, at most 512KiB: all of it, or its beginning and its end.
+    /// Bytes of standard output and of standard error that `bp log` shows later, at most 512KiB: all of it, or the beginning and
+    /// the end.
     pub log: Size,
 }
 
@@ -301,8 +303,8 @@ pub struct Batch {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reach {
-    /// Networks that are allowed though they are refused by default: loopback, link-local and the addresses of this host, as
-    /// `["127.0.0.0/8"]` for two facilities on one host. Whoever may copy files can then reach what listens there.
+    /// Networks that are allowed although they are refused by default: loopback, link-local and the addresses of this host. Two
+    /// facilities on one host need `["127.0.0.0/8"]`. Every user who may copy files can then reach the servers there.
     pub allow: Vec<Network>,
 }
 

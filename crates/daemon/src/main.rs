@@ -1,5 +1,8 @@
 //! `bpd`: the daemon.
 
+#[cfg(test)]
+mod reference;
+
 use anyhow::Context;
 use base::{
     Timestamp,

@@ -31,17 +31,17 @@ const REFUSED_LEN_MAX: usize = 1024;
 /// Least time between two writes.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The audit log in the configuration.
+/// The audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditConfig {
-    /// Bytes of one file; then the next one begins.
+    /// Size at which a file ends and the next begins.
     pub file_size: Size,
-    /// Files that are kept, the one that is written among them; 0: nothing is written, refusals neither.
+    /// Files that are kept, including the current one; 0: no audit log is written, of refusals neither.
     pub files: u32,
-    /// Bytes of one file of those that tell what was refused to peers that have proven nothing.
+    /// The same for the log of what clients were refused before they authenticated.
     pub refused_file_size: Size,
-    /// Such files that are kept; 0: none is written.
+    /// Files of that log that are kept; 0: it is not written.
     pub refused_files: u32,
 }
 

@@ -11,23 +11,23 @@ use wire::token::foreign::Issuer;
 /// Issuers that one facility believes.
 const ISSUERS_MAX: usize = 64;
 
-/// An issuer whose tokens are taken: `[[issuers]]`. Without any only the facility's own tokens are.
+/// An issuer whose tokens are accepted beside the facility's own; the section is repeated for each issuer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IssuerConfig {
-    /// Its URL, exactly as its tokens name it in `iss`; https.
+    /// URL of the issuer, exactly as its tokens name it in `iss`; https only.
     pub url: String,
-    /// Further audiences of tokens for this facility; `https://host:port` of its https door always is one.
+    /// Further audiences that tokens may name; `https://host:port` of the https door is always accepted.
     pub audiences: Vec<String>,
-    /// Paths of its tokens begin in this directory, and they mean nothing outside of it; empty: `/`.
+    /// Directory in which the paths of its scopes begin; its tokens grant nothing outside; empty: `/`.
     pub base_path: String,
-    /// The user of subjects that `users` does not name; empty: they are refused.
+    /// User of subjects that `users` does not name; empty: they are refused.
     pub user: String,
     /// Users of subjects: `"subject" = "user"`.
     pub users: BTreeMap<String, String>,
-    /// Groups of its groups: `"/vo/group" = "group"`; others mean nothing.
+    /// Groups of its groups: `"/vo/group" = "group"`; others are ignored.
     pub groups: BTreeMap<String, String>,
-    /// Authorities that vouch for its https server, a PEM file; empty: those of the system.
+    /// Authorities of its https server, a PEM file; empty: those of the system.
     pub ca: PathBuf,
 }
 
