@@ -15,7 +15,7 @@ use std::{
     path::Path,
     time::Instant,
 };
-use wire::control::{FileInfo, NodeKind, Stage, Stat, Want};
+use wire::control::{FileInfo, FileState, NodeKind, Stage, Stat, Want};
 
 /// Smallest file whose rate is shown.
 const RATE_BYTES_MIN: u64 = 1 << 20;
@@ -138,7 +138,9 @@ fn online(context: &mut Context, path: &FilePath) -> Run<FileInfo> {
     if info.entry.kind == NodeKind::Directory {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")).into());
     }
-    if info.entry.state.is_none_or(wire::control::FileState::is_online) {
+    // Of what is out of reach the open says where it is, or waits until that is back.
+    let is_opened = |state: FileState| state.is_online() || state == FileState::OutOfReach;
+    if info.entry.state.is_none_or(is_opened) {
         return Ok(info);
     }
     let paths = vec![path.clone()];

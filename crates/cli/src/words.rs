@@ -4,8 +4,8 @@ use crate::{output::Tone, table::Cell};
 use base::{Millis, Timestamp, units::human_span};
 use wire::{
     control::{
-        Entry, FileState, JobExit, JobState, JobUsers, NodeKind, RequestInfo, RequestState, TapePhase,
-        VolumeState,
+        AwayHost, Entry, FileState, JobExit, JobState, JobUsers, NodeKind, RequestInfo, RequestState,
+        TapePhase, VolumeState,
     },
     http::date::Civil,
 };
@@ -71,9 +71,15 @@ pub(crate) fn file_state(state: Option<FileState>) -> Cell {
         FileState::Online | FileState::Both => Tone::Plain,
         FileState::Writing => Tone::Blue,
         FileState::Nearline => Tone::Wait,
-        FileState::Lost => Tone::Bad,
+        FileState::OutOfReach | FileState::Lost => Tone::Bad,
     };
     Cell::toned(state.as_str(), tone)
+}
+
+/// `host d1 (silent since 2026-11-21 10:16:56 UTC)`.
+pub(crate) fn away_host(away: &AwayHost) -> String {
+    let AwayHost { host, reason, since } = away;
+    format!("host {host} ({} since {})", reason.as_str(), exact_time(*since))
 }
 
 pub(crate) fn phase(phase: TapePhase) -> Cell {

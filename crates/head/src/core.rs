@@ -13,7 +13,7 @@ use crate::{
     trash::TrashPolicy,
     waiters::{Awaited, Changes, Hints},
 };
-use base::{Failure, FileId, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
+use base::{Failure, FileId, JobId, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -100,6 +100,10 @@ pub(crate) struct Live {
     pub(crate) partitions: BTreeMap<String, PartitionLive>,
     /// Hosts that have said that they are there since the head started.
     pub(crate) hosts: BTreeMap<String, HostLive>,
+    /// Partitions from which nothing can be read, when somebody looked last.
+    pub(crate) away: pool::AwayPartitions,
+    /// Jobs that are not started because an input cannot be read; asked again when that changes.
+    pub(crate) jobs_held_back: BTreeSet<JobId>,
     /// Partitions of kept pools that were silent when somebody looked last.
     pub(crate) silent: BTreeSet<String>,
     /// Disk servers that have not said yet what they have: which of their starts it is, and when they registered; `None`: they
@@ -202,6 +206,8 @@ impl Core {
         if pool::is_sweep_due(&core)? {
             core.sweep_again();
         }
+        // Of hosts that were turned away the catalogue knows.
+        pool::notice_away(&mut core, now)?;
         Ok(core)
     }
 

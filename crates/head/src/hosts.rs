@@ -175,6 +175,7 @@ impl Apply for RemoveHost {
         tape::host_removed(core, context, &self.name)?;
         core.live.hosts.remove(&self.name);
         core.store.put_host(&HostRow { removed: Some(context.now), ..host })?;
+        pool::notice_away(core, context.now)?;
         Ok(Done {})
     }
 }

@@ -4,7 +4,7 @@
 //! there was no answer. One that does neither is silent when it was not heard for [`HEARD_BOUND`]. Each of these only changes where
 //! people are sent: what a silent disk server has counts for as long as before, and what a silent worker runs is not begun again.
 
-use crate::{Apply, Context, Core, Topic, hosts::require_doors};
+use crate::{Apply, Context, Core, Topic, hosts::require_doors, pool};
 use base::{Failure, Millis, Result, Timestamp};
 use tracing::info;
 use wire::control::{Done, HostHere, HostLeaves, HostUnanswered, Presence};
@@ -116,7 +116,11 @@ impl Apply for HostHere {
             unanswered: None,
             told: Presence::Here,
         });
+        let was_away = is_known_to_be_away(core, &host);
         note_heard(core, &host, boot, context.now);
+        if was_away {
+            pool::notice_away(core, context.now)?;
+        }
         Ok(Done {})
     }
 }
@@ -135,6 +139,7 @@ impl Apply for HostLeaves {
         if live.boot == self.boot {
             live.left.get_or_insert(now);
             tell(core, &self.host, now);
+            pool::notice_away(core, now)?;
         }
         Ok(Done {})
     }
@@ -148,6 +153,7 @@ impl Apply for HostUnanswered {
         {
             live.unanswered = Some(self.asked);
             tell(core, &self.host, context.now);
+            pool::notice_away(core, context.now)?;
         }
         Ok(Done {})
     }

@@ -32,6 +32,8 @@ pub(crate) enum Awaited {
     File(FileId),
     /// A job.
     Job(JobId),
+    /// Which disk servers answer.
+    Hosts,
 }
 
 /// All who wait, by what they wait for.

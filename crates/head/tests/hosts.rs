@@ -274,7 +274,7 @@ fn what_is_on_a_host_that_was_turned_away_is_out_of_reach_until_it_joins_again()
     assert_eq!(refusal(world.user(update)), ErrorKind::Unavailable);
     let refused = world.user(OpenRead { path: path("/f") }).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Unavailable, "{refused}");
-    assert!(refused.what.contains("/f is out of reach: on d1") && refused.hint.is_some(), "{refused}");
+    assert!(refused.what.contains("/f is out of reach: on host d1") && refused.hint.is_some(), "{refused}");
     assert!(world.user(GetStatus {}).unwrap().requests.is_empty(), "it is on no tape");
     // Also after a start of the head.
     world.crash();

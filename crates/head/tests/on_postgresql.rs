@@ -10,6 +10,8 @@ mod adopt;
 mod allocation;
 #[path = "attributes.rs"]
 mod attributes;
+#[path = "away.rs"]
+mod away;
 #[path = "balance.rs"]
 mod balance;
 #[path = "coded.rs"]

@@ -30,6 +30,8 @@ enum State {
     Nearline,
     /// With both
     Both,
+    /// On hosts only that do not answer, and on no tape
+    OutOfReach,
     /// With neither
     Lost,
 }
@@ -70,6 +72,7 @@ impl Args {
             State::Online => entry.state.is_some_and(FileState::is_online),
             State::Nearline => entry.state == Some(FileState::Nearline),
             State::Both => entry.state == Some(FileState::Both),
+            State::OutOfReach => entry.state == Some(FileState::OutOfReach),
             State::Lost => entry.state == Some(FileState::Lost),
         };
         self.name.as_ref().is_none_or(|pattern| matches(pattern, &entry.name))

@@ -2,7 +2,7 @@
 
 use crate::{
     context::{Context, Run},
-    words::{exact_time, mode},
+    words::{away_host, exact_time, mode},
     written::{self, Written},
 };
 use base::{ErrorKind, units::human_bytes};
@@ -101,6 +101,7 @@ fn lines(info: &FileInfo) -> Vec<(&'static str, String)> {
     lines.extend(
         copies.map(|copy| ("copy", format!("volume {} file {} block {}", copy.vid, copy.fseq, copy.block))),
     );
+    lines.extend(info.away.iter().map(|away| ("away", away_host(away))));
     lines.extend(info.pins.iter().map(|pin| ("pin", pin.clone())));
     lines.extend(info.waits.iter().map(|waits| ("waits", waits.clone())));
     lines

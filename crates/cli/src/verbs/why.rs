@@ -2,7 +2,7 @@
 
 use crate::{
     context::{Context, Run},
-    words::{exit, span},
+    words::{away_host, exit, span},
 };
 use base::{ErrorKind, Failure, FilePath, JobId, Result};
 use std::str::FromStr;
@@ -85,7 +85,13 @@ fn of_file(info: &FileInfo) -> String {
         return format!("{path} waits: {waits}");
     }
     let vids: Vec<_> = info.copies.iter().map(|copy| copy.vid.as_str()).collect();
+    let hosts = || info.away.iter().map(away_host).collect::<Vec<_>>().join(" and ");
     match info.entry.state {
+        Some(FileState::Nearline) if !info.away.is_empty() => format!(
+            "{path} is on tape (volume {}), and out of reach on disk: on {}; an open recalls it",
+            vids.join(", "),
+            hosts()
+        ),
         Some(FileState::Nearline) => format!(
             "{path} is on tape only (volume {}), and nobody asked for it; `bp stage {path}` does",
             vids.join(", ")
@@ -93,6 +99,10 @@ fn of_file(info: &FileInfo) -> String {
         Some(FileState::Writing) => {
             format!("{path} is being written; it can be read when its writer has closed it")
         }
+        Some(FileState::OutOfReach) => format!(
+            "{path} is out of reach: its only copies are on {}; it can be read when that is back",
+            hosts()
+        ),
         Some(FileState::Lost) => format!("{path} is lost: it has neither a disk replica nor a tape copy"),
         _ => format!("{path} is online: nothing waits for it"),
     }

@@ -235,7 +235,7 @@ pub(super) fn stat_of(who: &Principal, entry: &Entry) -> StatInfo {
         flags = flags | StatFlags::EXECUTABLE;
     }
     if let Some(state) = entry.state {
-        if state == FileState::Nearline {
+        if matches!(state, FileState::Nearline | FileState::OutOfReach) {
             flags = flags | StatFlags::OFFLINE;
         }
         if state.is_archived() {

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     Apply, Context, Core, Topic,
     namespace::{Right, find, refuse_reserved, require, resolve_file},
+    pool,
     store::{JobFileRole, JobRow, Node},
     tape,
     waiters::Awaited,
@@ -57,11 +58,12 @@ impl Apply for Submit {
             core.store.put_job_file(job, JobFileRole::Input, index, node.id)?;
             // Pinned before it is online: nothing can evict it between its recall and the job's start.
             core.store.put_pin(node.id, &pin_holder(job), None)?;
-            if !node.is_online() {
+            if pool::state_of(core, node) == FileState::Nearline {
                 tape::request_recall(core, context, node)?;
             }
         }
-        if inputs.iter().all(|node| node.is_online()) {
+        // What is out of reach is waited for, as later when it goes out of reach.
+        if inputs.iter().all(|node| pool::state_of(core, node) != FileState::Nearline) {
             let mut row = known(core, job)?;
             row.state = JobState::Queued;
             core.store.save_job(&row)?;

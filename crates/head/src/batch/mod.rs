@@ -14,12 +14,12 @@ pub(crate) use room::host_removed;
 use crate::{
     Context, Core, Topic,
     namespace::path_of,
-    presence,
+    pool, presence,
     store::{JobFileRole, JobRow},
     tape,
 };
 use base::{Failure, FileId, FilePath, JobId, Millis, Result, Timestamp};
-use wire::control::{JobState, Presence};
+use wire::control::{FileState, JobState, Presence};
 
 /// How long a worker may be silent before no more is expected of it: three times as long as it waits for orders.
 const SILENT_AFTER: Millis = Millis::from_seconds(90);
@@ -55,6 +55,7 @@ pub(crate) fn pin_holder(job: JobId) -> String {
 
 /// A file came online: jobs that were held only for it may run.
 pub(crate) fn file_online(core: &mut Core, file: FileId) -> Result<()> {
+    core.live.jobs_held_back.clear();
     if core.store.active_jobs_len()? == 0 {
         return Ok(());
     }
@@ -140,6 +141,9 @@ pub(crate) fn reason(core: &Core, job: &JobRow, slots: &str, now: Timestamp) -> 
         JobState::Held => Some(waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?),
         JobState::Queued => Some(match refusals::nobody_runs(core, &job.into(), now)? {
             Some(refused) => refused.what,
+            None if core.live.jobs_held_back.contains(&job.id) => {
+                waiting_files(core, job, JobFileRole::Input, "inputs are not online", now)?
+            }
             None => format!("waits for {} of the CPU slots; {slots}", job.spec.resources.cpus),
         }),
         JobState::Running => running(core, job, now),
@@ -173,9 +177,18 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
         let Some(node) = core.store.node(file)? else {
             continue;
         };
-        let is_there = if role == JobFileRole::Input { node.is_online() } else { node.is_archived };
+        let is_there = match role {
+            JobFileRole::Input => pool::state_of(core, &node).is_online(),
+            JobFileRole::Output => node.is_archived,
+        };
         if !is_there {
-            let why = tape::waits(core, file, now)?.unwrap_or_else(|| "nobody has asked for it".to_owned());
+            let why = match tape::waits(core, file, now)? {
+                Some(why) => why,
+                None if pool::state_of(core, &node) == FileState::OutOfReach => {
+                    format!("is out of reach, on {}", pool::away_words(core, &node, now))
+                }
+                None => "nobody has asked for it".to_owned(),
+            };
             text.push_str(&format!("; {} {why}", path_of(core, file)?));
             break;
         }

@@ -12,7 +12,7 @@ use crate::{
     core::CapFor,
     hosts::{require_name, require_owner},
     namespace::{path_of, resolve_file},
-    pool::source,
+    pool::{self, source},
     store::{Charge, JobFileRole, JobRow, Payer, WorkerRow},
     tape,
 };
@@ -24,8 +24,8 @@ use std::collections::HashMap;
 use tracing::info;
 use wire::{
     control::{
-        Done, GetJobToken, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun, JobStarted, JobState,
-        JobToken, JobUsers, NextJob, OutputKind, RegisterWorker, WorkerOrders,
+        Done, FileState, GetJobToken, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun,
+        JobStarted, JobState, JobToken, JobUsers, NextJob, OutputKind, RegisterWorker, WorkerOrders,
     },
     token::{Claims, Scopes, enrolment},
 };
@@ -187,6 +187,9 @@ impl Apply for NextJob {
             } else if !is_held {
                 match order(core, context, &job) {
                     Ok(order) => orders.start.push(order),
+                    Err(_) if !job.has_begun && hold_back(core, context, &job)? => {
+                        forgotten(core, context, job, String::new())?;
+                    }
                     Err(failure) => {
                         finish(core, context, job, JobState::Failed, Some(failure.to_string()))?;
                     }
@@ -220,6 +223,7 @@ fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<
                 }
                 *busy.entry(job.owner).or_default() += wish.cpus;
             }
+            JobState::Queued if core.live.jobs_held_back.contains(&job.id) => {}
             JobState::Queued if refusal(core, worker, &(&job).into(), context.now).is_none() => queue
                 .push(Candidate { id: job.id, owner: job.owner, cpus: wish.cpus, memory: wish.memory_bytes }),
             _ => {}
@@ -227,6 +231,9 @@ fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<
     }
     for id in dispatch(slots, queue, busy) {
         let mut job = known(core, id)?;
+        if hold_back(core, context, &job)? {
+            continue;
+        }
         job.state = JobState::Running;
         job.worker = Some(worker.name.clone());
         job.has_begun = false;
@@ -237,6 +244,32 @@ fn start_jobs(core: &mut Core, context: &Context, worker: &WorkerRow) -> Result<
         info!(job = %id, worker = worker.name, attempt = job.attempt, "job given to worker");
     }
     Ok(())
+}
+
+/// Keeps a job from being started while an input cannot be read: what is on tape is recalled, else its disk server is waited for. Yields
+/// whether it did.
+fn hold_back(core: &mut Core, context: &Context, job: &JobRow) -> Result<bool> {
+    if core.live.away.is_empty() {
+        return Ok(false);
+    }
+    let mut is_held = false;
+    for file in core.store.job_files(job.id, JobFileRole::Input)? {
+        let Some(node) = core.store.node(file)? else { continue };
+        match pool::state_of(core, &node) {
+            FileState::OutOfReach => is_held = true,
+            FileState::Nearline => {
+                is_held = true;
+                tape::request_recall(core, context, &node)?;
+            }
+            _ => {}
+        }
+    }
+    if is_held {
+        core.live.jobs_held_back.insert(job.id);
+        // Others may have its slots.
+        core.touch(Topic::Jobs);
+    }
+    Ok(is_held)
 }
 
 fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Topic,
-    pool::{Held, space_wait},
+    pool::{self, Held, space_wait},
+    store::Node,
     tape,
 };
 use base::{
@@ -14,8 +15,8 @@ use base::{
     limits::{LIST_ENTRIES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX},
 };
 use wire::control::{
-    CopyInfo, Done, Entry, FileInfo, GetEntry, List, Listing, Mkdir, PieceInfo, Remove, RemoveDirectory,
-    RemoveEntry, Removed, Rename, SetMode, SetOwner, Stat, TrashReason,
+    CopyInfo, Done, Entry, FileInfo, FileState, GetEntry, List, Listing, Mkdir, PieceInfo, Remove,
+    RemoveDirectory, RemoveEntry, Removed, Rename, SetMode, SetOwner, Stat, TrashReason,
 };
 
 impl Apply for Stat {
@@ -26,7 +27,8 @@ impl Apply for Stat {
     fn apply(self, core: &mut Core, context: &Context) -> Result<FileInfo> {
         let node = resolve(core, &context.who, &self.path)?;
         let mut info = FileInfo {
-            entry: node.entry(),
+            entry: entry_of(core, &node),
+            away: pool::away_hosts(core, &node),
             replicas: Vec::new(),
             coding: None,
             pieces: Vec::new(),
@@ -77,8 +79,15 @@ impl Apply for GetEntry {
         if Held::of(&node).is_some_and(|held| !held.is_begun) {
             return Err(Failure::not_found(format!("nothing has been written to {} yet", self.path)));
         }
-        Ok(node.entry())
+        Ok(entry_of(core, &node))
     }
+}
+
+/// A node as people see it: what nobody can read now is not online.
+fn entry_of(core: &Core, node: &Node) -> Entry {
+    let mut entry = node.entry();
+    entry.state = entry.state.map(|_| pool::state_of(core, node));
+    entry
 }
 
 impl Apply for List {
@@ -88,7 +97,14 @@ impl Apply for List {
             return Err(Failure::new(ErrorKind::NotDirectory, format!("{} is not a directory", self.path)));
         }
         require(core, &context.who, &node, Right::Read, &self.path)?;
-        let entries: Vec<Entry> = core.store.children(node.id, &self.after, LIST_ENTRIES_MAX)?;
+        let mut entries: Vec<Entry> = core.store.children(node.id, &self.after, LIST_ENTRIES_MAX)?;
+        if !core.live.away.is_empty() {
+            for entry in entries.iter_mut().filter(|entry| entry.state.is_some_and(FileState::is_online)) {
+                if let Some(node) = core.store.node(entry.id)? {
+                    entry.state = Some(pool::state_of(core, &node));
+                }
+            }
+        }
         Ok(Listing { is_partial: entries.len() == LIST_ENTRIES_MAX, entries })
     }
 }

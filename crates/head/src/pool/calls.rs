@@ -3,6 +3,7 @@
 use super::{
     Reserve,
     allocation::{self, Held},
+    away::{self, out_of_reach, state_of},
     bounds::{believed, require_size},
     coded::pieces_of,
     drop_content, evict as drop_from_disk,
@@ -11,7 +12,6 @@ use super::{
     reserve, retire, source,
     space::{came_online, incoming_bytes, note_claims},
     tend::end_coming,
-    turned_away::out_of_reach,
 };
 use crate::{
     Apply, Context, Core, Topic,
@@ -74,6 +74,7 @@ impl Apply for RegisterPartition {
         core.live.roll_calls.insert(name.clone(), (boot, Some(context.now)));
         core.live.partitions.insert(name, PartitionLive { heard: context.now, trouble: None, transfers: 0 });
         presence::note_heard(core, &server, boot, context.now);
+        away::notice(core, context.now)?;
         core.touch(Topic::Copies);
         core.touch(Topic::Removals);
         Ok(Done {})
@@ -103,6 +104,9 @@ impl Apply for ReportSpace {
         }
         note_live(core, &self, context.now);
         presence::note_heard(core, &partition.server.name, self.boot, context.now);
+        if core.live.away.contains_key(&self.partition) || self.trouble.is_some() {
+            away::notice(core, context.now)?;
+        }
         let is_direct = core.store.policy(&partition.pool)?.direct;
         let pool = partition.pool.clone();
         let told = SpaceReported {
@@ -249,18 +253,31 @@ impl Apply for OpenRead {
             core.store.note_use(&replica, context.now);
             return read_object(core, &node, &replica).map(ReadGrant::Online);
         }
-        match node.state() {
+        match state_of(core, &node) {
             FileState::Writing => Err(unwritten(&node, &self.path)),
-            FileState::Online => Err(out_of_reach(core, &node, &self.path)?),
+            FileState::OutOfReach | FileState::Online => wait_for_host(core, context, &node, &self.path),
             FileState::Lost => Err(lost(core, &node, &self.path)?),
             _ => {
                 let row = tape::request_recall(core, context, &node)?;
                 tape::refuse_hopeless(&row, &self.path)?;
                 core.awaits(Awaited::File(node.id));
+                core.awaits(Awaited::Hosts);
                 Ok(ReadGrant::Recalling { file: node.id })
             }
         }
     }
+}
+
+/// What is said to whoever opens a file out of reach: to wait for a disk server that may only be starting again, or why it cannot
+/// be read.
+fn wait_for_host(core: &Core, context: &Context, node: &Node, path: &FilePath) -> Result<ReadGrant> {
+    let Some(span) = away::returns_within(core, node, context.now) else {
+        return Err(out_of_reach(core, node, path, context.now));
+    };
+    core.awaits(Awaited::File(node.id));
+    core.awaits(Awaited::Hosts);
+    core.look_again_in(span);
+    Ok(ReadGrant::Recalling { file: node.id })
 }
 
 /// Says where a file was whose bytes are nowhere.
@@ -489,10 +506,11 @@ fn base_object(core: &Core, context: &Context, node: &Node, path: &FilePath) -> 
     if let Some(replica) = source(core, node, node.id.0, context.now)? {
         return read_object(core, node, &replica);
     }
-    if node.state() == FileState::Online {
-        return Err(out_of_reach(core, node, path)?);
+    let state = state_of(core, node);
+    if matches!(state, FileState::Online | FileState::OutOfReach) {
+        return Err(out_of_reach(core, node, path, context.now));
     }
-    Err(Failure::busy(format!("{path} is {}, not on disk", node.state().as_str()))
+    Err(Failure::busy(format!("{path} is {}, not on disk", state.as_str()))
         .hint(format!("`bp stage --wait {path}`, then change it"))
         .during(format!("update for {}", context.who.name)))
 }

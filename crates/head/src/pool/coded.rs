@@ -1,11 +1,11 @@
 //! Coded files: who serves them, where their pieces are, which of them are damaged.
 
 use super::{
+    away::within_reach,
     catalogue::{pieces, snapshot_around},
     promise::good_without,
     reading::{Reader, readable},
     tend::{look, mend},
-    turned_away::within_reach,
     view::Snapshot,
 };
 use crate::{
@@ -58,7 +58,7 @@ pub(super) fn gateway(
     chance: u64,
     now: Timestamp,
 ) -> Result<Option<Replica>> {
-    let within = within_reach(core, node.online())?;
+    let within = within_reach(core, node.online());
     if different(within.iter().copied()) < usize::from(coding.data) {
         return Ok(None);
     }

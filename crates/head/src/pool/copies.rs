@@ -1,6 +1,7 @@
 //! Copies between disk servers, and what disk servers say that they have.
 
 use super::{
+    away::{self, within_reach},
     balancing,
     calls::partition_of,
     catalogue::{pieces, snapshot_around},
@@ -11,7 +12,6 @@ use super::{
     retire,
     space::came_online,
     tend::{look, mend},
-    turned_away::within_reach,
     under_way::planned_source,
 };
 use crate::{
@@ -97,14 +97,14 @@ fn piece_order(
 }
 
 /// The replica to read: on a disk server that answers if there is one, else any; of a coded file the piece whose disk server
-/// gathers the others. `None`: on no host that is one of the facility. `chance` makes different readers go to different ones.
+/// gathers the others. `None`: on no host that answers. `chance` makes different readers go to different ones.
 pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> Result<Option<Replica>> {
     if let Some(coding) = node.coding()
         && let Some(gateway) = gateway(core, node, coding, chance, now)?
     {
         return Ok(Some(gateway));
     }
-    let whole = within_reach(core, node.online().filter(|replica| replica.piece.is_none()))?;
+    let whole = within_reach(core, node.online().filter(|replica| replica.piece.is_none()));
     let Some(first) = whole.first().copied() else { return Ok(None) };
     if whole.len() == 1 && !node.is_archived {
         return Ok(Some(first.clone()));
@@ -117,7 +117,7 @@ pub(crate) fn source(core: &Core, node: &Node, chance: u64, now: Timestamp) -> R
     if let Some(best) = whole.iter().copied().find(|replica| Some(replica.object) == best) {
         return Ok(Some(best.clone()));
     }
-    // Silent is not away: the client will see. But what is on tape need not be waited for.
+    // It answers and has not said yet what it has: the client will see. But what is on tape need not be waited for.
     let is_given_up = |replica: &&Replica| {
         snapshot.partition(&replica.partition).is_some_and(|partition| partition.is_given_up)
     };
@@ -206,6 +206,7 @@ impl Apply for RollCall {
             if partition.given_up.is_some() || is_sweep_due(core)? {
                 core.sweep_again();
             }
+            away::notice(core, context.now)?;
         }
         Ok(Done {})
     }

@@ -2,6 +2,7 @@
 
 mod allocation;
 mod avoid;
+mod away;
 pub mod balance;
 mod balancing;
 mod bounds;
@@ -37,6 +38,9 @@ mod under_way;
 pub mod view;
 
 pub(crate) use allocation::Held;
+pub(crate) use away::{
+    AwayPartitions, away_hosts, away_words, notice as notice_away, out_of_reach, state_of,
+};
 pub(crate) use balancing::{Uneven, uneven};
 pub(crate) use bounds::{refuse_oversize, require_size};
 pub(crate) use care::Care;
@@ -49,7 +53,7 @@ pub(crate) use scrubbing::{drop_damaged, is_running, note_verified};
 pub(crate) use sources::Sources;
 pub(crate) use space::{Claims, SpaceWait, came_online, incoming_bytes, space_wait};
 pub(crate) use tend::mend;
-pub(crate) use turned_away::{host_removed, out_of_reach};
+pub(crate) use turned_away::host_removed;
 
 use crate::{
     Core, Topic,

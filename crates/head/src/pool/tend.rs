@@ -2,6 +2,7 @@
 //! done is begun from here too: collection, balancing, verification.
 
 use super::{
+    away,
     balancing::begin_moves,
     budget::Budget,
     catalogue::{self, file_view, pool_of, snapshot},
@@ -44,6 +45,7 @@ const ROOM_AGAIN: Millis = Millis::from_seconds(30);
 impl Apply for Tend {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Tended> {
         presence::notice_silent_hosts(core, context.now);
+        away::notice(core, context.now)?;
         if core.unsettled()?.is_some() {
             // What seems to be missing may lie where nobody has looked yet.
             return Ok(Tended { is_more: false });

@@ -3,11 +3,8 @@
 //! A host may join again with what it has: its partitions count again when it has said what is on them.
 
 use super::{allocation, calls::abandon, tend::end_coming};
-use crate::{
-    Context, Core, Topic,
-    store::{Node, Replica, ReplicaState},
-};
-use base::{Failure, FilePath, Result};
+use crate::{Context, Core, Topic, store::ReplicaState};
+use base::Result;
 
 /// A host was turned away: nobody will end the writes on it, and readers are sent elsewhere.
 pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Result<()> {
@@ -40,44 +37,4 @@ fn end_writes(core: &mut Core, context: &Context, partition: &str) -> Result<()>
         }
     }
     Ok(())
-}
-
-/// Whether a partition is on a host that was turned away.
-pub(super) fn is_turned_away(core: &Core, partition: &str) -> Result<bool> {
-    if !core.store.is_given_up(partition)? {
-        return Ok(false);
-    }
-    let (hosts, row) = (core.store.hosts()?, core.store.partition(partition)?);
-    let host = row.and_then(|row| hosts.get(&row.server.name));
-    Ok(host.is_some_and(|host| host.removed.is_some()))
-}
-
-/// Replicas of a file, or pieces of it, that are not on hosts that were turned away.
-pub(super) fn within_reach<'a>(
-    core: &Core,
-    replicas: impl Iterator<Item = &'a Replica>,
-) -> Result<Vec<&'a Replica>> {
-    let mut within = Vec::new();
-    for replica in replicas {
-        if !is_turned_away(core, &replica.partition)? {
-            within.push(replica);
-        }
-    }
-    Ok(within)
-}
-
-/// Why a file cannot be read although it is on disk: whatever is needed of it is on hosts that were turned away.
-pub(crate) fn out_of_reach(core: &Core, node: &Node, path: &FilePath) -> Result<Failure> {
-    let mut hosts = Vec::new();
-    for replica in node.online() {
-        if is_turned_away(core, &replica.partition)? {
-            let row = core.store.partition(&replica.partition)?;
-            hosts.extend(row.map(|row| row.server.name.clone()).filter(|host| !hosts.contains(host)));
-        }
-    }
-    Ok(Failure::unavailable(format!(
-        "{path} is out of reach: on {}, which was turned away",
-        hosts.join(", ")
-    ))
-    .hint("that host may join again with its directory: `bp host invite`"))
 }

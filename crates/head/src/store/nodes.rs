@@ -70,15 +70,25 @@ impl Node {
 
     /// Whether it can be read from disk: a replica of it, or enough different pieces, can.
     pub(crate) fn is_online(&self) -> bool {
+        self.is_online_where(|_| true)
+    }
+
+    /// The same, of those replicas alone.
+    pub(crate) fn is_online_where(&self, counts: impl Fn(&Replica) -> bool) -> bool {
         match self.coding() {
-            None => self.online().any(|replica| replica.piece.is_none()),
-            Some(coding) => self.pieces_online() >= usize::from(coding.data),
+            None => self.online().any(|replica| replica.piece.is_none() && counts(replica)),
+            Some(coding) => self.pieces_where(counts) >= usize::from(coding.data),
         }
     }
 
     /// Different pieces that can be read.
     pub(crate) fn pieces_online(&self) -> usize {
-        let mut indices: Vec<_> = self.online().filter_map(|replica| Some(replica.piece?.index)).collect();
+        self.pieces_where(|_| true)
+    }
+
+    fn pieces_where(&self, counts: impl Fn(&Replica) -> bool) -> usize {
+        let online = self.online().filter(|replica| counts(replica));
+        let mut indices: Vec<_> = online.filter_map(|replica| Some(replica.piece?.index)).collect();
         indices.sort_unstable();
         indices.dedup();
         indices.len()

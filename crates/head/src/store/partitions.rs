@@ -135,13 +135,6 @@ impl Store {
         Ok(self.pending.borrow().partitions().and_then(|all| all.get(name).cloned()))
     }
 
-    /// Whether its replicas do not count, because nothing is heard of it.
-    pub(crate) fn is_given_up(&self, name: &str) -> StoreResult<bool> {
-        self.load_partitions()?;
-        let pending = self.pending.borrow();
-        Ok(pending.partitions().and_then(|all| all.get(name)).is_some_and(|known| known.given_up.is_some()))
-    }
-
     /// Adds a partition, or changes what is known of one. In which pool it is, its host says only the first time.
     pub(crate) fn put_partition(&self, said: RegisterPartition) -> StoreResult<()> {
         let (total, free, boot) = (said.total_bytes, said.free_bytes, said.boot);

@@ -4,6 +4,7 @@ use super::{hopeless, reason, request_archive, request_recall, room::free_object
 use crate::{
     Apply, Context, Core, Topic, batch,
     namespace::{Right, path_of, require, resolve_file},
+    pool,
     store::RequestRow,
     waiters::Awaited,
 };
@@ -50,7 +51,7 @@ impl Apply for Archive {
 fn archive(core: &mut Core, context: &Context, path: &FilePath) -> Outcome {
     let node = resolve_file(core, &context.who, path)?;
     require(core, &context.who, &node, Right::Write, path)?;
-    match node.state() {
+    match pool::state_of(core, &node) {
         state if state.is_archived() => Ok((state, None)),
         FileState::Lost => Err(Failure::corrupt(format!("{path} has neither replica nor copy"))),
         FileState::Writing => Err(Failure::busy(format!("{path} is being written for the first time"))
@@ -72,12 +73,16 @@ fn stage(core: &mut Core, context: &Context, path: &FilePath, pin: Option<Timest
     if node.state() == FileState::Lost {
         return Err(Failure::corrupt(format!("{path} has neither replica nor copy")));
     }
+    let state = pool::state_of(core, &node);
+    if state == FileState::OutOfReach {
+        return Err(pool::out_of_reach(core, &node, path, context.now));
+    }
     if let Some(until) = pin {
         core.store.put_pin(node.id, &pin_of(&context.who.name), Some(until))?;
     }
-    let is_nearline = node.state() == FileState::Nearline;
+    let is_nearline = state == FileState::Nearline;
     let row = is_nearline.then(|| request_recall(core, context, &node)).transpose()?;
-    Ok((node.state(), row))
+    Ok((state, row))
 }
 
 /// The name under which a user pins files.
@@ -210,18 +215,23 @@ impl Apply for Await {
 
 fn outcome(core: &Core, context: &Context, path: &FilePath, want: Want) -> Outcome {
     let node = resolve_file(core, &context.who, path)?;
+    let state = pool::state_of(core, &node);
     let (is_there, kind, verb) = match want {
-        Want::Online => (node.is_online(), RequestKind::Recall, "stage"),
+        Want::Online if state == FileState::OutOfReach => {
+            return Err(pool::out_of_reach(core, &node, path, context.now));
+        }
+        Want::Online => (state.is_online(), RequestKind::Recall, "stage"),
         Want::Archived => (node.is_archived, RequestKind::Archive, "archive"),
     };
     if is_there {
-        return Ok((node.state(), None));
+        return Ok((state, None));
     }
     match core.store.request_of(kind, node.id)? {
         Some(row) if row.state == RequestState::Failed => Err(hopeless(&row, path)),
         Some(row) => {
             core.awaits(Awaited::File(node.id));
-            Ok((node.state(), Some(row)))
+            core.awaits(Awaited::Hosts);
+            Ok((state, Some(row)))
         }
         None => Err(Failure::invalid(format!("nobody asked to {verb} {path}"))
             .hint(format!("`bp {verb} {path}` asks for it"))),

@@ -161,9 +161,20 @@ pub(crate) fn reason(core: &Core, row: &RequestRow, now: Timestamp) -> Result<St
         },
         _ => {
             let why = explainer(core, now)?.explain(row.id, now);
-            why.unwrap_or_else(|| "waits behind many older requests".to_owned())
+            let why = why.unwrap_or_else(|| "waits behind many older requests".to_owned());
+            format!("{why}{}", instead_of(core, row, now)?)
         }
     })
+}
+
+/// Which host has the file of a recall on disk and does not answer, if that is why it is read from tape.
+fn instead_of(core: &Core, row: &RequestRow, now: Timestamp) -> Result<String> {
+    if row.kind != RequestKind::Recall || core.live.away.is_empty() {
+        return Ok(String::new());
+    }
+    let words = core.store.node(row.file)?.map(|node| pool::away_words(core, &node, now));
+    let words = words.filter(|words| !words.is_empty());
+    Ok(words.map_or_else(String::new, |words| format!("; its disk replica is out of reach, on {words}")))
 }
 
 /// Refuses to wait for a recall that needs a person first.

@@ -248,8 +248,8 @@ fn archive_files(
         };
         let Some(replica) = source(core, &node, id.0, context.now)? else {
             if node.state() == FileState::Online {
-                let failure = out_of_reach(core, &node, &path_of(core, node.id)?)?;
-                failed(core, context, request, Blame::File, &failure)?;
+                let failure = out_of_reach(core, &node, &path_of(core, node.id)?, context.now);
+                put_back(core, context, request, &failure)?;
                 continue;
             }
             // Nothing on disk to archive: nearline already, or lost. Either way the request is moot.
@@ -301,7 +301,7 @@ fn recall_files(
             Ok(replica) => replica,
             Err(failure) => {
                 too_large = node.size;
-                wait_for_room(core, context, request, &failure)?;
+                put_back(core, context, request, &failure)?;
                 continue;
             }
         };
@@ -334,8 +334,9 @@ fn recall_file(
     })
 }
 
-/// Puts a recall back that has no place on disk now. It does not count as tried.
-fn wait_for_room(core: &Core, context: &Context, mut row: RequestRow, failure: &Failure) -> Result<()> {
+/// Puts a request back that cannot be done now: a recall without a place on disk, a file whose disk server does not answer. It does
+/// not count as tried.
+fn put_back(core: &Core, context: &Context, mut row: RequestRow, failure: &Failure) -> Result<()> {
     row.not_before = context.now + BACK_OFF;
     row.reason = Some(failure.to_string());
     Ok(core.store.set_request_waiting(&row)?)

@@ -26,12 +26,14 @@ pub enum FileState {
     Nearline,
     /// Disk replica and tape copy.
     Both,
+    /// On disk servers only that do not answer now, or were turned away, and on no tape.
+    OutOfReach,
     /// Neither: its last replica and copy are gone.
     Lost,
 }
 
 impl FileState {
-    /// Whether it has a disk replica.
+    /// Whether it can be read from disk.
     #[must_use]
     pub fn is_online(self) -> bool {
         matches!(self, Self::Online | Self::Both)
@@ -51,6 +53,7 @@ impl FileState {
             Self::Online => "online",
             Self::Nearline => "nearline",
             Self::Both => "both",
+            Self::OutOfReach => "out of reach",
             Self::Lost => "lost",
         }
     }
@@ -131,6 +134,47 @@ pub struct FileInfo {
     /// The project to which it is counted; empty: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub project: String,
+    /// Hosts with replicas or pieces of it that cannot be read now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub away: Vec<AwayHost>,
+}
+
+/// Why nothing can be read from a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AwayReason {
+    /// Its host was not heard lately, or does not answer.
+    Silent,
+    /// The daemon of its host has said goodbye.
+    Stopped,
+    /// Its file system is not mounted.
+    NotMounted,
+    /// Its host was turned away.
+    Removed,
+}
+
+impl AwayReason {
+    /// The words for it, as in "host d1 is ...".
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Silent => "silent",
+            Self::Stopped => "stopped",
+            Self::NotMounted => "without the disk",
+            Self::Removed => "turned away",
+        }
+    }
+}
+
+/// A host from which a file cannot be read now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwayHost {
+    /// The host.
+    pub host: String,
+    /// Why.
+    pub reason: AwayReason,
+    /// When it was heard last, said goodbye or was turned away.
+    pub since: Timestamp,
 }
 
 /// Where one piece of a coded file lies.
