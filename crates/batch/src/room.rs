@@ -9,14 +9,13 @@ use crate::{
     users::{self, Users},
 };
 use base::{ErrorKind, Failure, Result};
-use client::{Control, control::WAIT_MAX};
+use client::{Control, Stop, control::WAIT_MAX};
 use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{self, RecvTimeoutError},
+        atomic::{AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -27,8 +26,10 @@ use wire::control::{
     WorkerOrders,
 };
 
-/// How soon a stop is noticed.
-pub(crate) const STOP_LOOK_EVERY: Duration = Duration::from_millis(25);
+/// How often the end of threads is looked for during a stop.
+const STOP_LOOK_EVERY: Duration = Duration::from_millis(25);
+/// A thread that pauses looks this often whether it has a reason to go on, though it is woken when there is one.
+const PAUSE_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a stop waits for the threads of runs: those in the middle of a network call come later, or never.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after an answer that brought nothing new: whatever the head thinks, we do not ask in a tight loop.
@@ -79,7 +80,7 @@ pub(crate) struct Shared {
     pub(crate) control: Control,
     pub(crate) store: RunStore,
     pub(crate) users: Users,
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     /// A short lock, never held during I/O.
     runs: Mutex<BTreeMap<JobRun, Arc<Held>>>,
     /// The data door as the head named it last; a short lock.
@@ -91,7 +92,7 @@ pub(crate) struct Shared {
 /// Serves as a worker until `stop` is set. Jobs go on without us; the next call on the same directory takes them up.
 ///
 /// Fails if the directory is in use or the head refuses us; a head that cannot be reached is waited for.
-pub fn run_worker(config: WorkerConfig, control: Control, stop: Arc<AtomicBool>) -> Result<()> {
+pub fn run_worker(config: WorkerConfig, control: Control, stop: Stop) -> Result<()> {
     users::check(&config.users)?;
     let store = RunStore::open(&config.directory)?;
     let finding = probe(&config.shepherd, store.directory(), &config.hidden);
@@ -107,17 +108,18 @@ pub fn run_worker(config: WorkerConfig, control: Control, stop: Arc<AtomicBool>)
 
 impl Shared {
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_set()
     }
 
     /// Waits for `time`, or less if the room stops or `is_enough` says so.
     pub(crate) fn pause(&self, time: Duration, is_enough: &dyn Fn() -> bool) {
         let since = Instant::now();
-        while !self.is_stopping() && !is_enough() {
+        let mut is_over = false;
+        while !is_over {
             let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) else {
                 return;
             };
-            thread::sleep(left.min(STOP_LOOK_EVERY));
+            is_over = self.stop.wait_until(left.min(PAUSE_LOOK_EVERY), is_enough) || is_enough();
         }
     }
 
@@ -128,25 +130,8 @@ impl Shared {
         &self,
         call: impl FnOnce(&Control) -> Result<T> + Send + 'static,
     ) -> Option<Result<T>> {
-        let (sender, receiver) = mpsc::sync_channel(1);
         let control = self.control.clone();
-        let caller = thread::Builder::new().name("batch-call".to_owned()).spawn(move || {
-            // Nobody listens after a stop: the head asks or is asked again.
-            let _ = sender.send(call(&control));
-        });
-        if let Err(cause) = caller {
-            return Some(Err(Failure::io("start a thread for a call", &cause)));
-        }
-        while !self.is_stopping() {
-            match receiver.recv_timeout(STOP_LOOK_EVERY) {
-                Ok(answer) => return Some(answer),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Some(Err(Failure::internal("a call to the head panicked")));
-                }
-            }
-        }
-        None
+        self.stop.ask("batch-call", move || call(&control))
     }
 
     /// The data door, `root://host:port`: as the head named it last, otherwise as it stood in the order.
@@ -281,6 +266,7 @@ impl Room {
         for run in drop {
             if let Some(held) = self.held(run) {
                 held.drop_it();
+                self.shared.stop.nudge();
             }
         }
         Ok(())
@@ -349,7 +335,11 @@ impl Room {
     /// Ends a run; returns whether that was new.
     fn kill(&mut self, run: JobRun) -> bool {
         match self.held(run) {
-            Some(held) => held.cancel(),
+            Some(held) => {
+                let is_new = held.cancel();
+                self.shared.stop.nudge();
+                is_new
+            }
             None => {
                 // The head waits for the end of something that is not here.
                 self.tell_ended(run, JobExit::Cancelled);
@@ -397,5 +387,7 @@ struct Listed<'a> {
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
         self.shared.runs().remove(&self.run);
+        // Whoever tells what it prints.
+        self.shared.stop.nudge();
     }
 }

@@ -473,7 +473,7 @@ fn launch(shared: &Shared, held: &Held) -> Result<Next> {
                 return Ok(Next::Stop);
             }
             // Shepherds are quick: a fixed short pause costs less than a start seen late.
-            shared.pause(LOOK_PAUSE.0, &is_settled);
+            shared.pause(LOOK_PAUSE.0, &|| false);
         }
     }
     if held.dir.phase() != Phase::Staged || held.is_dropped() {

@@ -12,15 +12,12 @@ use batch::{
     run_worker,
     sandbox::{Confinement, Limits},
 };
+use client::Stop;
 use std::{
     collections::BTreeMap,
     fs,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     thread::{self, JoinHandle},
 };
 use support::{SHEPHERD, door::Door, head::Head, is_alive, until};
@@ -32,20 +29,20 @@ const RUN: JobRun = JobRun { job: JobId(7), attempt: 1 };
 
 /// A room that can be stopped as a daemon is: its jobs go on.
 struct Room {
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     thread: Option<JoinHandle<base::Result<()>>>,
 }
 
 impl Room {
     fn stop(mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.set();
         self.thread.take().unwrap().join().unwrap().unwrap();
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.set();
     }
 }
 
@@ -85,8 +82,8 @@ impl Site {
     }
 
     fn room(&self) -> Room {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (config, control, told) = (self.config(), self.head.control(), Arc::clone(&stop));
+        let stop = Stop::default();
+        let (config, control, told) = (self.config(), self.head.control(), stop.clone());
         let thread = thread::spawn(move || run_worker(config, control, told));
         Room { stop, thread: Some(thread) }
     }
@@ -747,9 +744,9 @@ fn a_forged_record_is_not_believed_and_the_job_can_be_cancelled() {
 #[test]
 fn a_missing_shepherd_is_reported_not_waited_for() {
     let site = Site::new();
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Stop::default();
     let config = WorkerConfig { shepherd: PathBuf::from("/no/such/shepherd"), ..site.config() };
-    let (control, told) = (site.head.control(), Arc::clone(&stop));
+    let (control, told) = (site.head.control(), stop.clone());
     let room = Room { stop, thread: Some(thread::spawn(move || run_worker(config, control, told))) };
     site.submit(Site::order("true"));
     let exit = site.head.ended(RUN).exit;
@@ -765,7 +762,7 @@ fn two_rooms_never_share_a_directory() {
     let site = Site::new();
     let room = site.room();
     site.head.until("the registration", |state| (!state.registered.is_empty()).then_some(()));
-    let second = run_worker(site.config(), site.head.control(), Arc::default());
+    let second = run_worker(site.config(), site.head.control(), Stop::default());
     assert_eq!(second.unwrap_err().kind, ErrorKind::Busy);
     room.stop();
 }

@@ -4,8 +4,10 @@ mod authorities;
 pub mod control;
 pub mod facility;
 mod fetch;
+mod stop;
 pub mod xrd;
 
 pub use control::{Bearer, Control, ControlTls};
 pub use facility::Facility;
 pub use fetch::Fetch;
+pub use stop::Stop;

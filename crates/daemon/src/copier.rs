@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use wire::control::{CopyEnded, CopyOrder, NextCopies, Pieces};
 
 /// How long the head may hold back its answer; copies that end in the meantime are reported at once.
-const ASK_EVERY: Millis = Millis::from_seconds(10);
+const ASK_EVERY: Millis = Millis::from_seconds(30);
 /// Pause after the head could not be asked.
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -31,7 +31,8 @@ use wire::control::{
 const REPORT_EVERY: Duration = Duration::from_secs(2);
 /// And not more often, whatever happens.
 const REPORT_AT_MOST_EVERY: Duration = Duration::from_millis(20);
-/// How long the head may hold back its answer while there is nothing to delete.
+/// How long the head may hold back its answer while there is nothing to delete. The answer tells the state of the catalogue, too,
+/// which the partition remembers.
 const ASK_EVERY: Millis = Millis::from_seconds(10);
 /// Pause after something did not work.
 const PAUSE: Duration = Duration::from_secs(1);

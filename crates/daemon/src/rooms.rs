@@ -3,14 +3,10 @@
 use crate::{authority::Authority, config::Config, facility::Layout};
 use base::{Failure, Result, Timestamp};
 use batch::{WorkerConfig, identity::UserPolicy, run_worker, sandbox::Limits};
-use client::Control;
+use client::{Control, Stop};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -41,7 +37,7 @@ pub(crate) struct Premises<'a> {
 #[derive(Default)]
 pub(crate) struct Rooms {
     tape: Option<TapeRoom>,
-    stop_worker: Arc<AtomicBool>,
+    stop_worker: Stop,
     worker: Option<JoinHandle<()>>,
 }
 
@@ -149,15 +145,17 @@ impl Premises<'_> {
     }
 }
 
-fn start_worker(config: WorkerConfig, control: &Control, stop: &Arc<AtomicBool>) -> Result<JoinHandle<()>> {
-    let (control, stop) = (control.clone(), Arc::clone(stop));
+fn start_worker(config: WorkerConfig, control: &Control, stop: &Stop) -> Result<JoinHandle<()>> {
+    let (control, stop) = (control.clone(), stop.clone());
     let worker = std::thread::Builder::new().name("worker".to_owned()).spawn(move || {
-        while let Err(failure) = run_worker(config.clone(), control.clone(), Arc::clone(&stop)) {
-            if stop.load(Ordering::Acquire) {
+        while let Err(failure) = run_worker(config.clone(), control.clone(), stop.clone()) {
+            if stop.is_set() {
                 break;
             }
             error!(%failure, "worker ended; it is started again");
-            std::thread::sleep(PAUSE);
+            if stop.wait(PAUSE) {
+                break;
+            }
         }
     });
     worker.map_err(|cause| Failure::io("start the worker", &cause))
@@ -167,7 +165,7 @@ impl Rooms {
     /// Tells the rooms to stop, without waiting.
     pub(crate) fn tell(&self) {
         self.tape.iter().for_each(TapeRoom::tell);
-        self.stop_worker.store(true, Ordering::Release);
+        self.stop_worker.set();
     }
 
     /// Waits until they have. Blocks.

@@ -24,8 +24,8 @@ use tokio::runtime::Handle;
 use tracing::warn;
 use wire::control::NextScan;
 
-/// How long a question for work is held back: the end of the daemon may have to wait for its answer.
-const WAIT: Millis = Millis::from_seconds(2);
+/// How long a question for work is held back; a stop does not wait for the answer.
+const WAIT: Millis = Millis::from_seconds(30);
 /// Pause after something did not work.
 const PAUSE: Duration = Duration::from_secs(5);
 

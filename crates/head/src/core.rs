@@ -331,7 +331,8 @@ impl Core {
 
     /// Says when a caller whose reply is pending should look again though nothing was announced.
     pub(crate) fn look_again_in(&self, span: Millis) {
-        self.hints.borrow_mut().look_again = Some(span);
+        let look_again = &mut self.hints.borrow_mut().look_again;
+        *look_again = Some(look_again.map_or(span, |other| other.min(span)));
     }
 
     /// Takes what the last call said about waiting for its reply.

@@ -18,8 +18,9 @@ use tokio::sync::Notify;
 
 /// A waiter for files or jobs looks again after this long even if none of them has changed: ten thousand make 33 looks a second.
 const LOOK_AGAIN_KEYED: Duration = Duration::from_secs(300);
-/// A waiter for a topic looks again after this long: some of what it waits for comes with time.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// A waiter for a topic looks again after this long even if nobody announced a change. What comes with time says so itself
+/// ([`crate::Core::look_again_in`]); this bound finds what was forgotten.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// A look that takes a while is not repeated at once: waiting takes at most a twentieth of the head's time.
 const REST_FACTOR: u32 = 20;
 /// But whoever waits is never kept from looking for longer than this.
@@ -144,7 +145,8 @@ impl Waiter {
         } else {
             LOOK_AGAIN
         };
-        Pause { is_keyed, at_most: told.unwrap_or(usual).max(at_least), at_least }
+        let at_most = told.map_or(usual, |told| told.min(usual)).max(at_least);
+        Pause { is_keyed, at_most, at_least }
     }
 }
 

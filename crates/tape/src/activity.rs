@@ -1,10 +1,7 @@
-//! What the threads of the room tell each other: what a drive is doing, and that it is time to stop.
+//! What the threads of the room tell each other: what a drive is doing.
 
 use base::{RequestId, SessionId};
-use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::control::{TapePhase, TapeProgress};
 
 /// What one drive is doing. Its thread writes it, the supervisor reads it.
@@ -55,41 +52,5 @@ impl Activity {
 
     fn lock(&self) -> MutexGuard<'_, Option<TapeProgress>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Tells all threads of the room to stop.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar)>);
-
-impl Stop {
-    /// Tells everybody.
-    pub(crate) fn set(&self) {
-        *self.lock() = true;
-        self.0.1.notify_all();
-    }
-
-    /// Whether it is time to stop.
-    pub(crate) fn is_set(&self) -> bool {
-        *self.lock()
-    }
-
-    /// Waits for `span`, less if it is time to stop; whether it is.
-    pub(crate) fn wait(&self, span: Duration) -> bool {
-        let until = Instant::now() + span;
-        let mut is_set = self.lock();
-        while !*is_set {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            let woken = self.0.1.wait_timeout(is_set, left);
-            is_set = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
-    }
-
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

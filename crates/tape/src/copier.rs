@@ -1,9 +1,9 @@
 //! Carries the bytes of a file between tape and disk, with a thread on the disk's side so that neither waits for the
 //! other more than it must.
 
-use crate::activity::Stop;
 use crate::fault::Fault;
 use base::{Failure, Result};
+use client::Stop;
 use client::xrd::{CreateOptions, File, Options, TlsOptions, Token, XrdUrl};
 use std::{
     path::PathBuf,

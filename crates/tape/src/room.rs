@@ -4,7 +4,7 @@
 //! head every second how far each session is, and the operator when a drive hangs. No state outlives a thread: what
 //! is loaded where, the library knows; what is to be done, the head.
 
-use crate::activity::{Activity, Stop};
+use crate::activity::Activity;
 use crate::changer::Changer;
 use crate::copier::{Disk, XrdDisk};
 use crate::drive::TapeDrive;
@@ -13,7 +13,7 @@ use crate::session::{self, Bay, Head, LabelStyle};
 use crate::virtual_library::VirtualLibrary;
 use crate::watchdog::{Alarm, Deadlines, Watchdog, WatchedDrive};
 use base::{Failure, Millis, Result, Vid};
-use client::Control;
+use client::{Control, Stop, control::WAIT_MAX};
 use std::{
     collections::BTreeSet,
     sync::{
@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tracing::{debug, error, info, warn};
-use wire::control::{Cartridge, DriveContent, NextTapeSession, RegisterLibrary, TapePhase};
+use wire::control::{Cartridge, DriveContent, NextTapeSession, RegisterLibrary, TapeOrders, TapePhase};
 
 /// How often the supervisor looks.
 const TICK: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub struct RoomConfig {
     pub labels: LabelStyle,
     /// Bytes that each cartridge of the library can hold.
     pub cartridge_bytes: u64,
-    /// How long one question for work may wait for an answer; also how long stopping an idle drive takes.
+    /// How long one question for work may wait for an answer. A stop does not wait for it.
     pub poll: Millis,
     /// How long a drive without work keeps its volume: others may want it, and it wears.
     pub idle_unload: Duration,
@@ -53,7 +53,7 @@ impl RoomConfig {
         Self {
             labels,
             cartridge_bytes,
-            poll: Millis::from_seconds(5),
+            poll: WAIT_MAX,
             idle_unload: Duration::from_secs(120),
             deadlines: Deadlines::default(),
         }
@@ -226,7 +226,8 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
         }
         let loaded = here.vid;
         let has_medium = loaded.is_some();
-        let orders = self.bay.head.call(&NextTapeSession { drive, loaded }, self.config.poll)?;
+        let Some(orders) = self.ask(NextTapeSession { drive, loaded }) else { return Ok(()) };
+        let orders = orders?;
         if let Some(orders) = orders.session {
             session::run(&mut self.bay, &orders);
             self.idle_since = Instant::now();
@@ -235,6 +236,19 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
             loading::put_away(robot, drive, watchdog)?;
         }
         Ok(())
+    }
+
+    /// Asks for work until there is some, the drive is to be unloaded, or it is time to stop: `None`. Work that is given to nobody is
+    /// given again, as the head sees that the drive never had it.
+    fn ask(&self, call: NextTapeSession) -> Option<Result<TapeOrders>> {
+        let until_unload = self.config.idle_unload.saturating_sub(self.idle_since.elapsed());
+        let until_unload = Millis(i64::try_from(until_unload.as_millis()).unwrap_or(i64::MAX).max(1));
+        let wait = match call.loaded {
+            Some(_) => self.config.poll.min(until_unload),
+            None => self.config.poll,
+        };
+        let head = Arc::clone(&self.bay.head);
+        self.bay.stop.ask("tape-call", move || head.call(&call, wait))
     }
 
     /// Registers all drives the first time, before any of them has asked for work, so that none is sent for a volume

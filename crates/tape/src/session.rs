@@ -13,7 +13,7 @@
 
 mod survey;
 
-use crate::activity::{Activity, Stop};
+use crate::activity::Activity;
 use crate::copier::{self, Disk};
 use crate::drive::TapeDrive;
 use crate::fault::Fault;
@@ -21,7 +21,7 @@ use crate::label_io::{self, Relabel, Style, TapeFile};
 use crate::loading::{self, Robot};
 use crate::watchdog::{Watchdog, WatchedDrive};
 use base::{ErrorKind, Failure, Millis, RequestId, Result, limits::TAPE_FLUSH_BYTES};
-use client::Control;
+use client::{Control, Stop};
 use std::{
     sync::Arc,
     time::{Duration, Instant},

@@ -35,6 +35,8 @@ use wire::{
 /// Wait before a copy is tried again; it doubles with each failure.
 const BACK_OFF: Millis = Millis::from_seconds(2);
 const DOUBLINGS_MAX: u64 = 8;
+/// How often a disk server looks for the source of a copy that has none now.
+const LOOK_AGAIN: Millis = Millis(1000);
 
 impl Apply for NextCopies {
     const TOPIC: Topic = Topic::Copies;
@@ -43,8 +45,13 @@ impl Apply for NextCopies {
         partition_of(core, context, &self.partition)?;
         let (mut orders, under_way) = (Vec::new(), self.under_way.into_iter().collect::<BTreeSet<_>>());
         for replica in core.store.unsettled(&self.partition, ReplicaState::Copying)? {
-            if !under_way.contains(&replica.object) {
-                orders.extend(order(core, &replica, context.now)?);
+            if under_way.contains(&replica.object) {
+                continue;
+            }
+            match order(core, &replica, context.now)? {
+                Some(order) => orders.push(order),
+                // Its source is out of reach now, or was tried a moment ago.
+                None => core.look_again_in(LOOK_AGAIN),
             }
         }
         Ok(CopyOrders { orders })

@@ -15,6 +15,11 @@ const BYTES_PER_WRITER: u64 = 100 << 30;
 /// A request that has waited this long goes before any preference for what is loaded.
 const STARVING: Millis = Millis::from_seconds(600);
 
+/// How often space on disk is looked for, with a short queue and with a long one: it is freed by deletions, by the end of writes and
+/// pins, and by others that share the file system.
+const SPACE_AGAIN: (Millis, Millis) = (Millis(1000), Millis::from_seconds(10));
+const LONG_QUEUE_LEN: usize = 1000;
+
 /// A queued request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Work {
@@ -283,10 +288,27 @@ fn target_volume<'a>(view: &'a View, drive: &DriveView, bytes: u64) -> Option<&'
     })
 }
 
-/// When a drive that was given nothing should look again though nothing was announced: when a request may be tried again, or when
-/// there may be room on disk. A long queue is not read every second.
-pub(crate) fn look_again_in(view: &View, now: Timestamp) -> Millis {
-    let usual = if view.queue.len() < 1000 { Millis(1000) } else { Millis::from_seconds(10) };
-    let due = view.queue.iter().map(|work| work.not_before - now).filter(|span| span.0 > 0).min();
-    due.map_or(usual, |due| due.min(usual))
+/// When a drive that was given nothing should look again though nothing was announced; `None` if time changes nothing.
+///
+/// A request may be tried again later, one that has starved needs no further reason, and space on disk comes without a word.
+pub(crate) fn look_again_in(view: &View, now: Timestamp) -> Option<Millis> {
+    let moments = view.queue.iter().flat_map(|work| [work.not_before, work.created + STARVING + Millis(1)]);
+    let due = moments.map(|at| at - now).filter(|span| span.0 > 0);
+    due.chain(lacks_space(view, now).then(|| space_again(view))).min()
+}
+
+/// How often a drive looks whether there is space on disk. A long queue is not read every second.
+pub(crate) fn space_again(view: &View) -> Millis {
+    if view.queue.len() < LONG_QUEUE_LEN { SPACE_AGAIN.0 } else { SPACE_AGAIN.1 }
+}
+
+/// Whether files that could be recalled now do not all find space on disk.
+fn lacks_space(view: &View, now: Timestamp) -> bool {
+    let is_readable = |work: &&Work| {
+        let volume = work.target.as_ref().and_then(|target| view.volumes.get(&target.vid));
+        volume.is_some_and(|volume| volume.state != VolumeState::Suspect)
+    };
+    let is_ready = |work: &&Work| work.kind == RequestKind::Recall && work.not_before <= now;
+    let wanted = view.queue.iter().filter(is_ready).filter(is_readable).map(|work| work.size);
+    wanted.fold(0, u64::saturating_add) > view.free_disk_bytes
 }

@@ -3,7 +3,8 @@
 use super::{
     explain::{Explainer, Pace},
     plan::{
-        DriveView, Plan, PlannedWork, Target, View, VolumeView, Work, never_fit, next_session, tape_bytes,
+        DriveView, Plan, PlannedWork, Target, View, VolumeView, Work, look_again_in, never_fit, next_session,
+        tape_bytes,
     },
 };
 use base::{Millis, RequestId, Timestamp, Vid};
@@ -262,6 +263,21 @@ prop_compose! {
 
 proptest! {
     #[test]
+    fn a_drive_that_was_given_nothing_misses_nothing_until_it_looks_again(
+        queue in prop::collection::vec(any_work(), 0..40), free in 0u64..200 * GB, after in 0.0f64..1.0,
+        loaded in prop::option::of(0u32..5), other in prop::option::of(0u32..5)) {
+        let loaded = loaded.filter(|n| other != Some(*n));
+        let mut view = view(vec![drive("a", loaded), drive("b", other)], queue);
+        view.drives[1].is_writing = true;
+        view.free_disk_bytes = free;
+        if next_session(&view, "a", NOW).is_none() {
+            let quiet = look_again_in(&view, NOW).map_or(1_000_000, |span| span.0 - 1);
+            let later = NOW + Millis((quiet as f64 * after) as i64);
+            prop_assert_eq!(next_session(&view, "a", later), None);
+        }
+    }
+
+    #[test]
     fn plans_are_always_possible(mut queue in prop::collection::vec(any_work(), 0..40), free in 0u64..200 * GB,
         loaded in prop::option::of(0u32..5), other in prop::option::of(0u32..5), busy in any::<bool>()) {
         for (id, work) in queue.iter_mut().enumerate() {
@@ -301,4 +317,17 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_drive_looks_again_when_time_may_give_it_work_and_not_before() {
+    let idle = view(vec![drive("a", None)], Vec::new());
+    assert_eq!(look_again_in(&idle, NOW), None, "an empty queue changes by what is announced only");
+    let later = Work { not_before: NOW + Millis(250), ..recall(1, 1, 1) };
+    assert_eq!(look_again_in(&view(vec![drive("a", None)], vec![later]), NOW), Some(Millis(250)));
+    let mut full = view(vec![drive("a", None)], vec![recall(1, 1, 1)]);
+    full.free_disk_bytes = GB - 1;
+    assert_eq!(look_again_in(&full, NOW), Some(Millis(1000)), "space comes without a word");
+    full.volumes.extend([volume(1, VolumeState::Suspect)]);
+    assert_eq!(look_again_in(&full, NOW), Some(Millis(600_001)), "space would not help");
 }

@@ -2,7 +2,7 @@
 
 use super::{
     end_needless_recall,
-    plan::{Plan, PlannedWork, look_again_in, never_fit, next_session},
+    plan::{Plan, PlannedWork, look_again_in, never_fit, next_session, space_again},
     view,
 };
 use crate::{
@@ -150,8 +150,14 @@ impl Apply for NextTapeSession {
             give_up(core, context, request, &failure)?;
         }
         let plan = next_session(&view, &self.drive, context.now);
+        // A plan of which nothing is left: the files cannot be reached now.
+        let is_hindered = plan.is_some().then(|| space_again(&view));
         let session = plan.map(|plan| open(core, context, &self.drive, plan)).transpose()?.flatten();
-        core.look_again_in(look_again_in(&view, context.now));
+        let surveys = core.live.surveys_due.values().map(|due| *due - context.now).filter(|span| span.0 > 0);
+        let next = surveys.chain(is_hindered).chain(look_again_in(&view, context.now)).min();
+        if let Some(span) = next {
+            core.look_again_in(span);
+        }
         Ok(TapeOrders { session })
     }
 }

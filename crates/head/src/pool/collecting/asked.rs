@@ -11,6 +11,9 @@ use crate::{
 use base::{Failure, Millis, Result, Timestamp, units::human_bytes};
 use wire::control::{CollectPool, Collected, Collection, GetCollectable};
 
+/// Pause between two pages of candidates, for a person who waits.
+const GATHER_AGAIN: Millis = Millis(10);
+
 impl Apply for CollectPool {
     const TOPIC: Topic = Topic::Removals;
 
@@ -62,6 +65,8 @@ fn asked(core: &mut Core, context: &Context, asked: Asked) -> Result<Collected> 
     if plan.gather.next().is_some() {
         let (missing_bytes, next) = (plan.missing, partition.clone());
         let files = Vec::new();
+        // The call itself goes on with the search; in between others have their turn.
+        core.look_again_in(GATHER_AGAIN);
         return Ok(Collected { partition, wanted_bytes, missing_bytes, files, is_looking: true, next });
     }
     let files = turn(core, &key, now)?;
