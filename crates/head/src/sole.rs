@@ -35,7 +35,7 @@ fn require_few(core: &Core, host: &str) -> Result<()> {
     Err(Failure::busy(format!(
         "host {host} has {replicas} replicas, too many to look for those that are nowhere else"
     ))
-    .hint(format!("empty its partitions first with `bp pool drain`, or `bp host remove {host} --force`")))
+    .hint(format!("empty it first with `bp host drain {host}`, or `bp host remove {host} --force`")))
 }
 
 /// Refuses to turn a host away that has what is nowhere else.
@@ -57,6 +57,6 @@ pub(crate) fn refuse_loss(core: &Core, host: &str) -> Result<()> {
     };
     let what = format!("{count} on host {host} and nowhere else: {}{more}", named.join(", "));
     Err(Failure::busy(what).hint(format!(
-        "empty it first with `bp pool drain`, or archive them; `bp host files {host}` lists all, `bp host remove {host} --force` turns it away all the same"
+        "empty it first with `bp host drain {host}`, or archive them; `bp host files {host}` lists all, `bp host remove {host} --force` turns it away all the same"
     )))
 }

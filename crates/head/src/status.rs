@@ -10,8 +10,8 @@ use crate::{
 use base::{FilePath, Result, Timestamp};
 use std::collections::BTreeMap;
 use wire::control::{
-    Counts, DriveInfo, FindingKind, GetStatus, HostStatus, JobUsers, PartitionInfo, PoolInfo, Presence,
-    RequestInfo, RequestKind, Status, TapePhase, VolumeInfo, WorkerInfo,
+    Counts, DriveInfo, FindingKind, GetStatus, HostStatus, JobUsers, PartitionInfo, PartitionState, PoolInfo,
+    Presence, RequestInfo, RequestKind, Status, TapePhase, VolumeInfo, WorkerInfo,
 };
 
 /// Rows of the tape queue that are shown.
@@ -90,7 +90,9 @@ pub(crate) fn pools(core: &Core, now: Timestamp) -> Result<Vec<PoolInfo>> {
         let (collecting_bytes, stuck_bytes) = pool::collecting_bytes(core, &row.name);
         let is_available = core.is_available(&row.name, &row.space, now)?;
         let incoming = pool::incoming_bytes(core, &row.name, &row.space);
+        let is_draining = row.space.state == PartitionState::Draining && row.space.replicas > 0;
         let info = PartitionInfo {
+            stuck: if is_draining { core.store.shortage_reason_on(&row.name)? } else { None },
             collecting_bytes,
             stuck_bytes,
             verified_percent: scrub.filter(|row| pool::is_running(row)).map(percent),

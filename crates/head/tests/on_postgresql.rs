@@ -18,6 +18,8 @@ mod balance;
 mod coded;
 #[path = "collection.rs"]
 mod collection;
+#[path = "drain.rs"]
+mod drain;
 #[path = "grants.rs"]
 mod grants;
 #[path = "hosts.rs"]

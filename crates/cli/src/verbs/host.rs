@@ -1,5 +1,6 @@
 //! `bp host`: hosts that join the facility, and leave it.
 
+use super::pool::drain;
 use crate::{
     context::{Context, Run},
     output::Tone,
@@ -43,6 +44,13 @@ enum Verb {
         /// The host
         name: String,
     },
+    /// Drain a host: store nothing new on its partitions, and move what they have to other hosts
+    Drain {
+        /// The host
+        name: String,
+        #[command(flatten)]
+        options: drain::Options,
+    },
     /// Remove a host: it is refused from now on, and its files are unreachable
     Remove {
         /// The host
@@ -69,6 +77,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             Ok(0)
         }
         Verb::Files { name } => files(name, context),
+        Verb::Drain { name, options } => drain::host(name, options, context),
         Verb::Remove { name, force } => {
             let done = context.call(&RemoveHost { name: name.clone(), force })?;
             if context.output.is_json() {

@@ -1,6 +1,7 @@
 //! `bp pool`: what pools promise, and what may be done with their partitions.
 
 mod collect;
+pub(super) mod drain;
 mod policy;
 
 use crate::{
@@ -36,8 +37,11 @@ enum Verb {
     Collect(collect::Args),
     /// Refuse new files on a partition, and move its files to others
     Drain {
-        /// The partition
-        partition: String,
+        /// The partitions
+        #[arg(required = true, value_name = "PARTITION")]
+        partitions: Vec<String>,
+        #[command(flatten)]
+        options: drain::Options,
     },
     /// Refuse new files on a partition; its files stay
     Freeze {
@@ -75,7 +79,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         Verb::List => list(context),
         Verb::Set(args) => policy::set(&args, context),
         Verb::Collect(args) => collect::run(&args, context),
-        Verb::Drain { partition } => set(partition, PartitionState::Draining, context),
+        Verb::Drain { partitions, options } => drain::partitions(partitions, options, context),
         Verb::Freeze { partition } => set(partition, PartitionState::ReadOnly, context),
         Verb::Use { partition } => set(partition, PartitionState::InUse, context),
         Verb::Resize { partition, size } => resize(partition, size, context),
@@ -213,6 +217,7 @@ fn state(partition: &PartitionInfo) -> Cell {
     match (partition.is_given_up, partition.is_available) {
         (true, _) => Cell::toned("given up", Tone::Bad),
         (false, false) => Cell::toned(format!("{word}, silent"), Tone::Bad),
+        (false, true) if partition.stuck.is_some() => Cell::toned(format!("{word}, stuck"), Tone::Bad),
         (false, true) if partition.stuck_bytes > 0 => {
             Cell::toned(format!("{word}, {} too full", human_bytes(partition.stuck_bytes)), Tone::Bad)
         }

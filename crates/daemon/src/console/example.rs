@@ -114,6 +114,7 @@ fn pools() -> Vec<PoolInfo> {
         trouble: None,
         collecting_bytes: if free < 300 { 119 * GIB } else { 0 },
         stuck_bytes: 0,
+        stuck: None,
         verified_percent: (pinned == 97).then_some(42),
         verified: None,
         damaged: 0,

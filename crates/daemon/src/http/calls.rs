@@ -76,7 +76,11 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::CancelJob>(router);
     let router = add::<control::JobLog>(router);
     let router = add::<control::FollowJob>(router);
-    let router = add::<control::GetStatus>(router);
+    operators(add::<control::GetStatus>(router))
+}
+
+/// Calls about what operators look after.
+fn operators(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::GetHosts>(router);
     let router = add::<control::GetSoleFiles>(router);
     let router = add::<control::LabelHost>(router);
@@ -85,6 +89,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::CollectPool>(router);
     let router = add::<control::GetCollectable>(router);
     let router = add::<control::SetPartition>(router);
+    let router = add::<control::Drain>(router);
     let router = add::<control::ResizePartition>(router);
     let router = add::<control::MovePartition>(router);
     let router = add::<control::SetProject>(router);

@@ -14,6 +14,7 @@ mod coded;
 mod collecting;
 pub mod collection;
 mod copies;
+mod draining;
 mod fetch;
 mod gather;
 mod mirror;

@@ -77,6 +77,7 @@ pub use restore::{Restored, relocate, restore};
 pub(crate) use restored::RestoreRow;
 pub(crate) use scans::{FindingRow, ScanRow, ScannedReplica};
 pub(crate) use scrubs::ScrubRow;
+pub(crate) use sole::SoleQuery;
 pub(crate) use strays::StrayRow;
 pub(crate) use trash::{TRASH, TrashQuery, TrashRow};
 pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};

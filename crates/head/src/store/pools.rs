@@ -63,6 +63,13 @@ impl Store {
         self.run("DELETE FROM shortage WHERE file = ?1", (file.0,))
     }
 
+    /// Why a file of a partition could not be copied elsewhere when that was tried last.
+    pub(crate) fn shortage_reason_on(&self, partition: &str) -> StoreResult<Option<String>> {
+        const SQL: &str = "SELECT s.reason FROM shortage s JOIN replica r ON r.file = s.file
+             WHERE r.partition = ?1 AND s.reason IS NOT NULL ORDER BY s.file LIMIT 1";
+        self.maybe(SQL, (partition,), |row| row.get(0))
+    }
+
     /// Nothing is tried for a file before `due`. A `reason` counts as an attempt that failed.
     pub(crate) fn delay_shortage(
         &self,

@@ -54,6 +54,41 @@ pub struct SetPartition {
     pub state: PartitionState,
 }
 
+/// Has partitions emptied: nothing new comes, and what is there is copied elsewhere and goes. [`SetPartition`] undoes it.
+///
+/// [`Busy`](base::ErrorKind::Busy): files that are nowhere else cannot be moved; nothing is drained then.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drain {
+    /// Partitions.
+    #[serde(default)]
+    pub partitions: Vec<String>,
+    /// All partitions of this host, too.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Also if something cannot be moved: it stays.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// What is to be moved.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drained {
+    /// Those that drain now, by name.
+    pub partitions: Vec<DrainedPartition>,
+}
+
+/// A partition that drains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainedPartition {
+    /// The partition.
+    pub name: String,
+    /// Replicas and pieces on it.
+    pub replicas: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+}
+
 /// Says how much may lie on a partition, whatever its host allows. What is too much then leaves it by and by: files that are
 /// safe on tape where the pool collects, others by balancing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -324,6 +359,7 @@ impl core::fmt::Debug for CopyOrder {
 calls! {
     SetPool => Done, "set_pool", People;
     SetPartition => Done, "set_partition", People;
+    Drain => Drained, "drain", People;
     ResizePartition => Done, "resize_partition", People;
     MovePartition => Done, "move_partition", People;
     GetPools => Pools, "get_pools", People;

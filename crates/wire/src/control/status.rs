@@ -157,6 +157,9 @@ pub struct PartitionInfo {
     /// Bytes that are missing to the high water, and no file may go.
     #[serde(default)]
     pub stuck_bytes: u64,
+    /// Why something of a partition that drains could not be moved when that was tried last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
     /// How much of its bytes was compared with checksums, if that is under way.
     #[serde(default)]
     pub verified_percent: Option<u8>,
