@@ -39,6 +39,8 @@ def run(world: World, block: Block) -> None:
 def test_every_block_of_a_page_runs(page: str, tmp_path: Path) -> None:
     blocks = read(TOP / page, page)
     need(*sorted({program for block in blocks for program in block.needs}))
+    if not any(block.is_typed and not block.reason for block in blocks):
+        return
     with world(tmp_path / "backplane") as here:
         for block in blocks:
             if block.kind == "text" or block.reason:

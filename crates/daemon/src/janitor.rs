@@ -311,8 +311,8 @@ impl Janitor {
         if before != trouble {
             match (trouble, place) {
                 (_, Err(failure)) => warn!(partition = self.name(), %failure, "nothing is served from here"),
-                (Some(trouble), _) => warn!(partition = self.name(), "it is {}", trouble.words()),
-                (None, _) => info!(partition = self.name(), "it is well again"),
+                (Some(trouble), _) => warn!(partition = self.name(), "partition is {}", trouble.words()),
+                (None, _) => info!(partition = self.name(), "partition is well again"),
             }
         }
         Ok((space, trouble))

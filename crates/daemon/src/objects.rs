@@ -51,7 +51,9 @@ impl Withdrawn {
                         withdrawn.add(object);
                     }
                 }
-                Err(failure) => warn!(partition, %failure, "objects that nobody waits for may be written"),
+                Err(failure) => {
+                    warn!(partition, %failure, "cannot read the list of withdrawn objects; stale writes may succeed")
+                }
             }
         }
         withdrawn
@@ -85,7 +87,7 @@ impl Fence {
     fn remembered(partitions: &BTreeMap<String, Arc<Partition>>) -> Self {
         let fences = partitions.iter().map(|(partition, kept)| {
             kept.seen_fence().unwrap_or_else(|failure| {
-                warn!(partition, %failure, "which rights hold is not known: users are sent to the head");
+                warn!(partition, %failure, "cannot read which rights were withdrawn; clients are redirected to the head");
                 UNFENCED
             })
         });

@@ -164,7 +164,7 @@ async fn keep(link: Link, uses: Arc<Uses>, token: Token) {
 
 fn log(outcome: Result<(), Failure>) {
     if let Err(failure) = outcome {
-        warn!(%failure, "a second of the bill is lost");
+        warn!(%failure, "one usage report was dropped");
     }
 }
 

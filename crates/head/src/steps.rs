@@ -29,7 +29,7 @@ impl Core {
     /// The system's clock was set: what was noted by it in memory moves along. What is in the catalogue stays as it was
     /// written: rights, reservations and accounts are a matter of the calendar.
     pub(crate) fn clock_was_set(&mut self, by: Millis) {
-        warn!(seconds = by.as_seconds_f64(), "the system's clock was set; who was heard when moves with it");
+        warn!(seconds = by.as_seconds_f64(), "system clock stepped; last-contact times adjusted");
         self.live.shift(by);
         self.progress.shift(by);
     }

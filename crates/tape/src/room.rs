@@ -206,7 +206,7 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
                 Err(failure) => {
                     self.registered = None;
                     if wait == RETRY_WAIT.0 && !self.bay.stop.is_set() {
-                        warn!(drive = self.bay.drive.name(), cause = %failure, "drive has no orders");
+                        warn!(drive = self.bay.drive.name(), cause = %failure, "drive could not get work; retrying");
                     }
                     self.bay.stop.wait(wait);
                     wait = (wait * 2).min(RETRY_WAIT.1);

@@ -7,6 +7,7 @@ mod arrows;
 mod hygiene;
 mod manifest;
 mod mask;
+mod pages;
 mod shape;
 mod source;
 mod tree;
