@@ -37,7 +37,7 @@ fn kind_name(failure: &Failure) -> &'static str {
         Kind::NotEmpty => "not_empty",
         Kind::Permission => "permission",
         Kind::Invalid => "invalid",
-        Kind::Busy => "busy",
+        Kind::Busy | Kind::Locked => "busy",
         Kind::NoSpace => "no_space",
         Kind::OverQuota => "over_quota",
         Kind::Corrupt => "corrupt",

@@ -23,6 +23,8 @@ pub enum ErrorKind {
     Invalid,
     /// A bound is reached or the thing is in use; trying later can help.
     Busy,
+    /// Somebody else is writing the file; trying later can help.
+    Locked,
     /// No room left on disk or tape.
     NoSpace,
     /// A user, group or project holds as much as it may.
@@ -50,7 +52,7 @@ impl ErrorKind {
             Self::NotFound => 3,
             Self::Exists | Self::NotEmpty | Self::IsDirectory | Self::NotDirectory => 4,
             Self::Permission => 5,
-            Self::Busy | Self::Unavailable | Self::Timeout => 6,
+            Self::Busy | Self::Locked | Self::Unavailable | Self::Timeout => 6,
             Self::NoSpace | Self::OverQuota => 7,
             Self::Corrupt => 8,
             Self::Io => 9,
@@ -191,6 +193,8 @@ shorthand! {
     invalid => Invalid;
     /// [`ErrorKind::Busy`].
     busy => Busy;
+    /// [`ErrorKind::Locked`].
+    locked => Locked;
     /// [`ErrorKind::NoSpace`].
     no_space => NoSpace;
     /// [`ErrorKind::OverQuota`].

@@ -319,7 +319,7 @@ fn is_outdated(failure: &Failure) -> bool {
 
 /// Whether what failed may go well later.
 pub(crate) fn can_pass(failure: &Failure) -> bool {
-    matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy)
+    matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy | ErrorKind::Locked)
 }
 
 /// The same for an output: a pool that is full now gets room by and by, and the CPU time is spent.

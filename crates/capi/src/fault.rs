@@ -45,7 +45,7 @@ fn errno_of(kind: ErrorKind) -> c_int {
         ErrorKind::NotEmpty => libc::ENOTEMPTY,
         ErrorKind::Permission => libc::EACCES,
         ErrorKind::Invalid => libc::EINVAL,
-        ErrorKind::Busy => libc::EBUSY,
+        ErrorKind::Busy | ErrorKind::Locked => libc::EBUSY,
         ErrorKind::NoSpace => libc::ENOSPC,
         ErrorKind::OverQuota => libc::EDQUOT,
         // What file systems answer when a checksum is wrong.

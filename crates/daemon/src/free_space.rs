@@ -87,5 +87,5 @@ fn lacking(outcome: Result<()>) -> Result<Option<Failure>> {
 }
 
 fn may_come_back(failure: &Failure) -> bool {
-    matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy)
+    matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy | ErrorKind::Locked)
 }

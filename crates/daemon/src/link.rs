@@ -60,7 +60,10 @@ impl Link {
         match self {
             Self::Near(_) => failure.kind == ErrorKind::Unavailable,
             Self::Far(_) => {
-                matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy)
+                matches!(
+                    failure.kind,
+                    ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy | ErrorKind::Locked
+                )
             }
         }
     }

@@ -247,7 +247,7 @@ fn place(
 /// A name that is taken: perhaps by the very same file.
 fn known(partition: &str, node: &Node, path: &FilePath) -> Result<AdoptionPlace> {
     if node.checksums.is_none() {
-        return Err(Failure::busy(format!("{path} is being written or reserved by {}", node.owner)));
+        return Err(Failure::locked(format!("{path} is being written or reserved by {}", node.owner)));
     }
     let held = node.online().find(|replica| replica.partition == partition);
     let held = held.ok_or_else(|| {

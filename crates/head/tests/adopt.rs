@@ -177,7 +177,7 @@ fn what_is_in_the_way_is_told_and_stops_nothing_else() {
     object(&places.pop().unwrap());
     let kinds: Vec<_> = places.into_iter().map(|place| refused(place).kind).collect();
     let exists = ErrorKind::Exists;
-    assert_eq!(kinds, [exists, exists, ErrorKind::Busy, ErrorKind::NotFound, ErrorKind::Permission]);
+    assert_eq!(kinds, [exists, exists, ErrorKind::Locked, ErrorKind::NotFound, ErrorKind::Permission]);
     // A file of this name is perhaps the very same: the disk server looks.
     let place = begin(&mut world, adoption, entry("/old/taken", NodeKind::File));
     assert!(matches!(place, AdoptionPlace::Known { size: 10, .. }), "{place:?}");

@@ -108,7 +108,7 @@ fn what_is_reserved_is_written_there_by_whoever_opens_the_file_next() {
         assert_eq!(free(&mut world), 400, "it is promised once");
         let version = world.namespace_version();
         world.user(GetEntry { path: path("/d/f") }).unwrap();
-        assert_eq!(refusal(open(&mut world, "bob", "/d/f", disposition)), ErrorKind::Busy);
+        assert_eq!(refusal(open(&mut world, "bob", "/d/f", disposition)), ErrorKind::Locked);
         world.room(AbandonWrite { object: grant.object }).unwrap();
         assert!(world.namespace_version() > version, "what doors have kept of it is wrong");
     }
@@ -245,7 +245,7 @@ fn what_does_not_fit_or_makes_no_sense_is_refused_with_the_next_step() {
     world.call(user("bob"), open_write("/d/w", Disposition::Replace, 0)).unwrap();
     assert_eq!(
         refusal(reserve(&mut world, "bob", ask("/d/w", 1))),
-        ErrorKind::Busy,
+        ErrorKind::Locked,
         "a write like any other"
     );
     let below = Allocate { parents: true, ..ask("/d/x/y/f", 1) };

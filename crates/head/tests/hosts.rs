@@ -307,7 +307,7 @@ fn writes_on_a_host_that_is_turned_away_end() {
     put_far(&mut world, "/old");
     for at in ["/new", "/old"] {
         world.user(open_write(at, Disposition::Replace, 10)).unwrap();
-        assert_eq!(refusal(world.user(open_write(at, Disposition::Replace, 10))), ErrorKind::Busy);
+        assert_eq!(refusal(world.user(open_write(at, Disposition::Replace, 10))), ErrorKind::Locked);
     }
     world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     assert_eq!(refusal(support::stat(&mut world, "/new")), ErrorKind::NotFound, "it never had content");

@@ -128,10 +128,10 @@ fn a_write_on_a_host_that_died_is_begun_anew_elsewhere() {
     let begun = BeginWrite { object: grant.object, is_update: false };
     world.call(Principal::host(&name), begun.clone()).unwrap();
     let again = || open_write("/f", Disposition::Replace, 100);
-    assert_eq!(refusal(world.user(again())), ErrorKind::Busy);
+    assert_eq!(refusal(world.user(again())), ErrorKind::Locked);
     // It may still bring it to an end.
     leave(&mut world, &name, 1);
-    assert_eq!(refusal(world.user(again())), ErrorKind::Busy);
+    assert_eq!(refusal(world.user(again())), ErrorKind::Locked);
     let asked = world.now;
     world.room(HostUnanswered { host: name.clone(), asked }).unwrap();
     assert_ne!(world.user(again()).unwrap().server.unwrap().name, name);

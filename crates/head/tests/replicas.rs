@@ -23,7 +23,7 @@ fn a_second_writer_is_told_to_wait() {
     let grant = begin_write(&mut world, "/f", 20);
     for disposition in [Disposition::Replace, Disposition::Update] {
         let open = open_write("/f", disposition, 20);
-        assert_eq!(refusal(world.user(open)), ErrorKind::Busy);
+        assert_eq!(refusal(world.user(open)), ErrorKind::Locked);
     }
     world.room(AbandonWrite { object: grant.object }).unwrap();
     begin_write(&mut world, "/f", 20);
@@ -57,9 +57,9 @@ fn a_file_that_is_written_for_the_first_time_cannot_be_read_staged_as_input_or_a
     let mut world = world();
     begin_write(&mut world, "/f", 10);
     assert_eq!(state(&mut world, "/f"), FileState::Writing);
-    assert_eq!(refusal(world.user(OpenRead { path: path("/f") })), ErrorKind::Busy);
-    assert_eq!(refusal(ask_archive(&mut world, "/f")), ErrorKind::Busy);
-    assert_eq!(refusal(world.submit(&[path("/f")], &path("/out"))), ErrorKind::Busy);
+    assert_eq!(refusal(world.user(OpenRead { path: path("/f") })), ErrorKind::Locked);
+    assert_eq!(refusal(ask_archive(&mut world, "/f")), ErrorKind::Locked);
+    assert_eq!(refusal(world.submit(&[path("/f")], &path("/out"))), ErrorKind::Locked);
 }
 
 #[test]

@@ -31,7 +31,9 @@ impl Fault {
     /// The source or the sink on disk said so. Whoever is out of reach may come back, anything else concerns the file.
     pub fn of_disk(failure: Failure) -> Self {
         let blame = match failure.kind {
-            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy => Blame::System,
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy | ErrorKind::Locked => {
+                Blame::System
+            }
             _ => Blame::File,
         };
         Self { blame, failure }

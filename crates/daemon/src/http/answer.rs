@@ -28,7 +28,7 @@ pub(super) fn status_of(kind: ErrorKind) -> StatusCode {
         }
         ErrorKind::Permission => StatusCode::FORBIDDEN,
         ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-        ErrorKind::Busy => StatusCode::LOCKED,
+        ErrorKind::Busy | ErrorKind::Locked => StatusCode::LOCKED,
         ErrorKind::NoSpace | ErrorKind::OverQuota => StatusCode::INSUFFICIENT_STORAGE,
         ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
         ErrorKind::Timeout | ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

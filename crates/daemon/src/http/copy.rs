@@ -151,7 +151,7 @@ async fn copy_here(visit: &Visit, place: &Place) -> Answer {
     }
     let wish = wish(visit, place).await?;
     if !is_directory(&wish.source) && wish.source.checksums.is_none() {
-        return Err(Failure::busy(format!("{from} is being written")).into());
+        return Err(Failure::locked(format!("{from} is being written")).into());
     }
     if !is_directory(&wish.source) {
         check_path(visit, from).await.map_err(|failure| match failure.kind {

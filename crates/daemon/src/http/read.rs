@@ -43,7 +43,8 @@ pub(super) async fn read(visit: &Visit) -> Answer {
         if is_directory(&entry) {
             return listing::listing(visit).await;
         }
-        let tag = tag_of(&entry).ok_or_else(|| Failure::busy(format!("{} is being written", visit.path)))?;
+        let tag =
+            tag_of(&entry).ok_or_else(|| Failure::locked(format!("{} is being written", visit.path)))?;
         if let Some(settled) = settle(visit, &tag, (entry.modified, entry.content_modified()))? {
             return Ok(settled);
         }

@@ -111,7 +111,7 @@ impl Drop for OpenConnection<'_> {
 }
 
 /// Every kind of failure with its label.
-pub(super) const KINDS: [(ErrorKind, &str); 16] = [
+pub(super) const KINDS: [(ErrorKind, &str); 17] = [
     (ErrorKind::NotFound, "not_found"),
     (ErrorKind::Exists, "exists"),
     (ErrorKind::NotDirectory, "not_directory"),
@@ -120,6 +120,7 @@ pub(super) const KINDS: [(ErrorKind, &str); 16] = [
     (ErrorKind::Permission, "permission"),
     (ErrorKind::Invalid, "invalid"),
     (ErrorKind::Busy, "busy"),
+    (ErrorKind::Locked, "locked"),
     (ErrorKind::NoSpace, "no_space"),
     (ErrorKind::OverQuota, "over_quota"),
     (ErrorKind::Corrupt, "corrupt"),

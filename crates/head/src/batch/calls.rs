@@ -202,7 +202,7 @@ fn inputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<Vec<Arc<Node
         require(core, &context.who, &node, Right::Read, &input.path)?;
         match node.state() {
             FileState::Writing => {
-                return Err(Failure::busy(format!("input {} is being written", input.path))
+                return Err(Failure::locked(format!("input {} is being written", input.path))
                     .hint("submit again when its writer has closed it"));
             }
             FileState::Lost => {

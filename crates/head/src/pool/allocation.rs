@@ -232,7 +232,7 @@ fn written(core: &Core, path: &FilePath, node: &Node) -> Result<Allocation> {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
     }
     if node.checksums.is_none() {
-        return Err(Failure::busy(format!("{path} is being written by somebody else"))
+        return Err(Failure::locked(format!("{path} is being written by somebody else"))
             .hint("try again when that writer has closed it"));
     }
     Ok(Allocation {

@@ -216,7 +216,7 @@ impl Apply for ObjectsRemoved {
 fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject> {
     let checksums = node
         .checksums
-        .ok_or_else(|| Failure::busy(format!("{} is being written for the first time", node.name)))?;
+        .ok_or_else(|| Failure::locked(format!("{} is being written for the first time", node.name)))?;
     let server = server_of(core, &replica.partition)?;
     Ok(ReadObject {
         file: node.id,
@@ -297,7 +297,7 @@ fn unwritten(node: &Node, path: &FilePath) -> Failure {
         return Failure::busy(format!("nothing has been written to {path} yet: its room is reserved"))
             .hint(format!("open it again when it was written; `bp stat {path}` says who reserved it"));
     }
-    Failure::busy(format!("{path} is being written for the first time"))
+    Failure::locked(format!("{path} is being written for the first time"))
         .hint("open it again when its writer has closed it")
 }
 
@@ -459,7 +459,7 @@ fn existing(core: &mut Core, context: &Context, open: &OpenWrite) -> Result<Opti
     }
     require(core, &context.who, &node, Right::Write, path)?;
     if node.replicas.iter().any(|replica| replica.state == ReplicaState::Writing) {
-        return Err(Failure::busy(format!("{path} is being written by somebody else"))
+        return Err(Failure::locked(format!("{path} is being written by somebody else"))
             .hint("try again when that writer has closed it"));
     }
     if open.disposition == Disposition::Update {

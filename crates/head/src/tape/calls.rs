@@ -54,7 +54,7 @@ fn archive(core: &mut Core, context: &Context, path: &FilePath) -> Outcome {
     match pool::state_of(core, &node) {
         state if state.is_archived() => Ok((state, None)),
         FileState::Lost => Err(Failure::corrupt(format!("{path} has neither replica nor copy"))),
-        FileState::Writing => Err(Failure::busy(format!("{path} is being written for the first time"))
+        FileState::Writing => Err(Failure::locked(format!("{path} is being written for the first time"))
             .hint("archive it when its writer has closed it")),
         state => Ok((state, Some(request_archive(core, context, &node)?))),
     }

@@ -38,20 +38,31 @@ impl<S: Service> Session<S> {
         Ok(Work::Done)
     }
 
-    /// Carries out what is allowed before login.
+    /// Carries out what is allowed before login. Anything else is refused, and ends the connection as servers of the field do: what
+    /// its sender takes for granted is not so, and data may follow.
     pub(super) fn greet(&mut self, stream: StreamId, request: Request) -> Result<(), End> {
+        let has_claim = self.claim.is_some();
         let answer = match request {
             Request::Protocol(request) => self.protocol(&request),
-            Request::Ping => Answer::Ok(Vec::new()),
-            Request::Auth(auth) => self.prove(auth)?,
-            Request::Login(login) if self.claim.is_none() => self.login(login)?,
-            Request::Bind(id) if self.claim.is_none() => self.bind(&id),
-            Request::Write(_) | Request::Pgwrite(_) | Request::Writev(_) => return Err(End::Stranger),
-            _ if self.claim.is_some() => Answer::error(ErrorCode::InvalidRequest, "prove first who you are"),
-            _ => Answer::error(ErrorCode::InvalidRequest, "login comes first"),
+            Request::Ping if has_claim => Answer::Ok(Vec::new()),
+            Request::Auth(auth) if has_claim => self.prove(auth)?,
+            Request::Login(login) if !has_claim => self.login(login)?,
+            Request::Bind(id) if !has_claim => self.bind(&id),
+            _ => return Err(self.refuse_early(stream)),
         };
         self.answer(stream, &answer);
         Ok(())
+    }
+
+    /// The last answer to a peer that has not logged in, or not proven who it is.
+    pub(super) fn refuse_early(&mut self, stream: StreamId) -> End {
+        let what = if self.claim.is_some() {
+            "invalid request: user not authenticated; prove first who you are"
+        } else {
+            "invalid request: user not logged in; login comes first"
+        };
+        self.answer(stream, &Answer::error(ErrorCode::InvalidRequest, what));
+        End::Early
     }
 
     /// Answers what belongs before the login when it comes after it.

@@ -49,6 +49,9 @@ pub(super) enum End {
     /// A write was refused whose data follow, nobody knows how many.
     #[error("data follow a refused request")]
     Stranded,
+    /// The peer asked for something before it has logged in, or proven who it is.
+    #[error("request without login")]
+    Early,
     /// Data that were announced could not be read.
     #[error("cannot go on sending: {0}")]
     Unreadable(Failure),
@@ -231,7 +234,7 @@ async fn finish<S: Service>(mut session: Box<Session<S>>, end: &End) {
         tracing::debug!(peer = %session.peer, "answers were left when the session ended");
     }
     // The peer has not heard why, and goes on sending.
-    if matches!(end, End::Malformed(_) | End::Stranded) {
+    if matches!(end, End::Malformed(_) | End::Stranded | End::Early) {
         let _ = timeout(FAREWELL, session.transport.farewell()).await;
     }
     let _ = spawn_blocking(move || drop(session)).await;

@@ -398,8 +398,8 @@ impl<S: Service> Session<S> {
 
     /// Refuses a request that could not be parsed; data that follow it are thrown away.
     fn refuse_data(&mut self, header: &RequestHeader, refusal: Answer) -> Result<(), End> {
-        if !(self.is_proven && matches!(self.phase, Phase::Open(_))) && header.is_data_body() {
-            return Err(End::Stranger);
+        if header.is_data_body() && !(self.is_proven && matches!(self.phase, Phase::Open(_))) {
+            return Err(self.refuse_early_data(header.stream));
         }
         // Its data are not counted in its length but told by what could not be read, or must not be believed.
         if header.request_code() == Some(RequestCode::Writev) {
@@ -408,6 +408,19 @@ impl<S: Service> Session<S> {
         let body = if header.is_data_body() { header.body_bytes()? } else { 0 };
         self.throw_away(header.stream, body, refusal);
         Ok(())
+    }
+
+    /// The last answer to data of a peer that cannot have opened a file: they would only be thrown away.
+    fn refuse_early_data(&mut self, stream: StreamId) -> End {
+        match self.phase {
+            Phase::Open(_) => {
+                let refusal = Answer::error(ErrorCode::NotAuthorized, "prove first who you are");
+                self.answer(stream, &refusal);
+                End::Stranded
+            }
+            Phase::Greeting => self.refuse_early(stream),
+            Phase::Handshake | Phase::Bound(_) => End::Stranger,
+        }
     }
 
     /// Receives `bytes` for nothing, then sends `refusal`.
@@ -426,12 +439,7 @@ impl<S: Service> Session<S> {
             return Ok(());
         }
         match &self.phase {
-            Phase::Open(_) if !self.is_proven && has_data(&request) => {
-                // Nobody has opened a file: what follows would only be thrown away.
-                let refusal = Answer::error(ErrorCode::NotAuthorized, "prove first who you are");
-                self.answer(stream, &refusal);
-                Err(End::Stranded)
-            }
+            Phase::Open(_) if !self.is_proven && has_data(&request) => Err(self.refuse_early_data(stream)),
             Phase::Open(context) => {
                 let context = Arc::clone(context);
                 self.carry_out(&context, stream, request);
@@ -484,12 +492,12 @@ impl<S: Service> Session<S> {
             Request::Set(setting) => self.answer(stream, &setting::answer(&setting)),
             Request::Endsess(id) => {
                 let is_ours = self.entry.as_ref().is_some_and(|entry| *entry.id() == id);
-                let answer = if is_ours || self.registry.end(&id) {
-                    Answer::Ok(Vec::new())
-                } else {
-                    Answer::error(ErrorCode::NotFound, "no such session")
-                };
-                self.answer(stream, &answer);
+                // One that is over already, or was never here, is what is asked for: clients end sessions of connections that
+                // broke, perhaps after a restart. Servers of the field answer so, too.
+                if !is_ours {
+                    self.registry.end(&id);
+                }
+                self.answer(stream, &Answer::Ok(Vec::new()));
             }
             Request::Protocol(_) | Request::Bind(_) | Request::Login(_) | Request::Auth(_) => {
                 let answer = self.after_login(&request);

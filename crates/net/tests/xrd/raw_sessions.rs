@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 use wire::xrd::{
-    Answer, AnswerCode, AnswerHeader, ErrorCode, FileHandle, HANDSHAKE, Login, Mkdir, Open, OpenAnswer,
+    self, Answer, AnswerCode, AnswerHeader, ErrorCode, FileHandle, HANDSHAKE, Login, Mkdir, Open, OpenAnswer,
     OpenFlags, Page, Pgread, Pgwrite, Protocol, ProtocolAnswer, Read as ReadRequest, Readv, Request,
     RequestHeader, ServerFlags, Status, StatusKind, StreamId, Target, VectorElement, Writev, decode_in_place,
     encode_pages, parse_bad_pages,
@@ -456,7 +456,29 @@ fn another_session_of_the_client_can_end_one() {
     let mut other = Raw::login(&door);
     assert_eq!(other.call(&Request::Endsess(id)), Answer::Ok(Vec::new()));
     assert!(raw.is_closed());
-    assert_eq!(code_of(&other.call(&Request::Endsess([7; 16]))), ErrorCode::NotFound.code());
+    assert_eq!(
+        other.call(&Request::Endsess([7; 16])),
+        Answer::Ok(Vec::new()),
+        "it is not there: that is what was asked for"
+    );
+}
+
+#[test]
+fn what_comes_before_its_login_is_refused_and_ends_the_connection() {
+    let door = Door::open();
+    let handle = FileHandle::default();
+    let write = xrd::Write { handle, offset: 0, path_id: 0, length: 4 };
+    let early: [(Request, &[u8]); 3] =
+        [(Request::Ping, b""), (Request::Close(handle), b""), (Request::Write(write), b"data")];
+    for (request, data) in early {
+        let mut raw = Raw::connect(&door);
+        raw.send(&[&HANDSHAKE[..], &request.encode(StreamId::of(9)), data].concat());
+        raw.receive();
+        let (header, body) = raw.receive();
+        assert_eq!((header.stream, header.code), (StreamId::of(9), AnswerCode::Error), "{request:?}");
+        assert_eq!(body[..4], 3006_u32.to_be_bytes(), "{request:?}");
+        assert!(raw.is_closed(), "{request:?}");
+    }
 }
 
 #[test]

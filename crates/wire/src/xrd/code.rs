@@ -264,7 +264,7 @@ const KINDS: [(ErrorCode, ErrorKind); 36] = [
     (ErrorCode::BadPayload, ErrorKind::Invalid),
     (ErrorCode::Impossible, ErrorKind::Invalid),
     (ErrorCode::Overloaded, ErrorKind::Busy),
-    (ErrorCode::FileLocked, ErrorKind::Busy),
+    (ErrorCode::FileLocked, ErrorKind::Locked),
     (ErrorCode::InProgress, ErrorKind::Busy),
     (ErrorCode::NoMemory, ErrorKind::Busy),
     (ErrorCode::Conflict, ErrorKind::Busy),

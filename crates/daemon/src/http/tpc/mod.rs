@@ -241,7 +241,7 @@ async fn check_source(transfer: &Transfer) -> Result<Entry, Problem> {
         return Err(failure.hint("third-party copy moves single files").into());
     }
     if entry.checksums.is_none() {
-        return Err(Failure::busy(format!("{path} is being written")).into());
+        return Err(Failure::locked(format!("{path} is being written")).into());
     }
     Ok(entry)
 }
