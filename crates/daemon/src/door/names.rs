@@ -7,10 +7,13 @@ use net::xrd::{
     ListEntry, ListPage, PrepareAction, PrepareRequest, SpaceInfo, StatFlags, StatInfo, StatOwner,
 };
 use std::sync::Arc;
-use wire::control::{self, Entry, FileState, NodeKind};
+use wire::{
+    control::{self, Entry, FileState, NodeKind},
+    http::DigestAlgorithm,
+};
 
-/// Checksums that are offered, the default first.
-pub(super) const CHECKSUMS: [&str; 3] = ["adler32", "crc32c", "md5"];
+/// Checksums that are offered, the default first. `crc32` is that of POSIX here and that of zlib `zcrc32`, as in XRootD and its clients.
+pub(super) const CHECKSUMS: [&str; 5] = ["adler32", "crc32c", "md5", "crc32", "zcrc32"];
 
 /// How long a stage by `prepare` keeps its files on disk.
 const PREPARE_PIN: Millis = Millis::from_seconds(24 * 3600);
@@ -78,25 +81,26 @@ impl RootDoor {
             NodeKind::Directory => {
                 Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory: it has no checksum"))
             }
-            NodeKind::File => Failure::busy(format!("{path} is being written: it has no checksum yet")),
+            NodeKind::File => Failure::locked(format!("{path} is being written: it has no checksum yet")),
         })?;
-        match kind {
-            "adler32" => Ok(sums.adler32.to_string()),
-            "crc32c" => Ok(sums.crc32c.to_string()),
-            "md5" => self.md5_of(who, path, entry.state).await,
-            other => Err(Failure::unsupported(format!("checksum {other} is not kept"))
-                .hint(format!("{} are", CHECKSUMS.join(", ")))),
-        }
-    }
-
-    /// Computed from the disk replica: a question must not begin a recall.
-    async fn md5_of(&self, who: &Principal, path: &FilePath, state: Option<FileState>) -> Result<String> {
-        if !state.is_some_and(FileState::is_online) {
-            return Err(Failure::busy(format!("{path} is not on disk, where its md5 is computed"))
+        let algorithm = match kind {
+            "adler32" => return Ok(sums.adler32.to_string()),
+            "crc32c" => return Ok(sums.crc32c.to_string()),
+            "md5" => DigestAlgorithm::Md5,
+            "crc32" => DigestAlgorithm::Cksum,
+            "zcrc32" => DigestAlgorithm::Crc32,
+            other => {
+                return Err(Failure::unsupported(format!("checksum {other} is not offered here"))
+                    .hint(format!("{} are", CHECKSUMS.join(", "))));
+            }
+        };
+        // Computed from the disk replica: a question must not begin a recall.
+        if !entry.state.is_some_and(FileState::is_online) {
+            return Err(Failure::busy(format!("{path} is not on disk, where its {kind} is computed"))
                 .hint(format!("`bp stage --wait {path}`, or ask for adler32 or crc32c")));
         }
         let file = self.files.read_through(who, path, Arc::clone(&self.counters.root)).await?;
-        self.files.objects().sums().md5(&Arc::new(file)).await
+        self.files.objects().sums().hex(&Arc::new(file), algorithm).await
     }
 
     pub(super) async fn attributes_of(
@@ -164,7 +168,7 @@ impl RootDoor {
         let cancel = control::CancelRequests { requests: Vec::new(), paths };
         let outcomes = self.files.head()?.call(who, cancel).await?;
         let is_told = |failure: &Failure| {
-            !matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Busy)
+            !matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::Locked)
                 && !failure.what.contains("may not cancel")
         };
         match outcomes.files.into_iter().filter_map(|file| file.failure).find(is_told) {

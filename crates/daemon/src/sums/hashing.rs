@@ -1,5 +1,6 @@
 //! Sums of bytes that pass, beside those that the catalogue keeps.
 
+use super::cksum::Cksum;
 use crc32fast::Hasher as Crc32;
 use md5::{Digest as _, Md5};
 use sha1::Sha1;
@@ -10,6 +11,7 @@ use wire::http::{DigestAlgorithm, Digests};
 #[derive(Default)]
 pub(crate) struct Hashing {
     crc32: Option<Crc32>,
+    cksum: Option<Cksum>,
     md5: Option<Md5>,
     sha1: Option<Sha1>,
     sha256: Option<Sha256>,
@@ -41,6 +43,7 @@ impl Hashing {
             // The catalogue has them.
             DigestAlgorithm::Adler32 | DigestAlgorithm::Crc32c => {}
             DigestAlgorithm::Crc32 => self.crc32 = Some(Crc32::new()),
+            DigestAlgorithm::Cksum => self.cksum = Some(Cksum::default()),
             DigestAlgorithm::Md5 => self.md5 = Some(Md5::new()),
             DigestAlgorithm::Sha1 => self.sha1 = Some(Sha1::new()),
             DigestAlgorithm::Sha256 => self.sha256 = Some(Sha256::new()),
@@ -52,6 +55,9 @@ impl Hashing {
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         if let Some(crc32) = &mut self.crc32 {
             crc32.update(bytes);
+        }
+        if let Some(cksum) = &mut self.cksum {
+            cksum.update(bytes);
         }
         if let Some(md5) = &mut self.md5 {
             md5.update(bytes);
@@ -71,6 +77,7 @@ impl Hashing {
     pub(crate) fn finish(self, known: Digests) -> Digests {
         Digests {
             crc32: self.crc32.map(Crc32::finalize).or(known.crc32),
+            cksum: self.cksum.map(Cksum::finish).or(known.cksum),
             md5: self.md5.map(|md5| md5.finalize().into()).or(known.md5),
             sha1: self.sha1.map(|sha1| sha1.finalize().into()).or(known.sha1),
             sha256: self.sha256.map(|sha256| sha256.finalize().into()).or(known.sha256),
@@ -97,7 +104,9 @@ mod tests {
         let found = hashing.finish(Checksums::of(b"123456789").into());
         assert!(claims.check(&found).is_ok(), "{found:?}");
         assert_eq!(found.adler32.unwrap().to_string(), "091e01de");
-        let others = Digests::parse("crc32=cbf43926,sha=f7c3bc1d808e04732adf679965ccc34ca7ae3441").unwrap();
+        let others =
+            Digests::parse("crc32=cbf43926,UNIXcksum=930766865,sha=f7c3bc1d808e04732adf679965ccc34ca7ae3441")
+                .unwrap();
         let mut hashing = Hashing::for_claims(&others);
         hashing.update(b"123456789");
         assert_eq!(hashing.finish(Digests::default()), others);

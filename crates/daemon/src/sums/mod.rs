@@ -1,5 +1,6 @@
-//! MD5 and SHA-256 of objects, on demand: read from disk, and remembered because objects never change.
+//! Sums of objects that the catalogue does not keep, on demand: read from disk, and remembered because objects never change.
 
+mod cksum;
 mod hashing;
 
 use crate::{files::blocking, open::ReadFile};
@@ -92,11 +93,11 @@ impl ObjectSums {
         }
     }
 
-    /// The MD5 of an open file in hex.
-    pub async fn md5(&self, file: &Arc<ReadFile>) -> Result<String> {
-        let sums = self.compute(file, DigestAlgorithm::Md5).await?;
-        let md5 = sums.md5.ok_or_else(|| Failure::internal("an MD5 was computed and is not there"))?;
-        Ok(md5.iter().map(|byte| format!("{byte:02x}")).collect())
+    /// The sum of an open file by `algorithm`, in hexadecimal.
+    pub async fn hex(&self, file: &Arc<ReadFile>, algorithm: DigestAlgorithm) -> Result<String> {
+        let sums = self.compute(file, algorithm).await?;
+        let name = algorithm.as_str();
+        sums.hex(algorithm).ok_or_else(|| Failure::internal(format!("{name} was computed and is not there")))
     }
 
     /// The sum of an open file by `algorithm`, beside those of the catalogue.

@@ -2,7 +2,7 @@
 //! `Content-MD5` (RFC 1864), `OC-Checksum` (ownCloud).
 //!
 //! Adler-32, CRC-32 and CRC-32C are written as eight hex digits in `Digest`, as the registry of RFC 3230 says and the grid's storage
-//! systems do; all others as base64 of their bytes in network order. Hex and base64 of each are understood.
+//! systems do, `UNIXcksum` in decimal digits; all others as base64 of their bytes in network order. Hex and base64 of each are understood.
 
 use super::{base64, elements};
 use base::{Adler32, Checksums, Crc32c, Failure, Result};
@@ -14,8 +14,10 @@ pub enum DigestAlgorithm {
     Adler32,
     /// `crc32c`
     Crc32c,
-    /// `crc32`, the one of zlib
+    /// `crc32`, the one of zlib; `zcrc32` of XRootD
     Crc32,
+    /// `UNIXcksum`, the one of POSIX; `crc32` of XRootD
+    Cksum,
     /// `md5`
     Md5,
     /// `sha`, which is SHA-1
@@ -28,8 +30,16 @@ pub enum DigestAlgorithm {
 
 impl DigestAlgorithm {
     /// All of them; the field's favourite first.
-    pub const ALL: [Self; 7] =
-        [Self::Adler32, Self::Crc32c, Self::Crc32, Self::Md5, Self::Sha1, Self::Sha256, Self::Sha512];
+    pub const ALL: [Self; 8] = [
+        Self::Adler32,
+        Self::Crc32c,
+        Self::Crc32,
+        Self::Md5,
+        Self::Sha1,
+        Self::Sha256,
+        Self::Sha512,
+        Self::Cksum,
+    ];
 
     /// The name in the fields of RFC 3230.
     #[must_use]
@@ -38,6 +48,7 @@ impl DigestAlgorithm {
             Self::Adler32 => "adler32",
             Self::Crc32c => "crc32c",
             Self::Crc32 => "crc32",
+            Self::Cksum => "UNIXcksum",
             Self::Md5 => "md5",
             Self::Sha1 => "sha",
             Self::Sha256 => "sha-256",
@@ -48,7 +59,11 @@ impl DigestAlgorithm {
     /// The key in the fields of RFC 9530.
     #[must_use]
     pub fn key(self) -> &'static str {
-        if self == Self::Adler32 { "adler" } else { self.as_str() }
+        match self {
+            Self::Adler32 => "adler",
+            Self::Cksum => "unixcksum",
+            other => other.as_str(),
+        }
     }
 
     /// Whether the catalogue has it; the others cost reading the file.
@@ -62,6 +77,7 @@ impl DigestAlgorithm {
         let others = [
             ("adler", Self::Adler32),
             ("zcrc32", Self::Crc32),
+            ("cksum", Self::Cksum),
             ("sha1", Self::Sha1),
             ("sha-1", Self::Sha1),
             ("sha256", Self::Sha256),
@@ -133,6 +149,8 @@ pub struct Digests {
     pub crc32c: Option<Crc32c>,
     /// CRC-32 of zlib.
     pub crc32: Option<u32>,
+    /// CRC-32 of POSIX, as the command `cksum` tells it.
+    pub cksum: Option<u32>,
     /// MD5.
     pub md5: Option<[u8; 16]>,
     /// SHA-1.
@@ -190,6 +208,7 @@ impl Digests {
         merge(&mut self.adler32, other.adler32, "adler32")?;
         merge(&mut self.crc32c, other.crc32c, "crc32c")?;
         merge(&mut self.crc32, other.crc32, "crc32")?;
+        merge(&mut self.cksum, other.cksum, "UNIXcksum")?;
         merge(&mut self.md5, other.md5, "md5")?;
         merge(&mut self.sha1, other.sha1, "sha")?;
         merge(&mut self.sha256, other.sha256, "sha-256")?;
@@ -209,6 +228,7 @@ impl Digests {
             DigestAlgorithm::Adler32 => claim.adler32 = Some(Adler32(parse_sum(value).ok_or_else(refuse)?)),
             DigestAlgorithm::Crc32c => claim.crc32c = Some(Crc32c(parse_sum(value).ok_or_else(refuse)?)),
             DigestAlgorithm::Crc32 => claim.crc32 = Some(parse_sum(value).ok_or_else(refuse)?),
+            DigestAlgorithm::Cksum => claim.cksum = Some(parse_cksum(value).ok_or_else(refuse)?),
             DigestAlgorithm::Sha1 => claim.sha1 = Some(parse_hash(value).ok_or_else(refuse)?),
             DigestAlgorithm::Sha512 => claim.sha512 = Some(parse_hash(value).ok_or_else(refuse)?),
             DigestAlgorithm::Md5 => claim.md5 = Some(parse_hash(value).ok_or_else(refuse)?),
@@ -241,6 +261,7 @@ impl Digests {
             DigestAlgorithm::Adler32 => self.adler32.is_some(),
             DigestAlgorithm::Crc32c => self.crc32c.is_some(),
             DigestAlgorithm::Crc32 => self.crc32.is_some(),
+            DigestAlgorithm::Cksum => self.cksum.is_some(),
             DigestAlgorithm::Md5 => self.md5.is_some(),
             DigestAlgorithm::Sha1 => self.sha1.is_some(),
             DigestAlgorithm::Sha256 => self.sha256.is_some(),
@@ -253,6 +274,7 @@ impl Digests {
         compare("adler32", self.adler32, arrived.adler32, ToString::to_string)?;
         compare("crc32c", self.crc32c, arrived.crc32c, ToString::to_string)?;
         compare("crc32", self.crc32, arrived.crc32, |sum| format!("{sum:08x}"))?;
+        compare("UNIXcksum", self.cksum, arrived.cksum, ToString::to_string)?;
         compare("md5", self.md5, arrived.md5, |hash| hex(hash))?;
         compare("sha", self.sha1, arrived.sha1, |hash| hex(hash))?;
         compare("sha-256", self.sha256, arrived.sha256, |hash| hex(hash))?;
@@ -270,8 +292,13 @@ impl Digests {
     pub fn field(&self, algorithms: &[DigestAlgorithm]) -> String {
         let one = |algorithm: &DigestAlgorithm| {
             let bytes = self.bytes(*algorithm)?;
-            // Four bytes are a sum, written in hexadecimal.
-            let value = if bytes.len() == 4 { hex(&bytes) } else { base64::encode(&bytes) };
+            let value = match algorithm {
+                // As the command prints it (RFC 3230 §4.1.1).
+                DigestAlgorithm::Cksum => self.cksum?.to_string(),
+                // Four bytes are a sum, written in hexadecimal.
+                _ if bytes.len() == 4 => hex(&bytes),
+                _ => base64::encode(&bytes),
+            };
             Some(format!("{}={value}", algorithm.as_str()))
         };
         algorithms.iter().filter_map(one).collect::<Vec<_>>().join(",")
@@ -286,12 +313,19 @@ impl Digests {
         algorithms.iter().filter_map(one).collect::<Vec<_>>().join(", ")
     }
 
+    /// One sum in hexadecimal.
+    #[must_use]
+    pub fn hex(&self, algorithm: DigestAlgorithm) -> Option<String> {
+        self.bytes(algorithm).map(|bytes| hex(&bytes))
+    }
+
     /// One sum in network order.
     fn bytes(&self, algorithm: DigestAlgorithm) -> Option<Vec<u8>> {
         match algorithm {
             DigestAlgorithm::Adler32 => self.adler32.map(|sum| sum.0.to_be_bytes().to_vec()),
             DigestAlgorithm::Crc32c => self.crc32c.map(|sum| sum.0.to_be_bytes().to_vec()),
             DigestAlgorithm::Crc32 => self.crc32.map(|sum| sum.to_be_bytes().to_vec()),
+            DigestAlgorithm::Cksum => self.cksum.map(|sum| sum.to_be_bytes().to_vec()),
             DigestAlgorithm::Sha1 => self.sha1.map(|hash| hash.to_vec()),
             DigestAlgorithm::Sha512 => self.sha512.map(|hash| hash.to_vec()),
             DigestAlgorithm::Md5 => self.md5.map(|hash| hash.to_vec()),
@@ -328,6 +362,11 @@ fn compare<T: PartialEq>(
         .hint("send it again; nothing was stored")),
         _ => Ok(()),
     }
+}
+
+/// Decimal digits as in `Digest`, or base64 of four bytes as in `Repr-Digest`.
+fn parse_cksum(text: &str) -> Option<u32> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { parse_sum(text) }
 }
 
 /// Up to eight hex digits, or base64 of four bytes. The padding tells them apart.
@@ -451,7 +490,8 @@ mod tests {
             let sha512 = [sha256, sha256].concat().try_into().ok();
             let (adler32, crc32c, crc32) = (Some(Adler32(adler32)), Some(Crc32c(crc32c)), Some(crc32));
             let (md5, sha1, sha256) = (Some(md5), Some(sha1), Some(sha256));
-            let sums = Digests { adler32, crc32c, crc32, md5, sha1, sha256, sha512 };
+            let cksum = crc32.map(u32::reverse_bits);
+            let sums = Digests { adler32, crc32c, crc32, cksum, md5, sha1, sha256, sha512 };
             prop_assert_eq!(Digests::parse(&sums.field(&DigestAlgorithm::ALL)).unwrap(), sums);
             prop_assert_eq!(Digests::parse_repr(&sums.repr_field(&DigestAlgorithm::ALL)).unwrap(), sums);
             fuzz_digest(sums.field(&DigestAlgorithm::ALL).as_bytes());
