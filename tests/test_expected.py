@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import email.utils
+import hashlib
+import random
+import re
 import struct
+import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -130,3 +136,107 @@ def test_a_token_counts_whatever_certificate_is_shown(
             shown = (*curl, *version.replace("=", " ").split(), "--cert", certificate, "--key", key)
             assert run(*shown, "-H", f"Authorization: Bearer {token}", url).out == "200", (kind, version)
             assert run(*shown, url).out == "401", f"{kind}: it is nobody's here"
+
+
+# Files that are being written
+
+
+def test_a_file_that_is_being_written_is_locked(door: Facility, sample: Path, tmp_path: Path) -> None:
+    url, back = f"{door.root}//l", tmp_path / "back"
+    assert http(door, "/l", "-X", "MKCOL") == 201
+    run("xrdcp", "-s", sample, f"{url}/old")
+    with frames.Raw(door.root).login() as writer:
+        new, old = (
+            writer.open("/l/new", frames.NEW | frames.UPDATE),
+            writer.open("/l/old", frames.FORCE | frames.UPDATE),
+        )
+        for words in (("-f", sample, f"{url}/old"), ("-f", sample, f"{url}/new"), (f"{url}/new", back)):
+            refused = fails("xrdcp", "-s", *words, env={"XRD_REQUESTTIMEOUT": "10"})
+            assert "3003" in refused.text, refused
+            assert "being written" in refused.text, refused
+        # What was there stays readable until the writer has closed it, unlike at other servers.
+        run("xrdcp", "-s", f"{url}/old", back)
+        assert back.read_bytes() == sample.read_bytes()
+        assert "3003" in fails("xrdfs", address(door), "query", "checksum", "/l/new").text, "it has no checksum yet"
+        assert "3003" in fails("xrdfs", address(door), "truncate", "/l/old", "5").text
+        assert http(door, "/l/new") == http(door, "/l/new", "-T", sample) == http(door, "/l/old", "-T", sample) == 423
+        for handle in (new, old):
+            writer.request(frames.CLOSE, handle)
+            assert writer.answer().status == frames.OK
+    assert http(door, "/l/new", "-T", sample) == 204
+
+
+def test_the_end_of_a_session_that_is_not_there_is_no_error(door: Facility) -> None:
+    with frames.Raw(door.root).login() as raw:
+        for session in (bytes(16), b"\x7f" * 16):
+            raw.request(frames.ENDSESS, session)
+            assert raw.answer().status == frames.OK
+        raw.request(frames.PING)
+        assert raw.answer().status == frames.OK
+
+
+# Times of directories
+
+
+def test_a_directory_has_the_time_of_its_names(door: Facility, sample: Path) -> None:
+    def modified(path: str) -> int:
+        """Tell the time in milliseconds, once all clients are told the same."""
+        milliseconds = int(door.stat(path)["modified"])
+        found = run("xrdfs", address(door), "query", "xattr", path).out
+        assert f"oss.mt={milliseconds // 1000}&" in found
+        answer = run("curl", "-s", "-X", "PROPFIND", "-H", "Depth: 0", door.http + path).out
+        (date,) = re.findall(r"getlastmodified[^>]*>([^<]+)<", answer)
+        assert email.utils.parsedate_to_datetime(date).timestamp() == milliseconds // 1000
+        return milliseconds
+
+    door.bp("mkdir", "/t", "/t/d")
+    for done in (
+        lambda: run("xrdcp", "-s", sample, f"{door.root}//t/d/f"),
+        lambda: run("xrdfs", address(door), "mv", "/t/d/f", "/t/d/g"),
+        lambda: http(door, "/t/d/g", "-X", "DELETE"),
+        lambda: run("xrdfs", address(door), "mkdir", "/t/d/e"),
+    ):
+        outer, before = modified("/t"), modified("/t/d")
+        done()
+        assert modified("/t/d") > before
+        assert modified("/t") == outer
+    last = modified("/t/d")
+    shown = time.strftime("%Y-%m-%d %H:%M", time.gmtime(last // 1000))
+    assert shown in run("xrdfs", address(door), "ls", "-l", "/t").out
+    assert shown in run("curl", "-s", f"{door.http}/t").out
+    door.kill()
+    door.up()
+    assert modified("/t/d") == last
+
+
+# Checksums
+
+
+@pytest.mark.parametrize("size", [0, 1, 300_001])
+def test_checksums_that_clients_compute_themselves(door: Facility, tmp_path: Path, size: int) -> None:
+    data = random.Random(size).randbytes(size)
+    file = tmp_path / "file"
+    file.write_bytes(data)
+    run("xrdcp", "-s", file, f"{door.root}//file")
+    posix = int(run("cksum", file).out.split()[0])
+    expected = {
+        "adler32": f"{zlib.adler32(data):08x}",
+        "crc32c": f"{frames.crc32c(data):08x}",
+        "md5": hashlib.md5(data, usedforsecurity=False).hexdigest(),
+        "crc32": f"{posix:08x}",
+        "zcrc32": f"{zlib.crc32(data):08x}",
+    }
+    offered = run("xrdfs", address(door), "query", "config", "chksum").out.strip()
+    assert [one.split(":")[1] for one in offered.split(",")] == list(expected), offered
+    assert run("xrdfs", address(door), "query", "checksum", "/file").out.split() == ["adler32", expected["adler32"]]
+    for name, found in expected.items():
+        told = run("xrdfs", address(door), "query", "checksum", f"/file?cks.type={name}").out.split()
+        assert told == [name, found]
+        # The client computes the same sum of what it has written, and compares.
+        run("xrdcp", "-s", "-f", "--cksum", f"{name}:source", f"{door.root}//file", tmp_path / "back")
+    for wanted, field in (("UNIXcksum", f"UNIXcksum={posix}"), ("crc32", f"crc32={zlib.crc32(data):08x}")):
+        head = run("curl", "-s", "-I", "-H", f"Want-Digest: {wanted}", f"{door.http}/file").out
+        assert f"digest: {field}".lower() in head.lower(), head
+    claim = ("-H", f"Digest: UNIXcksum={posix ^ 1}")
+    assert http(door, "/file", "-T", file, *claim) == 400
+    assert "3013" in fails("xrdfs", address(door), "query", "checksum", "/file?cks.type=whirlpool").text

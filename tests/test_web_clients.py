@@ -282,6 +282,51 @@ def test_the_time_of_the_source_is_kept(door: Facility, tree: str) -> None:
     assert curl(door, "/tree/u").out == "y"
 
 
+def set_properties(door: Facility, path: str, properties: str) -> list[str]:
+    """Ask for properties to be set; the statuses that are told, in their order."""
+    names = 'xmlns:D="DAV:" xmlns:O="http://owncloud.org/ns" xmlns:W="urn:schemas-microsoft-com:"'
+    body = f"<D:propertyupdate {names}><D:set><D:prop>{properties}</D:prop></D:set></D:propertyupdate>"
+    return re.findall(r"HTTP/1\.1 (\d{3})", curl(door, path, "-X", "PROPPATCH", "--data-binary", body).out)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        f"<D:getlastmodified>{DATE}</D:getlastmodified>",
+        f"<D:lastmodified>{WHEN}</D:lastmodified>",
+        f"<D:lastmodified>{WHEN}</D:lastmodified><O:checksums><O:checksum></O:checksum></O:checksums>",
+        f"<W:Win32CreationTime>{DATE}</W:Win32CreationTime><W:Win32LastModifiedTime>{DATE}</W:Win32LastModifiedTime>"
+        "<W:Win32FileAttributes>00000020</W:Win32FileAttributes>",
+    ],
+    ids=["date", "rclone", "rclone with sums", "Windows"],
+)
+def test_the_time_can_be_set(door: Facility, tree: str, properties: str) -> None:
+    tag = header(door, "/tree/a.root", "etag", "-I")
+    assert set_properties(door, "/tree/a.root", properties) == ["200"]
+    assert header(door, "/tree/a.root", "last-modified") == DATE
+    assert header(door, "/tree/a.root", "etag") == tag, "the content is the same"
+    assert set_properties(door, "/tree/sub", properties) == ["200"]
+    assert propfind(door, tree, depth="1")["/tree/sub/"]["getlastmodified"] == DATE
+    assert status(door, "/tree/sub/new", "PUT", "--data-binary", "x") == 201
+    assert propfind(door, tree, depth="1")["/tree/sub/"]["getlastmodified"] != DATE, "its names have changed"
+
+
+def test_times_that_are_none_and_properties_that_follow_are_refused(door: Facility, tree: str) -> None:
+    before = header(door, f"{tree}/a.root", "last-modified")
+    good = f"<D:lastmodified>{WHEN}</D:lastmodified>"
+    for properties, told in (
+        ("<D:lastmodified>yesterday</D:lastmodified>", ["409"]),
+        (f"{good}<D:getetag>x</D:getetag>", ["403", "424"]),
+        (f"{good}<x xmlns='z:'>1</x>", ["403", "424"]),
+    ):
+        assert set_properties(door, f"{tree}/a.root", properties) == told
+    assert header(door, f"{tree}/a.root", "last-modified") == before
+    body = f'<propertyupdate xmlns="DAV:"><set><prop><lastmodified>{WHEN}</lastmodified></prop></set></propertyupdate>'
+    eve = ("-H", "X-Backplane-User: eve", "--data-binary", body)
+    assert status(door, f"{tree}/a.root", "PROPPATCH", *eve) == 403
+    assert status(door, "/missing", "PROPPATCH", "--data-binary", body) == 404
+
+
 def test_the_time_survives_a_restart(make_facility: MakeFacility) -> None:
     facility = make_facility()
     facility.up()

@@ -17,7 +17,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 use wire::{
-    cap::{self, Access, Cap, CapKeys, Content, WHOLE},
+    cap::{self, Access, Cap, CapKeys, Content, Times, WHOLE},
     control::{
         AVOIDED_LEN_MAX, AvoidServers, Avoided, DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant,
         ReadObject, Stat, WriteGrant,
@@ -287,6 +287,7 @@ impl Files {
             user: who.name.clone(),
             expires: (self.clock)() + READ_LIFETIME,
             piece: None,
+            times: Some(Times::of(grant.modified, grant.source_modified)),
         };
         Ok(Elsewhere { object: Some(Arc::clone(grant)), ..self.signed((server, grant.joined), &cap)? })
     }
@@ -368,6 +369,7 @@ impl Files {
             user: who.name.clone(),
             expires: (self.clock)() + cap::OPEN_LIFETIME,
             piece: None,
+            times: None,
         };
         self.signed((server, grant.joined), &cap)
     }
@@ -397,7 +399,7 @@ async fn granted(head: &Head, who: &Principal, open: OpenWrite) -> Result<WriteG
     loop {
         match head.call(who, open.clone()).await {
             Err(failure)
-                if failure.kind == ErrorKind::Busy
+                if matches!(failure.kind, ErrorKind::Busy | ErrorKind::Locked)
                     && open.disposition != Disposition::Update
                     && Instant::now() < deadline =>
             {

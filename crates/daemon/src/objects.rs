@@ -29,7 +29,7 @@ use std::{
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 use wire::{
-    cap::{Access, Cap, NEVER_JOINED, ServerKeys, UNFENCED, WHOLE},
+    cap::{Access, Cap, NEVER_JOINED, ServerKeys, Times, UNFENCED, WHOLE},
     control::{BeginWrite, GetPieces, ReadObject, ReportMissing, WriteGrant},
     object::Label,
 };
@@ -442,13 +442,14 @@ impl Objects {
                         cap.file
                     ))
                 })?;
+                let times = cap.times.unwrap_or(Times::of(Timestamp(0), None));
                 let grant = ReadObject {
                     file: cap.file,
                     object: cap.object,
                     partition: cap.partition.clone(),
                     size: content.size,
-                    modified: Timestamp(0),
-                    source_modified: None,
+                    modified: times.modified,
+                    source_modified: times.source_modified(),
                     checksums: content.checksums,
                     mode: 0o644,
                     server: None,
@@ -482,13 +483,15 @@ impl Objects {
         if is_other {
             return Err(Failure::corrupt(format!("object {object} is not what the capability says")));
         }
+        // Rooms are told none: they do not show any.
+        let times = cap.times.unwrap_or(Times::of(info.written, None));
         let grant = Arc::new(ReadObject {
             file: info.file,
             object,
             partition: cap.partition.clone(),
             size: info.size,
-            modified: info.written,
-            source_modified: None,
+            modified: times.modified,
+            source_modified: times.source_modified(),
             checksums: info.checksums,
             mode: 0o644,
             server: None,

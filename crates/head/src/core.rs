@@ -412,6 +412,7 @@ impl Core {
             user: String::new(),
             expires: now + lifetime,
             piece,
+            times: None,
         };
         let signed = self.config.keys.sign(server, &right);
         // The path is there for people who read logs: the capability names the object.

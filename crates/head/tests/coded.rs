@@ -375,6 +375,7 @@ fn readers_are_sent_to_a_server_with_content_that_may_ask_where_the_rest_is() {
         user: "ann".into(),
         expires: Timestamp(i64::MAX),
         piece: None,
+        times: None,
     };
     let ask = |cap: &Cap, of: &str| {
         let capability = Some(keys.sign((of, NEVER_JOINED), cap));

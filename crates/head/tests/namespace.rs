@@ -8,7 +8,7 @@ use base::ErrorKind;
 use sim::World;
 use support::*;
 use wire::control::{
-    Disposition, List, Mkdir, OpenRead, Remove, RemoveDirectory, RemoveEntry, Rename, SetMode, Stat,
+    Disposition, List, Mkdir, OpenRead, Remove, RemoveDirectory, RemoveEntry, Rename, SetMode, SetTime, Stat,
 };
 
 /// A directory of bob's, and a file of his in it.
@@ -265,6 +265,65 @@ fn a_refused_call_changes_nothing() {
     assert_eq!(refusal(world.user(mkdir)), ErrorKind::NotDirectory);
 }
 
+/// When a directory changed.
+fn changed(world: &mut World, at: &str) -> base::Timestamp {
+    stat(world, at).unwrap().entry.modified
+}
+
+#[test]
+fn a_directory_has_the_time_at_which_its_names_changed() {
+    let mut world = world();
+    world.user(mkdir("/d")).unwrap();
+    world.user(mkdir("/e")).unwrap();
+    put(&mut world, "/d/kept", 1);
+    // What is done, and whose time changes with it.
+    let steps: [(&str, fn(&mut World) -> bool, [bool; 3]); 9] = [
+        ("a file is made", |world| put(world, "/d/f", 1).size == 1, [false, true, false]),
+        ("a file is replaced", |world| put(world, "/d/f", 2).size == 2, [false, false, false]),
+        ("a file is renamed", |world| world.user(rename("/d/f", "/d/g")).is_ok(), [false, true, false]),
+        ("a file is moved", |world| world.user(rename("/d/g", "/e/g")).is_ok(), [false, true, true]),
+        (
+            "a file is moved over another",
+            |world| world.user(rename("/d/kept", "/e/g")).is_ok(),
+            [false, true, true],
+        ),
+        ("a file is removed", |world| world.user(remove("/e/g")).is_ok(), [false, false, true]),
+        ("a directory is made", |world| world.user(mkdir("/d/x")).is_ok(), [false, true, false]),
+        (
+            "a directory is removed",
+            |world| world.user(RemoveDirectory { path: path("/d/x") }).is_ok(),
+            [false, true, false],
+        ),
+        ("a mode changes", |world| world.user(SetMode { path: path("/d"), mode: 0o700 }).is_ok(), [false; 3]),
+    ];
+    for (what, step, expected) in steps {
+        let before = ["/", "/d", "/e"].map(|at| changed(&mut world, at));
+        world.advance(base::Millis(1000));
+        assert!(step(&mut world), "{what}");
+        world.crash();
+        let after = ["/", "/d", "/e"].map(|at| changed(&mut world, at));
+        let found: Vec<_> = before.iter().zip(after).map(|(before, after)| after > *before).collect();
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+#[test]
+fn a_refused_call_and_a_write_that_is_given_up_leave_the_time_of_the_directory_right() {
+    let mut world = world();
+    world.user(mkdir("/d")).unwrap();
+    put(&mut world, "/d/f", 1);
+    let before = changed(&mut world, "/d");
+    world.advance(base::Millis(1000));
+    assert_eq!(refusal(world.user(mkdir("/d/f"))), ErrorKind::Exists);
+    let open = open_write("/d/new/f", Disposition::CreateNew, u64::MAX >> 2);
+    assert_eq!(refusal(world.user(open)), ErrorKind::NoSpace);
+    assert_eq!(changed(&mut world, "/d"), before);
+    let grant = begin_write(&mut world, "/d/g", 1);
+    world.advance(base::Millis(1000));
+    world.room(wire::control::AbandonWrite { object: grant.object }).unwrap();
+    assert_eq!(changed(&mut world, "/d"), world.now, "its name was there, and is gone");
+}
+
 #[test]
 fn the_time_of_the_source_goes_with_its_content() {
     let mut world = world();
@@ -323,4 +382,24 @@ fn a_rename_makes_parents_only_if_it_is_told_to_and_succeeds() {
     let mut bobs = with_bobs_home(0o755, 0o644);
     assert_eq!(refusal(bobs.call(user("eve"), with("/bob/f", "/bob/a/f"))), ErrorKind::Permission);
     bobs.call(user("bob"), with("/bob/f", "/bob/a/f")).unwrap();
+}
+
+#[test]
+fn who_may_write_may_set_the_time() {
+    let mut world = with_bobs_home(0o755, 0o644);
+    let when = base::Timestamp(1_577_934_245_000);
+    let set = |at: &str, modified| SetTime { path: path(at), modified };
+    assert_eq!(refusal(world.call(user("eve"), set("/bob/f", when))), ErrorKind::Permission);
+    let before = stat(&mut world, "/bob/f").unwrap().entry;
+    world.call(user("bob"), set("/bob/f", when)).unwrap();
+    world.call(user("bob"), set("/bob", when)).unwrap();
+    world.crash();
+    let entry = stat(&mut world, "/bob/f").unwrap().entry;
+    assert_eq!((entry.modified, entry.content_modified()), (before.modified, when));
+    assert_eq!(changed(&mut world, "/bob"), when);
+    let to_come = base::Timestamp(world.now.0 + 1_000_000);
+    world.call(user("bob"), set("/bob", to_come)).unwrap();
+    assert_eq!(changed(&mut world, "/bob"), world.now, "a directory has no time to come");
+    begin_write(&mut world, "/new", 1);
+    assert_eq!(refusal(world.user(set("/new", when))), ErrorKind::Locked);
 }

@@ -1,9 +1,9 @@
 //! Capabilities: a signed, short-lived right to one object, checked by its disk server alone.
 //!
 //! Text form, in the opaque part of a URL (spec/capability.md):
-//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES[.PIECE][.SEAL].MAC`. ACCESS is `r`, `g`, `f` or `w`;
+//! `bp.cap=ACCESS.PARTITION.OBJECT.FILE.GENERATION.HOLDER.OFFSET-END.CONTENT.USER.EXPIRES[.PIECE][.TIMES][.SEAL].MAC`. ACCESS is `r`, `g`, `f` or `w`;
 //! names are base64url, numbers decimal; HOLDER is `-` or `OWNER~GROUP~MODE`; CONTENT is `-` or `SIZE-ADLER32-CRC32C` with sums of
-//! 8 hex digits; EXPIRES is in milliseconds since 1970; PIECE is `DATA-PARITY-CELL-INDEX-SIZE-ADLER32-CRC32C`, only for a piece that is to be filled. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
+//! 8 hex digits; EXPIRES is in milliseconds since 1970; PIECE is `DATA-PARITY-CELL-INDEX-SIZE-ADLER32-CRC32C`, only for a piece that is to be filled; TIMES is `tMODIFIED~SHOWN` in milliseconds, only in rights to read. MAC is the first 16 bytes, in hex, of HMAC-SHA-256 over everything before the last dot, by the
 //! key of the disk server. SEAL is the same over everything before it, by a key that only the head has: in rights to gather, which the
 //! disk server shows to the head.
 
@@ -111,6 +111,15 @@ pub struct Content {
     pub checksums: Checksums,
 }
 
+/// When a content changed: the head knows, of the object its disk server knows only when it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// When it came here: what conditions of requests and tags of entities go by.
+    pub modified: Timestamp,
+    /// What is shown: when it changed where it came from, if whoever stored it said so.
+    pub shown: Timestamp,
+}
+
 /// A right to one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cap {
@@ -137,6 +146,8 @@ pub struct Cap {
     pub expires: Timestamp,
     /// Which piece of the file is filled. Its sums are known only when it is made: its bytes follow from this.
     pub piece: Option<Piece>,
+    /// When what is read has changed.
+    pub times: Option<Times>,
 }
 
 /// Generation of rights to read that hold whoever loses what: those of rooms.
@@ -490,6 +501,29 @@ fn parse_piece(text: &str) -> Option<Piece> {
     Some(Piece { coding, cell_bytes, index, file_bytes: size, file_checksums: checksums })
 }
 
+impl Times {
+    /// The same for a file whose content `came` here and has changed `there` before, if somebody said when.
+    #[must_use]
+    pub fn of(came: Timestamp, there: Option<Timestamp>) -> Self {
+        Self { modified: came, shown: there.unwrap_or(came) }
+    }
+
+    /// When the content changed where it came from, if that is another time.
+    #[must_use]
+    pub fn source_modified(self) -> Option<Timestamp> {
+        (self.shown != self.modified).then_some(self.shown)
+    }
+}
+
+fn times_text(Times { modified, shown }: Times) -> String {
+    format!(".t{}~{}", modified.0, shown.0)
+}
+
+fn parse_times(text: &str) -> Option<Times> {
+    let (modified, shown) = text.strip_prefix('t')?.split_once('~')?;
+    Some(Times { modified: Timestamp(modified.parse().ok()?), shown: Timestamp(shown.parse().ok()?) })
+}
+
 impl Cap {
     fn text(&self) -> String {
         let Self { object, file, generation, range, .. } = self;
@@ -500,13 +534,14 @@ impl Cap {
         let (offset, end, expires) = (range.offset, range.end, self.expires.0);
         // Left out where there is none: as before there were pieces.
         let piece = self.piece.map_or_else(String::new, |piece| format!(".{}", piece_text(&piece)));
+        let times = self.times.map_or_else(String::new, times_text);
         format!(
-            "{access}.{partition}.{object}.{file}.{generation}.{holder}.{offset}-{end}.{content}.{user}.{expires}{piece}"
+            "{access}.{partition}.{object}.{file}.{generation}.{holder}.{offset}-{end}.{content}.{user}.{expires}{piece}{times}"
         )
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let mut fields = text.split('.');
+        let mut fields = text.split('.').peekable();
         let cap = Self {
             access: Access::parse(fields.next()?)?,
             partition: decode_name(fields.next()?)?,
@@ -527,9 +562,13 @@ impl Cap {
             },
             user: decode_name(fields.next()?)?,
             expires: Timestamp(fields.next()?.parse().ok()?),
-            piece: match fields.next() {
+            piece: match fields.next_if(|text| !text.starts_with('t')) {
                 None => None,
                 Some(text) => Some(parse_piece(text)?),
+            },
+            times: match fields.next() {
+                None => None,
+                Some(text) => Some(parse_times(text)?),
             },
         };
         // Numbers, hex digits and base64 have several spellings; only one is the text that is signed, compared and kept.
@@ -563,6 +602,7 @@ mod tests {
             user: "alice.b".into(),
             expires: Timestamp(1000),
             piece: None,
+            times: None,
         }
     }
 
@@ -614,7 +654,10 @@ mod tests {
         let user = String::new();
         let open =
             Cap { access: Access::Write, holder: None, content: None, range: WHOLE, user, ..example() };
-        for cap in [open, of_piece(), Cap { access: Access::Gather, ..example() }] {
+        let times = Some(Times::of(Timestamp(1_700_000_000_123), Some(Timestamp(-5))));
+        let read = Cap { access: Access::Read, times, ..example() };
+        let gather = Cap { access: Access::Gather, ..read.clone() };
+        for cap in [open, of_piece(), read, gather, Cap { times, ..of_piece() }] {
             assert_eq!(key().verify(&sign(&cap), Timestamp(0)).unwrap(), cap);
         }
     }
@@ -759,6 +802,9 @@ mod tests {
                         expires: Timestamp(expires),
                         piece: piece
                             .map(|(data, parity, _, _)| Piece { coding: Coding { data, parity }, ..example }),
+                        times: content
+                            .is_none()
+                            .then(|| Times::of(Timestamp(expires), Some(Timestamp(expires >> 1)))),
                     }
                 },
             )

@@ -33,7 +33,7 @@ pub(super) fn routes() -> Router<Arc<HttpDoor>> {
     super::backup::routes(keys::routes(hosts::routes(rooms(router))))
 }
 
-fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+fn names(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::Stat>(router);
     let router = add::<control::GetEntry>(router);
     let router = add::<control::List>(router);
@@ -43,7 +43,12 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::RemoveEntry>(router);
     let router = add::<control::Rename>(router);
     let router = add::<control::SetMode>(router);
-    let router = add::<control::SetOwner>(router);
+    let router = add::<control::SetTime>(router);
+    add::<control::SetOwner>(router)
+}
+
+fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+    let router = names(router);
     let router = add::<control::SetGrant>(router);
     let router = add::<control::GetGrants>(router);
     let router = add::<control::GetAttributes>(router);

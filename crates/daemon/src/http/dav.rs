@@ -16,12 +16,12 @@ use futures_util::StreamExt;
 use std::time::Duration;
 use tokio::time::timeout;
 use wire::{
-    control::{Entry, GetStatus, Mkdir, Remove},
+    control::{Entry, GetStatus, Mkdir, Remove, SetTime},
     http::{
         dav::{
-            DAV_BODY_BYTES_MAX, Depth, LiveProperty, MULTISTATUS_HEAD, MULTISTATUS_TAIL, Propfind, Quota,
-            Resource, XML_TYPE, parse_depth, parse_propfind, parse_proppatch, write_proppatch,
-            write_resource, write_status,
+            DAV_BODY_BYTES_MAX, Depth, LiveProperty, MULTISTATUS_HEAD, MULTISTATUS_TAIL, PropertyPlan,
+            Propfind, Quota, Resource, XML_TYPE, parse_depth, parse_propfind, parse_proppatch,
+            write_proppatch, write_resource, write_status,
         },
         encode_path,
     },
@@ -130,12 +130,16 @@ pub(super) async fn propfind(visit: Visit, body: Body) -> Answer {
     Ok(multistatus(paged(pages, head, MULTISTATUS_TAIL.to_owned(), write).await?))
 }
 
-/// `PROPPATCH`: every property is refused, one by one.
+/// `PROPPATCH`: sets the time of a file or directory; all other properties are refused, one by one.
 pub(super) async fn proppatch(visit: &Visit, body: Body) -> Answer {
-    let names = parse_proppatch(&short_body(body).await?)?;
+    let plan = PropertyPlan::of(&parse_proppatch(&short_body(body).await?)?);
     let entry = visit.entry(&visit.path).await?;
+    visit.require_conditions(Some(&entry))?;
+    if let Some(modified) = plan.modified {
+        visit.call(SetTime { path: visit.path.clone(), modified }).await?;
+    }
     let mut text = MULTISTATUS_HEAD.to_owned();
-    write_proppatch(&mut text, &href(&visit.path, is_directory(&entry)), &names);
+    write_proppatch(&mut text, &href(&visit.path, is_directory(&entry)), &plan.outcomes);
     Ok(multistatus(text + MULTISTATUS_TAIL))
 }
 

@@ -16,7 +16,7 @@ use base::{
 };
 use wire::control::{
     CopyInfo, Done, Entry, FileInfo, FileState, GetEntry, List, Listing, Mkdir, PieceInfo, Remove,
-    RemoveDirectory, RemoveEntry, Removed, Rename, SetMode, SetOwner, Stat, TrashReason,
+    RemoveDirectory, RemoveEntry, Removed, Rename, SetMode, SetOwner, SetTime, Stat, TrashReason,
 };
 
 impl Apply for Stat {
@@ -231,6 +231,30 @@ fn check_paths_below(core: &Core, directory: FileId, from: &FilePath, to: &FileP
         return Err(Failure::invalid(what).hint("use a shorter name"));
     }
     Ok(())
+}
+
+impl Apply for SetTime {
+    fn paths(&self) -> Vec<FilePath> {
+        vec![self.path.clone()]
+    }
+
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let Self { path, modified } = self;
+        let node = resolve(core, &context.who, &path)?;
+        // As by a write, which may say any time.
+        require(core, &context.who, &node, Right::Write, &path)?;
+        if node.is_directory() {
+            // One to come would hide that names change until then.
+            core.store.set_modified(node.id, modified.min(context.now))?;
+        } else if node.checksums.is_none() {
+            return Err(Failure::locked(format!("{path} is being written: it has no time yet"))
+                .hint("set it when its writer has closed it"));
+        } else {
+            core.store.set_source_modified(node.id, Some(modified))?;
+        }
+        core.touch(Topic::Files);
+        Ok(Done {})
+    }
 }
 
 impl Apply for SetOwner {

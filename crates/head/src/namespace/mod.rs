@@ -161,6 +161,7 @@ pub(crate) fn insert(
         now: context.now,
     };
     let id = core.store.insert_node_of(&new, context.who.group())?;
+    core.store.note_names_changed(parent.id)?;
     core.touch(Topic::Files);
     core.store.node(id)?.ok_or_else(|| Failure::internal(format!("{path} vanished while it was made")))
 }

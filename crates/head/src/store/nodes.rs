@@ -1,6 +1,8 @@
 //! Rows of the namespace.
 
-use super::{Replica, ReplicaState, Store, StoreResult, engine::Row, ids::Sequence, pending::Name, word};
+use super::{
+    Replica, ReplicaState, Store, StoreResult, TRASH, engine::Row, ids::Sequence, pending::Name, word,
+};
 use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
 use std::{collections::HashSet, sync::Arc};
 use wire::{
@@ -372,6 +374,17 @@ impl Store {
         Ok(id)
     }
 
+    /// Sets the time of a directory in which an entry was made, removed or renamed.
+    ///
+    /// Costs one row for each directory of a group, however many of its names change. A clock that was set back changes nothing.
+    pub(crate) fn note_names_changed(&self, directory: FileId) -> StoreResult<()> {
+        let now = self.pending.borrow().time();
+        if directory == TRASH || self.node(directory)?.is_none_or(|node| node.modified >= now) {
+            return Ok(());
+        }
+        self.set_modified(directory, now)
+    }
+
     /// Adds a file whose number and objects were given by a catalogue that is lost.
     pub(crate) fn insert_known(&self, node: Node) -> StoreResult<()> {
         self.pass(Sequence::Node, node.id.0)?;
@@ -400,6 +413,11 @@ impl Store {
         self.change_node(id, |node| node.source_modified = then).map(drop)
     }
 
+    /// Sets the time of a directory, which nothing else is decided by.
+    pub(crate) fn set_modified(&self, directory: FileId, modified: Timestamp) -> StoreResult<()> {
+        self.change_node(directory, |node| node.modified = modified).map(drop)
+    }
+
     pub(crate) fn set_mode(&self, id: FileId, mode: u32) -> StoreResult<()> {
         self.change_node(id, |node| node.mode = mode).map(drop)
     }
@@ -414,14 +432,19 @@ impl Store {
     }
 
     pub(crate) fn move_node(&self, id: FileId, parent: FileId, name: &str) -> StoreResult<()> {
-        self.change_node(id, |node| (node.parent, node.name) = (parent, name.to_owned())).map(drop)
+        let Some(before) = self.node(id)? else { return Ok(()) };
+        self.change_node(id, |node| (node.parent, node.name) = (parent, name.to_owned()))?;
+        self.note_names_changed(before.parent)?;
+        self.note_names_changed(parent)
     }
 
     /// Deletes a node, whose content was dropped before.
     pub(crate) fn delete_node(&self, id: FileId) -> StoreResult<()> {
         if let Some(node) = self.node(id)? {
             debug_assert!(node.replicas.is_empty() && !node.is_archived, "its content is left over");
+            let parent = node.parent;
             self.replace(id, Some(node), None)?;
+            self.note_names_changed(parent)?;
         }
         self.delete_grants(id)?;
         self.delete_attributes(id)

@@ -157,6 +157,11 @@ impl Pending {
         self.now = now;
     }
 
+    /// When the call under way is made.
+    pub(super) fn time(&self) -> Timestamp {
+        self.now
+    }
+
     /// Remembers for this group that nothing has a name, as the database says.
     pub(super) fn set_free(&mut self, parent: FileId, name: &str) {
         self.names.entry(parent).or_default().entry(name.into()).or_insert(Name::Free);

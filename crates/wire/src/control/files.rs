@@ -294,6 +294,15 @@ pub struct SetMode {
     pub mode: u32,
 }
 
+/// Sets when the content of a file changed where it came from, as writers can say when they store it; or the time of a directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetTime {
+    /// File or directory.
+    pub path: FilePath,
+    /// The time.
+    pub modified: Timestamp,
+}
+
 /// Gives a file or directory to another owner, or to another group.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SetOwner {
@@ -421,6 +430,7 @@ calls! {
     RemoveEntry => super::Done, "remove_entry", People;
     Rename => super::Done, "rename", People;
     SetMode => super::Done, "set_mode", People;
+    SetTime => super::Done, "set_time", People;
     SetOwner => super::Done, "set_owner", People;
     Archive => PathOutcomes, "archive", People;
     Stage => PathOutcomes, "stage", People;

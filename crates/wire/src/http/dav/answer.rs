@@ -1,6 +1,7 @@
 //! The XML of answers, written piece by piece so that a large directory is never held as a whole.
 
 use super::{
+    change::PropertyOutcome,
     names::{LiveProperty, PropertyName, is_text},
     request::Propfind,
 };
@@ -166,19 +167,39 @@ pub fn write_status(out: &mut String, href: &str, status: &str, why: &str) {
     );
 }
 
-/// Writes the `response` element of a `PROPPATCH`, which changes nothing: live properties are protected, dead ones are
-/// not kept.
-pub fn write_proppatch(out: &mut String, href: &str, names: &[PropertyName]) {
-    let _ = write!(out, "\n<D:response><D:href>{}</D:href><D:propstat><D:prop>", escape(href));
-    for name in names {
-        write_element(out, name.namespace(), name.local(), "");
+/// Writes the `response` element of a `PROPPATCH`: what became of each property, those of one outcome together.
+pub fn write_proppatch(out: &mut String, href: &str, outcomes: &[(PropertyName, PropertyOutcome)]) {
+    let _ = write!(out, "\n<D:response><D:href>{}</D:href>", escape(href));
+    for (outcome, status, more) in PROPPATCH_STATUSES {
+        let names = || outcomes.iter().filter(|(_, found)| *found == outcome).map(|(name, _)| name);
+        if names().next().is_none() {
+            continue;
+        }
+        out.push_str("<D:propstat><D:prop>");
+        names().for_each(|name| write_element(out, name.namespace(), name.local(), ""));
+        let _ = write!(out, "</D:prop><D:status>HTTP/1.1 {status}</D:status>{more}</D:propstat>");
     }
-    out.push_str(
-        "</D:prop><D:status>HTTP/1.1 403 Forbidden</D:status><D:error><D:cannot-modify-protected-property/></D:error>\
-         <D:responsedescription>properties of this server follow from the files</D:responsedescription>\
-         </D:propstat></D:response>",
-    );
+    out.push_str("</D:response>");
 }
+
+/// What each outcome is in an answer, and what is said beside it.
+const PROPPATCH_STATUSES: [(PropertyOutcome, &str, &str); 4] = [
+    (PropertyOutcome::Done, "200 OK", ""),
+    (
+        PropertyOutcome::Protected,
+        "403 Forbidden",
+        "<D:error><D:cannot-modify-protected-property/></D:error>\
+         <D:responsedescription>properties of this server follow from the files; only the time of a file can be set\
+         </D:responsedescription>",
+    ),
+    (
+        PropertyOutcome::Senseless,
+        "409 Conflict",
+        "<D:responsedescription>the value is no time: getlastmodified takes a date as in Last-Modified, lastmodified seconds \
+         since 1970</D:responsedescription>",
+    ),
+    (PropertyOutcome::Dependent, "424 Failed Dependency", ""),
+];
 
 /// A body that names a precondition of RFC 4918 §16, for example `propfind-finite-depth`.
 #[must_use]
@@ -230,7 +251,8 @@ pub(super) fn tests_answer(names: &[PropertyName]) -> String {
     let mut out = MULTISTATUS_HEAD.to_owned();
     write_resource(&mut out, &resource, &Propfind::Named(names.to_vec()));
     write_resource(&mut out, &resource, &Propfind::All(names.to_vec()));
-    write_proppatch(&mut out, "/a%20b", names);
+    let refused: Vec<_> = names.iter().map(|name| (name.clone(), PropertyOutcome::Protected)).collect();
+    write_proppatch(&mut out, "/a%20b", &refused);
     out.push_str(MULTISTATUS_TAIL);
     out
 }
@@ -295,9 +317,16 @@ mod tests {
         assert!(found.contains(checksums), "{found}");
         assert!(missing.contains("<D:quota-used-bytes/>") && missing.contains("404 Not Found"));
         assert!(missing.contains("<x:zz xmlns:x=\"z&quot;&lt;\"></x:zz>"));
+        let outcomes = [PropertyOutcome::Protected, PropertyOutcome::Dependent].into_iter().cycle();
+        let outcomes: Vec<_> = names.into_iter().zip(outcomes).collect();
         let mut refused = String::new();
-        write_proppatch(&mut refused, "/", &names);
-        assert!(refused.contains("403 Forbidden") && !refused.contains("200 OK"));
+        write_proppatch(&mut refused, "/", &outcomes);
+        assert_eq!(refused.matches("<D:propstat>").count(), 2, "{refused}");
+        assert!(
+            refused.contains("403 Forbidden")
+                && refused.contains("424 Failed")
+                && !refused.contains("200 OK")
+        );
     }
 
     #[test]

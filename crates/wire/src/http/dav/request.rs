@@ -1,9 +1,12 @@
-//! Bodies of `PROPFIND` and `PROPPATCH`.
+//! Bodies of `PROPFIND`, and what those of `PROPPATCH` have in common with them.
 //!
 //! Strict: the body is UTF-8, well-formed, has one root, no document type and no unbound prefix. What the schema does
 //! not know is skipped, as RFC 4918 §17 demands.
 
-use super::{DAV_BODY_BYTES_MAX, LiveProperty, PROPERTIES_MAX, PropertyName};
+use super::{
+    DAV_BODY_BYTES_MAX, LiveProperty, PROPERTIES_MAX, PropertyName,
+    change::{PropertyPlan, parse_proppatch},
+};
 use base::{Failure, Result};
 use quick_xml::{
     NsReader,
@@ -41,8 +44,10 @@ impl Propfind {
 const QUESTIONS: [&str; 3] = ["allprop", "propname", "prop"];
 
 /// One element on the way from the root.
-enum Step {
+pub(super) enum Step<'a> {
     Enter(PropertyName),
+    /// Text as it stands there: what is escaped in it comes as other events, which no value that is understood has.
+    Text(&'a str),
     Leave,
 }
 
@@ -59,9 +64,13 @@ pub fn parse_propfind(body: &[u8]) -> Result<Propfind> {
     }
     let (mut path, mut kind, mut names) = (Vec::<PropertyName>::new(), None::<&'static str>, Vec::new());
     walk(body, |step| {
-        let Step::Enter(name) = step else {
-            path.pop();
-            return Ok(());
+        let name = match step {
+            Step::Enter(name) => name,
+            Step::Text(_) => return Ok(()),
+            Step::Leave => {
+                path.pop();
+                return Ok(());
+            }
         };
         match path.len() {
             0 if !name.is_dav("propfind") => {
@@ -88,32 +97,6 @@ pub fn parse_propfind(body: &[u8]) -> Result<Propfind> {
     }
 }
 
-/// Reads a body of `PROPPATCH`: the properties that are to be set or removed.
-pub fn parse_proppatch(body: &[u8]) -> Result<Vec<PropertyName>> {
-    let (mut path, mut names) = (Vec::<PropertyName>::new(), Vec::new());
-    walk(body, |step| {
-        let Step::Enter(name) = step else {
-            path.pop();
-            return Ok(());
-        };
-        match path.len() {
-            0 if !name.is_dav("propertyupdate") => {
-                return Err(Failure::invalid("the XML body is no DAV: propertyupdate"));
-            }
-            3 if path[2].is_dav("prop") && (path[1].is_dav("set") || path[1].is_dav("remove")) => {
-                keep(&mut names, name.clone())?;
-            }
-            _ => {}
-        }
-        path.push(name);
-        Ok(())
-    })?;
-    if names.is_empty() {
-        return Err(Failure::invalid("propertyupdate names no property"));
-    }
-    Ok(names)
-}
-
 fn keep(names: &mut Vec<PropertyName>, name: PropertyName) -> Result<()> {
     if names.len() == PROPERTIES_MAX {
         return Err(Failure::invalid(format!("more than {PROPERTIES_MAX} properties are named at once")));
@@ -125,7 +108,7 @@ fn keep(names: &mut Vec<PropertyName>, name: PropertyName) -> Result<()> {
 }
 
 /// Visits the elements of a document in order.
-fn walk(body: &[u8], mut visit: impl FnMut(Step) -> Result<()>) -> Result<()> {
+pub(super) fn walk(body: &[u8], mut visit: impl FnMut(Step<'_>) -> Result<()>) -> Result<()> {
     if body.len() > DAV_BODY_BYTES_MAX {
         return Err(Failure::invalid(format!("XML body is longer than {DAV_BODY_BYTES_MAX} bytes")));
     }
@@ -155,6 +138,7 @@ fn walk(body: &[u8], mut visit: impl FnMut(Step) -> Result<()>) -> Result<()> {
             Event::Text(text) if depth == 0 && !text.trim_ascii().is_empty() => {
                 return Err(Failure::invalid("XML body has text outside of its root"));
             }
+            Event::Text(text) => visit(Step::Text(&text))?,
             Event::CData(_) | Event::GeneralRef(_) if depth == 0 => {
                 return Err(Failure::invalid("XML body has text outside of its root"));
             }
@@ -197,7 +181,9 @@ fn check_attributes(start: &BytesStart<'_>) -> Result<()> {
 
 /// Fuzz body: bodies never panic, and every name that is taken can be written back.
 pub fn fuzz_propfind(data: &[u8]) {
-    let mut names = parse_proppatch(data).unwrap_or_default();
+    let changes = parse_proppatch(data).unwrap_or_default();
+    let mut names: Vec<_> = changes.iter().map(|change| change.name.clone()).collect();
+    let _ = PropertyPlan::of(&changes);
     if let Ok(Propfind::All(more) | Propfind::Named(more)) = parse_propfind(data) {
         names.extend(more);
     }
@@ -244,18 +230,6 @@ mod tests {
         let body = br#"<propfind xmlns="DAV:"><prop><getetag xmlns="http://e/"/></prop></propfind>"#;
         let name = PropertyName::new("http://e/", "getetag").unwrap();
         assert_eq!(parse_propfind(body).unwrap(), Propfind::Named(vec![name]));
-    }
-
-    #[test]
-    fn updates() {
-        let body = br#"<D:propertyupdate xmlns:D="DAV:" xmlns:Z="http://z/?a&amp;b">
-            <D:set><D:prop><Z:authors><Z:author>x</Z:author></Z:authors></D:prop></D:set>
-            <D:remove><D:prop><Z:old/></D:prop></D:remove></D:propertyupdate>"#;
-        let name = |local| PropertyName::new("http://z/?a&b", local).unwrap();
-        assert_eq!(parse_proppatch(body).unwrap(), [name("authors"), name("old")]);
-        assert!(
-            parse_proppatch(br#"<propertyupdate xmlns="DAV:"><set><prop/></set></propertyupdate>"#).is_err()
-        );
     }
 
     #[test]
