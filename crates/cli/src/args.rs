@@ -123,6 +123,8 @@ pub(crate) enum Verb {
     Quota(verbs::quota::Args),
     /// Show the audit log: who did what, when, from where
     Audit(verbs::audit::Args),
+    /// Check the facility for problems, and say the next step for each
+    Doctor(verbs::doctor::Args),
     /// Compare partitions with the catalogue, and repair differences
     Scan(verbs::scan::Args),
     /// Add an existing directory of a disk server without copying it

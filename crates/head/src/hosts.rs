@@ -271,6 +271,12 @@ impl Apply for GetHosts {
             reached: host.reached,
             presence: presence::presence(core, &host.name, context.now).unwrap_or(Presence::Silent),
             heard: core.live.hosts.get(&host.name).map(|live| live.heard),
+            door: core
+                .live
+                .hosts
+                .get(&host.name)
+                .map(|live| live.door.clone())
+                .filter(|door| !door.is_empty()),
             name: host.name,
         };
         Ok(Hosts { hosts: core.store.hosts()?.values().cloned().map(info).collect() })

@@ -17,6 +17,8 @@ pub(crate) const HEARD_BOUND: Millis = Millis::from_seconds(15);
 pub(crate) struct HostLive {
     /// Which start of its daemon it was.
     boot: u64,
+    /// Where its XRootD door is; empty if it has not said so.
+    pub(crate) door: String,
     /// When it was heard last.
     pub(crate) heard: Timestamp,
     /// When it said goodbye.
@@ -28,6 +30,10 @@ pub(crate) struct HostLive {
 }
 
 impl HostLive {
+    fn new(boot: u64, now: Timestamp) -> Self {
+        Self { boot, door: String::new(), heard: now, left: None, unanswered: None, told: Presence::Here }
+    }
+
     fn presence(&self, now: Timestamp) -> Presence {
         match self {
             Self { left: Some(_), .. } => Presence::Stopped,
@@ -109,13 +115,9 @@ impl Apply for HostHere {
         let (host, boot) = (self.server.name.clone(), self.boot);
         require_member(core, context, &host)?;
         require_doors(core, context, &self.server)?;
-        core.live.hosts.entry(host.clone()).or_insert(HostLive {
-            boot,
-            heard: context.now,
-            left: None,
-            unanswered: None,
-            told: Presence::Here,
-        });
+        let new = HostLive::new(boot, context.now);
+        let live = core.live.hosts.entry(host.clone()).or_insert(new);
+        live.door = self.server.root;
         let was_away = is_known_to_be_away(core, &host);
         note_heard(core, &host, boot, context.now);
         if was_away {
@@ -129,13 +131,8 @@ impl Apply for HostLeaves {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         require_member(core, context, &self.host)?;
         let now = context.now;
-        let live = core.live.hosts.entry(self.host.clone()).or_insert(HostLive {
-            boot: self.boot,
-            heard: now,
-            left: None,
-            unanswered: None,
-            told: Presence::Here,
-        });
+        let new = HostLive::new(self.boot, now);
+        let live = core.live.hosts.entry(self.host.clone()).or_insert(new);
         if live.boot == self.boot {
             live.left.get_or_insert(now);
             tell(core, &self.host, now);

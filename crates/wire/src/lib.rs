@@ -13,6 +13,7 @@ pub mod keys;
 pub mod label;
 pub mod object;
 pub mod token;
+pub mod x509;
 pub mod xrd;
 
 /// Whether the text of a path is that of a directory by its form: with a slash, or a component that means the same, at its end.

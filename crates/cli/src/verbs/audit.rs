@@ -51,8 +51,11 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             .into());
     }
     let now = Timestamp::from_system(SystemTime::now());
-    let wish =
-        Wish { since: args.since.map_or(i64::MIN, |Span(span)| now.0.saturating_sub(span.0)), args: &args };
+    let wish = Wish {
+        since: args.since.map_or(i64::MIN, |Span(span)| now.0.saturating_sub(span.0)),
+        deed: None,
+        args: &args,
+    };
     let mut found = Vec::new();
     for name in [FILE, REFUSED_FILE] {
         let mut of_ring = VecDeque::new();
@@ -76,6 +79,8 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 
 struct Wish<'a> {
     since: i64,
+    /// Only this deed.
+    deed: Option<&'a str>,
     args: &'a Args,
 }
 
@@ -83,6 +88,7 @@ impl Wish<'_> {
     fn wants(&self, record: &Record) -> bool {
         let Args { by, path, refused, .. } = self.args;
         record.at.0 >= self.since
+            && self.deed.is_none_or(|deed| deed == record.deed)
             && by.as_ref().is_none_or(|by| *by == record.user)
             && (!refused || record.refused.is_some())
             && path.as_ref().is_none_or(|path| is_about(record, path))
@@ -128,6 +134,17 @@ fn files(directory: &Path, name: &str) -> Result<Vec<PathBuf>> {
     }
     found.sort_by(|one, other| other.cmp(one));
     Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// When somebody last did `deed` and was not refused, as the log of the facility in `directory` tells.
+pub(super) fn newest(directory: &Path, deed: &str) -> Result<Option<Timestamp>> {
+    let args = Args { by: None, path: None, refused: false, since: None, last: usize::MAX };
+    let wish = Wish { since: i64::MIN, deed: Some(deed), args: &args };
+    let mut found = VecDeque::new();
+    for file in files(&directory.join(DIRECTORY), FILE)? {
+        read(&file, &wish, &mut found)?;
+    }
+    Ok(found.iter().filter(|record| record.refused.is_none()).map(|record| record.at).max())
 }
 
 fn read(file: &Path, wish: &Wish<'_>, found: &mut VecDeque<Record>) -> Result<()> {
@@ -238,7 +255,7 @@ mod tests {
             fs::write(directory.path().join(file), format!("{line}cut off {{")).unwrap();
         }
         let args = Args { by: None, path: None, refused: false, since: None, last: 2 };
-        let wish = Wish { since: i64::MIN, args: &args };
+        let wish = Wish { since: i64::MIN, deed: None, args: &args };
         let mut found = VecDeque::new();
         for file in files(directory.path(), FILE).unwrap() {
             read(&file, &wish, &mut found).unwrap();

@@ -14,6 +14,7 @@ pub(crate) mod chown;
 pub(crate) mod completion;
 pub(crate) mod cp;
 pub(crate) mod create;
+pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod drives;
 pub(crate) mod du;
@@ -101,6 +102,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Account(args) => account::run(args, context),
         Verb::Project(args) => project::run(args, context),
         Verb::Quota(args) => quota::run(args, context),
+        Verb::Doctor(args) => doctor::run(args, context),
         Verb::Audit(args) => audit::run(args, context),
         Verb::Scan(args) => scan::run(args, context),
         Verb::Adopt(args) => adopt::run(args, context),

@@ -10,7 +10,6 @@ mod der;
 pub use der::fuzz_certificate;
 
 use base::{Failure, Result, Timestamp};
-use der::Certificate;
 use head::Clock;
 use net::{shutdown::Token, tls::Identity};
 use rcgen::{
@@ -26,7 +25,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use wire::control::HostNames;
+use wire::{control::HostNames, x509::Certificate};
 
 const DAY_S: u64 = 86_400;
 /// The authority outlives the host: clients have copies of it.

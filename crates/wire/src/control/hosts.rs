@@ -361,6 +361,9 @@ pub struct HostInfo {
     /// When it was heard last; `None`: not since the head started.
     #[serde(default)]
     pub heard: Option<Timestamp>,
+    /// Where clients are sent, `host:port` of its XRootD door; `None`: it has not said so since the head started.
+    #[serde(default)]
+    pub door: Option<String>,
 }
 
 calls! {
