@@ -6,6 +6,7 @@ use crate::{
     words::counted,
 };
 use base::{Failure, FilePath, JobId, Millis};
+use client::control::WAIT_MAX;
 use indicatif::ProgressBar;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,10 +19,10 @@ use wire::control::{
 
 /// How long to wait if nobody says: a week covers any queue that still moves.
 pub(crate) const PATIENCE_DEFAULT: Millis = Millis::from_seconds(7 * 86_400);
-/// How long one call waits while a person watches.
-const LIVELY: Millis = Millis(1000);
-/// How long one call waits otherwise: changes are reported this late.
-const CALM: Millis = Millis::from_seconds(5);
+/// How long one call waits while a person watches, and otherwise. What happens to a file or job is told at once; what the others
+/// before it in a queue do, and guesses of when its turn comes, are this old at most.
+const LIVELY: Millis = Millis::from_seconds(5);
+const CALM: Millis = WAIT_MAX;
 /// Shortest time between two calls: the facility holds a call back, but something in between may not.
 const INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// Reasons shown at once.
@@ -134,10 +135,11 @@ fn wait<C: Call>(
     let mut view = View { spinner: progress::spinner(&context.output), seen: HashMap::new() };
     let step = if is_lively { LIVELY } else { CALM };
     // The first answer comes at once, so that there is something to see.
-    let mut pause = Millis(0);
+    let (mut pause, mut seen) = (Millis(0), None);
     loop {
         let called = Instant::now();
-        let reply = control.call_waiting(call, pause)?;
+        let reply;
+        (reply, seen) = control.call_until_news(call, pause, seen.as_deref())?;
         let progress = describe(&reply);
         view.show(context, &progress)?;
         if !C::is_pending(&reply) {

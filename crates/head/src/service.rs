@@ -198,6 +198,17 @@ impl Head {
     /// Makes a call until its reply is not pending any more or `wait` is over: again whenever something has changed that the reply
     /// waits for.
     pub async fn call_waiting<C: Apply>(&self, who: &Principal, call: C, wait: Millis) -> Result<C::Reply> {
+        self.call_until(who, call, wait, |_| false).await
+    }
+
+    /// The same, but a pending reply that `is_news` is given at once: for people who want to see how far it is.
+    pub async fn call_until<C: Apply>(
+        &self,
+        who: &Principal,
+        call: C,
+        wait: Millis,
+        is_news: impl Fn(&C::Reply) -> bool,
+    ) -> Result<C::Reply> {
         if wait.0 <= 0 {
             return self.call(who, call).await;
         }
@@ -207,7 +218,7 @@ impl Head {
         let mut answer = self.ask(who, call.clone(), Some(Arc::clone(&waiter)))?;
         loop {
             let reply = answer.await.map_err(|_| stopped())??;
-            if !C::is_pending(&reply) || Instant::now() >= deadline {
+            if !C::is_pending(&reply) || is_news(&reply) || Instant::now() >= deadline {
                 return Ok(reply);
             }
             drop(reply);

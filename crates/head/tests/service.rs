@@ -23,8 +23,8 @@ use wire::{
     cap::CapKeys,
     control::{
         Archive, Audience, Await, Call, Cartridge, CommitWrite, DiskServer, Disposition, Done, DriveContent,
-        FileState, GetStatus, Mkdir, OpenWrite, RegisterLibrary, RegisterPartition, Remove, Stat, Status,
-        Want,
+        FileState, GetStatus, Mkdir, NextTapeSession, OpenWrite, PathOutcomes, RegisterLibrary,
+        RegisterPartition, Remove, RetryRequest, Stat, Status, Want,
     },
     token::TokenKey,
 };
@@ -468,23 +468,25 @@ fn a_waiting_call_is_answered_when_what_it_waits_for_is_there() {
 
 /// A call that counts how often it is carried out.
 #[derive(Clone, Serialize, Deserialize)]
-struct Counted {
-    call: Await,
+struct Counted<C> {
+    call: C,
     #[serde(skip)]
     looks: Arc<AtomicU32>,
 }
 
-impl Call for Counted {
+impl<C: Call> Call for Counted<C> {
     const NAME: &'static str = "counted";
     const AUDIENCE: Audience = Audience::Rooms;
-    type Reply = <Await as Call>::Reply;
+    type Reply = C::Reply;
 
     fn is_pending(reply: &Self::Reply) -> bool {
-        Await::is_pending(reply)
+        C::is_pending(reply)
     }
 }
 
-impl Apply for Counted {
+impl<C: Apply> Apply for Counted<C> {
+    const TOPIC: Topic = C::TOPIC;
+
     fn apply(self, core: &mut Core, context: &Context) -> Result<Self::Reply> {
         self.looks.fetch_add(1, Ordering::Relaxed);
         self.call.apply(core, context)
@@ -509,6 +511,43 @@ fn whoever_waits_for_one_file_does_not_look_when_others_change() {
     let (reply, ()) = wait(both(waiting, others));
     assert!(reply.unwrap().files[0].failure.is_some(), "the file is gone");
     assert_eq!(counted.looks.load(Ordering::Relaxed), 2, "once at the beginning, once when it was removed");
+}
+
+#[test]
+fn a_drive_without_work_looks_when_there_is_some_and_not_by_the_clock() {
+    let facility = Facility::new();
+    let head = with_rooms(&facility);
+    let owner = &facility.owner;
+    let call = NextTapeSession { drive: "drv0".into(), loaded: None };
+    let counted = Counted { call, looks: Arc::default() };
+    let waiting = head.call_waiting(owner, counted.clone(), Millis::from_seconds(3600));
+    let others = async {
+        for n in 0..50 {
+            head.call(owner, mkdir(&format!("/d{n}"))).await.unwrap();
+        }
+        head.call(owner, Archive { paths: vec![path("/f")] }).await.unwrap();
+    };
+    let (orders, ()) = wait(both(waiting, others));
+    assert!(orders.unwrap().session.is_some());
+    assert_eq!(counted.looks.load(Ordering::Relaxed), 2, "once at the beginning, once when there was work");
+}
+
+#[test]
+fn whoever_wants_news_is_given_a_pending_reply_as_soon_as_something_changes() {
+    let facility = Facility::new();
+    let head = with_rooms(&facility);
+    let owner = &facility.owner;
+    wait(head.call(owner, Archive { paths: vec![path("/f")] })).unwrap();
+    let awaited = Await { paths: vec![path("/f")], want: Want::Archived };
+    let looks = AtomicU32::new(0);
+    let is_news = |_: &PathOutcomes| looks.fetch_add(1, Ordering::Relaxed) > 0;
+    let waiting = head.call_until(owner, awaited, Millis::from_seconds(3600), is_news);
+    let change = async {
+        let status = head.call(owner, GetStatus {}).await.unwrap();
+        head.call(owner, RetryRequest { request: status.requests[0].id }).await.unwrap();
+    };
+    let (reply, ()) = wait(both(waiting, change));
+    assert!(Await::is_pending(&reply.unwrap()));
 }
 
 /// Waits for both, without a crate for it.

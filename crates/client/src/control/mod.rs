@@ -11,7 +11,7 @@ pub(crate) use tls::tls_config;
 use base::{ErrorKind, Failure, Millis, Result};
 use std::{io::Read, path::Path, sync::Arc, time::Duration};
 use tls::Agents;
-use wire::control::{Call, USER_HEADER, VERSION, VERSION_HEADER};
+use wire::control::{Call, REPLY_TAG_HEADER, USER_HEADER, VERSION, VERSION_HEADER};
 
 /// How long a call that does not wait may take before the facility counts as out of reach.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
@@ -94,10 +94,21 @@ impl Control {
     /// Makes a call whose reply may be held back for up to `wait`, at most [`WAIT_MAX`], while it is pending. What another head
     /// keeps is asked there.
     pub fn call_waiting<C: Call>(&self, call: &C, wait: Millis) -> Result<C::Reply> {
-        let mut outcome = self.call_once(call, wait);
+        self.call_until_news(call, wait, None).map(|(reply, _)| reply)
+    }
+
+    /// The same, but a pending reply that is not the one with the tag `seen` is given at once. Yields the tag of a pending reply, too;
+    /// facilities of earlier releases give none, and hold every pending reply back.
+    pub fn call_until_news<C: Call>(
+        &self,
+        call: &C,
+        wait: Millis,
+        seen: Option<&str>,
+    ) -> Result<(C::Reply, Option<String>)> {
+        let mut outcome = self.call_once(call, wait, seen);
         for _ in 0..HEADS_MAX {
             let Err(Failure { at: Some(at), .. }) = &outcome else { return outcome };
-            outcome = self.at_head(&at.http)?.call_once(call, wait);
+            outcome = self.at_head(&at.http)?.call_once(call, wait, seen);
         }
         outcome
     }
@@ -117,9 +128,15 @@ impl Control {
         })
     }
 
-    fn call_once<C: Call>(&self, call: &C, wait: Millis) -> Result<C::Reply> {
+    fn call_once<C: Call>(
+        &self,
+        call: &C,
+        wait: Millis,
+        seen: Option<&str>,
+    ) -> Result<(C::Reply, Option<String>)> {
         let wait = wait.min(WAIT_MAX).max(Millis(0));
-        let url = format!("{}/api/v1/{}?wait={}ms", self.http, C::NAME, wait.0);
+        let seen = seen.map_or_else(String::new, |seen| format!("&seen={seen}"));
+        let url = format!("{}/api/v1/{}?wait={}ms{seen}", self.http, C::NAME, wait.0);
         let body = serde_json::to_vec(call)
             .map_err(|cause| Failure::internal(format!("cannot write the call {}: {cause}", C::NAME)))?;
         let deadline = CALL_DEADLINE + Duration::from_millis(wait.0.unsigned_abs());
@@ -141,7 +158,10 @@ impl Control {
         answer.body_mut().as_reader().take(REPLY_BYTES_MAX).read_to_end(&mut text).map_err(|cause| {
             Failure::io(format!("read the reply to {} from {}", C::NAME, self.address()), &cause)
         })?;
-        self.understand::<C>(answer.status().as_u16(), &text)
+        let tag = answer.headers().get(REPLY_TAG_HEADER).and_then(|tag| tag.to_str().ok());
+        // It becomes a part of a URL.
+        let tag = tag.filter(|tag| tag.bytes().all(|byte| byte.is_ascii_alphanumeric())).map(str::to_owned);
+        Ok((self.understand::<C>(answer.status().as_u16(), &text)?, tag))
     }
 
     fn understand<C: Call>(&self, status: u16, text: &[u8]) -> Result<C::Reply> {

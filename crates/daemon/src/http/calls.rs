@@ -6,21 +6,30 @@ use axum::{
     body::Bytes,
     extract::{Query, State},
     http::{HeaderMap, header},
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
 use base::{Failure, Millis, units::Span};
 use head::{Apply, Principal};
-use serde::Deserialize;
-use std::{sync::Arc, time::Instant};
-use wire::control::{self, Call};
+use serde::{Deserialize, Serialize};
+use std::{
+    hash::{DefaultHasher, Hasher},
+    sync::Arc,
+    time::Instant,
+};
+use wire::control::{self, Call, REPLY_TAG_HEADER};
 
 /// Longest time that an answer is held back.
 const WAIT_MAX: Millis = Millis::from_seconds(60);
 
-#[derive(Deserialize)]
+/// How long an answer is held back.
+#[derive(Default, Deserialize)]
 struct Wait {
     #[serde(default)]
     wait: Option<Span>,
+    /// The tag of a pending reply that the caller has seen: another one is given at once.
+    #[serde(default)]
+    seen: Option<String>,
 }
 
 /// Routes of all calls.
@@ -172,7 +181,7 @@ async fn handle_get<C: Apply + Default>(
     State(door): State<Arc<HttpDoor>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<C::Reply>, Refused> {
-    Ok(Json(carry_out(&door, &caller.who, C::default(), Millis(0)).await?))
+    Ok(Json(carry_out(&door, &caller.who, C::default(), &Wait::default()).await?))
 }
 
 async fn handle<C: Apply>(
@@ -181,15 +190,25 @@ async fn handle<C: Apply>(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<C::Reply>, Refused> {
+) -> Result<Response, Refused> {
     let call: C = parse(&headers, &body)?;
-    let wait = wait.wait.map_or(Millis(0), |Span(wait)| wait.min(WAIT_MAX));
     let outcome = match caller.principal_for::<C>() {
-        Ok(who) => carry_out(&door, &who, call.clone(), wait).await,
+        Ok(who) => carry_out(&door, &who, call.clone(), &wait).await,
         Err(failure) => Err(failure),
     };
     door.note_call(&caller, &call, outcome.as_ref());
-    Ok(Json(outcome?))
+    let reply = outcome?;
+    // Whoever waits may want to be told what changes.
+    let tag = (wait.wait.is_some() && C::is_pending(&reply)).then(|| [(REPLY_TAG_HEADER, tag_of(&reply))]);
+    Ok((tag, Json(reply)).into_response())
+}
+
+/// Tells one reply from another.
+fn tag_of(reply: &impl Serialize) -> String {
+    let mut hasher = DefaultHasher::new();
+    // A reply that cannot be written is refused when it is sent.
+    hasher.write(&serde_json::to_vec(reply).unwrap_or_default());
+    format!("{:016x}", hasher.finish())
 }
 
 /// Reads a call.
@@ -214,11 +233,13 @@ async fn carry_out<C: Apply>(
     door: &HttpDoor,
     who: &Principal,
     call: C,
-    wait: Millis,
+    wait: &Wait,
 ) -> Result<C::Reply, Failure> {
     let started = Instant::now();
+    let is_news = |reply: &C::Reply| wait.seen.as_ref().is_some_and(|seen| *seen != tag_of(reply));
+    let wait = wait.wait.as_ref().map_or(Millis(0), |Span(wait)| (*wait).min(WAIT_MAX));
     let reply = tokio::select! {
-        reply = door.files.head()?.call_waiting(who, call.clone(), wait) => reply,
+        reply = door.files.head()?.call_until(who, call.clone(), wait, is_news) => reply,
         // Whoever waits is told the state of now, so that a stop does not wait for it.
         () = door.token.stopped(), if wait.0 > 0 => door.files.head()?.call(who, call).await,
     };

@@ -174,6 +174,9 @@ pub struct Done {}
 /// Header by which a client on a trusted loopback says who it is.
 pub const USER_HEADER: &str = "x-backplane-user";
 
+/// Response header: the tag of a pending reply. Sent back as `seen`, a reply with another tag is given at once.
+pub const REPLY_TAG_HEADER: &str = "x-backplane-reply-tag";
+
 /// Fuzz body: a call of people that arrives damaged is refused, and one that is read says the same when written again.
 pub fn fuzz_control(data: &[u8]) {
     fn round<C: Call>(data: &[u8]) {
