@@ -113,7 +113,7 @@ lint: need ## Formats checked, lints and types as errors, licences.
 	@$(STEP) "clippy" cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 	@$(STEP) "rustdoc" env RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked --quiet
 	@$(STEP) "lint packages" scripts/venv test demo blackbox
-	@$(STEP) "ruff" .venv/bin/ruff check --quiet python tests demo bench
-	@$(STEP) "ruff format" .venv/bin/ruff format --quiet --check python tests demo bench
+	@$(STEP) "ruff" .venv/bin/ruff check --quiet python tests demo bench examples
+	@$(STEP) "ruff format" .venv/bin/ruff format --quiet --check python tests demo bench examples
 	@$(STEP) "mypy" bash -c 'cd python && ../.venv/bin/mypy --no-error-summary'
 	@$(STEP) "licences" scripts/licences

@@ -249,7 +249,8 @@ impl From<Reads> for net::xrd::ReadMethod {
     }
 }
 
-/// The tape server and its virtual library.
+/// The tape server and its virtual library. The library is made with the facility, or when the host joins: changes of `drives`,
+/// `slots`, `volumes`, `prefix` and `volume_size` do not alter it afterwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tape {

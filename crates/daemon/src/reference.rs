@@ -120,6 +120,17 @@ fn the_reference_of_the_configuration_is_current() {
 }
 
 #[test]
+fn every_configuration_of_the_examples_is_read() {
+    for name in ["one-host/facility", "three-hosts/head", "three-hosts/disk", "three-hosts/worker"] {
+        let file = format!("{}/../../examples/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&file).expect("the example is there");
+        if let Err(failure) = Config::parse(&text) {
+            panic!("{file}: {failure}");
+        }
+    }
+}
+
+#[test]
 fn every_key_of_the_configuration_is_on_the_page() {
     fn names(table: &toml::Table, text: &str) {
         for (name, value) in table {
