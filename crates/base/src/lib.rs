@@ -1,6 +1,13 @@
-//! Vocabulary of the facility: ids, paths, byte ranges, checksums, errors, units.
+//! The words that all crates share: ids, paths, byte ranges, checksums, errors, units.
 //!
-//! Nothing here touches the clock, the network, the file system or an async runtime.
+//! **Problem.** Crates that do not know each other pass the same things on: a file id, a checksum, a reason why something
+//! failed. If each had its own type for them, a mistake would compile.
+//!
+//! **Idea.** One small type for each thing, which cannot hold a wrong value. Nothing here touches the clock, the network, the
+//! file system or an async runtime, so that simulations can use all of it.
+//!
+//! **Start reading** with [`Failure`] and [`ErrorKind`], which every call may return, then [`FilePath`] and [`ByteRange`].
+//! [`limits`] has the bounds that hold everywhere, each with its reason.
 
 pub mod checksum;
 pub mod crc_lanes;

@@ -1,15 +1,19 @@
 //! Worker node: takes runs from the head, brings the data, owns the processes, returns the results.
 //!
-//! Three parties, so that none can take a job down with it:
+//! **Problem.** A job must go on while the daemon restarts, end with all its processes, and leave no doubt about how it ended.
+//!
+//! **Idea.** Three parties, so that none can take a job down with it:
 //!
 //! ```text
-//! room       in the daemon: talks to the head, copies data, watches; may die and start again at any time
+//! room       in the daemon: calls the head, copies data, watches; may die and start again at any time
 //! shepherd   one small process per run: owns the process tree, ends it, writes how it ended
 //! job        what the user asked for
 //! ```
 //!
-//! Room and shepherd share nothing but the [run directory](run_dir): a lock file says that the shepherd lives, `exit.json` how
-//! the job ended. No record and no shepherd means the run is *lost*, never that it went well.
+//! Room and shepherd share only the [run directory](run_dir): a lock file shows that the shepherd lives, `exit.json` how the
+//! job ended. No record and no shepherd means that the run is *lost*, never that it went well.
+//!
+//! **Start reading** with [`room`], then [`shepherd`] and [`sandbox`].
 //!
 //! A service manager must leave shepherds alone when the daemon is stopped: with systemd, `KillMode=process`.
 

@@ -1,8 +1,13 @@
 //! Remote file I/O for C and FORTRAN, after the POSIX calls.
 //!
-//! C programs see `include/backplane/rfio.h`, which is generated from [`calls`]; FORTRAN programs the module in
-//! `fortran/rfio.f90`; people `man/rfio.3`. Raw pointers and `errno` stay in `calls` and `foreign`; everything else here
-//! is safe code that knows nothing of C but its numbers.
+//! **Problem.** Programs in C and FORTRAN read local files with `open` and `read`; they should read remote ones with little
+//! change.
+//!
+//! **Idea.** One call for each of POSIX, with the same arguments and `errno`. Raw pointers and `errno` stay in `calls` and
+//! `foreign`; everything else here is safe code that knows nothing of C but its numbers.
+//!
+//! **Start reading** with [`calls`]: `include/backplane/rfio.h` is generated from it. FORTRAN programs use the module in
+//! `fortran/rfio.f90`; `man/rfio.3` is the manual page.
 
 mod attributes;
 mod behind;

@@ -1,4 +1,11 @@
-//! bp: one file per verb.
+//! `bp`: the command line of a facility.
+//!
+//! **Problem.** Users, operators and scripts do fifty different things, and each must say what happened and what to do next.
+//!
+//! **Idea.** One file for each verb in `verbs/`, which makes one or two calls of the management API and prints the reply as a
+//! table or as JSON. The verbs decide nothing: the head does.
+//!
+//! **Start reading** with `args.rs`, which declares the verbs, then `verbs/ls.rs`; `output.rs` is the only file that prints.
 
 mod args;
 mod context;

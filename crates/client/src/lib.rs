@@ -1,4 +1,12 @@
-//! The one data mover and the management client.
+//! The clients of the facility: one that moves data by the XRootD protocol, and one for the management API.
+//!
+//! **Problem.** The command line, Python, C, and daemons of other hosts all read files and make calls; each would otherwise
+//! have its own way to reconnect, resume and verify.
+//!
+//! **Idea.** One data mover for all of them: shared connections, many requests in flight, checksums of pages, resume after a
+//! failure. One management client, which makes typed calls.
+//!
+//! **Start reading** with [`Control`] for calls, with [`xrd`] for data, with [`Facility`] for how a facility is found.
 
 mod authorities;
 mod certificate;

@@ -250,7 +250,7 @@ impl From<Reads> for net::xrd::ReadMethod {
 }
 
 /// The tape server and its virtual library. The library is made with the facility, or when the host joins: changes of `drives`,
-/// `slots`, `volumes`, `prefix` and `volume_size` do not alter it afterwards.
+/// `slots`, `volumes` and `prefix` do not alter it afterwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tape {

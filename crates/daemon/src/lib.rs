@@ -1,4 +1,13 @@
-//! `bpd`: the roles, the doors, the operator console.
+//! `bpd`: the roles of a host, the protocol endpoints (*doors*), the operator console.
+//!
+//! **Problem.** Head, disk server, tape server and worker run in one process on a laptop and on many hosts in a computer
+//! centre, and clients must not see the difference.
+//!
+//! **Idea.** The daemon is wiring. It reads the configuration, starts the head or joins one, starts the services of the host's
+//! roles, and opens the doors. Services call the head over the same HTTP API from inside the process and from other hosts.
+//!
+//! **Start reading** with [`run`], which starts and stops everything, then [`door`] (`root://`) and [`http`]. [`config`] has
+//! every key of `facility.toml`, [`identity`] decides who a client is.
 
 mod adopt;
 pub mod audit;

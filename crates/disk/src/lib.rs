@@ -1,6 +1,13 @@
-//! Disk server: partitions and the objects on them.
+//! Disk server: partitions, and the objects on them.
 //!
-//! Plain blocking code over a local file system; no network, no async. A partition is a directory:
+//! **Problem.** A crash at any moment must neither lose acknowledged data nor leave bytes that look like a whole file.
+//!
+//! **Idea.** **Data never lies in `objects/` without its description.** A commit puts the description there first and the data
+//! second; a removal takes the data first and the description second. So a description without data is an interrupted step and
+//! holds no bytes, while data without a description is damage that a person must look at. [`Partition::list`] tells them apart.
+//!
+//! **Start reading** with [`Partition`], then [`ObjectWriter`] and [`ObjectReader`]. The code is plain and blocking, over a
+//! local file system; no network, no async. `spec/object.md` draws the formats. A partition is a directory:
 //!
 //! ```text
 //! partition.json          who owns it; the lock that keeps a second daemon out
@@ -8,14 +15,9 @@
 //! incoming/ID.json        its description, just before the commit
 //! objects/XX/ID           a committed object; XX is the low byte of ID in hex
 //! objects/XX/ID.json      its description
-//! quarantine/             what was set aside: nobody reads or deletes it
-//! index/N                 what was seen whole: a help for scans
+//! quarantine/             objects that were set aside: nobody reads or deletes them
+//! index/N                 objects as they were last verified: scans skip those that are unchanged
 //! ```
-//!
-//! One rule carries the crash safety: **data never lies in `objects/` without its description.** A commit puts the
-//! description there first and the data second; a removal takes the data first and the description second. So a
-//! description without data is an interrupted step and holds no bytes, while data without a description is damage
-//! that a person must look at. [`Partition::list`] tells all of these apart.
 
 pub mod adopt;
 mod copy;

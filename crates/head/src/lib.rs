@@ -1,8 +1,14 @@
-//! Every decision of the facility and all its durable metadata. No sockets but the store's to its
-//! database, so it runs unchanged in simulation.
+//! Every decision of the facility, and all its durable metadata.
 //!
-//! [`Core`] is synchronous and deterministic: it owns the [`Store`](store::Store), takes the time as an argument and
-//! decides. [`Head`] puts it on a thread, commits calls in groups and lets callers wait for changes.
+//! **Problem.** Disks, tapes and jobs have to be planned together, no acknowledged change may be lost, and years of failures
+//! must be tested before the first one happens.
+//!
+//! **Idea.** [`Core`] is synchronous and deterministic: it owns the [`Store`](store::Store), takes the time as an argument, and
+//! decides by pure functions. [`Head`] puts it on a thread, commits calls in groups and lets callers wait for changes. No
+//! sockets but the store's to its database, so that it runs unchanged in simulation.
+//!
+//! **Start reading** with [`Apply`], what a call does, and [`Core`], which does it. Policies are in [`pool`] and its
+//! neighbours; all SQL is in [`store`].
 
 mod account;
 mod adopt;

@@ -1,4 +1,11 @@
-//! Sockets: listeners with limits, the XRootD session loop, metrics, the shutdown tree.
+//! Servers of sockets: listeners with limits, TLS, the session loop of the XRootD protocol, orderly shutdown.
+//!
+//! **Problem.** Clients may be slow, silent, many or hostile, and must not take a thread, memory or time from the others.
+//!
+//! **Idea.** Idle sessions are async tasks without a buffer; active ones are served by a thread. Connections that have not
+//! authenticated share one small budget. Every task belongs to a tree that is shut down from its root.
+//!
+//! **Start reading** with [`xrd`], the protocol, then [`listener`] and [`unproven`], the budget.
 
 pub mod listener;
 pub mod local_listener;

@@ -1,8 +1,12 @@
-//! A deterministic facility for tests: the real head, and simulated rooms with the faults of real ones.
+//! A deterministic facility for tests: the real head, and simulated services with the faults of real ones.
 //!
-//! A [`World`] has one clock and one seed; the same seed gives the same run. The head is the one that daemons run, on a
-//! real catalogue; disks, tapes and workers are models that keep what a crash would leave behind.
-//! [`World::check`] compares what users were told with what the rooms hold.
+//! **Problem.** Crashes, lost messages and broken drives come together in ways that no test author thinks of.
+//!
+//! **Idea.** A [`World`] has one clock and one seed; the same seed gives the same run. The head is the one that daemons run, on a
+//! real catalogue; disks, tapes and workers are models that keep what a crash would leave behind. [`World::check`] compares
+//! what users were told with what the services have. A failure prints its seed, and that seed becomes a test.
+//!
+//! **Start reading** with [`World`]; [`year`] is a year of pools on many servers.
 
 mod batch;
 mod check;

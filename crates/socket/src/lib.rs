@@ -1,4 +1,10 @@
-//! What the libraries lack of sockets, and the one dialer.
+//! Connections: the only place that dials, and system calls on sockets that the libraries lack.
+//!
+//! **Problem.** A server that connects where its clients ask it to can be used to reach hosts that the clients cannot.
+//!
+//! **Idea.** One function connects for the whole program, and obeys a [`ReachRule`](base::ReachRule) after the name is resolved.
+//!
+//! **Start reading** with [`dial`].
 
 mod dial;
 

@@ -1,8 +1,14 @@
-//! Tape server: drives, changers, labels, the session state machine, the copier.
+//! Tape server: drives, changers, labels, sessions, and the copies between disk and tape.
 //!
-//! [`TapeDrive`] and [`Changer`] are what a library can do. [`VirtualLibrary`] is a library of plain directories and
-//! files. [`TapeRoom`] is the server: it runs the sessions that the head orders. [`label_io`] writes and reads labelled files on any drive, [`watchdog`] notices a drive that hangs. The
-//! formats are drawn in `spec/tape.md`.
+//! **Problem.** A load takes minutes, a drive may hang, and a volume may not be the one that was asked for; nothing must be
+//! read or written by mistake.
+//!
+//! **Idea.** [`TapeDrive`] and [`Changer`] are what a library can do; [`VirtualLibrary`] is one of plain directories and files.
+//! [`TapeRoom`] is the server: each of its sessions is a state machine that loads a volume, compares its label, and copies
+//! files in the order of the tape. [`watchdog`] notices a drive that hangs.
+//!
+//! **Start reading** with [`session`], then [`label_io`], which writes and reads labelled files on any drive. `spec/tape.md`
+//! draws the formats.
 
 mod activity;
 pub mod changer;

@@ -1,6 +1,12 @@
-//! Who is believed to be who they say they are: authorities, and what TLS makes of them.
+//! Certificates: which authorities are trusted, and the TLS settings of both ends of a connection.
 //!
-//! Only the safe defaults of the library are offered: TLS 1.2 and 1.3 with forward secrecy.
+//! **Problem.** Servers and clients of a facility, of grid sites and of the system have different authorities, and TLS settings
+//! that are chosen twice differ.
+//!
+//! **Idea.** Authorities are read here, and TLS is configured here, with the safe defaults of the library only: TLS 1.2 and 1.3
+//! with forward secrecy.
+//!
+//! **Start reading** with [`in_file`] and [`in_directory`], which read authorities.
 
 mod whoever;
 

@@ -1,6 +1,13 @@
 //! Every byte that crosses a process boundary or lands on media, as pure codecs.
 //!
-//! Nothing here touches the clock, the network, the file system or an async runtime.
+//! **Problem.** Peers and media bring bytes that may be cut, damaged or hostile, and what was once written must be readable for
+//! ever.
+//!
+//! **Idea.** Codecs are functions from bytes to values and back, without a clock, a network, a file system or an async runtime:
+//! tests, fuzzers and simulations drive them as daemons do. Each has a page in `spec/`, which draws it byte by byte.
+//!
+//! **Start reading** with [`control`], the calls of the management API, or with [`xrd`], the XRootD protocol. [`object`] is what
+//! lies beside each replica, [`label`] what lies on tape, [`cap`] the right to one object.
 
 pub mod audit;
 pub mod aws;
