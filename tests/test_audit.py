@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from clients import need, run
+from clients import fails, need, run
 from conftest import MakeFacility
 from facility import Facility
 
@@ -69,6 +69,34 @@ def test_what_was_done_and_refused_is_in_the_log(facility: Facility, sample: Pat
     assert records(facility, "--since=0s") == []
     table = facility.bp("audit", "--refused").out
     assert "refused: user eve may not change" in table
+
+
+def test_what_is_refused_in_part_is_in_the_log(facility: Facility, sample: Path) -> None:
+    need("xrdcp", "xrdfs", "curl")
+    facility.bp("mkdir", "/e", "/e/closed", "/d")
+    facility.bp("chmod", "777", "/e")
+    facility.put(sample, "/e/closed/f")
+    facility.put(sample, "/d/file")
+    # One path may be refused where another is not, whatever the client is told.
+    fails("xrdfs", facility.root, "prepare", "-s", "/d/file", "/d/missing")
+    prepared = run("xrdfs", facility.root, "prepare", "-s", "/d/file").out.strip()
+    run("xrdfs", facility.root, "prepare", "-a", prepared, "/d/file", "/d/missing")
+    run("xrdfs", facility.root, "prepare", "-e", "/d/file")
+    eve = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "X-Backplane-User: eve", "-X")
+    assert run(*eve, "DELETE", f"{facility.http}/e").out in ("207", "403")
+    body = '<propertyupdate xmlns="DAV:"><set><prop><getetag>x</getetag></prop></set></propertyupdate>'
+    curl = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "PROPPATCH")
+    assert run(*curl, "--data-binary", body, f"{facility.http}/d/file").out == "207"
+    facility.down()
+    found, owner = records(facility), facility.owner
+    stages = [of(found, "/d/file"), of(found, "/d/missing")]
+    assert [one for one in stages[0] if one[2] == "stage"] == [("root", owner, "stage", True)] * 2
+    assert ("root", owner, "stage", False) in stages[1]
+    assert ("root", owner, "cancel", True) in stages[0]
+    assert ("root", owner, "cancel", False) in stages[1]
+    assert ("root", owner, "evict", False) in stages[0], "it has no other copy"
+    assert ("http", owner, "set attribute", False) in stages[0]
+    assert of(found, "/e")[-1] == ("http", "eve", "remove", False)
 
 
 def test_the_log_is_bounded_and_can_be_left_out(make_facility: MakeFacility) -> None:

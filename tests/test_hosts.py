@@ -99,6 +99,33 @@ def test_curl_reads_and_writes_where_it_is_sent(pair: tuple[Facility, Host], sam
     assert md5 in run("xrdfs", facility.root, "query", "checksum", "/far/through?cks.type=md5").out
 
 
+def test_times_and_tags_are_the_same_at_every_host(pair: tuple[Facility, Host], sample: Path, tmp_path: Path) -> None:
+    need("curl")
+    facility, _ = pair
+    date, body = "Thu, 02 Jan 2020 03:04:05 GMT", tmp_path / "body"
+
+    def told(url: str, *words: str) -> dict[str, str]:
+        """Give the fields of the last answer that tell of the content."""
+        said = run("curl", "-s", "-L", "--cacert", authority(facility), "-D", "-", "-o", body, *words, url).out
+        fields = (line.split(": ", 1) for line in said.split("HTTP/")[-1].splitlines() if ": " in line)
+        return {name.lower(): value for name, value in fields if name.lower() in ("etag", "last-modified")}
+
+    plain, dated = https(facility, "/far/plain"), https(facility, "/far/dated")
+    curl(facility, "--upload-file", sample, "--header", "Expect: 100-continue", plain)
+    curl(facility, "--upload-file", sample, "--header", "X-OC-Mtime: 1577934245", dated)
+    for url in (plain, dated):
+        assert "bp.cap=" in redirect(url, authority(facility)), "it lies on the other host"
+        at_head = told(url, "-I")
+        assert len(at_head) == 2
+        assert told(url) == at_head
+        # A download goes on where it was, though the disk server never heard of the catalogue.
+        condition = f"If-Range: {at_head['etag']}"
+        told(url, "-H", "Range: bytes=5-9", "-H", condition)
+        assert body.read_bytes() == sample.read_bytes()[5:10]
+    assert told(dated)["last-modified"] == date
+    assert told(plain)["last-modified"] != date
+
+
 def test_a_capability_is_for_one_object_and_one_disk_server(pair: tuple[Facility, Host], sample: Path) -> None:
     need("curl")
     facility, _ = pair

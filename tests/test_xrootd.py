@@ -14,6 +14,7 @@ import pytest
 import cutter
 import frames
 from clients import (
+    SYSTEM_PYTHON,
     XRD_ENVIRONMENT,
     adler32_of,
     fails,
@@ -136,6 +137,28 @@ def test_what_staged_a_file_lets_go_of_it(xrootd: Facility, sample: Path) -> Non
     fs(xrootd, "prepare", "-a", staged, "/file")
     xrootd.bp("evict", "/file")
     assert xrootd.state("/file") == "nearline"
+
+
+def test_gfal_evict_lets_go_of_its_own_pin(xrootd: Facility, sample: Path) -> None:
+    need("gfal-evict")
+    with_gfal = {"GFAL_PYTHONBIN": SYSTEM_PYTHON}
+    url = xrootd.url("/file")
+    put(xrootd, sample, "/file")
+    xrootd.archive_and_evict("/file")
+    fs(xrootd, "prepare", "-s", "/file")
+    xrootd.bp("wait", "--online", "/file")
+    assert len(xrootd.stat("/file")["pins"]) == 1
+    run("gfal-evict", url, env=with_gfal)
+    assert xrootd.state("/file") == "nearline"
+    # What others keep on disk stays, and that is said; a file without another copy stays, which is no failure.
+    xrootd.bp("--user=eve", "stage", "--wait", "--pin", "1h", "/file")
+    # It has no words of the server, only those for its code (kXR_Overloaded): `xrdfs prepare -e` tells who.
+    fails("gfal-evict", url, env=with_gfal)
+    assert "pinned by user eve" in fs_fails(xrootd, "prepare", "-e", "/file")
+    put(xrootd, sample, "/unsafe")
+    run("gfal-evict", xrootd.url("/unsafe"), env=with_gfal)
+    assert (xrootd.state("/file"), xrootd.state("/unsafe")) == ("both", "online")
+    fails("gfal-evict", xrootd.url("/missing"), env=with_gfal)
 
 
 def test_an_open_waits_for_the_recall(xrootd: Facility, tmp_path: Path, sample: Path) -> None:

@@ -1,6 +1,6 @@
 //! The XRootD door with its audit log: what changes something, what is refused, and opens.
 
-use super::{DoorFile, DoorSession, RootDoor, session::TOKEN_PARAMETER};
+use super::{DoorFile, DoorSession, RootDoor, prepare::Prepared, session::TOKEN_PARAMETER};
 use crate::audit::{Audit, Visitor};
 use base::{ErrorKind, Failure, FilePath, Result};
 use net::xrd::{
@@ -202,22 +202,19 @@ impl Service for AuditedDoor {
         let deed = match request.action {
             PrepareAction::Stage { .. } => ("stage", Weight::Change),
             PrepareAction::Evict => ("evict", Weight::Change),
-            PrepareAction::Cancel(_) | PrepareAction::Touch => ("prepare", Weight::Look),
+            PrepareAction::Cancel(_) => ("cancel", Weight::Change),
+            PrepareAction::Touch => ("prepare", Weight::Look),
         };
         let paths = request.paths.clone();
-        let done = self.door.prepare(session, request).await;
-        for path in &paths {
-            self.note(session, deed, path.as_str(), &done);
-        }
-        done
+        let done = self.door.prepare_each(session, request).await;
+        self.note_each(session, deed, &paths, &done);
+        self.door.counted(done.answer)
     }
 
     async fn prepare_status(&self, session: &DoorSession, id: &str, paths: &[FilePath]) -> Result<String> {
-        let status = self.door.prepare_status(session, id, paths).await;
-        for path in paths {
-            self.note(session, ("prepare status", Weight::Look), path.as_str(), &status);
-        }
-        status
+        let status = self.door.staged_each(session, id, paths).await;
+        self.note_each(session, ("prepare status", Weight::Look), paths, &status);
+        self.door.counted(status.answer)
     }
 
     async fn space(&self, session: &DoorSession, path: &FilePath) -> Result<SpaceInfo> {
@@ -247,6 +244,23 @@ impl Service for AuditedDoor {
 }
 
 impl AuditedDoor {
+    /// Notes each path of a prepare: one may be refused where another is not.
+    fn note_each(
+        &self,
+        session: &DoorSession,
+        deed: (&'static str, Weight),
+        paths: &[FilePath],
+        done: &Prepared,
+    ) {
+        for path in paths {
+            let outcome = done.failure_of(path).map_or(Ok(()), |failure| Err(failure.clone()));
+            self.note(session, deed, path.as_str(), &outcome);
+        }
+        if let (true, Err(failure)) = (paths.is_empty(), &done.answer) {
+            self.note(session, deed, "", &Err::<(), _>(failure.clone()));
+        }
+    }
+
     /// Notes a login that proved nothing: also one that is told so at its first request only.
     fn note_login(&self, address: std::net::IpAddr, session: &Result<DoorSession>) {
         let now = self.door.gate.now();

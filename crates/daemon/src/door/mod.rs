@@ -4,6 +4,7 @@ mod audited;
 mod data;
 mod file;
 mod names;
+mod prepare;
 mod session;
 mod stats;
 #[cfg(test)]
@@ -25,8 +26,8 @@ use crate::{
 use base::{ErrorKind, Failure, FilePath, ReachRule, Result};
 use head::Principal;
 use net::xrd::{
-    Access, Disposition, ListPage, Location, Opaque, OpenRequest, Opened, Peer, PrepareAction,
-    PrepareRequest, ReadMethod, ServerConfig, Service, SpaceInfo, StatInfo, TlsOffer,
+    Access, Disposition, ListPage, Location, Opaque, OpenRequest, Opened, Peer, PrepareRequest, ReadMethod,
+    ServerConfig, Service, SpaceInfo, StatInfo, TlsOffer,
 };
 use std::{borrow::Cow, net::SocketAddr, path::PathBuf, sync::Arc};
 use wire::{cap, control, token::Right, xrd};
@@ -361,21 +362,11 @@ impl Service for RootDoor {
     }
 
     async fn prepare(&self, session: &DoorSession, request: PrepareRequest) -> Result<String> {
-        let who = self.known(&session.identity)?;
-        if matches!(request.action, PrepareAction::Stage { .. } | PrepareAction::Evict) {
-            for path in &request.paths {
-                self.may(&session.identity, Right::Stage, path)?;
-            }
-        }
-        self.counted(self.prepare_files(who, request).await)
+        self.counted(self.prepare_each(session, request).await.answer)
     }
 
     async fn prepare_status(&self, session: &DoorSession, id: &str, paths: &[FilePath]) -> Result<String> {
-        let who = self.known(&session.identity)?;
-        for path in paths {
-            self.may(&session.identity, Right::Look, path)?;
-        }
-        self.counted(self.staged(who, id, paths).await)
+        self.counted(self.staged_each(session, id, paths).await.answer)
     }
 
     async fn space(&self, session: &DoorSession, path: &FilePath) -> Result<SpaceInfo> {

@@ -1,11 +1,9 @@
 //! Requests of the XRootD door on names.
 
 use super::RootDoor;
-use base::{ErrorKind, Failure, FilePath, Millis, Result};
+use base::{ErrorKind, Failure, FilePath, Result};
 use head::{Apply, Head, Principal};
-use net::xrd::{
-    ListEntry, ListPage, PrepareAction, PrepareRequest, SpaceInfo, StatFlags, StatInfo, StatOwner,
-};
+use net::xrd::{ListEntry, ListPage, SpaceInfo, StatFlags, StatInfo, StatOwner};
 use std::sync::Arc;
 use wire::{
     control::{self, Entry, FileState, NodeKind},
@@ -15,16 +13,13 @@ use wire::{
 /// Checksums that are offered, the default first. `crc32` is that of POSIX here and that of zlib `zcrc32`, as in XRootD and its clients.
 pub(super) const CHECKSUMS: [&str; 5] = ["adler32", "crc32c", "md5", "crc32", "zcrc32"];
 
-/// How long a stage by `prepare` keeps its files on disk.
-const PREPARE_PIN: Millis = Millis::from_seconds(24 * 3600);
-
 impl RootDoor {
     /// Makes a call whose reply says nothing.
     pub(super) async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<()> {
         self.files.head()?.call(who, call).await.map(drop)
     }
 
-    async fn info(&self, who: &Principal, path: &FilePath) -> Result<control::FileInfo> {
+    pub(super) async fn info(&self, who: &Principal, path: &FilePath) -> Result<control::FileInfo> {
         self.files.head()?.call(who, control::Stat { path: path.clone() }).await
     }
 
@@ -124,91 +119,6 @@ impl RootDoor {
         let value = value.map(|bytes| bytes.to_vec().try_into()).transpose()?;
         let change = control::AttributeChange { name: name.to_owned().try_into()?, value };
         self.call(who, control::SetAttributes { path: path.clone(), changes: vec![change], is_new }).await
-    }
-
-    pub(super) async fn prepare_files(&self, who: &Principal, request: PrepareRequest) -> Result<String> {
-        let paths = request.paths;
-        let id = match request.action {
-            PrepareAction::Stage { .. } => self.prepare_id(),
-            PrepareAction::Cancel(id) => {
-                self.require_own(&id)?;
-                return self.cancel_prepare(who, paths).await;
-            }
-            PrepareAction::Evict => return self.evict(who, paths).await,
-            PrepareAction::Touch => return Ok(String::new()),
-        };
-        let stage = control::Stage { paths, pin: Some(PREPARE_PIN) };
-        let outcomes = self.files.head()?.call(who, stage).await?;
-        let is_one = outcomes.files.len() == 1;
-        match outcomes.files.into_iter().find_map(|file| file.failure) {
-            Some(failure) => Err(failure.only_here(!is_one)),
-            None => Ok(id),
-        }
-    }
-
-    /// Lets go of the caller's pins and drops what is on tape. That a file stays which has no other copy is no failure, as clients
-    /// evict whatever they have read; that others keep it on disk is said if nothing has left.
-    async fn evict(&self, who: &Principal, paths: Vec<FilePath>) -> Result<String> {
-        let evict = control::Evict { paths, releases: true };
-        let outcomes = self.files.head()?.call(who, evict).await?;
-        let is_one = outcomes.files.len() == 1;
-        let has_left = outcomes.files.iter().any(|file| file.failure.is_none());
-        let is_told = |failure: &Failure| match failure.kind {
-            ErrorKind::Busy => !has_left && failure.what.contains(" is pinned by "),
-            _ => true,
-        };
-        match outcomes.files.into_iter().filter_map(|file| file.failure).find(is_told) {
-            Some(failure) => Err(failure.only_here(!is_one)),
-            None => Ok(String::new()),
-        }
-    }
-
-    /// Takes back what the caller has staged. What is not wanted any more, or never was, is no failure: that is what is asked for.
-    async fn cancel_prepare(&self, who: &Principal, paths: Vec<FilePath>) -> Result<String> {
-        let cancel = control::CancelRequests { requests: Vec::new(), paths };
-        let outcomes = self.files.head()?.call(who, cancel).await?;
-        let is_told = |failure: &Failure| {
-            !matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::Locked)
-                && !failure.what.contains("may not cancel")
-        };
-        match outcomes.files.into_iter().filter_map(|file| file.failure).find(is_told) {
-            Some(failure) => Err(failure),
-            None => Ok(String::new()),
-        }
-    }
-
-    /// Names a request to stage: by this facility and the time.
-    fn prepare_id(&self) -> String {
-        format!("{}:{:x}", self.config.sitename, self.gate.now().0)
-    }
-
-    /// Refuses the ids of other servers as the servers of the field do.
-    fn require_own(&self, id: &str) -> Result<()> {
-        let is_number = |text: &str| i64::from_str_radix(text, 16).is_ok();
-        match id.rsplit_once(':') {
-            Some((site, number)) if site == self.config.sitename && is_number(number) => Ok(()),
-            _ if id.is_empty() => Err(Failure::invalid("prepare request id is not specified")),
-            _ => Err(Failure::invalid(format!("prepare request {id:?} is owned by an unknown server"))
-                .hint("use the id that `prepare -s` has printed")),
-        }
-    }
-
-    /// State of staged files, in the JSON that clients of tape systems read.
-    pub(super) async fn staged(&self, who: &Principal, id: &str, paths: &[FilePath]) -> Result<String> {
-        let mut responses = Vec::new();
-        for path in paths {
-            let info = self.info(who, path).await;
-            let state = info.as_ref().ok().and_then(|info| info.entry.state);
-            responses.push(serde_json::json!({
-                "path": path.as_str(),
-                "path_exists": info.is_ok(),
-                "on_tape": state.is_some_and(FileState::is_archived),
-                "online": state.is_some_and(FileState::is_online),
-                "requested": info.as_ref().is_ok_and(|info| info.waits.is_some()),
-                "error_text": info.as_ref().err().map(|failure| failure.what.clone()).unwrap_or_default(),
-            }));
-        }
-        Ok(serde_json::json!({ "request_id": id, "responses": responses }).to_string())
     }
 
     pub(super) async fn space_of_pools(&self, who: &Principal) -> Result<SpaceInfo> {

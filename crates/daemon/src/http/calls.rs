@@ -181,7 +181,10 @@ async fn handle_get<C: Apply + Default>(
     State(door): State<Arc<HttpDoor>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<C::Reply>, Refused> {
-    Ok(Json(carry_out(&door, &caller.who, C::default(), &Wait::default()).await?))
+    let call = C::default();
+    let outcome = carry_out(&door, &caller.who, call.clone(), &Wait::default()).await;
+    door.note_call(&caller, &call, outcome.as_ref());
+    Ok(Json(outcome?))
 }
 
 async fn handle<C: Apply>(

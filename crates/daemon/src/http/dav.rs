@@ -1,7 +1,7 @@
 //! `PROPFIND`, `PROPPATCH`, `MKCOL` and `DELETE`.
 
 use super::{
-    answer::{Answer, Problem, status_on_path},
+    answer::{Answer, InPart, Problem, status_on_path},
     listing::{Pages, paged},
     paths::{FILE_TYPE, Visit, is_directory, tag_of},
     tree::{self, Trouble},
@@ -19,8 +19,8 @@ use wire::{
     control::{Entry, GetStatus, Mkdir, Remove, SetTime},
     http::{
         dav::{
-            DAV_BODY_BYTES_MAX, Depth, LiveProperty, MULTISTATUS_HEAD, MULTISTATUS_TAIL, PropertyPlan,
-            Propfind, Quota, Resource, XML_TYPE, parse_depth, parse_propfind, parse_proppatch,
+            DAV_BODY_BYTES_MAX, Depth, LiveProperty, MULTISTATUS_HEAD, MULTISTATUS_TAIL, PropertyOutcome,
+            PropertyPlan, Propfind, Quota, Resource, XML_TYPE, parse_depth, parse_propfind, parse_proppatch,
             write_proppatch, write_resource, write_status,
         },
         encode_path,
@@ -140,7 +140,13 @@ pub(super) async fn proppatch(visit: &Visit, body: Body) -> Answer {
     }
     let mut text = MULTISTATUS_HEAD.to_owned();
     write_proppatch(&mut text, &href(&visit.path, is_directory(&entry)), &plan.outcomes);
-    Ok(multistatus(text + MULTISTATUS_TAIL))
+    let response = multistatus(text + MULTISTATUS_TAIL);
+    if plan.outcomes.iter().all(|(_, outcome)| *outcome == PropertyOutcome::Done) {
+        return Ok(response);
+    }
+    let names: Vec<_> = plan.outcomes.iter().map(|(name, _)| name.local()).collect();
+    let what = format!("of the properties {} at least one cannot be set; none was", names.join(", "));
+    Ok(InPart::refused(response, Failure::unsupported(what)))
 }
 
 /// `MKCOL`
@@ -197,5 +203,10 @@ pub(super) fn report(visit: &Visit, trouble: Trouble) -> Answer {
         let line = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or(""));
         write_status(&mut text, &encode_path(path), &line, &failure.what);
     }
-    Ok(multistatus(text + MULTISTATUS_TAIL))
+    let response = multistatus(text + MULTISTATUS_TAIL);
+    // One of many; the others are in the answer.
+    Ok(match parts.into_iter().next() {
+        Some((_, failure)) => InPart::refused(response, failure),
+        None => response,
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::{
     HttpDoor, Peer,
-    answer::{Answer, METHODS, Problem},
+    answer::{Answer, InPart, METHODS, Problem},
     caller::Caller,
     copy, dav,
     deeds::{self, Deed},
@@ -183,7 +183,7 @@ pub(super) async fn handle(
     let outcome = outcome.map_err(|problem| if is_create_only { problem.of_creator() } else { problem });
     door.counters.http.answer(outcome.as_ref().err().map(Problem::kind));
     let deed = Deed { peer, user: &user, verb: deeds::verb(&method), what: &what, to: to.as_deref() };
-    door.note_path(&method, &deed, outcome.as_ref().err().map(Problem::failure));
+    door.note_path(&method, &deed, InPart::failure_of(&outcome));
     outcome.unwrap_or_else(|problem| match &problem.failure().at {
         // Of two paths one may be here, and the other one is named with this server.
         Some(at) if !matches!(method.as_str(), "COPY" | "MOVE") => sent_to_head(at, &target),
