@@ -107,7 +107,8 @@ pub(crate) enum Verb {
 
     /// Show the tape queue, with the reason why each request waits
     Queue(verbs::queue::Args),
-    /// Show tape volumes
+    /// Show tape volumes, or add some
+    #[command(visible_alias = "volume")]
     Volumes(verbs::volumes::Args),
     /// Show tape drives
     Drives(verbs::drives::Args),

@@ -56,3 +56,5 @@ mod tape_queue;
 mod trash;
 #[path = "version.rs"]
 mod version;
+#[path = "volumes.rs"]
+mod volumes;

@@ -51,6 +51,9 @@ pub trait Changer: Send {
     /// Moves the cartridge in `from` to the empty element `to`. It is there, durably, when this returns.
     fn move_medium(&mut self, from: ElementAddress, to: ElementAddress) -> Result<()>;
 
+    /// Puts new cartridges for volumes into free slots; those that it has stay as they are. `NoSpace`: there is no free slot.
+    fn insert(&mut self, volumes: &[Vid]) -> Result<()>;
+
     /// Address of the drive that has this name; `NotFound` if the library has none.
     fn drive_address(&mut self, drive: &str) -> Result<ElementAddress>;
 }

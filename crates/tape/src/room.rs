@@ -24,7 +24,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tracing::{debug, error, info, warn};
-use wire::control::{Cartridge, DriveContent, NextTapeSession, RegisterLibrary, TapeOrders, TapePhase};
+use wire::control::{
+    Cartridge, CartridgeRefused, DriveContent, NextTapeSession, RegisterLibrary, TapeOrders, TapePhase,
+};
 
 /// How often the supervisor looks.
 const TICK: Duration = Duration::from_secs(1);
@@ -226,8 +228,11 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
         }
         let loaded = here.vid;
         let has_medium = loaded.is_some();
-        let Some(orders) = self.ask(NextTapeSession { drive, loaded }) else { return Ok(()) };
+        let Some(orders) = self.ask(NextTapeSession { drive: drive.clone(), loaded }) else { return Ok(()) };
         let orders = orders?;
+        for vid in orders.insert {
+            self.insert(&drive, vid)?;
+        }
         if let Some(orders) = orders.session {
             session::run(&mut self.bay, &orders);
             self.idle_since = Instant::now();
@@ -236,6 +241,14 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
             loading::put_away(robot, drive, watchdog)?;
         }
         Ok(())
+    }
+
+    /// Gets a cartridge for a volume that was added, or says why there is none.
+    fn insert(&self, drive: &str, vid: Vid) -> Result<()> {
+        let inserted = self.bay.robot.lock().insert(std::slice::from_ref(&vid));
+        let Err(failure) = inserted else { return Ok(()) };
+        let refused = CartridgeRefused { drive: drive.to_owned(), vid, failure };
+        self.bay.head.call(&refused, Millis(0)).map(drop)
     }
 
     /// Asks for work until there is some, the drive is to be unloaded, or it is time to stop: `None`. Work that is given to nobody is

@@ -133,6 +133,7 @@ impl VirtualLibrary {
             }
             let slot = free.next().ok_or_else(|| {
                 Failure::no_space(format!("library {}: no slot is free for volume {vid}", self.name))
+                    .hint("take a cartridge out of the library, or make it with more slots")
             })?;
             let directory = self.directory.join(&slot.name);
             let path = directory.join(format!("{vid}.{EXTENSION}"));
@@ -251,6 +252,10 @@ impl Changer for VirtualLibrary {
             })?;
         tracing::info!(library = %self.name, %vid, from = %source.name, to = %target.name, "medium moved");
         Ok(())
+    }
+
+    fn insert(&mut self, volumes: &[Vid]) -> Result<()> {
+        self.add(volumes)
     }
 
     fn drive_address(&mut self, drive: &str) -> Result<ElementAddress> {

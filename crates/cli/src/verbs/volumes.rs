@@ -1,4 +1,4 @@
-//! `bp volumes`: shows tape volumes.
+//! `bp volumes`: shows tape volumes, and adds some.
 
 use crate::{
     context::{Context, Run},
@@ -6,13 +6,54 @@ use crate::{
     table::{Cell, Column, Table},
     words::{percent, volume_state},
 };
-use base::units::human_bytes;
-use wire::control::{GetStatus, VolumeInfo};
+use base::{Vid, units::human_bytes};
+use clap::Subcommand;
+use wire::control::{AddVolumes, GetStatus, VolumeInfo};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
 
-pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show tape volumes; the same without a verb
+    #[command(visible_alias = "list")]
+    Ls,
+    /// Add new volumes without a label; a virtual library makes the cartridges
+    Add {
+        /// Labels, 1 to 6 of A-Z 0-9 each
+        #[arg(required = true, value_name = "LABEL")]
+        vids: Vec<Vid>,
+        /// The tape library, if there are several
+        #[arg(long, value_name = "NAME")]
+        library: Option<String>,
+    },
+}
+
+pub(crate) fn run(args: Args, context: &mut Context) -> Run {
+    match args.verb {
+        None | Some(Verb::Ls) => list(context),
+        Some(Verb::Add { vids, library }) => add(vids, library, context),
+    }
+}
+
+fn add(vids: Vec<Vid>, library: Option<String>, context: &mut Context) -> Run {
+    let added = context.call(&AddVolumes { vids, library })?;
+    if context.output.is_json() {
+        context.output.json(&added)?;
+        return Ok(0);
+    }
+    let vids = added.vids.iter().map(Vid::as_str).collect::<Vec<_>>().join(" ");
+    let library = &added.library;
+    context
+        .output
+        .news(format!("added to library {library}: {vids}; they are labelled before their first file"))?;
+    Ok(0)
+}
+
+fn list(context: &mut Context) -> Run {
     let status = context.call(&GetStatus {})?;
     if context.output.is_json() {
         context.output.json(&status.volumes)?;

@@ -74,6 +74,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::CancelRequests>(router);
     let router = add::<control::Await>(router);
     let router = add::<control::AwaitAny>(router);
+    let router = add::<control::AddVolumes>(router);
     let router = add::<control::SetVolumeState>(router);
     let router = add::<control::SurveyVolumes>(router);
     let router = add::<control::RetryRequest>(router);
@@ -157,6 +158,7 @@ fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::HostLeaves>(router);
     let router = add::<control::RegisterLibrary>(router);
     let router = add::<control::NextTapeSession>(router);
+    let router = add::<control::CartridgeRefused>(router);
     let router = add::<control::TapeProgress>(router);
     let router = add::<control::FilesArchived>(router);
     let router = add::<control::FileRecalled>(router);

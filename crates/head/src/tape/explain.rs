@@ -210,7 +210,7 @@ fn explain_archive(view: &View, work: &Work) -> String {
     if !view.volumes.values().any(has_room) {
         let unread = view.volumes.values().filter(|volume| volume.state == VolumeState::Unread).count();
         let hint = match unread {
-            0 => "add a blank cartridge".to_owned(),
+            0 => "add a blank cartridge: `bp volume add`".to_owned(),
             unread => format!("volumes that are to be surveyed: {unread}"),
         };
         return format!("no volume has room for {}; {hint}", human_bytes(bytes));

@@ -1,5 +1,6 @@
 //! The tape queue: requests, sessions, and what drives and volumes are doing.
 
+mod adding;
 mod calls;
 mod explain;
 mod plan;

@@ -1,7 +1,7 @@
 //! The calls of the tape server.
 
 use super::{
-    end_needless_recall,
+    adding, end_needless_recall,
     plan::{Plan, PlannedWork, look_again_in, never_fit, next_session, space_again},
     view,
 };
@@ -43,6 +43,7 @@ impl Apply for RegisterLibrary {
         }
         for cartridge in &self.cartridges {
             let is_new = core.store.volume(&cartridge.vid)?.is_none();
+            adding::note_arrived(core, &cartridge.vid)?;
             core.store.put_volume(&self.library, &cartridge.vid, cartridge.capacity_bytes)?;
             if is_new && core.unsettled()?.is_some() {
                 let reason = "not in the restored catalogue: may hold files";
@@ -93,7 +94,7 @@ fn check_library(core: &Core, context: &Context, call: &RegisterLibrary) -> Resu
 }
 
 /// A drive of the host that asks.
-fn require_drive(core: &Core, context: &Context, name: &str) -> Result<()> {
+pub(super) fn require_drive(core: &Core, context: &Context, name: &str) -> Result<()> {
     match core.store.drives()?.iter().find(|row| row.name == name) {
         Some(row) => require_owner(context, &format!("drive {name}"), &row.host),
         None => Ok(()),
@@ -158,7 +159,8 @@ impl Apply for NextTapeSession {
         if let Some(span) = next {
             core.look_again_in(span);
         }
-        Ok(TapeOrders { session })
+        let insert = adding::expected(core, &self.drive)?;
+        Ok(TapeOrders { session, insert })
     }
 }
 

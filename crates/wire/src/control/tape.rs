@@ -47,6 +47,9 @@ pub struct NextTapeSession {
 pub struct TapeOrders {
     /// The session to run, if there is one.
     pub session: Option<TapeSession>,
+    /// Volumes that were added: the library is to have cartridges for them, before it asks again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub insert: Vec<Vid>,
 }
 
 /// One volume, one drive, one kind of work.
@@ -243,6 +246,39 @@ pub struct EndTapeSession {
     pub trouble: Option<(Blame, Failure)>,
 }
 
+/// A library could not get a cartridge for a volume that was added.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CartridgeRefused {
+    /// The drive that was asked.
+    pub drive: String,
+    /// The volume.
+    pub vid: Vid,
+    /// Why.
+    pub failure: Failure,
+}
+
+/// Adds volumes to the catalogue: new cartridges without a label.
+///
+/// [`Exists`](base::ErrorKind::Exists): the catalogue has one of them; then none is added.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddVolumes {
+    /// What stands on their bar codes.
+    pub vids: Vec<Vid>,
+    /// The library that is to have them; `None`: the only one.
+    #[serde(default)]
+    pub library: Option<String>,
+}
+
+/// Volumes that were added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddedVolumes {
+    /// The library.
+    pub library: String,
+    /// The volumes.
+    pub vids: Vec<Vid>,
+}
+
 /// Puts a volume that was taken out of use back, or takes it out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SetVolumeState {
@@ -308,12 +344,14 @@ pub struct EnableDrive {
 
 calls! {
     RegisterLibrary => Done, "register_library", Tape;
-    NextTapeSession => TapeOrders, "next_tape_session", Tape, pending |reply| reply.session.is_none();
+    NextTapeSession => TapeOrders, "next_tape_session", Tape, pending |reply| reply.session.is_none() && reply.insert.is_empty();
+    CartridgeRefused => Done, "cartridge_refused", Tape;
     TapeProgress => Done, "tape_progress", Tape;
     FilesArchived => Done, "files_archived", Tape;
     FileRecalled => Done, "file_recalled", Tape;
     RequestFailed => Done, "request_failed", Tape;
     EndTapeSession => Done, "end_tape_session", Tape;
+    AddVolumes => AddedVolumes, "add_volumes", People;
     SetVolumeState => Done, "set_volume_state", People;
     RetryRequest => Done, "retry_request", People;
     EnableDrive => Done, "enable_drive", People;
