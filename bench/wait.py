@@ -1,6 +1,7 @@
 """What waiting costs: opens of nearline files that wait, on a volume that cannot be read.
 
-Prints processor time of the daemon, its memory for each wait, and how long `bp ls` takes without and with them.
+Prints processor time of the daemon without and with them, how often it wakes up, its memory for each wait, and how long
+`bp ls` takes without and with them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 FILES = 100
@@ -61,6 +63,17 @@ def processor_s(pid: int) -> float:
     """Processor time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wakeups(pid: int) -> dict[str, int]:
+    """How often each thread of a process has waited and was woken."""
+    word = "\nvoluntary_ctxt_switches:"
+    counts = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        # It may have ended since it was listed.
+        with suppress(OSError):
+            counts[task.name] = int((task / "status").read_text().split(word)[1].split()[0])
+    return counts
 
 
 def memory_bytes(pid: int) -> int:
@@ -111,9 +124,11 @@ def measure(options: argparse.Namespace, directory: Path, bp, ls_s) -> None:  # 
     bp("archive", "-r", "--wait", "/d")
     bp("evict", "-r", "/d")
     bp("admin", "volume", "set", json.loads(bp("--json", "volumes"))[0]["vid"], "suspect")
-    before_s, idle = ls_s(), processor_s(pid)
+    before_s, idle, woken = ls_s(), processor_s(pid), wakeups(pid)
     time.sleep(options.seconds)
     idle = (processor_s(pid) - idle) / options.seconds
+    # Threads that began or ended meanwhile do not count.
+    woken_hz = sum(count - woken.get(task, count) for task, count in wakeups(pid).items()) / options.seconds
     memory = memory_bytes(pid)
     sessions = [Session((host, int(port))) for _ in range(-(-options.waits // CALLS))]
     for number in range(options.waits):
@@ -125,7 +140,9 @@ def measure(options: argparse.Namespace, directory: Path, bp, ls_s) -> None:  # 
     busy = processor_s(pid)
     time.sleep(options.seconds)
     busy = (processor_s(pid) - busy) / options.seconds
-    print(f"{options.waits} waiting opens: {busy:.4f} of a processor (without them {idle:.4f})")
+    print(
+        f"{options.waits} waiting opens: {busy:.4f} of a processor (without them {idle:.4f}, {woken_hz:.0f} wake-ups/s)"
+    )
     print(f"memory for each: {each / 1024:.1f} KiB")
     print(f"bp ls: {ls_s() * 1000:.0f} ms (without them {before_s * 1000:.0f} ms)")
 
