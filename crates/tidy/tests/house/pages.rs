@@ -18,6 +18,42 @@ fn the_index_names_every_page_once() {
     hold("docs/README.md names every page of docs/ once, for its reader.", wrong.collect());
 }
 
+/// Sections of a version in the changelog, in their order: readers who upgrade look for what breaks.
+const SECTIONS: [&str; 7] = ["Breaking", "Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
+
+/// Headings of the changelog that are no section, come twice in a version, or come too late.
+fn misplaced(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut next = 0;
+    for (number, line) in text.lines().enumerate() {
+        if line.starts_with("## ") {
+            next = 0;
+        } else if let Some(heading) = line.strip_prefix("### ") {
+            match SECTIONS.iter().skip(next).position(|section| *section == heading) {
+                Some(passed) => next += passed + 1,
+                None => wrong.push(format!("CHANGELOG.md:{}: {heading}", number + 1)),
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_changelog_has_its_sections_in_order() {
+    let text = read(&root().join("CHANGELOG.md"));
+    hold(
+        "Sections of a version are Breaking, Added, Changed, Deprecated, Removed, Fixed, Security, in this order.",
+        misplaced(&text),
+    );
+}
+
+#[test]
+fn misplaced_sections_are_found() {
+    let text = "## 2\n### Fixed\n### Breaking\n## 1\n### Breaking\n### Added\n### Added\n### News\n";
+    let wrong = ["CHANGELOG.md:3: Breaking", "CHANGELOG.md:7: Added", "CHANGELOG.md:8: News"];
+    assert_eq!(misplaced(text), wrong);
+}
+
 /// Messages that a page explains: headings in backquotes, with their line.
 fn messages(text: &str) -> Vec<(usize, &str)> {
     let numbered = text.lines().enumerate();
