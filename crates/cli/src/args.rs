@@ -126,6 +126,8 @@ pub(crate) enum Verb {
     Audit(verbs::audit::Args),
     /// Check the facility for problems, and say the next step for each
     Doctor(verbs::doctor::Args),
+    /// Show what happened in the facility, and follow what happens
+    Events(verbs::events::Args),
     /// Compare partitions with the catalogue, and repair differences
     Scan(verbs::scan::Args),
     /// Add an existing directory of a disk server without copying it

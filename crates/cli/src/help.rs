@@ -20,7 +20,10 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Tape", &["archive", "stage", "evict", "release", "wait", "queue"]),
     ("Jobs", &["submit", "jobs", "log", "cancel", "why"]),
     ("Accounts", &["account", "bill", "quota", "project"]),
-    ("Facility (operators)", &["create", "up", "down", "status", "doctor", "host", "head", "backup"]),
+    (
+        "Facility (operators)",
+        &["create", "up", "down", "status", "doctor", "events", "host", "head", "backup"],
+    ),
     ("Disks and tapes (operators)", &["pool", "scan", "adopt", "volumes", "drives", "admin"]),
     ("Security (operators)", &["token", "trust", "key", "audit"]),
     ("Help", &["help", "man", "completion"]),

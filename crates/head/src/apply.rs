@@ -102,12 +102,14 @@ pub enum Topic {
     Copies,
     /// The facility's key has another generation, or one less.
     Keys,
+    /// Something happened that those are told who watch.
+    Events,
 }
 
 impl Topic {
     /// All topics, in the order of their bits.
-    pub const ALL: [Self; 6] =
-        [Self::Files, Self::Tape, Self::Jobs, Self::Removals, Self::Copies, Self::Keys];
+    pub const ALL: [Self; 7] =
+        [Self::Files, Self::Tape, Self::Jobs, Self::Removals, Self::Copies, Self::Keys, Self::Events];
 
     /// Its place in [`Self::ALL`].
     #[must_use]

@@ -4,6 +4,7 @@ use crate::{
     Waits,
     apply::{Apply, Context, Topic},
     batch,
+    events::EventRing,
     heads::Beat,
     pool,
     presence::{self, HostLive},
@@ -24,7 +25,7 @@ use std::{
 };
 use wire::{
     cap::{Access, Cap, CapKeys, Content, DIRECT, NEVER_JOINED, PARAMETER, UNFENCED, WHOLE},
-    control::{DiskServer, PartitionTrouble, Pool, TapePhase},
+    control::{DiskServer, EventType, PartitionTrouble, Pool, TapePhase},
     object,
     token::TokenKey,
 };
@@ -139,6 +140,10 @@ pub(crate) struct Live {
     pub(crate) cut_off: BTreeMap<FileId, Timestamp>,
     /// How often somebody lost a right since the head started.
     pub(crate) losses: u32,
+    /// What happened lately.
+    pub(crate) events: EventRing,
+    /// Since when files have had too few copies, and whether that was said.
+    pub(crate) repair: Option<(Timestamp, bool)>,
 }
 
 /// The head.
@@ -208,6 +213,14 @@ impl Core {
         }
         // Of hosts that were turned away the catalogue knows.
         pool::notice_away(&mut core, now)?;
+        let host = core.config.server.name.clone();
+        core.say(
+            now,
+            EventType::HeadStarted,
+            &host,
+            format!("the head started on {host}: start {incarnation}"),
+        );
+        core.live.events.publish();
         Ok(core)
     }
 
@@ -233,7 +246,12 @@ impl Core {
     pub fn call<C: Apply>(&mut self, context: &Context, call: C) -> Result<C::Reply> {
         self.store.begin();
         let reply = self.apply(context, call);
-        self.store.commit().inspect_err(|_| drop(self.store.rollback()))?;
+        if let Err(cause) = self.store.commit() {
+            drop(self.store.rollback());
+            self.live.events.take_back(0);
+            return Err(cause.into());
+        }
+        self.live.events.publish();
         reply
     }
 
@@ -257,7 +275,11 @@ impl Core {
         self.hints.take();
         self.store.set_time(context.now);
         self.store.begin_call();
+        let said = self.live.events.said_len();
         let reply = call.apply(self, context);
+        if reply.is_err() {
+            self.live.events.take_back(said);
+        }
         self.store.end_call(reply.is_ok())?;
         reply
     }

@@ -5,7 +5,8 @@ use base::{Failure, Millis, Result, Timestamp, limits};
 use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{
     AddInvitation, Admission, AdmitHost, Admitted, ChangeCertificate, CheckAdmission, DiskServer, Done,
-    GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, HostNames, Hosts, LabelHost, Presence, RemoveHost, Role,
+    EventType, GetHosts, HOST_LABELS_MAX, HostInfo, HostLabel, HostNames, Hosts, LabelHost, Presence,
+    RemoveHost, Role,
 };
 
 /// How long an invitation is remembered after its end, so that a host that comes late hears why it is refused.
@@ -41,6 +42,7 @@ impl Apply for AdmitHost {
         // Never twice the same, also when the clock went back: a key follows from it.
         let joined = before.map_or(context.now, |host| context.now.max(host.joined + Millis(1)));
         core.store.use_invitation(&admission.hash, &admission.name)?;
+        let name = admission.name.clone();
         core.store.put_host(&HostRow {
             name: admission.name,
             roles: admission.roles,
@@ -53,6 +55,7 @@ impl Apply for AdmitHost {
         })?;
         // Doors have signed with the key from before.
         core.store.set_visible();
+        core.say(context.now, EventType::HostJoined, &name, format!("host {name} joined"));
         Ok(Admitted { joined })
     }
 }
@@ -176,6 +179,8 @@ impl Apply for RemoveHost {
         core.live.hosts.remove(&self.name);
         core.store.put_host(&HostRow { removed: Some(context.now), ..host })?;
         pool::notice_away(core, context.now)?;
+        let what = format!("host {} was turned away by {}", self.name, context.who.name);
+        core.say(context.now, EventType::HostRemoved, &self.name, what);
         Ok(Done {})
     }
 }

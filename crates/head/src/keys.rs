@@ -4,7 +4,7 @@ use crate::{Apply, Context, Core, Topic};
 use base::{Failure, Result};
 use wire::{
     cap::ServerKey,
-    control::{Done, GetCapKeys, HostCapKeys, KeysChanged},
+    control::{Done, EventType, GetCapKeys, HostCapKeys, KeysChanged},
 };
 
 impl Apply for GetCapKeys {
@@ -33,6 +33,8 @@ impl Apply for KeysChanged {
             core.store.end_invitations(context.now)?;
         }
         core.touch(Topic::Keys);
+        let what = format!("{} made or revoked a generation of the facility's key", context.who.name);
+        core.say(context.now, EventType::KeyChanged, "", what);
         // The tokens of jobs are signed anew.
         core.touch(Topic::Jobs);
         Ok(Done {})

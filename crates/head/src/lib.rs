@@ -16,6 +16,7 @@ mod apply;
 mod backup;
 mod batch;
 mod core;
+mod events;
 mod heads;
 mod hosts;
 mod keys;

@@ -7,7 +7,7 @@
 use crate::{Apply, Context, Core, Topic, hosts::require_doors, pool};
 use base::{Failure, Millis, Result, Timestamp};
 use tracing::info;
-use wire::control::{Done, HostHere, HostLeaves, HostUnanswered, Presence};
+use wire::control::{Done, EventType, HostHere, HostLeaves, HostUnanswered, Presence};
 
 /// How long a host may say nothing before it is silent: three times as long as between two reports, as for disk servers.
 pub(crate) const HEARD_BOUND: Millis = Millis::from_seconds(15);
@@ -86,13 +86,22 @@ fn tell(core: &mut Core, host: &str, now: Timestamp) {
         return;
     }
     let heard_ms = (now - live.heard).0;
-    match presence {
-        Presence::Here => info!(host, "host is back"),
-        Presence::Stopped => info!(host, "host stops: nobody is sent there any more"),
+    let (kind, what) = match presence {
+        Presence::Here => {
+            info!(host, "host is back");
+            (EventType::HostBack, format!("host {host} is here again"))
+        }
+        Presence::Stopped => {
+            info!(host, "host stops: nobody is sent there any more");
+            (EventType::HostStopped, format!("host {host} stops: nobody is sent there any more"))
+        }
         Presence::Silent => {
             info!(host, heard_ms, "host is silent: nobody is sent there until it is heard again");
+            let what = format!("host {host} is silent: nobody is sent there until it is heard again");
+            (EventType::HostSilent, what)
         }
-    }
+    };
+    core.say(now, kind, host, what);
     // Doors have kept where files are.
     core.store.set_visible();
     for topic in [Topic::Files, Topic::Tape, Topic::Jobs, Topic::Copies] {

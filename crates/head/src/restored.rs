@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use tracing::warn;
 use wire::control::{
     COMPARE_OBJECTS_LEN_MAX, CatalogueMark, CatalogueState, CompareCatalogue, CompareObjects, Done,
-    RecoverCatalogue, RestoredInfo, SettleCatalogue, UNKNOWN_SHOWN_MAX, UnknownObjects, VolumeState,
+    EventType, RecoverCatalogue, RestoredInfo, SettleCatalogue, UNKNOWN_SHOWN_MAX, UnknownObjects,
+    VolumeState,
 };
 
 /// A catalogue that changes says so this often: what happened in between is not missed when it goes back.
@@ -130,6 +131,7 @@ impl Apply for CompareCatalogue {
             core.store.forget_removals()?;
             let is_recovering = core.unsettled()?.is_some_and(|restore| restore.is_recovering);
             let (noticed, taken, settled) = (context.now, None, None);
+            core.say(context.now, EventType::CatalogueDoubted, &self.partition, reason.clone());
             core.store.add_restore(&RestoreRow { epoch, noticed, taken, reason, settled, is_recovering })?;
             core.store.doubt_volumes("the catalogue went back to an older state: may hold later files")?;
             core.touch(Topic::Tape);
@@ -217,6 +219,8 @@ impl Apply for SettleCatalogue {
         // What was taken in may have fewer replicas than it should, or more.
         core.sweep_again();
         core.touch(Topic::Removals);
+        let what = format!("{} accepted the restored catalogue as it is", context.who.name);
+        core.say(context.now, EventType::CatalogueSettled, "", what);
         Ok(Done {})
     }
 }

@@ -10,10 +10,10 @@ use crate::{
 use base::{Failure, Millis, ObjectId, Result, Timestamp};
 use tracing::{info, warn};
 use wire::control::{
-    AskObjects, CatalogueWindow, Done, FINDINGS_MAX, FindingInfo, FindingKind, Findings, GetFindings,
-    GetScans, Known, KnownObject, KnownObjects, MendFinding, Mending, NextFindings, NextScan, OpenFindings,
-    RepairScan, ReportScan, ResumeScan, SCAN_OBJECTS_MAX, ScanCursor, ScanGoesOn, ScanInfo, ScanOrder,
-    ScanOrders, ScanPace, ScanState, ScanWork, Scans, ScrubInfo, StartScan, StopScan, Window,
+    AskObjects, CatalogueWindow, Done, EventType, FINDINGS_MAX, FindingInfo, FindingKind, Findings,
+    GetFindings, GetScans, Known, KnownObject, KnownObjects, MendFinding, Mending, NextFindings, NextScan,
+    OpenFindings, RepairScan, ReportScan, ResumeScan, SCAN_OBJECTS_MAX, ScanCursor, ScanGoesOn, ScanInfo,
+    ScanOrder, ScanOrders, ScanPace, ScanState, ScanWork, Scans, ScrubInfo, StartScan, StopScan, Window,
 };
 
 /// Refuses hosts that speak for partitions of others, and partitions that nobody has registered.
@@ -330,6 +330,10 @@ impl Apply for ReportScan {
             (scan.state, scan.progress) = (ScanState::Done, 1.0);
             core.touch(Topic::Removals);
             info!(partition = self.partition, found = ?scan.found, "scan is done");
+            let (subject, found) = (core.partition_subject(&self.partition), scan.found.iter().sum::<u64>());
+            let things = if found == 1 { "thing" } else { "things" };
+            let what = format!("the scan of partition {subject} has ended: it found {found} {things}");
+            core.say(context.now, EventType::ScanEnded, subject, what);
             if scan.work == ScanWork::Look && scan.pace.is_checksummed {
                 pool::note_verified(core, &self.partition, &scan, context.now)?;
             }

@@ -122,13 +122,17 @@ impl Seat {
         let Taken { core, steps, begun } = taken;
         let now = (self.clock)();
         if let Some(by) = steps.look(now, begun.elapsed()) {
-            core.clock_was_set(by);
+            core.clock_was_set(by, now);
         }
         let committed = commit(core, &mut group, now);
         if committed.as_ref().is_err_and(|cause| matches!(cause, StoreError::Superseded)) {
             self.watched.superseded.send_replace(true);
         }
         let committed = committed.map_err(Failure::from);
+        match committed {
+            Ok(()) => core.live.events.publish(),
+            Err(_) => core.live.events.take_back(0),
+        }
         for ask in group.iter_mut().filter(|_| committed.is_ok()) {
             ask.follow(core, now);
         }

@@ -5,6 +5,7 @@ use crate::{Core, core::Live};
 use base::{Millis, Timestamp};
 use std::time::Duration;
 use tracing::warn;
+use wire::control::EventType;
 
 /// What is less is taken for the time that passed.
 const STEP_MIN: Millis = Millis(1000);
@@ -28,8 +29,11 @@ impl Steps {
 impl Core {
     /// The system's clock was set: what was noted by it in memory moves along. What is in the catalogue stays as it was
     /// written: rights, reservations and accounts are a matter of the calendar.
-    pub(crate) fn clock_was_set(&mut self, by: Millis) {
+    pub(crate) fn clock_was_set(&mut self, by: Millis, now: Timestamp) {
         warn!(seconds = by.as_seconds_f64(), "system clock stepped; last-contact times adjusted");
+        let host = self.config.server.name.clone();
+        let what = format!("the clock of the head was set by {} s", by.as_seconds_f64());
+        self.say(now, EventType::ClockSet, host, what);
         self.live.shift(by);
         self.progress.shift(by);
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -327,6 +327,37 @@ class Facility(TransferVerbs, JobVerbs):
             As the management API gives it.
         """
         return Record(self._call("status"))
+
+    def events(
+        self, types: str | Iterable[str] = (), *, since_s: float | None = None, follow: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """Tell what happened in the facility lately, oldest first: what the head still has in memory.
+
+        Parameters
+        ----------
+        types : str or iterable of str, optional
+            Patterns of types, ``"drive.*"``; all unless given.
+        since_s : float, optional
+            Only events of the last so many seconds.
+        follow : bool, optional
+            Go on with what happens next, without an end.
+
+        Yields
+        ------
+        dict
+            ``number``, ``at`` (milliseconds since 1970), ``type``, ``subject`` and ``what``. Numbers begin with 1 at
+            each start of the head; a gap between them is what is not kept any more, or of other types.
+        """
+        patterns = [types] if isinstance(types, str) else list(types)
+        body: dict[str, Any] = {"types": patterns}
+        if since_s is not None:
+            body["since"] = int((time.time() - since_s) * 1000)
+        while True:
+            told = self._call("get_events", body, wait_s=_WAIT_S if follow else 0.0)
+            yield from map(Record, told["events"])
+            if not (follow or told["events"]):
+                return
+            body |= {"after": told["next_after"], "incarnation": told["incarnation"]}
 
     def ntuple(self, places: str | Iterable[str], *, threads: int = 0, progress: WaitProgress = None) -> NTuple:
         """Open Parquet files of the facility as one n-tuple; those that are on tape only are recalled first.

@@ -18,6 +18,7 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod drives;
 pub(crate) mod du;
+pub(crate) mod events;
 pub(crate) mod evict;
 pub(crate) mod find;
 pub(crate) mod get;
@@ -103,6 +104,7 @@ pub(crate) fn run(verb: Verb, context: &mut Context) -> Run {
         Verb::Project(args) => project::run(args, context),
         Verb::Quota(args) => quota::run(args, context),
         Verb::Doctor(args) => doctor::run(args, context),
+        Verb::Events(args) => events::run(args, context),
         Verb::Audit(args) => audit::run(args, context),
         Verb::Scan(args) => scan::run(args, context),
         Verb::Adopt(args) => adopt::run(args, context),

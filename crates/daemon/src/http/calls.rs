@@ -91,6 +91,7 @@ fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
     let router = add::<control::CancelJob>(router);
     let router = add::<control::JobLog>(router);
     let router = add::<control::FollowJob>(router);
+    let router = add::<control::GetEvents>(router);
     operators(add::<control::GetStatus>(router))
 }
 

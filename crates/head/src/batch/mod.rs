@@ -19,7 +19,7 @@ use crate::{
     tape,
 };
 use base::{Failure, FileId, FilePath, JobId, Millis, Result, Timestamp};
-use wire::control::{FileState, JobState, Presence};
+use wire::control::{EventType, FileState, JobState, Presence};
 
 /// How long a worker may be silent before no more is expected of it: three times as long as it waits for orders.
 const SILENT_AFTER: Millis = Millis::from_seconds(90);
@@ -132,7 +132,19 @@ fn finish(
     core.store.release_pins_of(&pin_holder(job.id))?;
     core.touch(Topic::Jobs);
     core.touch(Topic::Files);
+    say_ended(core, &job, context.now);
     Ok(())
+}
+
+fn say_ended(core: &mut Core, job: &JobRow, now: Timestamp) {
+    let kind = match job.state {
+        JobState::Done => EventType::JobDone,
+        JobState::Cancelled => EventType::JobCancelled,
+        _ => EventType::JobFailed,
+    };
+    let why = job.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    let what = format!("job {} of {} is {}{why}", job.id, job.owner, job.state.as_str());
+    core.say(now, kind, job.id, what);
 }
 
 /// Why a job is where it is; what was stored when it ended, computed while it lives.

@@ -33,10 +33,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use tracing::{debug, info, warn};
 use wire::cap::NEVER_JOINED;
 use wire::control::{
-    AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, Evict, FileState, GetSpace,
-    NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PartitionTrouble, PathOutcome, PathOutcomes,
-    REPORT_USE_LEN_MAX, ReadGrant, ReadObject, RegisterPartition, Removals, ReportSpace, ReportUse, Space,
-    SpaceReported, WriteGrant,
+    AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, EventType, Evict, FileState,
+    GetSpace, NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PartitionTrouble, PathOutcome,
+    PathOutcomes, REPORT_USE_LEN_MAX, ReadGrant, ReadObject, RegisterPartition, Removals, ReportSpace,
+    ReportUse, Space, SpaceReported, WriteGrant,
 };
 
 /// How long a reservation may wait for its writer: twice the life of the capability that goes with it.
@@ -157,10 +157,18 @@ fn note_live(core: &mut Core, report: &ReportSpace, now: Timestamp) {
         live.heard = now;
     }
     if std::mem::replace(&mut live.trouble, report.trouble) != report.trouble {
-        match report.trouble {
-            Some(trouble) => warn!(partition = name, "partition in trouble: {}", trouble.words()),
-            None => info!(partition = name, "partition is well again"),
-        }
+        let subject = core.partition_subject(name);
+        let (kind, what) = match report.trouble {
+            Some(trouble) => {
+                warn!(partition = name, "partition in trouble: {}", trouble.words());
+                (EventType::PartitionTrouble, format!("partition {subject} is {}", trouble.words()))
+            }
+            None => {
+                info!(partition = name, "partition is well again");
+                (EventType::PartitionWell, format!("partition {subject} is well again"))
+            }
+        };
+        core.say(now, kind, subject, what);
         core.touch(Topic::Copies);
         core.touch(Topic::Removals);
     }

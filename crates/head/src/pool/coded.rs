@@ -3,6 +3,7 @@
 use super::{
     away::within_reach,
     catalogue::{pieces, snapshot_around},
+    copies::say_damaged,
     promise::good_without,
     reading::{Reader, readable},
     tend::{look, mend},
@@ -207,6 +208,7 @@ impl Apply for ReportDamage {
             let (partition, file) = (&damaged.partition, self.file);
             if give_up_object(core, object, context.now)? {
                 warn!(partition, %file, %object, "an object is damaged: it is made anew from others");
+                say_damaged(core, partition, object, context.now);
             } else {
                 warn!(partition, %file, %object, "an object is damaged, and nothing else has its content");
             }

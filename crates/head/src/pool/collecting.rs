@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 use tracing::{info, warn};
-use wire::control::{CollectedFile, Collection};
+use wire::control::{CollectedFile, Collection, EventType};
 
 /// Replicas that are looked at in one step: about a millisecond.
 const PAGE_LEN: usize = 256;
@@ -236,6 +236,9 @@ fn end_if_over(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
         let rest = Rest { missing, until: now + REST };
         if core.live.care.rests.insert(partition.clone(), rest).is_none() {
             let missing = human_bytes(missing);
+            let subject = core.partition_subject(partition);
+            let what = format!("partition {subject} is {missing} too full, and no other file may go");
+            core.say(now, EventType::PartitionFull, subject, what);
             warn!(partition, missing, "less is free than the pool's high water, and no other file may go");
         }
     }

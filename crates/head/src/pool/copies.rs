@@ -27,7 +27,8 @@ use tracing::{info, warn};
 use wire::{
     cap::Access,
     control::{
-        CopyEnded, CopyOrder, CopyOrders, Done, NextCopies, ROLL_CALL_LEN_MAX, ReportMissing, RollCall,
+        CopyEnded, CopyOrder, CopyOrders, Done, EventType, NextCopies, ROLL_CALL_LEN_MAX, ReportMissing,
+        RollCall,
     },
     object::Label,
 };
@@ -142,6 +143,7 @@ impl Apply for CopyEnded {
             let is_of_file = core.store.replica(object)?.is_some_and(|replica| replica.file == copy.file);
             if is_of_file && give_up_object(core, object, context.now)? {
                 warn!(file = %copy.file, %object, "a piece is damaged: it is made anew from the others");
+                say_damaged(core, &copy.partition, object, context.now);
             }
         }
         match self.failure {
@@ -169,6 +171,13 @@ impl Apply for CopyEnded {
     }
 }
 
+/// Says that an object was found damaged and does not count any more.
+pub(super) fn say_damaged(core: &mut Core, partition: &str, object: ObjectId, now: Timestamp) {
+    let subject = core.partition_subject(partition);
+    let what = format!("object {object} on partition {subject} is damaged: it is made anew from others");
+    core.say(now, EventType::ReplicaDamaged, subject, what);
+}
+
 /// What could not be copied because it is damaged or missing does not count any more, if there is another replica.
 fn doubt(
     core: &mut Core,
@@ -182,8 +191,10 @@ fn doubt(
             && source.piece.map(|piece| piece.index) == copy.piece.map(|piece| piece.index)
     });
     let is_damage = matches!(failure.kind, ErrorKind::Corrupt | ErrorKind::NotFound);
+    let partition = core.store.replica(source)?.map(|replica| replica.partition);
     if is_like && is_damage && give_up_object(core, source, now)? {
         warn!(file = %copy.file, %source, %failure, "a replica is damaged: it is made anew from another one");
+        say_damaged(core, partition.as_deref().unwrap_or_default(), source, now);
     }
     Ok(())
 }
@@ -208,6 +219,9 @@ impl Apply for RollCall {
             if partition.given_up.is_some() {
                 info!(partition = self.partition, "its disk server is back");
                 core.store.set_given_up(&self.partition, None)?;
+                let subject = core.partition_subject(&self.partition);
+                let what = format!("partition {subject}, which was given up, is back");
+                core.say(context.now, EventType::PartitionBack, subject, what);
             }
             tape::end_recalls_beside(core, &self.partition, context.now)?;
             if partition.given_up.is_some() || is_sweep_due(core)? {
@@ -235,6 +249,11 @@ impl Apply for ReportMissing {
             let (object, file, partition) = (replica.object, replica.file, self.partition);
             warn!(%object, %file, partition, "a replica is missing: no reader is sent to it any more");
             settle(core, &replica, ReplicaState::Lost, context.now)?;
+            let subject = core.partition_subject(&replica.partition);
+            let what = format!(
+                "object {object} is missing on partition {subject}: no reader is sent to it any more"
+            );
+            core.say(context.now, EventType::ReplicaMissing, subject, what);
         }
         Ok(Done {})
     }

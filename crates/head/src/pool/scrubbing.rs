@@ -3,6 +3,7 @@
 
 use super::{
     catalogue::snapshot,
+    copies::say_damaged,
     promise::good_without,
     scrub::{pace_bytes_per_s, partitions_due},
     tend::{look, mend},
@@ -103,6 +104,7 @@ pub(crate) fn drop_damaged(core: &mut Core, replica: &Replica, context: &Context
     core.touch(Topic::Files);
     let (partition, object, file) = (&replica.partition, replica.object, replica.file);
     warn!(partition, %object, %file, others, copies, "a damaged replica is not served any more: it is made anew");
+    say_damaged(core, partition, object, context.now);
     mend(core, replica.file, context.now)?;
     if !is_readable {
         // As it was: on disk and on tape.

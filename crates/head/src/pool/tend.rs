@@ -25,7 +25,7 @@ use crate::{
 use base::{FileId, Millis, Result, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
-use wire::control::{Tend, Tended};
+use wire::control::{EventType, Tend, Tended};
 
 /// Uses that are written in one call, at least and at most: some milliseconds.
 const USES_LEN: (usize, usize) = (64, 256);
@@ -39,6 +39,8 @@ const PLAN_LEN: usize = 64;
 const LOOK_AGAIN: Millis = Millis::from_seconds(60);
 /// When a file is looked at again that waits for its turn.
 const NEXT_TURN: Millis = Millis(1000);
+/// Second copies that follow a write are there sooner: they are no repair.
+const REPAIR_SAID_AFTER: Millis = Millis::from_seconds(5);
 /// When a file is looked at again that fits nowhere.
 const ROOM_AGAIN: Millis = Millis::from_seconds(30);
 
@@ -54,6 +56,7 @@ impl Apply for Tend {
         notice_silence(core, context.now)?;
         let has_swept = sweep(core, context.now)?;
         let has_begun = begin_copies(core, context.now)?;
+        say_repair(core, context.now)?;
         let has_expired = trash::expire(core, context.now)?;
         let has_collected = collect_some(core, context.now)?;
         begin_moves(core, context.now)?;
@@ -105,10 +108,37 @@ fn notice_silence(core: &mut Core, now: Timestamp) -> Result<()> {
     Ok(())
 }
 
+/// Says when files begin to have too few copies for longer than a moment, and when all have them again.
+fn say_repair(core: &mut Core, now: Timestamp) -> Result<()> {
+    let is_short = !core.store.shortages(Timestamp(i64::MAX), 1)?.is_empty();
+    match (is_short, core.live.repair) {
+        (true, None) => core.live.repair = Some((now, false)),
+        (true, Some((since, false))) if now - since > REPAIR_SAID_AFTER => {
+            core.live.repair = Some((since, true));
+            let files: u64 = core.store.shortage_counts()?.values().sum();
+            let files = if files == 1 { "1 file has".to_owned() } else { format!("{files} files have") };
+            let what = format!("{files} fewer copies than promised: copies are made");
+            core.say(now, EventType::RepairBegan, "", what);
+        }
+        (false, Some((_, was_said))) => {
+            core.live.repair = None;
+            if was_said {
+                core.say(now, EventType::RepairEnded, "", "all files have their copies again");
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// What a partition has does not count any more, until its disk server has said what there is.
 fn give_up(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
     warn!(partition, "its disk server was silent for too long: its files are copied again from elsewhere");
     core.store.set_given_up(partition, Some(now))?;
+    let subject = core.partition_subject(partition);
+    let what =
+        format!("partition {subject} was silent for too long: its files are copied again from elsewhere");
+    core.say(now, EventType::PartitionGivenUp, subject, what);
     end_coming(core, partition)?;
     core.sweep_again();
     Ok(())

@@ -1,6 +1,9 @@
 //! The calls of people on the tape queue.
 
-use super::{hopeless, reason, request_archive, request_recall, room::free_object};
+use super::{
+    hopeless, reason, request_archive, request_recall,
+    room::{free_object, say_volume},
+};
 use crate::{
     Apply, Context, Core, Topic, batch,
     namespace::{Right, path_of, require, resolve_file},
@@ -10,8 +13,9 @@ use crate::{
 };
 use base::{Failure, FilePath, Millis, Result, Timestamp};
 use wire::control::{
-    Archive, Await, AwaitAny, CancelRequests, DisableDrive, Done, EnableDrive, FileState, PathOutcome,
-    PathOutcomes, Release, RequestKind, RequestState, RetryRequest, SetVolumeState, Stage, VolumeState, Want,
+    Archive, Await, AwaitAny, CancelRequests, DisableDrive, Done, EnableDrive, EventType, FileState,
+    PathOutcome, PathOutcomes, Release, RequestKind, RequestState, RetryRequest, SetVolumeState, Stage,
+    VolumeState, Want,
 };
 
 /// Longest pin that a user can ask for.
@@ -264,6 +268,7 @@ impl Apply for SetVolumeState {
         }
         let reason = (self.state == VolumeState::Suspect).then(|| format!("set by {}", context.who.name));
         core.store.set_volume_state(&self.vid, self.state, reason.as_deref())?;
+        say_volume(core, &self.vid, self.state, reason.as_deref(), context.now);
         core.touch(Topic::Tape);
         Ok(Done {})
     }
@@ -276,6 +281,8 @@ impl Apply for EnableDrive {
             return Err(Failure::not_found(format!("drive {} is not known", self.drive))
                 .hint("`bp drives` lists them"));
         }
+        let what = format!("drive {} was put back into use by {}", self.drive, context.who.name);
+        core.say(context.now, EventType::DriveEnabled, &self.drive, what);
         core.touch(Topic::Tape);
         Ok(Done {})
     }
@@ -300,6 +307,12 @@ impl Apply for DisableDrive {
             return Err(Failure::not_found(format!("drive {} is not known", self.drive))
                 .hint("`bp drives` lists them"));
         }
+        core.say(
+            context.now,
+            EventType::DriveDisabled,
+            &self.drive,
+            format!("drive {} was {trouble}", self.drive),
+        );
         core.touch(Topic::Tape);
         Ok(Done {})
     }

@@ -14,7 +14,7 @@ use crate::{
     store::{Charge, CopyRow, Node, Payer, Replica, ReplicaState, RequestRow, SessionRow, VolumeRow},
 };
 use base::{
-    ErrorKind, Failure, Millis, RequestId, Result, SessionId, Vid,
+    ErrorKind, Failure, Millis, RequestId, Result, SessionId, Timestamp, Vid,
     limits::{TAPE_ATTEMPTS_MAX, TAPE_SURVEY_BYTES},
 };
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use tracing::{info, warn};
 use wire::{
     cap::Access,
     control::{
-        ArchiveFile, Blame, Done, DriveContent, EndTapeSession, FileRecalled, FileState, FilesArchived,
-        NextTapeSession, RecallFile, RegisterLibrary, RequestFailed, RequestKind, RequestState, TapeOrders,
-        TapeProgress, TapeSession, TapeWork, VolumeState,
+        ArchiveFile, Blame, Done, DriveContent, EndTapeSession, EventType, FileRecalled, FileState,
+        FilesArchived, NextTapeSession, RecallFile, RegisterLibrary, RequestFailed, RequestKind,
+        RequestState, TapeOrders, TapePhase, TapeProgress, TapeSession, TapeWork, VolumeState,
     },
 };
 
@@ -171,6 +171,7 @@ fn give_up(core: &mut Core, context: &Context, request: RequestId, failure: &Fai
     row.state = RequestState::Failed;
     row.reason = Some(failure.what.clone());
     core.store.set_request_waiting(&row)?;
+    say_failed(core, &row, context.now);
     core.touch(Topic::Files);
     core.touch(Topic::Jobs);
     batch::file_not_archived(core, context, row.file, failure)
@@ -223,6 +224,29 @@ fn open(core: &mut Core, context: &Context, drive: &str, plan: Plan) -> Result<O
     info!(session = %row.id, %drive, vid = %plan.vid, kind, files = requests.len(), "tape session begins");
     core.touch(Topic::Tape);
     Ok(Some(TapeSession { id: row.id, vid: plan.vid, work }))
+}
+
+/// Says that a volume is full or suspect.
+pub(super) fn say_volume(core: &mut Core, vid: &Vid, state: VolumeState, why: Option<&str>, now: Timestamp) {
+    let kind = match state {
+        VolumeState::Full => EventType::VolumeFull,
+        VolumeState::Suspect => EventType::VolumeSuspect,
+        VolumeState::Blank | VolumeState::Appendable | VolumeState::Unread => return,
+    };
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    core.say(now, kind, vid, format!("volume {vid} is {}{why}", state.as_str()));
+}
+
+/// Says that a volume was loaded into a drive for a session of some kind.
+fn say_loaded(core: &mut Core, (vid, drive, kind): (&Vid, &str, &str), now: Timestamp) {
+    core.say(now, EventType::VolumeLoaded, vid, format!("volume {vid} is in drive {drive} ({kind})"));
+}
+
+/// Says that a request failed for good.
+fn say_failed(core: &mut Core, row: &RequestRow, now: Timestamp) {
+    let why = row.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    let what = format!("tape request r{} ({}) of {} failed{why}", row.id, row.kind.as_str(), row.owner);
+    core.say(now, EventType::RequestFailed, format!("r{}", row.id), what);
 }
 
 pub(super) fn volume_of(core: &Core, vid: &Vid) -> Result<VolumeRow> {
@@ -364,14 +388,19 @@ fn sums(node: &Node) -> Result<base::Checksums> {
 impl Apply for TapeProgress {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         let session = session_of(core, context, self.session)?;
-        let live = core.live.drives.entry(session.drive).or_default();
+        let drive = session.drive;
+        let live = core.live.drives.entry(drive.clone()).or_default();
         live.heard = context.now;
-        if self.phase != wire::control::TapePhase::Loading {
-            live.holds(Some(session.vid));
+        let is_loaded = self.phase != TapePhase::Loading;
+        if is_loaded {
+            live.holds(Some(session.vid.clone()));
         }
-        live.phase = Some(self.phase);
+        let was_loading = matches!(live.phase.replace(self.phase), None | Some(TapePhase::Loading));
         live.request = self.request;
         live.bytes_done = self.bytes_done;
+        if is_loaded && was_loading {
+            say_loaded(core, (&session.vid, &drive, &session.kind), context.now);
+        }
         core.touch(Topic::Jobs);
         Ok(Done {})
     }
@@ -478,6 +507,7 @@ impl Apply for RequestFailed {
         }
         if self.blame == Blame::Volume && self.failure.kind == ErrorKind::NoSpace {
             core.store.set_volume_state(&session.vid, VolumeState::Full, None)?;
+            say_volume(core, &session.vid, VolumeState::Full, None, context.now);
         }
         core.touch(Topic::Tape);
         Ok(Done {})
@@ -503,6 +533,9 @@ fn failed(
     row.not_before = if counts { context.now + Millis(BACK_OFF.0 << doublings) } else { context.now };
     row.reason = Some(failure.to_string());
     core.store.set_request_waiting(&row)?;
+    if row.state == RequestState::Failed {
+        say_failed(core, &row, context.now);
+    }
     core.touch(Topic::Files);
     core.touch(Topic::Jobs);
     Ok(())
@@ -532,6 +565,11 @@ impl Apply for EndTapeSession {
         for owner in &session.owners {
             core.store.charge(Payer::user(owner), &Charge { tape_loads: part, ..Charge::default() })?;
         }
+        // A short session is over before its tape server has told how far it is.
+        let phase = core.live.drives.get(&session.drive).and_then(|live| live.phase);
+        if self.loads > 0 && matches!(phase, None | Some(TapePhase::Loading)) {
+            say_loaded(core, (&session.vid, &session.drive, &session.kind), context.now);
+        }
         // Known before the drive asks again: meanwhile another drive would be sent for the volume in vain.
         if (self.trouble.is_none() || self.loads > 0)
             && let Some(live) = core.live.drives.get_mut(&session.drive)
@@ -542,7 +580,7 @@ impl Apply for EndTapeSession {
             None => end_well(core, &session, context.now)?,
             Some((blame, failure)) => {
                 warn!(session = %session.id, vid = %session.vid, drive = %session.drive, ?blame, cause = %failure, "tape session ended early");
-                take_out_of_use(core, &session, *blame, failure)?;
+                take_out_of_use(core, &session, *blame, failure, context.now)?;
                 if session.kind == "survey" {
                     core.live.surveys_due.insert(session.vid.clone(), context.now + BACK_OFF);
                 }
@@ -571,16 +609,26 @@ fn end_well(core: &mut Core, session: &SessionRow, now: base::Timestamp) -> Resu
 }
 
 /// A volume or a drive that ended a session is not used again until a person has looked.
-fn take_out_of_use(core: &mut Core, session: &SessionRow, blame: Blame, failure: &Failure) -> Result<()> {
+fn take_out_of_use(
+    core: &mut Core,
+    session: &SessionRow,
+    blame: Blame,
+    failure: &Failure,
+    now: Timestamp,
+) -> Result<()> {
     match blame {
         Blame::Volume if failure.kind == ErrorKind::NoSpace => {
             core.store.set_volume_state(&session.vid, VolumeState::Full, None)?;
+            say_volume(core, &session.vid, VolumeState::Full, None, now);
         }
         Blame::Volume => {
             core.store.set_volume_state(&session.vid, VolumeState::Suspect, Some(&failure.what))?;
+            say_volume(core, &session.vid, VolumeState::Suspect, Some(&failure.what), now);
         }
         Blame::Drive => {
             core.store.set_drive_trouble(&session.drive, Some(&failure.what))?;
+            let what = format!("drive {} is out of use: {}", session.drive, failure.what);
+            core.say(now, EventType::DriveFailed, &session.drive, what);
         }
         Blame::File | Blame::System => {}
     }

@@ -15,6 +15,7 @@ pub mod attributes;
 pub mod batch;
 pub mod counts;
 pub mod data;
+pub mod events;
 pub mod files;
 pub mod grants;
 pub mod heads;
@@ -41,6 +42,7 @@ pub use attributes::*;
 pub use batch::*;
 pub use counts::*;
 pub use data::*;
+pub use events::*;
 pub use files::*;
 pub use grants::*;
 pub use heads::*;
@@ -124,6 +126,7 @@ pub fn audience_of(name: &str) -> Option<Audience> {
         attributes::CALLS,
         batch::CALLS,
         data::CALLS,
+        events::CALLS,
         files::CALLS,
         grants::CALLS,
         heads::CALLS,
