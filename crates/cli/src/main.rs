@@ -13,6 +13,7 @@ mod daemon;
 mod glob;
 mod help;
 mod mover;
+mod names;
 mod output;
 mod program;
 mod progress;

@@ -2,6 +2,7 @@
 
 use crate::{
     context::{Context, Run},
+    names,
     words::counted,
 };
 use base::{RequestId, Vid};
@@ -75,14 +76,9 @@ enum Request {
     /// Retry requests now that failed or wait for their next try
     Retry {
         /// The requests
-        #[arg(required = true, value_name = "ID", value_parser = request_id)]
+        #[arg(required = true, value_name = "ID", value_parser = names::request)]
         ids: Vec<RequestId>,
     },
-}
-
-/// A request as `bp queue` shows it, or only its number.
-pub(super) fn request_id(text: &str) -> base::Result<RequestId> {
-    text.strip_prefix('r').unwrap_or(text).parse()
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

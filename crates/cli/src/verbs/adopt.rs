@@ -2,6 +2,7 @@
 
 use crate::{
     context::{Context, Run},
+    names,
     output::Tone,
     progress,
     table::{Cell, Column, Table},
@@ -41,7 +42,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "PATH")]
     path: Option<FilePath>,
     /// The partition on whose file system it lies [default: the only one]
-    #[arg(long)]
+    #[arg(long, value_parser = names::partition)]
     partition: Option<String>,
     /// Remove each old name when its file is safe in the facility
     #[arg(long = "move")]
@@ -61,11 +62,13 @@ enum What {
     /// Show what the last adoption of a partition left alone, and why
     Report {
         /// The partition
+        #[arg(value_parser = names::partition)]
         partition: String,
     },
     /// End adoptions before they are done; what was adopted stays
     Stop {
         /// The partition [default: all]
+        #[arg(value_parser = names::partition)]
         partition: Option<String>,
     },
 }

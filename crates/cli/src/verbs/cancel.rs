@@ -1,7 +1,9 @@
 //! `bp cancel`: ends jobs, and takes tape requests back.
 
-use super::admin::request_id;
-use crate::context::{Context, Run, Stop};
+use crate::{
+    context::{Context, Run, Stop},
+    names,
+};
 use base::{ErrorKind, Failure, FilePath, JobId, RequestId, Result};
 use std::str::FromStr;
 use wire::control::{CancelJob, CancelRequests, Jobs};
@@ -23,7 +25,7 @@ impl FromStr for What {
             return text.parse().map(Self::Path);
         }
         if text.starts_with('r') {
-            return request_id(text).map(Self::Request);
+            return names::request(text).map(Self::Request);
         }
         text.parse().map(Self::Number).map_err(|_| {
             Failure::invalid(format!("{text:?} is neither a job nor a tape request"))

@@ -6,6 +6,7 @@ mod policy;
 
 use crate::{
     context::{Context, Run},
+    names,
     output::Tone,
     table::{Cell, Column, Table},
     words::time,
@@ -38,7 +39,7 @@ enum Verb {
     /// Refuse new files on a partition, and move its files to others
     Drain {
         /// The partitions
-        #[arg(required = true, value_name = "PARTITION")]
+        #[arg(required = true, value_name = "PARTITION", value_parser = names::partition)]
         partitions: Vec<String>,
         #[command(flatten)]
         options: drain::Options,
@@ -46,16 +47,19 @@ enum Verb {
     /// Refuse new files on a partition; its files stay
     Freeze {
         /// The partition
+        #[arg(value_parser = names::partition)]
         partition: String,
     },
     /// Accept new files on a partition again
     Use {
         /// The partition
+        #[arg(value_parser = names::partition)]
         partition: String,
     },
     /// Limit the bytes on a partition
     Resize {
         /// The partition
+        #[arg(value_parser = names::partition)]
         partition: String,
         /// Most bytes of files, such as 20TiB; `host`: as much as its host's configuration allows
         size: SizeMax,
@@ -63,6 +67,7 @@ enum Verb {
     /// Move an empty partition to another pool
     Move {
         /// The partition
+        #[arg(value_parser = names::partition)]
         partition: String,
         /// The pool
         pool: String,
@@ -70,6 +75,7 @@ enum Verb {
     /// Remove an empty partition from its pool
     Retire {
         /// The partition
+        #[arg(value_parser = names::partition)]
         partition: String,
     },
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     context::{Context, Run},
+    names,
     output::Tone,
     table::{Cell, Column, Table},
 };
@@ -29,6 +30,7 @@ enum What {
     /// Start a scan for missing, unknown, short and damaged objects
     Start {
         /// The partition [default: all]
+        #[arg(value_parser = names::partition)]
         partition: Option<String>,
         /// Read every byte and compare it with its checksum
         #[arg(long)]
@@ -45,11 +47,13 @@ enum What {
     /// Show the findings of the last scan of a partition
     Report {
         /// The partition
+        #[arg(value_parser = names::partition)]
         partition: String,
     },
     /// Repair the findings: replace bad replicas, quarantine unknown objects
     Repair {
         /// The partition
+        #[arg(value_parser = names::partition)]
         partition: String,
         /// Leave unknown objects alone that are younger than this [default: 1d]
         #[arg(long, value_name = "TIME")]
@@ -58,11 +62,13 @@ enum What {
     /// Stop scans and repairs
     Stop {
         /// The partition [default: all]
+        #[arg(value_parser = names::partition)]
         partition: Option<String>,
     },
     /// Resume stopped scans and repairs where they ended
     Resume {
         /// The partition [default: all]
+        #[arg(value_parser = names::partition)]
         partition: Option<String>,
     },
 }

@@ -1,10 +1,11 @@
 //! `bp why`: why a file, a job or a tape request waits.
 
 use crate::{
-    context::{Context, Run},
+    context::{Context, Run, Stop},
+    names,
     words::{away_host, exit, span},
 };
-use base::{ErrorKind, Failure, FilePath, JobId, Result};
+use base::{ErrorKind, Failure, FilePath, JobId, RequestId, Result};
 use std::str::FromStr;
 use wire::control::{
     FileInfo, FileState, GetStatus, JobInfo, JobList, Jobs, NodeKind, RequestInfo, Stat, Status,
@@ -14,7 +15,9 @@ use wire::control::{
 #[derive(Debug, Clone)]
 enum Thing {
     Path(FilePath),
+    /// A job, a tape request, or both: they are numbered apart.
     Number(u64),
+    Request(RequestId),
 }
 
 impl FromStr for Thing {
@@ -23,6 +26,9 @@ impl FromStr for Thing {
     fn from_str(text: &str) -> Result<Self> {
         if text.starts_with('/') {
             return text.parse().map(Self::Path);
+        }
+        if text.starts_with('r') {
+            return names::request(text).map(Self::Request);
         }
         text.parse().map(Self::Number).map_err(|_| {
             Failure::invalid(format!("{text:?} is neither a path nor a number"))
@@ -33,7 +39,7 @@ impl FromStr for Thing {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Paths, and numbers of jobs and tape requests
+    /// Paths, jobs (7) and tape requests (r7)
     #[arg(required = true, value_name = "PATH|JOB|REQUEST")]
     things: Vec<Thing>,
 }
@@ -49,6 +55,10 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             }
         }
         Thing::Number(number) => of_number(context, number),
+        Thing::Request(id) => match show_request(context, id)? {
+            true => Ok(()),
+            false => Err(unknown(&format!("tape request r{id} is not known"))),
+        },
     })
 }
 
@@ -59,21 +69,31 @@ fn of_number(context: &mut Context, number: u64) -> Run<()> {
         Err(failure) if failure.kind == ErrorKind::NotFound => None,
         Err(failure) => return Err(failure.into()),
     };
-    let status: Status = context.call(&GetStatus {})?;
-    let request = status.requests.iter().find(|request| request.id.0 == number);
-    if job.is_none() && request.is_none() {
-        return Err(Failure::not_found(format!("neither job nor tape request {number} is known"))
-            .hint("a tape request is forgotten when it is done; `bp why PATH` tells where the file is")
-            .into());
-    }
     if let Some(job) = &job {
         if context.output.is_json() { context.output.json(job)? } else { context.output.line(of_job(job))? }
     }
-    match request {
-        Some(request) if context.output.is_json() => context.output.json(request),
-        Some(request) => context.output.line(of_request(request, &status)),
-        None => Ok(()),
+    if show_request(context, RequestId(number))? || job.is_some() {
+        return Ok(());
     }
+    Err(unknown(&format!("neither job nor tape request {number} is known")))
+}
+
+/// Shows why a tape request waits; yields whether there is one.
+fn show_request(context: &mut Context, id: RequestId) -> Run<bool> {
+    let status: Status = context.call(&GetStatus {})?;
+    let Some(request) = status.requests.iter().find(|request| request.id == id) else { return Ok(false) };
+    if context.output.is_json() {
+        context.output.json(request)?;
+    } else {
+        context.output.line(of_request(request, &status))?;
+    }
+    Ok(true)
+}
+
+fn unknown(what: &str) -> Stop {
+    Failure::not_found(what)
+        .hint("a tape request is forgotten when it is done; `bp why PATH` tells where the file is")
+        .into()
 }
 
 fn of_file(info: &FileInfo) -> String {
@@ -118,5 +138,5 @@ fn of_job(job: &JobInfo) -> String {
 fn of_request(request: &RequestInfo, status: &Status) -> String {
     let RequestInfo { id, kind, path, reason, .. } = request;
     let waited = span(status.now - request.created);
-    format!("request {id} ({} of {path}) has waited {waited}: {reason}", kind.as_str())
+    format!("request r{id} ({} of {path}) has waited {waited}: {reason}", kind.as_str())
 }

@@ -1,0 +1,100 @@
+"""Every name that a table of `bp` prints is an argument of the verbs that take such a thing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from clients import write_file
+from conftest import SMALL, one_facility
+from facility import Facility
+from host import hosts
+
+
+@dataclass(frozen=True)
+class Case:
+    """Words that print a table, the column of the names, and verbs that take them at `{}`."""
+
+    table: tuple[str, ...]
+    column: str
+    verbs: tuple[str, ...]
+
+
+CASES = [
+    Case(
+        ("status",),
+        "partition",
+        (
+            "pool freeze {}", "pool resize {} host", "pool use {}", "scan start {}", "scan stop {}", "scan resume {}",
+            "scan report {}", "adopt report {}",
+        ),
+    ),
+    Case(("pool", "list"), "partition", ("pool freeze {}", "pool use {}")),
+    Case(("pool", "list"), "pool", ("pool set {} --copies 1", "pool collect {} --free 1GB --dry-run")),
+    Case(("scan", "status"), "partition", ("scan report {}",)),
+    Case(("drives",), "drive", ("admin drive disable {}", "admin drive enable {}")),
+    Case(("status",), "drive", ("admin drive enable {}",)),
+    Case(("volumes",), "volume", ("admin volume set {} suspect", "admin volume survey {}")),
+    Case(("host", "list"), "host", ("host label {} rack=1", "host files {}")),
+    Case(("jobs", "--all"), "id", ("jobs {}", "log {}", "why {}")),
+    Case(("queue",), "id", ("why {}", "admin request retry {}", "cancel {}")),
+    Case(("trash", "list"), "path", ("trash list {}",)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
+    """Run a facility that has something to show in each table."""
+    directory = tmp_path_factory.mktemp("names")
+    with one_facility(directory / "facility", **SMALL) as facility:
+        facility.expect_log("tape (request failed|session ended early)|a scan found something")
+        facility.keep_ports(https=True)
+        facility.keep_trash("1d")
+        facility.up()
+        with hosts(facility, directory, "d1"):
+            fill(facility, directory)
+            yield facility
+
+
+def fill(facility: Facility, directory: Path) -> None:
+    """Make jobs, files on tape, a request that waits, and something in the trash."""
+    facility.wait_job(facility.submit("--", "/bin/echo", "done"))
+    facility.put(write_file(directory / "a", 1000), "/a")
+    facility.put(directory / "a", "/removed")
+    facility.bp("rm", "/removed")
+    facility.bp("scan", "start")
+    for drive in facility.status()["drives"]:
+        facility.bp("admin", "drive", "disable", drive["name"])
+    facility.bp("archive", "/a")
+
+
+def column(shown: str, name: str) -> list[str]:
+    """Read the words below a heading."""
+    found: list[str] = []
+    heading = None
+    for line in shown.splitlines():
+        if match := re.search(rf"(?:^|  ){name}(?=  |$)", line):
+            heading = range(match.end() - len(name), match.end())
+        elif not line.strip():
+            heading = None
+        elif heading:
+            # Names begin where their heading does, numbers end there.
+            words = re.finditer(r"\S+", line)
+            found += [word[0] for word in words if word.start() < heading.stop and word.end() > heading.start][:1]
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{'-'.join(case.table)}-{case.column}")
+def test_what_is_printed_is_an_argument(busy: Facility, case: Case) -> None:
+    shown = busy.bp(*case.table).out
+    names = column(shown, case.column)
+    assert names, f"no column {case.column}:\n{shown}"
+    for verb in case.verbs:
+        outcome = busy.bp(*[word.format(names[-1]) for word in verb.split()], check=False)
+        # Whether it can be done now is not asked here: the name must be understood.
+        assert outcome.code in (0, 1, 6), outcome
+        assert not re.search("is not known|no host named|is neither|is not in|makes no sense", outcome.err), outcome
