@@ -52,7 +52,7 @@ impl Withdrawn {
                     }
                 }
                 Err(failure) => {
-                    warn!(partition, %failure, "cannot read the list of withdrawn objects; stale writes may succeed")
+                    warn!(partition, %failure, "cannot read the list of withdrawn objects; stale writes may succeed");
                 }
             }
         }

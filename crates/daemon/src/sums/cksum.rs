@@ -55,7 +55,9 @@ mod tests {
 
     fn cksum(pieces: &[&[u8]]) -> u32 {
         let mut cksum = Cksum::default();
-        pieces.iter().for_each(|piece| cksum.update(piece));
+        for piece in pieces {
+            cksum.update(piece);
+        }
         cksum.finish()
     }
 
