@@ -59,9 +59,29 @@ impl Context {
     /// The facility; looked for when it is first needed.
     pub(crate) fn facility(&mut self) -> Result<&Facility> {
         if self.facility.is_none() {
+            self.say_unused_token()?;
             self.facility = Some(Facility::find(self.place()?, &self.user)?);
         }
         Ok(self.facility.as_ref().expect("it was found above"))
+    }
+
+    /// Warns of a token in the environment that is not sent. Who set it expects to be known by it.
+    fn say_unused_token(&mut self) -> Result<()> {
+        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let Some(name) = ["BEARER_TOKEN", "BEARER_TOKEN_FILE"].into_iter().find(is_set) else {
+            return Ok(());
+        };
+        let place = self.place()?;
+        let why = if xrd::Token::discover().is_none() {
+            "it cannot be read, or is empty".to_owned()
+        } else if place.starts_with("http://") {
+            format!("{place} is not encrypted; name the https:// endpoint")
+        } else {
+            return Ok(());
+        };
+        // That it cannot be written is no reason to stop.
+        let _ = self.output.aside(&format!("warning: the token of {name} is not sent: {why}"));
+        Ok(())
     }
 
     /// The management API.

@@ -23,7 +23,8 @@ pub(crate) struct EventRing {
 
 impl EventRing {
     fn say(&mut self, at: Timestamp, kind: EventType, subject: String, mut what: String) {
-        what.truncate(what.floor_char_boundary(EVENT_TEXT_BYTES_MAX));
+        let end = (0..=what.len().min(EVENT_TEXT_BYTES_MAX)).rev().find(|at| what.is_char_boundary(*at));
+        what.truncate(end.unwrap_or(0));
         self.said.push(Event { number: 0, at, kind, subject, what });
     }
 

@@ -7,9 +7,14 @@ use crate::{
     waiting,
     words::{exit, job_state, span, time},
 };
-use base::{Failure, JobId, Timestamp};
+use base::{Failure, JobId, Millis, Timestamp};
 use std::time::SystemTime;
 use wire::control::{JobExit, JobInfo, JobList, JobState, Jobs};
+
+/// A failure is shown for so long.
+const RECENT: Millis = Millis::from_seconds(24 * 3600);
+/// So many failures are shown, the newest.
+const FAILURES_MAX: usize = 5;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -37,7 +42,25 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         let ids: Vec<JobId> = list.jobs.iter().map(|job| job.id).collect();
         return if ids.is_empty() { Ok(0) } else { wait(context, &ids, &args.timeout) };
     }
-    show(context, &list, is_named)
+    show(context, &list, is_named)?;
+    if active_only && !context.output.is_json() {
+        show_failures(context)?;
+    }
+    Ok(0)
+}
+
+/// Shows jobs that failed lately, beside those that are not over: nobody looks for what they do not know of.
+fn show_failures(context: &mut Context) -> Run<()> {
+    let now = Timestamp::from_system(SystemTime::now());
+    let list = context.call(&Jobs::default())?;
+    let is_recent = |job: &JobInfo| job.ended.is_some_and(|ended| now - ended <= RECENT);
+    let is_failure = |job: &JobInfo| job.state == JobState::Failed && is_recent(job);
+    let failed: Vec<_> = list.jobs.into_iter().filter(is_failure).take(FAILURES_MAX).collect();
+    if !failed.is_empty() {
+        context.output.titled("Failed in the last day", &table(&failed, now))?;
+        context.output.news("`bp log ID` shows what a job printed, `bp jobs --all` shows all")?;
+    }
+    Ok(())
 }
 
 fn show(context: &mut Context, list: &JobList, is_named: bool) -> Run {
