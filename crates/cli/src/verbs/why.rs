@@ -55,10 +55,8 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             }
         }
         Thing::Number(number) => of_number(context, number),
-        Thing::Request(id) => match show_request(context, id)? {
-            true => Ok(()),
-            false => Err(unknown(&format!("tape request r{id} is not known"))),
-        },
+        Thing::Request(id) if show_request(context, id)? => Ok(()),
+        Thing::Request(id) => Err(unknown(&format!("tape request r{id} is not known"))),
     })
 }
 
