@@ -25,6 +25,8 @@ class Case:
 
 
 CASES = [
+    # First: as long as no drive is in use the request waits.
+    Case(("queue",), "id", ("why {}", "admin request retry {}", "cancel {}")),
     Case(
         ("status",),
         "partition",
@@ -41,7 +43,6 @@ CASES = [
     Case(("volumes",), "volume", ("admin volume set {} suspect", "admin volume survey {}")),
     Case(("host", "list"), "host", ("host label {} rack=1", "host files {}")),
     Case(("jobs", "--all"), "id", ("jobs {}", "log {}", "why {}")),
-    Case(("queue",), "id", ("why {}", "admin request retry {}", "cancel {}")),
     Case(("trash", "list"), "path", ("trash list {}",)),
 ]  # fmt: skip
 
