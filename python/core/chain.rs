@@ -1,11 +1,12 @@
 //! Chains and passes over them.
 
-use crate::failure::OrRaise;
-use crate::source;
+use crate::{failure::OrRaise, source};
 use base::Result;
 use ntuple::{Array, Axis, Bins, ColumnCache, Histogram, HistogramSpec, Plan, RunOptions, Values};
-use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyList, PyTuple};
+use pyo3::{
+    prelude::*,
+    types::{PyByteArray, PyList, PyTuple},
+};
 use std::ops::ControlFlow;
 
 /// Several files as one table.

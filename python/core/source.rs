@@ -3,9 +3,11 @@
 use base::Result;
 use client::xrd::{File, FileSystem, Options, XrdUrl};
 use ntuple::{FileSource, Source, changed};
-use std::collections::VecDeque;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::VecDeque,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 use wire::xrd::StatInfo;
 
 /// Connections that are kept open for the next read: a chain may have more files than a server takes connections.

@@ -7,9 +7,8 @@ use head::{
 };
 use std::time::Instant;
 use wire::{
-    cap::CapKeys,
+    auth::{capability::CapKeys, token::TokenKey},
     control::{CommitWrite, DiskServer, Disposition, OpenWrite, RegisterPartition},
-    token::TokenKey,
 };
 
 pub(crate) const NOW: Timestamp = Timestamp(1_700_000_000_000);

@@ -11,7 +11,10 @@ mod room;
 mod session;
 mod work;
 
-use base::{Failure, Result, units::Size, units::Span};
+use base::{
+    Failure, Result,
+    units::{Size, Span},
+};
 use clap::{Parser, Subcommand};
 use std::{
     io::Write,

@@ -9,7 +9,11 @@ use batch::{
     run_dir::RunOrder,
     sandbox::Namespaces,
 };
-use std::{fs, os::unix::fs::MetadataExt, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+};
 use support::{
     is_alive, outside,
     run::{Run, shell},

@@ -12,7 +12,10 @@ use std::{
     ffi::OsString,
     fs,
     io::{Read, Seek, SeekFrom},
-    os::{fd::OwnedFd, unix::ffi::OsStringExt, unix::process::CommandExt},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStringExt, process::CommandExt},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,

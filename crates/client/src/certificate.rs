@@ -2,7 +2,7 @@
 
 use base::Timestamp;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
-use wire::x509::Certificate;
+use wire::auth::x509::Certificate;
 
 /// When the first certificate of a PEM file ends; `None` if there is none, or it is damaged.
 #[must_use]

@@ -1,7 +1,6 @@
 //! Fetches small documents of other services by https.
 
-use crate::ControlTls;
-use crate::control::tls_config;
+use crate::{ControlTls, control::tls_config};
 use base::{ErrorKind, Failure, ReachRule, Result};
 use std::{fmt, path::Path, time::Duration};
 use ureq::{

@@ -10,15 +10,9 @@ use base::{
 };
 use clap::{Args, Parser, Subcommand};
 use daemon::{
-    catalogue,
-    config::Config,
-    facility,
-    join::{self, JoinWish},
-    local_users::user_of_process,
-    private::make_files_private,
-    run,
-    standby::Start,
-    tokens,
+    access::{local_users::user_of_process, private_files::make_files_private, tokens},
+    boot::{catalogue, config::Config, facility, run, standby::Start},
+    hosts::join::{self, JoinWish},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
@@ -339,10 +333,10 @@ fn log_to_stderr() -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(&filter).context("BP_LOG is not a log filter")?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(daemon::service::SafeLines::new)
+        .with_writer(daemon::boot::service::SafeLines::new)
         .with_ansi(false);
-    if daemon::service::is_logged_by_journal() {
-        lines.event_format(daemon::service::JournalLines::default()).init();
+    if daemon::boot::service::is_logged_by_journal() {
+        lines.event_format(daemon::boot::service::JournalLines::default()).init();
     } else {
         lines.init();
     }
@@ -351,7 +345,7 @@ fn log_to_stderr() -> anyhow::Result<()> {
 
 fn start(run: &Run) -> anyhow::Result<()> {
     log_to_stderr()?;
-    if run.create && !run.directory.join(daemon::config::FILE).exists() {
+    if run.create && !run.directory.join(daemon::boot::config::FILE).exists() {
         facility::create(&run.directory, &Config::default(), &user(), now())?;
     }
     raise_file_limit();

@@ -5,7 +5,7 @@ mod pages;
 
 use crate::Cli;
 use clap::CommandFactory;
-use daemon::config::Config;
+use daemon::boot::config::Config;
 use pages::{escaped, is_current, paragraph, sections};
 use std::{collections::BTreeMap, fmt::Write as _};
 

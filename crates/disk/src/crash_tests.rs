@@ -1,6 +1,6 @@
 //! Stops a life of an object before every durable step, as a kill, a power cut and a refusing kernel would.
 
-use crate::{EntryState, Partition, durable::BEFORE_STEP};
+use crate::{EntryState, Partition, object::durable::BEFORE_STEP};
 use base::{Checksums, FileId, ObjectId, Result, Timestamp};
 use std::{
     cell::RefCell,
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     rc::Rc,
 };
-use wire::object::{Holder, Label};
+use wire::media::object::{Holder, Label};
 
 const FACILITY: &str = "f-1";
 const OLD: ObjectId = ObjectId(0x101);

@@ -19,33 +19,24 @@
 //! index/N                 objects as they were last verified: scans skip those that are unchanged
 //! ```
 
-pub mod adopt;
-mod copy;
-mod description;
-mod direct;
-mod durable;
-pub mod erasure;
-pub mod index;
-pub mod list;
-mod map;
-pub mod partition;
-pub mod reader;
-mod ring;
-pub mod scan;
-mod seen;
-mod space;
-pub mod walk;
-pub mod writer;
-
+pub(crate) mod clock;
 #[cfg(test)]
 mod crash_tests;
+mod io;
+pub mod object;
+pub mod port;
+pub mod replicate;
+pub mod serve;
+pub mod upkeep;
 
-pub use list::{Entry, EntryState};
-pub use partition::Partition;
-pub use reader::ObjectReader;
-pub use ring::Wanted;
-pub use seen::WITHDRAWN_MAX;
-pub use space::{Limits, Space};
-pub use writer::ObjectWriter;
+pub use io::ring::Wanted;
+pub use object::{
+    list::{Entry, EntryState},
+    partition::Partition,
+    partition_state::WITHDRAWN_MAX,
+    reader::ObjectReader,
+    space::{Limits, Space},
+    writer::ObjectWriter,
+};
 
 pub use base::limits::OBJECT_BYTES_MAX;

@@ -6,7 +6,7 @@ use base::{Checksums, ErrorKind, FileId, ObjectId, Timestamp, rng::Rng};
 use disk::{EntryState, Limits, OBJECT_BYTES_MAX, ObjectWriter, Partition};
 use proptest::prelude::*;
 use std::{fs, path::Path, process::Command, thread};
-use wire::object::{Holder, Label};
+use wire::media::object::{Holder, Label};
 
 const FACILITY: &str = "f-1";
 
@@ -367,10 +367,10 @@ proptest! {
 
     #[test]
     fn noise_never_panics(data in prop::collection::vec(any::<u8>(), 0..100), name in "[0-9+.json]{0,12}") {
-        disk::list::fuzz_name(&data);
-        disk::list::fuzz_name(name.as_bytes());
-        disk::partition::fuzz_identity(&data);
-        disk::index::fuzz_index(&data);
+        disk::object::list::fuzz_name(&data);
+        disk::object::list::fuzz_name(name.as_bytes());
+        disk::object::partition::fuzz_identity(&data);
+        disk::object::index::fuzz_index(&data);
     }
 
     #[test]
@@ -379,7 +379,7 @@ proptest! {
         let mut text = text.to_vec();
         let at = at % text.len();
         text[at] = byte;
-        disk::partition::fuzz_identity(&text);
+        disk::object::partition::fuzz_identity(&text);
     }
 }
 

@@ -11,35 +11,25 @@
 //! neighbours; all SQL is in [`store`].
 
 mod account;
-mod adopt;
-mod apply;
-mod backup;
 mod batch;
-mod core;
 mod events;
-mod heads;
+mod executor;
 mod hosts;
-mod keys;
 mod namespace;
 pub mod pool;
-mod presence;
-mod recover;
-mod restored;
+mod recovery;
 mod scan;
-mod seat;
-mod service;
-mod sole;
 mod status;
-mod steps;
 pub mod store;
 mod tape;
 mod trash;
-mod waiters;
 mod waits;
 
-pub use apply::{Apply, Context, Principal, Topic};
-pub use core::{Core, HeadConfig};
+pub use executor::{
+    apply::{Apply, Context, Principal, Topic},
+    core::{Core, HeadConfig},
+    service::{Clock, Head},
+};
 pub use namespace::rights;
-pub use service::{Clock, Head};
 pub use trash::TrashPolicy;
 pub use waits::Waits;

@@ -2,7 +2,7 @@
 
 use crate::{
     Apply, Context, Core, Topic,
-    core::unknown_partition,
+    executor::core::unknown_partition,
     namespace::path_of,
     pool,
     store::{FindingRow, Replica, ScanRow, ScannedReplica, ScrubRow},

@@ -2,8 +2,9 @@
 
 use crate::{
     Apply, Context, Core, batch,
+    hosts::presence,
     namespace::path_of,
-    pool, presence,
+    pool,
     store::{DriveRow, JobRow, ScrubRow, SessionRow, VolumeRow, volume_counts},
     tape,
 };

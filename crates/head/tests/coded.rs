@@ -10,7 +10,7 @@ use sim::{Content, World};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use wire::{
-    cap::{Access, Cap, CapKeys, NEVER_JOINED},
+    auth::capability::{Access, Cap, CapKeys, NEVER_JOINED},
     control::{
         AbandonWrite, Allocate, ArchivedCopy, AskObjects, BeginWrite, CatalogueMark, Coding, CommitWrite,
         CompareCatalogue, CompareObjects, CopyEnded, CopyOrder, Described, DiskServer, Disposition,
@@ -19,7 +19,7 @@ use wire::{
         ReadGrant, ReadObject, RecoverCatalogue, RegisterPartition, Remove, ReportDamage, ReportSpace, Role,
         RollCall, SetPartition, SetPool, TapeWork, Tend, WriteGrant,
     },
-    object::{Holder, Label, Piece},
+    media::object::{Holder, Label, Piece},
 };
 
 const SERVERS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -370,7 +370,7 @@ fn readers_are_sent_to_a_server_with_content_that_may_ask_where_the_rest_is() {
         file,
         generation: grant.fence,
         holder: None,
-        range: wire::cap::WHOLE,
+        range: wire::auth::capability::WHOLE,
         content: None,
         user: "ann".into(),
         expires: Timestamp(i64::MAX),

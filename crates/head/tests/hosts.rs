@@ -12,12 +12,14 @@ use head::Principal;
 use sim::World;
 use std::collections::BTreeSet;
 use support::{open_write, path, refusal, take_in, world};
-use wire::cap::CapKeys;
-use wire::control::{
-    AbandonWrite, AddInvitation, Admission, AdmitHost, Admitted, Allocate, Allocated, BeginWrite,
-    ChangeCertificate, CheckAdmission, CommitWrite, DiskServer, Disposition, Done, GetBill, GetHosts,
-    GetSpace, GetStatus, HostNames, NextRemovals, OpenRead, PlaceMirrors, ReadGrant, RegisterPartition,
-    RemoveHost, ReportSpace, ReportTraffic, ReportUse, Role, RollCall, WriteGrant,
+use wire::{
+    auth::capability::CapKeys,
+    control::{
+        AbandonWrite, AddInvitation, Admission, AdmitHost, Admitted, Allocate, Allocated, BeginWrite,
+        ChangeCertificate, CheckAdmission, CommitWrite, DiskServer, Disposition, Done, GetBill, GetHosts,
+        GetSpace, GetStatus, HostNames, NextRemovals, OpenRead, PlaceMirrors, ReadGrant, RegisterPartition,
+        RemoveHost, ReportSpace, ReportTraffic, ReportUse, Role, RollCall, WriteGrant,
+    },
 };
 
 const HOUR: Millis = Millis::from_seconds(3600);

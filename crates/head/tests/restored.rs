@@ -10,15 +10,14 @@ use head::{
 use proptest::prelude::*;
 use std::{collections::BTreeMap, fs, path::Path};
 use wire::{
-    cap::CapKeys,
+    auth::{capability::CapKeys, token::TokenKey},
     control::{
         CatalogueMark, CatalogueState, Coding, CommitWrite, CompareCatalogue, CompareObjects, Described,
         DiskServer, Disposition, FileState, FoundObject, GetStatus, List, NextRemovals, OpenRead, OpenWrite,
         ReadGrant, RecoverCatalogue, RegisterPartition, Remove, RollCall, SettleCatalogue, Stat, Tend,
         WriteGrant,
     },
-    object::{Holder, Label, Piece},
-    token::TokenKey,
+    media::object::{Holder, Label, Piece},
 };
 
 const START: Timestamp = Timestamp(1_700_000_000_000);
@@ -277,7 +276,7 @@ fn nothing_is_deleted_until_an_operator_has_seen_what_is_unknown() {
         thread.join().unwrap();
     }
     fs::remove_file(place.file("c")).unwrap();
-    head::store::restore(&catalogue, Some("f"), &mut &backup[..], place.now).unwrap();
+    head::store::transfer::restore(&catalogue, Some("f"), &mut &backup[..], place.now).unwrap();
 
     let mut core = place.start();
     assert!(!place.compare(&mut core, None).is_settled);

@@ -10,6 +10,7 @@ use sim::World;
 use std::collections::BTreeMap;
 use support::{WORKER, path, put, refusal, run_drive, state, take_in, user, volume, world};
 use wire::{
+    auth::token::{Right, TokenKey, enrolment},
     control::{
         Archive, Blame, Cartridge, Done, DriveContent, EndTapeSession, FileRecalled, FileState,
         FilesArchived, FilesFound, GetHosts, GetJobToken, GetStatus, JobEnded, JobExit, JobInfo, JobOrders,
@@ -17,7 +18,6 @@ use wire::{
         RegisterWorker, RemoveHost, RequestFailed, Resources, Role, Submit, TapePhase, TapeProgress,
         TapeSession, Usage, VolumeSurveyed, WorkerInfo, WorkerOrders,
     },
-    token::{Right, TokenKey, enrolment},
 };
 
 const HOUR: Millis = Millis::from_seconds(3600);

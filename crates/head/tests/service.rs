@@ -20,13 +20,12 @@ use std::{
 };
 use support::{as_owner, path};
 use wire::{
-    cap::CapKeys,
+    auth::{capability::CapKeys, token::TokenKey},
     control::{
         Archive, Audience, Await, Call, Cartridge, CommitWrite, DiskServer, Disposition, Done, DriveContent,
         FileState, GetStatus, Mkdir, NextTapeSession, OpenWrite, PathOutcomes, RegisterLibrary,
         RegisterPartition, Remove, RetryRequest, Stat, Status, Want,
     },
-    token::TokenKey,
 };
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);

@@ -16,7 +16,7 @@ use wire::{
         RecoverCatalogue, Remove, RequestState, SetVolumeState, SettleCatalogue, SurveyVolumes, TapeSession,
         TapeWork, VolumeState, VolumeSurveyed,
     },
-    object::{Holder, Label},
+    media::object::{Holder, Label},
 };
 
 const DAY: i64 = 86_400_000;

@@ -2,18 +2,24 @@
 
 mod agree;
 
-use crate::Plan;
-use crate::column::{ColumnCache, ParquetFile, Schema, Source, Values};
-use crate::eval::{Compiled, Partial, Worker};
-use crate::fill::Histogram;
+use crate::{
+    Plan,
+    column::{ColumnCache, ParquetFile, Schema, Source, Values},
+    eval::{Compiled, Partial, Worker},
+    fill::Histogram,
+};
 use base::{ErrorKind, Failure, Result};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    time::Duration,
+};
 
 /// Files of one chain.
 pub const CHAIN_FILES_MAX: usize = 100_000;

@@ -1,8 +1,10 @@
 //! What to compute in one pass: typed, checked, without repetition.
 
-use crate::column::Schema;
-use crate::expr::{self, Graph, Id, Op, Scope, Type};
-use crate::fill::{Axis, Histogram};
+use crate::{
+    column::Schema,
+    expr::{self, Graph, Id, Op, Scope, Type},
+    fill::{Axis, Histogram},
+};
 use base::{Failure, Result};
 use std::collections::BTreeSet;
 

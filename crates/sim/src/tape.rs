@@ -3,12 +3,14 @@
 use crate::{Content, DRIVES, World};
 use base::{Failure, FileId, Timestamp, Vid};
 use std::collections::BTreeMap;
-use wire::control::{
-    AppendPoint, ArchiveFile, ArchivedCopy, Blame, DriveContent, EndTapeSession, FileRecalled, FilesArchived,
-    FilesFound, FoundFile, NextTapeSession, RecallFile, RequestFailed, TapePhase, TapeProgress, TapeSession,
-    TapeWork, VolumeSurveyed,
+use wire::{
+    control::{
+        AppendPoint, ArchiveFile, ArchivedCopy, Blame, DriveContent, EndTapeSession, FileRecalled,
+        FilesArchived, FilesFound, FoundFile, NextTapeSession, RecallFile, RequestFailed, TapePhase,
+        TapeProgress, TapeSession, TapeWork, VolumeSurveyed,
+    },
+    media::label::LabelDate,
 };
-use wire::label::LabelDate;
 
 /// Logical blocks of a simulated tape file: labels and marks around one data block.
 const BLOCKS_PER_FILE: u64 = 10;

@@ -12,9 +12,11 @@ use head::{
 };
 use std::{any::Any, collections::BTreeMap};
 use wire::{
-    cap::{Cap, CapKeys, NEVER_JOINED},
+    auth::{
+        capability::{Cap, CapKeys, NEVER_JOINED},
+        token::TokenKey,
+    },
     control::{Cartridge, JobUsers, RegisterLibrary, RegisterWorker},
-    token::TokenKey,
 };
 
 /// Drives of the simulated library.

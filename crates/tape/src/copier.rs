@@ -3,8 +3,10 @@
 
 use crate::fault::Fault;
 use base::{Failure, Result};
-use client::Stop;
-use client::xrd::{CreateOptions, File, Options, TlsOptions, Token, XrdUrl};
+use client::{
+    Stop,
+    xrd::{CreateOptions, File, Options, TlsOptions, Token, XrdUrl},
+};
 use std::{
     path::PathBuf,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},

@@ -6,7 +6,7 @@
 
 use base::Result;
 use std::fmt;
-use wire::label::Text;
+use wire::media::label::Text;
 
 /// What the drive is, as its INQUIRY data say; goes into the labels.
 #[derive(Debug, Clone, PartialEq, Eq)]

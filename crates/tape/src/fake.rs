@@ -1,7 +1,9 @@
 //! A head with a small catalogue and a disk in memory, for tests of sessions and the room.
 
-use crate::copier::Disk;
-use crate::session::{Head, LabelStyle};
+use crate::{
+    copier::Disk,
+    session::{Head, LabelStyle},
+};
 use base::{Checksums, ErrorKind, Failure, FileId, Millis, RequestId, Result, SessionId, Vid, rng::Rng};
 use serde_json::{Value, json};
 use std::{
@@ -9,11 +11,13 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
     time::Duration,
 };
-use wire::control::{
-    AppendPoint, ArchiveFile, ArchivedCopy, Blame, Call, EndTapeSession, FilesArchived, FilesFound,
-    FoundFile, RecallFile, RequestFailed, TapeSession, TapeWork, VolumeSurveyed,
+use wire::{
+    control::{
+        AppendPoint, ArchiveFile, ArchivedCopy, Blame, Call, EndTapeSession, FilesArchived, FilesFound,
+        FoundFile, RecallFile, RequestFailed, TapeSession, TapeWork, VolumeSurveyed,
+    },
+    media::label::LabelDate,
 };
-use wire::label::LabelDate;
 
 /// Longest that a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);

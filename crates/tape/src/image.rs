@@ -1,15 +1,17 @@
 //! One AWSTAPE file as a medium: an index of its objects, a position, a write buffer.
 
-use crate::drive::{At, Capacity, DriveStatus, Position, Read, SpaceKind, Spaced, Stop, Written};
-use crate::virtual_drive::DriveOptions;
-use crate::virtual_library::Lock;
+use crate::{
+    drive::{At, Capacity, DriveStatus, Position, Read, SpaceKind, Spaced, Stop, Written},
+    virtual_drive::DriveOptions,
+    virtual_library::Lock,
+};
 use base::{Failure, Result, Vid};
 use std::{
     fs::File,
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
 };
-use wire::aws::{self, AwsError, CHUNK_HEADER_BYTES, Object, Scanner};
+use wire::media::awstape::{self, AwsError, CHUNK_HEADER_BYTES, Object, Scanner};
 
 /// Bytes read at once when headers are looked for: a page, so that a long block costs one and short ones share it.
 const WINDOW_BYTES: usize = 4096;
@@ -161,7 +163,7 @@ impl Image {
             self.scratch.resize((end - object.offset) as usize, 0);
             let read = self.lock.file().read_exact_at(&mut self.scratch, object.offset);
             read.map_err(|cause| self.io(&format!("read byte {}", object.offset), &cause))?;
-            aws::join(&self.scratch, object.offset, block).map_err(|error| self.corrupt(error))?;
+            awstape::join(&self.scratch, object.offset, block).map_err(|error| self.corrupt(error))?;
         }
         self.at += 1;
         Ok(if object.is_mark() { Read::Mark } else { Read::Block(block.len()) })
@@ -176,11 +178,11 @@ impl Image {
     }
 
     pub(crate) fn write_block(&mut self, block: &[u8]) -> Result<Written> {
-        if !(1..=aws::BLOCK_BYTES_MAX).contains(&block.len()) {
+        if !(1..=awstape::BLOCK_BYTES_MAX).contains(&block.len()) {
             return Err(Failure::invalid(format!("a block of {} bytes cannot be written", block.len())));
         }
-        let object = self.begin_write(block.len() as u32, aws::image_bytes(block.len()))?;
-        let last_chunk = aws::encode_block(block, object.last_chunk, &mut self.buffer);
+        let object = self.begin_write(block.len() as u32, awstape::image_bytes(block.len()))?;
+        let last_chunk = awstape::encode_block(block, object.last_chunk, &mut self.buffer);
         self.end_write(Object { last_chunk, ..object })
     }
 
@@ -188,7 +190,7 @@ impl Image {
         let mut written = self.room();
         for _ in 0..count {
             let object = self.begin_write(0, CHUNK_HEADER_BYTES as u64)?;
-            let last_chunk = aws::encode_mark(object.last_chunk, &mut self.buffer);
+            let last_chunk = awstape::encode_mark(object.last_chunk, &mut self.buffer);
             written = self.end_write(Object { last_chunk, ..object })?;
         }
         Ok(written)

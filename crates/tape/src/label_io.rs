@@ -7,14 +7,21 @@ mod survey;
 
 pub use survey::{Found, begin_survey, next_file};
 
-use crate::drive::{Read, TapeDrive, Written};
-use crate::fault::Fault;
+use crate::{
+    drive::{Read, TapeDrive, Written},
+    fault::Fault,
+};
 use base::{Checksums, Failure, FileId, Result, Vid};
 use std::fmt;
-use wire::aws::BLOCK_BYTES_MAX;
-use wire::control::AppendPoint;
-use wire::label::{
-    BlockProtection, FileLabels, Hdr1, LABEL_BYTES, LabelDate, LabelName, Side, Text, Uhl1, Vol1, Writer,
+use wire::{
+    control::AppendPoint,
+    media::{
+        awstape::BLOCK_BYTES_MAX,
+        label::{
+            BlockProtection, FileLabels, Hdr1, LABEL_BYTES, LabelDate, LabelName, Side, Text, Uhl1, Vol1,
+            Writer,
+        },
+    },
 };
 
 /// Logical block of the HDR1 of the first file: behind VOL1.

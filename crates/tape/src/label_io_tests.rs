@@ -1,8 +1,10 @@
 use super::*;
-use crate::changer::{Changer, ElementAddress};
-use crate::drive::SpaceKind;
-use crate::virtual_drive::{DriveOptions, VirtualDrive};
-use crate::virtual_library::VirtualLibrary;
+use crate::{
+    changer::{Changer, ElementAddress},
+    drive::SpaceKind,
+    virtual_drive::{DriveOptions, VirtualDrive},
+    virtual_library::VirtualLibrary,
+};
 use base::{ErrorKind, FileId, rng::Rng};
 use proptest::prelude::*;
 use std::{fs, path::PathBuf};

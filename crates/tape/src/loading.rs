@@ -1,9 +1,11 @@
 //! Brings volumes into a drive and takes them out.
 
-use crate::changer::{Changer, Element, ElementAddress, ElementKind, element_of};
-use crate::drive::{DriveStatus, TapeDrive};
-use crate::fault::Fault;
-use crate::watchdog::{Operation, Watchdog};
+use crate::{
+    changer::{Changer, Element, ElementAddress, ElementKind, element_of},
+    drive::{DriveStatus, TapeDrive},
+    fault::Fault,
+    watchdog::{Operation, Watchdog},
+};
 use base::{ErrorKind, Failure, Result, Vid};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -4,14 +4,16 @@
 //! head every second how far each session is, and the operator when a drive hangs. No state outlives a thread: what
 //! is loaded where, the library knows; what is to be done, the head.
 
-use crate::activity::Activity;
-use crate::changer::Changer;
-use crate::copier::{Disk, XrdDisk};
-use crate::drive::TapeDrive;
-use crate::loading::{self, Robot};
-use crate::session::{self, Bay, Head, LabelStyle};
-use crate::virtual_library::VirtualLibrary;
-use crate::watchdog::{Alarm, Deadlines, Watchdog, WatchedDrive};
+use crate::{
+    activity::Activity,
+    changer::Changer,
+    copier::{Disk, XrdDisk},
+    drive::TapeDrive,
+    loading::{self, Robot},
+    session::{self, Bay, Head, LabelStyle},
+    virtual_library::VirtualLibrary,
+    watchdog::{Alarm, Deadlines, Watchdog, WatchedDrive},
+};
 use base::{Failure, Millis, Result, Vid};
 use client::{Control, Stop, control::WAIT_MAX};
 use std::{

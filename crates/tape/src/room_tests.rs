@@ -1,6 +1,8 @@
 use super::*;
-use crate::changer::ElementKind;
-use crate::fake::{FakeHead, MemoryDisk, label_orders, style, vid};
+use crate::{
+    changer::ElementKind,
+    fake::{FakeHead, MemoryDisk, label_orders, style, vid},
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -13,13 +13,15 @@
 
 mod survey;
 
-use crate::activity::Activity;
-use crate::copier::{self, Disk};
-use crate::drive::TapeDrive;
-use crate::fault::Fault;
-use crate::label_io::{self, Relabel, Style, TapeFile};
-use crate::loading::{self, Robot};
-use crate::watchdog::{Watchdog, WatchedDrive};
+use crate::{
+    activity::Activity,
+    copier::{self, Disk},
+    drive::TapeDrive,
+    fault::Fault,
+    label_io::{self, Relabel, Style, TapeFile},
+    loading::{self, Robot},
+    watchdog::{Watchdog, WatchedDrive},
+};
 use base::{ErrorKind, Failure, Millis, RequestId, Result, limits::TAPE_FLUSH_BYTES};
 use client::{Control, Stop};
 use std::{
@@ -27,11 +29,13 @@ use std::{
     time::{Duration, Instant},
 };
 use tracing::{info, warn};
-use wire::control::{
-    AppendPoint, ArchiveFile, ArchivedCopy, Blame, Call, EndTapeSession, FileRecalled, FilesArchived,
-    RecallFile, RequestFailed, TapePhase, TapeSession, TapeWork,
+use wire::{
+    control::{
+        AppendPoint, ArchiveFile, ArchivedCopy, Blame, Call, EndTapeSession, FileRecalled, FilesArchived,
+        RecallFile, RequestFailed, TapePhase, TapeSession, TapeWork,
+    },
+    media::label::LabelDate,
 };
-use wire::label::LabelDate;
 
 /// Files written between flushes: what CTA does.
 const FLUSH_FILES: usize = 200;

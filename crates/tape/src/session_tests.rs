@@ -1,9 +1,11 @@
 use super::*;
-use crate::changer::{Changer, ElementKind};
-use crate::fake::{FakeHead, MemoryDisk, label_orders, style, vid};
-use crate::virtual_drive::DriveOptions;
-use crate::virtual_library::VirtualLibrary;
-use crate::watchdog::Deadlines;
+use crate::{
+    changer::{Changer, ElementKind},
+    fake::{FakeHead, MemoryDisk, label_orders, style, vid},
+    virtual_drive::DriveOptions,
+    virtual_library::VirtualLibrary,
+    watchdog::Deadlines,
+};
 use proptest::prelude::*;
 use std::{fs, path::PathBuf};
 

@@ -1,15 +1,17 @@
 //! A drive whose media are AWSTAPE files in a directory.
 
-use crate::drive::{Capacity, DriveStatus, Identity, Position, Read, SpaceKind, Spaced, TapeDrive, Written};
-use crate::image::Image;
-use crate::virtual_library::{Lock, cartridge_in};
+use crate::{
+    drive::{Capacity, DriveStatus, Identity, Position, Read, SpaceKind, Spaced, TapeDrive, Written},
+    image::Image,
+    virtual_library::{Lock, cartridge_in},
+};
 use base::{Failure, Result};
 use std::{
     fs::File,
     path::{Path, PathBuf},
     time::Duration,
 };
-use wire::{aws, label::Text};
+use wire::media::{awstape, label::Text};
 
 /// What a virtual drive makes of its media.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +59,7 @@ impl VirtualDrive {
     /// Opens the drive whose cartridge lies in `directory`; `Busy` if somebody else has it open.
     pub fn open(name: impl Into<String>, directory: impl AsRef<Path>, options: DriveOptions) -> Result<Self> {
         let (name, directory) = (name.into(), directory.as_ref().to_owned());
-        if options.early_warning_bytes < aws::image_bytes(1) || options.buffer_bytes == 0 {
+        if options.early_warning_bytes < awstape::image_bytes(1) || options.buffer_bytes == 0 {
             return Err(Failure::invalid(format!(
                 "drive {name}: early warning and buffer must not be empty"
             )));

@@ -3,8 +3,10 @@
 //! A cartridge is a file named after its bar code; the directory it lies in is where it is. Moving a medium is a
 //! rename. Nothing is remembered elsewhere, so nothing can disagree, and nothing is cleared at start.
 
-use crate::changer::{Changer, Element, ElementAddress, ElementKind};
-use crate::virtual_drive::{DriveOptions, VirtualDrive};
+use crate::{
+    changer::{Changer, Element, ElementAddress, ElementKind},
+    virtual_drive::{DriveOptions, VirtualDrive},
+};
 use base::{Failure, Result, Vid};
 use std::{
     fs::{self, File, TryLockError},

@@ -1,6 +1,5 @@
 use super::*;
-use crate::changer::element_of;
-use crate::drive::TapeDrive;
+use crate::{changer::element_of, drive::TapeDrive};
 use base::ErrorKind;
 
 fn vid(text: &str) -> Vid {

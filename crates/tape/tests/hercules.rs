@@ -12,7 +12,7 @@ use tape::{
     Changer, ElementAddress, TapeDrive, VirtualLibrary,
     label_io::{Relabel, Style, TapeFile, append_file, label_volume, writer},
 };
-use wire::label::LabelDate;
+use wire::media::label::LabelDate;
 
 /// What Hercules' tools can read: blocks of at most 65,535 bytes.
 const BLOCK_BYTES: u32 = 32 << 10;

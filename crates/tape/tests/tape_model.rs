@@ -9,7 +9,7 @@ use tape::{
     At, Changer, DriveOptions, DriveStatus, ElementKind, Read, SpaceKind, Spaced, Stop, TapeDrive,
     VirtualDrive, VirtualLibrary, Written,
 };
-use wire::aws;
+use wire::media::awstape;
 
 const CAPACITY: u64 = 400_000;
 const WARNING: u64 = 100_000;
@@ -27,7 +27,10 @@ struct Model {
 
 impl Model {
     fn bytes(objects: &[Object]) -> u64 {
-        objects.iter().map(|object| if object.is_empty() { 6 } else { aws::image_bytes(object.len()) }).sum()
+        objects
+            .iter()
+            .map(|object| if object.is_empty() { 6 } else { awstape::image_bytes(object.len()) })
+            .sum()
     }
 
     /// What a drive answers to a write; `None` if there is no room.
@@ -313,6 +316,6 @@ fn an_empty_drive_says_so() {
 fn blocks_of_impossible_length_are_refused() {
     let mut world = World::new(1 << 20);
     assert_eq!(world.drive().write_block(&[]).unwrap_err().kind, ErrorKind::Invalid);
-    let long = vec![0; aws::BLOCK_BYTES_MAX + 1];
+    let long = vec![0; awstape::BLOCK_BYTES_MAX + 1];
     assert_eq!(world.drive().write_block(&long).unwrap_err().kind, ErrorKind::Invalid);
 }

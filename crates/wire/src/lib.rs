@@ -10,17 +10,11 @@
 //! lies beside each replica, [`label`] what lies on tape, [`cap`] the right to one object.
 
 pub mod audit;
-pub mod aws;
+pub mod auth;
 pub mod backup;
-pub mod cap;
-pub mod coded;
 pub mod control;
 pub mod http;
-pub mod keys;
-pub mod label;
-pub mod object;
-pub mod token;
-pub mod x509;
+pub mod media;
 pub mod xrd;
 
 /// Whether the text of a path is that of a directory by its form: with a slash, or a component that means the same, at its end.

@@ -1,7 +1,7 @@
 //! Inputs to begin from: valid encodings, so that fuzzing starts behind the first checks and not before them.
 
 use wire::{
-    aws,
+    media::awstape,
     xrd::{ANSWER_HEADER_BYTES, REQUEST_HEADER_BYTES, encode_fattr_list},
 };
 
@@ -17,7 +17,7 @@ pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
         "ranges" => RANGES.iter().map(|text| [&10_000_u64.to_le_bytes(), text.as_bytes()].concat()).collect(),
         "request" => requests(),
         "response" => responses(),
-        "ztn" => vec![wire::token::ztn::encode("a.b.c"), wire::token::ztn::encode("")],
+        "ztn" => vec![wire::auth::token::ztn::encode("a.b.c"), wire::auth::token::ztn::encode("")],
         other => texts(other).iter().map(|text| text.as_bytes().to_vec()).collect(),
     }
 }
@@ -55,8 +55,8 @@ fn backup() -> Vec<u8> {
 
 /// Cells of a small coded file: of data and of parity, of a full stripe and of the last.
 fn cells() -> Vec<Vec<u8>> {
-    use disk::erasure::Encoder;
-    use wire::coded::{Coded, Shape};
+    use disk::object::erasure::Encoder;
+    use wire::media::coded::{Coded, Shape};
     let coded = Coded { file: "7".parse().expect("7 is a number"), content: 3, bytes: 9000 };
     let shape = Shape::new(2, 1, 4096, coded).expect("the shape is legal");
     let mut cells = Vec::new();
@@ -180,9 +180,9 @@ fn attributes() -> Vec<Vec<u8>> {
 
 fn images() -> Vec<Vec<u8>> {
     let mut image = Vec::new();
-    let first = aws::encode_block(&[7; 80], 0, &mut image);
-    let mark = aws::encode_mark(first, &mut image);
-    aws::encode_block(&[9; 300], mark, &mut image);
+    let first = awstape::encode_block(&[7; 80], 0, &mut image);
+    let mark = awstape::encode_mark(first, &mut image);
+    awstape::encode_block(&[9; 300], mark, &mut image);
     vec![image]
 }
 

@@ -33,7 +33,10 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
     io::{self, Write},
-    os::{fd::AsFd, unix::fs::FileExt, unix::fs::OpenOptionsExt},
+    os::{
+        fd::AsFd,
+        unix::fs::{FileExt, OpenOptionsExt},
+    },
     path::PathBuf,
 };
 

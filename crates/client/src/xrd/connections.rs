@@ -39,7 +39,7 @@ impl Key {
     /// The connection to the server of `url`. A disk server that is shown a capability need not know who we are: a token would let
     /// it act for us everywhere.
     pub(super) fn of(url: &XrdUrl, options: &Options) -> Self {
-        let is_by_right = url.opaque.get(wire::cap::PARAMETER).is_some();
+        let is_by_right = url.opaque.get(wire::auth::capability::PARAMETER).is_some();
         let token = || Token::of(&url.opaque).or_else(|| options.token.clone());
         Self {
             host: url.host.clone(),

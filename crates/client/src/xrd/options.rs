@@ -101,7 +101,7 @@ impl Token {
 
     /// The token that a URL brings along: `authz=Bearer%20TOKEN`.
     pub(super) fn of(opaque: &wire::xrd::Opaque) -> Option<Self> {
-        opaque.get("authz").and_then(wire::token::bearer).map(Self::new)
+        opaque.get("authz").and_then(wire::auth::token::bearer).map(Self::new)
     }
 
     /// Whether there is nothing to send.

@@ -138,8 +138,8 @@ pub(super) async fn route(
 /// What the next server is told: what this one was, and what this one says. Where that is a capability, it needs no token; one
 /// that was of no use is not shown to others.
 fn sent_on(first: &Opaque, more: &Opaque) -> Opaque {
-    let is_enough = more.get(wire::cap::PARAMETER).is_some();
-    let useless = if is_enough { TOKEN } else { wire::cap::PARAMETER };
+    let is_enough = more.get(wire::auth::capability::PARAMETER).is_some();
+    let useless = if is_enough { TOKEN } else { wire::auth::capability::PARAMETER };
     let first = first.iter().filter(|(key, _)| *key != useless);
     first.chain(more.iter()).fold(Opaque::default(), |all, (key, value)| all.with(key, value))
 }

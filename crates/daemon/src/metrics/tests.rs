@@ -1,7 +1,7 @@
 //! The figures of an example facility.
 
 use super::*;
-use crate::console::example;
+use crate::doors::console::example;
 use base::ErrorKind;
 use net::unproven::Unproven;
 use std::{

@@ -13,8 +13,9 @@ pub(crate) use room::host_removed;
 
 use crate::{
     Context, Core, Topic,
+    hosts::presence,
     namespace::path_of,
-    pool, presence,
+    pool,
     store::{JobFileRole, JobRow},
     tape,
 };

@@ -1,7 +1,10 @@
 //! Whose jobs a worker runs: what it says when it registers, and what it finds out when it is given a job.
 
 use super::{is_available, plan::admits};
-use crate::{Core, store::JobRow, store::WorkerRow};
+use crate::{
+    Core,
+    store::{JobRow, WorkerRow},
+};
 use base::{Failure, Millis, Result, Timestamp};
 use std::collections::BTreeMap;
 

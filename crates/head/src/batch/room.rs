@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Principal, Topic,
-    core::CapFor,
+    executor::core::CapFor,
     hosts::{require_name, require_owner},
     namespace::{path_of, resolve_file},
     pool::{self, source},
@@ -23,11 +23,11 @@ use base::{
 use std::collections::HashMap;
 use tracing::info;
 use wire::{
+    auth::token::{Claims, Scopes, enrolment},
     control::{
         Done, FileState, GetJobToken, InputSource, JobEnded, JobExit, JobOrder, JobOrders, JobRun,
         JobStarted, JobState, JobToken, JobUsers, NextJob, OutputKind, RegisterWorker, WorkerOrders,
     },
-    token::{Claims, Scopes, enrolment},
 };
 
 /// How long the token of a job is good: longer than a large output takes. Workers ask for another one in time.

@@ -1,5 +1,6 @@
 //! Names: resolving paths, permissions, directories, renames and removals.
 
+pub(crate) mod adopt;
 mod attributes;
 mod calls;
 mod grants;

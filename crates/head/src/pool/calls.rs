@@ -2,28 +2,30 @@
 
 use super::{
     Reserve,
-    allocation::{self, Held},
-    away::{self, out_of_reach, state_of},
-    bounds::{believed, require_size},
-    coded::pieces_of,
-    drop_content, evict as drop_from_disk,
-    mirror::{coding_of_commit, counted, mirrors, pool_of_partition, require_servers, take_pieces},
-    reservation::{release_idle, trim},
-    reserve, retire, source,
-    space::{came_online, incoming_bytes, note_claims},
-    tend::end_coming,
+    act::{
+        allocation::{self, Held},
+        bounds::{believed, require_size},
+        coded::pieces_of,
+        mirror::{coding_of_commit, counted, mirrors, pool_of_partition, require_servers, take_pieces},
+        out_of_reach::{self, out_of_reach, state_of},
+        reservation::{release_idle, trim},
+        space::{came_online, incoming_bytes, note_claims},
+        tend::end_coming,
+    },
+    drop_content, evict as drop_from_disk, reserve, retire, source,
 };
 use crate::{
     Apply, Context, Core, Topic,
     account::{self, Growth, refuse_excess},
     batch,
-    core::{PartitionLive, unknown_partition},
-    hosts::{require_doors, require_name},
+    executor::{
+        core::{PartitionLive, unknown_partition},
+        waiters::Awaited,
+    },
+    hosts::{presence, require_doors, require_name},
     namespace::{Right, find, insert, make_parents, path_of, require, resolve_file, resolve_parent},
-    presence,
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape, trash,
-    waiters::Awaited,
 };
 use base::{
     ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp,
@@ -31,16 +33,18 @@ use base::{
 };
 use std::{collections::BTreeSet, sync::Arc};
 use tracing::{debug, info, warn};
-use wire::cap::NEVER_JOINED;
-use wire::control::{
-    AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, EventType, Evict, FileState,
-    GetSpace, NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PartitionTrouble, PathOutcome,
-    PathOutcomes, REPORT_USE_LEN_MAX, ReadGrant, ReadObject, RegisterPartition, Removals, ReportSpace,
-    ReportUse, Space, SpaceReported, WriteGrant,
+use wire::{
+    auth::capability::NEVER_JOINED,
+    control::{
+        AbandonWrite, BeginWrite, CommitWrite, DiskServer, Disposition, Done, EventType, Evict, FileState,
+        GetSpace, NextRemovals, NodeKind, ObjectsRemoved, OpenRead, OpenWrite, PartitionTrouble, PathOutcome,
+        PathOutcomes, REPORT_USE_LEN_MAX, ReadGrant, ReadObject, RegisterPartition, Removals, ReportSpace,
+        ReportUse, Space, SpaceReported, WriteGrant,
+    },
 };
 
 /// How long a reservation may wait for its writer: twice the life of the capability that goes with it.
-const UNBEGUN_MAX: Millis = Millis(2 * wire::cap::OPEN_LIFETIME.0);
+const UNBEGUN_MAX: Millis = Millis(2 * wire::auth::capability::OPEN_LIFETIME.0);
 
 impl Apply for RegisterPartition {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
@@ -74,7 +78,7 @@ impl Apply for RegisterPartition {
         core.live.roll_calls.insert(name.clone(), (boot, Some(context.now)));
         core.live.partitions.insert(name, PartitionLive { heard: context.now, trouble: None, transfers: 0 });
         presence::note_heard(core, &server, boot, context.now);
-        away::notice(core, context.now)?;
+        out_of_reach::notice(core, context.now)?;
         core.touch(Topic::Copies);
         core.touch(Topic::Removals);
         Ok(Done {})
@@ -105,7 +109,7 @@ impl Apply for ReportSpace {
         note_live(core, &self, context.now);
         presence::note_heard(core, &partition.server.name, self.boot, context.now);
         if core.live.away.contains_key(&self.partition) || self.trouble.is_some() {
-            away::notice(core, context.now)?;
+            out_of_reach::notice(core, context.now)?;
         }
         let is_direct = core.store.policy(&partition.pool)?.direct;
         let pool = partition.pool.clone();
@@ -279,7 +283,7 @@ impl Apply for OpenRead {
 /// What is said to whoever opens a file out of reach: to wait for a disk server that may only be starting again, or why it cannot
 /// be read.
 fn wait_for_host(core: &Core, context: &Context, node: &Node, path: &FilePath) -> Result<ReadGrant> {
-    let Some(span) = away::returns_within(core, node, context.now) else {
+    let Some(span) = out_of_reach::returns_within(core, node, context.now) else {
         return Err(out_of_reach(core, node, path, context.now));
     };
     core.awaits(Awaited::File(node.id));

@@ -1,70 +1,40 @@
 //! Replicas: where new objects go, opens, commits, pins and evictions.
 
-mod allocation;
-mod avoid;
-mod away;
-pub mod balance;
-mod balancing;
-mod bounds;
-pub mod budget;
+mod act;
 mod calls;
-mod care;
-mod catalogue;
-mod coded;
-mod collecting;
-pub mod collection;
-mod copies;
-mod draining;
-mod fetch;
-mod gather;
-mod mirror;
-pub mod placement;
-mod policies;
-pub mod policy;
-pub mod promise;
-pub mod reading;
-pub mod repair;
-pub mod reservation;
-pub mod scrub;
-mod scrubbing;
-pub mod silence;
-mod sources;
-mod space;
-pub mod surplus;
-mod tend;
+pub mod decide;
 #[cfg(test)]
 mod testing;
-mod turned_away;
-mod under_way;
-pub mod view;
 
-pub(crate) use allocation::Held;
-pub(crate) use away::{
-    AwayPartitions, away_hosts, away_words, notice as notice_away, out_of_reach, state_of,
+pub(crate) use act::{
+    allocation::Held,
+    balance::{Uneven, uneven},
+    bounds::{refuse_oversize, require_size},
+    collection::collecting_bytes,
+    copies::source,
+    maintenance::Care,
+    out_of_reach::{AwayPartitions, away_hosts, away_words, notice as notice_away, out_of_reach, state_of},
+    policy::is_sweep_due,
+    removed_hosts::host_removed,
+    reservation::Reservations,
+    scrub::{drop_damaged, is_running, note_verified},
+    snapshot::domain,
+    sources::Sources,
+    space::{Claims, SpaceWait, came_online, incoming_bytes, space_wait},
+    tend::mend,
 };
-pub(crate) use balancing::{Uneven, uneven};
-pub(crate) use bounds::{refuse_oversize, require_size};
-pub(crate) use care::Care;
-pub(crate) use catalogue::domain;
-pub(crate) use collecting::collecting_bytes;
-pub(crate) use copies::source;
-pub(crate) use policies::is_sweep_due;
-pub(crate) use reservation::Reservations;
-pub(crate) use scrubbing::{drop_damaged, is_running, note_verified};
-pub(crate) use sources::Sources;
-pub(crate) use space::{Claims, SpaceWait, came_online, incoming_bytes, space_wait};
-pub(crate) use tend::mend;
-pub(crate) use turned_away::host_removed;
 
 use crate::{
     Core, Topic,
     store::{Replica, ReplicaState},
 };
+use act::snapshot::snapshot;
 use base::{Failure, FileId, ObjectId, Result, Timestamp, units::human_bytes};
-use catalogue::snapshot;
-use placement::{Purpose, Wish, place};
+use decide::{
+    placement::{Purpose, Wish, place},
+    view::{PartitionState, PartitionView, Snapshot},
+};
 use std::cmp::Reverse;
-use view::{PartitionState, PartitionView, Snapshot};
 use wire::control::RequestKind;
 
 /// Partitions that take new objects, those with the most room first.
@@ -84,13 +54,13 @@ pub(crate) fn obtainable_bytes(core: &Core, wanted: u64, now: Timestamp) -> Resu
     let kept = snapshot.pool.reserved_bytes;
     let mut most = 0;
     for partition in &writable {
-        most = most.max(space::coming_bytes(core, partition, now)?.saturating_sub(kept));
+        most = most.max(act::space::coming_bytes(core, partition, now)?.saturating_sub(kept));
     }
     if wanted < most {
         return Ok(most);
     }
     for partition in writable {
-        let room = space::obtainable_bytes(core, partition, now)?;
+        let room = act::space::obtainable_bytes(core, partition, now)?;
         most = most.max(room.saturating_sub(kept));
     }
     Ok(most)
@@ -119,7 +89,8 @@ pub(crate) fn reserve(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) ->
 /// The partition of the pool on which an object is made; what can be evicted there makes room.
 fn anywhere(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<String> {
     let snapshot = snapshot(core, reserve.pool.unwrap_or(&core.config.pool), now)?;
-    let bytes = if reserve.bytes > 0 { reserve.bytes } else { space::unknown_bytes(snapshot.partitions()) };
+    let bytes =
+        if reserve.bytes > 0 { reserve.bytes } else { act::space::unknown_bytes(snapshot.partitions()) };
     let random = reserve.file.0 ^ now.0.unsigned_abs();
     let wish = |bytes| Wish { pieces: 1, pieces_min: 1, bytes, beside: &[], purpose: Purpose::Write };
     if let Ok(placed) = place(&snapshot, &wish(bytes), random) {
@@ -143,7 +114,7 @@ fn anywhere(core: &mut Core, reserve: &Reserve<'_>, now: Timestamp) -> Result<St
 fn roomiest(core: &mut Core, snapshot: &Snapshot) -> Result<Option<String>> {
     let mut best: Option<(u64, &PartitionView)> = None;
     for partition in writable(snapshot) {
-        let bytes = space::obtainable_bytes(core, partition, snapshot.now)?;
+        let bytes = act::space::obtainable_bytes(core, partition, snapshot.now)?;
         if bytes > best.map_or(snapshot.pool.reserved_bytes, |(most, _)| most) {
             best = Some((bytes, partition));
         }
@@ -200,7 +171,7 @@ fn make_room(
 ) -> Result<Option<String>> {
     let needed = bytes.saturating_add(snapshot.pool.reserved_bytes).saturating_add(1);
     for partition in partitions {
-        if space::free_up(core, partition, needed, snapshot.now)? {
+        if act::space::free_up(core, partition, needed, snapshot.now)? {
             return Ok(Some(partition.name.to_string()));
         }
     }

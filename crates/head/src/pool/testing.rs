@@ -1,6 +1,6 @@
 //! Pools for tests.
 
-use super::{
+use super::decide::{
     budget::CopyOrder,
     policy::{Coding, Pool},
     view::{FileView, Layout, PartitionState, PartitionView, PieceState, PieceView, Snapshot},
@@ -35,7 +35,7 @@ pub(crate) fn snapshot(partitions: usize, racks: usize) -> Snapshot {
     let pool = Pool {
         copies: 2,
         acknowledged_copies: 2,
-        failure_domain: super::policy::FailureDomain::Label("rack".to_owned()),
+        failure_domain: super::decide::policy::FailureDomain::Label("rack".to_owned()),
         ..Pool::default()
     };
     Snapshot::new(pool, (0..partitions).map(|number| partition(number, racks)).collect(), NOW)
@@ -94,7 +94,7 @@ pub(crate) fn world(seed: u64) -> (Snapshot, Vec<FileView>) {
         snapshot.pool.coding = Some(coding);
     }
     if rng.chance(1, 3) {
-        snapshot.pool.failure_domain = super::policy::FailureDomain::Server;
+        snapshot.pool.failure_domain = super::decide::policy::FailureDomain::Server;
     }
     let bound = |rng: &mut Rng, most| 1 + rng.below(most) as u32;
     for rate in [&mut snapshot.pool.repair, &mut snapshot.pool.moves] {

@@ -4,92 +4,55 @@
 //! not committed was never acknowledged. A group or a call that changes nothing costs no transaction. What changes often is
 //! changed in memory and written when the group commits (`pending`, `flush`).
 
-mod accounts;
-#[cfg(test)]
-mod accounts_tests;
-mod active;
-#[cfg(test)]
-mod active_tests;
-mod adoptions;
-mod attributes;
-mod backup;
-#[cfg(test)]
-mod backup_tests;
-mod by_key;
-mod care;
-mod catalogue;
-mod census;
-mod counts;
-#[cfg(test)]
-mod database_tests;
+mod cache;
 mod engine;
-mod flush;
-mod grants;
-mod hosts;
-mod ids;
-mod jobs;
-mod kept;
-mod labels;
-mod ledger;
-mod loader;
-mod look_ahead;
-mod node_cache;
-mod nodes;
-mod partitions;
-mod pending;
-mod pools;
-mod quotas;
-mod referrals;
-mod replicas;
-mod requests;
-mod restore;
-mod restored;
-#[cfg(test)]
-mod row_tests;
-mod scans;
-mod scrubs;
-mod sole;
-mod strays;
+mod rows;
 #[cfg(test)]
 pub(crate) mod testing;
-mod trash;
-mod uses;
-mod volumes;
+mod transfer;
 
-pub(crate) use accounts::Charge;
-pub use active::{ActiveHead, HeadPlace, Watch};
-pub(crate) use adoptions::AdoptionRow;
-pub use backup::{Sink, Snapshot};
-pub(crate) use care::{Candidate, Place};
-pub use catalogue::Catalogue;
-pub(crate) use counts::volume_counts;
-pub(crate) use grants::GrantRow;
-pub(crate) use hosts::HostRow;
-pub(crate) use jobs::{JobFileRole, JobRow, WorkerRow};
-pub(crate) use labels::HostLabels;
-pub(crate) use ledger::{AccountKey, Held, Payer, Quota};
-pub(crate) use nodes::{NewContent, NewNode, Node};
-pub(crate) use partitions::Partition;
-pub(crate) use referrals::{ReferralRow, ReferralTable};
-pub(crate) use replicas::{NOT_BEGUN, Piece, Replica, ReplicaState};
-pub(crate) use requests::{RequestRow, SessionRow};
-pub use restore::{Restored, relocate, restore};
-pub(crate) use restored::RestoreRow;
-pub(crate) use scans::{FindingRow, ScanRow, ScannedReplica};
-pub(crate) use scrubs::ScrubRow;
-pub(crate) use sole::SoleQuery;
-pub(crate) use strays::StrayRow;
-pub(crate) use trash::{TRASH, TrashQuery, TrashRow};
-pub(crate) use volumes::{CopyRow, DriveRow, VolumeRow};
+pub use engine::leadership::{ActiveHead, HeadPlace, Watch};
+pub use rows::facility::catalogue::Catalogue;
+pub(crate) use rows::{
+    account::{
+        accounts::Charge,
+        ledger::{AccountKey, Held, Payer, Quota},
+    },
+    counts::volume_counts,
+    facility::{hosts::HostRow, labels::HostLabels, restored::RestoreRow},
+    jobs::{JobFileRole, JobRow, WorkerRow},
+    namespace::{
+        adoptions::AdoptionRow,
+        grants::GrantRow,
+        nodes::{NewContent, NewNode, Node},
+        referrals::{ReferralRow, ReferralTable},
+        trash::{TRASH, TrashQuery, TrashRow},
+    },
+    pool::{
+        maintenance::{Candidate, Place},
+        partitions::Partition,
+        replicas::{NOT_BEGUN, Piece, Replica, ReplicaState},
+        scans::{FindingRow, ScanRow, ScannedReplica},
+        scrubs::ScrubRow,
+        sole_copies::SoleQuery,
+        strays::StrayRow,
+    },
+    requests::{RequestRow, SessionRow},
+    volumes::{CopyRow, DriveRow, VolumeRow},
+};
+pub use transfer::{
+    backup::{Sink, Snapshot},
+    restore::{Restored, relocate, restore},
+};
 
-use crate::waiters::Awaited;
+use crate::executor::waiters::Awaited;
 use base::{ErrorKind, Failure, Timestamp};
+use cache::{kept::Kept, node_cache::NodeCache, pending::Pending};
 use engine::{Engine, Params, Row};
-use ids::AllIds;
-use kept::Kept;
-use node_cache::NodeCache;
-use pending::Pending;
-use pools::Policies;
+use rows::{
+    facility::ids::AllIds,
+    pool::{pools::Policies, uses::Uses},
+};
 use serde::de::IntoDeserializer;
 use std::{
     cell::{Cell, RefCell},
@@ -99,7 +62,6 @@ use std::{
     },
 };
 use tokio_postgres::error::SqlState;
-use uses::Uses;
 
 /// What the database refused, or what is wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -234,14 +196,14 @@ pub struct Store {
     /// Uses of replicas that are not written yet.
     uses: RefCell<Uses>,
     ids: AllIds,
-    grants: Kept<grants::GrantTable>,
-    referrals: Kept<referrals::ReferralTable>,
+    grants: Kept<rows::namespace::grants::GrantTable>,
+    referrals: Kept<rows::namespace::referrals::ReferralTable>,
     /// Jobs that are not over, if they were counted since one of them changed.
     active_jobs: Cell<Option<usize>>,
     /// What pools promise, if that was read.
     policies: RefCell<Option<Arc<Policies>>>,
     /// Hosts, if they were read.
-    hosts: RefCell<Option<Arc<hosts::HostRows>>>,
+    hosts: RefCell<Option<Arc<rows::facility::hosts::HostRows>>>,
     /// Labels of hosts, if they were read.
     labels: RefCell<Option<Arc<HostLabels>>>,
     /// What the caller began.
@@ -300,7 +262,7 @@ impl Store {
             let first = now.0.unsigned_abs().saturating_mul(1000);
             store.run("UPDATE sequence SET next = ?1 WHERE name IN ('node', 'replica')", (first,))?;
             let others = "UPDATE sequence SET next = next + ?1 WHERE name NOT IN ('node', 'replica')";
-            store.run(others, (restore::SMALL_IDS_SKIPPED,))?;
+            store.run(others, (transfer::restore::SMALL_IDS_SKIPPED,))?;
             store.add_restore(&RestoreRow {
                 epoch: 1,
                 noticed: now,

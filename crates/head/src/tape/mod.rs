@@ -7,18 +7,18 @@ mod plan;
 #[cfg(test)]
 mod plan_tests;
 mod room;
-mod survey;
 
+pub(crate) use crate::recovery::tape_survey::is_doubtful;
 pub(crate) use calls::pin_of;
 pub(crate) use explain::{Explainer, Pace};
 pub(crate) use plan::View;
 pub(crate) use room::host_removed;
-pub(crate) use survey::is_doubtful;
 
 use crate::{
     Context, Core, Topic, batch,
+    hosts::presence,
     namespace::path_of,
-    pool, presence,
+    pool,
     store::{DriveRow, Node, RequestRow},
 };
 use base::{Failure, FileId, FilePath, Millis, Result, Timestamp};
@@ -229,7 +229,7 @@ fn view(core: &Core, now: Timestamp) -> Result<View> {
         library: row.library,
     });
     let rows = core.store.volumes()?;
-    let surveys = survey::due(core, &rows, now);
+    let surveys = crate::recovery::tape_survey::due(core, &rows, now);
     let volumes = rows.into_iter().map(|row| {
         let view = VolumeView {
             vid: row.vid.clone(),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Topic, batch,
-    core::{CAP_LIFETIME, CapFor, DriveLive},
+    executor::core::{CAP_LIFETIME, CapFor, DriveLive},
     hosts::{require_name, require_owner},
     namespace::path_of,
     pool::{Reserve, came_online, mend, out_of_reach, reserve, retire, source},
@@ -20,7 +20,7 @@ use base::{
 use std::sync::Arc;
 use tracing::{info, warn};
 use wire::{
-    cap::Access,
+    auth::capability::Access,
     control::{
         ArchiveFile, Blame, Done, DriveContent, EndTapeSession, EventType, FileRecalled, FileState,
         FilesArchived, NextTapeSession, RecallFile, RegisterLibrary, RequestFailed, RequestKind,

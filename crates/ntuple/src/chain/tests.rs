@@ -1,11 +1,15 @@
 //! Chains of files written for the test.
 
 use super::*;
-use crate::Type;
-use crate::column::testing::{Data, Layout, source, write};
-use crate::column::{Array, Kind};
-use crate::fill::{Axis, Bins};
-use crate::plan::HistogramSpec;
+use crate::{
+    Type,
+    column::{
+        Array, Kind,
+        testing::{Data, Layout, source, write},
+    },
+    fill::{Axis, Bins},
+    plan::HistogramSpec,
+};
 use base::rng::Rng;
 use proptest::prelude::*;
 

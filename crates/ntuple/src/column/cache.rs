@@ -2,8 +2,10 @@
 
 use super::Values;
 use base::Result;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
 
 /// Most bytes that the shared cache holds unless told otherwise; less on a host with less than four times as much.
 const CAPACITY_BYTES_MAX: u64 = 2 << 30;
@@ -156,8 +158,7 @@ fn memory_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Array;
-    use super::*;
+    use super::{super::Array, *};
 
     fn floats(count: usize) -> Result<Values> {
         Ok(Array::F32(vec![0.0; count]).into())

@@ -1,8 +1,10 @@
 //! What a file declares its columns to be. Files of one chain must agree in it, or be convertible without loss.
 
 use super::Kind;
-use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
-use parquet::schema::types::ColumnDescriptor;
+use parquet::{
+    basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical},
+    schema::types::ColumnDescriptor,
+};
 use std::fmt;
 
 /// Step of a time, a timestamp or a duration.

@@ -1,16 +1,21 @@
 //! From the pages of a column chunk to values.
 
-use super::declared::Storage;
-use super::{Array, Kind, Values};
+use super::{Array, Kind, Values, declared::Storage};
 use bytes::{Buf, Bytes, buf::Reader};
-use parquet::basic::{Encoding, Type as Physical};
-use parquet::column::page::{Page, PageMetadata, PageReader};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::data_type::{DataType, FixedLenByteArray};
-use parquet::errors::ParquetError;
-use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::reader::{ChunkReader, Length};
-use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::{
+    basic::{Encoding, Type as Physical},
+    column::{
+        page::{Page, PageMetadata, PageReader},
+        reader::{ColumnReader, ColumnReaderImpl, get_column_reader},
+    },
+    data_type::{DataType, FixedLenByteArray},
+    errors::ParquetError,
+    file::{
+        metadata::ColumnChunkMetaData,
+        reader::{ChunkReader, Length},
+        serialized_reader::SerializedPageReader,
+    },
+};
 use std::sync::Arc;
 
 /// Rows decoded at a time.

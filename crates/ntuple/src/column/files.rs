@@ -1,10 +1,12 @@
 //! Local files that are open: a bounded number of them, whatever the number of files of all chains.
 
 use base::Result;
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
 
 /// Files that are open at once: a batch job may have 256 descriptors in all, and not only for us.
 const OPEN_MAX: usize = 64;

@@ -270,8 +270,10 @@ impl<'a> Compact<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Data, Layout, write};
-    use super::*;
+    use super::{
+        super::testing::{Data, Layout, write},
+        *,
+    };
     use proptest::prelude::*;
 
     fn footer() -> Vec<u8> {

@@ -2,9 +2,11 @@
 
 use base::{Failure, Result};
 use parquet::errors::ParquetError;
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
+use std::{
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook},
+    sync::Once,
+};
 
 thread_local! {
     /// Whether a panic of this thread is caught and told as a failure.

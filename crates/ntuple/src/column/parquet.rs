@@ -1,17 +1,20 @@
 //! One Parquet file: its footer, its columns, and the bytes of a column chunk.
 
-use super::declared::{Declared, Storage};
-use super::decode::{Window, decode, missing};
-use super::footer::{Obstacles, obstacles};
-use super::guard::guarded;
-use super::{Kind, Source, Values, arrow};
-use base::{ErrorKind, Failure, Result};
-use parquet::basic::Repetition;
-use parquet::file::metadata::{
-    ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
+use super::{
+    Kind, Source, Values, arrow,
+    declared::{Declared, Storage},
+    decode::{Window, decode, missing},
+    footer::{Obstacles, obstacles},
+    guard::guarded,
 };
-use std::collections::HashMap;
-use std::sync::Arc;
+use base::{ErrorKind, Failure, Result};
+use parquet::{
+    basic::Repetition,
+    file::metadata::{
+        ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
+    },
+};
+use std::{collections::HashMap, sync::Arc};
 
 /// Longest footer: a file of ten thousand columns and a thousand row groups fits.
 const FOOTER_BYTES_MAX: u64 = 512 << 20;
@@ -254,9 +257,13 @@ pub fn fuzz_parquet(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Array;
-    use super::super::testing::{Data, Layout, source, write};
-    use super::*;
+    use super::{
+        super::{
+            Array,
+            testing::{Data, Layout, source, write},
+        },
+        *,
+    };
     use ::parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
     use proptest::prelude::*;
 

@@ -3,10 +3,12 @@
 use super::files::OpenFiles;
 use base::{Failure, Result};
 use bytes::Bytes;
-use std::fs::{File, Metadata};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{
+    fs::{File, Metadata},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A file that can be read at any place by several threads.
 pub trait Source: Send + Sync {

@@ -1,13 +1,15 @@
 //! Parquet files for tests, written with the low-level writer of the library.
 
 use super::{MemorySource, Source};
-use parquet::basic::Compression;
-use parquet::data_type::{
-    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int32Type, Int64Type,
+use parquet::{
+    basic::Compression,
+    data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int32Type, Int64Type},
+    file::{
+        properties::{EnabledStatistics, WriterProperties},
+        writer::SerializedFileWriter,
+    },
+    schema::parser::parse_message_type,
 };
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
 use std::sync::Arc;
 
 /// Values of one column; `None` is a missing one.

@@ -12,11 +12,13 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
-use crate::column::{Array, Kind, Schema, Values, with_values};
-use crate::expr::{Graph, Id, Op, Scalar, Type};
-use crate::fill::{Axis, Bins, Histogram, add};
-use crate::plan::{Fill, Plan};
-use crate::simd::{Kernel, dispatch};
+use crate::{
+    column::{Array, Kind, Schema, Values, with_values},
+    expr::{Graph, Id, Op, Scalar, Type},
+    fill::{Axis, Bins, Histogram, add},
+    plan::{Fill, Plan},
+    simd::{Kernel, dispatch},
+};
 use kernels::{COPIES, PICK_SLACK, Rows, ToFloat, cut, load, load_float, map, pick, scatter};
 use program::{Arg, Program, Value, compile};
 pub(crate) use registers::Arrays;

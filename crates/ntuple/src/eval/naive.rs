@@ -1,8 +1,10 @@
 //! The simple version of the interpreter: one value at a time. The vector kernels must give the same bits.
 
 use super::registers::{Arrays, array, present};
-use crate::column::Array;
-use crate::expr::{Graph, Id, Op, Scalar, Type, apply_binary, apply_unary, compare};
+use crate::{
+    column::Array,
+    expr::{Graph, Id, Op, Scalar, Type, apply_binary, apply_unary, compare},
+};
 
 /// The value of `id` in one row.
 pub(crate) fn evaluate(graph: &Graph, id: Id, arrays: &Arrays, row: usize) -> Scalar {

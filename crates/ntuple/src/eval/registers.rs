@@ -1,10 +1,14 @@
 //! Registers of one thread, and the interpreter that runs a program on them.
 
-use super::CHUNK_ROWS;
-use super::kernels::{In, Rows, ToFloat, compare_column, load, load_float, map, select, zip};
-use super::program::{Arg, FloatFrom, Instruction, IntFrom, MaskFrom, Program, Side, Test};
-use crate::column::{Array, Values, with_values};
-use crate::expr::{Binary, Cmp, Unary, float_binary, float_unary, holds, int_binary, is_sure_radius};
+use super::{
+    CHUNK_ROWS,
+    kernels::{In, Rows, ToFloat, compare_column, load, load_float, map, select, zip},
+    program::{Arg, FloatFrom, Instruction, IntFrom, MaskFrom, Program, Side, Test},
+};
+use crate::{
+    column::{Array, Values, with_values},
+    expr::{Binary, Cmp, Unary, float_binary, float_unary, holds, int_binary, is_sure_radius},
+};
 use std::sync::Arc;
 
 /// Decoded columns of a row group by their index in the schema; those that are not read are missing.

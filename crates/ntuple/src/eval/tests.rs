@@ -1,10 +1,11 @@
 //! The vector interpreter against the naive one.
 
-use super::naive::evaluate;
-use super::*;
-use crate::column::{Column, Schema, Values};
-use crate::expr::Scalar;
-use crate::plan::HistogramSpec;
+use super::{naive::evaluate, *};
+use crate::{
+    column::{Column, Schema, Values},
+    expr::Scalar,
+    plan::HistogramSpec,
+};
 use base::rng::Rng;
 use proptest::prelude::*;
 use std::sync::Arc;

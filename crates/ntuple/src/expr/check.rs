@@ -1,7 +1,9 @@
 //! From the tree to typed values: names are found, types are settled, functions are known.
 
-use super::graph::{Binary, Graph, Id, Scalar, Type, Unary};
-use super::{Expr, Infix, Node, Prefix, Relation};
+use super::{
+    Expr, Infix, Node, Prefix, Relation,
+    graph::{Binary, Graph, Id, Scalar, Type, Unary},
+};
 use base::{Failure, Result};
 use std::collections::HashMap;
 
@@ -287,8 +289,7 @@ fn expect_arguments(name: &str, found: usize, least: usize, most: usize, at: usi
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse;
-    use super::*;
+    use super::{super::parse, *};
 
     fn checked(text: &str) -> Result<(Type, usize)> {
         let mut graph = Graph::default();

@@ -1,7 +1,9 @@
 //! Integers against constants with a fraction, compared by their values: as floats they would be rounded first.
 
-use super::Relation;
-use super::graph::{Binary, Cmp, Graph, Id, Op, Scalar, Type, Unary};
+use super::{
+    Relation,
+    graph::{Binary, Cmp, Graph, Id, Op, Scalar, Type, Unary},
+};
 
 /// 2⁶³: no integer of 64 bits is as large, and its negative is the smallest.
 const BEYOND: f64 = 9_223_372_036_854_775_808.0;
@@ -100,8 +102,10 @@ impl Relation {
 
 #[cfg(test)]
 mod tests {
-    use super::super::graph::{apply_unary, compare};
-    use super::*;
+    use super::{
+        super::graph::{apply_unary, compare},
+        *,
+    };
     use proptest::prelude::*;
     use std::cmp::Ordering;
 

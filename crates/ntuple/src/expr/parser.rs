@@ -1,7 +1,9 @@
 //! Tokens to a tree, by precedence climbing.
 
-use super::lexer::{Placed, Token, tokens};
-use super::{EXPRESSION_DEPTH_MAX, EXPRESSION_OPERATORS_MAX, Expr, Infix, Node, Prefix, is_plain_name};
+use super::{
+    EXPRESSION_DEPTH_MAX, EXPRESSION_OPERATORS_MAX, Expr, Infix, Node, Prefix, is_plain_name,
+    lexer::{Placed, Token, tokens},
+};
 use base::{Failure, Result};
 
 /// Parses `text`. Errors say what was found and at which character, counted from 1.

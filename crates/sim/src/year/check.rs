@@ -5,7 +5,7 @@ use super::{
     site::{FileRow, PoolSite, Truth},
 };
 use base::Millis;
-use head::pool::{
+use head::pool::decide::{
     policy::Rate,
     surplus::Removal,
     view::{Layout, PartitionState, PieceState},

@@ -2,7 +2,7 @@
 
 use super::{DAY, Event, HOUR, Year, site::Truth};
 use base::Millis;
-use head::pool::view::{PartitionState, PieceState};
+use head::pool::decide::view::{PartitionState, PieceState};
 
 impl Year {
     /// One of the faults of the plan; then the next is awaited.

@@ -5,7 +5,7 @@ use super::{
     site::{PoolSite, Truth},
 };
 use base::{FileId, Millis};
-use head::pool::{
+use head::pool::decide::{
     balance,
     budget::{CopyOrder, Reason},
     collection,

@@ -5,7 +5,7 @@ use super::{
     site::{FileRow, Truth},
 };
 use base::{Millis, Timestamp};
-use head::pool::{
+use head::pool::decide::{
     collection,
     placement::{Purpose, Wish, place},
     promise::{Acknowledgement, acknowledge, promised_pieces},

@@ -1,7 +1,7 @@
 //! How large a simulated facility is, and what happens to it.
 
 use base::Millis;
-use head::pool::policy::{Coding, Collection, FailureDomain, Pool, Rate};
+use head::pool::decide::policy::{Coding, Collection, FailureDomain, Pool, Rate};
 
 const GB: u64 = 1_000_000_000;
 const TB: u64 = 1000 * GB;

@@ -2,7 +2,7 @@
 
 use super::{PoolPlan, Year};
 use base::{FileId, Millis, ObjectId, Timestamp};
-use head::pool::{
+use head::pool::decide::{
     budget::{Budget, CopyOrder},
     policy::Pool,
     repair::Risk,

@@ -1,11 +1,15 @@
 //! Reading a volume without knowing what lies on it, file after file, by the labels (`spec/tape.md` §3.6).
 
 use super::{Data, FIRST_FILE_BLOCK, LABELS, Place, check_before, check_label};
-use crate::drive::{Read, TapeDrive};
-use crate::fault::Fault;
+use crate::{
+    drive::{Read, TapeDrive},
+    fault::Fault,
+};
 use base::{FileId, Result, Vid};
-use wire::control::{AppendPoint, FoundFile};
-use wire::label::{FileLabels, Hdr1, LabelName, Side};
+use wire::{
+    control::{AppendPoint, FoundFile},
+    media::label::{FileLabels, Hdr1, LabelName, Side},
+};
 
 /// What lies where a file may begin.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,14 @@
-use super::super::tests::{Bench, data, file, today, vid};
-use super::*;
-use crate::label_io::{TapeFile, append_file, close_end, seek_append};
-use crate::virtual_drive::DriveOptions;
+use super::{
+    super::tests::{Bench, data, file, today, vid},
+    *,
+};
+use crate::{
+    label_io::{TapeFile, append_file, close_end, seek_append},
+    virtual_drive::DriveOptions,
+};
 use base::ErrorKind;
 use proptest::prelude::*;
-use wire::control::Blame;
-use wire::label::LabelDate;
+use wire::{control::Blame, media::label::LabelDate};
 
 const START: AppendPoint = AppendPoint { fseq: 1, block: 1, may_have_leftover: false };
 
@@ -139,7 +142,7 @@ fn a_label_of_an_empty_volume_stands_at_its_beginning_only() {
         created: LabelDate::new(2026, 1).unwrap(),
         expires: today(),
         blocks: 0,
-        system: wire::label::Text::fitted("X"),
+        system: wire::media::label::Text::fitted("X"),
     };
     bench.drive.locate(point.block).unwrap();
     let _ = bench.drive.write_block(&hdr1.encode()).unwrap();

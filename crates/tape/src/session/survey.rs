@@ -2,10 +2,12 @@
 //! goes on where this one was interrupted.
 
 use super::{Bay, FLUSH_FILES, Head, Session, Step};
-use crate::copier::{Disk, stopping};
-use crate::drive::TapeDrive;
-use crate::fault::Fault;
-use crate::label_io::{self, Found};
+use crate::{
+    copier::{Disk, stopping},
+    drive::TapeDrive,
+    fault::Fault,
+    label_io::{self, Found},
+};
 use base::limits::TAPE_FLUSH_BYTES;
 use tracing::warn;
 use wire::control::{

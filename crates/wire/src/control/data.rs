@@ -1,8 +1,7 @@
 //! What disk servers and doors tell the head while bytes move.
 
-use super::Coding;
-use super::{CatalogueMark, Done, calls};
-use crate::object::{Holder, Label, Piece};
+use super::{CatalogueMark, Coding, Done, calls};
+use crate::media::object::{Holder, Label, Piece};
 use base::{Checksums, FileId, FilePath, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 

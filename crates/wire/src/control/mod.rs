@@ -8,59 +8,29 @@
 //! A call whose reply [is pending](Call::is_pending) may be asked to wait: `?wait=30s` holds the answer back until
 //! something is there or the time is over, then the pending reply is returned.
 
-pub mod accounts;
-pub mod adopt;
-pub mod allocation;
-pub mod attributes;
+pub mod account;
 pub mod batch;
-pub mod counts;
 pub mod data;
 pub mod events;
-pub mod files;
-pub mod grants;
-pub mod heads;
-pub mod hosts;
-pub mod keys;
-pub mod labels;
+pub mod facility;
+pub mod names;
 pub mod output;
-pub mod policy;
-pub mod pools;
-pub mod presence;
-pub mod quotas;
-pub mod restored;
-pub mod scan;
-pub mod status;
+pub mod pool;
 pub mod survey;
 pub mod tape;
-pub mod trash;
-pub mod version;
 
-pub use accounts::*;
-pub use adopt::*;
-pub use allocation::*;
-pub use attributes::*;
+pub use account::{accounts::*, quotas::*};
 pub use batch::*;
-pub use counts::*;
 pub use data::*;
 pub use events::*;
-pub use files::*;
-pub use grants::*;
-pub use heads::*;
-pub use hosts::*;
-pub use keys::*;
-pub use labels::*;
+pub use facility::{
+    counts::*, heads::*, hosts::*, keys::*, labels::*, presence::*, restored::*, status::*, version::*,
+};
+pub use names::{adopt::*, attributes::*, files::*, grants::*, trash::*};
 pub use output::*;
-pub use policy::*;
-pub use pools::*;
-pub use presence::*;
-pub use quotas::*;
-pub use restored::*;
-pub use scan::*;
-pub use status::*;
+pub use pool::{allocation::*, policy::*, pools::*, scan::*};
 pub use survey::*;
 pub use tape::*;
-pub use trash::*;
-pub use version::*;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -120,29 +90,29 @@ pub(crate) use calls;
 #[must_use]
 pub fn audience_of(name: &str) -> Option<Audience> {
     let all = [
-        accounts::CALLS,
-        adopt::CALLS,
-        allocation::CALLS,
-        attributes::CALLS,
+        account::accounts::CALLS,
+        names::adopt::CALLS,
+        pool::allocation::CALLS,
+        names::attributes::CALLS,
         batch::CALLS,
         data::CALLS,
         events::CALLS,
-        files::CALLS,
-        grants::CALLS,
-        heads::CALLS,
-        hosts::CALLS,
-        keys::CALLS,
-        labels::CALLS,
+        names::files::CALLS,
+        names::grants::CALLS,
+        facility::heads::CALLS,
+        facility::hosts::CALLS,
+        facility::keys::CALLS,
+        facility::labels::CALLS,
         output::CALLS,
-        pools::CALLS,
-        presence::CALLS,
-        quotas::CALLS,
-        restored::CALLS,
-        scan::CALLS,
-        status::CALLS,
+        pool::pools::CALLS,
+        facility::presence::CALLS,
+        account::quotas::CALLS,
+        facility::restored::CALLS,
+        pool::scan::CALLS,
+        facility::status::CALLS,
         survey::CALLS,
         tape::CALLS,
-        trash::CALLS,
+        names::trash::CALLS,
     ];
     let found = all.iter().flat_map(|calls| calls.iter()).find(|(call, _)| *call == name);
     found.map(|(_, audience)| *audience)

@@ -132,8 +132,10 @@ impl RequestHeader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FileHandle, Request, Setting, StreamId};
-    use super::*;
+    use super::{
+        super::{FileHandle, Request, Setting, StreamId},
+        *,
+    };
 
     fn signed() -> (RequestHeader, Vec<u8>) {
         let bytes =

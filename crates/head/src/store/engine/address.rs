@@ -47,14 +47,14 @@ enum Proof {
 
 /// A database, and how it is spoken to.
 #[derive(Clone)]
-pub(in super::super) struct Address {
+pub(in crate::store) struct Address {
     config: Config,
     proof: Proof,
 }
 
 impl Address {
     /// Reads the URL of a database. What is wrong is not shown: it may be a password.
-    pub(in super::super) fn parse(url: &str) -> Result<Self> {
+    pub(in crate::store) fn parse(url: &str) -> Result<Self> {
         let (url, settings) = Settings::take_from(url)?;
         let not_a_url = |_| {
             Failure::invalid("catalogue is not the URL of a database")
@@ -76,7 +76,7 @@ impl Address {
     }
 
     /// Whether its URL tells the password.
-    pub(in super::super) fn has_password(&self) -> bool {
+    pub(in crate::store) fn has_password(&self) -> bool {
         self.config.get_password().is_some()
     }
 

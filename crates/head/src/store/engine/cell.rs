@@ -4,7 +4,7 @@ use super::super::{StoreError, StoreResult};
 
 /// A value; texts and blobs are borrowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in super::super) enum Cell<'a> {
+pub(in crate::store) enum Cell<'a> {
     Null,
     Integer(i64),
     Real(f64),
@@ -17,7 +17,7 @@ pub(in super::super) enum Cell<'a> {
 
 impl Cell<'_> {
     /// A number that the head gave.
-    pub(in super::super) fn id(id: u64) -> Self {
+    pub(in crate::store) fn id(id: u64) -> Self {
         Self::Integer(id as i64)
     }
 
@@ -34,7 +34,7 @@ impl Cell<'_> {
 }
 
 /// What can be given to a statement.
-pub(in super::super) trait ToCell {
+pub(in crate::store) trait ToCell {
     fn cell(&self) -> Cell<'_>;
 }
 
@@ -114,7 +114,7 @@ impl<T: ToCell + ?Sized> ToCell for &T {
 }
 
 /// What can be read from a row.
-pub(in super::super) trait FromCell<'a>: Sized {
+pub(in crate::store) trait FromCell<'a>: Sized {
     /// `None`: the cell holds something else.
     fn from_cell(cell: Cell<'a>) -> Option<Self>;
 }
@@ -181,21 +181,21 @@ impl<'a, T: FromCell<'a>> FromCell<'a> for Option<T> {
 }
 
 /// The cells of a row, as the engine has them.
-pub(in super::super) trait Cells {
+pub(in crate::store) trait Cells {
     fn cell(&self, column: usize) -> StoreResult<Cell<'_>>;
 }
 
 /// A row of a query.
-pub(in super::super) struct Row<'a>(pub(super) &'a dyn Cells);
+pub(in crate::store) struct Row<'a>(pub(super) &'a dyn Cells);
 
 impl Row<'_> {
     /// The cell of a column, whatever it holds.
-    pub(in super::super) fn cell(&self, column: usize) -> StoreResult<Cell<'_>> {
+    pub(in crate::store) fn cell(&self, column: usize) -> StoreResult<Cell<'_>> {
         self.0.cell(column)
     }
 
     /// Reads a column, counted from 0.
-    pub(in super::super) fn get<'b, T: FromCell<'b>>(&'b self, column: usize) -> StoreResult<T> {
+    pub(in crate::store) fn get<'b, T: FromCell<'b>>(&'b self, column: usize) -> StoreResult<T> {
         let cell = self.0.cell(column)?;
         T::from_cell(cell).ok_or_else(|| {
             let cause = format!("{} where {} was expected", cell.kind(), std::any::type_name::<T>());
@@ -204,7 +204,7 @@ impl Row<'_> {
     }
 
     /// Reads a text and makes something of it.
-    pub(in super::super) fn parse<T, E: std::fmt::Display>(
+    pub(in crate::store) fn parse<T, E: std::fmt::Display>(
         &self,
         column: usize,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -213,7 +213,7 @@ impl Row<'_> {
     }
 
     /// Reads bytes and makes something of them.
-    pub(in super::super) fn parse_bytes<T, E: std::fmt::Display>(
+    pub(in crate::store) fn parse_bytes<T, E: std::fmt::Display>(
         &self,
         column: usize,
         parse: impl FnOnce(&[u8]) -> Result<T, E>,
@@ -227,7 +227,7 @@ fn damaged(column: usize, cause: String) -> StoreError {
 }
 
 /// The parameters of a statement: a tuple.
-pub(in super::super) trait Params {
+pub(in crate::store) trait Params {
     fn with<R>(&self, give: impl FnOnce(&[Cell<'_>]) -> R) -> R;
 }
 

@@ -3,6 +3,11 @@
 
 mod address;
 mod cell;
+#[cfg(test)]
+pub(crate) mod database_tests;
+pub(crate) mod leadership;
+#[cfg(test)]
+pub(crate) mod leadership_tests;
 mod postgres;
 mod sqlite;
 

@@ -169,7 +169,7 @@ enum Health {
 }
 
 /// A catalogue in a database.
-pub(in super::super) struct Postgres {
+pub(in crate::store) struct Postgres {
     runtime: OwnRuntime,
     address: Address,
     session: RefCell<Session>,
@@ -191,12 +191,12 @@ pub(in super::super) struct Postgres {
 
 impl Postgres {
     /// Connects to the database of a catalogue, and brings its schema up to date. An empty database becomes an empty catalogue.
-    pub(in super::super) fn open(url: &str) -> StoreResult<Self> {
+    pub(in crate::store) fn open(url: &str) -> StoreResult<Self> {
         Self::open_up_to(url, MIGRATIONS.len())
     }
 
     /// As [`Self::open`], but up to an older schema.
-    pub(in super::super) fn open_up_to(url: &str, schema: usize) -> StoreResult<Self> {
+    pub(in crate::store) fn open_up_to(url: &str, schema: usize) -> StoreResult<Self> {
         let engine = Self::attach(url)?;
         engine.migrate(schema)?;
         engine.read_columns()?;
@@ -204,12 +204,12 @@ impl Postgres {
     }
 
     /// Connects, and leaves the schema as it is, as another head may be using it.
-    pub(in super::super) fn attach(url: &str) -> StoreResult<Self> {
+    pub(in crate::store) fn attach(url: &str) -> StoreResult<Self> {
         Self::connect(Address::parse(url).map_err(StoreError::Unreached)?)
     }
 
     /// Whether there is no facility in a database. Changes nothing there.
-    pub(in super::super) fn is_vacant(url: &str) -> StoreResult<bool> {
+    pub(in crate::store) fn is_vacant(url: &str) -> StoreResult<bool> {
         let engine = Self::attach(url)?;
         if !has_table(&engine, "facility")? {
             return Ok(true);
@@ -371,7 +371,7 @@ impl Postgres {
 }
 
 /// Whether the schema has a table.
-pub(in super::super) fn has_table(engine: &dyn Engine, table: &str) -> StoreResult<bool> {
+pub(in crate::store) fn has_table(engine: &dyn Engine, table: &str) -> StoreResult<bool> {
     Ok(engine.shapes()?.iter().any(|shape| shape.name == table))
 }
 

@@ -51,7 +51,7 @@ const PAGES_KIB_MIN: usize = 1 << 10;
 const OWN_COLUMNS: [(&str, &str); 1] = [("attribute", "id")];
 
 /// A catalogue in one file.
-pub(in super::super) struct Sqlite {
+pub(in crate::store) struct Sqlite {
     db: Connection,
     file: PathBuf,
     /// Also held by every snapshot that is read: as long as there is one, the file is not held alone.
@@ -61,12 +61,12 @@ pub(in super::super) struct Sqlite {
 
 impl Sqlite {
     /// Opens a catalogue, or makes an empty one, and brings its schema up to date.
-    pub(in super::super) fn open(file: &Path, create: bool) -> StoreResult<Self> {
+    pub(in crate::store) fn open(file: &Path, create: bool) -> StoreResult<Self> {
         Self::open_up_to(file, create, MIGRATIONS.len())
     }
 
     /// As [`Self::open`], but up to an older schema.
-    pub(in super::super) fn open_up_to(file: &Path, create: bool, schema: usize) -> StoreResult<Self> {
+    pub(in crate::store) fn open_up_to(file: &Path, create: bool, schema: usize) -> StoreResult<Self> {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
         let db = Connection::open_with_flags(file, flags)?;

@@ -1,0 +1,595 @@
+//! Who asks, and what they may do: the same answer for every door.
+//!
+//! A token says both and is checked here alone, without asking the head. Without one a process of this host is the user
+//! that the kernel says it runs as, unless the facility demands tokens; everybody else is refused.
+
+use crate::{
+    access::{issuers::Issuers, local_users::LocalUsers},
+    hosts::Roster,
+};
+use base::{Failure, FilePath, Result, check_name, is_name};
+use head::{Clock, Principal};
+use std::{fmt, sync::Arc};
+use wire::{
+    auth::{
+        keys::Keyring,
+        token::{
+            Claims, Right, Scopes, TokenKey,
+            issued::{Person, Presented},
+        },
+    },
+    xrd::LOGIN_NAME_BYTES,
+};
+
+/// Somebody whom a door serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Who it is, for the head's own permissions.
+    pub who: Principal,
+    limits: Limits,
+}
+
+/// What is added to the permissions of a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Limits {
+    /// Nothing.
+    None,
+    /// What a token says. Without scopes the user's permissions alone count.
+    Token {
+        scopes: Option<Scopes>,
+        expires: base::Timestamp,
+        is_of_job: bool,
+        lease: Option<Lease>,
+        signed: Option<Signed>,
+    },
+    /// Everything is refused, for this reason.
+    Nothing(Failure),
+}
+
+/// A token is good as long as a host belongs to the facility, also in sessions that go on.
+#[derive(Clone)]
+struct Lease {
+    host: String,
+    roster: Roster,
+}
+
+impl Lease {
+    fn is_over(&self) -> bool {
+        !self.roster.has(&self.host)
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lease").field(&self.host).finish()
+    }
+}
+
+impl PartialEq for Lease {
+    fn eq(&self, other: &Self) -> bool {
+        self.host == other.host
+    }
+}
+
+impl Eq for Lease {}
+
+/// A token of this facility is good as long as the generation of the key verifies that has signed it, also in sessions that go on.
+#[derive(Debug, Clone)]
+struct Signed {
+    generation: u32,
+    keys: Keyring,
+}
+
+impl PartialEq for Signed {
+    fn eq(&self, other: &Self) -> bool {
+        self.generation == other.generation
+    }
+}
+
+impl Eq for Signed {}
+
+/// A token by whose right something is made: that is to end with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenRight {
+    /// Until when it holds.
+    pub expires: base::Timestamp,
+    /// Which generation of the facility's key has signed it; `None`: another issuer.
+    pub generation: Option<u32>,
+    /// Whether it was made for a job.
+    pub is_of_job: bool,
+    /// Whether it allows less than its user may do.
+    pub is_scoped: bool,
+}
+
+impl Identity {
+    /// Somebody who needs no token.
+    #[must_use]
+    pub fn trusted(who: Principal) -> Self {
+        Self { who, limits: Limits::None }
+    }
+
+    /// Somebody who could not prove who they are, and hears so at whatever they want to do.
+    #[must_use]
+    pub fn refused(failure: Failure) -> Self {
+        Self { who: Principal::user("nobody"), limits: Limits::Nothing(failure) }
+    }
+
+    /// Whether it was proven who it is, or need not be.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        !matches!(self.limits, Limits::Nothing(_))
+    }
+
+    /// Whether a token narrows what this user may do.
+    #[must_use]
+    pub fn is_scoped(&self) -> bool {
+        matches!(self.limits, Limits::Token { scopes: Some(_), .. })
+    }
+
+    /// The token that was shown.
+    #[must_use]
+    pub fn token(&self) -> Option<TokenRight> {
+        let Limits::Token { scopes, expires, is_of_job, signed, .. } = &self.limits else { return None };
+        let generation = signed.as_ref().map(|signed| signed.generation);
+        Some(TokenRight { expires: *expires, generation, is_of_job: *is_of_job, is_scoped: scopes.is_some() })
+    }
+
+    /// Refuses jobs that would make jobs: each would have a token of its own, so that none of them ever ended.
+    pub fn may_submit(&self) -> Result<()> {
+        match self.limits {
+            Limits::Token { is_of_job: true, .. } => Err(Failure::permission(format!(
+                "the token of a job of {:?} cannot submit other jobs",
+                self.who.name
+            ))
+            .hint("submit them with a token of your own: `bp token create` makes one")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what the token does not allow, or no longer.
+    pub fn may(&self, right: Right, path: &FilePath, now: base::Timestamp) -> Result<()> {
+        self.is_good(now)?;
+        match &self.limits {
+            Limits::Token { scopes: Some(scopes), .. } if !scopes.allow(right, path) => {
+                let what =
+                    format!("token of {:?} does not allow to {} {path}", self.who.name, right.as_str());
+                let hint = if scopes.is_empty() {
+                    "it has no storage scope".to_owned()
+                } else {
+                    format!("it allows {scopes}")
+                };
+                Err(Failure::permission(what).hint(hint))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses who is nobody, and tokens that are over.
+    pub fn is_good(&self, now: base::Timestamp) -> Result<()> {
+        match &self.limits {
+            Limits::Token { expires, .. } if *expires <= now => {
+                Err(Failure::permission(format!("token of {:?} has expired", self.who.name))
+                    .hint("get a new one: `bp token create` makes those of this facility"))
+            }
+            Limits::Token { lease: Some(lease), .. } if lease.is_over() => Err(Failure::permission(format!(
+                "token of {:?} was made for a job on a host that was turned away or has joined anew",
+                self.who.name
+            ))
+            .hint("the worker of a job that still runs gets a new one")),
+            Limits::Token { signed: Some(signed), .. } if !signed.keys.is_live(signed.generation, now) => {
+                Err(Failure::permission(format!(
+                    "token of {:?} was signed with generation {} of the facility's key, which is over",
+                    self.who.name, signed.generation
+                ))
+                .hint("get a new one: `bp token create` makes those of this facility"))
+            }
+            Limits::Nothing(failure) => Err(failure.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a caller without a token says about who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim<'a> {
+    /// Nothing.
+    None,
+    /// The user name of a login, which clients of the field cut to eight bytes. It counts for those who may name others.
+    Login(&'a str),
+    /// A name that the caller was told to use. It is refused to those who may not.
+    Named(&'a str),
+}
+
+/// Decides who somebody is.
+#[derive(Clone)]
+pub struct Gate {
+    key: TokenKey,
+    facility: Arc<str>,
+    owner: Arc<str>,
+    is_token_required: bool,
+    users: LocalUsers,
+    clock: Clock,
+    issuers: Arc<Issuers>,
+    roster: Roster,
+}
+
+impl Gate {
+    /// The gate of the facility with id `facility`, whose owner may do everything.
+    pub fn new(key: TokenKey, facility: &str, owner: &str, is_token_required: bool, clock: Clock) -> Self {
+        let (facility, owner, issuers) = (facility.into(), owner.into(), Arc::default());
+        let (users, roster) = (LocalUsers::default(), Roster::default());
+        Self { key, facility, owner, is_token_required, users, clock, issuers, roster }
+    }
+
+    /// Takes the users of this host from `users`.
+    #[must_use]
+    pub fn with_users(self, users: LocalUsers) -> Self {
+        Self { users, ..self }
+    }
+
+    /// Takes tokens of jobs on these hosts.
+    #[must_use]
+    pub fn with_hosts(self, roster: Roster) -> Self {
+        Self { roster, ..self }
+    }
+
+    /// Takes tokens of these issuers, too.
+    #[must_use]
+    pub fn with_issuers(self, issuers: Arc<Issuers>) -> Self {
+        Self { issuers, ..self }
+    }
+
+    /// Whether everybody must bring a token.
+    #[must_use]
+    pub fn is_token_required(&self) -> bool {
+        self.is_token_required
+    }
+
+    /// Who may do everything.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// The id of the facility.
+    #[must_use]
+    pub fn facility(&self) -> &str {
+        &self.facility
+    }
+
+    /// Now.
+    #[must_use]
+    pub fn now(&self) -> base::Timestamp {
+        (self.clock)()
+    }
+
+    /// The bearer of a token. May wait for the keys of its issuer.
+    pub async fn bearer(&self, token: &str) -> Result<Identity> {
+        if !self.issuers.is_empty()
+            && let Some(presented) = Presented::parse(token)?
+        {
+            return self.outsider(self.issuers.admit(presented, self.now()).await?);
+        }
+        let (claims, generation) = self.key.verify_generation(token, &self.facility, self.now())?;
+        let Claims { subject, scopes, groups, expires, is_of_job, host, .. } = claims;
+        check_name("user", &subject)?;
+        groups.iter().try_for_each(|group| check_name("group", group))?;
+        let signed = Some(Signed { generation, keys: self.key.keys().clone() });
+        // Scopes bind the owner too: a token that was narrowed is no master key.
+        let is_operator = subject == *self.owner;
+        // Whoever has a right to anything by scopes has nothing by groups.
+        let groups = if scopes.is_some() { Vec::new() } else { groups };
+        let lease = host.map(|host| Lease { host, roster: self.roster.clone() });
+        let identity = Identity {
+            who: Principal { is_operator, groups, ..Principal::user(&subject) },
+            limits: Limits::Token { scopes, expires, is_of_job, lease, signed },
+        };
+        identity.is_good(self.now()).map(|()| identity)
+    }
+
+    /// Somebody whom another issuer knows. No issuer can make an operator.
+    fn outsider(&self, person: Person) -> Result<Identity> {
+        let Person { user, groups, scopes, expires } = person;
+        if user == *self.owner {
+            return Err(Failure::permission(format!(
+                "only this facility's own tokens speak for {user}, its owner"
+            ))
+            .hint("the operator can name another user for this subject in facility.toml"));
+        }
+        Ok(Identity {
+            who: Principal { groups, ..Principal::user(&user) },
+            limits: Limits::Token {
+                scopes: Some(scopes),
+                expires,
+                is_of_job: false,
+                lease: None,
+                signed: None,
+            },
+        })
+    }
+
+    /// A caller without a token at a door that everybody on this host can reach; `uid` is who they are as the kernel says.
+    pub async fn local(&self, uid: Option<u32>, claim: Claim<'_>) -> Result<Identity> {
+        if self.is_token_required {
+            return self.stranger();
+        }
+        let uid = uid.ok_or_else(unknown_caller)?;
+        self.user(uid, claim).await
+    }
+
+    /// A caller without a token who is not on this host, or is not to be served without one.
+    pub fn stranger(&self) -> Result<Identity> {
+        Err(Failure::permission("this facility serves only users who present a token")
+            .hint("`bp token create` makes one; clients find it in BEARER_TOKEN and send it over TLS"))
+    }
+
+    /// A caller at the socket in the facility's directory, which only its owner can reach: no token is demanded of them.
+    pub async fn at_socket(&self, uid: Option<u32>, claim: Claim<'_>) -> Result<Identity> {
+        let uid = uid.ok_or_else(unknown_caller)?;
+        if self.users.is_owner(uid) {
+            return self.user(uid, claim).await;
+        }
+        self.local(Some(uid), claim).await
+    }
+
+    async fn user(&self, uid: u32, claim: Claim<'_>) -> Result<Identity> {
+        let name = self.users.name(uid).await?;
+        if self.users.is_owner(uid) {
+            return self.owner_as(&name, claim);
+        }
+        if let Claim::Named(other) = claim
+            && other != name
+        {
+            return Err(Failure::permission(format!("user {name} (uid {uid}) cannot act as user {other:?}")).hint(
+                "only root and the user who runs the facility may name another user; others present a token",
+            ));
+        }
+        // Their jobs and files would be those of the owner.
+        if name == *self.owner {
+            return Err(Failure::permission(format!(
+                "user {name} (uid {uid}) has the name of the facility's owner, but does not run the facility"
+            ))
+            .hint("present a token: the owner makes one with `bp token create --user NAME`"));
+        }
+        Ok(Identity::trusted(Principal::user(&name)))
+    }
+
+    /// The user who runs the facility, or root: the owner, unless they name somebody else.
+    fn owner_as(&self, own_name: &str, claim: Claim<'_>) -> Result<Identity> {
+        let is_own = |name: &str| name == own_name || name == &*self.owner;
+        let is_cut = |name: &str| {
+            name.len() == LOGIN_NAME_BYTES && (own_name.starts_with(name) || self.owner.starts_with(name))
+        };
+        let other = match claim {
+            Claim::None => None,
+            // Clients of the field that do not know who runs them say `????`.
+            Claim::Login(name) => Some(name).filter(|name| is_name(name) && !is_own(name) && !is_cut(name)),
+            Claim::Named(name) => Some(name).filter(|name| !is_own(name)),
+        };
+        let Some(name) = other else { return Ok(Identity::trusted(Principal::operator(&self.owner))) };
+        check_name("user", name)?;
+        Ok(Identity::trusted(Principal::user(name)))
+    }
+}
+
+fn unknown_caller() -> Failure {
+    Failure::permission("the kernel does not say which user of this host makes this connection")
+        .hint("connect over loopback and keep the connection open, or present a token")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::Member;
+    use base::{Millis, Timestamp};
+    use wire::{
+        auth::{
+            keys::KeyFile,
+            token::{LIFETIME_MAX, enrolment},
+        },
+        control::HostNames,
+    };
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+    fn gate(is_token_required: bool) -> Gate {
+        Gate::new(TokenKey::derive(&[1; 32]), "f00", "root", is_token_required, Arc::new(|| NOW))
+    }
+
+    fn token(subject: &str, scopes: Option<&str>) -> String {
+        let claims = Claims {
+            issuer: "f00".to_owned(),
+            subject: subject.to_owned(),
+            audience: Vec::new(),
+            id: String::new(),
+            issued: NOW,
+            starts: NOW,
+            expires: NOW + Millis(1000),
+            scopes: scopes.map(|scopes| Scopes::parse(scopes).unwrap()),
+            groups: vec!["prod".to_owned()],
+            is_of_job: false,
+            host: None,
+        };
+        TokenKey::derive(&[1; 32]).sign(&claims)
+    }
+
+    #[tokio::test]
+    async fn tokens_of_jobs_end_with_their_host() {
+        let member = |joined| Member {
+            name: "c1".to_owned(),
+            enrolment: enrolment("c1", joined),
+            roles: Vec::new(),
+            reached: HostNames::default(),
+        };
+        let claims = Claims {
+            issuer: "f00".to_owned(),
+            subject: "ann".to_owned(),
+            audience: Vec::new(),
+            id: String::new(),
+            issued: NOW,
+            starts: NOW,
+            expires: NOW + Millis(1000),
+            scopes: None,
+            groups: Vec::new(),
+            is_of_job: true,
+            host: Some(enrolment("c1", NOW)),
+        };
+        let token = TokenKey::derive(&[1; 32]).sign(&claims);
+        let roster = Roster::default();
+        let gate = gate(true).with_hosts(roster.clone());
+        roster.set([("certificate".to_owned(), member(NOW))]);
+        let session = gate.bearer(&token).await.unwrap();
+        session.is_good(NOW).unwrap();
+        for later in [vec![], vec![("another".to_owned(), member(NOW + Millis(1)))]] {
+            roster.set(later);
+            let refused = gate.bearer(&token).await.unwrap_err();
+            assert!(refused.what.contains("turned away") && refused.hint.is_some(), "{refused}");
+            assert!(session.is_good(NOW).is_err(), "a session that goes on");
+        }
+    }
+
+    #[tokio::test]
+    async fn sessions_end_with_the_generation_that_signed_their_token() {
+        let file = KeyFile::first([1; 32], NOW);
+        let keys = Keyring::new(&file);
+        let tokens = TokenKey::new(keys.clone(), LIFETIME_MAX);
+        let gate = Gate::new(tokens, "f00", "root", true, Arc::new(|| NOW));
+        let session = gate.bearer(&token("alice", None)).await.unwrap();
+        assert_eq!(session.token().unwrap().generation, Some(1));
+        let rotated = file.rotate([2; 32], Millis(500), NOW).unwrap();
+        keys.set(&rotated);
+        session.is_good(NOW + Millis(499)).unwrap();
+        assert!(session.is_good(NOW + Millis(500)).unwrap_err().what.contains("generation 1"));
+        keys.set(&rotated.revoke(1, [3; 32], NOW).unwrap());
+        assert!(session.is_good(NOW).is_err(), "a session that goes on");
+        assert!(session.may(Right::Read, &path("/x"), NOW).is_err());
+        assert!(gate.bearer(&token("alice", None)).await.is_err());
+    }
+
+    fn path(text: &str) -> FilePath {
+        text.parse().unwrap()
+    }
+
+    const DAEMON: u32 = 900;
+    const ALICE: u32 = 1001;
+    const NAMESAKE: u32 = 1002;
+
+    fn local_gate(is_token_required: bool) -> Gate {
+        let users = [(0, "root"), (DAEMON, "backplane"), (ALICE, "alice"), (NAMESAKE, "curator_of_data")];
+        let gate = Gate::new(
+            TokenKey::derive(&[1; 32]),
+            "f00",
+            "curator_of_data",
+            is_token_required,
+            Arc::new(|| NOW),
+        );
+        gate.with_users(LocalUsers::fixed(DAEMON, &users))
+    }
+
+    async fn local(uid: u32, claim: Claim<'_>) -> Result<(String, bool), Failure> {
+        local_gate(false).local(Some(uid), claim).await.map(|it| (it.who.name, it.who.is_operator))
+    }
+
+    #[tokio::test]
+    async fn only_root_and_the_daemons_user_are_the_owner() {
+        let owner = Ok(("curator_of_data".to_owned(), true));
+        for uid in [0, DAEMON] {
+            for claim in [
+                Claim::None,
+                Claim::Login(""),
+                Claim::Login("curator_"),
+                Claim::Login("backplan"),
+                Claim::Named("curator_of_data"),
+            ] {
+                if uid == DAEMON || claim != Claim::Login("backplan") {
+                    assert_eq!(local(uid, claim).await, owner, "{uid} {claim:?}");
+                }
+            }
+            for claim in [Claim::Login("alice"), Claim::Named("alice")] {
+                assert_eq!(local(uid, claim).await, Ok(("alice".to_owned(), false)));
+            }
+            for odd in ["host:d1", "a,b", "", "x\u{1b}[2J"] {
+                assert!(local(uid, Claim::Named(odd)).await.is_err(), "{odd:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn everybody_else_is_whom_the_kernel_says() {
+        for claim in [
+            Claim::None,
+            Claim::Login("root"),
+            Claim::Login("curator_"),
+            Claim::Login("alice"),
+            Claim::Named("alice"),
+        ] {
+            assert_eq!(local(ALICE, claim).await, Ok(("alice".to_owned(), false)), "{claim:?}");
+        }
+        for name in ["root", "curator_of_data", "backplane", ""] {
+            let refused = local(ALICE, Claim::Named(name)).await.unwrap_err();
+            assert!(refused.kind == base::ErrorKind::Permission && refused.hint.is_some(), "{refused}");
+        }
+        assert!(
+            local(NAMESAKE, Claim::None).await.unwrap_err().what.contains("name of the facility's owner")
+        );
+        assert_eq!(local(77, Claim::Login("alice")).await, Ok(("uid77".to_owned(), false)));
+        assert!(local_gate(false).local(None, Claim::Login("alice")).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn where_tokens_are_demanded_only_the_owner_does_without_at_the_socket() {
+        let gate = local_gate(true);
+        assert!(gate.local(Some(0), Claim::None).await.unwrap_err().hint.is_some());
+        assert!(gate.at_socket(Some(0), Claim::None).await.unwrap().who.is_operator);
+        assert!(gate.at_socket(Some(ALICE), Claim::None).await.is_err());
+        assert!(gate.at_socket(None, Claim::None).await.is_err());
+        let open = local_gate(false).at_socket(Some(ALICE), Claim::None).await.unwrap();
+        assert_eq!((open.who.name.as_str(), open.who.is_operator), ("alice", false));
+    }
+
+    #[tokio::test]
+    async fn scopes_bind_everybody_and_only_while_the_token_holds() {
+        let owner = gate(true).bearer(&token("root", Some("storage.read:/data"))).await.unwrap();
+        assert!(owner.who.is_operator && owner.is_scoped() && !owner.who.is_in("prod"));
+        assert!(owner.may(Right::Read, &path("/data/x"), NOW).is_ok());
+        let refused = owner.may(Right::Modify, &path("/data/x"), NOW).unwrap_err();
+        assert!(refused.what.contains("does not allow to modify /data/x"), "{refused}");
+        assert_eq!(refused.hint.as_deref(), Some("it allows storage.read:/data"));
+        assert!(owner.may(Right::Read, &path("/other"), NOW).is_err());
+        assert!(
+            owner
+                .may(Right::Read, &path("/data/x"), NOW + Millis(1000))
+                .unwrap_err()
+                .what
+                .contains("expired")
+        );
+    }
+
+    #[test]
+    fn no_issuer_speaks_for_the_owner() {
+        let person = |user: &str| Person {
+            user: user.to_owned(),
+            groups: vec!["prod".to_owned()],
+            scopes: Scopes::everything_below(&path("/vo")),
+            expires: NOW + Millis(1000),
+        };
+        assert!(gate(true).outsider(person("root")).unwrap_err().what.contains("its owner"));
+        let ann = gate(true).outsider(person("ann")).unwrap();
+        assert!(!ann.who.is_operator && ann.is_scoped() && ann.who.is_in("prod") && ann.who.is_in("ann"));
+        assert_eq!((ann.who.group(), Principal::user("ann").group()), ("prod", "ann"));
+        assert!(ann.may(Right::Modify, &path("/vo/x"), NOW).is_ok());
+        assert!(ann.may(Right::List, &path("/"), NOW).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_token_without_scopes_is_its_user() {
+        let alice = gate(true).bearer(&token("alice", None)).await.unwrap();
+        assert!(!alice.who.is_operator && !alice.is_scoped() && alice.who.is_in("prod"));
+        assert!(alice.may(Right::Modify, &path("/home/alice"), NOW).is_ok());
+        let refused = Identity::refused(Failure::permission("no"));
+        assert!(refused.may(Right::Look, &path("/"), NOW).is_err() && !refused.who.is_operator);
+        let nothing = gate(true).bearer(&token("alice", Some("openid"))).await.unwrap();
+        assert!(nothing.may(Right::Look, &path("/"), NOW).is_err());
+        assert!(gate(true).bearer("a.b.c").await.is_err());
+    }
+}

@@ -1,0 +1,10 @@
+//! Starting and stopping: configuration, the facility's directory, the roles of a host.
+
+pub mod catalogue;
+pub mod config;
+pub mod facility;
+pub(crate) mod member;
+pub(crate) mod rooms;
+pub mod run;
+pub mod service;
+pub mod standby;

@@ -1,0 +1,417 @@
+//! Files as the doors of the head's process see them: the head decides where, and whoever has the object opens it.
+
+use crate::{hosts::presence::Prober, metrics::DoorCounter};
+use base::{ErrorKind, Failure, FilePath, Millis, Recent, Result, Timestamp};
+use disk::serve::{
+    local_objects::{Objects, is_outdated},
+    open_file::{ReadFile, Reservation, Sink, Source, WriteFile},
+    remote_objects::Reach,
+    threads::with_peers,
+};
+use head::{Clock, Head, Principal};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep};
+use tracing::debug;
+use wire::{
+    auth::capability::{self, Access, Cap, CapKeys, Content, Times, WHOLE},
+    control::{
+        AVOIDED_LEN_MAX, AvoidServers, Avoided, DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant,
+        ReadObject, Stat, WriteGrant,
+    },
+    xrd::Redirect,
+};
+
+/// Times an open is repeated because its object was removed between the head's answer and the disk's.
+const STALE_OPENS_MAX: usize = 5;
+
+/// Half of the grants that are kept: the files that a busy hour opens again and again.
+const GRANTS_KEPT: usize = 1 << 14;
+
+/// How long a writer waits for one before it that is on its way out: a connection that ended is noticed a moment later.
+const WRITER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often it asks.
+const WRITER_PAUSE: Duration = Duration::from_millis(25);
+
+/// How long a client may open again what it was sent to: a session that broke is taken up within that time.
+const READ_LIFETIME: Millis = Millis::from_seconds(3600);
+
+/// Where an open led.
+pub enum Opened<F> {
+    /// The object is on this host.
+    Here(F),
+    /// Another disk server has it, or is to make it.
+    Elsewhere(Elsewhere),
+}
+
+/// A disk server, and the right to an object of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Who has it.
+    pub server: DiskServer,
+    /// The capability.
+    signed: String,
+    /// What is there to read.
+    object: Option<Arc<ReadObject>>,
+}
+
+impl Elsewhere {
+    /// For clients of the XRootD door.
+    pub fn redirect(&self) -> Result<Redirect> {
+        let (host, port) = host_and_port(&self.server.root)?;
+        Ok(Redirect { host, port, opaque: format!("{}={}", capability::PARAMETER, self.signed) })
+    }
+
+    /// For clients of the HTTP door: where `path`, escaped for a URL, is to be asked for.
+    #[must_use]
+    pub fn location(&self, path: &str) -> String {
+        format!("https://{}{path}?{}={}", self.server.https, capability::PARAMETER, self.signed)
+    }
+}
+
+/// The parts of `host:port`.
+pub(crate) fn host_and_port(address: &str) -> Result<(String, u16)> {
+    let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
+    parts.ok_or_else(|| Failure::internal(format!("{address:?} is not the address of a disk server")))
+}
+
+/// Opens files for the doors beside the head.
+pub struct Files {
+    /// `None` on a host that knows no names.
+    names: Option<Names>,
+    objects: Arc<Objects>,
+    reach: Reach,
+    clock: Clock,
+    recall_wait: Millis,
+    /// Grants by user and path, with the version of the namespace at which they were right.
+    grants: Mutex<Recent<String, (u64, Arc<ReadObject>)>>,
+    /// Asks hosts whether they are there; only beside the head.
+    prober: Option<Prober>,
+}
+
+/// Who knows the names, and what proves to disk servers that it has been asked.
+struct Names {
+    head: Head,
+    keys: CapKeys,
+}
+
+/// What a kept answer is found by. A name cannot hold a NUL.
+pub fn answer_key(who: &Principal, path: &FilePath) -> String {
+    let rank = if who.is_operator { "*" } else { "" };
+    let mut key = [rank, &who.name, "\0", path.as_str()].concat();
+    for group in &who.groups {
+        key.push('\0');
+        key.push_str(group);
+    }
+    key
+}
+
+impl Files {
+    /// Opens files where `head` says, here from `objects`; `keys` sign what other disk servers are shown.
+    pub fn new(head: Head, objects: Arc<Objects>, keys: CapKeys, clock: Clock, recall_wait: Millis) -> Self {
+        let grants = Mutex::new(Recent::new(GRANTS_KEPT));
+        Self {
+            names: Some(Names { head, keys }),
+            objects,
+            reach: Reach::new(None),
+            clock,
+            recall_wait,
+            grants,
+            prober: None,
+        }
+    }
+
+    /// Says how other disk servers are spoken to.
+    #[must_use]
+    pub fn with_reach(self, reach: Reach) -> Self {
+        Self { reach, ..self }
+    }
+
+    /// Asks hosts whether they are there.
+    #[must_use]
+    pub(crate) fn with_prober(self, prober: Prober) -> Self {
+        Self { prober: Some(prober), ..self }
+    }
+
+    /// Who asks hosts whether they are there; only beside the head.
+    pub(crate) fn prober(&self) -> Option<&Prober> {
+        self.prober.as_ref()
+    }
+
+    /// Opens nothing by name: for a disk server away from the head.
+    pub fn without_names(objects: Arc<Objects>, clock: Clock) -> Self {
+        let grants = Mutex::new(Recent::new(1));
+        let reach = Reach::new(None);
+        Self { names: None, objects, reach, clock, recall_wait: Millis(0), grants, prober: None }
+    }
+
+    /// The head.
+    pub fn head(&self) -> Result<&Head> {
+        Ok(&self.names()?.head)
+    }
+
+    fn names(&self) -> Result<&Names> {
+        self.names.as_ref().ok_or_else(|| Failure::unsupported("names are known at the head, not here"))
+    }
+
+    /// The objects of this host.
+    pub fn objects(&self) -> &Arc<Objects> {
+        &self.objects
+    }
+
+    /// Opens a file for reading; waits for its recall if it is nearline.
+    pub async fn open_read(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+        door: Arc<DoorCounter>,
+    ) -> Result<Opened<ReadFile>> {
+        let mut last = None;
+        for _ in 0..STALE_OPENS_MAX {
+            let version = self.head()?.namespace_version();
+            let call = OpenRead { path: path.clone() };
+            let grant = match self.head()?.call_waiting(who, call, self.recall_wait).await? {
+                ReadGrant::Online(grant) => Arc::new(grant),
+                ReadGrant::Recalling { .. } => return Err(Box::pin(self.still_nearline(who, path)).await),
+            };
+            let opened = match &grant.server {
+                Some(server) => self.elsewhere(who, &grant, server).map(Opened::Elsewhere),
+                None => {
+                    let read =
+                        Box::pin(self.objects.read(&who.name, Arc::clone(&grant), Arc::clone(&door))).await;
+                    read.map(Opened::Here)
+                }
+            };
+            match opened {
+                Ok(opened) => {
+                    self.grants().insert(answer_key(who, path), (version, grant));
+                    return Ok(opened);
+                }
+                Err(failure) if failure.kind == ErrorKind::NotFound => last = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::internal(format!("{path} cannot be opened"))))
+    }
+
+    /// What is said to whoever has waited long enough for a recall.
+    async fn still_nearline(&self, who: &Principal, path: &FilePath) -> Failure {
+        let stat = async { self.head()?.call(who, Stat { path: path.clone() }).await };
+        let waits = match stat.await {
+            Ok(info) => info.waits.unwrap_or_else(|| "nothing is known of its recall".to_owned()),
+            Err(failure) => failure.what,
+        };
+        Failure::timeout(format!("{path} is still nearline: {waits}"))
+            .hint("`bp queue` shows the tape queue; open it again later")
+    }
+
+    /// Opens a file for reading if the head has said lately where it is and nothing has changed since, or is free to say it
+    /// on this thread. May wait for disks, for nothing else.
+    pub fn open_read_now(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+        door: &Arc<DoorCounter>,
+    ) -> Option<Result<Opened<ReadFile>>> {
+        let grant = match self.kept_grant(who, path) {
+            Some(grant) => {
+                self.objects.opened(grant.object);
+                grant
+            }
+            None => match self.grant_here(who, path)? {
+                Ok(grant) => grant,
+                Err(failure) => return Some(Err(failure)),
+            },
+        };
+        if let Some(server) = &grant.server {
+            return Some(self.elsewhere(who, &grant, server).map(Opened::Elsewhere));
+        }
+        self.objects.read_now(&who.name, grant, door).map(|file| Ok(Opened::Here(file)))
+    }
+
+    fn kept_grant(&self, who: &Principal, path: &FilePath) -> Option<Arc<ReadObject>> {
+        let mut grants = self.grants();
+        let (version, grant) = grants.get(answer_key(who, path).as_str())?;
+        (*version == self.head().ok()?.namespace_version()).then(|| Arc::clone(grant))
+    }
+
+    /// Where a file is on disk, if the head can say it on this thread.
+    fn grant_here(&self, who: &Principal, path: &FilePath) -> Option<Result<Arc<ReadObject>>> {
+        let head = self.head().ok()?;
+        let version = head.namespace_version();
+        match head.call_here(who, OpenRead { path: path.clone() })? {
+            Ok(ReadGrant::Online(grant)) => {
+                let grant = Arc::new(grant);
+                // Dropped after the lock: there may be thousands.
+                let _forgotten = self.grants().insert(answer_key(who, path), (version, Arc::clone(&grant)));
+                Some(Ok(grant))
+            }
+            // Its recall has to be waited for.
+            Ok(ReadGrant::Recalling { .. }) => None,
+            Err(failure) => Some(Err(failure)),
+        }
+    }
+
+    /// Has servers avoided to which a client says that it was sent in vain.
+    pub(crate) async fn avoid(&self, who: &Principal, path: &FilePath, tried: &str, is_write: bool) {
+        let hosts = tried.split(',').filter(|host| !host.is_empty()).take(AVOIDED_LEN_MAX);
+        let call = AvoidServers { hosts: hosts.map(str::to_owned).collect(), path: path.clone(), is_write };
+        let avoided = async { self.head()?.call(who, call).await };
+        match (avoided.await, &self.prober) {
+            // They are silent as soon as it is known, and not only avoided for a while.
+            (Ok(Avoided { servers }), Some(prober)) => servers.into_iter().for_each(|host| prober.look(host)),
+            (Ok(_), None) => {}
+            // A hint: without it the open goes on as if there was none.
+            (Err(failure), _) => debug!(%failure, "hosts that were not reached are not avoided"),
+        }
+    }
+
+    fn grants(&self) -> MutexGuard<'_, Recent<String, (u64, Arc<ReadObject>)>> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn elsewhere(&self, who: &Principal, grant: &Arc<ReadObject>, server: &DiskServer) -> Result<Elsewhere> {
+        let cap = Cap {
+            access: if grant.is_piece { Access::Gather } else { Access::Read },
+            partition: grant.partition.clone(),
+            object: grant.object,
+            file: grant.file,
+            generation: grant.fence,
+            holder: None,
+            range: WHOLE,
+            content: Some(Content { size: grant.size, checksums: grant.checksums }),
+            user: who.name.clone(),
+            expires: (self.clock)() + READ_LIFETIME,
+            piece: None,
+            times: Some(Times::of(grant.modified, grant.source_modified)),
+        };
+        Ok(Elsewhere { object: Some(Arc::clone(grant)), ..self.signed((server, grant.joined), &cap)? })
+    }
+
+    /// Opens a file for reading through this process, wherever its object is.
+    pub async fn read_through(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+        door: Arc<DoorCounter>,
+    ) -> Result<ReadFile> {
+        let mut last = None;
+        for _ in 0..STALE_OPENS_MAX {
+            let elsewhere = match self.open_read(who, path, Arc::clone(&door)).await? {
+                Opened::Here(file) => return Ok(file),
+                Opened::Elsewhere(elsewhere) => elsewhere,
+            };
+            let (reach, far, grant) = (self.reach.clone(), path.clone(), elsewhere.object.clone());
+            let grant =
+                grant.ok_or_else(|| Failure::internal(format!("{path} was opened without an object")))?;
+            match with_peers(move || reach.read(&elsewhere, &far)).await {
+                Ok(file) => {
+                    // Its disk server puts what is read on the bill.
+                    let meter = self.objects.meter("", grant.object, door);
+                    return Ok(ReadFile::new(Source::Far(file), grant, meter));
+                }
+                // It has moved since, or somebody has lost a right: the head is asked once more.
+                Err(failure) if is_outdated(&failure) => last = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::internal(format!("{path} cannot be opened"))))
+    }
+
+    /// Opens a file for writing. It becomes the file's content when it is committed, not before.
+    pub async fn open_write(
+        &self,
+        who: &Principal,
+        open: OpenWrite,
+        door: Arc<DoorCounter>,
+    ) -> Result<Opened<WriteFile>> {
+        let (grant, reservation) = self.reserve(who, open).await?;
+        if let Some(server) = &grant.server {
+            // Whoever is sent there is known by the capability; a reservation that nobody begins is given up.
+            reservation.keep();
+            return self.to_write(who, &grant, server).map(Opened::Elsewhere);
+        }
+        self.objects.write(&grant, move || reservation, door).await.map(Opened::Here)
+    }
+
+    /// Opens a file for writing through this process, wherever its object will be.
+    pub async fn write_through(
+        &self,
+        who: &Principal,
+        open: OpenWrite,
+        door: Arc<DoorCounter>,
+    ) -> Result<WriteFile> {
+        let (grant, reservation) = self.reserve(who, open).await?;
+        let Some(server) = &grant.server else {
+            return self.objects.write(&grant, move || reservation, door).await;
+        };
+        let (elsewhere, reach) = (self.to_write(who, &grant, server)?, self.reach.clone());
+        let label = grant.label();
+        let sink = with_peers(move || reach.write(&elsewhere, &grant)).await?;
+        reservation.keep();
+        Ok(WriteFile::new(Sink::Far(Arc::new(sink)), label, &self.clock, door))
+    }
+
+    fn to_write(&self, who: &Principal, grant: &WriteGrant, server: &DiskServer) -> Result<Elsewhere> {
+        let cap = Cap {
+            access: Access::Write,
+            partition: grant.partition.clone(),
+            object: grant.object,
+            file: grant.file,
+            generation: grant.object.0,
+            holder: None,
+            range: WHOLE,
+            content: None,
+            user: who.name.clone(),
+            expires: (self.clock)() + capability::OPEN_LIFETIME,
+            piece: None,
+            times: None,
+        };
+        self.signed((server, grant.joined), &cap)
+    }
+
+    fn signed(&self, (server, joined): (&DiskServer, Timestamp), cap: &Cap) -> Result<Elsewhere> {
+        let signed = self.names()?.keys.sign((&server.name, joined), cap);
+        Ok(Elsewhere { server: server.clone(), signed, object: None })
+    }
+
+    /// Asks the head in a task of its own: a client that leaves before the answer must not keep what it was granted.
+    async fn reserve(&self, who: &Principal, open: OpenWrite) -> Result<(WriteGrant, Reservation)> {
+        let (head, objects, who) = (self.head()?.clone(), Arc::clone(&self.objects), who.clone());
+        let asked = self.objects.tasks().spawn("open for writing", async move {
+            let grant = granted(&head, &who, open).await?;
+            let reservation = objects.reservation(&grant);
+            Ok((grant, reservation))
+        });
+        asked.await.map_err(|cause| Failure::internal(format!("an open ended badly: {cause}")))?
+    }
+}
+
+/// Asks for an object to write; while somebody else writes the file, for a moment again and again.
+///
+/// An update is refused at once: after a write that was given up it would be for an hour.
+async fn granted(head: &Head, who: &Principal, open: OpenWrite) -> Result<WriteGrant> {
+    let deadline = Instant::now() + WRITER_PATIENCE;
+    loop {
+        match head.call(who, open.clone()).await {
+            Err(failure)
+                if matches!(failure.kind, ErrorKind::Busy | ErrorKind::Locked)
+                    && open.disposition != Disposition::Update
+                    && Instant::now() < deadline =>
+            {
+                sleep(WRITER_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Runs `work` on a thread that may block.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|cause| Failure::internal(format!("a file thread ended badly: {cause}")))?
+}

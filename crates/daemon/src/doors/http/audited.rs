@@ -1,0 +1,217 @@
+//! Requests of the HTTP door in the audit log: what changes something, what is refused, and opens.
+
+use super::{HttpDoor, Peer, guard::caller::Caller};
+use crate::access::audit::Visitor;
+use axum::http::Method;
+use base::{ErrorKind, Failure};
+use serde_json::Value;
+use wire::control::{Audience, Call};
+
+/// Calls of people that change nothing. Those that are not named here are noted, too, when they are done.
+const LOOKS: [&str; 26] = [
+    "stat",
+    "get_entry",
+    "list",
+    "get_attributes",
+    "get_space",
+    "get_trash",
+    "get_grants",
+    "get_referrals",
+    "get_hosts",
+    "get_sole_files",
+    "bill",
+    "get_pools",
+    "get_collectable",
+    "accounts",
+    "quotas",
+    "scans",
+    "findings",
+    "adoptions",
+    "left_alone",
+    "status",
+    "keys",
+    "jobs",
+    "job_log",
+    "follow_job",
+    "await",
+    "await_jobs",
+];
+/// What a record names of a call, in this order; all else may be long, or secret.
+const NAMED: [&str; 29] = [
+    "path",
+    "from",
+    "subject",
+    "rights",
+    "mode",
+    "vid",
+    "vids",
+    "state",
+    "drive",
+    "ids",
+    "id",
+    "job",
+    "request",
+    "kind",
+    "name",
+    "roles",
+    "host",
+    "labels",
+    "pool",
+    "partition",
+    "size_max_bytes",
+    "project",
+    "bytes",
+    "files",
+    "directory",
+    "user",
+    "scopes",
+    "generation",
+    "grace",
+];
+/// Numbers of one call that a record names; each path has a record of its own.
+const LIST_LEN_MAX: usize = 200;
+
+/// Who asked for what.
+pub(super) struct Deed<'a> {
+    pub(super) peer: Option<Peer>,
+    pub(super) user: &'a str,
+    pub(super) verb: &'static str,
+    pub(super) what: &'a str,
+    pub(super) to: Option<&'a str>,
+}
+
+impl HttpDoor {
+    /// Notes a deed with its outcome.
+    pub(super) fn note(&self, deed: &Deed<'_>, failure: Option<&Failure>) {
+        self.audit.note(|| {
+            let address = deed.peer.and_then(|peer| peer.address).map(|address| address.ip());
+            let visitor = Visitor { door: "http", address, user: deed.user };
+            let mut record = visitor.record(self.gate.now(), deed.verb, deed.what);
+            record.to = deed.to.map(str::to_owned);
+            record.with_outcome(failure)
+        });
+    }
+
+    /// Notes a call of the management API.
+    pub(super) fn note_call<C: Call>(&self, caller: &Caller, call: &C, outcome: Result<&C::Reply, &Failure>) {
+        let is_chore = !matches!(C::AUDIENCE, Audience::People | Audience::Hosts);
+        let (is_look, failure) = (is_chore || LOOKS.contains(&C::NAME), outcome.err());
+        if is_look && is_dull(failure) {
+            return;
+        }
+        let call = serde_json::to_value(call).unwrap_or_default();
+        let (peer, user) = (caller.peer, caller.name());
+        let deed = |what, to| Deed { peer, user: &user, verb: C::NAME, what, to };
+        let Some(paths) = call.get("paths").and_then(Value::as_array) else {
+            let (what, to) = told(&call);
+            return self.note(&deed(&what, to.as_deref()), failure);
+        };
+        // One path may be refused where another is not.
+        let reply = outcome.ok().and_then(|reply| serde_json::to_value(reply).ok()).unwrap_or_default();
+        for (index, path) in paths.iter().filter_map(Value::as_str).enumerate() {
+            let own = reply.get("files").and_then(|files| files.get(index)?.get("failure"));
+            let own: Option<Failure> = own.and_then(|own| serde_json::from_value(own.clone()).ok());
+            self.note(&deed(path, None), failure.or(own.as_ref()));
+        }
+    }
+
+    /// Notes a request on a path.
+    pub(super) fn note_path(&self, method: &Method, deed: &Deed<'_>, failure: Option<&Failure>) {
+        if !is_look(method) || !is_dull(failure) {
+            self.note(deed, failure);
+        }
+    }
+}
+
+/// Whether what only looks is not worth a line: it was answered, or clients asked whether something is there.
+fn is_dull(failure: Option<&Failure>) -> bool {
+    failure.is_none_or(|failure| failure.kind == ErrorKind::NotFound)
+}
+
+fn is_look(method: &Method) -> bool {
+    matches!(method.as_str(), "HEAD" | "PROPFIND" | "OPTIONS")
+}
+
+/// What a method is called in the log.
+pub(super) fn verb(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "read",
+        "HEAD" => "stat",
+        "PROPFIND" => "list",
+        "PUT" => "write",
+        "DELETE" => "remove",
+        "MKCOL" => "mkdir",
+        "MOVE" => "rename",
+        "COPY" => "copy",
+        "PROPPATCH" => "set attribute",
+        _ => "request",
+    }
+}
+
+/// What a call is about, and its other path.
+fn told(call: &Value) -> (String, Option<String>) {
+    let value = |name: &str| call.get(name).or_else(|| call.get("spec")?.get(name));
+    let known = NAMED.iter().filter_map(|name| Some((*name, text(value(name)?)?)));
+    let words = known.map(|(name, text)| match name {
+        "path" | "from" | "subject" | "rights" => text,
+        _ => format!("{name}={text}"),
+    });
+    let words: Vec<_> = words.collect();
+    (words.join(" "), call.get("to").and_then(text))
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Object(thing) => text(thing.get("name")?),
+        Value::Array(list) => {
+            let mut words: Vec<_> = list.iter().take(LIST_LEN_MAX).filter_map(text).collect();
+            if list.len() > LIST_LEN_MAX {
+                words.push(format!("and {} more", list.len() - LIST_LEN_MAX));
+            }
+            Some(words.join(" "))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn calls_are_told_by_what_they_are_about() {
+        for (call, what, to) in [
+            (json!({"path": "/a", "mode": 493}), "/a mode=493", None),
+            (json!({"from": "/a", "to": "/b", "is_new": false}), "/a", Some("/b")),
+            (json!({"path": "/d", "subject": "user:ann", "rights": "rw"}), "/d user:ann rw", None),
+            (json!({"vid": "BP0001", "state": "suspect"}), "vid=BP0001 state=suspect", None),
+            (json!({"name": "disk2", "token": "secret", "key": "secret"}), "name=disk2", None),
+            (json!({"spec": {"name": "fit", "environment": {"KEY": "secret"}}}), "name=fit", None),
+            (json!({"pool": {"name": "main", "copies": 2}}), "pool=main", None),
+            (
+                json!({"kind": "user", "name": "ann", "bytes": 5, "files": null}),
+                "kind=user name=ann bytes=5",
+                None,
+            ),
+            (json!({"job": 7}), "job=7", None),
+            (json!({}), "", None),
+        ] {
+            assert_eq!(told(&call), (what.to_owned(), to.map(str::to_owned)));
+        }
+        let many: Vec<_> = (0..204).collect();
+        assert!(told(&json!({ "ids": many })).0.ends_with(" 199 and 4 more"));
+    }
+
+    #[test]
+    fn changes_are_noted_and_looks_only_when_they_are_refused() {
+        let (refused, missing) = (Failure::permission("no"), Failure::not_found("no"));
+        assert!(is_dull(None) && is_dull(Some(&missing)) && !is_dull(Some(&refused)));
+        for (method, look) in [(Method::GET, false), (Method::HEAD, true), (Method::PUT, false)] {
+            assert_eq!(is_look(&method), look);
+            assert_ne!(verb(&method), "request");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! WebDAV: methods on names.
+
+pub(crate) mod copy;
+pub(crate) mod properties;
+pub(crate) mod tree;

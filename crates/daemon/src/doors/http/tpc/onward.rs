@@ -1,0 +1,113 @@
+//! Third-party copies of files that lie on another disk server, or are to: the client is sent there, so that their bytes do not
+//! pass through the head.
+//!
+//! Clients of the field follow a redirect of `COPY` (307), as of `GET` and `PUT`. Who comes without TLS is not sent where it is
+//! needed; and a file that must be recalled first is sent by the head, while the client watches.
+
+use super::{Transfer, pull::open_call, pulling, pushing, remote::Ask, require_host};
+use crate::doors::{
+    files::Opened,
+    http::{
+        answer::{Answer, Problem},
+        data::other_way,
+        file::read::sent_on,
+        paths::Visit,
+    },
+};
+use axum::{http::Method, response::Response};
+use base::{ErrorKind, Result};
+use disk::serve::{
+    local_objects::CapFile,
+    open_file::{ReadFile, WriteFile},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+use wire::{
+    control::{Entry, FileState},
+    http::dav::{Place, parse_place},
+};
+
+/// How long the source may take to say how large a file is, so that it is put where it fits.
+const SIZE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where a copy goes on.
+pub(super) enum Onward<F> {
+    /// At the disk server of this answer.
+    Elsewhere(Response),
+    /// Here, with the file if it is open already.
+    Here(Option<F>),
+}
+
+/// Whether a client may be sent to another disk server.
+fn may_be_sent_on(transfer: &Transfer) -> bool {
+    let visit = &transfer.visit;
+    visit.peer.is_some_and(|peer| peer.is_tls) && !visit.door.roster.is_empty()
+}
+
+/// Where the file that is fetched will be.
+pub(super) async fn target(transfer: &Transfer) -> Result<Onward<WriteFile>, Problem> {
+    if !may_be_sent_on(transfer) {
+        return Ok(Onward::Here(None));
+    }
+    let (visit, open) = (&transfer.visit, open_call(transfer, announced_bytes(transfer).await));
+    let counter = Arc::clone(&visit.door.counters.http);
+    let opened = visit.door.files.open_write(&visit.who, open, counter).await;
+    let opened = opened.map_err(|failure| match failure.kind {
+        ErrorKind::Exists => Problem::precondition(failure.what),
+        _ => failure.into(),
+    })?;
+    Ok(match opened {
+        Opened::Elsewhere(elsewhere) => Onward::Elsewhere(sent_on(visit, &elsewhere)),
+        Opened::Here(file) => Onward::Here(Some(file)),
+    })
+}
+
+/// Bytes of the file that is to be fetched; 0 if its server does not say.
+async fn announced_bytes(transfer: &Transfer) -> u64 {
+    let Transfer { place, fields, progress, .. } = transfer;
+    let ask = Ask { method: Method::HEAD, place, fields, upload: None, progress };
+    match timeout(SIZE_PATIENCE, transfer.remote().ask(&ask)).await {
+        Ok(Ok(reply)) if reply.status.is_success() => reply.length().unwrap_or(0),
+        // The copy itself will tell what is wrong.
+        _ => 0,
+    }
+}
+
+/// Where the file that is sent lies.
+pub(super) async fn source(transfer: &Transfer, entry: &Entry) -> Result<Onward<ReadFile>, Problem> {
+    if !may_be_sent_on(transfer) || !entry.state.is_some_and(FileState::is_online) {
+        return Ok(Onward::Here(None));
+    }
+    let visit = &transfer.visit;
+    let counter = Arc::clone(&visit.door.counters.http);
+    Ok(match visit.door.files.open_read(&visit.who, &visit.path, counter).await? {
+        Opened::Elsewhere(elsewhere) => Onward::Elsewhere(sent_on(visit, &elsewhere)),
+        Opened::Here(file) => Onward::Here(Some(file)),
+    })
+}
+
+/// `COPY` with a `Source`, to the object that a capability is for.
+pub(in crate::doors::http) async fn pull_by_cap(visit: Visit, signed: &str) -> Answer {
+    let place = parse_place(visit.field("source").unwrap_or_default())?;
+    let transfer = begun(visit, place)?;
+    match transfer.visit.open_cap(signed).await? {
+        CapFile::Write(file) => Ok(pulling(transfer, Some(file))),
+        CapFile::Read(_) => Err(other_way(&transfer.visit.path).into()),
+    }
+}
+
+/// `COPY` with a `Destination`, of the object that a capability is for.
+pub(in crate::doors::http) async fn push_by_cap(visit: Visit, signed: &str) -> Answer {
+    let place = parse_place(visit.field("destination").unwrap_or_default())?;
+    let transfer = begun(visit, place)?;
+    match transfer.visit.open_cap(signed).await? {
+        CapFile::Read(file) => Ok(pushing(transfer, Some(file))),
+        CapFile::Write(_) => Err(other_way(&transfer.visit.path).into()),
+    }
+}
+
+fn begun(visit: Visit, place: Place) -> Result<Transfer, Problem> {
+    let transfer = Transfer::new(visit, place)?;
+    require_host(&transfer.place)?;
+    Ok(transfer)
+}

@@ -1,0 +1,182 @@
+//! The XRootD door of a disk server on another host than the head's: it opens objects by capability, and sends whoever
+//! asks for a name to the head.
+
+use super::{DoorFile, DoorSession, here, tpc::ThirdParty};
+use crate::{access::identity::Identity, metrics::DoorCounters};
+use base::{Failure, FilePath, ReachRule, Result};
+use disk::serve::local_objects::{CapFile, CapOpen, Objects, is_outdated};
+use net::xrd::{
+    Access, Disposition, ListPage, Opaque, OpenRequest, Opened, Peer, ReadMethod, Redirect, ServerConfig,
+    Service, SpaceInfo, StatInfo, TlsOffer,
+};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use wire::{auth::capability, control::TRIED, xrd};
+
+/// The door.
+pub struct DataDoor {
+    config: ServerConfig,
+    objects: Arc<Objects>,
+    head: Redirect,
+    /// The same for who comes to write: the head is to know that nothing was begun here.
+    head_again: Redirect,
+    /// A destination opens with the capability that the client was given.
+    third_party: ThirdParty<String>,
+    counters: Arc<DoorCounters>,
+}
+
+impl DataDoor {
+    /// A door to `objects` that clients find at `host`; `head` knows the names.
+    pub fn new(
+        objects: Arc<Objects>,
+        (facility, host): (&str, &str),
+        head: Redirect,
+        counters: Arc<DoorCounters>,
+    ) -> Self {
+        let config = super::server_config(facility);
+        let head_again = Redirect { opaque: format!("{TRIED}={host}"), ..head.clone() };
+        Self { config, objects, head, head_again, third_party: ThirdParty::new(), counters }
+    }
+
+    /// Chooses how the bytes of files leave.
+    #[must_use]
+    pub fn with_reads(mut self, method: ReadMethod) -> Self {
+        self.config.read_method = method;
+        self
+    }
+
+    /// Offers TLS.
+    #[must_use]
+    pub fn with_tls(mut self, offer: TlsOffer) -> Self {
+        self.config.tls = Some(offer);
+        self
+    }
+
+    /// Says which authorities vouch for the servers that files are copied from.
+    #[must_use]
+    pub fn with_trust(mut self, authorities: Option<PathBuf>) -> Self {
+        self.third_party.believe(authorities);
+        self
+    }
+
+    /// Says where files may be copied from, and where this door listens; without it from other hosts only.
+    #[must_use]
+    pub fn with_reach(mut self, rule: ReachRule, own: SocketAddr) -> Self {
+        self.third_party.limit(rule, own);
+        self
+    }
+
+    async fn open_file(&self, session: &DoorSession, request: &OpenRequest) -> Result<Opened<DoorFile>> {
+        let OpenRequest { path, opaque, .. } = request;
+        let fetched = self.third_party.fetch(session, path, opaque).await?;
+        let is_offer = fetched.is_none();
+        let given = fetched.or_else(|| opaque.get(capability::PARAMETER).map(str::to_owned));
+        let Some(signed) = given else {
+            return Ok(Opened::Elsewhere(self.head.clone()));
+        };
+        if let Some(user) = self.objects.user_of(&signed) {
+            session.note_proof();
+            if is_offer {
+                self.third_party.offer(session, (&user, signed.clone()), path, opaque).await?;
+            }
+        }
+        let is_update = request.disposition == Disposition::Existing;
+        let open = CapOpen { signed: &signed, path, is_update };
+        match self.objects.open_cap(open, Arc::clone(&self.counters.root)).await {
+            Ok(CapFile::Read(file)) => Ok(here(DoorFile::Read(file))),
+            Ok(CapFile::Write(file)) => match xrd::tpc::pull(opaque, path)? {
+                Some(pull) => {
+                    let tasks = self.objects.tasks();
+                    let (objects, counter) = (Arc::clone(&self.objects), Arc::clone(&self.counters.root));
+                    let open = async move |signed: String, path: FilePath| {
+                        let open = CapOpen { signed: &signed, path: &path, is_update: false };
+                        match objects.open_cap(open, counter).await? {
+                            CapFile::Read(file) => Ok(file),
+                            CapFile::Write(_) => {
+                                Err(Failure::permission("the capability is not one to read"))
+                            }
+                        }
+                    };
+                    let copy = self.third_party.destination(session, path, (pull, file), open, tasks)?;
+                    Ok(here(DoorFile::ThirdParty(copy)))
+                }
+                None => Ok(here(DoorFile::Write(file))),
+            },
+            // The object has moved since, or the capability was kept for too long: the head knows better.
+            Err(failure) if is_outdated(&failure) && opaque.get(capability::DIRECT).is_none() => {
+                let is_write = request.access == Access::Update;
+                Ok(Opened::Elsewhere(if is_write { self.head_again.clone() } else { self.head.clone() }))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+fn names(path: &FilePath) -> Failure {
+    Failure::unsupported(format!("{path} is asked for at the head, not at a disk server"))
+}
+
+impl Service for DataDoor {
+    type Session = DoorSession;
+    type File = DoorFile;
+
+    fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    fn names_elsewhere(&self) -> Option<Redirect> {
+        Some(self.head.clone())
+    }
+
+    /// Everybody is let in: without a capability there is nothing to be had.
+    async fn login(&self, peer: Peer) -> Result<DoorSession> {
+        let nobody = Failure::permission("a disk server wants to see a capability");
+        Ok(super::session::session(Identity::refused(nobody), &peer))
+    }
+
+    fn account<'a>(&self, session: &'a DoorSession) -> Option<&'a str> {
+        Some(&session.account)
+    }
+
+    /// A capability is all the proof that there is here.
+    fn is_proven(&self, session: &DoorSession) -> bool {
+        session.is_proven()
+    }
+
+    async fn open(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {
+        let opened = self.open_file(session, &request).await;
+        self.counters.root.answer(opened.as_ref().err().map(|failure| failure.kind));
+        opened
+    }
+
+    async fn space(&self, _: &DoorSession, path: &FilePath) -> Result<SpaceInfo> {
+        Err(names(path))
+    }
+
+    async fn stat(&self, _: &DoorSession, path: &FilePath, _: &Opaque) -> Result<StatInfo> {
+        Err(names(path))
+    }
+
+    async fn list(&self, _: &DoorSession, path: &FilePath, _: Option<String>, _: bool) -> Result<ListPage> {
+        Err(names(path))
+    }
+
+    async fn mkdir(&self, _: &DoorSession, path: &FilePath, _: u32, _: bool) -> Result<()> {
+        Err(names(path))
+    }
+
+    async fn remove(&self, _: &DoorSession, path: &FilePath) -> Result<()> {
+        Err(names(path))
+    }
+
+    async fn rmdir(&self, _: &DoorSession, path: &FilePath) -> Result<()> {
+        Err(names(path))
+    }
+
+    async fn rename(&self, _: &DoorSession, path: &FilePath, _: &FilePath) -> Result<()> {
+        Err(names(path))
+    }
+
+    async fn checksum(&self, _: &DoorSession, path: &FilePath, _: &str) -> Result<String> {
+        Err(names(path))
+    }
+}

@@ -1,0 +1,168 @@
+//! Requests of the XRootD door on names.
+
+use super::RootDoor;
+use base::{ErrorKind, Failure, FilePath, Result};
+use head::{Apply, Head, Principal};
+use net::xrd::{ListEntry, ListPage, SpaceInfo, StatFlags, StatInfo, StatOwner};
+use std::sync::Arc;
+use wire::{
+    control::{self, Entry, FileState, NodeKind},
+    http::DigestAlgorithm,
+};
+
+/// Checksums that are offered, the default first. `crc32` is that of POSIX here and that of zlib `zcrc32`, as in XRootD and its clients.
+pub(super) const CHECKSUMS: [&str; 5] = ["adler32", "crc32c", "md5", "crc32", "zcrc32"];
+
+impl RootDoor {
+    /// Makes a call whose reply says nothing.
+    pub(super) async fn call<C: Apply>(&self, who: &Principal, call: C) -> Result<()> {
+        self.files.head()?.call(who, call).await.map(drop)
+    }
+
+    pub(super) async fn info(&self, who: &Principal, path: &FilePath) -> Result<control::FileInfo> {
+        self.files.head()?.call(who, control::Stat { path: path.clone() }).await
+    }
+
+    async fn entry(&self, who: &Principal, path: &FilePath) -> Result<Entry> {
+        self.files.head()?.call(who, control::GetEntry { path: path.clone() }).await
+    }
+
+    pub(super) async fn stat_path(&self, who: &Principal, path: &FilePath) -> Result<StatInfo> {
+        self.entry(who, path).await.map(|entry| stat_of(who, &entry))
+    }
+
+    /// The same, if the head can say it on this thread. A refusal is left to the other way, which notes it.
+    pub(super) fn stat_here(&self, head: &Head, who: &Principal, path: &FilePath) -> Option<StatInfo> {
+        let version = head.namespace_version();
+        let entry = head.call_here(who, control::GetEntry { path: path.clone() })?.ok()?;
+        let stat = stat_of(who, &entry);
+        self.stats.keep(version, who, path, &stat);
+        Some(stat)
+    }
+
+    pub(super) async fn list_page(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+        from: Option<String>,
+        with_stat: bool,
+    ) -> Result<ListPage> {
+        let list = control::List { path: path.clone(), after: from.unwrap_or_default() };
+        let listing = self.files.head()?.call(who, list).await?;
+        let next = listing.entries.last().filter(|_| listing.is_partial).map(|entry| entry.name.clone());
+        let entry =
+            |entry: Entry| ListEntry { stat: with_stat.then(|| stat_of(who, &entry)), name: entry.name };
+        Ok(ListPage { entries: listing.entries.into_iter().map(entry).collect(), next })
+    }
+
+    pub(super) async fn truncate_path(&self, who: &Principal, path: &FilePath, size: u64) -> Result<()> {
+        let open = control::OpenWrite {
+            path: path.clone(),
+            mode: 0o644,
+            disposition: control::Disposition::Update,
+            parents: false,
+            expected_bytes: 0,
+            source_modified: None,
+        };
+        let file = Arc::new(self.files.write_through(who, open, Arc::clone(&self.counters.root)).await?);
+        let truncated = Arc::clone(&file);
+        crate::doors::files::blocking(move || truncated.truncate(size)).await?;
+        file.commit(|_| Ok(())).await.map(drop)
+    }
+
+    pub(super) async fn checksum_of(&self, who: &Principal, path: &FilePath, kind: &str) -> Result<String> {
+        let entry = self.entry(who, path).await?;
+        let sums = entry.checksums.ok_or_else(|| match entry.kind {
+            NodeKind::Directory => {
+                Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory: it has no checksum"))
+            }
+            NodeKind::File => Failure::locked(format!("{path} is being written: it has no checksum yet")),
+        })?;
+        let algorithm = match kind {
+            "adler32" => return Ok(sums.adler32.to_string()),
+            "crc32c" => return Ok(sums.crc32c.to_string()),
+            "md5" => DigestAlgorithm::Md5,
+            "crc32" => DigestAlgorithm::Cksum,
+            "zcrc32" => DigestAlgorithm::Crc32,
+            other => {
+                return Err(Failure::unsupported(format!("checksum {other} is not offered here"))
+                    .hint(format!("{} are", CHECKSUMS.join(", "))));
+            }
+        };
+        // Computed from the disk replica: a question must not begin a recall.
+        if !entry.state.is_some_and(FileState::is_online) {
+            return Err(Failure::busy(format!("{path} is not on disk, where its {kind} is computed"))
+                .hint(format!("`bp stage --wait {path}`, or ask for adler32 or crc32c")));
+        }
+        let file = self.files.read_through(who, path, Arc::clone(&self.counters.root)).await?;
+        self.files.objects().sums().hex(&Arc::new(file), algorithm).await
+    }
+
+    pub(super) async fn attributes_of(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+    ) -> Result<Vec<(String, Vec<u8>)>> {
+        let attributes = self.files.head()?.call(who, control::GetAttributes { path: path.clone() }).await?;
+        let pair = |attribute: control::Attribute| (attribute.name.into(), attribute.value.into());
+        Ok(attributes.attributes.into_iter().map(pair).collect())
+    }
+
+    pub(super) async fn change_attribute(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+        name: &str,
+        value: Option<&[u8]>,
+        is_new: bool,
+    ) -> Result<()> {
+        let value = value.map(|bytes| bytes.to_vec().try_into()).transpose()?;
+        let change = control::AttributeChange { name: name.to_owned().try_into()?, value };
+        self.call(who, control::SetAttributes { path: path.clone(), changes: vec![change], is_new }).await
+    }
+
+    pub(super) async fn space_of_pools(&self, who: &Principal) -> Result<SpaceInfo> {
+        let control::Space { total_bytes, free_bytes, largest_free_bytes } =
+            self.files.head()?.call(who, control::GetSpace {}).await?;
+        // What others have on the same disk is taken too: clients expect that used and free make up the total.
+        let used = total_bytes.saturating_sub(free_bytes);
+        let largest_free = largest_free_bytes;
+        Ok(SpaceInfo { total: total_bytes, free: free_bytes, largest_free, used, quota: None })
+    }
+}
+
+/// Attributes as clients of the field read them: what the mode lets `who` do, nearline files offline with a backup.
+pub(super) fn stat_of(who: &Principal, entry: &Entry) -> StatInfo {
+    let rights = head::rights(who, &entry.owner, &entry.group, entry.mode);
+    let mut flags = StatFlags::default();
+    if rights & 4 != 0 {
+        flags = flags | StatFlags::READABLE;
+    }
+    if rights & 2 != 0 {
+        flags = flags | StatFlags::WRITABLE;
+    }
+    if entry.kind == NodeKind::Directory {
+        flags = flags | StatFlags::DIRECTORY;
+    }
+    // Whoever permissions do not bind still cannot run what nobody can.
+    if rights & 1 != 0 && (entry.kind == NodeKind::Directory || entry.mode & 0o111 != 0) {
+        flags = flags | StatFlags::EXECUTABLE;
+    }
+    if let Some(state) = entry.state {
+        if matches!(state, FileState::Nearline | FileState::OutOfReach) {
+            flags = flags | StatFlags::OFFLINE;
+        }
+        if state.is_archived() {
+            flags = flags | StatFlags::BACKUP_EXISTS;
+        }
+    }
+    let modified_s = entry.modified.seconds();
+    let owner = StatOwner {
+        changed_s: modified_s,
+        accessed_s: modified_s,
+        mode: entry.mode,
+        user: entry.owner.clone(),
+        group: entry.group.clone(),
+    };
+    StatInfo { id: entry.id.0, size: entry.size, flags, modified_s, owner: Some(owner) }
+}

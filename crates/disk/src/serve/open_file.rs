@@ -1,0 +1,484 @@
+//! Open files: reading, and writing until the commit.
+
+use crate::{
+    ObjectReader, ObjectWriter,
+    port::Link,
+    replicate::{
+        coded::CodedFile,
+        mirror::{Filled, Mirroring},
+    },
+    serve::{
+        free_space::SpaceWait, local_objects::Writing, remote_objects::FarSink, threads::with_peers,
+        usage::Uses,
+    },
+};
+use base::{ByteRange, ErrorKind, Failure, FileId, ObjectId, Result, Timestamp};
+use client::xrd::File;
+use daemon::{doors::files::blocking, metrics::DoorCounter};
+use head::Clock;
+use net::shutdown::Shutdown;
+use std::{
+    io::IoSliceMut,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+use tracing::warn;
+use wire::{
+    auth::capability::{Content, WHOLE},
+    control::{AbandonWrite, CommitWrite, ReadObject},
+    media::object::{Label, ObjectInfo},
+    xrd::Expectation,
+};
+
+/// Counts what is read, and puts it on the owner's bill when the file is closed.
+pub(crate) struct Meter {
+    uses: Arc<Uses>,
+    owner: String,
+    object: ObjectId,
+    door: Arc<DoorCounter>,
+    out: AtomicU64,
+}
+
+impl Meter {
+    /// Counts for `owner`; nobody pays if that is empty.
+    pub(crate) fn new(uses: &Arc<Uses>, (owner, object): (&str, ObjectId), door: Arc<DoorCounter>) -> Self {
+        uses.began();
+        Self { uses: Arc::clone(uses), owner: owner.to_owned(), object, door, out: AtomicU64::new(0) }
+    }
+
+    fn add(&self, bytes: u64) {
+        self.out.fetch_add(bytes, Ordering::Relaxed);
+        self.door.add_out(bytes);
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.uses.closed();
+        if !self.owner.is_empty() {
+            self.uses.read(&self.owner, self.object, *self.out.get_mut());
+        }
+    }
+}
+
+/// Where the bytes of a file come from.
+pub(crate) enum Source {
+    /// A partition of this host.
+    Object(Arc<ObjectReader>),
+    /// Another disk server.
+    Far(File),
+    /// Pieces, here and on other disk servers.
+    Coded(Box<CodedFile>),
+}
+
+/// A file open for reading.
+pub struct ReadFile {
+    source: Source,
+    /// What the head said about it.
+    pub grant: Arc<ReadObject>,
+    /// Bytes that may be read.
+    range: ByteRange,
+    meter: Meter,
+}
+
+impl ReadFile {
+    pub(crate) fn new(source: Source, grant: Arc<ReadObject>, meter: Meter) -> Self {
+        Self { source, grant, range: WHOLE, meter }
+    }
+
+    /// Lets only these bytes be read.
+    pub(crate) fn within(self, range: ByteRange) -> Self {
+        Self { range, ..self }
+    }
+
+    fn check(&self, offset: u64, length: usize) -> Result<()> {
+        let end = offset.saturating_add(length as u64).min(self.grant.size);
+        if self.range == WHOLE || (self.range.offset <= offset && end <= self.range.end) {
+            return Ok(());
+        }
+        let ByteRange { offset: first, end: last } = self.range;
+        Err(Failure::permission(format!(
+            "the capability is for bytes {first} to {last}, not {offset} to {end}"
+        )))
+    }
+
+    /// Fills `buffer` from `offset`; fewer bytes only at the end of the file. Blocks.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let count = self.peek_at(offset, buffer)?;
+        self.meter.add(count as u64);
+        Ok(count)
+    }
+
+    /// The same, and it is nobody's traffic. Blocks.
+    pub(crate) fn peek_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.check(offset, buffer.len())?;
+        match &self.source {
+            Source::Object(reader) => {
+                reader.read_at(buffer, offset).inspect_err(|failure| self.look(failure))
+            }
+            Source::Far(file) => file.read_at(offset, buffer),
+            Source::Coded(file) => file.read_at(offset, buffer),
+        }
+    }
+
+    /// Fills all buffers; the end of the file before that is a failure. Blocks.
+    pub fn read_many_at(&self, wanted: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let Source::Coded(file) = &self.source else {
+            return wanted.iter_mut().try_for_each(|(offset, buffer)| {
+                self.read_vectored_at(*offset, &mut [IoSliceMut::new(buffer)])
+            });
+        };
+        wanted.iter().try_for_each(|(offset, buffer)| self.check(*offset, buffer.len()))?;
+        file.read_many(wanted)?;
+        self.meter.add(wanted.iter().map(|(_, buffer)| buffer.len() as u64).sum());
+        Ok(())
+    }
+
+    /// Fills all of `buffers` from `offset`. Blocks.
+    pub fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        self.check(offset, bytes)?;
+        match &self.source {
+            Source::Object(reader) => {
+                reader.read_vectored_at(buffers, offset).inspect_err(|failure| self.look(failure))?;
+            }
+            Source::Far(file) => fill(buffers, offset, |at, buffer| file.read_at(at, buffer))?,
+            Source::Coded(file) => fill(buffers, offset, |at, buffer| file.read_at(at, buffer))?,
+        }
+        self.meter.add(bytes as u64);
+        Ok(())
+    }
+
+    /// Whether reading waits for other servers.
+    pub(crate) fn waits_for_peers(&self) -> bool {
+        !matches!(self.source, Source::Object(_))
+    }
+
+    /// The object, if it is on this host and all of it may be read.
+    pub fn reader(&self) -> Option<&ObjectReader> {
+        match &self.source {
+            Source::Object(reader) if self.range == WHOLE => Some(reader),
+            _ => None,
+        }
+    }
+
+    /// The head is to send readers elsewhere if the disk is why a read failed.
+    fn look(&self, failure: &Failure) {
+        if matches!(failure.kind, ErrorKind::Io | ErrorKind::Corrupt) {
+            self.found_unreadable();
+        }
+    }
+
+    /// The disk does not give bytes of the object.
+    pub fn found_unreadable(&self) {
+        self.meter.uses.unreadable(self.grant.file, self.grant.object);
+    }
+
+    /// Counts bytes that left without being read.
+    pub fn count_sent(&self, bytes: u64) {
+        self.meter.add(bytes);
+    }
+}
+
+/// Fills all of `buffers`, one after the other.
+fn fill(
+    buffers: &mut [IoSliceMut<'_>],
+    offset: u64,
+    read: impl Fn(u64, &mut [u8]) -> Result<usize>,
+) -> Result<()> {
+    let mut at = offset;
+    for buffer in buffers {
+        let taken = read(at, buffer)?;
+        if taken < buffer.len() {
+            return Err(Failure::corrupt(format!("the file ended at {}", at + taken as u64)));
+        }
+        at += taken as u64;
+    }
+    Ok(())
+}
+
+/// Gives a reserved object back to the head unless it was committed.
+pub(crate) struct Reservation {
+    link: Link,
+    tasks: Shutdown,
+    writing: Writing,
+    partition: String,
+    object: ObjectId,
+    is_kept: AtomicBool,
+}
+
+impl Reservation {
+    pub(crate) fn new(
+        link: Link,
+        tasks: Shutdown,
+        writing: Writing,
+        (partition, object): (String, ObjectId),
+    ) -> Self {
+        writing.begin(&partition, object);
+        Self { link, tasks, writing, partition, object, is_kept: AtomicBool::new(false) }
+    }
+
+    /// Somebody else has it now.
+    pub(crate) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let object = self.object;
+        self.writing.end(&self.partition, object);
+        if *self.is_kept.get_mut() {
+            return;
+        }
+        if tokio::runtime::Handle::try_current().is_err() {
+            // The process is ending; the next start abandons what was being written.
+            return;
+        }
+        let link = self.link.clone();
+        self.tasks.spawn("abandon", async move {
+            if let Err(failure) = link.call(AbandonWrite { object }).await {
+                warn!(%object, %failure, "reserved object not given back; it is given up later");
+            }
+        });
+    }
+}
+
+/// Where the bytes of a file go.
+#[derive(Clone)]
+pub(crate) enum Sink {
+    /// A partition of this host.
+    Object(Arc<ObjectWriter>),
+    /// Another disk server, which reports it to the head.
+    Far(Arc<FarSink>),
+}
+
+impl Sink {
+    /// Makes it durable. Blocks.
+    fn commit(&self, label: &Label, expected: Option<Content>, now: Timestamp) -> Result<ObjectInfo> {
+        match self {
+            Self::Object(writer) => {
+                let expected = expected.map(|content| (content.size, content.checksums));
+                writer.commit(label, expected, now)
+            }
+            Self::Far(sink) => sink.info(),
+        }
+    }
+}
+
+/// A file open for writing. Dropped without a commit it leaves nothing behind.
+pub struct WriteFile {
+    sink: Sink,
+    label: Box<Label>,
+    /// What a capability demands.
+    expected: Option<Content>,
+    expected_bytes: Option<u64>,
+    /// What the client says that it has sent.
+    sent: Mutex<Option<Expectation>>,
+    /// None for objects that somebody else reports to the head.
+    reservation: Option<Box<Reservation>>,
+    /// Its mirrors are filled before it is reported.
+    mirroring: Option<Box<Mirroring>>,
+    /// How it gets free space on this host as it grows.
+    space: Option<Box<SpaceWait>>,
+    clock: Clock,
+    door: Arc<DoorCounter>,
+    is_closed: AtomicBool,
+}
+
+impl WriteFile {
+    pub(crate) fn new(sink: Sink, label: Label, clock: &Clock, door: Arc<DoorCounter>) -> Self {
+        Self {
+            sink,
+            label: Box::new(label),
+            expected: None,
+            expected_bytes: None,
+            sent: Mutex::default(),
+            reservation: None,
+            mirroring: None,
+            space: None,
+            clock: Arc::clone(clock),
+            door,
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// It is reported to the head when it is committed.
+    pub(crate) fn with_reservation(self, reservation: Reservation) -> Self {
+        Self { reservation: Some(Box::new(reservation)), ..self }
+    }
+
+    /// Its pool promises more than one replica.
+    pub(crate) fn with_mirrors(self, mirroring: Option<Mirroring>) -> Self {
+        Self { mirroring: mirroring.map(Box::new), ..self }
+    }
+
+    /// It may wait for space as it grows.
+    pub(crate) fn with_space(self, space: SpaceWait) -> Self {
+        Self { space: Some(Box::new(space)), ..self }
+    }
+
+    /// Nothing shorter or longer may be committed.
+    pub(crate) fn expecting_bytes(self, bytes: u64) -> Self {
+        Self { expected_bytes: Some(bytes), ..self }
+    }
+
+    /// Nothing else may be committed.
+    pub(crate) fn expecting(self, content: Content) -> Self {
+        Self { expected: Some(content), ..self }
+    }
+
+    /// The file.
+    pub fn file(&self) -> FileId {
+        self.label.file
+    }
+
+    /// Permission bits.
+    pub fn mode(&self) -> u32 {
+        self.label.holder.mode
+    }
+
+    /// Bytes it has now.
+    pub fn size(&self) -> Result<u64> {
+        match &self.sink {
+            Sink::Object(writer) => writer.size(),
+            Sink::Far(sink) => sink.size(),
+        }
+    }
+
+    /// Whether writing waits for other servers.
+    pub(crate) fn waits_for_peers(&self) -> bool {
+        matches!(self.sink, Sink::Far(_))
+    }
+
+    /// Fills `buffer` from `offset`. Blocks.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        match &self.sink {
+            Sink::Object(writer) => writer.read_at(buffer, offset),
+            Sink::Far(sink) => sink.read_at(offset, buffer),
+        }
+    }
+
+    /// Fills all of `buffers` from `offset`. Blocks.
+    pub fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let mut at = offset;
+        for buffer in buffers {
+            if self.read_at(at, buffer)? < buffer.len() {
+                return Err(Failure::invalid(format!("{} was cut while it was read", self.label.path)));
+            }
+            at += buffer.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether there is too little free space now for `end` bytes. If not, they are taken: a write up to there does not wait.
+    pub fn lacks_space(&self, end: u64) -> bool {
+        match (&self.sink, &self.space) {
+            (Sink::Object(writer), Some(_)) => {
+                writer.reserve(end).is_err_and(|failure| failure.kind == ErrorKind::NoSpace)
+            }
+            _ => false,
+        }
+    }
+
+    /// Waits, as long as it is being freed, for the space for `end` bytes.
+    pub async fn wait_for_space(&self, end: u64) -> Result<()> {
+        match (&self.sink, &self.space) {
+            (Sink::Object(writer), Some(space)) => space.reserve(writer, end).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for whoever has a thread for it. Blocks.
+    fn take_space(&self, writer: &ObjectWriter, end: u64) -> Result<()> {
+        self.space.as_ref().map_or(Ok(()), |space| space.reserve_blocking(writer, end))
+    }
+
+    /// Writes all of `data` at `offset`. Blocks.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        match &self.sink {
+            Sink::Object(writer) => {
+                self.take_space(writer, offset.saturating_add(data.len() as u64))?;
+                writer.write_at(data, offset)?;
+            }
+            Sink::Far(sink) => sink.write_at(offset, data)?,
+        }
+        self.door.add_in(data.len() as u64);
+        Ok(())
+    }
+
+    /// Sets the size. Blocks.
+    pub fn truncate(&self, size: u64) -> Result<()> {
+        match &self.sink {
+            Sink::Object(writer) => {
+                self.take_space(writer, size)?;
+                writer.truncate(size)
+            }
+            Sink::Far(sink) => sink.truncate(size),
+        }
+    }
+
+    /// Returns when the bytes are on stable storage. Blocks.
+    pub fn sync(&self) -> Result<()> {
+        match &self.sink {
+            Sink::Object(writer) => writer.sync(),
+            Sink::Far(sink) => sink.sync(),
+        }
+    }
+
+    /// Takes what the client says that it has sent: nothing else is committed.
+    pub fn expect(&self, sent: Expectation) {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
+    }
+
+    fn check_sent(&self, info: &ObjectInfo) -> Result<()> {
+        let found = Expectation { size: info.size, crc32c: info.checksums.crc32c };
+        match *self.sent.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(sent) if sent != found => Err(Failure::corrupt(format!(
+                "{}: {} bytes with crc32c {} were sent, {} with {} arrived",
+                self.label.path, sent.size, sent.crc32c, found.size, found.crc32c
+            ))
+            .hint("nothing was kept: send it again")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes what was written the content of the file: durable on disk, then in the catalogue.
+    ///
+    /// `check` sees the size and sums before the head does, and can refuse.
+    pub async fn commit(&self, check: impl FnOnce(&ObjectInfo) -> Result<()>) -> Result<ObjectInfo> {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return Err(Failure::invalid(format!("{} is closed already", self.label.path)));
+        }
+        if let (Some(expected), size) = (self.expected_bytes, self.size()?)
+            && size != expected
+        {
+            let path = &self.label.path;
+            return Err(Failure::corrupt(format!(
+                "a piece of {path} has {size} bytes, {expected} are wanted"
+            )));
+        }
+        let (sink, label) = (self.sink.clone(), self.label.clone());
+        let (expected, now) = (self.expected, (self.clock)());
+        let info = blocking(move || sink.commit(&label, expected, now)).await?;
+        self.check_sent(&info)?;
+        check(&info)?;
+        if let Some(reservation) = &self.reservation {
+            let Filled { mirrors, pieces } = match &self.mirroring {
+                Some(mirroring) => mirroring.fill(&info).await?,
+                None => Filled::default(),
+            };
+            let ObjectInfo { object, size, checksums, .. } = info;
+            let call = CommitWrite { object, size, checksums, mirrors, pieces };
+            reservation.link.insist(call).await?;
+            reservation.keep();
+        }
+        if let Sink::Far(sink) = &self.sink {
+            let sink = Arc::clone(sink);
+            with_peers(move || sink.close()).await?;
+        }
+        Ok(info)
+    }
+}

@@ -1,0 +1,406 @@
+//! The disk server's chores: deletes objects that nothing refers to and reports the room that is left.
+
+use crate::{
+    Partition, Space,
+    clock::HeadTime,
+    port::Link,
+    serve::{
+        free_space::SpaceWait,
+        local_objects::{Fence, Objects, Withdrawn, Writing},
+        usage::Uses,
+    },
+    upkeep::{adoption::Adopter, catalogue_check::Memory, scan::Scanner},
+};
+use base::{ErrorKind, Millis, ObjectId, Result};
+use daemon::doors::files::blocking;
+use head::Clock;
+use net::shutdown::Token;
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::Notify;
+use tracing::{debug, info, warn};
+use wire::control::{
+    DiskServer, NextRemovals, ObjectsRemoved, PartitionTrouble, ROLL_CALL_LEN_MAX, RegisterPartition,
+    ReportSpace, RollCall, SpaceReported, Tend, Tended,
+};
+
+/// Room is reported at least this often.
+const REPORT_EVERY: Duration = Duration::from_secs(2);
+/// And not more often, whatever happens.
+const REPORT_AT_MOST_EVERY: Duration = Duration::from_millis(20);
+/// How long the head may hold back its answer while there is nothing to delete. The answer tells the state of the catalogue, too,
+/// which the partition remembers.
+const ASK_EVERY: Millis = Millis::from_seconds(10);
+/// Pause after something did not work.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A disk server as the head is to know it.
+#[derive(Clone)]
+pub struct Introduction {
+    /// Name and addresses.
+    pub server: DiskServer,
+    /// Drawn when the process started.
+    pub boot: u64,
+    /// Pool of its partitions, as long as the operator does not say another.
+    pub pool: String,
+    /// The page cache is left out, whatever the pool wants.
+    pub is_direct: bool,
+}
+
+/// Keeps one partition.
+#[derive(Clone)]
+pub struct Janitor {
+    link: Link,
+    introduction: Introduction,
+    partition: Arc<Partition>,
+    withdrawn: Arc<Withdrawn>,
+    fence: Arc<Fence>,
+    writing: Writing,
+    space: SpaceWait,
+    uses: Arc<Uses>,
+    /// What was wrong with the partition when it was last looked at.
+    trouble: Arc<Mutex<Option<PartitionTrouble>>>,
+    /// Told what time it is at the head, if that is another host.
+    time: Option<Arc<HeadTime>>,
+}
+
+impl Janitor {
+    /// The janitor of a partition whose objects are served from `objects`.
+    #[must_use]
+    pub fn new(link: Link, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
+        let (withdrawn, fence, writing) = (objects.withdrawn(), objects.fence(), objects.writing());
+        let (space, uses, trouble) = (objects.space(), Arc::clone(objects.uses()), Arc::default());
+        Self { link, introduction, partition, withdrawn, fence, writing, space, uses, trouble, time: None }
+    }
+
+    /// Lets `time` know what the head says.
+    #[must_use]
+    pub(crate) fn with_time(self, time: Arc<HeadTime>) -> Self {
+        Self { time: Some(time), ..self }
+    }
+
+    fn name(&self) -> String {
+        self.partition.identity().partition.clone()
+    }
+
+    /// Scans the partition when the head says so.
+    pub(crate) fn scanner(&self, token: Token) -> Scanner {
+        Scanner::new(self.link.clone(), Arc::clone(&self.partition), token)
+    }
+
+    /// Adopts files below `allowed` when the head says so.
+    pub(crate) fn adopter(&self, allowed: &[PathBuf], clock: &Clock, token: Token) -> Adopter {
+        Adopter {
+            link: self.link.clone(),
+            partition: Arc::clone(&self.partition),
+            writing: self.writing.clone(),
+            boot: self.introduction.boot,
+            allowed: Arc::new(allowed.to_vec()),
+            clock: Arc::clone(clock),
+            token,
+        }
+    }
+
+    /// Announces the partition to the head.
+    pub async fn register(&self) -> Result<()> {
+        let space = self.partition.space()?;
+        let Introduction { server, boot, pool, is_direct: _ } = self.introduction.clone();
+        let pool = self.remembered_pool().await.unwrap_or(pool);
+        let call = RegisterPartition {
+            server,
+            boot,
+            pool,
+            partition: self.name(),
+            total_bytes: space.total_bytes,
+            free_bytes: space.free_bytes,
+        };
+        self.link.call(call).await?;
+        info!(partition = self.name(), "registered with the head");
+        Ok(())
+    }
+
+    /// Says what is here, so that the head can tell what is lost.
+    async fn call_the_roll(&self) -> Result<()> {
+        let partition = Arc::clone(&self.partition);
+        let objects = blocking(move || partition.objects()).await?;
+        let mut after = ObjectId(0);
+        let mut pages = objects.chunks(ROLL_CALL_LEN_MAX).peekable();
+        loop {
+            let page = pages.next().unwrap_or_default();
+            let upto = pages.peek().and(page.last()).copied();
+            let call = RollCall {
+                partition: self.name(),
+                boot: self.introduction.boot,
+                after,
+                upto,
+                objects: page.to_vec(),
+            };
+            self.link.call(call).await?;
+            match upto {
+                Some(last) => after = last,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Does the chores until it is time to stop. None waits for another: a head that hears nothing while many objects are
+    /// deleted would take the disk server for lost.
+    pub async fn keep(self, token: Token) {
+        let roll_is_due = Notify::new();
+        tokio::select! {
+            () = token.stopped() => {}
+            () = self.stay_known(&token, &roll_is_due) => {}
+            () = self.answer_the_roll(&token, &roll_is_due) => {}
+            () = self.stay_clean(&token) => {}
+        }
+    }
+
+    /// Registers, and reports again and again.
+    async fn stay_known(&self, token: &Token, roll_is_due: &Notify) {
+        let mut is_known = false;
+        // What is noted on the partition, once that is certain.
+        let mut noted = None;
+        loop {
+            let reported = async {
+                let (space, found) = self.look().await?;
+                // Nobody knows what is there when it comes back.
+                let is_gone = found == Some(PartitionTrouble::Gone);
+                if !is_known && is_gone {
+                    return Ok(false);
+                }
+                if !is_known {
+                    self.register().await?;
+                    roll_is_due.notify_one();
+                }
+                is_known = true;
+                let told = self.report(space, found).await?;
+                self.fence.set(told.fence);
+                let told = (told.fence, told.pool);
+                // What takes nothing now is told again when it is well.
+                if found.is_none() && noted.as_ref() != Some(&told) {
+                    self.note(told.clone()).await?;
+                    noted = Some(told);
+                }
+                Ok(!is_gone)
+            };
+            let outcome: Result<bool> = reported.await;
+            is_known = match &outcome {
+                Ok(is_known) => *is_known,
+                // A head that does not know us, took us for an earlier start, or has not heard of us for long.
+                Err(failure) => is_known && failure.kind != ErrorKind::NotFound,
+            };
+            match outcome {
+                Err(failure) if failure.kind != ErrorKind::NotFound => {
+                    warn!(partition = self.name(), %failure, "cannot report to the head");
+                    pause(token, PAUSE).await;
+                }
+                Err(_) => pause(token, PAUSE).await,
+                Ok(_) => self.rest(token).await,
+            }
+        }
+    }
+
+    /// Waits until it is time to report again, or somebody doubts what time it is at the head.
+    async fn rest(&self, token: &Token) {
+        let doubted = async {
+            match &self.time {
+                Some(time) => time.doubted().await,
+                None => std::future::pending().await,
+            }
+        };
+        // However many rights are refused.
+        pause(token, REPORT_AT_MOST_EVERY).await;
+        tokio::select! {
+            () = pause(token, REPORT_EVERY) => {}
+            () = doubted => {}
+        }
+    }
+
+    /// Says what is here whenever it registered.
+    async fn answer_the_roll(&self, token: &Token, roll_is_due: &Notify) {
+        loop {
+            roll_is_due.notified().await;
+            if let Err(failure) = self.call_the_roll().await {
+                warn!(partition = self.name(), %failure, "the head was not told what is here");
+                pause(token, PAUSE).await;
+                roll_is_due.notify_one();
+            }
+        }
+    }
+
+    /// Deletes what nothing refers to.
+    async fn stay_clean(&self, token: &Token) {
+        let mut memory = Memory::new(self.link.clone(), Arc::clone(&self.partition));
+        loop {
+            if self.trouble().is_some() {
+                pause(token, PAUSE).await;
+                continue;
+            }
+            match self.clean(&mut memory).await {
+                Ok(true) => {}
+                Ok(false) => pause(token, PAUSE).await,
+                // It registers in a moment.
+                Err(failure) if failure.kind == ErrorKind::NotFound => pause(token, PAUSE).await,
+                Err(failure) => {
+                    warn!(partition = self.name(), %failure, "disk chores failed");
+                    pause(token, PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Waits for objects to delete, deletes them, and says what room that made. False if some could not be deleted yet.
+    async fn clean(&self, memory: &mut Memory) -> Result<bool> {
+        memory.compare().await?;
+        let name = self.name();
+        let removals = self.link.call_waiting(NextRemovals { partition: name.clone() }, ASK_EVERY).await?;
+        if !memory.believes(&removals).await? {
+            return Ok(true);
+        }
+        let wanted = removals.objects.len();
+        let removed = remove(&self.partition, &self.withdrawn, removals.objects).await?;
+        let is_complete = removed.len() == wanted;
+        if !removed.is_empty() {
+            self.space.note_freed();
+            self.link.call(ObjectsRemoved { partition: name, objects: removed }).await?;
+            let (space, trouble) = self.look().await?;
+            self.report(space, trouble).await?;
+        }
+        Ok(is_complete)
+    }
+
+    /// Remembers which rights to read hold and to which pool it belongs, also after a restart.
+    async fn note(&self, (fence, pool): (u64, String)) -> Result<()> {
+        let partition = Arc::clone(&self.partition);
+        blocking(move || {
+            partition.note_fence(fence)?;
+            // A head of an older release does not say it.
+            if pool.is_empty() { Ok(()) } else { partition.note_pool(&pool) }
+        })
+        .await
+    }
+
+    /// The pool to which the partition belonged when the head spoke of it last.
+    async fn remembered_pool(&self) -> Option<String> {
+        let partition = Arc::clone(&self.partition);
+        blocking(move || partition.seen_pool()).await.unwrap_or_else(|failure| {
+            warn!(partition = self.name(), %failure, "its host says in which pool it is");
+            None
+        })
+    }
+
+    /// Held to read or to write it.
+    fn trouble(&self) -> MutexGuard<'_, Option<PartitionTrouble>> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the partition, and says in the log what has changed since it was last looked at.
+    async fn look(&self) -> Result<(Space, Option<PartitionTrouble>)> {
+        let partition = Arc::clone(&self.partition);
+        let look = move || Ok(partition.check_in_place().and_then(|()| partition.space()));
+        let place = blocking(look).await?;
+        let trouble = match &place {
+            Err(_) => Some(PartitionTrouble::Gone),
+            Ok(space) => space.is_read_only.then_some(PartitionTrouble::ReadOnly),
+        };
+        let space = place.as_ref().ok().copied().unwrap_or_default();
+        let before = std::mem::replace(&mut *self.trouble(), trouble);
+        if before != trouble {
+            match (trouble, place) {
+                (_, Err(failure)) => warn!(partition = self.name(), %failure, "nothing is served from here"),
+                (Some(trouble), _) => warn!(partition = self.name(), "partition is {}", trouble.words()),
+                (None, _) => info!(partition = self.name(), "partition is well again"),
+            }
+        }
+        Ok((space, trouble))
+    }
+
+    /// Says how much room there is; yields what the head says of the partition.
+    async fn report(&self, space: Space, trouble: Option<PartitionTrouble>) -> Result<SpaceReported> {
+        let partition = self.name();
+        let (writing, written) = self.writing.on(&partition);
+        let report = ReportSpace {
+            boot: self.introduction.boot,
+            writing,
+            written,
+            claimed: self.partition.claimed(),
+            partition,
+            total_bytes: space.total_bytes,
+            free_bytes: space.free_bytes,
+            readers: self.uses.readers(),
+            trouble,
+        };
+        let told = self.link.call(report).await?;
+        if let Some(time) = &self.time {
+            time.heard(told.now);
+        }
+        self.partition.set_direct(self.introduction.is_direct || told.is_direct);
+        self.release(&told.released).await?;
+        Ok(told)
+    }
+}
+
+impl Janitor {
+    /// Gives back room that writes without progress have taken in advance.
+    async fn release(&self, objects: &[ObjectId]) -> Result<()> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let (writing, partition, objects) = (self.writing.clone(), self.name(), objects.to_vec());
+        blocking(move || {
+            for object in objects {
+                // One that ended in this moment has nothing to give back any more.
+                if let Err(failure) = writing.release_unused(&partition, object) {
+                    debug!(%object, %failure, "room of a write was not given back");
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Lets the head look after its pools until it is time to stop.
+pub async fn tend(link: Link, token: Token) {
+    while !token.is_stopped() {
+        match link.call(Tend {}).await {
+            // Other calls come in between.
+            Ok(Tended { is_more: true }) => tokio::task::yield_now().await,
+            Ok(Tended { is_more: false }) => pause(&token, PAUSE).await,
+            Err(failure) => {
+                // A head that was replaced ends by itself, and says so.
+                if failure.kind != ErrorKind::Unavailable {
+                    warn!(%failure, "pools are not looked after");
+                }
+                pause(&token, PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn pause(token: &Token, length: Duration) {
+    // Stopping ends the pause; running out of time is the usual way.
+    let _ = tokio::time::timeout(length, token.stopped()).await;
+}
+
+/// Deletes what can be deleted; an object that is still being written is tried again later.
+async fn remove(
+    partition: &Arc<Partition>,
+    withdrawn: &Arc<Withdrawn>,
+    objects: Vec<ObjectId>,
+) -> Result<Vec<ObjectId>> {
+    let (partition, withdrawn) = (Arc::clone(partition), Arc::clone(withdrawn));
+    blocking(move || {
+        // First, so that a writer that begins after the removal finds it, also after a restart.
+        let missing: Vec<_> = objects.iter().copied().filter(|object| !partition.holds(*object)).collect();
+        for object in &missing {
+            withdrawn.add(*object);
+        }
+        partition.note_withdrawn(&missing)?;
+        Ok(partition.remove_all(&objects))
+    })
+    .await
+}

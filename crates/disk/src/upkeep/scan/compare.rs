@@ -1,0 +1,105 @@
+//! What is wrong with an object: what was seen of it beside what the catalogue knows.
+
+use crate::object::scanner::{Seen, Whole};
+use wire::control::{FindingKind, Known, KnownObject};
+
+/// What is wrong with an object as it was seen, given what the catalogue knows.
+pub(super) fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String)> {
+    match (seen, known) {
+        (Seen::Writing, _) | (_, Known::Moving) | (Seen::Missing, Known::Unknown | Known::Unheard) => None,
+        (Seen::Missing | Seen::Rest, Known::Online(_)) => {
+            Some((FindingKind::Lost, "nothing of it is there".to_owned()))
+        }
+        (Seen::Whole(info), Known::Online(known)) if info.size != known.size => {
+            Some((FindingKind::WrongSize, format!("{} bytes, the catalogue says {}", info.size, known.size)))
+        }
+        (Seen::Whole(info), Known::Online(known)) if info.checksums != known.checksums => {
+            let (here, there) = (info.checksums.adler32, known.checksums.adler32);
+            Some((FindingKind::WrongChecksum, format!("adler32 {here}, the catalogue says {there}")))
+        }
+        (Seen::Whole(_), Known::Online(_)) => None,
+        (Seen::Damaged { size: Some(size), .. }, Known::Online(known)) if *size != known.size => {
+            Some((FindingKind::WrongSize, format!("{size} bytes, the catalogue says {}", known.size)))
+        }
+        (Seen::Damaged { failure, .. }, Known::Online(_)) => {
+            Some((FindingKind::Damaged, failure.to_string()))
+        }
+        (seen, Known::Unheard) => Some((FindingKind::Orphan, format!("{UNHEARD}; {}", describe(seen)))),
+        (seen, Known::Unknown) => Some((FindingKind::Orphan, describe(seen))),
+    }
+}
+
+/// Begins the detail of what may be newer than the catalogue.
+pub(super) const UNHEARD: &str = "its number was never given: is the catalogue an old one?";
+
+fn describe(seen: &Seen) -> String {
+    match seen {
+        Seen::Whole(Whole { size, path: Some(path), .. }) => format!("{size} bytes of {path}"),
+        Seen::Whole(Whole { size, file, .. }) => format!("{size} bytes of file {file}"),
+        Seen::Damaged { failure, .. } => failure.to_string(),
+        _ => "the rest of an interrupted step".to_owned(),
+    }
+}
+
+pub(super) fn file_of(seen: &Seen, known: &Known) -> Option<base::FileId> {
+    match (known, seen) {
+        (Known::Online(KnownObject { file, .. }), _) => Some(*file),
+        (_, Seen::Whole(info)) => Some(info.file),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Checksums, Failure, FileId, ObjectId, Timestamp};
+    use wire::media::object::{Holder, Label, ObjectInfo};
+
+    fn info(content: &[u8]) -> ObjectInfo {
+        let (path, holder) = ("/a".parse().expect("a legal path"), Holder::default());
+        let label = Label { file: FileId(2), path, generation: 1, holder, piece: None };
+        let content = (content.len() as u64, Checksums::of(content));
+        ObjectInfo::new("f", ObjectId(1), &label, content, Timestamp(1))
+    }
+
+    fn online(content: &[u8]) -> Known {
+        let ObjectInfo { object, file, size, checksums, .. } = info(content);
+        Known::Online(KnownObject { object, file, size, checksums })
+    }
+
+    fn kind(seen: &Seen, known: &Known) -> Option<FindingKind> {
+        compare(seen, known).map(|(kind, _)| kind)
+    }
+
+    #[test]
+    fn what_is_written_or_removed_is_never_wrong() {
+        let all = [Seen::Missing, Seen::Writing, Seen::Rest, Seen::Whole(info(b"a").into())];
+        for seen in &all {
+            assert_eq!(kind(seen, &Known::Moving), None, "{seen:?}");
+        }
+        for known in [online(b"a"), Known::Unknown, Known::Unheard] {
+            assert_eq!(kind(&Seen::Writing, &known), None, "{known:?}");
+        }
+        assert_eq!(kind(&Seen::Missing, &Known::Unknown), None);
+    }
+
+    #[test]
+    fn what_disk_and_catalogue_do_not_agree_on_is_told_apart() {
+        let whole = Seen::Whole(info(b"abc").into());
+        let damaged = |size| Seen::Damaged { size: Some(size), failure: Failure::corrupt("damaged") };
+        for (seen, known, expected) in [
+            (&whole, online(b"abc"), None),
+            (&whole, online(b"abcd"), Some(FindingKind::WrongSize)),
+            (&whole, online(b"abd"), Some(FindingKind::WrongChecksum)),
+            (&whole, Known::Unknown, Some(FindingKind::Orphan)),
+            (&whole, Known::Unheard, Some(FindingKind::Orphan)),
+            (&Seen::Missing, online(b"abc"), Some(FindingKind::Lost)),
+            (&Seen::Rest, online(b"abc"), Some(FindingKind::Lost)),
+            (&Seen::Rest, Known::Unknown, Some(FindingKind::Orphan)),
+            (&damaged(3), online(b"abc"), Some(FindingKind::Damaged)),
+            (&damaged(2), online(b"abc"), Some(FindingKind::WrongSize)),
+        ] {
+            assert_eq!(kind(seen, &known), expected, "{seen:?} {known:?}");
+        }
+    }
+}

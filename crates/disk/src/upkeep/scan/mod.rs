@@ -1,0 +1,75 @@
+//! Scans of a partition: compares it with the catalogue, slowly, and mends what was found.
+//!
+//! What lies there and what the catalogue has are gone through together, in the order of the objects' numbers. Nothing is believed
+//! that was looked at once: what seems wrong is asked and looked at again, because a file that is written, evicted or removed
+//! meanwhile is known to the head before its object appears, and forgotten only after the object has gone.
+
+mod compare;
+mod judge;
+mod listed;
+mod pace;
+mod repair;
+mod scrub;
+mod walk;
+
+pub(crate) use pace::Pace;
+
+use self::walk::Walk;
+use crate::{Partition, port::Link};
+use base::Millis;
+use daemon::doors::files::blocking;
+use net::shutdown::Token;
+use std::{sync::Arc, time::Duration};
+use tokio::runtime::Handle;
+use tracing::warn;
+use wire::control::NextScan;
+
+/// How long a question for work is held back; a stop does not wait for the answer.
+const WAIT: Millis = Millis::from_seconds(30);
+/// Pause after something did not work.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Scans one partition when the head says so.
+pub(crate) struct Scanner {
+    link: Link,
+    partition: Arc<Partition>,
+    token: Token,
+}
+
+impl Scanner {
+    pub(crate) fn new(link: Link, partition: Arc<Partition>, token: Token) -> Self {
+        Self { link, partition, token }
+    }
+
+    /// Does what the head wants until it is time to stop.
+    pub(crate) async fn keep(self) {
+        let name = self.partition.identity().partition.clone();
+        // What was listed for a scan that somebody has stopped.
+        let mut kept = None;
+        while !self.token.is_stopped() {
+            let orders = tokio::select! {
+                () = self.token.stopped() => return,
+                orders = self.link.call_waiting(NextScan { partition: name.clone() }, WAIT) => orders,
+            };
+            let outcome = match orders.map(|orders| orders.order) {
+                Ok(None) => continue,
+                Ok(Some(order)) => {
+                    let scan = order.scan;
+                    let listed = kept.take().filter(|(of, _)| *of == scan).map(|(_, listed)| listed);
+                    let means = (self.link.clone(), Arc::clone(&self.partition), self.token.clone());
+                    let walk = Walk::new(means, Handle::current(), order, listed);
+                    blocking(move || walk.carry_out()).await.map(|listed| Some((scan, listed?)))
+                }
+                Err(failure) => Err(failure),
+            };
+            match outcome {
+                Ok(listed) => kept = listed,
+                Err(failure) => {
+                    warn!(partition = name, %failure, "scan interrupted; it goes on later");
+                    // Stopping ends the pause; running out of time is the usual way.
+                    let _ = tokio::time::timeout(PAUSE, self.token.stopped()).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What to delete. Besides eviction ([`crate::pool::decide::collection`]) this is the only way in which a good piece of a file ends.
+
+use crate::pool::decide::{
+    promise::good_among,
+    view::{FileView, PartitionState, PartitionView, PieceState, Snapshot, Standing},
+};
+use base::ObjectId;
+use std::sync::Arc;
+
+/// An object to delete.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Removal {
+    /// The object.
+    pub object: ObjectId,
+    /// Where it is.
+    pub partition: Arc<str>,
+}
+
+/// Pieces that a file does not need. Ask after each change of one of its pieces: a copy that has come, a server that is
+/// back and has said what it has, a piece that was looked at.
+///
+/// Nothing is deleted of a file that is not whole by its good pieces alone, and it stays whole. Only good pieces are deleted,
+/// and lost ones. Pieces that are pinned, coming, suspect, silent or on read-only partitions stay. First goes what is to leave its partition, then what
+/// shares a failure domain, then what is on the fullest partition.
+#[must_use]
+pub fn surplus(snapshot: &Snapshot, file: &FileView) -> Vec<Removal> {
+    if file.pieces.len() <= usize::from(file.layout.pieces()) {
+        return Vec::new();
+    }
+    let standings = snapshot.standings(file);
+    if good_among(file.layout, standings.iter().copied()) < file.layout.pieces() {
+        // Until it is whole, even a damaged piece may be what somebody can still save.
+        return Vec::new();
+    }
+    let (lost, mut kept): (Vec<_>, Vec<_>) =
+        standings.into_iter().partition(|at| at.piece.state == PieceState::Lost);
+    let mut removals: Vec<_> = lost.iter().filter(|at| !at.piece.is_pinned).map(removal).collect();
+    loop {
+        let before = removals.len();
+        for index in file.layout.indices() {
+            let good = |kept: &[Standing<'_>]| {
+                kept.iter().filter(|at| at.piece.index == index && at.is_good).count()
+            };
+            while good(&kept) > file.layout.per_index() {
+                let Some(worst) = worst(snapshot, index, &kept) else { break };
+                removals.push(removal(&kept.remove(worst)));
+            }
+        }
+        // What went may have shared a failure domain with what should have gone of another index, and could not.
+        if removals.len() == before {
+            break;
+        }
+    }
+    removals.sort();
+    removals
+}
+
+fn removal(at: &Standing<'_>) -> Removal {
+    Removal { object: at.piece.object, partition: at.piece.partition.clone() }
+}
+
+fn domain<'a>(snapshot: &Snapshot, at: &Standing<'a>) -> Option<&'a str> {
+    at.partition.map(|partition| snapshot.domain(partition))
+}
+
+/// Which of the good pieces of an index goes.
+///
+/// None, if the one that should go cannot go yet: another in its place would only have to be made again.
+fn worst(snapshot: &Snapshot, index: u8, kept: &[Standing<'_>]) -> Option<usize> {
+    let shares = |number: usize| {
+        kept.iter().enumerate().any(|(other, at)| {
+            other != number
+                && at.is_there
+                && !at.is_leaving
+                && domain(snapshot, at) == domain(snapshot, &kept[number])
+        })
+    };
+    let good = (0..kept.len()).filter(|number| kept[*number].piece.index == index && kept[*number].is_good);
+    let good: Vec<_> = good.map(|number| ((kept[number].is_leaving, shares(number)), number)).collect();
+    let first = good.iter().map(|(order, _)| *order).max()?;
+    let goers = good.iter().filter(|(order, number)| *order == first && may_go(&kept[*number]));
+    let fill = |number: usize| kept[number].partition.map_or(1.0, PartitionView::fill);
+    let goers = goers.map(|(_, number)| *number);
+    goers.max_by(|a, b| {
+        let (one, other) = (kept[*a].piece, kept[*b].piece);
+        fill(*a)
+            .total_cmp(&fill(*b))
+            .then_with(|| (&one.partition, one.object).cmp(&(&other.partition, other.object)))
+    })
+}
+
+fn may_go(at: &Standing<'_>) -> bool {
+    !at.piece.is_pinned && at.partition.is_some_and(|partition| partition.state != PartitionState::ReadOnly)
+}
+
+#[cfg(test)]
+#[path = "surplus_tests.rs"]
+mod tests;

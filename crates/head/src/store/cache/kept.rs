@@ -1,0 +1,51 @@
+//! Tables with few rows that are asked for often: kept in memory whole.
+
+use crate::store::StoreResult;
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
+
+/// What is kept of a table.
+pub(in crate::store) struct Kept<T> {
+    /// `None`: to be read.
+    table: RefCell<Option<Arc<T>>>,
+    /// Whether the group under way has changed a row: what is given up then is not what is kept.
+    is_changed: Cell<bool>,
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self { table: RefCell::default(), is_changed: Cell::default() }
+    }
+}
+
+impl<T> Kept<T> {
+    /// The table; read if it must be.
+    pub(in crate::store) fn get(&self, read: impl FnOnce() -> StoreResult<T>) -> StoreResult<Arc<T>> {
+        if let Some(table) = &*self.table.borrow() {
+            return Ok(Arc::clone(table));
+        }
+        let table = Arc::new(read()?);
+        *self.table.borrow_mut() = Some(Arc::clone(&table));
+        Ok(table)
+    }
+
+    /// A row is changed.
+    pub(in crate::store) fn change(&self) {
+        self.is_changed.set(true);
+        *self.table.borrow_mut() = None;
+    }
+
+    /// A call or a group was given up.
+    pub(in crate::store) fn forget_changes(&self) {
+        if self.is_changed.get() {
+            *self.table.borrow_mut() = None;
+        }
+    }
+
+    /// The group is durable, or gone.
+    pub(in crate::store) fn end_group(&self) {
+        self.is_changed.set(false);
+    }
+}

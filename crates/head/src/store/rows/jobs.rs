@@ -1,0 +1,298 @@
+//! Rows of workers and jobs.
+
+use crate::{
+    executor::waiters::Awaited,
+    store::{
+        Store, StoreResult, document, engine::Row, json, maybe_document, rows::facility::ids::Sequence, word,
+    },
+};
+use base::{FileId, JobId, Timestamp};
+use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, JobUsers, Usage};
+
+/// Whether a job reads or writes a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobFileRole {
+    Input,
+    Output,
+}
+
+impl JobFileRole {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        }
+    }
+}
+
+/// A worker in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WorkerRow {
+    pub(crate) name: String,
+    /// Empty: it is in the head's own process.
+    pub(crate) host: String,
+    pub(crate) cpus: u32,
+    pub(crate) memory: u64,
+    pub(crate) not_enforced: Vec<String>,
+    pub(crate) users: JobUsers,
+}
+
+/// A job in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JobRow {
+    pub(crate) id: JobId,
+    pub(crate) owner: String,
+    /// Of the owner, as they were proven at the submission.
+    pub(crate) groups: Vec<String>,
+    /// Whether the facility's owner submitted it, as was proven then; `false` for jobs older than this column.
+    pub(crate) is_of_facility_owner: bool,
+    pub(crate) spec: JobSpec,
+    pub(crate) state: JobState,
+    pub(crate) reason: Option<String>,
+    pub(crate) worker: Option<String>,
+    /// The current run has a shepherd.
+    pub(crate) has_begun: bool,
+    pub(crate) is_cancelled: bool,
+    pub(crate) attempt: u32,
+    pub(crate) exit: Option<JobExit>,
+    pub(crate) usage: Option<Usage>,
+    /// User of the worker's host whom it runs as.
+    pub(crate) run_as: Option<String>,
+    pub(crate) not_enforced: Vec<String>,
+    pub(crate) submitted: Timestamp,
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) ended: Option<Timestamp>,
+}
+
+impl JobRow {
+    pub(crate) fn run(&self) -> JobRun {
+        JobRun { job: self.id, attempt: self.attempt }
+    }
+
+    pub(crate) fn info(&self, reason: Option<String>) -> JobInfo {
+        JobInfo {
+            id: self.id,
+            owner: self.owner.clone(),
+            spec: self.spec.clone(),
+            state: self.state,
+            reason,
+            worker: self.worker.clone(),
+            exit: self.exit.clone(),
+            usage: self.usage,
+            run_as: self.run_as.clone(),
+            not_enforced: self.not_enforced.clone(),
+            attempt: self.attempt,
+            submitted: self.submitted,
+            started: self.started,
+            ended: self.ended,
+        }
+    }
+}
+
+pub(in crate::store) const JOB: &str =
+    "id, owner, spec, state, reason, worker, has_begun, is_cancelled, attempt, exit, usage, submitted,
+    started, ended, owner_groups, by_facility_owner, run_as, not_enforced FROM job";
+
+pub(in crate::store) fn job(row: &Row<'_>) -> StoreResult<JobRow> {
+    Ok(JobRow {
+        id: JobId(row.get(0)?),
+        owner: row.get(1)?,
+        spec: document(row, 2)?,
+        state: word(row, 3)?,
+        reason: row.get(4)?,
+        worker: row.get(5)?,
+        has_begun: row.get(6)?,
+        is_cancelled: row.get(7)?,
+        attempt: row.get(8)?,
+        exit: maybe_document(row, 9)?,
+        usage: maybe_document(row, 10)?,
+        submitted: Timestamp(row.get(11)?),
+        started: row.get::<Option<i64>>(12)?.map(Timestamp),
+        ended: row.get::<Option<i64>>(13)?.map(Timestamp),
+        groups: document(row, 14)?,
+        is_of_facility_owner: row.get(15)?,
+        run_as: row.get(16)?,
+        not_enforced: document(row, 17)?,
+    })
+}
+
+impl Store {
+    pub(crate) fn put_worker(&self, worker: &WorkerRow) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO worker (name, cpus, memory, not_enforced, host, users) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (name) DO UPDATE SET cpus = ?2, memory = ?3, not_enforced = ?4, host = ?5, users = ?6",
+            (
+                &worker.name,
+                worker.cpus,
+                worker.memory,
+                json(&worker.not_enforced),
+                &worker.host,
+                json(&worker.users),
+            ),
+        )
+    }
+
+    pub(crate) fn delete_worker(&self, name: &str) -> StoreResult<()> {
+        self.run("DELETE FROM worker WHERE name = ?1", (name,))
+    }
+
+    pub(crate) fn workers(&self) -> StoreResult<Vec<WorkerRow>> {
+        self.all(
+            "SELECT name, cpus, memory, not_enforced, host, users FROM worker ORDER BY name",
+            (),
+            |row| {
+                Ok(WorkerRow {
+                    name: row.get(0)?,
+                    cpus: row.get(1)?,
+                    memory: row.get(2)?,
+                    not_enforced: document(row, 3)?,
+                    host: row.get(4)?,
+                    users: document(row, 5)?,
+                })
+            },
+        )
+    }
+
+    pub(crate) fn insert_job(
+        &self,
+        (owner, groups, is_of_facility_owner): (&str, &[String], bool),
+        spec: &JobSpec,
+        now: Timestamp,
+    ) -> StoreResult<JobId> {
+        self.active_jobs.set(None);
+        let id = self.next_id(Sequence::Job)?;
+        self.run(
+            "INSERT INTO job (id, owner, spec, state, cpus, memory, submitted, owner_groups, by_facility_owner)
+             VALUES (?1, ?2, ?3, 'held', ?4, ?5, ?6, ?7, ?8)",
+            (
+                id,
+                owner,
+                json(spec),
+                spec.resources.cpus,
+                spec.resources.memory_bytes,
+                now.0,
+                json(&groups),
+                is_of_facility_owner,
+            ),
+        )?;
+        Ok(JobId(id))
+    }
+
+    pub(crate) fn job(&self, id: JobId) -> StoreResult<Option<JobRow>> {
+        self.maybe(&format!("SELECT {JOB} WHERE id = ?1"), (id.0,), job)
+    }
+
+    /// Jobs that are not over, oldest first.
+    pub(crate) fn active_jobs(&self) -> StoreResult<Vec<JobRow>> {
+        let sql = format!("SELECT {JOB} WHERE state IN ('held','queued','running','archiving') ORDER BY id");
+        self.all(&sql, (), job)
+    }
+
+    /// How many they are: asked at every commit of a file, and therefore remembered.
+    pub(crate) fn active_jobs_len(&self) -> StoreResult<usize> {
+        if let Some(known) = self.active_jobs.get() {
+            return Ok(known);
+        }
+        const SQL: &str = "SELECT count(*) FROM job WHERE state IN ('held','queued','running','archiving')";
+        let count = self.one_now(SQL, (), |row| row.get(0))?;
+        self.active_jobs.set(Some(count));
+        Ok(count)
+    }
+
+    /// The newest jobs, newest first.
+    pub(crate) fn newest_jobs(&self, limit: usize) -> StoreResult<Vec<JobRow>> {
+        self.all(&format!("SELECT {JOB} ORDER BY id DESC LIMIT ?1"), (limit,), job)
+    }
+
+    /// Writes every column of a job that changes during its life.
+    pub(crate) fn save_job(&self, job: &JobRow) -> StoreResult<()> {
+        self.active_jobs.set(None);
+        self.note_changed(Awaited::Job(job.id));
+        self.run(
+            "UPDATE job SET state = ?2, reason = ?3, worker = ?4, has_begun = ?5, is_cancelled = ?6, attempt = ?7,
+             exit = ?8, usage = ?9, started = ?10, ended = ?11, run_as = ?12, not_enforced = ?13 WHERE id = ?1",
+            (
+                job.id.0,
+                job.state.as_str(),
+                &job.reason,
+                &job.worker,
+                job.has_begun,
+                job.is_cancelled,
+                job.attempt,
+                job.exit.as_ref().map(json),
+                job.usage.as_ref().map(json),
+                job.started.map(|at| at.0),
+                job.ended.map(|at| at.0),
+                &job.run_as,
+                json(&job.not_enforced),
+            ),
+        )
+    }
+
+    pub(crate) fn set_job_text(&self, id: JobId, text: &JobText) -> StoreResult<()> {
+        self.run("UPDATE job SET stdout = ?2, stderr = ?3 WHERE id = ?1", (id.0, &text.stdout, &text.stderr))
+    }
+
+    pub(crate) fn job_text(&self, id: JobId) -> StoreResult<Option<JobText>> {
+        self.maybe("SELECT stdout, stderr FROM job WHERE id = ?1", (id.0,), |row| {
+            Ok(JobText { stdout: row.get(0)?, stderr: row.get(1)? })
+        })
+    }
+
+    pub(crate) fn put_job_file(
+        &self,
+        job: JobId,
+        role: JobFileRole,
+        index: usize,
+        file: FileId,
+    ) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO job_file (job, role, idx, file) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (job, role, idx) DO UPDATE SET file = ?4",
+            (job.0, role.as_str(), index, file.0),
+        )
+    }
+
+    /// Files of a job in the order of its specification.
+    pub(crate) fn job_files(&self, job: JobId, role: JobFileRole) -> StoreResult<Vec<FileId>> {
+        self.all(
+            "SELECT file FROM job_file WHERE job = ?1 AND role = ?2 ORDER BY idx",
+            (job.0, role.as_str()),
+            |row| row.get(0).map(FileId),
+        )
+    }
+
+    /// Jobs in `state` that read or write a file.
+    pub(crate) fn jobs_with_file(
+        &self,
+        file: FileId,
+        role: JobFileRole,
+        state: JobState,
+    ) -> StoreResult<Vec<JobId>> {
+        self.all(
+            "SELECT DISTINCT j.id FROM job_file f JOIN job j ON j.id = f.job
+             WHERE f.file = ?1 AND f.role = ?2 AND j.state = ?3 ORDER BY j.id",
+            (file.0, role.as_str(), state.as_str()),
+            |row| row.get(0).map(JobId),
+        )
+    }
+
+    /// How many files of a job, in that role, have no replica (inputs) or no copy (outputs).
+    pub(crate) fn job_files_missing(&self, job: JobId, role: JobFileRole) -> StoreResult<u64> {
+        let sql = match role {
+            // A replica, or enough different pieces, can be read; pieces are counted only where there is no replica. A LIMIT
+            // keeps PostgreSQL from reading the whole table once.
+            JobFileRole::Input => {
+                "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'input' AND NOT
+                 ((SELECT 1 FROM replica r WHERE r.file = f.file AND r.state = 'online' AND r.needed = 1 LIMIT 1) IS NOT NULL
+                 OR coalesce((SELECT count(DISTINCT r.piece) >= min(r.needed) FROM replica r
+                 WHERE r.file = f.file AND r.state = 'online'), FALSE))"
+            }
+            JobFileRole::Output => {
+                "SELECT count(*) FROM job_file f WHERE f.job = ?1 AND f.role = 'output' AND NOT EXISTS
+                 (SELECT 1 FROM copy c WHERE c.file = f.file)"
+            }
+        };
+        self.one(sql, (job.0,), |row| row.get(0))
+    }
+}

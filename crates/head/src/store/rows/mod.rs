@@ -1,0 +1,13 @@
+//! The rows of the catalogue, table by table: statements, and the structs that they fill.
+
+pub(crate) mod account;
+pub(crate) mod counts;
+pub(crate) mod facility;
+pub(crate) mod jobs;
+pub(crate) mod namespace;
+pub(crate) mod pool;
+pub(crate) mod requests;
+pub(crate) mod volumes;
+
+#[cfg(test)]
+pub(crate) mod row_tests;

@@ -1,0 +1,8 @@
+//! Rows of names: nodes, attributes, grants, referrals, adoptions, the trash.
+
+pub(crate) mod adoptions;
+pub(crate) mod attributes;
+pub(crate) mod grants;
+pub(crate) mod nodes;
+pub(crate) mod referrals;
+pub(crate) mod trash;

@@ -1,0 +1,457 @@
+//! Rows of the namespace.
+
+use crate::store::{
+    Replica, ReplicaState, Store, StoreResult, TRASH, cache::pending::Name, engine::Row,
+    rows::facility::ids::Sequence, word,
+};
+use base::{Adler32, Checksums, Crc32c, FileId, Timestamp};
+use std::{collections::HashSet, sync::Arc};
+use wire::{
+    control::{Coding, Entry, FileState, NodeKind},
+    media::object::Holder,
+};
+
+/// A file or directory, with its replicas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) id: FileId,
+    pub(crate) parent: FileId,
+    pub(crate) name: String,
+    pub(crate) kind: NodeKind,
+    pub(crate) owner: String,
+    pub(crate) group: String,
+    pub(crate) mode: u32,
+    pub(crate) size: u64,
+    pub(crate) modified: Timestamp,
+    pub(crate) checksums: Option<Checksums>,
+    /// Which content it has: the number of the first object that had it. 0: none, or not known.
+    pub(crate) generation: u64,
+    /// Those that can be read or are being written, by object.
+    pub(crate) replicas: Vec<Replica>,
+    /// Has a copy on tape.
+    pub(crate) is_archived: bool,
+    /// To which it is counted; empty: none. What is made in a directory belongs to its project.
+    pub(crate) project: String,
+    /// The number of the file that labels on tape and coded cells name, if that is another one; see [`Node::label`].
+    pub(crate) label: FileId,
+    /// When the content changed where it came from, if whoever stored it said so.
+    pub(crate) source_modified: Option<Timestamp>,
+}
+
+/// What a new row needs.
+pub(crate) struct NewNode<'a> {
+    pub(crate) parent: FileId,
+    pub(crate) name: &'a str,
+    pub(crate) kind: NodeKind,
+    pub(crate) owner: &'a str,
+    pub(crate) mode: u32,
+    pub(crate) now: Timestamp,
+}
+
+/// What a write has made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewContent {
+    pub(crate) size: u64,
+    pub(crate) checksums: Checksums,
+    pub(crate) generation: u64,
+}
+
+impl Node {
+    /// Whose it is, for descriptions of its objects.
+    pub(crate) fn holder(&self) -> Holder {
+        Holder { owner: self.owner.clone(), group: self.group.clone(), mode: self.mode }
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind == NodeKind::Directory
+    }
+
+    /// Replicas that can be read.
+    pub(crate) fn online(&self) -> impl Iterator<Item = &Replica> {
+        self.replicas.iter().filter(|replica| replica.state == ReplicaState::Online)
+    }
+
+    /// Whether it can be read from disk: a replica of it, or enough different pieces, can.
+    pub(crate) fn is_online(&self) -> bool {
+        self.is_online_where(|_| true)
+    }
+
+    /// The same, of those replicas alone.
+    pub(crate) fn is_online_where(&self, counts: impl Fn(&Replica) -> bool) -> bool {
+        match self.coding() {
+            None => self.online().any(|replica| replica.piece.is_none() && counts(replica)),
+            Some(coding) => self.pieces_where(counts) >= usize::from(coding.data),
+        }
+    }
+
+    /// Different pieces that can be read.
+    pub(crate) fn pieces_online(&self) -> usize {
+        self.pieces_where(|_| true)
+    }
+
+    fn pieces_where(&self, counts: impl Fn(&Replica) -> bool) -> usize {
+        let online = self.online().filter(|replica| counts(replica));
+        let mut indices: Vec<_> = online.filter_map(|replica| Some(replica.piece?.index)).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        indices.len()
+    }
+
+    /// How the file is coded, if pieces are what it consists of. Beside a replica they are only if they give the file by
+    /// themselves: then the replica is left over, else they are.
+    pub(crate) fn coding(&self) -> Option<Coding> {
+        let content = || self.replicas.iter().filter(|replica| replica.state.is_content());
+        let coding = content().find_map(|replica| replica.piece)?.coding;
+        let is_alone = !content().any(|replica| replica.piece.is_none());
+        (is_alone || self.pieces_online() >= usize::from(coding.data)).then_some(coding)
+    }
+
+    /// Whether nothing but labels of tapes tells which content it has, so that days alone put contents in order.
+    pub(crate) fn is_of_tape(&self) -> bool {
+        self.generation == 0 && self.is_archived
+    }
+
+    /// Where the bytes are; derived, never stored.
+    pub(crate) fn state(&self) -> FileState {
+        file_state(self.checksums.is_some(), self.is_online(), self.is_archived)
+    }
+
+    /// Whether both have the same row of the namespace.
+    pub(in crate::store) fn has_row_of(&self, other: &Self) -> bool {
+        (self.id, self.parent, &self.name, self.kind, &self.owner, &self.group)
+            == (other.id, other.parent, &other.name, other.kind, &other.owner, &other.group)
+            && (self.mode, self.size, self.modified, self.checksums)
+                == (other.mode, other.size, other.modified, other.checksums)
+            && (self.generation, &self.project, self.label, self.source_modified)
+                == (other.generation, &other.project, other.label, other.source_modified)
+    }
+
+    pub(crate) fn entry(&self) -> Entry {
+        Entry {
+            id: self.id,
+            name: self.name.clone(),
+            kind: self.kind,
+            owner: self.owner.clone(),
+            group: self.group.clone(),
+            mode: self.mode,
+            size: self.size,
+            modified: self.modified,
+            source_modified: self.source_modified,
+            checksums: self.checksums,
+            state: (!self.is_directory()).then(|| self.state()),
+        }
+    }
+}
+
+fn file_state(is_written: bool, is_online: bool, is_archived: bool) -> FileState {
+    match (is_online, is_archived) {
+        _ if !is_written => FileState::Writing,
+        (true, true) => FileState::Both,
+        (true, false) => FileState::Online,
+        (false, true) => FileState::Nearline,
+        (false, false) => FileState::Lost,
+    }
+}
+
+/// The columns that [`node`] reads, for a table alias `n`.
+///
+/// A column that is an EXISTS may make PostgreSQL read the whole other table once; a LIMIT keeps it from that.
+macro_rules! node_columns {
+    () => {
+        "n.id, n.parent, n.name, n.kind, n.owner, n.grp, n.mode, n.size, n.modified, n.adler32, n.crc32c,
+         (SELECT 1 FROM copy c WHERE c.file = n.id LIMIT 1) IS NOT NULL, n.project,
+         n.generation, n.label, n.source_modified"
+    };
+}
+
+/// Nodes by lists of directories and names.
+pub(in crate::store) const NODE_OF_NAME: &str = concat!(
+    "SELECT ",
+    node_columns!(),
+    " FROM unnest(?1::bigint[], ?2::text[]) AS w (parent, name)
+      JOIN node n ON n.parent = w.parent AND n.name = w.name AND n.id <> 1"
+);
+
+/// A node without its replicas.
+pub(in crate::store) fn node(row: &Row<'_>) -> StoreResult<Node> {
+    Ok(Node {
+        id: FileId(row.get(0)?),
+        parent: FileId(row.get(1)?),
+        name: row.get(2)?,
+        kind: word(row, 3)?,
+        owner: row.get(4)?,
+        group: row.get(5)?,
+        mode: row.get(6)?,
+        size: row.get(7)?,
+        modified: Timestamp(row.get(8)?),
+        checksums: sums(row, 9)?,
+        replicas: Vec::new(),
+        is_archived: row.get(11)?,
+        project: row.get(12)?,
+        generation: row.get(13)?,
+        label: FileId(row.get(14)?),
+        source_modified: row.get::<Option<i64>>(15)?.map(Timestamp),
+    })
+}
+
+/// An entry of a listing, without where its bytes are: that is read for many at once.
+fn entry(row: &Row<'_>) -> StoreResult<Entry> {
+    let checksums = sums(row, 8)?;
+    let kind = word(row, 2)?;
+    Ok(Entry {
+        id: FileId(row.get(0)?),
+        name: row.get(1)?,
+        kind,
+        owner: row.get(3)?,
+        group: row.get(4)?,
+        mode: row.get(5)?,
+        size: row.get(6)?,
+        modified: Timestamp(row.get(7)?),
+        source_modified: row.get::<Option<i64>>(10)?.map(Timestamp),
+        checksums,
+        state: (kind == NodeKind::File).then(|| file_state(checksums.is_some(), false, false)),
+    })
+}
+
+/// Both checksums of a content, if there is one.
+fn sums(row: &Row<'_>, column: usize) -> StoreResult<Option<Checksums>> {
+    let adler32: Option<u32> = row.get(column)?;
+    let crc32c: Option<u32> = row.get(column + 1)?;
+    Ok(adler32
+        .zip(crc32c)
+        .map(|(adler32, crc32c)| Checksums { adler32: Adler32(adler32), crc32c: Crc32c(crc32c) }))
+}
+
+impl Store {
+    pub(crate) fn node(&self, id: FileId) -> StoreResult<Option<Arc<Node>>> {
+        if let Some(changed) = self.pending.borrow().file(id) {
+            return Ok(changed.now.clone());
+        }
+        if let Some(node) = self.cache.borrow_mut().node(id) {
+            return Ok(Some(node));
+        }
+        const SQL: &str = concat!("SELECT ", node_columns!(), " FROM node n WHERE n.id = ?1");
+        self.maybe_now(SQL, (id.0,), node)?.map(|node| self.complete(node)).transpose()
+    }
+
+    pub(crate) fn child(&self, parent: FileId, name: &str) -> StoreResult<Option<Arc<Node>>> {
+        // Not within a condition: the borrow would last.
+        let changed = self.pending.borrow().child(parent, name);
+        match changed {
+            Some(Name::Of(id)) => return self.node(id),
+            Some(Name::Free) => return Ok(None),
+            None => {}
+        }
+        let cached = self.cache.borrow_mut().child(parent, name);
+        if let Some(node) = cached {
+            // It may have changed in this group, but not its name.
+            return self.node(node.id);
+        }
+        const SQL: &str = concat!(
+            "SELECT ",
+            node_columns!(),
+            " FROM node n WHERE n.parent = ?1 AND n.name = ?2 AND n.id <> 1"
+        );
+        let Some(found) = self.maybe_now(SQL, (parent.0, name), node)? else { return Ok(None) };
+        // In this group its name was not changed, but perhaps something else.
+        if self.pending.borrow().file(found.id).is_some() {
+            return self.node(found.id);
+        }
+        self.complete(found).map(Some)
+    }
+
+    /// Adds the replicas to a node that was read just now, and remembers it.
+    fn complete(&self, mut node: Node) -> StoreResult<Arc<Node>> {
+        if !node.is_directory() {
+            node.replicas = self.read_replicas(node.id)?;
+        }
+        let node = Arc::new(node);
+        self.cache.borrow_mut().insert(&node);
+        Ok(node)
+    }
+
+    /// Changes a node that exists. Yields whether it does.
+    pub(in crate::store) fn change_node(
+        &self,
+        id: FileId,
+        change: impl FnOnce(&mut Node),
+    ) -> StoreResult<bool> {
+        let Some(before) = self.node(id)? else { return Ok(false) };
+        let mut now = (*before).clone();
+        change(&mut now);
+        self.replace(id, Some(before), Some(now))?;
+        Ok(true)
+    }
+
+    fn replace(&self, id: FileId, before: Option<Arc<Node>>, now: Option<Node>) -> StoreResult<()> {
+        self.load_partitions()?;
+        self.load_ledger()?;
+        self.load_census()?;
+        self.count_change();
+        self.pending.borrow_mut().replace(id, before, now.map(Arc::new));
+        Ok(())
+    }
+
+    /// Entries of a directory in name order, after `after`.
+    pub(crate) fn children(&self, parent: FileId, after: &str, limit: usize) -> StoreResult<Vec<Entry>> {
+        const SQL: &str =
+            "SELECT id, name, kind, owner, grp, mode, size, modified, adler32, crc32c, source_modified
+             FROM node WHERE parent = ?1 AND name > ?2 AND id <> 1 ORDER BY name LIMIT ?3";
+        let mut entries = self.all(SQL, (parent.0, after, limit), entry)?;
+        let files: Vec<_> =
+            entries.iter().filter(|entry| entry.state.is_some()).map(|entry| entry.id.0 as i64).collect();
+        let (archived, readable) = (self.archived(files.clone())?, self.readable(files)?);
+        for Entry { id, state, checksums, .. } in &mut entries {
+            *state =
+                state.map(|_| file_state(checksums.is_some(), readable.contains(id), archived.contains(id)));
+        }
+        Ok(entries)
+    }
+
+    /// Those of the files that have a copy on tape.
+    fn archived(&self, files: Vec<i64>) -> StoreResult<HashSet<FileId>> {
+        let copies =
+            self.rows_by_key("SELECT file FROM copy", "file", files, |row| row.get(0).map(FileId))?;
+        Ok(copies.into_iter().collect())
+    }
+
+    /// Those of the files that can be read from disk: a replica, or enough different pieces, can.
+    fn readable(&self, files: Vec<i64>) -> StoreResult<HashSet<FileId>> {
+        // Nothing that the index of replicas by file would not have.
+        let select = "SELECT file, state = 'online', needed, piece FROM replica";
+        let rows = self.rows_by_key(select, "file", files, |row| {
+            let (file, needed, piece): (u64, usize, u64) = (row.get(0)?, row.get(2)?, row.get(3)?);
+            Ok(row.get::<bool>(1)?.then_some((FileId(file), piece, needed)))
+        })?;
+        let mut online: Vec<_> = rows.into_iter().flatten().collect();
+        online.sort_unstable();
+        online.dedup_by_key(|&mut (file, piece, _)| (file, piece));
+        let of_file = online.chunk_by(|one, next| one.0 == next.0);
+        // A replica is the only piece that its file needs.
+        let is_enough = |pieces: &&[_]| pieces.iter().any(|&(_, _, needed)| needed <= pieces.len());
+        Ok(of_file.filter(is_enough).map(|pieces| pieces[0].0).collect())
+    }
+
+    pub(crate) fn has_children(&self, parent: FileId) -> StoreResult<bool> {
+        self.one("SELECT EXISTS (SELECT 1 FROM node WHERE parent = ?1 AND id <> 1)", (parent.0,), |row| {
+            row.get(0)
+        })
+    }
+
+    /// Bytes and names of the longest paths below a directory, counted from it.
+    pub(crate) fn longest_path_below(&self, id: FileId) -> StoreResult<(usize, usize)> {
+        const SQL: &str = "WITH RECURSIVE below (id, bytes, names) AS (
+            SELECT CAST(?1 AS BIGINT), CAST(0 AS BIGINT), CAST(0 AS BIGINT) UNION ALL
+            SELECT n.id, b.bytes + 1 + octet_length(n.name), b.names + 1
+            FROM below b JOIN node n ON n.parent = b.id AND n.id <> 1)
+            SELECT max(bytes), max(names) FROM below";
+        self.one(SQL, (id.0,), |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// Inserts a node of its owner's own group.
+    #[cfg(test)]
+    pub(crate) fn insert_node(&self, new: &NewNode<'_>) -> StoreResult<FileId> {
+        self.insert_node_of(new, new.owner)
+    }
+
+    pub(crate) fn insert_node_of(&self, new: &NewNode<'_>, group: &str) -> StoreResult<FileId> {
+        let id = FileId(self.next_id(Sequence::Node)?);
+        let project = self.node(new.parent)?.map_or_else(String::new, |parent| parent.project.clone());
+        let node = Node {
+            id,
+            parent: new.parent,
+            name: new.name.to_owned(),
+            kind: new.kind,
+            owner: new.owner.to_owned(),
+            group: group.to_owned(),
+            mode: new.mode,
+            size: 0,
+            modified: new.now,
+            checksums: None,
+            generation: 0,
+            replicas: Vec::new(),
+            is_archived: false,
+            project,
+            label: FileId(0),
+            source_modified: None,
+        };
+        self.replace(id, None, Some(node))?;
+        Ok(id)
+    }
+
+    /// Sets the time of a directory in which an entry was made, removed or renamed.
+    ///
+    /// Costs one row for each directory of a group, however many of its names change. A clock that was set back changes nothing.
+    pub(crate) fn note_names_changed(&self, directory: FileId) -> StoreResult<()> {
+        let now = self.pending.borrow().time();
+        if directory == TRASH || self.node(directory)?.is_none_or(|node| node.modified >= now) {
+            return Ok(());
+        }
+        self.set_modified(directory, now)
+    }
+
+    /// Adds a file whose number and objects were given by a catalogue that is lost.
+    pub(crate) fn insert_known(&self, node: Node) -> StoreResult<()> {
+        self.pass(Sequence::Node, node.id.0)?;
+        for replica in &node.replicas {
+            self.pass(Sequence::Object, replica.object.0)?;
+        }
+        self.insert_whole(node)
+    }
+
+    /// Adds a file with all that it has.
+    pub(in crate::store) fn insert_whole(&self, node: Node) -> StoreResult<()> {
+        self.replace(node.id, None, Some(node))
+    }
+
+    pub(crate) fn set_content(&self, id: FileId, content: NewContent, now: Timestamp) -> StoreResult<()> {
+        let NewContent { size, checksums, generation } = content;
+        self.change_node(id, |node| {
+            (node.size, node.checksums, node.generation) = (size, Some(checksums), generation);
+            (node.modified, node.label, node.source_modified) = (now, FileId(0), None);
+        })
+        .map(drop)
+    }
+
+    /// Notes when the present content changed where it came from.
+    pub(crate) fn set_source_modified(&self, id: FileId, then: Option<Timestamp>) -> StoreResult<()> {
+        self.change_node(id, |node| node.source_modified = then).map(drop)
+    }
+
+    /// Sets the time of a directory, which nothing else is decided by.
+    pub(crate) fn set_modified(&self, directory: FileId, modified: Timestamp) -> StoreResult<()> {
+        self.change_node(directory, |node| node.modified = modified).map(drop)
+    }
+
+    pub(crate) fn set_mode(&self, id: FileId, mode: u32) -> StoreResult<()> {
+        self.change_node(id, |node| node.mode = mode).map(drop)
+    }
+
+    pub(crate) fn set_holder(&self, id: FileId, holder: &Holder) -> StoreResult<()> {
+        let Holder { owner, group, mode } = holder.clone();
+        self.change_node(id, |node| (node.owner, node.group, node.mode) = (owner, group, mode)).map(drop)
+    }
+
+    pub(crate) fn set_project(&self, id: FileId, project: &str) -> StoreResult<()> {
+        self.change_node(id, |node| project.clone_into(&mut node.project)).map(drop)
+    }
+
+    pub(crate) fn move_node(&self, id: FileId, parent: FileId, name: &str) -> StoreResult<()> {
+        let Some(before) = self.node(id)? else { return Ok(()) };
+        self.change_node(id, |node| (node.parent, node.name) = (parent, name.to_owned()))?;
+        self.note_names_changed(before.parent)?;
+        self.note_names_changed(parent)
+    }
+
+    /// Deletes a node, whose content was dropped before.
+    pub(crate) fn delete_node(&self, id: FileId) -> StoreResult<()> {
+        if let Some(node) = self.node(id)? {
+            debug_assert!(node.replicas.is_empty() && !node.is_archived, "its content is left over");
+            let parent = node.parent;
+            self.replace(id, Some(node), None)?;
+            self.note_names_changed(parent)?;
+        }
+        self.delete_grants(id)?;
+        self.delete_attributes(id)
+    }
+}

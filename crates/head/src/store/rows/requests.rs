@@ -1,0 +1,191 @@
+//! Rows of the tape queue and of sessions under way.
+
+use crate::{
+    executor::waiters::Awaited,
+    store::{Store, StoreResult, document, engine::Row, json, rows::facility::ids::Sequence, word},
+};
+use base::{FileId, ObjectId, RequestId, SessionId, Timestamp, Vid};
+use wire::control::{RequestKind, RequestState};
+
+/// One row of the tape queue, with what the planner needs of its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestRow {
+    pub(crate) id: RequestId,
+    pub(crate) kind: RequestKind,
+    pub(crate) file: FileId,
+    pub(crate) state: RequestState,
+    pub(crate) owner: String,
+    pub(crate) attempts: u32,
+    pub(crate) not_before: Timestamp,
+    pub(crate) reason: Option<String>,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) object: Option<ObjectId>,
+    pub(crate) created: Timestamp,
+    /// Bytes of the file.
+    pub(crate) size: u64,
+}
+
+/// A session under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionRow {
+    pub(crate) id: SessionId,
+    pub(crate) drive: String,
+    pub(crate) vid: Vid,
+    pub(crate) kind: String,
+    pub(crate) owners: Vec<String>,
+    pub(crate) started: Timestamp,
+}
+
+pub(in crate::store) const REQUEST: &str =
+    "q.id, q.kind, q.file, q.state, q.owner, q.attempts, q.not_before, q.reason, q.session, q.object,
+    q.created, n.size FROM request q JOIN node n ON n.id = q.file";
+
+pub(in crate::store) fn request(row: &Row<'_>) -> StoreResult<RequestRow> {
+    Ok(RequestRow {
+        id: RequestId(row.get(0)?),
+        kind: word(row, 1)?,
+        file: FileId(row.get(2)?),
+        state: word(row, 3)?,
+        owner: row.get(4)?,
+        attempts: row.get(5)?,
+        not_before: Timestamp(row.get(6)?),
+        reason: row.get(7)?,
+        session: row.get::<Option<u64>>(8)?.map(SessionId),
+        object: row.get::<Option<u64>>(9)?.map(ObjectId),
+        created: Timestamp(row.get(10)?),
+        size: row.get(11)?,
+    })
+}
+
+fn session(row: &Row<'_>) -> StoreResult<SessionRow> {
+    Ok(SessionRow {
+        id: SessionId(row.get(0)?),
+        drive: row.get(1)?,
+        vid: vid(row, 2)?,
+        kind: row.get(3)?,
+        owners: document(row, 4)?,
+        started: Timestamp(row.get(5)?),
+    })
+}
+
+/// Reads a volume id.
+pub(in crate::store) fn vid(row: &Row<'_>, column: usize) -> StoreResult<Vid> {
+    row.parse(column, str::parse::<Vid>)
+}
+
+impl Store {
+    /// Adds a row, or finds the one that is there already.
+    pub(crate) fn put_request(
+        &self,
+        kind: RequestKind,
+        file: FileId,
+        owner: &str,
+        now: Timestamp,
+    ) -> StoreResult<RequestId> {
+        let sql = "SELECT id FROM request WHERE kind = ?1 AND file = ?2";
+        let known = self.maybe_now(sql, (kind.as_str(), file.0), |row| row.get(0))?;
+        if let Some(id) = known {
+            return Ok(RequestId(id));
+        }
+        let id = self.next_id(Sequence::Request)?;
+        self.run(
+            "INSERT INTO request (id, kind, file, state, owner, not_before, created)
+             VALUES (?1, ?2, ?3, 'queued', ?4, ?5, ?5)",
+            (id, kind.as_str(), file.0, owner, now.0),
+        )?;
+        Ok(RequestId(id))
+    }
+
+    pub(crate) fn request(&self, id: RequestId) -> StoreResult<Option<RequestRow>> {
+        self.maybe(&format!("SELECT {REQUEST} WHERE q.id = ?1"), (id.0,), request)
+    }
+
+    pub(crate) fn request_of(&self, kind: RequestKind, file: FileId) -> StoreResult<Option<RequestRow>> {
+        let sql = format!("SELECT {REQUEST} WHERE q.kind = ?1 AND q.file = ?2");
+        self.maybe(&sql, (kind.as_str(), file.0), request)
+    }
+
+    pub(crate) fn requests_of_file(&self, file: FileId) -> StoreResult<Vec<RequestRow>> {
+        self.all(&format!("SELECT {REQUEST} WHERE q.file = ?1"), (file.0,), request)
+    }
+
+    pub(crate) fn requests_of_session(&self, session: SessionId) -> StoreResult<Vec<RequestRow>> {
+        self.all(&format!("SELECT {REQUEST} WHERE q.session = ?1 ORDER BY q.id"), (session.0,), request)
+    }
+
+    /// The whole queue, oldest first.
+    pub(crate) fn requests(&self, limit: usize) -> StoreResult<Vec<RequestRow>> {
+        self.all(&format!("SELECT {REQUEST} ORDER BY q.created, q.id LIMIT ?1"), (limit,), request)
+    }
+
+    /// For every queued recall the copy to read: volume, sequence number, block. Volumes that may be read come first.
+    pub(crate) fn recall_targets(&self) -> StoreResult<Vec<(RequestId, Vid, u32, u64)>> {
+        const SQL: &str = "SELECT q.id, c.vid, c.fseq, c.block FROM request q JOIN copy c ON c.id = (
+                 SELECT o.id FROM copy o JOIN volume v ON v.vid = o.vid WHERE o.file = q.file
+                 ORDER BY CASE v.state WHEN 'suspect' THEN 1 ELSE 0 END, o.id LIMIT 1)
+             WHERE q.kind = 'recall' AND q.state = 'queued' ORDER BY q.id";
+        self.all(SQL, (), |row| Ok((RequestId(row.get(0)?), vid(row, 1)?, row.get(2)?, row.get(3)?)))
+    }
+
+    /// Recalls that no drive works at, of files that have something to be read on a partition.
+    pub(crate) fn recalls_beside(&self, partition: &str, limit: usize) -> StoreResult<Vec<RequestRow>> {
+        let sql = format!(
+            "SELECT {REQUEST} WHERE q.kind = 'recall' AND q.state <> 'active' AND EXISTS (
+                 SELECT 1 FROM replica r WHERE r.file = q.file AND r.partition = ?1 AND r.state = 'online')
+             ORDER BY q.id LIMIT ?2"
+        );
+        self.all(&sql, (partition, limit), request)
+    }
+
+    pub(crate) fn set_request_active(
+        &self,
+        id: RequestId,
+        session: SessionId,
+        object: Option<ObjectId>,
+    ) -> StoreResult<()> {
+        self.run(
+            "UPDATE request SET state = 'active', session = ?2, object = ?3 WHERE id = ?1",
+            (id.0, session.0, object.map(|object| object.0)),
+        )
+    }
+
+    /// Puts a row back in the queue, or among the failed.
+    pub(crate) fn set_request_waiting(&self, row: &RequestRow) -> StoreResult<()> {
+        self.note_changed(Awaited::File(row.file));
+        let state = if row.state == RequestState::Failed { "failed" } else { "queued" };
+        self.run(
+            "UPDATE request SET state = ?2, attempts = ?3, not_before = ?4, reason = ?5, session = NULL, object = NULL
+             WHERE id = ?1",
+            (row.id.0, state, row.attempts, row.not_before.0, &row.reason),
+        )
+    }
+
+    pub(crate) fn delete_request(&self, id: RequestId) -> StoreResult<()> {
+        if let Some(row) = self.request(id)? {
+            self.note_changed(Awaited::File(row.file));
+        }
+        self.run("DELETE FROM request WHERE id = ?1", (id.0,))
+    }
+
+    pub(crate) fn insert_session(&self, new: &SessionRow) -> StoreResult<SessionId> {
+        let id = self.next_id(Sequence::Session)?;
+        self.run(
+            "INSERT INTO tape_session (id, drive, vid, kind, owners, started) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (id, &new.drive, new.vid.as_str(), &new.kind, json(&new.owners), new.started.0),
+        )?;
+        Ok(SessionId(id))
+    }
+
+    pub(crate) fn session(&self, id: SessionId) -> StoreResult<Option<SessionRow>> {
+        const SQL: &str = "SELECT id, drive, vid, kind, owners, started FROM tape_session WHERE id = ?1";
+        self.maybe(SQL, (id.0,), session)
+    }
+
+    pub(crate) fn sessions(&self) -> StoreResult<Vec<SessionRow>> {
+        self.all("SELECT id, drive, vid, kind, owners, started FROM tape_session ORDER BY id", (), session)
+    }
+
+    pub(crate) fn delete_session(&self, id: SessionId) -> StoreResult<()> {
+        self.run("DELETE FROM tape_session WHERE id = ?1", (id.0,))
+    }
+}

@@ -1,0 +1,206 @@
+//! Rows of drives, volumes and tape copies.
+
+use crate::store::{
+    Store, StoreResult,
+    engine::Row,
+    rows::{facility::ids::Sequence, requests::vid},
+    word,
+};
+use base::{FileId, Timestamp, Vid};
+use wire::control::{AppendPoint, VolumeState};
+
+/// A drive in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DriveRow {
+    pub(crate) name: String,
+    /// Empty: it is in the head's own process.
+    pub(crate) host: String,
+    pub(crate) library: String,
+    pub(crate) trouble: Option<String>,
+}
+
+/// A volume in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VolumeRow {
+    pub(crate) vid: Vid,
+    pub(crate) library: String,
+    pub(crate) state: VolumeState,
+    pub(crate) reason: Option<String>,
+    pub(crate) capacity: u64,
+    pub(crate) used: u64,
+    pub(crate) append: AppendPoint,
+    pub(crate) loads: u64,
+    pub(crate) files: u64,
+    pub(crate) live_bytes: u64,
+    /// Before it became unread.
+    pub(crate) was_full: bool,
+}
+
+/// A tape copy in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CopyRow {
+    pub(crate) file: FileId,
+    pub(crate) vid: Vid,
+    pub(crate) fseq: u32,
+    pub(crate) block: u64,
+    pub(crate) size: u64,
+}
+
+fn volume(row: &Row<'_>) -> StoreResult<VolumeRow> {
+    Ok(VolumeRow {
+        vid: vid(row, 0)?,
+        library: row.get(1)?,
+        state: word(row, 2)?,
+        reason: row.get(3)?,
+        capacity: row.get(4)?,
+        used: row.get(5)?,
+        append: AppendPoint { fseq: row.get(6)?, block: row.get(7)?, may_have_leftover: row.get(8)? },
+        loads: row.get(9)?,
+        files: row.get(10)?,
+        live_bytes: row.get(11)?,
+        was_full: row.get(12)?,
+    })
+}
+
+fn copy(row: &Row<'_>) -> StoreResult<CopyRow> {
+    Ok(CopyRow {
+        file: FileId(row.get(0)?),
+        vid: vid(row, 1)?,
+        fseq: row.get(2)?,
+        block: row.get(3)?,
+        size: row.get(4)?,
+    })
+}
+
+const VOLUME: &str =
+    "v.vid, v.library, v.state, v.reason, v.capacity, v.used, v.next_fseq, v.end_block, v.leftover,
+    v.loads, (SELECT count(*) FROM copy c WHERE c.vid = v.vid),
+    (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid), v.was_full
+    FROM volume v";
+
+/// A catalogue is older than it was: what was written to volumes since would be written over, and blank ones may not be.
+pub(in crate::store) const DOUBT_VOLUMES: &str =
+    "UPDATE volume SET state = CASE WHEN state = 'appendable' THEN 'full' ELSE 'suspect' END, reason = ?1
+     WHERE state IN ('blank', 'appendable', 'unread')";
+
+impl Store {
+    /// Has nothing written to volumes until they were surveyed, or a person has said what they are.
+    pub(crate) fn doubt_volumes(&self, reason: &str) -> StoreResult<()> {
+        self.pending.borrow_mut().set_visible();
+        self.run(DOUBT_VOLUMES, (reason,))
+    }
+
+    pub(crate) fn put_drive(&self, host: &str, library: &str, name: &str) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO drive (name, library, host) VALUES (?1, ?2, ?3)
+             ON CONFLICT (name) DO UPDATE SET library = ?2, host = ?3",
+            (name, library, host),
+        )
+    }
+
+    pub(crate) fn delete_drive(&self, name: &str) -> StoreResult<()> {
+        self.run("DELETE FROM drive WHERE name = ?1", (name,))
+    }
+
+    pub(crate) fn drives(&self) -> StoreResult<Vec<DriveRow>> {
+        self.all("SELECT name, library, trouble, host FROM drive ORDER BY name", (), |row| {
+            Ok(DriveRow { name: row.get(0)?, library: row.get(1)?, trouble: row.get(2)?, host: row.get(3)? })
+        })
+    }
+
+    /// Takes a drive out of use, or puts it back. False if there is no such drive.
+    pub(crate) fn set_drive_trouble(&self, name: &str, trouble: Option<&str>) -> StoreResult<bool> {
+        Ok(self.run_counted("UPDATE drive SET trouble = ?2 WHERE name = ?1", (name, trouble))? > 0)
+    }
+
+    /// Adds a volume that nobody knew, as blank; a known one keeps everything but its place and size.
+    pub(crate) fn put_volume(&self, library: &str, vid: &Vid, capacity: u64) -> StoreResult<()> {
+        self.run(
+            "INSERT INTO volume (vid, library, state, capacity) VALUES (?1, ?2, 'blank', ?3)
+             ON CONFLICT (vid) DO UPDATE SET library = ?2, capacity = ?3",
+            (vid.as_str(), library, capacity),
+        )
+    }
+
+    /// Says in which library a volume is; empty: in none.
+    pub(crate) fn set_library(&self, vid: &Vid, library: &str) -> StoreResult<()> {
+        self.run("UPDATE volume SET library = ?2 WHERE vid = ?1", (vid.as_str(), library))
+    }
+
+    pub(crate) fn volume(&self, vid: &Vid) -> StoreResult<Option<VolumeRow>> {
+        self.maybe(&format!("SELECT {VOLUME} WHERE v.vid = ?1"), (vid.as_str(),), volume)
+    }
+
+    pub(crate) fn volumes(&self) -> StoreResult<Vec<VolumeRow>> {
+        self.all(&format!("SELECT {VOLUME} ORDER BY v.vid"), (), volume)
+    }
+
+    pub(crate) fn set_volume_state(
+        &self,
+        vid: &Vid,
+        state: VolumeState,
+        reason: Option<&str>,
+    ) -> StoreResult<bool> {
+        // A suspect volume is read last: what people are told of its files changes.
+        self.pending.borrow_mut().set_visible();
+        let changed = self.run_counted(
+            "UPDATE volume SET state = ?2, reason = ?3 WHERE vid = ?1",
+            (vid.as_str(), state.as_str(), reason),
+        )?;
+        Ok(changed > 0)
+    }
+
+    /// A volume is to be surveyed from its end on. What lies there is not known until then, and not written over.
+    pub(crate) fn set_unread(&self, vid: &Vid, was_full: bool, reason: &str) -> StoreResult<()> {
+        self.set_volume_state(vid, VolumeState::Unread, Some(reason))?;
+        self.set_leftover(vid, false)?;
+        self.run("UPDATE volume SET was_full = ?2 WHERE vid = ?1", (vid.as_str(), was_full))
+    }
+
+    /// Moves the end of the data of a volume.
+    pub(crate) fn set_append_point(&self, vid: &Vid, fseq: u32, block: u64, used: u64) -> StoreResult<()> {
+        self.run(
+            "UPDATE volume SET next_fseq = ?2, end_block = ?3, used = ?4 WHERE vid = ?1",
+            (vid.as_str(), fseq, block, used),
+        )
+    }
+
+    pub(crate) fn set_leftover(&self, vid: &Vid, leftover: bool) -> StoreResult<()> {
+        self.run("UPDATE volume SET leftover = ?2 WHERE vid = ?1", (vid.as_str(), leftover))
+    }
+
+    pub(crate) fn count_loads(&self, vid: &Vid, loads: u32) -> StoreResult<()> {
+        self.run("UPDATE volume SET loads = loads + ?2 WHERE vid = ?1", (vid.as_str(), loads))
+    }
+
+    pub(crate) fn insert_copy(&self, copy: &CopyRow, now: Timestamp) -> StoreResult<()> {
+        self.set_archived(copy.file, true)?;
+        let id = self.next_id(Sequence::Copy)?;
+        self.run(
+            "INSERT INTO copy (id, file, vid, fseq, block, size, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            (id, copy.file.0, copy.vid.as_str(), copy.fseq, copy.block, copy.size, now.0),
+        )
+    }
+
+    /// Copies of a file, the one to read first: on volumes that may be read, oldest first.
+    pub(crate) fn copies(&self, file: FileId) -> StoreResult<Vec<CopyRow>> {
+        const SQL: &str =
+            "SELECT c.file, c.vid, c.fseq, c.block, c.size FROM copy c JOIN volume v ON v.vid = c.vid
+             WHERE c.file = ?1 ORDER BY CASE v.state WHEN 'suspect' THEN 1 ELSE 0 END, c.id";
+        self.all(SQL, (file.0,), copy)
+    }
+
+    /// Forgets the copies of a file; their bytes on the volumes are dead.
+    pub(crate) fn delete_copies(&self, file: FileId) -> StoreResult<()> {
+        self.set_archived(file, false)?;
+        self.run("DELETE FROM copy WHERE file = ?1", (file.0,))
+    }
+
+    /// Notes whether a file has copies, before that is stored as these: a file that is read in between would be
+    /// remembered with what may not last.
+    fn set_archived(&self, file: FileId, is_archived: bool) -> StoreResult<()> {
+        // A second copy changes what people are told, too.
+        self.pending.borrow_mut().set_visible();
+        self.change_node(file, |node| node.is_archived = is_archived).map(drop)
+    }
+}

@@ -1,0 +1,4 @@
+//! Calls on accounts and quotas.
+
+pub mod accounts;
+pub mod quotas;

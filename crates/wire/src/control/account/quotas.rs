@@ -1,0 +1,81 @@
+//! Quotas: how much users, groups and projects may hold.
+
+use crate::control::{Done, calls};
+use serde::{Deserialize, Serialize};
+
+/// Whom a quota binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaKind {
+    /// What a user owns.
+    User,
+    /// What belongs to a group.
+    Group,
+    /// What belongs to a project.
+    Project,
+}
+
+impl QuotaKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::User, Self::Group, Self::Project];
+
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Group => "group",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// Sets a quota, or lifts it: `None` is no limit. What is held already stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetQuota {
+    /// Whom it binds.
+    pub kind: QuotaKind,
+    /// Their name.
+    pub name: String,
+    /// Most bytes of files, on disk or on tape.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// Most files.
+    #[serde(default)]
+    pub files: Option<u64>,
+}
+
+/// Shows the quotas.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetQuotas {}
+
+/// All quotas.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quotas {
+    /// By kind and name.
+    pub quotas: Vec<QuotaInfo>,
+}
+
+/// A quota, and how much of it is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaInfo {
+    /// Whom it binds.
+    pub kind: QuotaKind,
+    /// Their name.
+    pub name: String,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Bytes by which writes under way make these more.
+    pub reserved_bytes: u64,
+    /// Most that both may be.
+    pub bytes_max: Option<u64>,
+    /// Their files.
+    pub files: u64,
+    /// Most that these may be.
+    pub files_max: Option<u64>,
+}
+
+calls! {
+    SetQuota => Done, "set_quota", People;
+    GetQuotas => Quotas, "quotas", People;
+}

@@ -1,0 +1,133 @@
+//! Tokens made by the daemon, and the generations of the facility's key.
+
+use crate::control::{Done, calls};
+use base::{Millis, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// Makes a token: the owner for anybody, others for themselves, with no more than they may do. What is made by the right of another
+/// token ends no later than that one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateToken {
+    /// Whose.
+    pub user: String,
+    /// How long it holds; `None`: a day, or as long as is allowed if that is less.
+    #[serde(default)]
+    pub lifetime: Option<Millis>,
+    /// What it allows, as `storage.read:/data storage.create:/data`; `None`: all that the user may do.
+    #[serde(default)]
+    pub scopes: Option<String>,
+    /// Groups of the user; only without scopes. Of those who are not the owner: some of their own.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// For whom it is; `None`: this facility.
+    #[serde(default)]
+    pub audience: Option<String>,
+}
+
+/// The answer to [`CreateToken`]. It has no `Debug`: the token is a secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreatedToken {
+    /// The token.
+    pub token: String,
+    /// Until when it holds.
+    pub expires: Timestamp,
+}
+
+/// Shows the generations of the facility's key; for its owner.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetKeys {}
+
+/// Makes a new generation of the facility's key, which signs from now on; for its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RotateKey {
+    /// How long the generation before still verifies what it has signed.
+    pub grace: Millis,
+}
+
+/// Ends a generation of the facility's key at once, with all that it has signed; the newest one is replaced; for its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevokeKey {
+    /// Its number.
+    pub generation: u32,
+}
+
+/// The answer to calls about the facility's key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyGenerations {
+    /// The oldest first.
+    pub generations: Vec<KeyGeneration>,
+}
+
+/// One generation of the facility's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyGeneration {
+    /// Counted from 1.
+    pub number: u32,
+    /// When it was made; 0: by a version that did not note it.
+    pub made: Timestamp,
+    /// What it does.
+    pub state: KeyState,
+    /// Until when it verifies, or did; none: it is the one that signs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// What a generation of the facility's key does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyState {
+    /// It signs and verifies.
+    Current,
+    /// It verifies what it has signed.
+    Verifies,
+    /// Its time is over.
+    Expired,
+    /// It was ended.
+    Revoked,
+}
+
+/// A disk server asks for its keys, which check capabilities; pending while it has all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetCapKeys {
+    /// Which state of the keys it has stored.
+    pub serial: u64,
+    /// The newest generation that it has stored.
+    pub generation: u32,
+}
+
+/// The answer to [`GetCapKeys`], and what a host stores of it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCapKeys {
+    /// Which state of the keys this is.
+    pub serial: u64,
+    /// All generations that verify, the newest first; empty if the host has this state already.
+    pub keys: Vec<HostCapKey>,
+}
+
+/// One generation of the key that checks the capabilities of a disk server. It has no `Debug`: it is a secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCapKey {
+    /// The generation of the facility's key from which it follows.
+    pub generation: u32,
+    /// Until when it verifies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The key, hex.
+    pub key: String,
+}
+
+/// Says that the keys have changed: waiting callers look again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeysChanged {
+    /// Whether open invitations end: a generation was revoked.
+    pub ends_invitations: bool,
+}
+
+calls! {
+    CreateToken => CreatedToken, "create_token", People;
+    GetKeys => KeyGenerations, "keys", People;
+    RotateKey => KeyGenerations, "rotate_key", People;
+    RevokeKey => KeyGenerations, "revoke_key", People;
+    GetCapKeys => HostCapKeys, "cap_keys", Disk, pending |keys| keys.keys.is_empty();
+    KeysChanged => Done, "keys_changed", Rooms;
+}

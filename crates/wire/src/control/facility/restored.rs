@@ -1,0 +1,167 @@
+//! A catalogue that went back to an older state: how disk servers notice, and what an operator does about it.
+
+use crate::{
+    control::{Done, calls},
+    media::object::Label,
+};
+use base::{Checksums, ObjectId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// How far a catalogue had come. Disk servers remember the last one that they saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CatalogueMark {
+    /// How often it went back to an older state and that was noticed.
+    pub epoch: u64,
+    /// Starts of the head.
+    pub incarnation: u64,
+    /// When it was started.
+    pub started: Timestamp,
+    /// Grows now and then as long as the catalogue changes.
+    pub tick: u64,
+}
+
+/// A disk server says which state of the catalogue it saw last.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CompareCatalogue {
+    /// One of its partitions.
+    pub partition: String,
+    /// What it remembers; `None` if that is nothing yet.
+    pub seen: Option<CatalogueMark>,
+}
+
+/// Where the catalogue is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatalogueState {
+    /// To be remembered.
+    pub mark: CatalogueMark,
+    /// Whether it is not known to be older than what lies on disks. Else the disk server says what it has.
+    pub is_settled: bool,
+}
+
+/// An object that lies on a partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundObject {
+    /// Its number.
+    pub object: ObjectId,
+    /// Bytes.
+    pub size: u64,
+    /// What its description says, if that can be read.
+    pub described: Option<Described>,
+}
+
+/// What an object says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// The file that it was written for.
+    pub label: Label,
+    /// Of all its bytes.
+    pub checksums: Checksums,
+    /// When it was written.
+    pub written: Timestamp,
+}
+
+/// Most objects in one [`CompareObjects`].
+pub const COMPARE_OBJECTS_LEN_MAX: usize = 1000;
+
+/// A disk server says what lies on a partition, part after part, so that an operator sees what the catalogue does not know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CompareObjects {
+    /// The partition.
+    pub partition: String,
+    /// What was said before counts no more.
+    pub is_first: bool,
+    /// This was all.
+    pub is_last: bool,
+    /// Complete objects, [`COMPARE_OBJECTS_LEN_MAX`] at most.
+    pub objects: Vec<FoundObject>,
+}
+
+/// Says that a restored catalogue is good as it is. From now on disk servers delete again what the catalogue gives up. What was to
+/// be deleted until now is kept, as objects that the catalogue does not know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SettleCatalogue {
+    /// How many unknown objects the operator has seen.
+    pub unknown: u64,
+    /// Do not wait for disk servers that have not said what they have, nor for surveys of volumes.
+    pub without_absent: bool,
+}
+
+/// Has what disk servers hold, and a restored catalogue does not know, taken into it as it describes itself.
+///
+/// Every disk server says again what it has. Nothing that the catalogue knows is lost: what was written later takes the place of
+/// what was written before, and of two files of one name the other is found in [`LOST_AND_FOUND`].
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct RecoverCatalogue {}
+
+/// Directory of files whose name belongs to another file.
+pub const LOST_AND_FOUND: &str = "lost+found";
+
+/// A restore that is not settled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredInfo {
+    /// Which one, counted from 1.
+    pub epoch: u64,
+    /// When it was done, or noticed.
+    pub noticed: Timestamp,
+    /// When the backup was made, if it was restored from one.
+    pub taken: Option<Timestamp>,
+    /// What happened.
+    pub reason: String,
+    /// Whether what is found is taken in.
+    #[serde(default)]
+    pub is_recovering: bool,
+    /// What partitions hold that the catalogue does not know.
+    pub partitions: Vec<UnknownObjects>,
+    /// Volumes that may hold files which the catalogue does not know, and were not surveyed to their ends.
+    #[serde(default)]
+    pub volumes: u64,
+}
+
+impl RestoredInfo {
+    /// How many objects the catalogue does not know, as far as disk servers have said.
+    #[must_use]
+    pub fn unknown(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.objects).sum()
+    }
+
+    /// How many objects were taken in.
+    #[must_use]
+    pub fn recovered(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.recovered).sum()
+    }
+
+    /// Partitions whose disk servers have not said yet what they have.
+    #[must_use]
+    pub fn absent(&self) -> Vec<&str> {
+        let absent = self.partitions.iter().filter(|partition| !partition.is_complete);
+        absent.map(|partition| &*partition.partition).collect()
+    }
+}
+
+/// Examples that are kept for each partition.
+pub const UNKNOWN_SHOWN_MAX: usize = 100;
+
+/// What a partition holds that the catalogue does not know.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnknownObjects {
+    /// The partition.
+    pub partition: String,
+    /// Whether its disk server has said everything.
+    pub is_complete: bool,
+    /// How many.
+    pub objects: u64,
+    /// Bytes of all.
+    pub bytes: u64,
+    /// How many objects were taken into the catalogue.
+    #[serde(default)]
+    pub recovered: u64,
+    /// Some of them, [`UNKNOWN_SHOWN_MAX`] at most.
+    pub shown: Vec<FoundObject>,
+}
+
+calls! {
+    CompareCatalogue => CatalogueState, "compare_catalogue", Disk;
+    CompareObjects => Done, "compare_objects", Disk;
+    SettleCatalogue => Done, "settle_catalogue", People;
+    RecoverCatalogue => Done, "recover_catalogue", People;
+}

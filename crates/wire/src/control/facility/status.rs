@@ -1,0 +1,346 @@
+//! The facility at a glance: what the console, `bp status` and scripts show.
+
+use crate::control::{
+    Counts, JobInfo, JobUsers, PartitionState, PartitionTrouble, Pool, Presence, RestoredInfo, Role,
+    TapePhase, VolumeState, calls,
+};
+use base::{FilePath, Millis, RequestId, Timestamp, Vid};
+use serde::{Deserialize, Serialize};
+
+/// Shows the facility.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GetStatus {}
+
+/// The facility at a glance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Name given at creation.
+    pub name: String,
+    /// Id made at creation.
+    pub facility: String,
+    /// The XRootD door, `root://host:port`.
+    pub root: String,
+    /// Version of the head.
+    pub version: String,
+    /// Starts of the head since creation.
+    pub incarnation: u64,
+    /// The head's clock.
+    pub now: Timestamp,
+    /// When the head started.
+    pub started: Timestamp,
+    /// Files and where they are.
+    pub files: FileCounts,
+    /// Disk.
+    pub pools: Vec<PoolInfo>,
+    /// Drives.
+    pub drives: Vec<DriveInfo>,
+    /// Volumes, at most 1000.
+    pub volumes: Vec<VolumeInfo>,
+    /// Tape requests that are not done, at most 1000: active ones, then failed ones, then the oldest that wait.
+    pub requests: Vec<RequestInfo>,
+    /// How many there are.
+    pub requests_len: u64,
+    /// Workers.
+    pub workers: Vec<WorkerInfo>,
+    /// Hosts that joined and were not turned away, by name.
+    #[serde(default)]
+    pub hosts: Vec<HostStatus>,
+    /// Jobs, at most 200: those that run, then those that wait, then the newest that ended.
+    pub jobs: Vec<JobInfo>,
+    /// How many jobs, tape requests and volumes there are, also where the lists are cut off.
+    #[serde(default)]
+    pub counts: Counts,
+    /// The catalogue went back to an older state, and no operator has settled that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<RestoredInfo>,
+}
+
+/// A host that joined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub roles: Vec<Role>,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// When it was heard last; `None`: not since the head started.
+    pub heard: Option<Timestamp>,
+}
+
+/// How many files, and where.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCounts {
+    /// Files.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Files with a disk replica.
+    pub online: u64,
+    /// Files with only a tape copy.
+    pub nearline: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Files that were removed and can be restored.
+    #[serde(default)]
+    pub trash_files: u64,
+    /// Bytes of these on disk.
+    #[serde(default)]
+    pub trash_bytes: u64,
+}
+
+/// One pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolInfo {
+    /// Its name.
+    pub name: String,
+    /// What it promises and allows.
+    #[serde(default)]
+    pub policy: Pool,
+    /// Its partitions.
+    pub partitions: Vec<PartitionInfo>,
+    /// Files that have fewer replicas than promised, or lie where they should not stay.
+    #[serde(default)]
+    pub files_short: u64,
+    /// Copies between disk servers that are under way.
+    #[serde(default)]
+    pub copies_under_way: u64,
+    /// Those of them that drain, spread or balance.
+    #[serde(default)]
+    pub moves_under_way: u64,
+    /// Bytes that are to move until its partitions are as full as each other, as far as its policy wants that.
+    #[serde(default)]
+    pub uneven_bytes: u64,
+}
+
+/// One partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionInfo {
+    /// Its name.
+    pub name: String,
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Bytes that can still be written.
+    pub free_bytes: u64,
+    /// Most bytes of replicas that the operator wants on it; `None`: as much as its host allows.
+    #[serde(default)]
+    pub size_max_bytes: Option<u64>,
+    /// Files that are open on its host for reading, or are written on it by users.
+    #[serde(default)]
+    pub transfers: u32,
+    /// Replicas on it.
+    pub replicas: u64,
+    /// Bytes of these.
+    pub replica_bytes: u64,
+    /// Replicas that may not be dropped.
+    pub pinned: u64,
+    /// Whether its disk server was heard lately.
+    pub is_available: bool,
+    /// The disk server.
+    #[serde(default)]
+    pub server: String,
+    /// What two copies of a file do not share: the disk server, or a label of it.
+    #[serde(default)]
+    pub domain: String,
+    /// What may be done with it.
+    #[serde(default)]
+    pub state: PartitionState,
+    /// Its disk server was silent for so long that what it holds is copied again from elsewhere.
+    #[serde(default)]
+    pub is_given_up: bool,
+    /// What its disk server says is wrong with it.
+    #[serde(default)]
+    pub trouble: Option<PartitionTrouble>,
+    /// Bytes that files which are safe on tape are to free; as far as nothing may go, [`Self::stuck_bytes`].
+    #[serde(default)]
+    pub collecting_bytes: u64,
+    /// Bytes that are missing to the high water, and no file may go.
+    #[serde(default)]
+    pub stuck_bytes: u64,
+    /// Why something of a partition that drains could not be moved when that was tried last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
+    /// How much of its bytes was compared with checksums, if that is under way.
+    #[serde(default)]
+    pub verified_percent: Option<u8>,
+    /// When all of them were.
+    #[serde(default)]
+    pub verified: Option<Timestamp>,
+    /// Replicas that were found damaged or missing then, and could not be made anew from other copies.
+    #[serde(default)]
+    pub damaged: u64,
+}
+
+/// One drive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriveInfo {
+    /// Its name.
+    pub name: String,
+    /// Its library.
+    pub library: String,
+    /// The host that it is on.
+    #[serde(default)]
+    pub host: String,
+    /// The volume in it.
+    pub vid: Option<Vid>,
+    /// What it is doing.
+    pub phase: TapePhase,
+    /// The file it works on.
+    pub path: Option<FilePath>,
+    /// Bytes of that file that are done.
+    pub bytes_done: u64,
+    /// Bytes of that file.
+    pub bytes_total: u64,
+    /// Files of the session that are not done.
+    pub files_left: u64,
+    /// Why it is out of use, if it is.
+    pub trouble: Option<String>,
+}
+
+/// One volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeInfo {
+    /// Its label.
+    pub vid: Vid,
+    /// Its library.
+    pub library: String,
+    /// Whether it may be used.
+    pub state: VolumeState,
+    /// Why, if a person must look.
+    pub reason: Option<String>,
+    /// Copies on it that count.
+    pub files: u64,
+    /// Bytes of these.
+    pub live_bytes: u64,
+    /// Bytes of the cartridge that are used, dead ones too.
+    pub used_bytes: u64,
+    /// Bytes it can hold.
+    pub capacity_bytes: u64,
+    /// Times it was loaded.
+    pub loads: u64,
+    /// Drive it is in.
+    pub drive: Option<String>,
+}
+
+/// Which way a tape request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestKind {
+    /// To tape.
+    Archive,
+    /// From tape.
+    Recall,
+}
+
+impl RequestKind {
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Archive => "archive",
+            Self::Recall => "recall",
+        }
+    }
+}
+
+/// Where a tape request is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestState {
+    /// Waits.
+    Queued,
+    /// Belongs to a session.
+    Active,
+    /// Tried too often; a person must look.
+    Failed,
+}
+
+/// One row of the tape queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestInfo {
+    /// Its id.
+    pub id: RequestId,
+    /// To or from tape.
+    pub kind: RequestKind,
+    /// The file.
+    pub path: FilePath,
+    /// Bytes.
+    pub size: u64,
+    /// The volume, once it is known.
+    pub vid: Option<Vid>,
+    /// Where it is in its life.
+    pub state: RequestState,
+    /// Who asked first.
+    pub owner: String,
+    /// Tries that failed.
+    pub attempts: u32,
+    /// What it waits for, or what went wrong.
+    pub reason: String,
+    /// When it was asked for.
+    pub created: Timestamp,
+}
+
+/// One worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerInfo {
+    /// Its name.
+    pub name: String,
+    /// The host that it is on.
+    #[serde(default)]
+    pub host: String,
+    /// Whether it was heard lately. What runs on one that is silent goes on, as far as anybody knows.
+    #[serde(default)]
+    pub is_available: bool,
+    /// CPU slots.
+    pub cpus: u32,
+    /// CPU slots taken.
+    pub cpus_used: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Limits that it cannot enforce.
+    pub not_enforced: Vec<String>,
+    /// Whose jobs it runs.
+    #[serde(default)]
+    pub users: JobUsers,
+}
+
+/// Shows what everybody used.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GetBill {}
+
+/// What everybody used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bill {
+    /// A line for each owner.
+    pub lines: Vec<BillLine>,
+}
+
+/// What one owner used since the facility was made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BillLine {
+    /// Who.
+    pub owner: String,
+    /// Jobs that ran.
+    pub jobs: u64,
+    /// CPU time of jobs.
+    pub cpu: Millis,
+    /// Wall time of jobs times their slots.
+    pub slot_wall: Millis,
+    /// Volumes loaded for this owner's requests; a load that served several is split between them.
+    pub tape_loads: f64,
+    /// Bytes written to tape.
+    pub tape_written_bytes: u64,
+    /// Bytes read from tape.
+    pub tape_read_bytes: u64,
+    /// Bytes written into the facility.
+    pub in_bytes: u64,
+    /// Bytes read from it.
+    pub out_bytes: u64,
+    /// Disk space times time.
+    pub disk_gb_hours: f64,
+}
+
+calls! {
+    GetStatus => Status, "status", People;
+    GetBill => Bill, "bill", People;
+}

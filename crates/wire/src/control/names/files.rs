@@ -1,0 +1,446 @@
+//! Names, directories and where files are.
+
+use crate::control::{Coding, calls};
+use base::{Checksums, Failure, FileId, FilePath, Millis, RequestId, Timestamp, Vid};
+use serde::{Deserialize, Serialize};
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeKind {
+    /// A directory.
+    Directory,
+    /// A file.
+    File,
+}
+
+/// Where the bytes of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileState {
+    /// Being written for the first time: nothing is acknowledged yet.
+    Writing,
+    /// Disk replica only.
+    Online,
+    /// Tape copy only.
+    Nearline,
+    /// Disk replica and tape copy.
+    Both,
+    /// On disk servers only that do not answer now, or were turned away, and on no tape.
+    OutOfReach,
+    /// Neither: its last replica and copy are gone.
+    Lost,
+}
+
+impl FileState {
+    /// Whether it can be read from disk.
+    #[must_use]
+    pub fn is_online(self) -> bool {
+        matches!(self, Self::Online | Self::Both)
+    }
+
+    /// Whether it has a tape copy.
+    #[must_use]
+    pub fn is_archived(self) -> bool {
+        matches!(self, Self::Nearline | Self::Both)
+    }
+
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Writing => "writing",
+            Self::Online => "online",
+            Self::Nearline => "nearline",
+            Self::Both => "both",
+            Self::OutOfReach => "out of reach",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// A name with its metadata.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Id of the node.
+    pub id: FileId,
+    /// Last component of the path.
+    pub name: String,
+    /// File or directory.
+    pub kind: NodeKind,
+    /// Who owns it.
+    pub owner: String,
+    /// Whose group owns it.
+    pub group: String,
+    /// POSIX permission bits.
+    pub mode: u32,
+    /// Bytes; 0 for directories.
+    pub size: u64,
+    /// Last change of content.
+    pub modified: Timestamp,
+    /// When the content changed where it came from, if whoever stored it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_modified: Option<Timestamp>,
+    /// Of the whole content; none for directories and first writes in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<Checksums>,
+    /// Where the bytes are; none for directories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<FileState>,
+}
+
+impl Entry {
+    /// When the content changed, for those who compare it with its source.
+    #[must_use]
+    pub fn content_modified(&self) -> Timestamp {
+        self.source_modified.unwrap_or(self.modified)
+    }
+}
+
+/// Where one tape copy lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyInfo {
+    /// Volume.
+    pub vid: Vid,
+    /// File sequence number on the volume, from 1.
+    pub fseq: u32,
+    /// Logical block of its first header label.
+    pub block: u64,
+}
+
+/// Everything known of one path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileInfo {
+    /// The path that was asked for.
+    pub path: FilePath,
+    /// Its metadata.
+    #[serde(flatten)]
+    pub entry: Entry,
+    /// Partitions that hold a replica, as `pool/partition`.
+    pub replicas: Vec<String>,
+    /// How the file is coded, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coding: Option<Coding>,
+    /// Its pieces that can be read, by index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<PieceInfo>,
+    /// Tape copies.
+    pub copies: Vec<CopyInfo>,
+    /// Who pins it: `job 7`, `user alice`; or who reserved room for it.
+    pub pins: Vec<String>,
+    /// What the tape queue is doing with it, and why it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// The project to which it is counted; empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub project: String,
+    /// Hosts with replicas or pieces of it that cannot be read now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub away: Vec<AwayHost>,
+}
+
+/// Why nothing can be read from a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AwayReason {
+    /// Its host was not heard lately, or does not answer.
+    Silent,
+    /// The daemon of its host has said goodbye.
+    Stopped,
+    /// Its file system is not mounted.
+    NotMounted,
+    /// Its host was turned away.
+    Removed,
+}
+
+impl AwayReason {
+    /// The words for it, as in "host d1 is ...".
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Silent => "silent",
+            Self::Stopped => "stopped",
+            Self::NotMounted => "without the disk",
+            Self::Removed => "turned away",
+        }
+    }
+}
+
+/// A host from which a file cannot be read now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwayHost {
+    /// The host.
+    pub host: String,
+    /// Why.
+    pub reason: AwayReason,
+    /// When it was heard last, said goodbye or was turned away.
+    pub since: Timestamp,
+}
+
+/// Where one piece of a coded file lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PieceInfo {
+    /// Which piece.
+    pub index: u8,
+    /// Where, as `pool/partition`.
+    pub place: String,
+}
+
+/// Describes one path.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Stat {
+    /// File or directory.
+    pub path: FilePath,
+}
+
+/// Describes one path briefly: what it is, not where its replicas and copies are. What doors ask most.
+///
+/// A file for which room is reserved is not there for them until somebody writes it; [`Stat`] shows it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GetEntry {
+    /// File or directory.
+    pub path: FilePath,
+}
+
+/// Lists a directory in name order, a page at a time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct List {
+    /// The directory.
+    pub path: FilePath,
+    /// Names after this one; empty for the first page.
+    #[serde(default)]
+    pub after: String,
+}
+
+/// A page of a directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Listing {
+    /// Entries in name order, at most [`base::limits::LIST_ENTRIES_MAX`].
+    pub entries: Vec<Entry>,
+    /// Whether there may be more after the last one.
+    pub is_partial: bool,
+}
+
+/// Makes a directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Mkdir {
+    /// The new directory.
+    pub path: FilePath,
+    /// POSIX permission bits.
+    #[serde(default = "directory_mode")]
+    pub mode: u32,
+    /// Make missing parents, and accept a directory that exists.
+    #[serde(default)]
+    pub parents: bool,
+}
+
+fn directory_mode() -> u32 {
+    0o755
+}
+
+/// Removes a file; with its replicas and copies it is kept in the trash for a while.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Remove {
+    /// The file.
+    pub path: FilePath,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Removed {
+    /// Bytes.
+    #[serde(default)]
+    pub bytes: u64,
+    /// How long it can be restored; none: it is gone for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Millis>,
+}
+
+/// Removes an empty directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveDirectory {
+    /// The directory.
+    pub path: FilePath,
+}
+
+/// Removes a file, or an empty directory: whatever has the name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveEntry {
+    /// The file or directory.
+    pub path: FilePath,
+}
+
+/// Renames a file or directory; a file that has the new name is replaced.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Rename {
+    /// Old path.
+    pub from: FilePath,
+    /// New path.
+    pub to: FilePath,
+    /// Nothing may have the new name yet.
+    #[serde(default)]
+    pub is_new: bool,
+    /// Make missing directories above the new name.
+    #[serde(default)]
+    pub parents: bool,
+}
+
+/// Sets the permission bits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetMode {
+    /// File or directory.
+    pub path: FilePath,
+    /// POSIX permission bits.
+    pub mode: u32,
+}
+
+/// Sets when the content of a file changed where it came from, as writers can say when they store it; or the time of a directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetTime {
+    /// File or directory.
+    pub path: FilePath,
+    /// The time.
+    pub modified: Timestamp,
+}
+
+/// Gives a file or directory to another owner, or to another group.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetOwner {
+    /// File or directory.
+    pub path: FilePath,
+    /// The new owner; none: the one it has. Only operators change it.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The new group; none: the one it has. Its owner chooses among their own groups.
+    #[serde(default)]
+    pub group: Option<String>,
+}
+
+/// Asks for tape copies of files.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Archive {
+    /// The files.
+    pub paths: Vec<FilePath>,
+}
+
+/// Asks for disk replicas of files, and keeps them for a while.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Stage {
+    /// The files.
+    pub paths: Vec<FilePath>,
+    /// How long they are pinned once asked for; none pins nothing.
+    #[serde(default)]
+    pub pin: Option<Millis>,
+}
+
+/// Drops the disk replicas of files that are safe on tape.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Evict {
+    /// The files.
+    pub paths: Vec<FilePath>,
+    /// Lets go of the caller's own pins first.
+    #[serde(default)]
+    pub releases: bool,
+}
+
+/// Lets go of pins, or ends them earlier.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Release {
+    /// The files.
+    pub paths: Vec<FilePath>,
+    /// How long the pins last from now on, if they would last longer; none: they end now.
+    #[serde(default)]
+    pub after: Option<Millis>,
+    /// Whose pins, for operators; none: those of the caller.
+    #[serde(default)]
+    pub user: Option<String>,
+}
+
+/// Takes wishes for tape back: requests of the queue, those of files, and the caller's pins on these.
+///
+/// A request that a job waits for stays, and so does one of somebody else. What a waiting open needs is asked for again by that.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CancelRequests {
+    /// Requests.
+    #[serde(default)]
+    pub requests: Vec<RequestId>,
+    /// Files whose requests are meant.
+    #[serde(default)]
+    pub paths: Vec<FilePath>,
+}
+
+/// As [`Await`], but returns as soon as any path is as wanted, or cannot become so.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AwaitAny {
+    /// The files.
+    pub paths: Vec<FilePath>,
+    /// What to wait for.
+    pub want: Want,
+}
+
+/// What became of one path of a call that names many.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathOutcome {
+    /// The path.
+    pub path: FilePath,
+    /// Its state after the call; none if the path was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<FileState>,
+    /// What it waits for, if it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// What became of each path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathOutcomes {
+    /// In the order of the call.
+    pub files: Vec<PathOutcome>,
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Want {
+    /// A disk replica.
+    Online,
+    /// A tape copy.
+    Archived,
+}
+
+/// Waits until all paths are as wanted, or cannot become so.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Await {
+    /// The files.
+    pub paths: Vec<FilePath>,
+    /// What to wait for.
+    pub want: Want,
+}
+
+calls! {
+    Stat => FileInfo, "stat", People;
+    GetEntry => Entry, "get_entry", People;
+    List => Listing, "list", People;
+    Mkdir => Entry, "mkdir", People;
+    Remove => Removed, "remove", People;
+    RemoveDirectory => crate::control::Done, "remove_directory", People;
+    RemoveEntry => crate::control::Done, "remove_entry", People;
+    Rename => crate::control::Done, "rename", People;
+    SetMode => crate::control::Done, "set_mode", People;
+    SetTime => crate::control::Done, "set_time", People;
+    SetOwner => crate::control::Done, "set_owner", People;
+    Archive => PathOutcomes, "archive", People;
+    Stage => PathOutcomes, "stage", People;
+    Evict => PathOutcomes, "evict", People;
+    Release => PathOutcomes, "release", People;
+    CancelRequests => PathOutcomes, "cancel_requests", People;
+    AwaitAny => PathOutcomes, "await_any", People, pending |reply| {
+        reply.files.iter().all(|file| file.waits.is_some())
+    };
+    Await => PathOutcomes, "await", People, pending |reply| {
+        reply.files.iter().any(|file| file.waits.is_some()) && reply.files.iter().all(|file| file.failure.is_none())
+    };
+}

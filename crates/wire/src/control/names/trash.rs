@@ -1,0 +1,228 @@
+//! The trash: what was removed, and how it comes back.
+
+use crate::control::{FileState, calls};
+use base::{Failure, FileId, FilePath, Millis, Timestamp, units::Size};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// How a file came into the trash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrashReason {
+    /// Somebody removed it.
+    Removed,
+    /// Other content was written in its place.
+    Overwritten,
+    /// Another file was given its name.
+    Replaced,
+}
+
+impl TrashReason {
+    /// The word people read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Removed => "removed",
+            Self::Overwritten => "overwritten",
+            Self::Replaced => "replaced",
+        }
+    }
+}
+
+/// How much the trash may take on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum TrashRoom {
+    /// So many hundredths of what all pools can hold.
+    Percent(u8),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+impl TrashRoom {
+    /// How many bytes that is where pools can hold `total`.
+    #[must_use]
+    pub fn bytes(self, total: u64) -> u64 {
+        match self {
+            Self::Percent(percent) => total / 100 * u64::from(percent.min(100)),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl FromStr for TrashRoom {
+    type Err = Failure;
+
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let Some(percent) = text.trim().strip_suffix('%') else {
+            return text.parse().map(|Size(bytes)| Self::Bytes(bytes));
+        };
+        let percent = percent.trim().parse().ok().filter(|percent| *percent <= 100);
+        percent.map(Self::Percent).ok_or_else(|| {
+            Failure::invalid(format!("{text:?} is not a share from 0% to 100%"))
+                .hint("write it as 10%, or as a size: 500GiB")
+        })
+    }
+}
+
+impl fmt::Display for TrashRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percent(percent) => write!(f, "{percent}%"),
+            Self::Bytes(bytes) => Size(*bytes).fmt(f),
+        }
+    }
+}
+
+impl TryFrom<String> for TrashRoom {
+    type Error = Failure;
+
+    fn try_from(text: String) -> Result<Self, Failure> {
+        text.parse()
+    }
+}
+
+impl From<TrashRoom> for String {
+    fn from(room: TrashRoom) -> Self {
+        room.to_string()
+    }
+}
+
+/// A place in the list of the trash: when a file was removed, and which one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashPlace {
+    /// When.
+    pub removed: Timestamp,
+    /// Which file.
+    pub file: FileId,
+}
+
+/// A file in the trash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashedFile {
+    /// By this number it can be restored, also if others were at the same path.
+    pub id: FileId,
+    /// Where it was.
+    pub path: FilePath,
+    /// Bytes.
+    pub size: u64,
+    /// Who owns it.
+    pub owner: String,
+    /// Last change of its content.
+    pub modified: Timestamp,
+    /// When it was removed.
+    pub removed: Timestamp,
+    /// By whom.
+    pub remover: String,
+    /// How.
+    pub why: TrashReason,
+    /// Until when it is kept, unless its room is needed.
+    pub until: Timestamp,
+    /// Where its bytes are.
+    pub state: FileState,
+}
+
+/// Lists what the caller may restore: what they removed, and their own files; the facility's owner sees all. Removed last
+/// comes first.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GetTrash {
+    /// Only what was at this path or below it.
+    #[serde(default)]
+    pub path: Option<FilePath>,
+    /// Only what was removed before this; none for the first page.
+    #[serde(default)]
+    pub after: Option<TrashPlace>,
+}
+
+/// A page of the trash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trash {
+    /// Files, at most [`base::limits::LIST_ENTRIES_MAX`].
+    pub files: Vec<TrashedFile>,
+    /// Where the next page begins, if there may be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<TrashPlace>,
+    /// How long a file is kept; 0: nothing is.
+    pub keep: Millis,
+    /// How much the trash may take on disk.
+    pub room: TrashRoom,
+}
+
+/// Brings back the file that was removed last at a path; if there was none, all that was removed below it, some at a time.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct RestoreTrash {
+    /// Where it was. One of this and `id` must be given.
+    #[serde(default)]
+    pub path: Option<FilePath>,
+    /// Which file.
+    #[serde(default)]
+    pub id: Option<FileId>,
+    /// Where it is to be; none: where it was. A directory that is missing is made.
+    #[serde(default)]
+    pub to: Option<FilePath>,
+    /// Where the call before has ended.
+    #[serde(default)]
+    pub after: Option<TrashPlace>,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashRestored {
+    /// Files that came back, by their paths now.
+    pub files: Vec<FilePath>,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Paths at which there is something else; what was there before stays in the trash.
+    #[serde(default)]
+    pub taken: Vec<FilePath>,
+    /// Where the next call goes on, if there may be more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<TrashPlace>,
+}
+
+/// Removes what is in the trash for good, some files at a time.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct EmptyTrash {
+    /// Only what was at this path or below it.
+    #[serde(default)]
+    pub path: Option<FilePath>,
+}
+
+/// What is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashEmptied {
+    /// Files.
+    pub files: u64,
+    /// Bytes of these on disk.
+    pub bytes: u64,
+    /// Whether there may be more.
+    pub is_more: bool,
+}
+
+calls! {
+    GetTrash => Trash, "get_trash", People;
+    RestoreTrash => TrashRestored, "restore_trash", People;
+    EmptyTrash => TrashEmptied, "empty_trash", People;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_a_share_or_a_size() {
+        for (text, room) in [
+            ("10%", TrashRoom::Percent(10)),
+            ("0%", TrashRoom::Percent(0)),
+            ("2GiB", TrashRoom::Bytes(2 << 30)),
+        ] {
+            assert_eq!(text.parse::<TrashRoom>().unwrap(), room);
+            assert_eq!(room.to_string(), text);
+        }
+        for bad in ["101%", "-1%", "%", "much"] {
+            assert!(bad.parse::<TrashRoom>().is_err(), "{bad}");
+        }
+        assert_eq!(TrashRoom::Percent(10).bytes(1000), 100);
+        assert_eq!(TrashRoom::Bytes(7).bytes(1000), 7);
+    }
+}

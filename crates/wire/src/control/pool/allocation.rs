@@ -1,0 +1,72 @@
+//! Room that people reserve for a file before they write it.
+
+use crate::control::calls;
+use base::{FilePath, Millis, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// How long room is reserved if nobody says: a transfer that is prepared in the evening is made by the next one.
+pub const ALLOCATION_LIFETIME: Millis = Millis::from_seconds(24 * 3600);
+/// Longest time at once: what is forgotten must not block a pool for good.
+pub const ALLOCATION_LIFETIME_MAX: Millis = Millis::from_seconds(7 * 24 * 3600);
+
+/// Reserves room in a pool for a file that does not exist, for the user who asks.
+///
+/// The next open of the path for writing uses it, whatever client makes it. Asking again yields what is there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allocate {
+    /// The file.
+    pub path: FilePath,
+    /// Where its content is to be.
+    pub pool: String,
+    /// Bytes to set aside.
+    pub size: u64,
+    /// For how long; none: [`ALLOCATION_LIFETIME`], or as long as it is reserved already. Later ends win.
+    #[serde(default)]
+    pub lifetime: Option<Millis>,
+    /// POSIX permission bits of the file.
+    #[serde(default = "file_mode")]
+    pub mode: u32,
+    /// Make missing directories.
+    #[serde(default)]
+    pub parents: bool,
+}
+
+fn file_mode() -> u32 {
+    0o644
+}
+
+/// What [`Allocate`] found or made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allocated {
+    /// The room was reserved now.
+    New,
+    /// The user had reserved it before.
+    Known,
+    /// The file exists: nothing is reserved.
+    Written,
+}
+
+/// The answer to [`Allocate`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// The file.
+    pub path: FilePath,
+    /// What was found or made.
+    pub outcome: Allocated,
+    /// Where it is; empty for a file that is only on tape.
+    pub pool: String,
+    /// Partitions with the room, or with replicas.
+    pub partitions: Vec<String>,
+    /// Bytes reserved, or of the file.
+    pub size: u64,
+    /// When the reservation ends.
+    pub until: Option<Timestamp>,
+    /// Somebody is writing it.
+    pub is_begun: bool,
+}
+
+calls! {
+    Allocate => Allocation, "allocate", People;
+}

@@ -1,0 +1,6 @@
+//! What lies on media: objects on disks, pieces of coded files, labels and virtual cartridges of tapes.
+
+pub mod awstape;
+pub mod coded;
+pub mod label;
+pub mod object;
