@@ -42,4 +42,4 @@ pub use range::ByteRange;
 pub use reach::{Network, ReachRule};
 pub use recent::Recent;
 pub use shown::{shown, shown_lines, tail};
-pub use time::{Millis, Timestamp};
+pub use time::{Clock, Millis, Timestamp};

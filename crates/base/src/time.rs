@@ -1,7 +1,13 @@
 //! Points in time as plain numbers, so that decisions take `now` as an argument.
 
 use serde::{Deserialize, Serialize};
-use std::ops::{Add, Sub};
+use std::{
+    ops::{Add, Sub},
+    sync::Arc,
+};
+
+/// Reads the time. Injected, so that nothing reads a clock by itself and tests and simulations can set it.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Milliseconds since 1970-01-01 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]

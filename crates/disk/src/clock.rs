@@ -1,7 +1,6 @@
 //! The head's time, on a host whose own clock may say something else: rights begin and end when the head says.
 
-use base::{Millis, Timestamp};
-use head::Clock;
+use base::{Clock, Millis, Timestamp};
 use std::sync::{
     Arc,
     atomic::{AtomicI64, Ordering},
@@ -13,7 +12,7 @@ use tracing::{info, warn};
 const WORTH_SAYING: Millis = Millis::from_seconds(30);
 
 /// The time at the head, as far as it said so.
-pub(crate) struct HeadTime {
+pub struct HeadTime {
     own: Clock,
     /// What the head's clock is ahead of this host's.
     ahead: AtomicI64,
@@ -21,12 +20,12 @@ pub(crate) struct HeadTime {
 }
 
 impl HeadTime {
-    pub(crate) fn new(own: Clock) -> Arc<Self> {
+    pub fn new(own: Clock) -> Arc<Self> {
         Arc::new(Self { own, ahead: AtomicI64::new(0), doubted: Notify::new() })
     }
 
     /// A clock that shows it.
-    pub(crate) fn clock(self: &Arc<Self>) -> Clock {
+    pub fn clock(self: &Arc<Self>) -> Clock {
         let time = Arc::clone(self);
         Arc::new(move || (time.own)() + Millis(time.ahead.load(Ordering::Relaxed)))
     }

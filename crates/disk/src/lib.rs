@@ -19,7 +19,7 @@
 //! index/N                 objects as they were last verified: scans skip those that are unchanged
 //! ```
 
-pub(crate) mod clock;
+pub mod clock;
 #[cfg(test)]
 mod crash_tests;
 mod io;

@@ -1,69 +1,93 @@
-//! How the rooms of a host reach the head: in their own process, or over the network.
+//! What the disk server asks the head for.
+//!
+//! The disk server never depends on the head: whoever wires a host gives it a [`HeadPort`], which reaches a head in the same
+//! process or on another host. [`HeadPort`] lists every call that the disk server makes.
 
-use base::{ErrorKind, Failure, Millis, Result};
-use client::Control;
-use daemon::doors::files::blocking;
-use head::{Apply, Head, Principal};
-use std::time::Duration;
+use base::{Failure, Millis, Result};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
+use wire::control::{
+    AbandonWrite, AskObjects, BeginAdopted, BeginWrite, Call, CatalogueWindow, CommitWrite, CompareCatalogue,
+    CompareObjects, CopyEnded, EndAdopted, FreeSpace, GetPieces, MendFinding, NextAdoption, NextCopies,
+    NextFindings, NextRemovals, NextScan, ObjectsRemoved, PlaceMirrors, RegisterPartition, ReportAdoption,
+    ReportDamage, ReportMissing, ReportScan, ReportSpace, ReportUse, RollCall, Tend, WithdrawAdopted,
+};
 
-/// How long a room insists while the head is out of reach: longer than a restart takes, shorter than clients wait.
+/// How long [`Head::insist`] repeats a call: longer than a restart of the head takes, shorter than clients wait.
 const INSIST: Duration = Duration::from_secs(60);
-/// Pause before it tries again.
+/// Pause before it repeats it.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The way to the head.
-#[derive(Clone)]
-pub enum Link {
-    /// It runs in this process.
-    Near(Head),
-    /// It runs on another host.
-    Far(Control),
+/// A reply that is on its way.
+pub type Reply<'a, C> = Pin<Box<dyn Future<Output = Result<<C as Call>::Reply>> + Send + 'a>>;
+
+/// Carries one kind of call to the head.
+pub trait Ask<C: Call> {
+    /// Makes the call. A pending reply may be held back for up to `wait`.
+    fn ask(&self, call: C, wait: Millis) -> Reply<'_, C>;
 }
 
-impl Link {
-    /// Makes a call as a room of this host.
-    pub async fn call<C: Apply>(&self, call: C) -> Result<C::Reply> {
+/// Declares [`HeadPort`] as the sum of the calls that it carries.
+macro_rules! head_port {
+    ($($call:ident),* $(,)?) => {
+        /// The head as a disk server sees it.
+        pub trait HeadPort: $(Ask<$call> +)* Send + Sync {
+            /// Whether the same call may succeed a moment later.
+            fn may_come_back(&self, failure: &Failure) -> bool;
+        }
+    };
+}
+
+head_port! {
+    AbandonWrite, AskObjects, BeginAdopted, BeginWrite, CatalogueWindow, CommitWrite, CompareCatalogue, CompareObjects, CopyEnded, EndAdopted, FreeSpace,
+    GetPieces, MendFinding, NextAdoption, NextCopies, NextFindings, NextRemovals, NextScan, ObjectsRemoved, PlaceMirrors,
+    RegisterPartition, ReportAdoption, ReportDamage, ReportMissing, ReportScan, ReportSpace, ReportUse,
+    RollCall, Tend, WithdrawAdopted,
+}
+
+/// A shared [`HeadPort`].
+#[derive(Clone)]
+pub struct Head(Arc<dyn HeadPort>);
+
+impl Head {
+    /// A head that is reached through `head`.
+    pub fn new(head: impl HeadPort + 'static) -> Self {
+        Self(Arc::new(head))
+    }
+
+    /// Makes a call.
+    pub(crate) async fn call<C: Call>(&self, call: C) -> Result<C::Reply>
+    where
+        dyn HeadPort: Ask<C>,
+    {
         self.call_waiting(call, Millis(0)).await
     }
 
     /// Makes a call whose reply may be held back for up to `wait` while it is pending.
-    pub async fn call_waiting<C: Apply>(&self, call: C, wait: Millis) -> Result<C::Reply> {
-        match self {
-            Self::Near(head) => head.call_waiting(&Principal::room("room"), call, wait).await,
-            Self::Far(control) => {
-                let control = control.clone();
-                blocking(move || control.call_waiting(&call, wait)).await
-            }
-        }
+    pub(crate) async fn call_waiting<C: Call>(&self, call: C, wait: Millis) -> Result<C::Reply>
+    where
+        dyn HeadPort: Ask<C>,
+    {
+        self.0.ask(call, wait).await
     }
 
     /// Makes a call again and again while the head is out of reach, or waits for disk servers itself. Only for calls that may be
     /// carried out twice.
-    pub async fn insist<C: Apply>(&self, call: C) -> Result<C::Reply> {
+    pub(crate) async fn insist<C: Call + Clone>(&self, call: C) -> Result<C::Reply>
+    where
+        dyn HeadPort: Ask<C>,
+    {
         let (deadline, mut is_told) = (Instant::now() + INSIST, false);
         loop {
             match self.call(call.clone()).await {
-                Err(failure) if self.may_come_back(&failure) && Instant::now() < deadline => {
+                Err(failure) if self.0.may_come_back(&failure) && Instant::now() < deadline => {
                     if !std::mem::replace(&mut is_told, true) {
-                        warn!(call = C::NAME, %failure, "the head cannot do it now; trying again");
+                        warn!(call = C::NAME, %failure, "the head cannot carry out a call now; repeating it");
                     }
                     sleep(PAUSE).await;
                 }
                 outcome => return outcome,
-            }
-        }
-    }
-
-    fn may_come_back(&self, failure: &Failure) -> bool {
-        match self {
-            Self::Near(_) => failure.kind == ErrorKind::Unavailable,
-            Self::Far(_) => {
-                matches!(
-                    failure.kind,
-                    ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy | ErrorKind::Locked
-                )
             }
         }
     }

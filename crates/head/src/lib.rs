@@ -28,7 +28,7 @@ mod waits;
 pub use executor::{
     apply::{Apply, Context, Principal, Topic},
     core::{Core, HeadConfig},
-    service::{Clock, Head},
+    service::Head,
 };
 pub use namespace::rights;
 pub use trash::TrashPolicy;

@@ -7,9 +7,12 @@
 //!
 //! **Start reading** with [`xrd`], the protocol, then [`listener`] and [`unproven`], the budget.
 
+mod blocking;
 pub mod listener;
 pub mod local_listener;
 pub mod shutdown;
 pub mod tls;
 pub mod unproven;
 pub mod xrd;
+
+pub use blocking::blocking;

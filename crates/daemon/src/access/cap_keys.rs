@@ -1,12 +1,12 @@
 //! The keys of a host that joined, which check capabilities: their file, and how the head's new ones come.
 
+use crate::boot::link::Link;
 use crate::{
     boot::facility::{Layout, failed},
-    doors::files::blocking,
     hosts::authority::replace,
 };
 use base::{Failure, Millis, Result};
-use disk::port::Link;
+use net::blocking;
 use net::shutdown::Token;
 use std::{
     fs,

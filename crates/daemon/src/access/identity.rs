@@ -7,8 +7,9 @@ use crate::{
     access::{issuers::Issuers, local_users::LocalUsers},
     hosts::Roster,
 };
+use base::Clock;
 use base::{Failure, FilePath, Result, check_name, is_name};
-use head::{Clock, Principal};
+use head::Principal;
 use std::{fmt, sync::Arc};
 use wire::{
     auth::{

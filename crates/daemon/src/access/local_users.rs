@@ -1,7 +1,7 @@
 //! Names of the users of this host, as its user database has them: files, LDAP, whatever the host is set up for.
 
-use crate::doors::files::blocking;
 use base::{Failure, Result};
+use net::blocking;
 use nix::unistd::{Uid, User};
 use std::{
     collections::HashMap,

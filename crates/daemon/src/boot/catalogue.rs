@@ -99,7 +99,7 @@ pub fn restore(directory: &Path, backup: &Path, now: Timestamp) -> Result<Restor
     let id = possession.layout.facility_id()?;
     let catalogue = of(&possession.layout, &possession.config)?;
     let mut file = File::open(backup).map_err(|cause| failed("open", backup, &cause))?;
-    head::store::transfer::restore(&catalogue, id.as_deref(), &mut file, now)
+    head::store::restore(&catalogue, id.as_deref(), &mut file, now)
 }
 
 /// Makes an empty catalogue for the facility in `directory`, which does not run and has lost its own.

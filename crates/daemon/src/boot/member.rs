@@ -1,5 +1,6 @@
 //! Running a host that joined: its rooms, and doors that open objects by capability.
 
+use crate::boot::link::Link;
 use crate::{
     access::cap_keys,
     boot::{
@@ -9,7 +10,7 @@ use crate::{
         run::{door_names, introduction, keep_partition, listen, tls_rule},
     },
     doors::{
-        files::{Files, blocking, host_and_port},
+        files::Files,
         http::{self, HttpDoor, RemoteTrust},
         xrootd::DataDoor,
     },
@@ -19,16 +20,17 @@ use crate::{
     },
     metrics::DoorCounters,
 };
+use base::Clock;
 use base::{Result, Timestamp};
 use client::Control;
+use disk::serve::redirect::host_and_port;
 use disk::{
     clock::HeadTime,
-    port::Link,
     replicate::copier::Copier,
     serve::{local_objects::Objects, remote_objects::Reach},
     upkeep::janitor::Janitor,
 };
-use head::Clock;
+use net::blocking;
 use net::{
     shutdown::{Shutdown, Token},
     tls::Identity,
@@ -71,18 +73,19 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let tls = net::tls::server_config(&identity)?;
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
     let control = Control::new(&config.host.head, "host").with_tls(files.control());
-    let link = Link::Far(control.clone());
+    let link = Link::Remote(control.clone());
     let leave = (link.clone(), server.name.clone(), introduction.boot);
     let is_disk = config.host.roles.contains(&Role::Disk);
     let partition = is_disk.then(|| open_partition(layout, config, &member).map(Arc::new)).transpose()?;
     let reach = Reach::new(Some(authority.clone()));
     let (served, keys) = (partition.iter().cloned().collect(), cap_keys::read(layout)?);
-    let objects = Objects::new(link.clone(), served, keys.clone(), Arc::clone(&clock), chores.child());
+    let port = disk::port::Head::new(link.clone());
+    let objects = Objects::new(port.clone(), served, keys.clone(), Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()).with_time(Arc::clone(&time)));
     if let Some(partition) = partition {
-        chores.spawn("keys", cap_keys::keep(link.clone(), layout.clone(), keys, chores.token()));
-        let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
-        let janitor = Janitor::new(link, introduction, partition, &objects).with_time(time);
+        chores.spawn("keys", cap_keys::keep(link, layout.clone(), keys, chores.token()));
+        let copier = Copier::new(&port, &reach, &partition, &objects, &clock);
+        let janitor = Janitor::new(port, introduction, partition, &objects).with_time(time);
         keep_partition(janitor, copier, (&config.disk, &clock), &chores);
     }
     chores.spawn(

@@ -3,6 +3,7 @@
 pub mod catalogue;
 pub mod config;
 pub mod facility;
+pub mod link;
 pub(crate) mod member;
 pub(crate) mod rooms;
 pub mod run;

@@ -1,5 +1,6 @@
 //! Running a facility: every role in one process, wired together, until it is told to stop.
 
+use crate::boot::link::Link;
 use crate::{
     access::{
         audit,
@@ -26,15 +27,15 @@ use crate::{
     },
     metrics::DoorCounters,
 };
+use base::Clock;
 use base::{ErrorKind, Failure, Result, Timestamp, limits::CONNECTIONS_MAX};
 use client::{Control, facility::SOCKET};
 use disk::{
-    port::Link,
     replicate::copier::Copier,
     serve::{local_objects::Objects, remote_objects::Reach, threads::PEER_THREADS_MAX},
     upkeep::janitor::{Introduction, Janitor, tend},
 };
-use head::{Clock, Head, store::FacilityRow};
+use head::{Head, store::FacilityRow};
 use net::{
     listener::Listener,
     local_listener::LocalListener,
@@ -194,19 +195,19 @@ async fn start(possession: &Possession) -> Result<Running> {
     let (head, head_thread) = Head::start(core, Arc::clone(&clock))?;
     let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
     let counters = Arc::new(DoorCounters::default());
-    let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
+    let (keys, port) = (possession.key.caps(), disk::port::Head::new(Link::Local(head.clone())));
     chores.spawn("heartbeat", standby::keep_alive(must_beat.then(|| head.clone()), chores.token()));
     let (served, own) = (partition.iter().cloned().collect(), ServerKeys::of_head(&keys, &server.name));
     let reach = Reach::new(possession.vouchers());
-    let objects = Objects::new(link.clone(), served, own, Arc::clone(&clock), chores.child());
+    let objects = Objects::new(port.clone(), served, own, Arc::clone(&clock), chores.child());
     let objects = Arc::new(objects.with_reach(reach.clone()));
     if let Some(partition) = partition {
-        let copier = Copier::new(&link, &reach, &partition, &objects, &clock);
-        let janitor = Janitor::new(link.clone(), introduction, partition, &objects);
+        let copier = Copier::new(&port, &reach, &partition, &objects, &clock);
+        let janitor = Janitor::new(port.clone(), introduction, partition, &objects);
         janitor.register().await?;
         keep_partition(janitor, copier, (&possession.config.disk, &clock), &chores);
     }
-    chores.spawn("pools", tend(link, chores.token()));
+    chores.spawn("pools", tend(port, chores.token()));
     let files = Files::new(head.clone(), objects, keys, Arc::clone(&clock), doors.recall_wait.0);
     let prober = Prober::new(head.clone(), Arc::clone(&clock), chores.child());
     let files = Arc::new(files.with_reach(reach).with_prober(prober));

@@ -1,14 +1,12 @@
 //! Several heads of one facility: waiting until it is this one's turn, and ending when another one has taken over.
 
-use crate::{
-    boot::{catalogue, facility::Possession, service},
-    doors::files::blocking,
-};
+use crate::boot::{catalogue, facility::Possession, service};
 use base::{Failure, Millis, Result};
 use head::{
     Head,
     store::{ActiveHead, Catalogue, HeadPlace, Watch},
 };
+use net::blocking;
 use net::shutdown::Token;
 use std::{sync::mpsc, time::Duration};
 use tracing::{info, warn};

@@ -1,14 +1,17 @@
 //! Files as the doors of the head's process see them: the head decides where, and whoever has the object opens it.
 
-use crate::{hosts::presence::Prober, metrics::DoorCounter};
+use crate::hosts::presence::Prober;
+use base::Clock;
 use base::{ErrorKind, Failure, FilePath, Millis, Recent, Result, Timestamp};
 use disk::serve::{
     local_objects::{Objects, is_outdated},
     open_file::{ReadFile, Reservation, Sink, Source, WriteFile},
+    redirect::Elsewhere,
     remote_objects::Reach,
     threads::with_peers,
+    traffic::Traffic,
 };
-use head::{Clock, Head, Principal};
+use head::{Head, Principal};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -21,7 +24,6 @@ use wire::{
         AVOIDED_LEN_MAX, AvoidServers, Avoided, DiskServer, Disposition, OpenRead, OpenWrite, ReadGrant,
         ReadObject, Stat, WriteGrant,
     },
-    xrd::Redirect,
 };
 
 /// Times an open is repeated because its object was removed between the head's answer and the disk's.
@@ -45,37 +47,6 @@ pub enum Opened<F> {
     Here(F),
     /// Another disk server has it, or is to make it.
     Elsewhere(Elsewhere),
-}
-
-/// A disk server, and the right to an object of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// Who has it.
-    pub server: DiskServer,
-    /// The capability.
-    signed: String,
-    /// What is there to read.
-    object: Option<Arc<ReadObject>>,
-}
-
-impl Elsewhere {
-    /// For clients of the XRootD door.
-    pub fn redirect(&self) -> Result<Redirect> {
-        let (host, port) = host_and_port(&self.server.root)?;
-        Ok(Redirect { host, port, opaque: format!("{}={}", capability::PARAMETER, self.signed) })
-    }
-
-    /// For clients of the HTTP door: where `path`, escaped for a URL, is to be asked for.
-    #[must_use]
-    pub fn location(&self, path: &str) -> String {
-        format!("https://{}{path}?{}={}", self.server.https, capability::PARAMETER, self.signed)
-    }
-}
-
-/// The parts of `host:port`.
-pub(crate) fn host_and_port(address: &str) -> Result<(String, u16)> {
-    let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
-    parts.ok_or_else(|| Failure::internal(format!("{address:?} is not the address of a disk server")))
 }
 
 /// Opens files for the doors beside the head.
@@ -167,7 +138,7 @@ impl Files {
         &self,
         who: &Principal,
         path: &FilePath,
-        door: Arc<DoorCounter>,
+        door: Arc<Traffic>,
     ) -> Result<Opened<ReadFile>> {
         let mut last = None;
         for _ in 0..STALE_OPENS_MAX {
@@ -214,7 +185,7 @@ impl Files {
         &self,
         who: &Principal,
         path: &FilePath,
-        door: &Arc<DoorCounter>,
+        door: &Arc<Traffic>,
     ) -> Option<Result<Opened<ReadFile>>> {
         let grant = match self.kept_grant(who, path) {
             Some(grant) => {
@@ -296,7 +267,7 @@ impl Files {
         &self,
         who: &Principal,
         path: &FilePath,
-        door: Arc<DoorCounter>,
+        door: Arc<Traffic>,
     ) -> Result<ReadFile> {
         let mut last = None;
         for _ in 0..STALE_OPENS_MAX {
@@ -326,7 +297,7 @@ impl Files {
         &self,
         who: &Principal,
         open: OpenWrite,
-        door: Arc<DoorCounter>,
+        door: Arc<Traffic>,
     ) -> Result<Opened<WriteFile>> {
         let (grant, reservation) = self.reserve(who, open).await?;
         if let Some(server) = &grant.server {
@@ -342,7 +313,7 @@ impl Files {
         &self,
         who: &Principal,
         open: OpenWrite,
-        door: Arc<DoorCounter>,
+        door: Arc<Traffic>,
     ) -> Result<WriteFile> {
         let (grant, reservation) = self.reserve(who, open).await?;
         let Some(server) = &grant.server else {
@@ -407,11 +378,4 @@ async fn granted(head: &Head, who: &Principal, open: OpenWrite) -> Result<WriteG
             outcome => return outcome,
         }
     }
-}
-
-/// Runs `work` on a thread that may block.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|cause| Failure::internal(format!("a file thread ended badly: {cause}")))?
 }

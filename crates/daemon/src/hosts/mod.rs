@@ -4,12 +4,11 @@ pub mod authority;
 pub mod join;
 pub(crate) mod presence;
 
-use crate::{
-    doors::files::blocking,
-    hosts::authority::{Authority, Signed},
-};
+use crate::hosts::authority::{Authority, Signed};
+use base::Clock;
 use base::{Failure, Millis, Result, Timestamp};
-use head::{Clock, Head, Principal, store::FacilityRow};
+use head::{Head, Principal, store::FacilityRow};
+use net::blocking;
 use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,

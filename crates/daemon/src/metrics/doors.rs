@@ -5,6 +5,7 @@ use super::exposition::{
     Type::{Counter, Gauge},
 };
 use base::{ErrorKind, Histogram};
+use disk::serve::traffic::Traffic;
 use net::unproven::Unproven;
 use std::{
     sync::{
@@ -48,10 +49,8 @@ pub struct DoorCounter {
     connections_closed: AtomicU64,
     /// Requests answered, failed ones too.
     requests: AtomicU64,
-    /// Bytes of files that came in.
-    in_bytes: AtomicU64,
-    /// Bytes of files that went out.
-    out_bytes: AtomicU64,
+    /// Bytes of files.
+    pub traffic: Arc<Traffic>,
     /// Requests that failed, by kind.
     errors: [AtomicU64; KINDS.len()],
     /// How long requests took until they were answered.
@@ -77,16 +76,6 @@ impl DoorCounter {
     /// Counts how long a request took until its answer began.
     pub fn took(&self, time: Duration) {
         self.times.note(time);
-    }
-
-    /// Counts bytes of files that came in.
-    pub fn add_in(&self, bytes: u64) {
-        self.in_bytes.fetch_add(bytes, Relaxed);
-    }
-
-    /// Counts bytes of files that went out.
-    pub fn add_out(&self, bytes: u64) {
-        self.out_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Connections that are open now.
@@ -145,15 +134,15 @@ pub(super) fn door_metrics(out: &mut Exposition, counters: &DoorCounters) {
         }
     }
     let doors = [("root", &counters.root), ("http", &counters.http)];
-    type Figure = fn(&DoorCounter) -> &AtomicU64;
+    type Figure = fn(&Traffic) -> u64;
     let figures: [(&str, &str, Figure); 2] = [
-        ("door_in_bytes_total", "Bytes of files that came in.", |door| &door.in_bytes),
-        ("door_out_bytes_total", "Bytes of files that went out.", |door| &door.out_bytes),
+        ("door_in_bytes_total", "Bytes of files that came in.", Traffic::in_bytes),
+        ("door_out_bytes_total", "Bytes of files that went out.", Traffic::out_bytes),
     ];
     for (name, help, figure) in figures {
         out.family(name, Counter, help);
         for (label, door) in doors {
-            out.sample(&[("door", label)], figure(door).load(Relaxed));
+            out.sample(&[("door", label)], figure(&door.traffic));
         }
     }
     out.family("door_errors_total", Counter, "Requests that failed, by kind.");

@@ -20,8 +20,8 @@ fn text() -> String {
     drop(doors.http.connect());
     doors.http.answer(None);
     doors.http.answer(Some(ErrorKind::NotFound));
-    doors.root.add_in(10);
-    doors.root.add_out(20);
+    doors.root.traffic.add_in(10);
+    doors.root.traffic.add_out(20);
     doors.http.took(Duration::from_millis(3));
     doors.unproven.set(Unproven::default()).unwrap();
     let waits = Waits::default();

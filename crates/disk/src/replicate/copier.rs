@@ -2,7 +2,7 @@
 
 use crate::{
     Partition,
-    port::Link,
+    port::Head,
     replicate::coded::CodedFile,
     serve::{
         free_space::SpaceWait,
@@ -11,8 +11,7 @@ use crate::{
         threads::with_peers_for_long,
     },
 };
-use base::{Checksums, Failure, Millis, ObjectId, Result};
-use head::Clock;
+use base::{Checksums, Clock, Failure, Millis, ObjectId, Result};
 use net::shutdown::Token;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
@@ -27,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Fetches for one partition.
 #[derive(Clone)]
 pub struct Copier {
-    link: Link,
+    head: Head,
     reach: Reach,
     partition: Arc<Partition>,
     withdrawn: Arc<Withdrawn>,
@@ -39,14 +38,14 @@ impl Copier {
     /// Fetches for `partition`, whose objects are served from `objects`.
     #[must_use]
     pub fn new(
-        link: &Link,
+        head: &Head,
         reach: &Reach,
         partition: &Arc<Partition>,
         objects: &Objects,
         clock: &Clock,
     ) -> Self {
         Self {
-            link: link.clone(),
+            head: head.clone(),
             reach: reach.clone(),
             partition: Arc::clone(partition),
             withdrawn: objects.withdrawn(),
@@ -92,7 +91,7 @@ impl Copier {
 
     async fn next(&self, under_way: &[ObjectId]) -> Result<Vec<CopyOrder>> {
         let call = NextCopies { partition: self.name(), under_way: under_way.to_vec() };
-        Ok(self.link.call_waiting(call, ASK_EVERY).await?.orders)
+        Ok(self.head.call_waiting(call, ASK_EVERY).await?.orders)
     }
 
     async fn copy(self, order: CopyOrder) -> ObjectId {
@@ -107,7 +106,7 @@ impl Copier {
             Some(failure) => warn!(%object, %source, partition = self.name(), %failure, "copy failed"),
         }
         if let Err(failure) =
-            self.link.insist(CopyEnded { object, source, failure, checksums, damaged }).await
+            self.head.insist(CopyEnded { object, source, failure, checksums, damaged }).await
         {
             warn!(%object, %failure, "the head was not told how a copy ended; it is asked for again");
         }

@@ -2,11 +2,11 @@
 
 use crate::{
     Partition,
-    port::Link,
+    port::Head,
     serve::{remote_objects::Reach, threads::with_peers_for_long},
 };
 use base::{Failure, ObjectId, Result};
-use daemon::doors::files::blocking;
+use net::blocking;
 use std::{mem, sync::Arc};
 use tokio::task::JoinSet;
 use tracing::warn;
@@ -24,7 +24,7 @@ const ROUNDS_MAX: usize = 3;
 /// What it takes to fill mirrors.
 #[derive(Clone)]
 pub(crate) struct Mirroring {
-    pub(crate) link: Link,
+    pub(crate) head: Head,
     pub(crate) reach: Reach,
     pub(crate) partition: Arc<Partition>,
 }
@@ -54,7 +54,7 @@ impl Mirroring {
                 checksums: info.checksums,
                 failed: mem::take(&mut failed),
             };
-            let placed = self.link.insist(call).await?;
+            let placed = self.head.insist(call).await?;
             let wanted = placed.mirrors.into_iter().filter(|mirror| !filled.has(mirror.object)).collect();
             failed = match placed.cut {
                 Some(cut) => self.cut(info, cut, wanted, &mut filled.pieces).await?,

@@ -8,7 +8,7 @@ use crate::{
     },
 };
 use base::{ObjectId, Result};
-use daemon::doors::files::blocking;
+use net::blocking;
 use std::sync::Arc;
 
 /// An object that is to be written, and what it begins with.

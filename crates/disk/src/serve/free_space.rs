@@ -5,7 +5,7 @@
 //!
 //! [`WriteFile::lacks_space`]: crate::open::WriteFile::lacks_space
 
-use crate::{ObjectWriter, port::Link};
+use crate::{ObjectWriter, port::Head};
 use base::{ErrorKind, Failure, Result};
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -23,14 +23,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How writers on the partitions of this host get free space.
 #[derive(Clone)]
 pub(crate) struct SpaceWait {
-    link: Link,
+    head: Head,
     /// Told when something was deleted.
     freed: Arc<Notify>,
 }
 
 impl SpaceWait {
-    pub(crate) fn new(link: Link) -> Self {
-        Self { link, freed: Arc::default() }
+    pub(crate) fn new(head: Head) -> Self {
+        Self { head, freed: Arc::default() }
     }
 
     /// Something was deleted, or given up.
@@ -47,7 +47,7 @@ impl SpaceWait {
             tokio::pin!(freed);
             // Before the head is asked: what it frees may be deleted before its answer is here.
             freed.as_mut().enable();
-            match self.link.call(FreeSpace { object: writer.object(), bytes }).await {
+            match self.head.call(FreeSpace { object: writer.object(), bytes }).await {
                 Ok(_) => {}
                 Err(failure) if matches!(failure.kind, ErrorKind::NoSpace | ErrorKind::OverQuota) => {
                     return Err(failure);

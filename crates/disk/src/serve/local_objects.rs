@@ -3,7 +3,7 @@
 use crate::{
     ObjectReader, ObjectWriter, Partition,
     clock::HeadTime,
-    port::Link,
+    port::Head,
     replicate::{
         coded::{CodedFile, Reporter},
         mirror::Mirroring,
@@ -15,13 +15,12 @@ use crate::{
         open_file::{Meter, ReadFile, Reservation, Sink, Source, WriteFile},
         remote_objects::Reach,
         threads::with_peers,
+        traffic::Traffic,
         usage::Uses,
     },
 };
-use base::{ErrorKind, Failure, FilePath, ObjectId, Result, Timestamp};
-use daemon::{doors::files::blocking, metrics::DoorCounter};
-use head::Clock;
-use net::shutdown::Shutdown;
+use base::{Clock, ErrorKind, Failure, FilePath, ObjectId, Result, Timestamp};
+use net::{blocking, shutdown::Shutdown};
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{
@@ -165,7 +164,7 @@ impl Writing {
 
 /// The objects of this host's partitions.
 pub struct Objects {
-    link: Link,
+    head: Head,
     reach: Reach,
     partitions: BTreeMap<String, Arc<Partition>>,
     keys: ServerKeys,
@@ -185,7 +184,7 @@ pub struct Objects {
 impl Objects {
     /// Serves the objects of `partitions`; `keys` check the capabilities of this disk server.
     pub fn new(
-        link: Link,
+        head: Head,
         partitions: Vec<Arc<Partition>>,
         keys: ServerKeys,
         clock: Clock,
@@ -194,13 +193,13 @@ impl Objects {
         let named = |partition: Arc<Partition>| (partition.identity().partition.clone(), partition);
         let partitions = partitions.into_iter().map(named).collect();
         let fence = Arc::new(Fence::remembered(&partitions));
-        let uses = Uses::start(&link, &tasks);
+        let uses = Uses::start(&head, &tasks);
         let withdrawn = Arc::new(Withdrawn::remembered(&partitions));
         let (writing, sums) = Default::default();
         let reach = Reach::new(None);
-        let (time, space) = (None, SpaceWait::new(link.clone()));
+        let (time, space) = (None, SpaceWait::new(head.clone()));
         Self {
-            link,
+            head,
             reach,
             partitions,
             keys,
@@ -228,7 +227,7 @@ impl Objects {
     }
 
     /// Rights that seem to be over make `time` ask the head.
-    pub(crate) fn with_time(self, time: Arc<HeadTime>) -> Self {
+    pub fn with_time(self, time: Arc<HeadTime>) -> Self {
         Self { time: Some(time), ..self }
     }
 
@@ -258,7 +257,7 @@ impl Objects {
     }
 
     /// Where work runs that outlives its session.
-    pub(crate) fn tasks(&self) -> &Shutdown {
+    pub fn tasks(&self) -> &Shutdown {
         &self.tasks
     }
 
@@ -273,17 +272,17 @@ impl Objects {
         user: &str,
         grant: Arc<ReadObject>,
         capability: Option<&str>,
-        door: Arc<DoorCounter>,
+        door: Arc<Traffic>,
     ) -> Result<ReadFile> {
         let call = GetPieces { file: grant.file, capability: capability.map(str::to_owned) };
-        let pieces = self.link.insist(call).await?;
+        let pieces = self.head.insist(call).await?;
         if (pieces.size, pieces.checksums) != (grant.size, grant.checksums) {
             return Err(
                 Failure::not_found(format!("file {} was written anew", grant.file)).hint("open it again")
             );
         }
-        let (link, tasks) = (self.link.clone(), self.tasks.clone());
-        let reporter = Reporter { link, tasks, runtime: tokio::runtime::Handle::current() };
+        let (head, tasks) = (self.head.clone(), self.tasks.clone());
+        let reporter = Reporter { head, tasks, runtime: tokio::runtime::Handle::current() };
         let file = CodedFile::new(&pieces, &self.partitions, &self.reach, Some(reporter))?;
         let file = with_peers(move || {
             file.open();
@@ -296,12 +295,7 @@ impl Objects {
     }
 
     /// Opens an object for reading, on behalf of `user`.
-    pub(crate) async fn read(
-        &self,
-        user: &str,
-        grant: Arc<ReadObject>,
-        door: Arc<DoorCounter>,
-    ) -> Result<ReadFile> {
+    pub async fn read(&self, user: &str, grant: Arc<ReadObject>, door: Arc<Traffic>) -> Result<ReadFile> {
         if grant.is_piece {
             return self.gather(user, grant, None, door).await;
         }
@@ -326,7 +320,7 @@ impl Objects {
             && let Ok(_place) = MISSING_REPORTS.try_acquire()
         {
             let missing = ReportMissing { partition: partition.to_owned(), object };
-            if let Err(failure) = self.link.call(missing).await {
+            if let Err(failure) = self.head.call(missing).await {
                 debug!(partition, %object, %failure, "the head does not hear that an object is missing");
             }
         }
@@ -334,12 +328,7 @@ impl Objects {
     }
 
     /// Opens an object for reading without waiting for anything but the disk.
-    pub(crate) fn read_now(
-        &self,
-        user: &str,
-        grant: Arc<ReadObject>,
-        door: &Arc<DoorCounter>,
-    ) -> Option<ReadFile> {
+    pub fn read_now(&self, user: &str, grant: Arc<ReadObject>, door: &Arc<Traffic>) -> Option<ReadFile> {
         // Where the other pieces are must be asked.
         let partition = self.partitions.get(&grant.partition).filter(|_| !grant.is_piece)?;
         let reader = partition.open_object(grant.object).ok()?;
@@ -347,7 +336,7 @@ impl Objects {
     }
 
     /// Notes that an object was opened by a kept grant.
-    pub(crate) fn opened(&self, object: ObjectId) {
+    pub fn opened(&self, object: ObjectId) {
         self.uses.opened(object);
     }
 
@@ -356,39 +345,39 @@ impl Objects {
         user: &str,
         grant: Arc<ReadObject>,
         reader: Arc<ObjectReader>,
-        door: Arc<DoorCounter>,
+        door: Arc<Traffic>,
     ) -> ReadFile {
         let meter = self.meter(user, grant.object, door);
         ReadFile::new(Source::Object(reader), grant, meter)
     }
 
     /// Counts what `user` reads.
-    pub(crate) fn meter(&self, user: &str, object: ObjectId, door: Arc<DoorCounter>) -> Meter {
+    pub fn meter(&self, user: &str, object: ObjectId, door: Arc<Traffic>) -> Meter {
         Meter::new(&self.uses, (user, object), door)
     }
 
     /// Takes a reserved object in hand: it is given back unless it is committed.
-    pub(crate) fn reservation(&self, grant: &WriteGrant) -> Reservation {
+    pub fn reservation(&self, grant: &WriteGrant) -> Reservation {
         self.taking(grant)()
     }
 
     /// The same for later, on whatever thread.
     fn taking(&self, grant: &WriteGrant) -> impl FnOnce() -> Reservation + Send + 'static {
-        let (link, tasks, writing) = (self.link.clone(), self.tasks.clone(), self.writing.clone());
+        let (head, tasks, writing) = (self.head.clone(), self.tasks.clone(), self.writing.clone());
         let (partition, object) = (grant.partition.clone(), grant.object);
-        move || Reservation::new(link, tasks, writing, (partition, object))
+        move || Reservation::new(head, tasks, writing, (partition, object))
     }
 
     /// Begins a reserved object, which `take` takes in hand once nobody else can have it.
-    pub(crate) async fn write(
+    pub async fn write(
         &self,
         grant: &WriteGrant,
         take: impl FnOnce() -> Reservation + Send + 'static,
-        door: Arc<DoorCounter>,
+        door: Arc<Traffic>,
     ) -> Result<WriteFile> {
         let partition = self.partition(&grant.partition)?;
         let mirroring = grant.is_mirrored.then(|| Mirroring {
-            link: self.link.clone(),
+            head: self.head.clone(),
             reach: self.reach.clone(),
             partition: Arc::clone(&partition),
         });
@@ -434,7 +423,7 @@ impl Objects {
     }
 
     /// Checks a capability, which names the object and what may be done; the head is asked only before a user writes.
-    pub async fn open_cap(&self, open: CapOpen<'_>, door: Arc<DoorCounter>) -> Result<CapFile> {
+    pub async fn open_cap(&self, open: CapOpen<'_>, door: Arc<Traffic>) -> Result<CapFile> {
         let cap = self.verified(open.signed)?;
         match cap.access {
             Access::Read => self.read_cap(&cap, door).await.map(CapFile::Read),
@@ -466,7 +455,7 @@ impl Objects {
             Access::Fill => self.fill_cap(&cap, open.path, door).await.map(CapFile::Write),
             Access::Write => {
                 let begin = BeginWrite { object: cap.object, is_update: open.is_update };
-                let grant = self.link.call(begin).await?;
+                let grant = self.head.call(begin).await?;
                 // Not yet: who comes second with the same capability must not end the write of the first.
                 let take = self.taking(&grant);
                 self.write(&grant, take, door).await.map(CapFile::Write)
@@ -474,7 +463,7 @@ impl Objects {
         }
     }
 
-    async fn read_cap(&self, cap: &Cap, door: Arc<DoorCounter>) -> Result<ReadFile> {
+    async fn read_cap(&self, cap: &Cap, door: Arc<Traffic>) -> Result<ReadFile> {
         let object = cap.object;
         let reader = self.reader(&cap.partition, object).await?;
         let info = reader.info();
@@ -505,7 +494,7 @@ impl Objects {
         Ok(self.reading(&cap.user, grant, reader, door).within(cap.range))
     }
 
-    async fn fill_cap(&self, cap: &Cap, path: &FilePath, door: Arc<DoorCounter>) -> Result<WriteFile> {
+    async fn fill_cap(&self, cap: &Cap, path: &FilePath, door: Arc<Traffic>) -> Result<WriteFile> {
         let bytes = match (cap.content, cap.piece) {
             _ if cap.range != WHOLE => None,
             (Some(content), None) => Some(content.size),
@@ -553,7 +542,7 @@ pub struct CapOpen<'a> {
 }
 
 /// Whether the head may know better than a capability: its object has moved since, or it was kept for too long.
-pub(crate) fn is_outdated(failure: &Failure) -> bool {
+pub fn is_outdated(failure: &Failure) -> bool {
     matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
 }
 

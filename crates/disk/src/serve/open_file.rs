@@ -2,21 +2,19 @@
 
 use crate::{
     ObjectReader, ObjectWriter,
-    port::Link,
+    port::Head,
     replicate::{
         coded::CodedFile,
         mirror::{Filled, Mirroring},
     },
     serve::{
         free_space::SpaceWait, local_objects::Writing, remote_objects::FarSink, threads::with_peers,
-        usage::Uses,
+        traffic::Traffic, usage::Uses,
     },
 };
-use base::{ByteRange, ErrorKind, Failure, FileId, ObjectId, Result, Timestamp};
+use base::{ByteRange, Clock, ErrorKind, Failure, FileId, ObjectId, Result, Timestamp};
 use client::xrd::File;
-use daemon::{doors::files::blocking, metrics::DoorCounter};
-use head::Clock;
-use net::shutdown::Shutdown;
+use net::{blocking, shutdown::Shutdown};
 use std::{
     io::IoSliceMut,
     sync::{
@@ -33,17 +31,17 @@ use wire::{
 };
 
 /// Counts what is read, and puts it on the owner's bill when the file is closed.
-pub(crate) struct Meter {
+pub struct Meter {
     uses: Arc<Uses>,
     owner: String,
     object: ObjectId,
-    door: Arc<DoorCounter>,
+    door: Arc<Traffic>,
     out: AtomicU64,
 }
 
 impl Meter {
     /// Counts for `owner`; nobody pays if that is empty.
-    pub(crate) fn new(uses: &Arc<Uses>, (owner, object): (&str, ObjectId), door: Arc<DoorCounter>) -> Self {
+    pub(crate) fn new(uses: &Arc<Uses>, (owner, object): (&str, ObjectId), door: Arc<Traffic>) -> Self {
         uses.began();
         Self { uses: Arc::clone(uses), owner: owner.to_owned(), object, door, out: AtomicU64::new(0) }
     }
@@ -64,7 +62,7 @@ impl Drop for Meter {
 }
 
 /// Where the bytes of a file come from.
-pub(crate) enum Source {
+pub enum Source {
     /// A partition of this host.
     Object(Arc<ObjectReader>),
     /// Another disk server.
@@ -84,7 +82,7 @@ pub struct ReadFile {
 }
 
 impl ReadFile {
-    pub(crate) fn new(source: Source, grant: Arc<ReadObject>, meter: Meter) -> Self {
+    pub fn new(source: Source, grant: Arc<ReadObject>, meter: Meter) -> Self {
         Self { source, grant, range: WHOLE, meter }
     }
 
@@ -152,7 +150,7 @@ impl ReadFile {
     }
 
     /// Whether reading waits for other servers.
-    pub(crate) fn waits_for_peers(&self) -> bool {
+    pub fn waits_for_peers(&self) -> bool {
         !matches!(self.source, Source::Object(_))
     }
 
@@ -200,8 +198,8 @@ fn fill(
 }
 
 /// Gives a reserved object back to the head unless it was committed.
-pub(crate) struct Reservation {
-    link: Link,
+pub struct Reservation {
+    head: Head,
     tasks: Shutdown,
     writing: Writing,
     partition: String,
@@ -211,17 +209,17 @@ pub(crate) struct Reservation {
 
 impl Reservation {
     pub(crate) fn new(
-        link: Link,
+        head: Head,
         tasks: Shutdown,
         writing: Writing,
         (partition, object): (String, ObjectId),
     ) -> Self {
         writing.begin(&partition, object);
-        Self { link, tasks, writing, partition, object, is_kept: AtomicBool::new(false) }
+        Self { head, tasks, writing, partition, object, is_kept: AtomicBool::new(false) }
     }
 
     /// Somebody else has it now.
-    pub(crate) fn keep(&self) {
+    pub fn keep(&self) {
         self.is_kept.store(true, Ordering::Release);
     }
 }
@@ -237,9 +235,9 @@ impl Drop for Reservation {
             // The process is ending; the next start abandons what was being written.
             return;
         }
-        let link = self.link.clone();
+        let head = self.head.clone();
         self.tasks.spawn("abandon", async move {
-            if let Err(failure) = link.call(AbandonWrite { object }).await {
+            if let Err(failure) = head.call(AbandonWrite { object }).await {
                 warn!(%object, %failure, "reserved object not given back; it is given up later");
             }
         });
@@ -248,7 +246,7 @@ impl Drop for Reservation {
 
 /// Where the bytes of a file go.
 #[derive(Clone)]
-pub(crate) enum Sink {
+pub enum Sink {
     /// A partition of this host.
     Object(Arc<ObjectWriter>),
     /// Another disk server, which reports it to the head.
@@ -284,12 +282,12 @@ pub struct WriteFile {
     /// How it gets free space on this host as it grows.
     space: Option<Box<SpaceWait>>,
     clock: Clock,
-    door: Arc<DoorCounter>,
+    door: Arc<Traffic>,
     is_closed: AtomicBool,
 }
 
 impl WriteFile {
-    pub(crate) fn new(sink: Sink, label: Label, clock: &Clock, door: Arc<DoorCounter>) -> Self {
+    pub fn new(sink: Sink, label: Label, clock: &Clock, door: Arc<Traffic>) -> Self {
         Self {
             sink,
             label: Box::new(label),
@@ -349,7 +347,7 @@ impl WriteFile {
     }
 
     /// Whether writing waits for other servers.
-    pub(crate) fn waits_for_peers(&self) -> bool {
+    pub fn waits_for_peers(&self) -> bool {
         matches!(self.sink, Sink::Far(_))
     }
 
@@ -472,7 +470,7 @@ impl WriteFile {
             };
             let ObjectInfo { object, size, checksums, .. } = info;
             let call = CommitWrite { object, size, checksums, mirrors, pieces };
-            reservation.link.insist(call).await?;
+            reservation.head.insist(call).await?;
             reservation.keep();
         }
         if let Sink::Far(sink) = &self.sink {

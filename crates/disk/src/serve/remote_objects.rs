@@ -1,9 +1,9 @@
 //! Objects of other disk servers, read and written through this process: for clients that cannot be sent there, and for
 //! copies that this process makes itself.
 
+use crate::serve::redirect::Elsewhere;
 use base::{Checksums, Failure, FilePath, Result, Timestamp, checksum::StreamSums};
 use client::xrd::{CreateOptions, File, Options, TlsOptions, Token, XrdUrl};
-use daemon::doors::files::Elsewhere;
 use std::{
     path::PathBuf,
     sync::{Mutex, PoisonError},
@@ -69,12 +69,12 @@ impl Reach {
     }
 
     /// Opens an object for reading. Blocks.
-    pub(crate) fn read(&self, elsewhere: &Elsewhere, path: &FilePath) -> Result<File> {
+    pub fn read(&self, elsewhere: &Elsewhere, path: &FilePath) -> Result<File> {
         File::open_read(&url(elsewhere, path)?, &self.0)
     }
 
     /// Begins to write an object. Blocks.
-    pub(crate) fn write(&self, elsewhere: &Elsewhere, grant: &WriteGrant) -> Result<FarSink> {
+    pub fn write(&self, elsewhere: &Elsewhere, grant: &WriteGrant) -> Result<FarSink> {
         let url = url(elsewhere, &grant.path)?;
         let file = if grant.base.is_some() {
             File::open_update(&url, &self.0)?
@@ -97,7 +97,7 @@ fn url(elsewhere: &Elsewhere, path: &FilePath) -> Result<XrdUrl> {
 }
 
 /// An object that is being written on another disk server.
-pub(crate) struct FarSink {
+pub struct FarSink {
     /// Guards the file and its sums; held while a piece is sent.
     state: Mutex<State>,
 }

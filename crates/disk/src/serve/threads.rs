@@ -4,7 +4,7 @@
 //! with, whatever it waits for itself. Reads by `root://` have a bound of their own ([`net::xrd::PEER_MOVERS_MAX`]).
 
 use base::{Failure, Result};
-use daemon::doors::files::blocking;
+use net::blocking;
 use std::time::Duration;
 use tokio::{sync::Semaphore, time::timeout};
 
@@ -15,7 +15,7 @@ const WRITING_THREADS: usize = 32;
 /// Threads for work on whole objects: mirrors, pieces, copies.
 const LONG_THREADS: usize = 32;
 /// Threads that wait for other servers, beside those of `root://`.
-pub(crate) const PEER_THREADS_MAX: usize = SHORT_THREADS + WRITING_THREADS + LONG_THREADS;
+pub const PEER_THREADS_MAX: usize = SHORT_THREADS + WRITING_THREADS + LONG_THREADS;
 /// How long short work waits for its turn: what is before it fails after a minute without progress.
 const SHORT_WAIT_MAX: Duration = Duration::from_secs(600);
 /// How long other work does: as long as its rights hold. What is before it goes on, or fails.
@@ -26,14 +26,12 @@ static WRITING: Semaphore = Semaphore::const_new(WRITING_THREADS);
 static LONG: Semaphore = Semaphore::const_new(LONG_THREADS);
 
 /// Runs short `work`, which may wait for other servers, on a thread, once there is one.
-pub(crate) async fn with_peers<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
+pub async fn with_peers<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     in_turn(&SHORT, SHORT_WAIT_MAX, work).await
 }
 
 /// The same for what users write.
-pub(crate) async fn with_peers_for_writing<T: Send + 'static>(
+pub async fn with_peers_for_writing<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     in_turn(&WRITING, SHORT_WAIT_MAX, work).await

@@ -1,6 +1,6 @@
 //! What the doors did without asking the head, told to it once a second.
 
-use crate::port::Link;
+use crate::port::Head;
 use base::{Failure, FileId, ObjectId, Result};
 use net::shutdown::{Shutdown, Token};
 use std::{
@@ -84,9 +84,9 @@ pub(crate) struct Uses {
 
 impl Uses {
     /// Begins to count, and reports until `tasks` stop.
-    pub(crate) fn start(link: &Link, tasks: &Shutdown) -> Arc<Self> {
+    pub(crate) fn start(head: &Head, tasks: &Shutdown) -> Arc<Self> {
         let uses = Arc::new(Self::default());
-        tasks.spawn("bill", keep(link.clone(), Arc::clone(&uses), tasks.token()));
+        tasks.spawn("bill", keep(head.clone(), Arc::clone(&uses), tasks.token()));
         uses
     }
 
@@ -133,16 +133,16 @@ impl Uses {
     }
 
     /// Tells the head what it does not know yet.
-    async fn report(&self, link: &Link) -> Result<()> {
+    async fn report(&self, head: &Head) -> Result<()> {
         let Untold { read, opened, unreadable, .. } = mem::take(&mut *self.untold());
         let mut outcome = Ok(());
         if !read.is_empty() || !opened.is_empty() {
             let call = ReportUse { traffic: Untold::traffic(read), opened: opened.into_iter().collect() };
-            outcome = link.call(call).await.map(drop);
+            outcome = head.call(call).await.map(drop);
         }
         for (file, object) in unreadable {
             warn!(%file, %object, "an object cannot be read: the head is told");
-            if let Err(failure) = link.call(ReportDamage { file, objects: vec![object] }).await {
+            if let Err(failure) = head.call(ReportDamage { file, objects: vec![object] }).await {
                 warn!(%file, %object, %failure, "the head was not told that an object cannot be read");
                 // The others would wait for it as long; whoever reads them meets them again.
                 break;
@@ -152,14 +152,14 @@ impl Uses {
     }
 }
 
-async fn keep(link: Link, uses: Arc<Uses>, token: Token) {
+async fn keep(head: Head, uses: Arc<Uses>, token: Token) {
     while !token.is_stopped() {
         // Stopping ends the pause; running out of time is the usual way.
         let _ = tokio::time::timeout(REPORT_EVERY, token.stopped()).await;
-        log(uses.report(&link).await);
+        log(uses.report(&head).await);
     }
     // Files that were closed since.
-    log(uses.report(&link).await);
+    log(uses.report(&head).await);
 }
 
 fn log(outcome: Result<(), Failure>) {

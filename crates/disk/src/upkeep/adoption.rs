@@ -9,14 +9,12 @@ use crate::{
         adopt::{Likeness, Parted, modified},
         walk::{Found, Step, Walk},
     },
-    port::Link,
+    port::Head,
     serve::local_objects::Writing,
     upkeep::{scan::Pace, users::Users},
 };
-use base::{ErrorKind, Failure, FileId, FilePath, Millis, ObjectId, Result};
-use daemon::doors::files::blocking;
-use head::Clock;
-use net::shutdown::Token;
+use base::{Clock, ErrorKind, Failure, FileId, FilePath, Millis, ObjectId, Result};
+use net::{blocking, shutdown::Token};
 use std::{
     collections::VecDeque,
     os::unix::fs::MetadataExt,
@@ -57,8 +55,8 @@ const SMALL_BYTES: u64 = 256 << 10;
 const FILES_PER_S: u64 = 10_000;
 
 /// Adopts files for one partition when the head says so.
-pub(crate) struct Adopter {
-    pub(crate) link: Link,
+pub struct Adopter {
+    pub(crate) head: Head,
     pub(crate) partition: Arc<Partition>,
     pub(crate) writing: Writing,
     pub(crate) boot: u64,
@@ -156,12 +154,12 @@ impl Adopter {
     }
 
     /// Does what the head wants until it is time to stop.
-    pub(crate) async fn keep(self) {
+    pub async fn keep(self) {
         while !self.token.is_stopped() {
             let ask = NextAdoption { partition: self.name(), boot: self.boot };
             let orders = tokio::select! {
                 () = self.token.stopped() => return,
-                orders = self.link.call_waiting(ask, WAIT) => orders,
+                orders = self.head.call_waiting(ask, WAIT) => orders,
             };
             let outcome = match orders {
                 Ok(orders) => match orders.order {
@@ -337,7 +335,7 @@ impl Pass<'_> {
     async fn ask(&self, entries: Vec<FoundEntry>) -> Result<Vec<AdoptionPlace>> {
         let asked = entries.len();
         let (partition, adoption) = (self.adopter.name(), self.order.adoption);
-        let places = self.adopter.link.call(BeginAdopted { partition, adoption, entries }).await?.places;
+        let places = self.adopter.head.call(BeginAdopted { partition, adoption, entries }).await?.places;
         if !places.is_empty() && places.len() != asked {
             return Err(Failure::internal(format!(
                 "the head has {} places for {asked} entries",
@@ -463,7 +461,7 @@ impl Pass<'_> {
         let refused = if ends.is_empty() {
             Vec::new()
         } else {
-            self.adopter.link.insist(EndAdopted { partition, adoption, files: ends }).await?.refused
+            self.adopter.head.insist(EndAdopted { partition, adoption, files: ends }).await?.refused
         };
         for (task, object, at) in made {
             match refused.get(at) {
@@ -499,7 +497,7 @@ impl Pass<'_> {
             Ok(Parted::Well) => self.count(&task.found),
             Ok(Parted::Damaged) => {
                 let (partition, adoption) = (self.adopter.name(), self.order.adoption);
-                self.adopter.link.insist(WithdrawAdopted { partition, adoption, object }).await?;
+                self.adopter.head.insist(WithdrawAdopted { partition, adoption, object }).await?;
                 self.pass_by(
                     &task.found,
                     Failure::busy("it was written while it was adopted")
@@ -536,7 +534,7 @@ impl Pass<'_> {
                 trouble: trouble.take(),
                 is_refused: is_refused && is_last,
             };
-            let goes_on = self.adopter.link.call(report).await?.goes_on;
+            let goes_on = self.adopter.head.call(report).await?.goes_on;
             self.left.drain(..len);
             self.told = Instant::now();
             if is_last || !goes_on {

@@ -1,8 +1,8 @@
 //! A disk server beside a catalogue that may be older than what lies on its disks.
 
-use crate::{Entry, EntryState, Partition, port::Link};
+use crate::{Entry, EntryState, Partition, port::Head};
 use base::Result;
-use daemon::doors::files::blocking;
+use net::blocking;
 use std::sync::Arc;
 use tracing::{info, warn};
 use wire::control::{
@@ -12,15 +12,15 @@ use wire::control::{
 
 /// What one partition remembers of the catalogue.
 pub(crate) struct Memory {
-    link: Link,
+    head: Head,
     partition: Arc<Partition>,
     /// What the head said when it was compared last, and is noted on the partition.
     noted: Option<CatalogueMark>,
 }
 
 impl Memory {
-    pub(crate) fn new(link: Link, partition: Arc<Partition>) -> Self {
-        Self { link, partition, noted: None }
+    pub(crate) fn new(head: Head, partition: Arc<Partition>) -> Self {
+        Self { head, partition, noted: None }
     }
 
     fn name(&self) -> String {
@@ -34,7 +34,7 @@ impl Memory {
         }
         let partition = Arc::clone(&self.partition);
         let seen = blocking(move || partition.seen_catalogue()).await?;
-        let state = self.link.call(CompareCatalogue { partition: self.name(), seen }).await?;
+        let state = self.head.call(CompareCatalogue { partition: self.name(), seen }).await?;
         if !state.is_settled {
             warn!(
                 partition = self.name(),
@@ -83,7 +83,7 @@ impl Memory {
             })
             .await?;
             is_last = rest.is_none();
-            self.link.call(CompareObjects { partition: self.name(), is_first, is_last, objects }).await?;
+            self.head.call(CompareObjects { partition: self.name(), is_first, is_last, objects }).await?;
             is_first = false;
             match rest {
                 Some(rest) => entries = rest,

@@ -3,7 +3,7 @@
 use crate::{
     Partition, Space,
     clock::HeadTime,
-    port::Link,
+    port::Head,
     serve::{
         free_space::SpaceWait,
         local_objects::{Fence, Objects, Withdrawn, Writing},
@@ -11,10 +11,8 @@ use crate::{
     },
     upkeep::{adoption::Adopter, catalogue_check::Memory, scan::Scanner},
 };
-use base::{ErrorKind, Millis, ObjectId, Result};
-use daemon::doors::files::blocking;
-use head::Clock;
-use net::shutdown::Token;
+use base::{Clock, ErrorKind, Millis, ObjectId, Result};
+use net::{blocking, shutdown::Token};
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -53,7 +51,7 @@ pub struct Introduction {
 /// Keeps one partition.
 #[derive(Clone)]
 pub struct Janitor {
-    link: Link,
+    head: Head,
     introduction: Introduction,
     partition: Arc<Partition>,
     withdrawn: Arc<Withdrawn>,
@@ -70,15 +68,15 @@ pub struct Janitor {
 impl Janitor {
     /// The janitor of a partition whose objects are served from `objects`.
     #[must_use]
-    pub fn new(link: Link, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
+    pub fn new(head: Head, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
         let (withdrawn, fence, writing) = (objects.withdrawn(), objects.fence(), objects.writing());
         let (space, uses, trouble) = (objects.space(), Arc::clone(objects.uses()), Arc::default());
-        Self { link, introduction, partition, withdrawn, fence, writing, space, uses, trouble, time: None }
+        Self { head, introduction, partition, withdrawn, fence, writing, space, uses, trouble, time: None }
     }
 
     /// Lets `time` know what the head says.
     #[must_use]
-    pub(crate) fn with_time(self, time: Arc<HeadTime>) -> Self {
+    pub fn with_time(self, time: Arc<HeadTime>) -> Self {
         Self { time: Some(time), ..self }
     }
 
@@ -87,14 +85,14 @@ impl Janitor {
     }
 
     /// Scans the partition when the head says so.
-    pub(crate) fn scanner(&self, token: Token) -> Scanner {
-        Scanner::new(self.link.clone(), Arc::clone(&self.partition), token)
+    pub fn scanner(&self, token: Token) -> Scanner {
+        Scanner::new(self.head.clone(), Arc::clone(&self.partition), token)
     }
 
     /// Adopts files below `allowed` when the head says so.
-    pub(crate) fn adopter(&self, allowed: &[PathBuf], clock: &Clock, token: Token) -> Adopter {
+    pub fn adopter(&self, allowed: &[PathBuf], clock: &Clock, token: Token) -> Adopter {
         Adopter {
-            link: self.link.clone(),
+            head: self.head.clone(),
             partition: Arc::clone(&self.partition),
             writing: self.writing.clone(),
             boot: self.introduction.boot,
@@ -117,7 +115,7 @@ impl Janitor {
             total_bytes: space.total_bytes,
             free_bytes: space.free_bytes,
         };
-        self.link.call(call).await?;
+        self.head.call(call).await?;
         info!(partition = self.name(), "registered with the head");
         Ok(())
     }
@@ -138,7 +136,7 @@ impl Janitor {
                 upto,
                 objects: page.to_vec(),
             };
-            self.link.call(call).await?;
+            self.head.call(call).await?;
             match upto {
                 Some(last) => after = last,
                 None => return Ok(()),
@@ -233,7 +231,7 @@ impl Janitor {
 
     /// Deletes what nothing refers to.
     async fn stay_clean(&self, token: &Token) {
-        let mut memory = Memory::new(self.link.clone(), Arc::clone(&self.partition));
+        let mut memory = Memory::new(self.head.clone(), Arc::clone(&self.partition));
         loop {
             if self.trouble().is_some() {
                 pause(token, PAUSE).await;
@@ -256,7 +254,7 @@ impl Janitor {
     async fn clean(&self, memory: &mut Memory) -> Result<bool> {
         memory.compare().await?;
         let name = self.name();
-        let removals = self.link.call_waiting(NextRemovals { partition: name.clone() }, ASK_EVERY).await?;
+        let removals = self.head.call_waiting(NextRemovals { partition: name.clone() }, ASK_EVERY).await?;
         if !memory.believes(&removals).await? {
             return Ok(true);
         }
@@ -265,7 +263,7 @@ impl Janitor {
         let is_complete = removed.len() == wanted;
         if !removed.is_empty() {
             self.space.note_freed();
-            self.link.call(ObjectsRemoved { partition: name, objects: removed }).await?;
+            self.head.call(ObjectsRemoved { partition: name, objects: removed }).await?;
             let (space, trouble) = self.look().await?;
             self.report(space, trouble).await?;
         }
@@ -333,7 +331,7 @@ impl Janitor {
             readers: self.uses.readers(),
             trouble,
         };
-        let told = self.link.call(report).await?;
+        let told = self.head.call(report).await?;
         if let Some(time) = &self.time {
             time.heard(told.now);
         }
@@ -364,9 +362,9 @@ impl Janitor {
 }
 
 /// Lets the head look after its pools until it is time to stop.
-pub async fn tend(link: Link, token: Token) {
+pub async fn tend(head: Head, token: Token) {
     while !token.is_stopped() {
-        match link.call(Tend {}).await {
+        match head.call(Tend {}).await {
             // Other calls come in between.
             Ok(Tended { is_more: true }) => tokio::task::yield_now().await,
             Ok(Tended { is_more: false }) => pause(&token, PAUSE).await,

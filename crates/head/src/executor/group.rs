@@ -4,11 +4,12 @@ use crate::{
     Core,
     executor::{
         clock_steps::Steps,
-        service::{Clock, Pending, Watched},
+        service::{Pending, Watched},
         waiters::Changes,
     },
     store::{StoreError, StoreResult},
 };
+use base::Clock;
 use base::{Failure, Result, Timestamp, limits::HEAD_BATCH_LEN_MAX};
 use std::{
     mem,

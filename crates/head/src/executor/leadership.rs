@@ -97,7 +97,8 @@ impl Apply for TakeOver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Clock, HeadConfig, Principal, store::testing::Place};
+    use crate::{HeadConfig, Principal, store::testing::Place};
+    use base::Clock;
     use base::ErrorKind;
     use std::sync::{
         Arc,

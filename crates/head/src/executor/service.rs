@@ -8,7 +8,7 @@ use crate::{
         waiters::{Waiter, Waiters},
     },
 };
-use base::{ErrorKind, Failure, FilePath, Millis, Result, Timestamp, limits::HEAD_QUEUE_LEN_MAX};
+use base::{Clock, ErrorKind, Failure, FilePath, Millis, Result, Timestamp, limits::HEAD_QUEUE_LEN_MAX};
 use std::{
     sync::{
         Arc,
@@ -25,9 +25,6 @@ use tokio::{
     },
     time::{Instant, sleep, timeout},
 };
-
-/// Reads the time. Injected, so that nothing in the head reads a clock by itself.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// A waiting caller that finds the queue full comes again after this long: many are woken at once.
 const COME_AGAIN: Duration = Duration::from_millis(50);

@@ -4,13 +4,7 @@ pub(crate) mod cap_keys;
 pub(crate) mod presence;
 pub(crate) mod sole_copies;
 
-use crate::{
-    Apply, Context, Core, batch,
-    hosts::{presence, sole_copies},
-    pool,
-    store::HostRow,
-    tape,
-};
+use crate::{Apply, Context, Core, batch, pool, store::HostRow, tape};
 use base::{Failure, Millis, Result, Timestamp, limits};
 use std::{collections::BTreeMap, net::IpAddr};
 use wire::control::{

@@ -3,10 +3,10 @@
 mod adding;
 mod calls;
 mod explain;
-mod plan;
+pub(crate) mod plan;
 #[cfg(test)]
 mod plan_tests;
-mod room;
+pub(crate) mod room;
 
 pub(crate) use crate::recovery::tape_survey::is_doubtful;
 pub(crate) use calls::pin_of;

@@ -102,7 +102,7 @@ pub(super) fn require_drive(core: &Core, context: &Context, name: &str) -> Resul
 }
 
 /// The session, or why a report about it is refused.
-pub(super) fn session_of(core: &mut Core, context: &Context, id: SessionId) -> Result<SessionRow> {
+pub fn session_of(core: &mut Core, context: &Context, id: SessionId) -> Result<SessionRow> {
     let session = core.store.session(id)?.ok_or_else(|| {
         Failure::not_found(format!("tape session {id} is over")).hint("ask for the next session")
     })?;
@@ -249,7 +249,7 @@ fn say_failed(core: &mut Core, row: &RequestRow, now: Timestamp) {
     core.say(now, EventType::RequestFailed, format!("r{}", row.id), what);
 }
 
-pub(super) fn volume_of(core: &Core, vid: &Vid) -> Result<VolumeRow> {
+pub(crate) fn volume_of(core: &Core, vid: &Vid) -> Result<VolumeRow> {
     core.store.volume(vid)?.ok_or_else(|| Failure::internal(format!("volume {vid} vanished")))
 }
 

@@ -144,7 +144,7 @@ impl Known {
     async fn attempt(&self) {
         let (url, authorities, reach) =
             (self.issuer.url.clone(), self.authorities.clone(), self.reach.clone());
-        let fetched = crate::doors::files::blocking(move || {
+        let fetched = net::blocking(move || {
             let fetch = |url: &str| {
                 let (authorities, bytes_max) = (authorities.as_deref(), DOCUMENT_BYTES_MAX);
                 Fetch { url, authorities, bytes_max, reach: &reach, deadline: FETCH_DEADLINE }.run()

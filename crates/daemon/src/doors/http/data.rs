@@ -118,7 +118,8 @@ impl Visit {
     /// Opens what the capability of the request is for, or sends the client to the head, which knows better.
     pub(super) async fn open_cap(&self, signed: &str) -> Result<CapFile, Problem> {
         let open = CapOpen { signed, path: &self.path, is_update: false };
-        let opened = self.door.files.objects().open_cap(open, Arc::clone(&self.door.counters.http)).await;
+        let opened =
+            self.door.files.objects().open_cap(open, Arc::clone(&self.door.counters.http.traffic)).await;
         opened.map_err(|failure| {
             if is_outdated(&failure) && self.parameter(capability::DIRECT).is_none() {
                 Problem::with_status(failure, StatusCode::TEMPORARY_REDIRECT)

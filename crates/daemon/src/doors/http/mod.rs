@@ -27,9 +27,9 @@ use axum::{
     extract::DefaultBodyLimit,
     routing::{any, get},
 };
+use base::Clock;
 use base::{ReachRule, Timestamp, limits::CONTROL_BODY_BYTES_MAX};
 use file::segments::Budget;
-use head::Clock;
 use net::shutdown::Token;
 use std::sync::Arc;
 

@@ -81,12 +81,13 @@ impl DataDoor {
         }
         let is_update = request.disposition == Disposition::Existing;
         let open = CapOpen { signed: &signed, path, is_update };
-        match self.objects.open_cap(open, Arc::clone(&self.counters.root)).await {
+        match self.objects.open_cap(open, Arc::clone(&self.counters.root.traffic)).await {
             Ok(CapFile::Read(file)) => Ok(here(DoorFile::Read(file))),
             Ok(CapFile::Write(file)) => match xrd::tpc::pull(opaque, path)? {
                 Some(pull) => {
                     let tasks = self.objects.tasks();
-                    let (objects, counter) = (Arc::clone(&self.objects), Arc::clone(&self.counters.root));
+                    let (objects, counter) =
+                        (Arc::clone(&self.objects), Arc::clone(&self.counters.root.traffic));
                     let open = async move |signed: String, path: FilePath| {
                         let open = CapOpen { signed: &signed, path: &path, is_update: false };
                         match objects.open_cap(open, counter).await? {

@@ -88,7 +88,7 @@ impl RootDoor {
 
     /// Whatever comes of it is counted by the caller.
     async fn open_file(&self, session: &DoorSession, request: OpenRequest) -> Result<Opened<DoorFile>> {
-        let counter = Arc::clone(&self.counters.root);
+        let counter = Arc::clone(&self.counters.root.traffic);
         let OpenRequest { path, opaque, .. } = &request;
         // One that is not for this disk server was shown to another before: then the name counts.
         let signed =
@@ -127,7 +127,7 @@ impl RootDoor {
             Box::pin(self.third_party.offer(session, right, path, opaque)).await?;
         }
         self.avoid_tried(who, request, false).await;
-        match self.files.open_read(who, path, Arc::clone(&self.counters.root)).await? {
+        match self.files.open_read(who, path, Arc::clone(&self.counters.root.traffic)).await? {
             files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
             files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),
         }
@@ -156,13 +156,13 @@ impl RootDoor {
             source_modified: None,
         };
         let is_restricted = (request.disposition, disposition) == (Disposition::Replace, CREATE_NEW);
-        let opened = self.files.open_write(who, open, Arc::clone(&self.counters.root)).await;
+        let opened = self.files.open_write(who, open, Arc::clone(&self.counters.root.traffic)).await;
         match (opened.map_err(|failure| refused(failure, is_restricted))?, pull) {
             (files::Opened::Elsewhere(elsewhere), _) => elsewhere.redirect().map(Opened::Elsewhere),
             (files::Opened::Here(file), Some(pull)) => {
                 let tasks = self.files.objects().tasks();
                 let (files, gate) = (Arc::clone(&self.files), self.gate.clone());
-                let counter = Arc::clone(&self.counters.root);
+                let counter = Arc::clone(&self.counters.root.traffic);
                 let open = async move |who: Identity, path: FilePath| {
                     who.may(Right::Read, &path, gate.now())?;
                     files.read_through(&who.who, &path, counter).await
@@ -265,7 +265,7 @@ impl Service for RootDoor {
         let now = self.gate.now();
         session.identity.may(Right::Read, &request.path, now).ok()?;
         let who = &session.identity.who;
-        let opened = self.files.open_read_now(who, &request.path, &self.counters.root)?;
+        let opened = self.files.open_read_now(who, &request.path, &self.counters.root.traffic)?;
         Some(self.counted(opened.and_then(|opened| match opened {
             files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
             files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),

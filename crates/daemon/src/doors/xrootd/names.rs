@@ -64,9 +64,10 @@ impl RootDoor {
             expected_bytes: 0,
             source_modified: None,
         };
-        let file = Arc::new(self.files.write_through(who, open, Arc::clone(&self.counters.root)).await?);
+        let file =
+            Arc::new(self.files.write_through(who, open, Arc::clone(&self.counters.root.traffic)).await?);
         let truncated = Arc::clone(&file);
-        crate::doors::files::blocking(move || truncated.truncate(size)).await?;
+        net::blocking(move || truncated.truncate(size)).await?;
         file.commit(|_| Ok(())).await.map(drop)
     }
 
@@ -94,7 +95,7 @@ impl RootDoor {
             return Err(Failure::busy(format!("{path} is not on disk, where its {kind} is computed"))
                 .hint(format!("`bp stage --wait {path}`, or ask for adler32 or crc32c")));
         }
-        let file = self.files.read_through(who, path, Arc::clone(&self.counters.root)).await?;
+        let file = self.files.read_through(who, path, Arc::clone(&self.counters.root.traffic)).await?;
         self.files.objects().sums().hex(&Arc::new(file), algorithm).await
     }
 

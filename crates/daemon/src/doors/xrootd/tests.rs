@@ -1,6 +1,7 @@
 //! Our own client at the real doors: what one door says of a user is what the other says.
 
 use super::RootDoor;
+use crate::boot::link::Link;
 use crate::{
     access::identity::Gate,
     boot::{
@@ -13,17 +14,17 @@ use crate::{
     },
     metrics::DoorCounters,
 };
+use base::Clock;
 use base::{ErrorKind, FilePath, Millis, Timestamp, limits::CONNECTIONS_MAX};
 use client::{
     Bearer, Control,
     xrd::{CreateOptions, File, FileSystem, Options, XrdUrl},
 };
 use disk::{
-    port::Link,
     serve::local_objects::Objects,
     upkeep::janitor::{Introduction, Janitor},
 };
-use head::{Clock, Head, Principal};
+use head::{Head, Principal};
 use net::{listener::Listener, shutdown::Shutdown};
 use std::{
     collections::BTreeMap,
@@ -136,7 +137,7 @@ async fn serve(possession: &Possession, shutdown: &Shutdown) -> Served {
     let id = core.facility().id.clone();
     let (head, _thread) = Head::start(core, Arc::clone(&clock)).unwrap();
     let partition = Arc::new(possession.open_partition(&id).unwrap());
-    let (keys, link) = (possession.key.caps(), Link::Near(head.clone()));
+    let (keys, link) = (possession.key.caps(), disk::port::Head::new(Link::Local(head.clone())));
     let partitions = vec![Arc::clone(&partition)];
     let own = wire::auth::capability::ServerKeys::of_head(&keys, &server.name);
     let objects = Arc::new(Objects::new(link.clone(), partitions, own, Arc::clone(&clock), shutdown.child()));

@@ -9,8 +9,8 @@ mod der;
 
 pub use der::fuzz_certificate;
 
+use base::Clock;
 use base::{Failure, Result, Timestamp};
-use head::Clock;
 use net::{shutdown::Token, tls::Identity};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -127,7 +127,7 @@ impl Authority {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             let (authority, host, now) = (self.clone(), host.clone(), clock());
-            match crate::doors::files::blocking(move || authority.prepare(&host, now)).await {
+            match net::blocking(move || authority.prepare(&host, now)).await {
                 Ok(true) => tracing::info!(directory = %self.directory.display(), "certificates renewed"),
                 Ok(false) => {}
                 Err(failure) => tracing::error!(%failure, "certificates cannot be renewed"),

@@ -7,7 +7,7 @@ use super::{
     threads,
     window::{Cells, Window},
 };
-use crate::{ObjectReader, ObjectWriter, Partition, port::Link, serve::remote_objects::Reach};
+use crate::{ObjectReader, ObjectWriter, Partition, port::Head, serve::remote_objects::Reach};
 use base::{ErrorKind, Failure, FileId, ObjectId, Result};
 use client::xrd::File;
 use net::shutdown::Shutdown;
@@ -32,17 +32,17 @@ const REST: Duration = Duration::from_secs(30);
 
 /// Tells the head of damaged pieces.
 pub(crate) struct Reporter {
-    pub(crate) link: Link,
+    pub(crate) head: Head,
     pub(crate) tasks: Shutdown,
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
 impl Reporter {
     fn report(&self, file: FileId, object: ObjectId) {
-        let link = self.link.clone();
+        let head = self.head.clone();
         let _guard = self.runtime.enter();
         self.tasks.spawn("report damage", async move {
-            if let Err(failure) = link.call(ReportDamage { file, objects: vec![object] }).await {
+            if let Err(failure) = head.call(ReportDamage { file, objects: vec![object] }).await {
                 warn!(%file, %object, %failure, "the head was not told that a piece is damaged");
             }
         });

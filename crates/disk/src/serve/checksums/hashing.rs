@@ -9,7 +9,7 @@ use wire::http::{DigestAlgorithm, Digests};
 
 /// Hashes under way.
 #[derive(Default)]
-pub(crate) struct Hashing {
+pub struct Hashing {
     crc32: Option<Crc32>,
     cksum: Option<Cksum>,
     md5: Option<Md5>,
@@ -20,12 +20,12 @@ pub(crate) struct Hashing {
 
 impl Hashing {
     /// Computes what is claimed.
-    pub(crate) fn for_claims(claimed: &Digests) -> Self {
+    pub fn for_claims(claimed: &Digests) -> Self {
         Self::of_all(&claimed.algorithms().collect::<Vec<_>>())
     }
 
     /// Computes these sums.
-    pub(crate) fn of_all(algorithms: &[DigestAlgorithm]) -> Self {
+    pub fn of_all(algorithms: &[DigestAlgorithm]) -> Self {
         let mut hashing = Self::default();
         for algorithm in algorithms {
             hashing.add(*algorithm);
@@ -52,7 +52,7 @@ impl Hashing {
     }
 
     /// Takes the next bytes.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &[u8]) {
         if let Some(crc32) = &mut self.crc32 {
             crc32.update(bytes);
         }
@@ -74,7 +74,7 @@ impl Hashing {
     }
 
     /// What came out, beside the sums that are `known` anyway.
-    pub(crate) fn finish(self, known: Digests) -> Digests {
+    pub fn finish(self, known: Digests) -> Digests {
         Digests {
             crc32: self.crc32.map(Crc32::finalize).or(known.crc32),
             cksum: self.cksum.map(Cksum::finish).or(known.cksum),

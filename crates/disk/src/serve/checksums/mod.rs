@@ -5,8 +5,8 @@ mod hashing;
 
 use crate::serve::open_file::ReadFile;
 use base::{Failure, ObjectId, Recent, Result};
-use daemon::doors::files::blocking;
-pub(crate) use hashing::Hashing;
+pub use hashing::Hashing;
+use net::blocking;
 use std::{
     collections::HashMap,
     sync::{

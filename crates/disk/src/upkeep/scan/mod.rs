@@ -15,10 +15,9 @@ mod walk;
 pub(crate) use pace::Pace;
 
 use self::walk::Walk;
-use crate::{Partition, port::Link};
+use crate::{Partition, port::Head};
 use base::Millis;
-use daemon::doors::files::blocking;
-use net::shutdown::Token;
+use net::{blocking, shutdown::Token};
 use std::{sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 use tracing::warn;
@@ -30,33 +29,33 @@ const WAIT: Millis = Millis::from_seconds(30);
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Scans one partition when the head says so.
-pub(crate) struct Scanner {
-    link: Link,
+pub struct Scanner {
+    head: Head,
     partition: Arc<Partition>,
     token: Token,
 }
 
 impl Scanner {
-    pub(crate) fn new(link: Link, partition: Arc<Partition>, token: Token) -> Self {
-        Self { link, partition, token }
+    pub(crate) fn new(head: Head, partition: Arc<Partition>, token: Token) -> Self {
+        Self { head, partition, token }
     }
 
     /// Does what the head wants until it is time to stop.
-    pub(crate) async fn keep(self) {
+    pub async fn keep(self) {
         let name = self.partition.identity().partition.clone();
         // What was listed for a scan that somebody has stopped.
         let mut kept = None;
         while !self.token.is_stopped() {
             let orders = tokio::select! {
                 () = self.token.stopped() => return,
-                orders = self.link.call_waiting(NextScan { partition: name.clone() }, WAIT) => orders,
+                orders = self.head.call_waiting(NextScan { partition: name.clone() }, WAIT) => orders,
             };
             let outcome = match orders.map(|orders| orders.order) {
                 Ok(None) => continue,
                 Ok(Some(order)) => {
                     let scan = order.scan;
                     let listed = kept.take().filter(|(of, _)| *of == scan).map(|(_, listed)| listed);
-                    let means = (self.link.clone(), Arc::clone(&self.partition), self.token.clone());
+                    let means = (self.head.clone(), Arc::clone(&self.partition), self.token.clone());
                     let walk = Walk::new(means, Handle::current(), order, listed);
                     blocking(move || walk.carry_out()).await.map(|listed| Some((scan, listed?)))
                 }

@@ -4,10 +4,9 @@ use super::{listed::Listed, pace::Pace};
 use crate::{
     Partition,
     object::scanner::{Begun, Looker, Seen},
-    port::Link,
+    port::{Ask, Head, HeadPort},
 };
 use base::{Failure, ObjectId, Result};
-use head::Apply;
 use net::shutdown::Token;
 use std::{
     sync::Arc,
@@ -16,7 +15,7 @@ use std::{
 use tokio::runtime::Handle;
 use tracing::info;
 use wire::control::{
-    AskObjects, CatalogueWindow, Finding, Known, KnownObject, ReportScan, SCAN_OBJECTS_MAX, ScanCursor,
+    AskObjects, Call, CatalogueWindow, Finding, Known, KnownObject, ReportScan, SCAN_OBJECTS_MAX, ScanCursor,
     ScanOrder, ScanWork,
 };
 
@@ -50,7 +49,7 @@ pub(super) type Step<T> = Result<T, Halt>;
 
 /// An order that is carried out, on one thread, which waits for the disk, for the pace and for the head in turn.
 pub(super) struct Walk {
-    pub(super) link: Link,
+    pub(super) head: Head,
     pub(super) partition: Arc<Partition>,
     token: Token,
     pub(super) runtime: Handle,
@@ -68,14 +67,14 @@ pub(super) struct Walk {
 
 impl Walk {
     pub(super) fn new(
-        (link, partition, token): (Link, Arc<Partition>, Token),
+        (head, partition, token): (Head, Arc<Partition>, Token),
         runtime: Handle,
         order: ScanOrder,
         listed: Option<Arc<Listed>>,
     ) -> Self {
         let (pace, cursor) = (Pace::new(order.pace), order.cursor);
         let (looks, bytes, findings, told) = (0, 0, Vec::new(), Instant::now());
-        Self { link, partition, token, runtime, order, pace, cursor, looks, bytes, findings, told, listed }
+        Self { head, partition, token, runtime, order, pace, cursor, looks, bytes, findings, told, listed }
     }
 
     pub(super) fn name(&self) -> String {
@@ -102,8 +101,11 @@ impl Walk {
     }
 
     /// Asks the head.
-    pub(super) fn call<C: Apply>(&self, call: C) -> Result<C::Reply> {
-        self.runtime.block_on(self.link.call(call))
+    pub(super) fn call<C: Call>(&self, call: C) -> Result<C::Reply>
+    where
+        dyn HeadPort: Ask<C>,
+    {
+        self.runtime.block_on(self.head.call(call))
     }
 
     /// What there is to tell, but for what was done.

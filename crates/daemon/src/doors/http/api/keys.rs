@@ -2,14 +2,12 @@
 
 use crate::{
     access::tokens,
-    doors::{
-        files::blocking,
-        http::{HttpDoor, answer::Refused, api::calls, guard::caller::Caller},
-    },
+    doors::http::{HttpDoor, answer::Refused, api::calls, guard::caller::Caller},
 };
 use axum::{Extension, Json, Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use base::{Failure, Result, Timestamp};
 use head::Principal;
+use net::blocking;
 use std::sync::Arc;
 use tracing::info;
 use wire::control::{

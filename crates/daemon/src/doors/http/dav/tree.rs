@@ -236,7 +236,7 @@ pub(in crate::doors::http) async fn copy_file(
     moved: impl Fn(usize),
 ) -> Result<()> {
     let door = &visit.door;
-    let source = door.files.read_through(&visit.who, from, Arc::clone(&door.counters.http)).await?;
+    let source = door.files.read_through(&visit.who, from, Arc::clone(&door.counters.http.traffic)).await?;
     let (size, mode, sums) = (source.grant.size, source.grant.mode, source.grant.checksums);
     let open = OpenWrite {
         path: to.clone(),
@@ -246,7 +246,8 @@ pub(in crate::doors::http) async fn copy_file(
         expected_bytes: size,
         source_modified: source.grant.source_modified,
     };
-    let file = Arc::new(door.files.write_through(&visit.who, open, Arc::clone(&door.counters.http)).await?);
+    let file =
+        Arc::new(door.files.write_through(&visit.who, open, Arc::clone(&door.counters.http.traffic)).await?);
     let whole = crate::doors::http::file::segments::Piece::Range(base::ByteRange { offset: 0, end: size });
     let segments =
         crate::doors::http::file::segments::segments(Arc::new(source), vec![whole], door.budget.join());

@@ -1,6 +1,6 @@
 //! What a client says about the content of a file: each claim is compared, and a wrong one refuses the file.
 
-use crate::doors::{files::blocking, http::paths::Visit};
+use crate::doors::http::paths::Visit;
 use axum::{
     body::{Body, Bytes, HttpBody},
     http::HeaderMap,
@@ -10,6 +10,7 @@ use disk::serve::{
     checksums::Hashing,
     open_file::{ReadFile, WriteFile},
 };
+use net::blocking;
 use std::{pin::Pin, sync::Arc};
 use wire::http::{DigestAlgorithm, Digests};
 
@@ -61,7 +62,7 @@ pub(in crate::doors::http) async fn check_path(visit: &Visit, path: &FilePath) -
     if claimed.is_empty() {
         return Ok(());
     }
-    let counter = Arc::clone(&visit.door.counters.http);
+    let counter = Arc::clone(&visit.door.counters.http.traffic);
     let file = visit.door.files.read_through(&visit.who, path, counter).await?;
     check_file(visit, &Arc::new(file), &claimed).await
 }

@@ -1,7 +1,7 @@
 //! `GET` and `HEAD`.
 
 use crate::doors::{
-    files::{Elsewhere, Opened},
+    files::Opened,
     http::{
         answer::{Answer, Problem},
         data::other_way,
@@ -20,6 +20,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::{ByteRange, ErrorKind, Failure, Result, Timestamp};
+use disk::serve::redirect::Elsewhere;
 use disk::serve::{local_objects::CapFile, open_file::ReadFile};
 use std::sync::Arc;
 use wire::{
@@ -62,7 +63,7 @@ pub(in crate::doors::http) async fn read(visit: &Visit) -> Answer {
 }
 
 async fn open(visit: &Visit) -> base::Result<Opened<ReadFile>> {
-    let counter = Arc::clone(&visit.door.counters.http);
+    let counter = Arc::clone(&visit.door.counters.http.traffic);
     visit.door.files.open_read(&visit.who, &visit.path, counter).await
 }
 
@@ -74,7 +75,7 @@ pub(in crate::doors::http) async fn open_through(visit: &Visit) -> Result<Arc<Re
             CapFile::Write(_) => Err(other_way(&visit.path).into()),
         };
     }
-    let counter = Arc::clone(&visit.door.counters.http);
+    let counter = Arc::clone(&visit.door.counters.http.traffic);
     Ok(Arc::new(visit.door.files.read_through(&visit.who, &visit.path, counter).await?))
 }
 

@@ -144,7 +144,7 @@ async fn open(visit: &Visit, open: OpenWrite) -> Result<Opened<WriteFile>, Probl
             CapFile::Read(_) => Err(other_way(&visit.path).into()),
         };
     }
-    let counter = Arc::clone(&visit.door.counters.http);
+    let counter = Arc::clone(&visit.door.counters.http.traffic);
     // Who waits for our word before it sends can be sent on; who sends already cannot.
     let opened = if visit.field("expect").is_some() {
         visit.door.files.open_write(&visit.who, open, counter).await

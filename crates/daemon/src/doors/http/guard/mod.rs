@@ -10,7 +10,7 @@ use super::{
     HttpDoor, Peer, Standing,
     answer::{INSUFFICIENT_SCOPE, Problem, Refused},
     audited::{self, Deed},
-    guard::{caller::Caller, origin, rights::needs},
+    guard::{caller::Caller, rights::needs},
     paths::CreateOnly,
 };
 use crate::{

@@ -50,7 +50,7 @@ pub(super) async fn target(transfer: &Transfer) -> Result<Onward<WriteFile>, Pro
         return Ok(Onward::Here(None));
     }
     let (visit, open) = (&transfer.visit, open_call(transfer, announced_bytes(transfer).await));
-    let counter = Arc::clone(&visit.door.counters.http);
+    let counter = Arc::clone(&visit.door.counters.http.traffic);
     let opened = visit.door.files.open_write(&visit.who, open, counter).await;
     let opened = opened.map_err(|failure| match failure.kind {
         ErrorKind::Exists => Problem::precondition(failure.what),
@@ -79,7 +79,7 @@ pub(super) async fn source(transfer: &Transfer, entry: &Entry) -> Result<Onward<
         return Ok(Onward::Here(None));
     }
     let visit = &transfer.visit;
-    let counter = Arc::clone(&visit.door.counters.http);
+    let counter = Arc::clone(&visit.door.counters.http.traffic);
     Ok(match visit.door.files.open_read(&visit.who, &visit.path, counter).await? {
         Opened::Elsewhere(elsewhere) => Onward::Elsewhere(sent_on(visit, &elsewhere)),
         Opened::Here(file) => Onward::Here(Some(file)),

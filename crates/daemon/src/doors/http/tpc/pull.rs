@@ -63,7 +63,7 @@ async fn fetch(transfer: &Transfer) -> Result<Reply> {
 
 async fn open(transfer: &Transfer, expected_bytes: u64) -> Result<WriteFile> {
     let (visit, open) = (&transfer.visit, open_call(transfer, expected_bytes));
-    visit.door.files.write_through(&visit.who, open, Arc::clone(&visit.door.counters.http)).await
+    visit.door.files.write_through(&visit.who, open, Arc::clone(&visit.door.counters.http.traffic)).await
 }
 
 /// How the head is asked for the file to write.

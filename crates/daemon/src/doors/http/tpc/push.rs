@@ -25,7 +25,7 @@ pub(super) async fn run(transfer: &Transfer, file: Option<ReadFile>) -> Result<(
         refuse_existing(transfer).await?;
     }
     let visit = &transfer.visit;
-    let counter = Arc::clone(&visit.door.counters.http);
+    let counter = Arc::clone(&visit.door.counters.http.traffic);
     let file = match file {
         Some(file) => file,
         None => visit.door.files.read_through(&visit.who, &visit.path, counter).await?,

@@ -4,7 +4,6 @@ use super::{
     Progress,
     trust::{RemoteTrust, Roots},
 };
-use crate::doors::files::blocking;
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header},
@@ -16,6 +15,7 @@ use hyper::{
     client::conn::http1::{self, SendRequest},
 };
 use hyper_util::rt::TokioIo;
+use net::blocking;
 use rustls::pki_types::ServerName;
 use std::{sync::Arc, time::Duration};
 use tokio::{

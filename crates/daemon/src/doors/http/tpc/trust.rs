@@ -47,7 +47,7 @@ impl Roots {
             return Ok(Arc::clone(config));
         }
         let trust = self.trust.clone();
-        let config = Arc::new(crate::doors::files::blocking(move || client_config(&trust)).await?);
+        let config = Arc::new(net::blocking(move || client_config(&trust)).await?);
         *known = Some((Instant::now(), Arc::clone(&config)));
         Ok(config)
     }

@@ -1,10 +1,10 @@
 //! The destination of a third-party copy: a file that fills itself from another server.
 
 use super::super::session::DoorSession;
-use crate::doors::files::blocking;
 use base::{ErrorKind, Failure, FilePath, ReachRule, Result};
 use client::xrd::{File, FileSystem, Options, XrdUrl};
 use disk::serve::open_file::{ReadFile, WriteFile};
+use net::blocking;
 use net::shutdown::Shutdown;
 use std::{
     net::{IpAddr, SocketAddr},

@@ -1,0 +1,40 @@
+//! Where a client is sent that asks for an object of another disk server.
+
+use base::{Failure, Result};
+use std::sync::Arc;
+use wire::{
+    auth::capability,
+    control::{DiskServer, ReadObject},
+    xrd::Redirect,
+};
+
+/// A disk server, and the right to an object of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Who has it.
+    pub server: DiskServer,
+    /// The capability.
+    pub signed: String,
+    /// What is there to read.
+    pub object: Option<Arc<ReadObject>>,
+}
+
+impl Elsewhere {
+    /// For clients of the XRootD door.
+    pub fn redirect(&self) -> Result<Redirect> {
+        let (host, port) = host_and_port(&self.server.root)?;
+        Ok(Redirect { host, port, opaque: format!("{}={}", capability::PARAMETER, self.signed) })
+    }
+
+    /// For clients of the HTTP door: where `path`, escaped for a URL, is to be asked for.
+    #[must_use]
+    pub fn location(&self, path: &str) -> String {
+        format!("https://{}{path}?{}={}", self.server.https, capability::PARAMETER, self.signed)
+    }
+}
+
+/// The parts of `host:port`.
+pub fn host_and_port(address: &str) -> Result<(String, u16)> {
+    let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
+    parts.ok_or_else(|| Failure::internal(format!("{address:?} is not the address of a disk server")))
+}
