@@ -20,6 +20,7 @@ pub struct HeadTime {
 }
 
 impl HeadTime {
+    /// The time of `own`, until the head has said what time it is.
     pub fn new(own: Clock) -> Arc<Self> {
         Arc::new(Self { own, ahead: AtomicI64::new(0), doubted: Notify::new() })
     }

@@ -276,7 +276,7 @@ fn nothing_is_deleted_until_an_operator_has_seen_what_is_unknown() {
         thread.join().unwrap();
     }
     fs::remove_file(place.file("c")).unwrap();
-    head::store::transfer::restore(&catalogue, Some("f"), &mut &backup[..], place.now).unwrap();
+    head::store::restore(&catalogue, Some("f"), &mut &backup[..], place.now).unwrap();
 
     let mut core = place.start();
     assert!(!place.compare(&mut core, None).is_settled);

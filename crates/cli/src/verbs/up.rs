@@ -86,7 +86,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 fn prepare(args: &Args) -> Result<()> {
     let is_blank = is_blank(&args.directory)?;
     if args.create && is_blank {
-        return daemon::boot::run(&create::arguments(args.directory.clone(), &args.shape));
+        return daemon::run(&create::arguments(args.directory.clone(), &args.shape));
     }
     if is_blank {
         let what = format!("there is no facility in {}", args.directory.display());

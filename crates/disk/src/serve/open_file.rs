@@ -82,6 +82,7 @@ pub struct ReadFile {
 }
 
 impl ReadFile {
+    /// A file that is read from `source` by the right that `grant` gives.
     pub fn new(source: Source, grant: Arc<ReadObject>, meter: Meter) -> Self {
         Self { source, grant, range: WHOLE, meter }
     }
@@ -287,6 +288,7 @@ pub struct WriteFile {
 }
 
 impl WriteFile {
+    /// A file that is written to `sink`, and counted by `door`.
     pub fn new(sink: Sink, label: Label, clock: &Clock, door: Arc<Traffic>) -> Self {
         Self {
             sink,

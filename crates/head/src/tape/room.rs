@@ -102,7 +102,7 @@ pub(super) fn require_drive(core: &Core, context: &Context, name: &str) -> Resul
 }
 
 /// The session, or why a report about it is refused.
-pub fn session_of(core: &mut Core, context: &Context, id: SessionId) -> Result<SessionRow> {
+pub(crate) fn session_of(core: &mut Core, context: &Context, id: SessionId) -> Result<SessionRow> {
     let session = core.store.session(id)?.ok_or_else(|| {
         Failure::not_found(format!("tape session {id} is over")).hint("ask for the next session")
     })?;

@@ -76,7 +76,7 @@ struct Kept {
 }
 
 /// A coded file, open for reading. Threads may read it at the same time.
-pub(crate) struct CodedFile {
+pub struct CodedFile {
     shape: Shape,
     places: Vec<Place>,
     reach: Reach,

@@ -15,7 +15,7 @@ pub(crate) mod mirror;
 pub(crate) mod out_of_reach;
 pub(crate) mod policy;
 pub(crate) mod removed_hosts;
-pub mod reservation;
+pub(crate) mod reservation;
 pub(crate) mod scrub;
 pub(crate) mod snapshot;
 pub(crate) mod sources;

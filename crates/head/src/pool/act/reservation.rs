@@ -25,7 +25,7 @@ const WANTED_FOR: Millis = Millis::from_seconds(300);
 
 /// How far a write has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub(crate) struct Progress {
     written: u64,
     /// When it had come so far.
     since: Timestamp,
@@ -36,12 +36,12 @@ pub struct Progress {
 impl Progress {
     /// A write that was seen first.
     #[must_use]
-    pub fn new(written: u64, now: Timestamp) -> Self {
+    pub(crate) fn new(written: u64, now: Timestamp) -> Self {
         Self { written, since: now, is_released: false }
     }
 
     /// Notes how far it has come.
-    pub fn note(&mut self, written: u64, now: Timestamp) {
+    pub(crate) fn note(&mut self, written: u64, now: Timestamp) {
         // A clock that was set back must not make it wait for ever.
         if written >= self.written.saturating_add(PROGRESS_BYTES_MIN)
             || written < self.written
@@ -53,7 +53,7 @@ impl Progress {
 
     /// Whether its unused room is to be given back; `wanted` is when somebody was refused last for want of room.
     #[must_use]
-    pub fn is_idle(&self, wanted: Option<Timestamp>, now: Timestamp) -> bool {
+    pub(crate) fn is_idle(&self, wanted: Option<Timestamp>, now: Timestamp) -> bool {
         let is_wanted = wanted.is_some_and(|wanted| now - wanted < WANTED_FOR);
         let patience = if is_wanted { IDLE_WHILE_WANTED } else { IDLE_MAX };
         now - self.since >= patience
@@ -63,7 +63,7 @@ impl Progress {
 /// Bytes of `wanted` that are promised to a user who has `own` bytes reserved and not written, in a pool with `free` bytes of which
 /// one user may have `permille` thousandths.
 #[must_use]
-pub fn promised_bytes(wanted: u64, own: u64, free: u64, permille: u16) -> u64 {
+pub(crate) fn promised_bytes(wanted: u64, own: u64, free: u64, permille: u16) -> u64 {
     let share = (u128::from(free) * u128::from(permille) / 1000) as u64;
     wanted.min(share.saturating_sub(own))
 }

@@ -3,9 +3,9 @@
 use crate::store::{
     Catalogue, NewNode, Store, StoreError,
     engine::{Engine, Shape, Sqlite},
-    relocate,
+    relocate, restore,
     testing::Place,
-    transfer::{loader::Loader, restore},
+    transfer::loader::Loader,
 };
 use base::{ErrorKind, FileId, Result, Timestamp};
 use std::collections::BTreeMap;

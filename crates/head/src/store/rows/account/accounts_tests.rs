@@ -107,16 +107,16 @@ fn before(place: &Place) {
     let is_file = matches!(place.catalogue, crate::store::Catalogue::File(_));
     let schema: &[&str] = if is_file {
         &[
-            include_str!("migrations/0001.sql"),
-            include_str!("migrations/0002.sql"),
-            include_str!("migrations/0003.sql"),
-            include_str!("migrations/0004.sql"),
+            include_str!("../../migrations/0001.sql"),
+            include_str!("../../migrations/0002.sql"),
+            include_str!("../../migrations/0003.sql"),
+            include_str!("../../migrations/0004.sql"),
             "PRAGMA user_version = 4;",
         ]
     } else {
         &[
-            include_str!("migrations/postgres/0001.sql"),
-            include_str!("migrations/postgres/0002.sql"),
+            include_str!("../../migrations/postgres/0001.sql"),
+            include_str!("../../migrations/postgres/0002.sql"),
             "CREATE TABLE schema (version BIGINT NOT NULL); INSERT INTO schema VALUES (2);",
         ]
     };
