@@ -12,5 +12,6 @@
 pub mod access;
 pub mod boot;
 pub mod doors;
+pub mod facility;
 pub mod hosts;
 pub mod metrics;

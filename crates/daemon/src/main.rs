@@ -10,8 +10,9 @@ use base::{
 };
 use clap::{Args, Parser, Subcommand};
 use daemon::{
-    access::{local_users::user_of_process, private_files::make_files_private, tokens},
-    boot::{catalogue, config::Config, facility, run, standby::Start},
+    access::{local_users::user_of_process, tokens},
+    boot::{catalogue, run, standby::Start},
+    facility::{self, config::Config, private_files::make_files_private},
     hosts::join::{self, JoinWish},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -345,7 +346,7 @@ fn log_to_stderr() -> anyhow::Result<()> {
 
 fn start(run: &Run) -> anyhow::Result<()> {
     log_to_stderr()?;
-    if run.create && !run.directory.join(daemon::boot::config::FILE).exists() {
+    if run.create && !run.directory.join(daemon::facility::config::FILE).exists() {
         facility::create(&run.directory, &Config::default(), &user(), now())?;
     }
     raise_file_limit();

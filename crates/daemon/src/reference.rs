@@ -5,7 +5,7 @@ mod pages;
 
 use crate::Cli;
 use clap::CommandFactory;
-use daemon::boot::config::Config;
+use daemon::facility::config::Config;
 use pages::{escaped, is_current, paragraph, sections};
 use std::{collections::BTreeMap, fmt::Write as _};
 

@@ -25,6 +25,7 @@ mod crash_tests;
 mod io;
 pub mod object;
 pub mod port;
+pub mod remote;
 pub mod replicate;
 pub mod serve;
 pub mod upkeep;

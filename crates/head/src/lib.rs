@@ -23,6 +23,7 @@ mod status;
 pub mod store;
 mod tape;
 mod trash;
+pub(crate) mod waiters;
 mod waits;
 
 pub use executor::{

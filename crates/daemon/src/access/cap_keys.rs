@@ -1,13 +1,11 @@
 //! The keys of a host that joined, which check capabilities: their file, and how the head's new ones come.
 
-use crate::boot::link::Link;
 use crate::{
-    boot::facility::{Layout, failed},
+    facility::{Layout, failed, link::Link},
     hosts::authority::replace,
 };
 use base::{Failure, Millis, Result};
-use net::blocking;
-use net::shutdown::Token;
+use net::{blocking, shutdown::Token};
 use std::{
     fs,
     path::{Path, PathBuf},

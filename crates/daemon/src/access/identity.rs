@@ -7,8 +7,7 @@ use crate::{
     access::{issuers::Issuers, local_users::LocalUsers},
     hosts::Roster,
 };
-use base::Clock;
-use base::{Failure, FilePath, Result, check_name, is_name};
+use base::{Clock, Failure, FilePath, Result, check_name, is_name};
 use head::Principal;
 use std::{fmt, sync::Arc};
 use wire::{

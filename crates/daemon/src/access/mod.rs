@@ -6,5 +6,4 @@ pub mod identity;
 pub mod issuers;
 pub mod key;
 pub mod local_users;
-pub mod private_files;
 pub mod tokens;

@@ -2,10 +2,7 @@
 
 use crate::{
     access::key::Key,
-    boot::{
-        config::Config,
-        facility::{Layout, failed, random},
-    },
+    facility::{Layout, config::Config, failed, random},
 };
 use base::{Failure, Millis, Result, Timestamp, check_name};
 use std::{fs, path::Path};

@@ -1,10 +1,11 @@
 //! Where the head's catalogue is, as the configuration says; filling an empty one, and moving it.
 
 use crate::{
-    boot::{
+    boot::rooms::memory_of_host,
+    facility::{
+        Layout, Possession,
         config::{self, Config},
-        facility::{Layout, Possession, failed},
-        rooms::memory_of_host,
+        failed,
     },
     hosts::authority::replace,
 };
@@ -200,8 +201,8 @@ mod tests {
     fn a_catalogue_that_does_not_move_stays_where_it_is() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("f");
-        crate::access::private_files::make_files_private();
-        crate::boot::facility::create(&directory, &Config::default(), "ada", Timestamp(1)).unwrap();
+        crate::facility::private_files::make_files_private();
+        crate::facility::create(&directory, &Config::default(), "ada", Timestamp(1)).unwrap();
         let failure = migrate(&directory, &Destination::File).unwrap_err();
         assert_eq!(failure.kind, base::ErrorKind::Invalid, "{failure}");
         let away = Destination::Database("postgresql://ada@127.0.0.1:1/none".into(), PathBuf::new());

@@ -1,11 +1,8 @@
 //! Running a host that joined: its rooms, and doors that open objects by capability.
 
-use crate::boot::link::Link;
 use crate::{
     access::cap_keys,
     boot::{
-        config::Config,
-        facility::Layout,
         rooms::{Premises, Rooms},
         run::{door_names, introduction, keep_partition, listen, tls_rule},
     },
@@ -14,24 +11,23 @@ use crate::{
         http::{self, HttpDoor, RemoteTrust},
         xrootd::DataDoor,
     },
+    facility::{Layout, config::Config, link::Link},
     hosts::{
         join::{self, HostFiles, Member},
         presence,
     },
     metrics::DoorCounters,
 };
-use base::Clock;
-use base::{Result, Timestamp};
+use base::{Clock, Result, Timestamp};
 use client::Control;
-use disk::serve::redirect::host_and_port;
 use disk::{
     clock::HeadTime,
-    replicate::copier::Copier,
-    serve::{local_objects::Objects, remote_objects::Reach},
-    upkeep::janitor::Janitor,
+    remote::{objects::Reach, redirect::host_and_port},
+    serve::local_objects::Objects,
+    upkeep::{copier::Copier, janitor::Janitor},
 };
-use net::blocking;
 use net::{
+    blocking,
     shutdown::{Shutdown, Token},
     tls::Identity,
     xrd::{Redirect, TlsOffer},

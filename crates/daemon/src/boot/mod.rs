@@ -1,9 +1,6 @@
 //! Starting and stopping: configuration, the facility's directory, the roles of a host.
 
 pub mod catalogue;
-pub mod config;
-pub mod facility;
-pub mod link;
 pub(crate) mod member;
 pub(crate) mod rooms;
 pub mod run;

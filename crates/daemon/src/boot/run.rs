@@ -1,6 +1,5 @@
 //! Running a facility: every role in one process, wired together, until it is told to stop.
 
-use crate::boot::link::Link;
 use crate::{
     access::{
         audit,
@@ -8,8 +7,6 @@ use crate::{
         issuers::{Issuers, audience_of},
     },
     boot::{
-        config::{self, Config, RootTls},
-        facility::{Possession, random},
         member,
         rooms::{Premises, Rooms},
         service,
@@ -20,6 +17,12 @@ use crate::{
         http::{self, DoorNames, HttpDoor, RemoteTrust},
         xrootd::{AuditedDoor, RootDoor},
     },
+    facility::{
+        Possession,
+        config::{self, Config, RootTls},
+        link::Link,
+        random,
+    },
     hosts::{
         Reception, Roster,
         authority::{Authority, names_of_this_host},
@@ -27,13 +30,15 @@ use crate::{
     },
     metrics::DoorCounters,
 };
-use base::Clock;
-use base::{ErrorKind, Failure, Result, Timestamp, limits::CONNECTIONS_MAX};
+use base::{Clock, ErrorKind, Failure, Result, Timestamp, limits::CONNECTIONS_MAX};
 use client::{Control, facility::SOCKET};
 use disk::{
-    replicate::copier::Copier,
-    serve::{local_objects::Objects, remote_objects::Reach, threads::PEER_THREADS_MAX},
-    upkeep::janitor::{Introduction, Janitor, tend},
+    remote::{objects::Reach, threads::PEER_THREADS_MAX},
+    serve::local_objects::Objects,
+    upkeep::{
+        copier::Copier,
+        janitor::{Introduction, Janitor, tend},
+    },
 };
 use head::{Head, store::FacilityRow};
 use net::{

@@ -1,13 +1,15 @@
 //! Several heads of one facility: waiting until it is this one's turn, and ending when another one has taken over.
 
-use crate::boot::{catalogue, facility::Possession, service};
+use crate::{
+    boot::{catalogue, service},
+    facility::Possession,
+};
 use base::{Failure, Millis, Result};
 use head::{
     Head,
     store::{ActiveHead, Catalogue, HeadPlace, Watch},
 };
-use net::blocking;
-use net::shutdown::Token;
+use net::{blocking, shutdown::Token};
 use std::{sync::mpsc, time::Duration};
 use tracing::{info, warn};
 

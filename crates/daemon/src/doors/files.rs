@@ -1,15 +1,14 @@
 //! Files as the doors of the head's process see them: the head decides where, and whoever has the object opens it.
 
 use crate::hosts::presence::Prober;
-use base::Clock;
-use base::{ErrorKind, Failure, FilePath, Millis, Recent, Result, Timestamp};
-use disk::serve::{
-    local_objects::{Objects, is_outdated},
-    open_file::{ReadFile, Reservation, Sink, Source, WriteFile},
-    redirect::Elsewhere,
-    remote_objects::Reach,
-    threads::with_peers,
-    traffic::Traffic,
+use base::{Clock, ErrorKind, Failure, FilePath, Millis, Recent, Result, Timestamp};
+use disk::{
+    remote::{objects::Reach, redirect::Elsewhere, threads::with_peers},
+    serve::{
+        local_objects::{Objects, is_outdated},
+        open_file::{ReadFile, Reservation, Sink, Source, WriteFile},
+        traffic::Traffic,
+    },
 };
 use head::{Head, Principal};
 use std::{

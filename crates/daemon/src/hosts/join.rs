@@ -1,10 +1,11 @@
 //! Joining a facility: what a host does once, by invitation, and again whenever its certificate must be renewed.
 
 use crate::{
-    access::{cap_keys, private_files},
-    boot::{
+    access::cap_keys,
+    facility::{
+        Layout, Possession,
         config::{self, Config, Host},
-        facility::{Layout, Possession, failed, make_library, sync_directory, write_new},
+        failed, make_library, private_files, sync_directory, write_new,
     },
     hosts::{
         authority::{Authority, names_beside_own, replace},

@@ -5,8 +5,7 @@ pub mod join;
 pub(crate) mod presence;
 
 use crate::hosts::authority::{Authority, Signed};
-use base::Clock;
-use base::{Failure, Millis, Result, Timestamp};
+use base::{Clock, Failure, Millis, Result, Timestamp};
 use head::{Head, Principal, store::FacilityRow};
 use net::blocking;
 use sha2::{Digest, Sha256};

@@ -1,10 +1,9 @@
 //! Which hosts are there, from both ends: a host says so again and again and says goodbye when it stops; the head's process asks a
 //! host at once when a connection of it breaks, or a client was there in vain.
 
-use crate::boot::link::Link;
-use base::Clock;
-use base::ReachRule;
-use disk::serve::redirect::host_and_port;
+use crate::facility::link::Link;
+use base::{Clock, ReachRule};
+use disk::remote::redirect::host_and_port;
 use head::{Head, Principal};
 use net::shutdown::{Shutdown, Token};
 use std::{

@@ -3,7 +3,7 @@
 use crate::{
     Partition,
     port::Head,
-    serve::{remote_objects::Reach, threads::with_peers_for_long},
+    remote::{objects::Reach, threads::with_peers_for_long},
 };
 use base::{Failure, ObjectId, Result};
 use net::blocking;

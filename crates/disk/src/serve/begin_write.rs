@@ -2,10 +2,9 @@
 
 use crate::{
     ObjectWriter, Partition,
+    remote::threads::with_peers_for_long,
     replicate::coded::CodedFile,
-    serve::{
-        free_space::SpaceWait, local_objects::Withdrawn, open_file::Reservation, threads::with_peers_for_long,
-    },
+    serve::{free_space::SpaceWait, local_objects::Withdrawn, open_file::Reservation},
 };
 use base::{ObjectId, Result};
 use net::blocking;

@@ -4,6 +4,7 @@ use crate::{
     ObjectReader, ObjectWriter, Partition,
     clock::HeadTime,
     port::Head,
+    remote::{objects::Reach, threads::with_peers},
     replicate::{
         coded::{CodedFile, Reporter},
         mirror::Mirroring,
@@ -13,8 +14,6 @@ use crate::{
         checksums::ObjectSums,
         free_space::SpaceWait,
         open_file::{Meter, ReadFile, Reservation, Sink, Source, WriteFile},
-        remote_objects::Reach,
-        threads::with_peers,
         traffic::Traffic,
         usage::Uses,
     },

@@ -5,8 +5,5 @@ pub mod checksums;
 pub mod free_space;
 pub mod local_objects;
 pub mod open_file;
-pub mod redirect;
-pub mod remote_objects;
-pub mod threads;
 pub mod traffic;
 pub mod usage;

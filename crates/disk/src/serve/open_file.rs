@@ -3,14 +3,12 @@
 use crate::{
     ObjectReader, ObjectWriter,
     port::Head,
+    remote::{objects::FarSink, threads::with_peers},
     replicate::{
         coded::CodedFile,
         mirror::{Filled, Mirroring},
     },
-    serve::{
-        free_space::SpaceWait, local_objects::Writing, remote_objects::FarSink, threads::with_peers,
-        traffic::Traffic, usage::Uses,
-    },
+    serve::{free_space::SpaceWait, local_objects::Writing, traffic::Traffic, usage::Uses},
 };
 use base::{ByteRange, Clock, ErrorKind, Failure, FileId, ObjectId, Result, Timestamp};
 use client::xrd::File;

@@ -2,6 +2,7 @@
 
 pub mod adoption;
 pub(crate) mod catalogue_check;
+pub mod copier;
 pub mod janitor;
 pub mod scan;
 pub(crate) mod users;

@@ -7,11 +7,11 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Topic,
-    executor::waiters::Awaited,
     namespace::{Right, find, refuse_reserved, require, resolve_file},
     pool,
     store::{JobFileRole, JobRow, Node},
     tape,
+    waiters::Awaited,
 };
 use base::{
     ErrorKind, Failure, FilePath, JobId, Result,

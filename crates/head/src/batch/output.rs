@@ -9,7 +9,7 @@ use super::{
     calls::{known, require_owner},
     room::current,
 };
-use crate::{Apply, Context, Core, Topic, executor::waiters::Awaited};
+use crate::{Apply, Context, Core, Topic, waiters::Awaited};
 use base::{ErrorKind, Failure, JobId, Millis, Result, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 use wire::control::{

@@ -6,7 +6,6 @@ use crate::{
     executor::{
         apply::{Apply, Context, Topic},
         leadership::Beat,
-        waiters::{Awaited, Changes, Hints},
     },
     hosts::presence::{self, HostLive},
     pool,
@@ -14,6 +13,7 @@ use crate::{
     store::{Catalogue, FacilityRow, Partition, Store},
     tape,
     trash::TrashPolicy,
+    waiters::{Awaited, Changes, Hints},
 };
 use base::{Failure, FileId, JobId, Millis, ObjectId, RequestId, Result, Timestamp, Vid};
 use std::{

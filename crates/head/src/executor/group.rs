@@ -5,12 +5,11 @@ use crate::{
     executor::{
         clock_steps::Steps,
         service::{Pending, Watched},
-        waiters::Changes,
     },
     store::{StoreError, StoreResult},
+    waiters::Changes,
 };
-use base::Clock;
-use base::{Failure, Result, Timestamp, limits::HEAD_BATCH_LEN_MAX};
+use base::{Clock, Failure, Result, Timestamp, limits::HEAD_BATCH_LEN_MAX};
 use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, atomic::Ordering, mpsc},

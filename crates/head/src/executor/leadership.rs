@@ -98,8 +98,7 @@ impl Apply for TakeOver {
 mod tests {
     use super::*;
     use crate::{HeadConfig, Principal, store::testing::Place};
-    use base::Clock;
-    use base::ErrorKind;
+    use base::{Clock, ErrorKind};
     use std::sync::{
         Arc,
         atomic::{AtomicI64, Ordering},

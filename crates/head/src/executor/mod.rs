@@ -6,4 +6,3 @@ pub(crate) mod core;
 pub(crate) mod group;
 pub(crate) mod leadership;
 pub(crate) mod service;
-pub(crate) mod waiters;

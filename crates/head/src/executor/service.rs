@@ -2,11 +2,8 @@
 
 use crate::{
     Apply, Core, Principal, Topic, Waits,
-    executor::{
-        apply::Context,
-        group::Seat,
-        waiters::{Waiter, Waiters},
-    },
+    executor::{apply::Context, group::Seat},
+    waiters::{Waiter, Waiters},
 };
 use base::{Clock, ErrorKind, Failure, FilePath, Millis, Result, Timestamp, limits::HEAD_QUEUE_LEN_MAX};
 use std::{

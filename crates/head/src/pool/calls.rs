@@ -18,14 +18,12 @@ use crate::{
     Apply, Context, Core, Topic,
     account::{self, Growth, refuse_excess},
     batch,
-    executor::{
-        core::{PartitionLive, unknown_partition},
-        waiters::Awaited,
-    },
+    executor::core::{PartitionLive, unknown_partition},
     hosts::{presence, require_doors, require_name},
     namespace::{Right, find, insert, make_parents, path_of, require, resolve_file, resolve_parent},
     store::{NewContent, Node, Partition, Replica, ReplicaState},
     tape, trash,
+    waiters::Awaited,
 };
 use base::{
     ErrorKind, Failure, FilePath, Millis, ObjectId, Result, Timestamp,

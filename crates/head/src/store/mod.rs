@@ -45,7 +45,7 @@ pub use transfer::{
     restore::{Restored, relocate, restore},
 };
 
-use crate::executor::waiters::Awaited;
+use crate::waiters::Awaited;
 use base::{ErrorKind, Failure, Timestamp};
 use cache::{kept::Kept, node_cache::NodeCache, pending::Pending};
 use engine::{Engine, Params, Row};

@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{
     Apply, Context, Core, Topic, batch,
-    executor::waiters::Awaited,
     namespace::{Right, path_of, require, resolve_file},
     pool,
     store::RequestRow,
+    waiters::Awaited,
 };
 use base::{Failure, FilePath, Millis, Result, Timestamp};
 use wire::control::{

@@ -87,7 +87,7 @@ pub fn check(issuers: &[IssuerConfig]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::boot::config::Config;
+    use crate::facility::config::Config;
 
     const GOOD: &str = r#"[[issuers]]
 url = "https://issuer.example/vo"

@@ -27,8 +27,7 @@ use axum::{
     extract::DefaultBodyLimit,
     routing::{any, get},
 };
-use base::Clock;
-use base::{ReachRule, Timestamp, limits::CONTROL_BODY_BYTES_MAX};
+use base::{Clock, ReachRule, Timestamp, limits::CONTROL_BODY_BYTES_MAX};
 use file::segments::Budget;
 use net::shutdown::Token;
 use std::sync::Arc;

@@ -1,21 +1,16 @@
 //! Our own client at the real doors: what one door says of a user is what the other says.
 
 use super::RootDoor;
-use crate::boot::link::Link;
 use crate::{
     access::identity::Gate,
-    boot::{
-        config::Config,
-        facility::{self, Possession},
-    },
     doors::{
         files::Files,
         http::{self, HttpDoor},
     },
+    facility::{self, Possession, config::Config, link::Link},
     metrics::DoorCounters,
 };
-use base::Clock;
-use base::{ErrorKind, FilePath, Millis, Timestamp, limits::CONNECTIONS_MAX};
+use base::{Clock, ErrorKind, FilePath, Millis, Timestamp, limits::CONNECTIONS_MAX};
 use client::{
     Bearer, Control,
     xrd::{CreateOptions, File, FileSystem, Options, XrdUrl},
@@ -63,7 +58,7 @@ impl Doors {
     fn open() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let home = directory.path().join("facility");
-        crate::access::private_files::make_files_private();
+        crate::facility::private_files::make_files_private();
         facility::create(&home, &Config::default(), OWNER, Timestamp(1)).unwrap();
         let possession = Possession::take(&home).unwrap();
         let runtime =

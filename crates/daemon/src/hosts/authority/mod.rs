@@ -9,8 +9,7 @@ mod der;
 
 pub use der::fuzz_certificate;
 
-use base::Clock;
-use base::{Failure, Result, Timestamp};
+use base::{Clock, Failure, Result, Timestamp};
 use net::{shutdown::Token, tls::Identity};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,

@@ -7,7 +7,7 @@ use super::{
     threads,
     window::{Cells, Window},
 };
-use crate::{ObjectReader, ObjectWriter, Partition, port::Head, serve::remote_objects::Reach};
+use crate::{ObjectReader, ObjectWriter, Partition, port::Head, remote::objects::Reach};
 use base::{ErrorKind, Failure, FileId, ObjectId, Result};
 use client::xrd::File;
 use net::shutdown::Shutdown;

@@ -1,7 +1,7 @@
 //! Whatever is missing or damaged within what the code bears, every range is what was written.
 
 use super::CodedFile;
-use crate::{Partition, object::erasure::Encoder, serve::remote_objects::Reach};
+use crate::{Partition, object::erasure::Encoder, remote::objects::Reach};
 use base::{Checksums, FileId, ObjectId, Timestamp, rng::Rng};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};

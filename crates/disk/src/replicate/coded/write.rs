@@ -1,7 +1,7 @@
 //! Cutting a written object into pieces, which are sent to their disk servers while they are made.
 
 use super::threads;
-use crate::{ObjectReader, object::erasure::Encoder, serve::remote_objects::Reach};
+use crate::{ObjectReader, object::erasure::Encoder, remote::objects::Reach};
 use base::{Checksums, Failure, Result};
 use client::xrd::{CreateOptions, File, Writer};
 use wire::{

@@ -6,9 +6,9 @@
 
 use crate::{
     Core, Topic,
-    executor::waiters::Awaited,
     store::{Node, Replica},
     tape,
+    waiters::Awaited,
 };
 use base::{Failure, FilePath, Millis, Result, Timestamp, units::human_span};
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! Rows of workers and jobs.
 
 use crate::{
-    executor::waiters::Awaited,
     store::{
         Store, StoreResult, document, engine::Row, json, maybe_document, rows::facility::ids::Sequence, word,
     },
+    waiters::Awaited,
 };
 use base::{FileId, JobId, Timestamp};
 use wire::control::{JobExit, JobInfo, JobRun, JobSpec, JobState, JobText, JobUsers, Usage};

@@ -1,8 +1,8 @@
 //! Rows of the tape queue and of sessions under way.
 
 use crate::{
-    executor::waiters::Awaited,
     store::{Store, StoreResult, document, engine::Row, json, rows::facility::ids::Sequence, word},
+    waiters::Awaited,
 };
 use base::{FileId, ObjectId, RequestId, SessionId, Timestamp, Vid};
 use wire::control::{RequestKind, RequestState};

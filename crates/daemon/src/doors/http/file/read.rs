@@ -20,8 +20,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::{ByteRange, ErrorKind, Failure, Result, Timestamp};
-use disk::serve::redirect::Elsewhere;
-use disk::serve::{local_objects::CapFile, open_file::ReadFile};
+use disk::{
+    remote::redirect::Elsewhere,
+    serve::{local_objects::CapFile, open_file::ReadFile},
+};
 use std::sync::Arc;
 use wire::{
     control::Entry,

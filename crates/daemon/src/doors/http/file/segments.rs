@@ -4,10 +4,12 @@
 
 use axum::body::Bytes;
 use base::{ByteRange, Failure, Result, limits::XRD_READ_SEGMENT_BYTES};
-use disk::serve::{
-    checksums::Hashing,
-    open_file::{ReadFile, WriteFile},
-    threads::{with_peers, with_peers_for_writing},
+use disk::{
+    remote::threads::{with_peers, with_peers_for_writing},
+    serve::{
+        checksums::Hashing,
+        open_file::{ReadFile, WriteFile},
+    },
 };
 use futures_util::{Stream, stream};
 use std::{
@@ -315,7 +317,7 @@ impl Inflow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::serve::threads::PEER_THREADS_MAX;
+    use disk::remote::threads::PEER_THREADS_MAX;
     use std::time::Duration;
 
     #[tokio::test]

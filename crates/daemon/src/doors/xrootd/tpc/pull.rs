@@ -4,8 +4,7 @@ use super::super::session::DoorSession;
 use base::{ErrorKind, Failure, FilePath, ReachRule, Result};
 use client::xrd::{File, FileSystem, Options, XrdUrl};
 use disk::serve::open_file::{ReadFile, WriteFile};
-use net::blocking;
-use net::shutdown::Shutdown;
+use net::{blocking, shutdown::Shutdown};
 use std::{
     net::{IpAddr, SocketAddr},
     pin::Pin,

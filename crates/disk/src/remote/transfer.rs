@@ -1,6 +1,6 @@
 //! Whole objects on their way from disk server to disk server.
 
-use crate::{ObjectReader, ObjectWriter, serve::remote_objects::Reach};
+use crate::{ObjectReader, ObjectWriter, remote::objects::Reach};
 use base::{Failure, Result};
 use client::xrd::{CreateOptions, File};
 

@@ -44,7 +44,10 @@ impl HeadPort for Link {
         match self {
             Self::Local(_) => failure.kind == ErrorKind::Unavailable,
             Self::Remote(_) => {
-                matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy | ErrorKind::Locked)
+                matches!(
+                    failure.kind,
+                    ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Busy | ErrorKind::Locked
+                )
             }
         }
     }

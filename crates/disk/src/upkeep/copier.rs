@@ -3,12 +3,11 @@
 use crate::{
     Partition,
     port::Head,
+    remote::{objects::Reach, threads::with_peers_for_long},
     replicate::coded::CodedFile,
     serve::{
         free_space::SpaceWait,
         local_objects::{Objects, Withdrawn},
-        remote_objects::Reach,
-        threads::with_peers_for_long,
     },
 };
 use base::{Checksums, Clock, Failure, Millis, ObjectId, Result};

@@ -1,7 +1,7 @@
 //! Objects of other disk servers, read and written through this process: for clients that cannot be sent there, and for
 //! copies that this process makes itself.
 
-use crate::serve::redirect::Elsewhere;
+use crate::remote::redirect::Elsewhere;
 use base::{Checksums, Failure, FilePath, Result, Timestamp, checksum::StreamSums};
 use client::xrd::{CreateOptions, File, Options, TlsOptions, Token, XrdUrl};
 use std::{

@@ -1,10 +1,15 @@
 //! The directory of a facility: making it, and taking possession of it.
 
+pub mod config;
+pub mod link;
+pub mod private_files;
+
 use crate::{
-    access::{key::Key, private_files},
-    boot::{
-        catalogue,
+    access::key::Key,
+    boot::catalogue,
+    facility::{
         config::{self, Config},
+        private_files,
     },
     hosts::authority::{Authority, names_of_this_host},
 };
