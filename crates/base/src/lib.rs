@@ -41,5 +41,5 @@ pub use path::FilePath;
 pub use range::ByteRange;
 pub use reach::{Network, ReachRule};
 pub use recent::Recent;
-pub use shown::{shown, shown_lines, tail};
+pub use shown::{hex, shown, shown_lines, tail};
 pub use time::{Clock, Millis, Timestamp};

@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use daemon::{
     access::{local_users::user_of_process, tokens},
     boot::{catalogue, run, standby::Start},
-    facility::{self, config::Config, private_files::make_files_private},
+    facility::{config::Config, private_files::make_files_private},
     hosts::join::{self, JoinWish},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -298,7 +298,7 @@ fn make(create: &Create) -> anyhow::Result<()> {
         config.catalogue_password = std::path::absolute(file).context("the path of the password is none")?;
     }
     config.cache = create.cache.unwrap_or(config.cache);
-    facility::create(&create.directory, &config, &user(), now())?;
+    daemon::boot::facility::create(&create.directory, &config, &user(), now())?;
     Ok(())
 }
 
@@ -347,7 +347,7 @@ fn log_to_stderr() -> anyhow::Result<()> {
 fn start(run: &Run) -> anyhow::Result<()> {
     log_to_stderr()?;
     if run.create && !run.directory.join(daemon::facility::config::FILE).exists() {
-        facility::create(&run.directory, &Config::default(), &user(), now())?;
+        daemon::boot::facility::create(&run.directory, &Config::default(), &user(), now())?;
     }
     raise_file_limit();
     let Run { bind, root_port, http_port, https_port, .. } = *run;

@@ -1,8 +1,8 @@
 //! The keys of a host that joined, which check capabilities: their file, and how the head's new ones come.
 
-use crate::{
-    facility::{Layout, failed, link::Link},
-    hosts::authority::replace,
+use crate::facility::{
+    layout::{Layout, failed, replace},
+    link::Link,
 };
 use base::{Failure, Millis, Result};
 use net::{blocking, shutdown::Token};

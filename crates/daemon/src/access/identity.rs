@@ -3,10 +3,7 @@
 //! A token says both and is checked here alone, without asking the head. Without one a process of this host is the user
 //! that the kernel says it runs as, unless the facility demands tokens; everybody else is refused.
 
-use crate::{
-    access::{issuers::Issuers, local_users::LocalUsers},
-    hosts::Roster,
-};
+use crate::access::{issuers::Issuers, local_users::LocalUsers, roster::Roster};
 use base::{Clock, Failure, FilePath, Result, check_name, is_name};
 use head::Principal;
 use std::{fmt, sync::Arc};
@@ -380,7 +377,7 @@ fn unknown_caller() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hosts::Member;
+    use crate::access::roster::Member;
     use base::{Millis, Timestamp};
     use wire::{
         auth::{

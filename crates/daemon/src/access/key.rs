@@ -1,6 +1,6 @@
 //! The facility's key: its file, and what signs and verifies with it while the daemon runs.
 
-use crate::hosts::authority::replace;
+use crate::facility::layout::replace;
 use base::{Failure, Millis, Result, Timestamp};
 use std::{
     fmt, fs,
@@ -41,7 +41,7 @@ impl fmt::Debug for Key {
 impl Key {
     /// A key that nobody has: a door with it believes no token.
     pub(crate) fn nobody() -> Self {
-        let bytes = crate::facility::random().expect("the system gives random bytes once it is up");
+        let bytes = crate::facility::layout::random().expect("the system gives random bytes once it is up");
         Self::new(None, KeyFile::first(bytes, Timestamp(0)), token::LIFETIME_MAX)
     }
 
@@ -53,8 +53,8 @@ impl Key {
 
     /// Makes the file of a new facility.
     pub(crate) fn create(path: &Path, now: Timestamp) -> Result<()> {
-        let first = KeyFile::first(crate::facility::random()?, now);
-        crate::facility::write_new(path, &first.text(), MODE)
+        let first = KeyFile::first(crate::facility::layout::random()?, now);
+        crate::facility::layout::write_new(path, &first.text(), MODE)
     }
 
     /// Reads the file; tokens live for `lifetime_max` at most.
@@ -91,13 +91,13 @@ impl Key {
 
     /// Makes a new generation; the one before verifies for `grace`. Blocks.
     pub(crate) fn rotate(&self, grace: Millis, now: Timestamp) -> Result<KeyGenerations> {
-        let fresh = crate::facility::random()?;
+        let fresh = crate::facility::layout::random()?;
         self.change(now, |file| file.rotate(fresh, grace, now))
     }
 
     /// Ends a generation. Blocks.
     pub(crate) fn revoke(&self, generation: u32, now: Timestamp) -> Result<KeyGenerations> {
-        let fresh = crate::facility::random()?;
+        let fresh = crate::facility::layout::random()?;
         self.change(now, |file| file.revoke(generation, fresh, now))
     }
 

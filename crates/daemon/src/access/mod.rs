@@ -6,4 +6,5 @@ pub mod identity;
 pub mod issuers;
 pub mod key;
 pub mod local_users;
+pub mod roster;
 pub mod tokens;

@@ -2,7 +2,10 @@
 
 use crate::{
     access::key::Key,
-    facility::{Layout, config::Config, failed, random},
+    facility::{
+        config::Config,
+        layout::{Layout, failed, random},
+    },
 };
 use base::{Failure, Millis, Result, Timestamp, check_name};
 use std::{fs, path::Path};

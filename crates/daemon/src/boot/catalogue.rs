@@ -1,13 +1,11 @@
 //! Where the head's catalogue is, as the configuration says; filling an empty one, and moving it.
 
 use crate::{
-    boot::rooms::memory_of_host,
+    boot::{facility::Possession, rooms::memory_of_host},
     facility::{
-        Layout, Possession,
         config::{self, Config},
-        failed,
+        layout::{Layout, failed, replace},
     },
-    hosts::authority::replace,
 };
 use base::{Failure, Millis, Result, Timestamp};
 use head::{
@@ -202,7 +200,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("f");
         crate::facility::private_files::make_files_private();
-        crate::facility::create(&directory, &Config::default(), "ada", Timestamp(1)).unwrap();
+        crate::boot::facility::create(&directory, &Config::default(), "ada", Timestamp(1)).unwrap();
         let failure = migrate(&directory, &Destination::File).unwrap_err();
         assert_eq!(failure.kind, base::ErrorKind::Invalid, "{failure}");
         let away = Destination::Database("postgresql://ada@127.0.0.1:1/none".into(), PathBuf::new());

@@ -11,7 +11,7 @@ use crate::{
         http::{self, HttpDoor, RemoteTrust},
         xrootd::DataDoor,
     },
-    facility::{Layout, config::Config, link::Link},
+    facility::{config::Config, layout::Layout, link::Link},
     hosts::{
         join::{self, HostFiles, Member},
         presence,

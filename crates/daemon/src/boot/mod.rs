@@ -1,6 +1,7 @@
 //! Starting and stopping: configuration, the facility's directory, the roles of a host.
 
 pub mod catalogue;
+pub mod facility;
 pub(crate) mod member;
 pub(crate) mod rooms;
 pub mod run;

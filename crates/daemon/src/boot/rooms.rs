@@ -1,7 +1,7 @@
 //! The tape server and the worker of a host, on threads of their own: beside the head, or on a host that joined.
 
 use crate::{
-    facility::{Layout, config::Config},
+    facility::{config::Config, layout::Layout},
     hosts::authority::Authority,
 };
 use base::{Failure, Result, Timestamp};
@@ -73,7 +73,7 @@ impl Premises<'_> {
         let options =
             tape::DriveOptions { load_time, ..tape::DriveOptions::with_capacity(tape.volume_size.0) };
         let library = VirtualLibrary::open(self.layout.library())?.with_options(options);
-        Ok(library.named(format!("{}{}", self.prefix, crate::facility::LIBRARY)))
+        Ok(library.named(format!("{}{}", self.prefix, crate::facility::layout::LIBRARY)))
     }
 
     /// A head that demands tokens has users whom its host does not know: their jobs go to other hosts, unless an operator wants it.

@@ -5,8 +5,10 @@ use crate::{
         audit,
         identity::Gate,
         issuers::{Issuers, audience_of},
+        roster::Roster,
     },
     boot::{
+        facility::Possession,
         member,
         rooms::{Premises, Rooms},
         service,
@@ -18,13 +20,12 @@ use crate::{
         xrootd::{AuditedDoor, RootDoor},
     },
     facility::{
-        Possession,
         config::{self, Config, RootTls},
+        layout::random,
         link::Link,
-        random,
     },
     hosts::{
-        Reception, Roster,
+        Reception,
         authority::{Authority, names_of_this_host},
         presence::{self, Prober},
     },

@@ -1,9 +1,6 @@
 //! Several heads of one facility: waiting until it is this one's turn, and ending when another one has taken over.
 
-use crate::{
-    boot::{catalogue, service},
-    facility::Possession,
-};
+use crate::boot::{catalogue, facility::Possession, service};
 use base::{Failure, Millis, Result};
 use head::{
     Head,

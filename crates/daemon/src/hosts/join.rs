@@ -2,13 +2,14 @@
 
 use crate::{
     access::cap_keys,
+    boot::facility::{Possession, make_library},
     facility::{
-        Layout, Possession,
         config::{self, Config, Host},
-        failed, make_library, private_files, sync_directory, write_new,
+        layout::{Layout, failed, replace, sync_directory, write_new},
+        private_files,
     },
     hosts::{
-        authority::{Authority, names_beside_own, replace},
+        authority::{Authority, names_beside_own},
         fingerprint,
     },
 };

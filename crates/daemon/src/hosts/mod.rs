@@ -4,24 +4,23 @@ pub mod authority;
 pub mod join;
 pub(crate) mod presence;
 
-use crate::hosts::authority::{Authority, Signed};
-use base::{Clock, Failure, Millis, Result, Timestamp};
+use crate::{
+    access::roster::Member,
+    hosts::authority::{Authority, Signed},
+};
+use base::{Clock, Failure, Millis, Result, Timestamp, hex};
 use head::{Head, Principal, store::FacilityRow};
 use net::blocking;
 use sha2::{Digest, Sha256};
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
 use wire::{
     auth::{
         capability::{CapKeys, ServerKey},
-        token::{base64url, enrolment},
+        token::base64url,
     },
     control::{
-        AddInvitation, Admission, AdmitHost, ChangeCertificate, CheckAdmission, DiskServer, GetHosts,
-        HostCapKeys, HostCertificate, HostNames, Invite, Invited, JoinFacility, JoinToken, Membership,
-        RenewCertificate, Role, check_version,
+        AddInvitation, Admission, AdmitHost, ChangeCertificate, CheckAdmission, DiskServer, HostCapKeys,
+        HostCertificate, HostNames, Invite, Invited, JoinFacility, JoinToken, Membership, RenewCertificate,
+        check_version,
     },
 };
 
@@ -29,71 +28,6 @@ use wire::{
 const INVITATION_LIFETIME_MAX: Millis = Millis::from_seconds(30 * 86_400);
 /// Names and addresses of one host.
 const NAMES_MAX: usize = 32;
-
-/// A host that joined.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
-    /// Its name.
-    pub name: String,
-    /// That it is this one, in tokens.
-    pub enrolment: String,
-    /// What it may do.
-    pub roles: Vec<Role>,
-    /// What its certificates may say.
-    pub reached: HostNames,
-}
-
-/// Who has joined, by the certificates that they show. Clones share it.
-#[derive(Clone, Default)]
-pub struct Roster {
-    members: Arc<RwLock<HashMap<String, Member>>>,
-    /// Held from the question to the head until its answer is here: none is overtaken by an older one.
-    turn: Arc<tokio::sync::Mutex<()>>,
-}
-
-impl Roster {
-    /// The host that shows the certificate with this SHA-256.
-    pub(crate) fn find(&self, certificate: [u8; 32]) -> Option<Member> {
-        self.members.read().unwrap_or_else(PoisonError::into_inner).get(&hex(&certificate)).cloned()
-    }
-
-    /// Whether a host still belongs to the facility as it joined then.
-    pub(crate) fn has(&self, enrolment: &str) -> bool {
-        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
-        members.values().any(|member| member.enrolment == enrolment)
-    }
-
-    /// Whether nobody has joined.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.members.read().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// Who has joined, as the head says.
-    pub async fn of(head: &Head) -> Result<Self> {
-        let roster = Self::default();
-        roster.reload(head).await?;
-        Ok(roster)
-    }
-
-    /// Asks the head who has joined.
-    pub async fn reload(&self, head: &Head) -> Result<()> {
-        let _turn = self.turn.lock().await;
-        let hosts = head.call(&Principal::room("hosts"), GetHosts {}).await?.hosts;
-        let members = hosts.into_iter().flat_map(|host| {
-            let enrolment = enrolment(&host.name, host.joined);
-            let member = Member { name: host.name, enrolment, roles: host.roles, reached: host.reached };
-            host.certificates.into_iter().map(move |certificate| (certificate, member.clone()))
-        });
-        self.set(members);
-        Ok(())
-    }
-
-    /// Who has joined, by certificate.
-    pub(crate) fn set(&self, members: impl IntoIterator<Item = (String, Member)>) {
-        let members = members.into_iter().collect();
-        *self.members.write().unwrap_or_else(PoisonError::into_inner) = members;
-    }
-}
 
 /// What the facility gives to hosts that join.
 #[derive(Clone)]
@@ -264,12 +198,6 @@ pub fn fingerprint(pem: &str) -> Result<String> {
     let certificate = CertificateDer::from_pem_slice(pem.as_bytes())
         .map_err(|cause| Failure::corrupt(format!("the authority's certificate is damaged: {cause}")))?;
     Ok(sha256(&certificate))
-}
-
-/// Bytes in hex.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Many reads at once, by `io_uring`: a disk that has the whole list orders it, and many seeks overlap.
 
-use crate::object::reader::read_full;
+use crate::io::read_full;
 use io_uring::{IoUring, opcode, types::Fd};
 use std::{
     cell::{LazyCell, RefCell},

@@ -6,7 +6,8 @@
 
 use crate::{
     OBJECT_BYTES_MAX, Partition,
-    object::{durable, partition::Shared, reader::read_full, walk::Found, writer::publish},
+    io::read_full,
+    object::{durable, partition::Shared, walk::Found, writer::publish},
 };
 use base::{Checksums, Failure, ObjectId, Result, Timestamp};
 use rustix::{

@@ -6,7 +6,7 @@ use rustix::{
 };
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-use crate::object::reader::read_full;
+use crate::io::read_full;
 
 /// Bytes moved by one plain read and write.
 const COPY_BUFFER_BYTES: usize = 1 << 20;

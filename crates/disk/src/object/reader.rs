@@ -4,6 +4,7 @@ use crate::{
     io::{
         direct::DirectFile,
         map::Map,
+        read_full,
         ring::{self, Wanted},
     },
     object::{description::Description, partition::Shared},
@@ -17,10 +18,7 @@ use std::{
     fs::File,
     io::{self, IoSliceMut},
     num::NonZeroU64,
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::fs::FileExt,
-    },
+    os::fd::{AsFd, BorrowedFd},
     sync::{Arc, OnceLock},
 };
 use wire::media::object::ObjectInfo;
@@ -267,20 +265,6 @@ pub(crate) fn compare(
         text(expected),
         text(found)
     )))
-}
-
-/// Fills `buffer` unless the file ends before.
-pub(crate) fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match file.read_at(&mut buffer[done..], offset.saturating_add(done as u64)) {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => return Err(cause),
-        }
-    }
-    Ok(done)
 }
 
 /// Size and sums of everything that is in `file`.

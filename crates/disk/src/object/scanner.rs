@@ -2,13 +2,14 @@
 
 use crate::{
     EntryState, Partition,
+    io::read_full,
     object::{
         description::Description,
         durable,
         index::{self, Record, Stamp},
         list::{self, Found},
         partition::Shared,
-        reader::{ObjectReader, compare, read_full},
+        reader::{ObjectReader, compare},
     },
 };
 use base::{Checksums, ErrorKind, Failure, FileId, FilePath, ObjectId, Result, Timestamp};

@@ -222,7 +222,7 @@ impl ObjectWriter {
 
     /// Reads back what was written; returns fewer bytes only at the end.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        reader::read_full(&self.file, buffer, offset).map_err(|cause| self.failed("read", &cause))
+        crate::io::read_full(&self.file, buffer, offset).map_err(|cause| self.failed("read", &cause))
     }
 
     /// Cuts or extends to `size` bytes; new bytes are zero.

@@ -15,7 +15,7 @@ use crate::{
     control::{Coding, HostCapKey, HostCapKeys},
     media::object::{Holder, Piece},
 };
-use base::{ByteRange, Checksums, Failure, FileId, Millis, ObjectId, Timestamp};
+use base::{ByteRange, Checksums, Failure, FileId, Millis, ObjectId, Timestamp, hex};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::{
@@ -397,7 +397,7 @@ impl ServerKey {
     /// As it is told to a host.
     #[must_use]
     pub fn told(&self) -> HostCapKey {
-        HostCapKey { generation: self.generation, until: self.until, key: keys::hex(&self.key.0) }
+        HostCapKey { generation: self.generation, until: self.until, key: hex(&self.key.0) }
     }
 
     /// As it was told.
@@ -421,10 +421,6 @@ fn parsed(text: &str, now: Timestamp) -> Result<Cap, Failure> {
 
 fn malformed() -> Failure {
     Failure::invalid("capability is malformed")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Exactly 16 bytes in lower-case hex: a shorter MAC would be a weaker one.

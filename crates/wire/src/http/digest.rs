@@ -5,7 +5,7 @@
 //! systems do, `UNIXcksum` in decimal digits; all others as base64 of their bytes in network order. Hex and base64 of each are understood.
 
 use super::{base64, elements};
-use base::{Adler32, Checksums, Crc32c, Failure, Result};
+use base::{Adler32, Checksums, Crc32c, Failure, Result, hex};
 
 /// A checksum that can be asked for by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -388,10 +388,6 @@ fn parse_hash<const N: usize>(text: &str) -> Option<[u8; N]> {
         *out = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
     }
     Some(hash)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Fuzz body: fields never panic, and what is understood survives being written.

@@ -17,9 +17,9 @@ pub use serve::{Peer, serve, serve_local};
 pub use tpc::RemoteTrust;
 
 use crate::{
-    access::{audit::Audit, identity::Gate, key::Key},
+    access::{audit::Audit, identity::Gate, key::Key, roster::Roster},
     doors::files::Files,
-    hosts::{Reception, Roster},
+    hosts::Reception,
     metrics::DoorCounters,
 };
 use axum::{

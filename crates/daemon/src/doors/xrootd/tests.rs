@@ -3,11 +3,12 @@
 use super::RootDoor;
 use crate::{
     access::identity::Gate,
+    boot::facility::Possession,
     doors::{
         files::Files,
         http::{self, HttpDoor},
     },
-    facility::{self, Possession, config::Config, link::Link},
+    facility::{config::Config, link::Link},
     metrics::DoorCounters,
 };
 use base::{Clock, ErrorKind, FilePath, Millis, Timestamp, limits::CONNECTIONS_MAX};
@@ -59,7 +60,7 @@ impl Doors {
         let directory = tempfile::tempdir().unwrap();
         let home = directory.path().join("facility");
         crate::facility::private_files::make_files_private();
-        facility::create(&home, &Config::default(), OWNER, Timestamp(1)).unwrap();
+        crate::boot::facility::create(&home, &Config::default(), OWNER, Timestamp(1)).unwrap();
         let possession = Possession::take(&home).unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

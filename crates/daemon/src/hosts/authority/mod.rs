@@ -9,6 +9,7 @@ mod der;
 
 pub use der::fuzz_certificate;
 
+use crate::facility::layout::replace;
 use base::{Clock, Failure, Result, Timestamp};
 use net::{shutdown::Token, tls::Identity};
 use rcgen::{
@@ -17,10 +18,8 @@ use rcgen::{
     date_time_ymd,
 };
 use std::{
-    fs::{self, File, OpenOptions},
-    io::Write,
+    fs::{self},
     net::IpAddr,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -302,20 +301,6 @@ fn refused(path: &Path, cause: &dyn std::fmt::Display) -> Failure {
 
 fn failed(what: &str, path: &Path, cause: &std::io::Error) -> Failure {
     Failure::io(format!("{what} {}", base::tail(path)), cause)
-}
-
-/// Writes a file as a whole, so that nobody reads half of it, and never with more rights than `mode`.
-pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    let new = path.with_extension("new");
-    let write = || {
-        let _ = fs::remove_file(&new);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
-    };
-    write().map_err(|cause| failed("write", path, &cause))
 }
 
 #[cfg(test)]

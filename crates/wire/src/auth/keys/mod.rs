@@ -7,7 +7,7 @@ mod ring;
 
 pub use ring::Keyring;
 
-use base::{Failure, Millis, Result, Timestamp};
+use base::{Failure, Millis, Result, Timestamp, hex};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -207,11 +207,6 @@ impl Generation {
         let Self { number, made, until, revoked, key } = self.clone();
         WrittenGeneration { number, made, until, revoked, key: key.map(|key| hex(&key)) }
     }
-}
-
-/// Bytes in lower-case hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Exactly 32 bytes in hex.

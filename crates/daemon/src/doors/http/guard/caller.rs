@@ -1,6 +1,9 @@
 //! Who makes a request.
 
-use crate::{access::identity::TokenRight, doors::http::Peer, hosts::Member};
+use crate::{
+    access::{identity::TokenRight, roster::Member},
+    doors::http::Peer,
+};
 use base::{Failure, Result};
 use head::Principal;
 use wire::control::{Audience, Call, Role};

@@ -13,9 +13,9 @@ use super::{
     guard::{caller::Caller, rights::needs},
     paths::CreateOnly,
 };
-use crate::{
-    access::identity::{Claim, Identity},
-    hosts::Member,
+use crate::access::{
+    identity::{Claim, Identity},
+    roster::Member,
 };
 use axum::{
     body::{Body, Bytes, HttpBody},
