@@ -5,6 +5,7 @@
 
 mod arrows;
 mod hygiene;
+mod layers;
 mod manifest;
 mod mask;
 mod pages;
