@@ -11,9 +11,13 @@ use base::{
 use clap::{Args, Parser, Subcommand};
 use daemon::{
     access::{local_users::user_of_process, tokens},
-    boot::{catalogue, run, standby::Start},
+    boot::{
+        catalogue,
+        join::{self, JoinWish},
+        run,
+        standby::Start,
+    },
     facility::{config::Config, private_files::make_files_private},
-    hosts::join::{self, JoinWish},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};

@@ -10,8 +10,11 @@ use pages::{escaped, is_current, paragraph, sections};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// The files that declare keys of the configuration, each with a comment.
-const DECLARED: [&str; 3] =
-    [include_str!("config.rs"), include_str!("audit/mod.rs"), include_str!("issuers/config.rs")];
+const DECLARED: [&str; 3] = [
+    include_str!("facility/config/mod.rs"),
+    include_str!("access/audit/mod.rs"),
+    include_str!("facility/config/issuers.rs"),
+];
 
 /// A struct of the configuration.
 #[derive(Default)]

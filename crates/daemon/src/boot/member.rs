@@ -3,6 +3,7 @@
 use crate::{
     access::cap_keys,
     boot::{
+        join::{self, HostFiles, Member},
         rooms::{Premises, Rooms},
         run::{door_names, introduction, keep_partition, listen, tls_rule},
     },
@@ -12,10 +13,7 @@ use crate::{
         xrootd::DataDoor,
     },
     facility::{config::Config, layout::Layout, link::Link},
-    hosts::{
-        join::{self, HostFiles, Member},
-        presence,
-    },
+    hosts::presence,
     metrics::DoorCounters,
 };
 use base::{Clock, Result, Timestamp};

@@ -2,6 +2,7 @@
 
 pub mod catalogue;
 pub mod facility;
+pub mod join;
 pub(crate) mod member;
 pub(crate) mod rooms;
 pub mod run;

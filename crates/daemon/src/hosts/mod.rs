@@ -1,7 +1,6 @@
 //! The hosts of the facility as the head's process sees them: who has joined, and how one does.
 
 pub mod authority;
-pub mod join;
 pub(crate) mod presence;
 
 use crate::{

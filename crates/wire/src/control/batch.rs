@@ -1,6 +1,5 @@
 //! Jobs: what people submit, and what workers report.
 
-use super::{Done, calls};
 use base::{
     Checksums, ErrorKind, Failure, FilePath, JobId, Millis, Timestamp,
     limits::{NAME_BYTES_MAX, PATH_BYTES_MAX},
@@ -506,17 +505,4 @@ pub struct JobToken {
     pub token: String,
     /// How long it is good.
     pub lifetime: Millis,
-}
-
-calls! {
-    Submit => Submitted, "submit", People;
-    Jobs => JobList, "jobs", People;
-    AwaitJobs => AwaitedJobs, "await_jobs", People, pending |reply| reply.jobs.iter().any(|job| !job.state.is_over());
-    CancelJob => Done, "cancel_job", People;
-    JobLog => JobText, "job_log", People;
-    RegisterWorker => WorkerOrders, "register_worker", Cpu;
-    NextJob => JobOrders, "next_job", Cpu, pending |reply| reply.is_empty();
-    JobStarted => Done, "job_started", Cpu;
-    JobEnded => Done, "job_ended", Cpu;
-    GetJobToken => JobToken, "job_token", Cpu;
 }

@@ -1,6 +1,6 @@
 //! What disk servers and doors tell the head while bytes move.
 
-use super::{CatalogueMark, Coding, Done, calls};
+use super::{CatalogueMark, Coding};
 use crate::media::object::{Holder, Label, Piece};
 use base::{Checksums, FileId, FilePath, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -453,22 +453,4 @@ pub struct ReportUse {
     /// Objects that were opened from a kept grant: their replicas are in use and evicted last.
     #[serde(default)]
     pub opened: Vec<ObjectId>,
-}
-
-calls! {
-    RegisterPartition => Done, "register_partition", Disk;
-    ReportSpace => SpaceReported, "report_space", Disk;
-    GetSpace => Space, "get_space", People;
-    NextRemovals => Removals, "next_removals", Disk, pending |reply| reply.objects.is_empty();
-    ObjectsRemoved => Done, "objects_removed", Disk;
-    OpenRead => ReadGrant, "open_read", Rooms, pending |reply| matches!(reply, ReadGrant::Recalling { .. });
-    GetPieces => Pieces, "get_pieces", Disk;
-    ReportDamage => Done, "report_damage", Disk;
-    ReportMissing => Done, "report_missing", Disk;
-    OpenWrite => WriteGrant, "open_write", Rooms;
-    BeginWrite => WriteGrant, "begin_write", Disk;
-    FreeSpace => Done, "free_space", Disk;
-    CommitWrite => Done, "commit_write", Disk;
-    AbandonWrite => Done, "abandon_write", Disk;
-    ReportUse => Done, "report_use", Disk;
 }

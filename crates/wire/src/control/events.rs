@@ -3,7 +3,6 @@
 //! An event is a notice, not a record: it is said after what it tells is durable, but is itself lost when the head stops and when
 //! newer ones take its place. What must not be lost is in the audit log, the catalogue and the daemon's log.
 
-use super::calls;
 use base::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -157,10 +156,6 @@ pub struct Events {
     pub next_after: u64,
     /// Events behind `after` that are not kept any more, whatever their type.
     pub missed: u64,
-}
-
-calls! {
-    GetEvents => Events, "get_events", People, pending |reply| reply.events.is_empty();
 }
 
 #[cfg(test)]

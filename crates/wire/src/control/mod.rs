@@ -10,6 +10,7 @@
 
 pub mod account;
 pub mod batch;
+mod calls;
 pub mod data;
 pub mod events;
 pub mod facility;
@@ -21,6 +22,7 @@ pub mod tape;
 
 pub use account::{accounts::*, quotas::*};
 pub use batch::*;
+pub use calls::{CALLS, CallInfo};
 pub use data::*;
 pub use events::*;
 pub use facility::{
@@ -60,62 +62,30 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     /// What comes back.
     type Reply: Serialize + DeserializeOwned + Send + 'static;
 
+    /// What it does.
+    const EFFECT: Effect;
+    /// The fields that a record of the audit log names, in this order; all else may be long, or secret.
+    const NAMED: &'static [&'static str];
+
     /// Whether the caller would rather wait than take this reply.
     fn is_pending(_reply: &Self::Reply) -> bool {
         false
     }
 }
 
-/// Declares calls: `Type => Reply, "name", Audience;`, with `, pending |reply| …` where a reply can be waited for.
-macro_rules! calls {
-    ($($call:ty => $reply:ty, $name:literal, $audience:ident $(, pending $pending:expr)?;)*) => {
-        /// Who may make which of these calls.
-        pub(crate) const CALLS: &[(&str, $crate::control::Audience)] =
-            &[$(($name, $crate::control::Audience::$audience)),*];
-        $(
-        impl $crate::control::Call for $call {
-            const NAME: &'static str = $name;
-            const AUDIENCE: $crate::control::Audience = $crate::control::Audience::$audience;
-            type Reply = $reply;
-            $(fn is_pending(reply: &Self::Reply) -> bool {
-                let pending: fn(&$reply) -> bool = $pending;
-                pending(reply)
-            })?
-        }
-    )*};
+/// What a call does to the facility.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It changes nothing: the audit log has it only if it was refused.
+    Reads,
+    /// It changes something: the audit log has it.
+    Changes,
 }
-pub(crate) use calls;
 
 /// Who may make the call of this name; `None`: there is none.
 #[must_use]
 pub fn audience_of(name: &str) -> Option<Audience> {
-    let all = [
-        account::accounts::CALLS,
-        names::adopt::CALLS,
-        pool::allocation::CALLS,
-        names::attributes::CALLS,
-        batch::CALLS,
-        data::CALLS,
-        events::CALLS,
-        names::files::CALLS,
-        names::grants::CALLS,
-        facility::heads::CALLS,
-        facility::hosts::CALLS,
-        facility::keys::CALLS,
-        facility::labels::CALLS,
-        output::CALLS,
-        pool::pools::CALLS,
-        facility::presence::CALLS,
-        account::quotas::CALLS,
-        facility::restored::CALLS,
-        pool::scan::CALLS,
-        facility::status::CALLS,
-        survey::CALLS,
-        tape::CALLS,
-        names::trash::CALLS,
-    ];
-    let found = all.iter().flat_map(|calls| calls.iter()).find(|(call, _)| *call == name);
-    found.map(|(_, audience)| *audience)
+    CALLS.iter().find(|call| call.name == name).map(|call| call.audience)
 }
 
 /// Where a running facility listens; the content of `DIR/endpoints.json`.

@@ -1,6 +1,6 @@
 //! What a job prints while it runs: its worker tells the head as long as somebody follows it.
 
-use super::{JobRun, JobState, calls};
+use super::{JobRun, JobState};
 use base::JobId;
 use serde::{Deserialize, Serialize};
 
@@ -68,9 +68,4 @@ pub struct OutputTold {
     pub is_followed: bool,
     /// Bytes of standard output and of standard error that were told already, perhaps before the worker started anew.
     pub next: [u64; 2],
-}
-
-calls! {
-    FollowJob => FollowedJob, "follow_job", People, pending |reply| !reply.is_all && reply.pieces.iter().all(Vec::is_empty);
-    TellOutput => OutputTold, "tell_output", Cpu;
 }

@@ -1,6 +1,6 @@
 //! Surveys: a catalogue that was lost or restored learns from the labels what lies on a volume.
 
-use super::{AppendPoint, Done, calls};
+use super::AppendPoint;
 use base::{Checksums, FileId, SessionId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
@@ -62,10 +62,4 @@ pub struct VolumeSurveyed {
     pub end: Option<AppendPoint>,
     /// Bytes of the cartridge that are used.
     pub used_bytes: u64,
-}
-
-calls! {
-    SurveyVolumes => SurveyOrdered, "survey_volumes", People;
-    FilesFound => Done, "files_found", Tape;
-    VolumeSurveyed => Done, "volume_surveyed", Tape;
 }

@@ -1,6 +1,5 @@
 //! The tape room: drives ask for sessions and report what they did.
 
-use super::{Done, calls};
 use base::{Checksums, Failure, FileId, FilePath, RequestId, SessionId, Vid};
 use serde::{Deserialize, Serialize};
 
@@ -340,20 +339,4 @@ pub struct DisableDrive {
 pub struct EnableDrive {
     /// The drive.
     pub drive: String,
-}
-
-calls! {
-    RegisterLibrary => Done, "register_library", Tape;
-    NextTapeSession => TapeOrders, "next_tape_session", Tape, pending |reply| reply.session.is_none() && reply.insert.is_empty();
-    CartridgeRefused => Done, "cartridge_refused", Tape;
-    TapeProgress => Done, "tape_progress", Tape;
-    FilesArchived => Done, "files_archived", Tape;
-    FileRecalled => Done, "file_recalled", Tape;
-    RequestFailed => Done, "request_failed", Tape;
-    EndTapeSession => Done, "end_tape_session", Tape;
-    AddVolumes => AddedVolumes, "add_volumes", People;
-    SetVolumeState => Done, "set_volume_state", People;
-    RetryRequest => Done, "retry_request", People;
-    EnableDrive => Done, "enable_drive", People;
-    DisableDrive => Done, "disable_drive", People;
 }

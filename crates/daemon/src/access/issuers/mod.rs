@@ -5,12 +5,11 @@
 //! kept, and fetched again in time; one attempt at a time for each issuer.
 
 mod cache;
-pub mod config;
 
+use crate::facility::config::issuers::IssuerConfig;
 use base::{Failure, ReachRule, Result, Timestamp};
 use cache::Cache;
 use client::Fetch;
-use config::IssuerConfig;
 use net::shutdown::Token;
 use std::{
     path::PathBuf,

@@ -5,69 +5,8 @@ use crate::access::audit::Visitor;
 use axum::http::Method;
 use base::{ErrorKind, Failure};
 use serde_json::Value;
-use wire::control::{Audience, Call};
+use wire::control::{Audience, Call, Effect};
 
-/// Calls of people that change nothing. Those that are not named here are noted, too, when they are done.
-const LOOKS: [&str; 26] = [
-    "stat",
-    "get_entry",
-    "list",
-    "get_attributes",
-    "get_space",
-    "get_trash",
-    "get_grants",
-    "get_referrals",
-    "get_hosts",
-    "get_sole_files",
-    "bill",
-    "get_pools",
-    "get_collectable",
-    "accounts",
-    "quotas",
-    "scans",
-    "findings",
-    "adoptions",
-    "left_alone",
-    "status",
-    "keys",
-    "jobs",
-    "job_log",
-    "follow_job",
-    "await",
-    "await_jobs",
-];
-/// What a record names of a call, in this order; all else may be long, or secret.
-const NAMED: [&str; 29] = [
-    "path",
-    "from",
-    "subject",
-    "rights",
-    "mode",
-    "vid",
-    "vids",
-    "state",
-    "drive",
-    "ids",
-    "id",
-    "job",
-    "request",
-    "kind",
-    "name",
-    "roles",
-    "host",
-    "labels",
-    "pool",
-    "partition",
-    "size_max_bytes",
-    "project",
-    "bytes",
-    "files",
-    "directory",
-    "user",
-    "scopes",
-    "generation",
-    "grace",
-];
 /// Numbers of one call that a record names; each path has a record of its own.
 const LIST_LEN_MAX: usize = 200;
 
@@ -95,7 +34,7 @@ impl HttpDoor {
     /// Notes a call of the management API.
     pub(super) fn note_call<C: Call>(&self, caller: &Caller, call: &C, outcome: Result<&C::Reply, &Failure>) {
         let is_chore = !matches!(C::AUDIENCE, Audience::People | Audience::Hosts);
-        let (is_look, failure) = (is_chore || LOOKS.contains(&C::NAME), outcome.err());
+        let (is_look, failure) = (is_chore || C::EFFECT == Effect::Reads, outcome.err());
         if is_look && is_dull(failure) {
             return;
         }
@@ -103,7 +42,7 @@ impl HttpDoor {
         let (peer, user) = (caller.peer, caller.name());
         let deed = |what, to| Deed { peer, user: &user, verb: C::NAME, what, to };
         let Some(paths) = call.get("paths").and_then(Value::as_array) else {
-            let (what, to) = told(&call);
+            let (what, to) = told(C::NAMED, &call);
             return self.note(&deed(&what, to.as_deref()), failure);
         };
         // One path may be refused where another is not.
@@ -149,9 +88,9 @@ pub(super) fn verb(method: &Method) -> &'static str {
 }
 
 /// What a call is about, and its other path.
-fn told(call: &Value) -> (String, Option<String>) {
+fn told(named: &[&'static str], call: &Value) -> (String, Option<String>) {
     let value = |name: &str| call.get(name).or_else(|| call.get("spec")?.get(name));
-    let known = NAMED.iter().filter_map(|name| Some((*name, text(value(name)?)?)));
+    let known = named.iter().filter_map(|name| Some((*name, text(value(name)?)?)));
     let words = known.map(|(name, text)| match name {
         "path" | "from" | "subject" | "rights" => text,
         _ => format!("{name}={text}"),
@@ -183,6 +122,10 @@ mod tests {
 
     #[test]
     fn calls_are_told_by_what_they_are_about() {
+        const NAMED: [&str; 14] = [
+            "path", "from", "subject", "rights", "mode", "vid", "state", "ids", "job", "kind", "name",
+            "pool", "bytes", "files",
+        ];
         for (call, what, to) in [
             (json!({"path": "/a", "mode": 493}), "/a mode=493", None),
             (json!({"from": "/a", "to": "/b", "is_new": false}), "/a", Some("/b")),
@@ -199,10 +142,10 @@ mod tests {
             (json!({"job": 7}), "job=7", None),
             (json!({}), "", None),
         ] {
-            assert_eq!(told(&call), (what.to_owned(), to.map(str::to_owned)));
+            assert_eq!(told(&NAMED, &call), (what.to_owned(), to.map(str::to_owned)));
         }
         let many: Vec<_> = (0..204).collect();
-        assert!(told(&json!({ "ids": many })).0.ends_with(" 199 and 4 more"));
+        assert!(told(&NAMED, &json!({ "ids": many })).0.ends_with(" 199 and 4 more"));
     }
 
     #[test]

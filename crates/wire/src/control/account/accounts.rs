@@ -1,6 +1,5 @@
 //! Accounts: who holds and who used what, by user, group, project, pool and month.
 
-use crate::control::{Done, calls};
 use base::{Failure, FilePath, Millis, Month};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -168,11 +167,6 @@ pub struct AccountLine {
     pub cpu: Millis,
     /// Wall time of jobs times their slots.
     pub slot_wall: Millis,
-}
-
-calls! {
-    SetProject => Done, "set_project", People;
-    GetAccounts => Accounts, "accounts", People;
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Quotas: how much users, groups and projects may hold.
 
-use crate::control::{Done, calls};
 use serde::{Deserialize, Serialize};
 
 /// Whom a quota binds.
@@ -73,9 +72,4 @@ pub struct QuotaInfo {
     pub files: u64,
     /// Most that these may be.
     pub files_max: Option<u64>,
-}
-
-calls! {
-    SetQuota => Done, "set_quota", People;
-    GetQuotas => Quotas, "quotas", People;
 }

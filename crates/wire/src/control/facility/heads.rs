@@ -1,6 +1,5 @@
 //! Several heads: of each subtree one is active.
 
-use crate::control::{Done, calls};
 use base::{FilePath, OtherHead, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -43,10 +42,4 @@ pub struct Referral {
 pub struct Referrals {
     /// The directories.
     pub referrals: Vec<Referral>,
-}
-
-calls! {
-    TakeOver => Done, "take_over", People;
-    Refer => Done, "refer", People;
-    GetReferrals => Referrals, "get_referrals", People;
 }

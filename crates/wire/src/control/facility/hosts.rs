@@ -2,7 +2,7 @@
 
 use crate::{
     auth::token::base64url,
-    control::{Done, HostCapKeys, HostLabel, Presence, calls},
+    control::{HostCapKeys, HostLabel, Presence},
 };
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use base::{Failure, FileId, FilePath, Millis, Result, Timestamp};
@@ -366,20 +366,6 @@ pub struct HostInfo {
     /// Where clients are sent, `host:port` of its XRootD door; `None`: it has not said so since the head started.
     #[serde(default)]
     pub door: Option<String>,
-}
-
-calls! {
-    Invite => Invited, "invite", People;
-    JoinFacility => Membership, "join_facility", People;
-    RenewCertificate => HostCertificate, "renew_certificate", Hosts;
-    GetAuthority => AuthorityCertificate, "get_authority", People;
-    AddInvitation => Done, "add_invitation", Rooms;
-    CheckAdmission => Done, "check_admission", Rooms;
-    AdmitHost => Admitted, "admit_host", Rooms;
-    ChangeCertificate => Done, "change_certificate", Rooms;
-    RemoveHost => Done, "remove_host", People;
-    GetSoleFiles => SoleFiles, "get_sole_files", People;
-    GetHosts => Hosts, "get_hosts", People;
 }
 
 /// Fuzz body: what is not a join token is refused, and one that is read says the same when written again.

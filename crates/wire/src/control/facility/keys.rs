@@ -1,6 +1,5 @@
 //! Tokens made by the daemon, and the generations of the facility's key.
 
-use crate::control::{Done, calls};
 use base::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -121,13 +120,4 @@ pub struct HostCapKey {
 pub struct KeysChanged {
     /// Whether open invitations end: a generation was revoked.
     pub ends_invitations: bool,
-}
-
-calls! {
-    CreateToken => CreatedToken, "create_token", People;
-    GetKeys => KeyGenerations, "keys", People;
-    RotateKey => KeyGenerations, "rotate_key", People;
-    RevokeKey => KeyGenerations, "revoke_key", People;
-    GetCapKeys => HostCapKeys, "cap_keys", Disk, pending |keys| keys.keys.is_empty();
-    KeysChanged => Done, "keys_changed", Rooms;
 }

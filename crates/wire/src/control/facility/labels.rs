@@ -1,6 +1,5 @@
 //! Labels of hosts: where they stand and what they hang on, as operators say it.
 
-use crate::control::{Done, calls};
 use base::{Failure, Result};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -81,10 +80,6 @@ pub struct LabelHost {
     pub name: String,
     /// Labels to set, or to take away; others stay.
     pub labels: Vec<HostLabel>,
-}
-
-calls! {
-    LabelHost => Done, "label_host", People;
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Which hosts are there: each says so again and again, and says goodbye when it stops.
 
-use crate::control::{DiskServer, Done, calls};
+use crate::control::DiskServer;
 use base::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -64,10 +64,4 @@ impl fmt::Display for Presence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-calls! {
-    HostHere => Done, "host_here", Hosts;
-    HostLeaves => Done, "host_leaves", Hosts;
-    HostUnanswered => Done, "host_unanswered", Rooms;
 }

@@ -1,9 +1,6 @@
 //! A catalogue that went back to an older state: how disk servers notice, and what an operator does about it.
 
-use crate::{
-    control::{Done, calls},
-    media::object::Label,
-};
+use crate::media::object::Label;
 use base::{Checksums, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -157,11 +154,4 @@ pub struct UnknownObjects {
     pub recovered: u64,
     /// Some of them, [`UNKNOWN_SHOWN_MAX`] at most.
     pub shown: Vec<FoundObject>,
-}
-
-calls! {
-    CompareCatalogue => CatalogueState, "compare_catalogue", Disk;
-    CompareObjects => Done, "compare_objects", Disk;
-    SettleCatalogue => Done, "settle_catalogue", People;
-    RecoverCatalogue => Done, "recover_catalogue", People;
 }

@@ -2,7 +2,7 @@
 
 use crate::control::{
     Counts, JobInfo, JobUsers, PartitionState, PartitionTrouble, Pool, Presence, RestoredInfo, Role,
-    TapePhase, VolumeState, calls,
+    TapePhase, VolumeState,
 };
 use base::{FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
@@ -338,9 +338,4 @@ pub struct BillLine {
     pub out_bytes: u64,
     /// Disk space times time.
     pub disk_gb_hours: f64,
-}
-
-calls! {
-    GetStatus => Status, "status", People;
-    GetBill => Bill, "bill", People;
 }

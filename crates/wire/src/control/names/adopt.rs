@@ -1,6 +1,6 @@
 //! Adoption: files that lie on the file system of a partition become files of the facility where they are.
 
-use crate::control::{Done, NodeKind, calls};
+use crate::control::NodeKind;
 use base::{Checksums, Failure, FileId, FilePath, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -311,16 +311,4 @@ pub struct ReportAdoption {
 pub struct AdoptionGoesOn {
     /// It is.
     pub goes_on: bool,
-}
-
-calls! {
-    StartAdoption => AdoptionStarted, "start_adoption", People;
-    StopAdoption => Done, "stop_adoption", People;
-    GetAdoptions => Adoptions, "adoptions", People;
-    GetLeftAlone => AllLeftAlone, "left_alone", People;
-    NextAdoption => AdoptionOrders, "next_adoption", Disk, pending |reply| reply.order.is_none();
-    BeginAdopted => AdoptionPlaces, "begin_adopted", Disk;
-    EndAdopted => AdoptedEnds, "end_adopted", Disk;
-    WithdrawAdopted => Done, "withdraw_adopted", Disk;
-    ReportAdoption => AdoptionGoesOn, "report_adoption", Disk;
 }

@@ -1,6 +1,5 @@
 //! User attributes: names and values that users keep with a file or directory.
 
-use crate::control::{Done, calls};
 use base::{Failure, FilePath};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -155,11 +154,6 @@ pub struct SetAttributes {
     /// What is set must not exist.
     #[serde(default)]
     pub is_new: bool,
-}
-
-calls! {
-    GetAttributes => Attributes, "get_attributes", People;
-    SetAttributes => Done, "set_attributes", People;
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Names, directories and where files are.
 
-use crate::control::{Coding, calls};
+use crate::control::Coding;
 use base::{Checksums, Failure, FileId, FilePath, Millis, RequestId, Timestamp, Vid};
 use serde::{Deserialize, Serialize};
 
@@ -418,29 +418,4 @@ pub struct Await {
     pub paths: Vec<FilePath>,
     /// What to wait for.
     pub want: Want,
-}
-
-calls! {
-    Stat => FileInfo, "stat", People;
-    GetEntry => Entry, "get_entry", People;
-    List => Listing, "list", People;
-    Mkdir => Entry, "mkdir", People;
-    Remove => Removed, "remove", People;
-    RemoveDirectory => crate::control::Done, "remove_directory", People;
-    RemoveEntry => crate::control::Done, "remove_entry", People;
-    Rename => crate::control::Done, "rename", People;
-    SetMode => crate::control::Done, "set_mode", People;
-    SetTime => crate::control::Done, "set_time", People;
-    SetOwner => crate::control::Done, "set_owner", People;
-    Archive => PathOutcomes, "archive", People;
-    Stage => PathOutcomes, "stage", People;
-    Evict => PathOutcomes, "evict", People;
-    Release => PathOutcomes, "release", People;
-    CancelRequests => PathOutcomes, "cancel_requests", People;
-    AwaitAny => PathOutcomes, "await_any", People, pending |reply| {
-        reply.files.iter().all(|file| file.waits.is_some())
-    };
-    Await => PathOutcomes, "await", People, pending |reply| {
-        reply.files.iter().any(|file| file.waits.is_some()) && reply.files.iter().all(|file| file.failure.is_none())
-    };
 }

@@ -1,6 +1,5 @@
 //! Grants on files and directories: what users and groups may do there and below, beside what modes allow.
 
-use crate::control::calls;
 use base::{Failure, FilePath, Timestamp, check_name};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -163,11 +162,6 @@ pub struct GrantInfo {
 pub struct GrantList {
     /// By path, then by subject.
     pub grants: Vec<GrantInfo>,
-}
-
-calls! {
-    SetGrant => crate::control::Done, "set_grant", People;
-    GetGrants => GrantList, "get_grants", People;
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The trash: what was removed, and how it comes back.
 
-use crate::control::{FileState, calls};
+use crate::control::FileState;
 use base::{Failure, FileId, FilePath, Millis, Timestamp, units::Size};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -197,12 +197,6 @@ pub struct TrashEmptied {
     pub bytes: u64,
     /// Whether there may be more.
     pub is_more: bool,
-}
-
-calls! {
-    GetTrash => Trash, "get_trash", People;
-    RestoreTrash => TrashRestored, "restore_trash", People;
-    EmptyTrash => TrashEmptied, "empty_trash", People;
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Room that people reserve for a file before they write it.
 
-use crate::control::calls;
 use base::{FilePath, Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -65,8 +64,4 @@ pub struct Allocation {
     pub until: Option<Timestamp>,
     /// Somebody is writing it.
     pub is_begun: bool,
-}
-
-calls! {
-    Allocate => Allocation, "allocate", People;
 }

@@ -1,7 +1,7 @@
 //! Pools: what they promise, and how disk servers and head keep it together.
 
 use crate::{
-    control::{Coding, Done, Pieces, PoolInfo, calls, pool::policy::Pool},
+    control::{Coding, Pieces, PoolInfo, pool::policy::Pool},
     media::object::Label,
 };
 use base::{Checksums, Failure, FilePath, Millis, ObjectId, Timestamp};
@@ -356,21 +356,4 @@ impl core::fmt::Debug for CopyOrder {
             .field("path", &self.label.path)
             .finish_non_exhaustive()
     }
-}
-
-calls! {
-    SetPool => Done, "set_pool", People;
-    SetPartition => Done, "set_partition", People;
-    Drain => Drained, "drain", People;
-    ResizePartition => Done, "resize_partition", People;
-    MovePartition => Done, "move_partition", People;
-    GetPools => Pools, "get_pools", People;
-    CollectPool => Collected, "collect_pool", People, pending |reply| reply.is_looking;
-    GetCollectable => Collected, "get_collectable", People, pending |reply| reply.is_looking;
-    PlaceMirrors => Mirrors, "place_mirrors", Disk;
-    NextCopies => CopyOrders, "next_copies", Disk, pending |reply| reply.orders.is_empty();
-    CopyEnded => Done, "copy_ended", Disk;
-    RollCall => Done, "roll_call", Disk;
-    Tend => Tended, "tend", Rooms;
-    AvoidServers => Avoided, "avoid_servers", Rooms;
 }

@@ -1,6 +1,5 @@
 //! Scans: partitions compared with the catalogue.
 
-use crate::control::{Done, calls};
 use base::{Checksums, FileId, FilePath, Millis, ObjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -398,19 +397,4 @@ pub struct NextFindings {
 pub struct OpenFindings {
     /// None: that was all.
     pub findings: Vec<Finding>,
-}
-
-calls! {
-    StartScan => Done, "start_scan", People;
-    StopScan => Done, "stop_scan", People;
-    ResumeScan => Done, "resume_scan", People;
-    RepairScan => Done, "repair_scan", People;
-    GetScans => Scans, "scans", People;
-    GetFindings => Findings, "findings", People;
-    NextScan => ScanOrders, "next_scan", Disk, pending |reply| reply.order.is_none();
-    AskObjects => KnownObjects, "ask_objects", Disk;
-    CatalogueWindow => Window, "catalogue_window", Disk;
-    ReportScan => ScanGoesOn, "report_scan", Disk;
-    NextFindings => OpenFindings, "next_findings", Disk;
-    MendFinding => Done, "mend_finding", Disk;
 }

@@ -22,7 +22,10 @@ use std::{
     sync::Arc,
     time::Instant,
 };
-use wire::control::{self, Call, REPLY_TAG_HEADER};
+use wire::{
+    control::{self, Call, REPLY_TAG_HEADER},
+    for_each_call,
+};
 
 /// Longest time that an answer is held back.
 const WAIT_MAX: Millis = Millis::from_seconds(60);
@@ -37,147 +40,34 @@ struct Wait {
     seen: Option<String>,
 }
 
+/// Adds the route of one call, unless it has none or the door carries it out itself.
+macro_rules! route {
+    ($router:ident, $call:ident, Rooms, $by:ident) => {};
+    ($router:ident, $call:ident, $audience:ident, Door) => {};
+    ($router:ident, $call:ident, $audience:ident, Head) => {
+        let $router = add::<control::$call>($router);
+    };
+}
+
+/// Makes the function that adds the routes of all calls.
+macro_rules! route_all {
+    ($($call:ident => $reply:ty, $name:literal, $audience:ident, $by:ident, $effect:ident, [$($named:literal),*]
+        $(, pending $pending:expr)?;)*) => {
+        fn calls_of_the_head(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+            $(route!(router, $call, $audience, $by);)*
+            router
+        }
+    };
+}
+for_each_call!(route_all);
+
 /// Routes of all calls.
 pub(in crate::doors::http) fn routes() -> Router<Arc<HttpDoor>> {
     let router = Router::new()
         .route("/api/v1/status", get(handle_get::<control::GetStatus>))
         .route("/api/v1/bill", get(handle_get::<control::GetBill>))
         .route("/api/v1/jobs", get(handle_get::<control::Jobs>));
-    let router = people(router);
-    crate::doors::http::api::backup::routes(keys::routes(hosts::routes(rooms(router))))
-}
-
-fn names(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
-    let router = add::<control::Stat>(router);
-    let router = add::<control::GetEntry>(router);
-    let router = add::<control::List>(router);
-    let router = add::<control::Mkdir>(router);
-    let router = add::<control::Remove>(router);
-    let router = add::<control::RemoveDirectory>(router);
-    let router = add::<control::RemoveEntry>(router);
-    let router = add::<control::Rename>(router);
-    let router = add::<control::SetMode>(router);
-    let router = add::<control::SetTime>(router);
-    add::<control::SetOwner>(router)
-}
-
-fn people(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
-    let router = names(router);
-    let router = add::<control::SetGrant>(router);
-    let router = add::<control::GetGrants>(router);
-    let router = add::<control::GetAttributes>(router);
-    let router = add::<control::SetAttributes>(router);
-    let router = add::<control::GetTrash>(router);
-    let router = add::<control::RestoreTrash>(router);
-    let router = add::<control::EmptyTrash>(router);
-    let router = add::<control::GetSpace>(router);
-    let router = add::<control::Allocate>(router);
-    let router = add::<control::Archive>(router);
-    let router = add::<control::Stage>(router);
-    let router = add::<control::Evict>(router);
-    let router = add::<control::Release>(router);
-    let router = add::<control::CancelRequests>(router);
-    let router = add::<control::Await>(router);
-    let router = add::<control::AwaitAny>(router);
-    let router = add::<control::AddVolumes>(router);
-    let router = add::<control::SetVolumeState>(router);
-    let router = add::<control::SurveyVolumes>(router);
-    let router = add::<control::RetryRequest>(router);
-    let router = add::<control::EnableDrive>(router);
-    let router = add::<control::DisableDrive>(router);
-    let router = add::<control::SettleCatalogue>(router);
-    let router = add::<control::RecoverCatalogue>(router);
-    let router = add::<control::TakeOver>(router);
-    let router = add::<control::Refer>(router);
-    let router = add::<control::GetReferrals>(router);
-    let router = add::<control::Submit>(router);
-    let router = add::<control::Jobs>(router);
-    let router = add::<control::AwaitJobs>(router);
-    let router = add::<control::CancelJob>(router);
-    let router = add::<control::JobLog>(router);
-    let router = add::<control::FollowJob>(router);
-    let router = add::<control::GetEvents>(router);
-    operators(add::<control::GetStatus>(router))
-}
-
-/// Calls about what operators look after.
-fn operators(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
-    let router = add::<control::GetHosts>(router);
-    let router = add::<control::GetSoleFiles>(router);
-    let router = add::<control::LabelHost>(router);
-    let router = add::<control::GetPools>(router);
-    let router = add::<control::SetPool>(router);
-    let router = add::<control::CollectPool>(router);
-    let router = add::<control::GetCollectable>(router);
-    let router = add::<control::SetPartition>(router);
-    let router = add::<control::Drain>(router);
-    let router = add::<control::ResizePartition>(router);
-    let router = add::<control::MovePartition>(router);
-    let router = add::<control::SetProject>(router);
-    let router = add::<control::GetAccounts>(router);
-    let router = add::<control::SetQuota>(router);
-    let router = add::<control::GetQuotas>(router);
-    let router = add::<control::StartAdoption>(router);
-    let router = add::<control::StopAdoption>(router);
-    let router = add::<control::GetAdoptions>(router);
-    let router = add::<control::GetLeftAlone>(router);
-    let router = add::<control::StartScan>(router);
-    let router = add::<control::StopScan>(router);
-    let router = add::<control::ResumeScan>(router);
-    let router = add::<control::RepairScan>(router);
-    let router = add::<control::GetScans>(router);
-    let router = add::<control::GetFindings>(router);
-    add::<control::GetBill>(router)
-}
-
-fn rooms(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
-    let router = add::<control::RegisterPartition>(router);
-    let router = add::<control::ReportSpace>(router);
-    let router = add::<control::NextRemovals>(router);
-    let router = add::<control::ObjectsRemoved>(router);
-    let router = add::<control::CompareCatalogue>(router);
-    let router = add::<control::CompareObjects>(router);
-    let router = add::<control::GetPieces>(router);
-    let router = add::<control::ReportDamage>(router);
-    let router = add::<control::ReportMissing>(router);
-    let router = add::<control::BeginWrite>(router);
-    let router = add::<control::FreeSpace>(router);
-    let router = add::<control::PlaceMirrors>(router);
-    let router = add::<control::CommitWrite>(router);
-    let router = add::<control::AbandonWrite>(router);
-    let router = add::<control::ReportUse>(router);
-    let router = add::<control::NextCopies>(router);
-    let router = add::<control::CopyEnded>(router);
-    let router = add::<control::RollCall>(router);
-    let router = add::<control::NextAdoption>(router);
-    let router = add::<control::BeginAdopted>(router);
-    let router = add::<control::EndAdopted>(router);
-    let router = add::<control::WithdrawAdopted>(router);
-    let router = add::<control::ReportAdoption>(router);
-    let router = add::<control::NextScan>(router);
-    let router = add::<control::AskObjects>(router);
-    let router = add::<control::CatalogueWindow>(router);
-    let router = add::<control::ReportScan>(router);
-    let router = add::<control::NextFindings>(router);
-    let router = add::<control::MendFinding>(router);
-    let router = add::<control::GetCapKeys>(router);
-    let router = add::<control::HostLeaves>(router);
-    let router = add::<control::RegisterLibrary>(router);
-    let router = add::<control::NextTapeSession>(router);
-    let router = add::<control::CartridgeRefused>(router);
-    let router = add::<control::TapeProgress>(router);
-    let router = add::<control::FilesArchived>(router);
-    let router = add::<control::FileRecalled>(router);
-    let router = add::<control::FilesFound>(router);
-    let router = add::<control::VolumeSurveyed>(router);
-    let router = add::<control::RequestFailed>(router);
-    let router = add::<control::EndTapeSession>(router);
-    let router = add::<control::RegisterWorker>(router);
-    let router = add::<control::NextJob>(router);
-    let router = add::<control::JobStarted>(router);
-    let router = add::<control::TellOutput>(router);
-    let router = add::<control::JobEnded>(router);
-    add::<control::GetJobToken>(router)
+    crate::doors::http::api::backup::routes(keys::routes(hosts::routes(calls_of_the_head(router))))
 }
 
 fn add<C: Apply>(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {

@@ -1,6 +1,8 @@
 //! The configuration of a daemon: one TOML file, every key with its default.
 
-use crate::access::{audit::AuditConfig, issuers::config::IssuerConfig};
+pub mod issuers;
+
+use crate::{access::audit::AuditConfig, facility::config::issuers::IssuerConfig};
 use base::{
     Failure, Millis, Network, ReachRule, Result,
     limits::{JOB_TEXT_BYTES_MAX, UNPROVEN_SESSIONS_MAX, UNPROVEN_SESSIONS_PER_ADDRESS_MAX},
@@ -566,7 +568,7 @@ impl Config {
         }
         self.batch.check()?;
         self.audit.check()?;
-        crate::access::issuers::config::check(&self.issuers)
+        crate::facility::config::issuers::check(&self.issuers)
     }
 
     /// The name of this host in the facility.

@@ -1,0 +1,224 @@
+//! Every call of the management API, declared once.
+//!
+//! The table is a macro that hands itself to another one: [`Call`] is implemented from it here, the HTTP door makes its routes
+//! from it, and so does the page of reference. Nothing else lists calls.
+
+use super::*;
+
+/// Hands the table to the macro `$then`. An entry is:
+///
+/// `Call => Reply, "name", Audience, who carries it out, effect, [fields that the audit log names];`
+///
+/// with `, pending |reply| …` before the semicolon where a reply can be waited for.
+#[macro_export]
+macro_rules! for_each_call {
+    ($then:ident) => {
+        $then! {
+            // Names
+            Stat => FileInfo, "stat", People, Head, Reads, ["path"];
+            GetEntry => Entry, "get_entry", People, Head, Reads, ["path"];
+            List => Listing, "list", People, Head, Reads, ["path"];
+            Mkdir => Entry, "mkdir", People, Head, Changes, ["path", "mode"];
+            Remove => Removed, "remove", People, Head, Changes, ["path"];
+            RemoveDirectory => Done, "remove_directory", People, Head, Changes, ["path"];
+            RemoveEntry => Done, "remove_entry", People, Head, Changes, ["path"];
+            Rename => Done, "rename", People, Head, Changes, ["from"];
+            SetMode => Done, "set_mode", People, Head, Changes, ["path", "mode"];
+            SetTime => Done, "set_time", People, Head, Changes, ["path"];
+            SetOwner => Done, "set_owner", People, Head, Changes, ["path"];
+            Archive => PathOutcomes, "archive", People, Head, Changes, ["paths"];
+            Stage => PathOutcomes, "stage", People, Head, Changes, ["paths"];
+            Evict => PathOutcomes, "evict", People, Head, Changes, ["paths"];
+            Release => PathOutcomes, "release", People, Head, Changes, ["paths", "user"];
+            CancelRequests => PathOutcomes, "cancel_requests", People, Head, Changes, ["paths"];
+            AwaitAny => PathOutcomes, "await_any", People, Head, Reads, ["paths"],
+                pending |reply| { reply.files.iter().all(|file| file.waits.is_some()) };
+            Await => PathOutcomes, "await", People, Head, Reads, ["paths"],
+                pending |reply| { reply.files.iter().any(|file| file.waits.is_some()) && reply.files.iter().all(|file| file.failure.is_none()) };
+            GetAttributes => Attributes, "get_attributes", People, Head, Reads, ["path"];
+            SetAttributes => Done, "set_attributes", People, Head, Changes, ["path"];
+            SetGrant => Done, "set_grant", People, Head, Changes, ["path", "subject", "rights"];
+            GetGrants => GrantList, "get_grants", People, Head, Reads, ["path"];
+            GetTrash => Trash, "get_trash", People, Head, Reads, ["path"];
+            RestoreTrash => TrashRestored, "restore_trash", People, Head, Changes, ["path", "id"];
+            EmptyTrash => TrashEmptied, "empty_trash", People, Head, Changes, ["path"];
+            StartAdoption => AdoptionStarted, "start_adoption", People, Head, Changes, ["path", "partition", "directory"];
+            StopAdoption => Done, "stop_adoption", People, Head, Changes, ["partition"];
+            GetAdoptions => Adoptions, "adoptions", People, Head, Reads, [];
+            GetLeftAlone => AllLeftAlone, "left_alone", People, Head, Reads, ["partition"];
+            NextAdoption => AdoptionOrders, "next_adoption", Disk, Head, Changes, ["partition"],
+                pending |reply| reply.order.is_none();
+            BeginAdopted => AdoptionPlaces, "begin_adopted", Disk, Head, Changes, ["partition"];
+            EndAdopted => AdoptedEnds, "end_adopted", Disk, Head, Changes, ["partition", "files"];
+            WithdrawAdopted => Done, "withdraw_adopted", Disk, Head, Changes, ["partition"];
+            ReportAdoption => AdoptionGoesOn, "report_adoption", Disk, Head, Changes, ["partition"];
+            // Pools and disk servers
+            RegisterPartition => Done, "register_partition", Disk, Head, Changes, ["pool", "partition"];
+            ReportSpace => SpaceReported, "report_space", Disk, Head, Changes, ["partition"];
+            GetSpace => Space, "get_space", People, Head, Reads, [];
+            NextRemovals => Removals, "next_removals", Disk, Head, Changes, ["partition"],
+                pending |reply| reply.objects.is_empty();
+            ObjectsRemoved => Done, "objects_removed", Disk, Head, Changes, ["partition"];
+            OpenRead => ReadGrant, "open_read", Rooms, Head, Reads, ["path"],
+                pending |reply| matches!(reply, ReadGrant::Recalling { .. });
+            GetPieces => Pieces, "get_pieces", Disk, Head, Reads, [];
+            ReportDamage => Done, "report_damage", Disk, Head, Changes, [];
+            ReportMissing => Done, "report_missing", Disk, Head, Changes, ["partition"];
+            OpenWrite => WriteGrant, "open_write", Rooms, Head, Changes, ["path", "mode"];
+            BeginWrite => WriteGrant, "begin_write", Disk, Head, Changes, [];
+            FreeSpace => Done, "free_space", Disk, Head, Changes, ["bytes"];
+            CommitWrite => Done, "commit_write", Disk, Head, Changes, [];
+            AbandonWrite => Done, "abandon_write", Disk, Head, Changes, [];
+            ReportUse => Done, "report_use", Disk, Head, Changes, [];
+            SetPool => Done, "set_pool", People, Head, Changes, ["pool"];
+            SetPartition => Done, "set_partition", People, Head, Changes, ["state", "partition"];
+            Drain => Drained, "drain", People, Head, Changes, ["host"];
+            ResizePartition => Done, "resize_partition", People, Head, Changes, ["partition", "size_max_bytes"];
+            MovePartition => Done, "move_partition", People, Head, Changes, ["pool", "partition"];
+            GetPools => Pools, "get_pools", People, Head, Reads, [];
+            CollectPool => Collected, "collect_pool", People, Head, Changes, ["from", "pool"],
+                pending |reply| reply.is_looking;
+            GetCollectable => Collected, "get_collectable", People, Head, Reads, ["from", "pool"],
+                pending |reply| reply.is_looking;
+            PlaceMirrors => Mirrors, "place_mirrors", Disk, Head, Changes, [];
+            NextCopies => CopyOrders, "next_copies", Disk, Head, Changes, ["partition"],
+                pending |reply| reply.orders.is_empty();
+            CopyEnded => Done, "copy_ended", Disk, Head, Changes, [];
+            RollCall => Done, "roll_call", Disk, Head, Changes, ["partition"];
+            Tend => Tended, "tend", Rooms, Head, Changes, [];
+            AvoidServers => Avoided, "avoid_servers", Rooms, Head, Changes, ["path"];
+            Allocate => Allocation, "allocate", People, Head, Changes, ["path", "mode", "pool"];
+            StartScan => Done, "start_scan", People, Head, Changes, ["partition"];
+            StopScan => Done, "stop_scan", People, Head, Changes, ["partition"];
+            ResumeScan => Done, "resume_scan", People, Head, Changes, ["partition"];
+            RepairScan => Done, "repair_scan", People, Head, Changes, ["partition"];
+            GetScans => Scans, "scans", People, Head, Reads, [];
+            GetFindings => Findings, "findings", People, Head, Reads, ["partition"];
+            NextScan => ScanOrders, "next_scan", Disk, Head, Changes, ["partition"],
+                pending |reply| reply.order.is_none();
+            AskObjects => KnownObjects, "ask_objects", Disk, Head, Reads, ["partition"];
+            CatalogueWindow => Window, "catalogue_window", Disk, Head, Reads, ["partition"];
+            ReportScan => ScanGoesOn, "report_scan", Disk, Head, Changes, ["partition", "bytes"];
+            NextFindings => OpenFindings, "next_findings", Disk, Head, Reads, ["partition"];
+            MendFinding => Done, "mend_finding", Disk, Head, Changes, ["partition"];
+            // Tape
+            RegisterLibrary => Done, "register_library", Tape, Head, Changes, [];
+            NextTapeSession => TapeOrders, "next_tape_session", Tape, Head, Changes, ["drive"],
+                pending |reply| reply.session.is_none() && reply.insert.is_empty();
+            CartridgeRefused => Done, "cartridge_refused", Tape, Head, Changes, ["vid", "drive"];
+            TapeProgress => Done, "tape_progress", Tape, Head, Changes, ["request"];
+            FilesArchived => Done, "files_archived", Tape, Head, Changes, [];
+            FileRecalled => Done, "file_recalled", Tape, Head, Changes, ["request"];
+            RequestFailed => Done, "request_failed", Tape, Head, Changes, ["request"];
+            EndTapeSession => Done, "end_tape_session", Tape, Head, Changes, [];
+            AddVolumes => AddedVolumes, "add_volumes", People, Head, Changes, ["vids"];
+            SetVolumeState => Done, "set_volume_state", People, Head, Changes, ["vid", "state"];
+            RetryRequest => Done, "retry_request", People, Head, Changes, ["request"];
+            EnableDrive => Done, "enable_drive", People, Head, Changes, ["drive"];
+            DisableDrive => Done, "disable_drive", People, Head, Changes, ["drive"];
+            SurveyVolumes => SurveyOrdered, "survey_volumes", People, Head, Changes, ["vids"];
+            FilesFound => Done, "files_found", Tape, Head, Changes, ["files"];
+            VolumeSurveyed => Done, "volume_surveyed", Tape, Head, Changes, [];
+            // Jobs
+            Submit => Submitted, "submit", People, Head, Changes, ["name"];
+            Jobs => JobList, "jobs", People, Head, Reads, ["ids"];
+            AwaitJobs => AwaitedJobs, "await_jobs", People, Head, Reads, ["ids"],
+                pending |reply| reply.jobs.iter().any(|job| !job.state.is_over());
+            CancelJob => Done, "cancel_job", People, Head, Changes, ["job"];
+            JobLog => JobText, "job_log", People, Head, Reads, ["job"];
+            RegisterWorker => WorkerOrders, "register_worker", Cpu, Head, Changes, [];
+            NextJob => JobOrders, "next_job", Cpu, Head, Changes, [],
+                pending |reply| reply.is_empty();
+            JobStarted => Done, "job_started", Cpu, Head, Changes, [];
+            JobEnded => Done, "job_ended", Cpu, Head, Changes, [];
+            GetJobToken => JobToken, "job_token", Cpu, Head, Changes, [];
+            FollowJob => FollowedJob, "follow_job", People, Head, Reads, ["job"],
+                pending |reply| !reply.is_all && reply.pieces.iter().all(Vec::is_empty);
+            TellOutput => OutputTold, "tell_output", Cpu, Head, Changes, [];
+            // Accounts
+            SetProject => Done, "set_project", People, Head, Changes, ["path", "project"];
+            GetAccounts => Accounts, "accounts", People, Head, Reads, ["pool", "project", "user"];
+            SetQuota => Done, "set_quota", People, Head, Changes, ["kind", "name", "bytes", "files"];
+            GetQuotas => Quotas, "quotas", People, Head, Reads, [];
+            // The facility
+            GetEvents => Events, "get_events", People, Head, Changes, [],
+                pending |reply| reply.events.is_empty();
+            TakeOver => Done, "take_over", People, Head, Changes, ["host"];
+            Refer => Done, "refer", People, Head, Changes, ["path"];
+            GetReferrals => Referrals, "get_referrals", People, Head, Reads, ["path"];
+            Invite => Invited, "invite", People, Door, Changes, ["roles"];
+            JoinFacility => Membership, "join_facility", People, Door, Changes, ["name", "roles"];
+            RenewCertificate => HostCertificate, "renew_certificate", Hosts, Door, Changes, [];
+            GetAuthority => AuthorityCertificate, "get_authority", People, Door, Reads, [];
+            AddInvitation => Done, "add_invitation", Rooms, Head, Changes, ["roles"];
+            CheckAdmission => Done, "check_admission", Rooms, Head, Reads, [];
+            AdmitHost => Admitted, "admit_host", Rooms, Head, Changes, [];
+            ChangeCertificate => Done, "change_certificate", Rooms, Head, Changes, ["name"];
+            RemoveHost => Done, "remove_host", People, Door, Changes, ["name"];
+            GetSoleFiles => SoleFiles, "get_sole_files", People, Head, Reads, ["host"];
+            GetHosts => Hosts, "get_hosts", People, Head, Reads, [];
+            CreateToken => CreatedToken, "create_token", People, Door, Changes, ["user", "scopes"];
+            GetKeys => KeyGenerations, "keys", People, Door, Reads, ["grace"];
+            RotateKey => KeyGenerations, "rotate_key", People, Door, Changes, ["grace"];
+            RevokeKey => KeyGenerations, "revoke_key", People, Door, Changes, ["generation"];
+            GetCapKeys => HostCapKeys, "cap_keys", Disk, Head, Reads, ["generation"],
+                pending |keys| keys.keys.is_empty();
+            KeysChanged => Done, "keys_changed", Rooms, Head, Changes, [];
+            LabelHost => Done, "label_host", People, Head, Changes, ["name", "labels"];
+            HostHere => Done, "host_here", Hosts, Door, Changes, [];
+            HostLeaves => Done, "host_leaves", Hosts, Head, Changes, ["host"];
+            HostUnanswered => Done, "host_unanswered", Rooms, Head, Changes, ["host"];
+            CompareCatalogue => CatalogueState, "compare_catalogue", Disk, Head, Changes, ["partition"];
+            CompareObjects => Done, "compare_objects", Disk, Head, Changes, ["partition"];
+            SettleCatalogue => Done, "settle_catalogue", People, Head, Changes, [];
+            RecoverCatalogue => Done, "recover_catalogue", People, Head, Changes, [];
+            GetStatus => Status, "status", People, Head, Reads, ["name", "files"];
+            GetBill => Bill, "bill", People, Head, Reads, [];
+        }
+    };
+}
+
+/// What the table says of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallInfo {
+    /// Its name in the URL.
+    pub name: &'static str,
+    /// Its type.
+    pub request: &'static str,
+    /// The type of its reply.
+    pub reply: &'static str,
+    /// Who may make it.
+    pub audience: Audience,
+    /// What it does.
+    pub effect: Effect,
+    /// Whether its reply can be waited for.
+    pub can_wait: bool,
+}
+
+macro_rules! implement {
+    ($($call:ident => $reply:ty, $name:literal, $audience:ident, $by:ident, $effect:ident, [$($named:literal),*]
+        $(, pending $pending:expr)?;)*) => {
+        /// Every call, in the order of the table.
+        pub const CALLS: &[CallInfo] = &[$(CallInfo {
+            name: $name,
+            request: stringify!($call),
+            reply: stringify!($reply),
+            audience: Audience::$audience,
+            effect: Effect::$effect,
+            can_wait: !concat!("" $(, stringify!($pending))?).is_empty(),
+        }),*];
+        $(
+        impl Call for $call {
+            const NAME: &'static str = $name;
+            const AUDIENCE: Audience = Audience::$audience;
+            const EFFECT: Effect = Effect::$effect;
+            const NAMED: &'static [&'static str] = &[$($named),*];
+            type Reply = $reply;
+            $(fn is_pending(reply: &Self::Reply) -> bool {
+                let pending: fn(&$reply) -> bool = $pending;
+                pending(reply)
+            })?
+        }
+    )*};
+}
+for_each_call!(implement);
