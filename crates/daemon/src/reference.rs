@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 /// The files that declare keys of the configuration, each with a comment.
 const DECLARED: [&str; 3] = [
     include_str!("facility/config/mod.rs"),
-    include_str!("access/audit/mod.rs"),
+    include_str!("facility/config/audit.rs"),
     include_str!("facility/config/issuers.rs"),
 ];
 

@@ -23,7 +23,7 @@ use wire::{
     auth::{capability::CapKeys, token::TokenKey},
     control::{
         Archive, Audience, Await, Call, Cartridge, CommitWrite, DiskServer, Disposition, Done, DriveContent,
-        FileState, GetStatus, Mkdir, NextTapeSession, OpenWrite, PathOutcomes, RegisterLibrary,
+        Effect, FileState, GetStatus, Mkdir, NextTapeSession, OpenWrite, PathOutcomes, RegisterLibrary,
         RegisterPartition, Remove, RetryRequest, Stat, Status, Want,
     },
 };
@@ -93,6 +93,8 @@ struct Gate {
 impl Call for Hold {
     const NAME: &'static str = "hold";
     const AUDIENCE: Audience = Audience::Rooms;
+    const EFFECT: Effect = Effect::Reads;
+    const NAMED: &'static [&'static str] = &[];
     type Reply = Done;
 }
 
@@ -476,6 +478,8 @@ struct Counted<C> {
 impl<C: Call> Call for Counted<C> {
     const NAME: &'static str = "counted";
     const AUDIENCE: Audience = Audience::Rooms;
+    const EFFECT: Effect = Effect::Reads;
+    const NAMED: &'static [&'static str] = &[];
     type Reply = C::Reply;
 
     fn is_pending(reply: &Self::Reply) -> bool {

@@ -7,7 +7,7 @@ use crate::{
         layout::{Layout, failed, replace},
     },
 };
-use base::{Failure, Millis, Result, Timestamp};
+use base::{Failure, Result, Timestamp};
 use head::{
     Core,
     store::{Catalogue, FacilityRow, Restored, relocate},
@@ -18,14 +18,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Smallest cache: what a group of calls looks up must fit.
-const CACHE_BYTES_MIN: u64 = 1 << 20;
 /// What is kept of a catalogue if nobody says otherwise: this part of the host's memory, but not less than that. It is only taken
 /// as far as the catalogue is used.
 const CACHE_SHARE: u64 = 8;
 const CACHE_BYTES_USUAL: u64 = 512 << 20;
-/// Shortest silence after which a head counts as gone.
-const TAKE_OVER_AFTER_MIN: Millis = Millis::from_seconds(3);
 /// Longest password.
 const PASSWORD_BYTES_MAX: usize = 1024;
 
@@ -34,26 +30,6 @@ pub(crate) fn cache_bytes(config: &Config) -> usize {
     let usual = || (memory_of_host() / CACHE_SHARE).max(CACHE_BYTES_USUAL);
     let bytes = if config.cache.0 == 0 { usual() } else { config.cache.0 };
     usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-/// Refuses what the configuration cannot mean.
-pub(crate) fn check(config: &Config) -> Result<()> {
-    if (1..CACHE_BYTES_MIN).contains(&config.cache.0) {
-        return Err(Failure::invalid(format!("cache = {} is below 1MiB", config.cache))
-            .hint("0 stands for an eighth of the host's memory"));
-    }
-    if config.take_over_after.0 < TAKE_OVER_AFTER_MIN {
-        return Err(Failure::invalid(format!("take_over_after = {} is below 3s", config.take_over_after))
-            .hint("a head says once a second that it lives; 15s is usual"));
-    }
-    if !config.catalogue.is_empty() {
-        return Catalogue::database(&config.catalogue, None).map(drop);
-    }
-    if !config.catalogue_password.as_os_str().is_empty() {
-        return Err(Failure::invalid("catalogue_password is of no use without a catalogue in a database")
-            .hint("set catalogue = \"postgresql://USER@HOST/DATABASE\" too"));
-    }
-    Ok(())
 }
 
 /// The catalogue of a facility.

@@ -30,6 +30,7 @@ use net::{
     tls::Identity,
     xrd::{Redirect, TlsOffer},
 };
+use std::path::PathBuf;
 use std::{fs, sync::Arc, time::Duration};
 use tracing::{error, info};
 use wire::control::{DiskServer, Endpoints, Role};
@@ -107,19 +108,27 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
         .with_names(door_names(config, &identity), false);
     http::serve(Arc::new(door), https, Some(tls), &shutdown)?;
     let endpoints = endpoints(&server, &config.host.head, member.facility);
-    let rooms = Premises {
+    let rooms = premises((layout, config), control, (authority, member.facility_name)).start()?;
+    chores.spawn("presence", presence::say_so(leave.0.clone(), server, leave.2, chores.token()));
+    info!(root = endpoints.root, head = config.host.head, "host is up");
+    Ok(Running { rooms, doors: shutdown, chores, endpoints, leave })
+}
+
+/// What the rooms of this host need.
+fn premises<'a>(
+    (layout, config): (&'a Layout, &'a Config),
+    control: Control,
+    (authority, site): (PathBuf, String),
+) -> Premises<'a> {
+    Premises {
         layout,
         config,
         control,
         authorities: Some(authority),
-        site: member.facility_name,
+        site,
         facility: (config.host.head.clone(), None),
         prefix: format!("{}-", config.host_name()),
-    };
-    let rooms = rooms.start()?;
-    chores.spawn("presence", presence::say_so(leave.0.clone(), server, leave.2, chores.token()));
-    info!(root = endpoints.root, head = config.host.head, "host is up");
-    Ok(Running { rooms, doors: shutdown, chores, endpoints, leave })
+    }
 }
 
 fn endpoints(server: &DiskServer, head: &str, facility: String) -> Endpoints {

@@ -1,8 +1,10 @@
 //! The configuration of a daemon: one TOML file, every key with its default.
 
+pub mod audit;
+pub(crate) mod catalogue;
 pub mod issuers;
 
-use crate::{access::audit::AuditConfig, facility::config::issuers::IssuerConfig};
+use audit::AuditConfig;
 use base::{
     Failure, Millis, Network, ReachRule, Result,
     limits::{JOB_TEXT_BYTES_MAX, UNPROVEN_SESSIONS_MAX, UNPROVEN_SESSIONS_PER_ADDRESS_MAX},
@@ -10,6 +12,7 @@ use base::{
     units::{Size, Span},
 };
 use batch::sandbox::Limits;
+use issuers::IssuerConfig;
 use net::unproven::{self, Unproven};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -546,7 +549,7 @@ impl Config {
             let what = format!("doors.prove_within = {} is too short", doors.prove_within);
             return refuse(what, "clients need some round trips to log in: 30s is usual, 1s the least");
         }
-        crate::boot::catalogue::check(self)?;
+        catalogue::check(self)?;
         if self.tls.certificate.as_os_str().is_empty() != self.tls.key.as_os_str().is_empty() {
             let what = "tls.certificate and tls.key belong together".to_owned();
             return refuse(what, "give both, or none to use the facility's own");
@@ -568,7 +571,7 @@ impl Config {
         }
         self.batch.check()?;
         self.audit.check()?;
-        crate::facility::config::issuers::check(&self.issuers)
+        issuers::check(&self.issuers)
     }
 
     /// The name of this host in the facility.
