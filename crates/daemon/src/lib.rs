@@ -6,8 +6,8 @@
 //! **Idea.** The daemon is wiring. It reads the configuration, starts the head or joins one, starts the services of the host's
 //! roles, and opens the doors. Services call the head over the same HTTP API from inside the process and from other hosts.
 //!
-//! **Start reading** with [`run`], which starts and stops everything, then [`door`] (`root://`) and [`http`]. [`config`] has
-//! every key of `facility.toml`, [`identity`] decides who a client is.
+//! **Start reading** with [`boot::run`], which starts and stops everything, then [`doors::xrootd`] (`root://`) and
+//! [`doors::http`]. [`facility::config`] has every key of `facility.toml`, [`access::identity`] decides who a client is.
 
 pub mod access;
 pub mod boot;

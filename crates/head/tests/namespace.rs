@@ -277,7 +277,8 @@ fn a_directory_has_the_time_at_which_its_names_changed() {
     world.user(mkdir("/e")).unwrap();
     put(&mut world, "/d/kept", 1);
     // What is done, and whose time changes with it.
-    let steps: [(&str, fn(&mut World) -> bool, [bool; 3]); 9] = [
+    type Step = (&'static str, fn(&mut World) -> bool, [bool; 3]);
+    let steps: [Step; 9] = [
         ("a file is made", |world| put(world, "/d/f", 1).size == 1, [false, true, false]),
         ("a file is replaced", |world| put(world, "/d/f", 2).size == 2, [false, false, false]),
         ("a file is renamed", |world| world.user(rename("/d/f", "/d/g")).is_ok(), [false, true, false]),

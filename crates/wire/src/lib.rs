@@ -6,8 +6,8 @@
 //! **Idea.** Codecs are functions from bytes to values and back, without a clock, a network, a file system or an async runtime:
 //! tests, fuzzers and simulations drive them as daemons do. Each has a page in `spec/`, which draws it byte by byte.
 //!
-//! **Start reading** with [`control`], the calls of the management API, or with [`xrd`], the XRootD protocol. [`object`] is what
-//! lies beside each replica, [`label`] what lies on tape, [`cap`] the right to one object.
+//! **Start reading** with [`control`], the calls of the management API, or with [`xrd`], the XRootD protocol. [`media::object`]
+//! is what lies beside each replica, [`media::label`] what lies on tape, [`auth::capability`] the right to one object.
 
 pub mod audit;
 pub mod auth;

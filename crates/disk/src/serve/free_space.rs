@@ -3,7 +3,7 @@
 //! The head evicts, the janitor deletes, and whoever writes waits here until the bytes can be taken. No thread waits where that can
 //! be helped: sessions and bodies ask for the space of a piece before they write it ([`WriteFile::lacks_space`]).
 //!
-//! [`WriteFile::lacks_space`]: crate::open::WriteFile::lacks_space
+//! [`WriteFile::lacks_space`]: crate::serve::open_file::WriteFile::lacks_space
 
 use crate::{ObjectWriter, port::Head};
 use base::{ErrorKind, Failure, Result};
