@@ -9,6 +9,7 @@ mod layers;
 mod manifest;
 mod mask;
 mod pages;
+mod paths;
 mod shape;
 mod source;
 mod tree;
