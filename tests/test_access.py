@@ -486,7 +486,7 @@ def test_an_issuer_that_answers_badly_harms_nobody_else(
     issuer = Issuer(tmp_path / "issuer")
     issuer.mended = mend(issuer)
     facility = make_facility()
-    facility.expect_log("keys cannot be fetched")
+    facility.expect_log("cannot fetch the keys of a token issuer")
     believe(facility, table(issuer))
     facility.up()
     facility.put_bytes(b"x", "/vo/f")
@@ -505,7 +505,7 @@ def test_an_issuer_that_cannot_be_verified_is_not_believed(
 ) -> None:
     need("curl")
     facility = make_facility()
-    facility.expect_log("keys cannot be fetched")
+    facility.expect_log("cannot fetch the keys of a token issuer")
     believe(facility, table(issuer, ca=str(facility.directory / "tls" / "ca.pem")))
     facility.up()
     facility.put_bytes(b"x", "/vo/f")

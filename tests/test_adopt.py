@@ -179,7 +179,7 @@ def test_a_killed_adoption_goes_on(make_facility: MakeFacility, tmp_path: Path, 
     tree = make_tree(root)
     before = contents(tree)
     facility = make_facility()
-    facility.expect_log("roll call")
+    facility.expect_log("differs from the catalogue")
     facility.keep_ports()
     adopting(facility, root)
     facility.bp("adopt", root, "/new", "--bytes", "400kB", "--detach", *words)

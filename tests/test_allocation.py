@@ -118,7 +118,7 @@ def test_room_stays_reserved_when_a_write_fails_and_the_head_is_killed(
     pair: tuple[Facility, Host], tmp_path: Path
 ) -> None:
     facility, host = pair
-    facility.expect_log("roll call|cannot report|trying again|out of reach")
+    facility.expect_log("differs from the catalogue|cannot report|trying again|out of reach")
     before = free(facility)
     url = get(facility, "/data/kept")
     source = write_file(tmp_path / "source", 2_000_000, seed=5)

@@ -68,7 +68,7 @@ def test_a_file_on_a_host_that_stopped_is_out_of_reach_and_its_open_waits_for_a_
 
 def test_a_file_that_is_on_tape_is_recalled_when_its_disk_server_died(one: One) -> None:
     facility, host = one
-    facility.expect_log("a client could not reach it|copy failed|host is silent")
+    facility.expect_log("a client could not reach this server|copy failed|host is silent")
     host.kill()
     facility.wait_until("its files are out of reach", lambda: listed(facility)["alone"] == "out_of_reach")
     assert facility.stat(ARCHIVED)["state"] == "nearline"

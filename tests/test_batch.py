@@ -368,7 +368,7 @@ def test_a_job_goes_on_while_the_daemon_is_away(make_facility: MakeFacility, gat
 
 
 def test_outputs_are_stored_though_the_doors_have_moved(facility: Facility, gate: Gate) -> None:
-    facility.expect_log("copy failed: tried again")
+    facility.expect_log("copy failed; retrying")
     job = facility.submit("--output", "o:/o", "--", *SHELL, f"read go < {gate.path}; echo result > o")
     wait_begun(facility, job)
     facility.down()
@@ -390,7 +390,7 @@ def test_a_job_that_ends_while_the_daemon_is_dead(facility: Facility, gate: Gate
 
 
 def test_a_killed_shepherd_is_a_lost_job_and_never_a_success(facility: Facility, gate: Gate) -> None:
-    facility.expect_log("the shepherd died: run lost")
+    facility.expect_log("the shepherd died; the run is lost")
     job = facility.submit("--output", "o:/o", "--", *SHELL, f"echo > o; read go < {gate.path}; exit 0")
     wait_begun(facility, job)
     kill_and_wait(shepherd_of(facility, job))
@@ -401,7 +401,7 @@ def test_a_killed_shepherd_is_a_lost_job_and_never_a_success(facility: Facility,
 
 
 def test_a_shepherd_killed_while_the_daemon_is_dead(facility: Facility, gate: Gate) -> None:
-    facility.expect_log("the shepherd died: run lost")
+    facility.expect_log("the shepherd died; the run is lost")
     job = facility.submit("--", *SHELL, f"read go < {gate.path}; exit 0")
     wait_begun(facility, job)
     shepherd = shepherd_of(facility, job)

@@ -42,7 +42,7 @@ def test_a_clock_that_is_set_makes_nobody_silent_and_nobody_alive(tmp_path: Path
     need("xrdcp")
     clock = Clock(tmp_path / "head.clock")
     with one_facility(tmp_path / "facility", **SMALL) as facility:
-        facility.expect_log("clock was set|silent for too long|roll call|mirror not written|copy failed")
+        facility.expect_log("clock stepped|silent for too long|differs from the cat|mirror not written|copy failed")
         facility.environment = clock.environment
         facility.keep_ports(https=True)
         facility.up()
@@ -52,13 +52,13 @@ def test_a_clock_that_is_set_makes_nobody_silent_and_nobody_alive(tmp_path: Path
             facility.bp("pool", "set", "main", "--copies=2", "--heard-bound=4s", "--silence-bound=8s")
             sources = write_files(facility, tmp_path, 6)
             clock.set(30 * 24 * HOUR)
-            facility.wait_until("the head has seen it", lambda: facility.log.read_text().count("clock was set") == 1)
+            facility.wait_until("the head has seen it", lambda: facility.log.read_text().count("clock stepped") == 1)
             given_up = [one for one in partitions(facility).values() if one["is_given_up"] or not one["is_available"]]
             assert not given_up, "nobody was silent"
             check_files(facility, sources, tmp_path)
             facility.bp("put", sources[0], "/m/later")
             clock.set(-2 * HOUR)
-            facility.wait_until("and again", lambda: facility.log.read_text().count("clock was set") == 2)
+            facility.wait_until("and again", lambda: facility.log.read_text().count("clock stepped") == 2)
             # What disk servers were told last is a month too late: they refuse, ask the head, and do it.
             for source in sources:
                 facility.bp("put", source, f"/m/earlier-{source.name}")
@@ -85,10 +85,10 @@ def test_a_disk_server_with_a_wrong_clock_goes_by_the_head(tmp_path: Path, ahead
             server.up()
             sources = write_files(facility, tmp_path, 3)
             clock.set(ahead)
-            facility.wait_until("it has seen that", lambda: "clock is not the head's" in server.log.read_text())
+            facility.wait_until("it has seen that", lambda: "clock differs from the head's" in server.log.read_text())
             check_files(facility, sources, tmp_path)
             run("xrdcp", "-s", sources[0], facility.url("/m/later"))
             assert len(server.objects()) == 4
             clock.set(0)
-            facility.wait_until("it is right", lambda: "clock is the head's again" in server.log.read_text())
+            facility.wait_until("it is right", lambda: "clock agrees with the head's again" in server.log.read_text())
             check_files(facility, sources, tmp_path)

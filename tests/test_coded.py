@@ -40,7 +40,7 @@ SLOW = 60.0
 def coded(tmp_path: Path) -> Iterator[tuple[Facility, list[Host]]]:
     """Run a head that stores nothing itself, and four disk servers of a pool that is coded 2+1."""
     with one_facility(tmp_path / "facility", **SMALL) as facility:
-        facility.expect_log(r"silent for too long|roll call|copy failed|is damaged|mirror not written")
+        facility.expect_log(r"silent for too long|differs from the catalogue|copy failed|is damaged|mirror not written")
         facility.keep_ports(https=True)
         facility.up()
         facility.bp("mkdir", "/c")
@@ -241,7 +241,7 @@ def test_a_damaged_piece_is_made_anew(coded: tuple[Facility, list[Host]], tmp_pa
 
 def test_a_scan_finds_damaged_pieces_and_lost_ones(coded: tuple[Facility, list[Host]], tmp_path: Path) -> None:
     facility, servers = coded
-    facility.expect_log(r"a scan found something|replica is not served any more")
+    facility.expect_log(r"a scan found something|replica is no longer served")
     content = os.urandom(MIB)
     facility.put_bytes(content, "/c/damaged")
     facility.put_bytes(content, "/c/lost")
@@ -280,9 +280,7 @@ def scan_of(facility: Facility, name: str) -> Json:
 def test_pieces_tell_a_new_catalogue_what_they_are(coded: tuple[Facility, list[Host]], tmp_path: Path) -> None:
     need("xrdcp", "curl")
     facility, servers = coded
-    facility.expect_log(
-        r"was restored|older than its disks|not known|cannot report|chores failed|cannot ask for|silent"
-    )
+    facility.expect_log(r"was restored|older than its disks|not known|cannot report|partition failed|cannot ask|silent")
     written = write(facility, tmp_path)
     facility.wait_until("what was cut is gone", lambda: objects(servers) == 3 * len(written))
     facility.kill()

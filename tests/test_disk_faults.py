@@ -21,7 +21,7 @@ from test_pools import are_whole, check_files, own_partition, partitions, replic
 NAMES = ("d1", "d2", "d3")
 SLOW = 90.0
 WORDS = (
-    "silent for too long|in trouble|roll call|mirror not written|copy failed|is damaged|not served any more"
+    "silent for too long|in trouble|differs from the cat|mirror not written|copy failed|is damaged|no longer served"
     "|a scan found something"
 )
 
@@ -121,7 +121,7 @@ def test_a_file_system_that_is_unmounted_under_us(case: Case, tmp_path: Path) ->
     run("xrdcp", "-s", sources[0], facility.url("/m/while-it-is-away"))
     assert not case.is_on(case.victim, "/m/while-it-is-away")
     assert list(case.disk.mount_point.iterdir()) == [], "nothing is written below the mount point"
-    assert "any more" in case.victim.log.read_text()
+    assert "no longer served" in case.victim.log.read_text()
     facility.wait_until(
         "all is whole without it", lambda: are_whole(facility, sources, away=case.victim.partition), SLOW
     )
@@ -178,7 +178,7 @@ def test_a_file_that_the_disk_cannot_read(case: Case, tmp_path: Path) -> None:
     # It is said to be damaged when somebody reads it; then it comes from the other one, and is made anew.
     def is_reported() -> bool:
         run("xrdcp", "-s", "-f", facility.url(place), tmp_path / "back", check=False)
-        return "an object is damaged: it is made anew" in facility.log.read_text()
+        return "an object is damaged; rebuilding it" in facility.log.read_text()
 
     facility.wait_until("it is reported", is_reported)
     facility.wait_until("all is whole again", lambda: are_whole(facility, sources), SLOW)

@@ -135,7 +135,9 @@ def test_what_fell_out_is_said(facility: Facility) -> None:
 
 def test_hosts_and_repairs_are_told(make_facility: MakeFacility, tmp_path: Path) -> None:
     facility = make_facility()
-    facility.expect_log("silent for too long|a client could not reach|roll call|mirror not written|copy failed|silent")
+    facility.expect_log(
+        "silent for too long|a client could not reach|differs from the cat|mirror not written|copy failed|silent"
+    )
     facility.keep_ports(https=True)
     facility.up()
     with hosts(facility, tmp_path, "d1", "d2") as (first, second):

@@ -23,7 +23,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Facility]:
     """Start a facility whose disk holds six files and a little more."""
     options = {**SMALL, "disk_size": "60MiB", "volume_size": "400MiB"}
     with one_facility(tmp_path_factory.mktemp("full") / "facility", **options) as facility:
-        facility.expect_log(r"cannot be stored|copy failed: tried again|the drive warned of its end")
+        facility.expect_log(r"cannot be stored|copy failed; retrying|the drive warned of its end")
         facility.reach_this_host()
         facility.up()
         yield facility
@@ -103,7 +103,7 @@ def test_a_job_whose_output_finds_no_space_is_not_lost(full: Facility, tmp_path:
     for number, name in enumerate(names):
         full.bp("put", write_file(tmp_path / "kept", SIZE, number), name)
     job = full.submit("--output", "o:/new/job", "--", "/bin/sh", "-c", f"head -c {SIZE} /dev/zero > o")
-    pattern = "copy failed: tried again"
+    pattern = "copy failed; retrying"
     full.wait_until("the worker has tried in vain", lambda: pattern in full.log.read_text())
     # Somebody makes room.
     full.bp("rm", *names[:2])

@@ -372,7 +372,7 @@ def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> 
         said = run(*words, "-w", "\n%{http_code}", https(facility, what)).text
         assert said.endswith("401"), said
         assert "is of no host of this facility" in said, said
-    facility.expect_log("disk chores failed")
+    facility.expect_log("maintenance of a partition failed")
     host.down()
     assert "turned away" in facility.bp("host", "list").out
     moved = json.loads(base64.urlsafe_b64decode(foreign.removeprefix("bpjoin1.") + "=="))

@@ -307,7 +307,7 @@ def test_an_administrator_may_run_the_jobs_of_others_as_the_daemon(ours: Facilit
     configure(ours.directory, "run_others_as_me", "true")
     up(ours, ada)
     assert printed(ours, bob.submit(ours, "--", *SHELL, "id -u"), bob).split() == [str(ada.uid)]
-    assert "jobs of everybody run as the daemon's user" in ours.log.read_text()
+    assert "jobs of all users run as the daemon's user" in ours.log.read_text()
 
 
 def test_a_daemon_that_is_root_does_not_run_others_as_root(make_facility: MakeFacility) -> None:

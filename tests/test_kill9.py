@@ -17,13 +17,13 @@ SEED = int(os.environ.get("BP_SEED", secrets.randbelow(1 << 31)))
 
 EXPECTED = (
     # A worker and its runs find the doors closed, for a moment.
-    r"batch::.*(cannot be reached|tried again)",
+    r"batch::.*(unreachable|retrying)",
     # A run that has just ended is given up by the head at the same time.
-    r"the shepherd cannot be told to end .*No such file",
+    r"cannot tell the shepherd to end .*No such file",
     # A file that is replaced or removed while it is written to tape.
     r"tape request failed .*object \d+ is not on disk1",
     # The kill met a drive in the middle of an append.
-    r"the data end where the image is damaged .*torn",
+    r"tape image is damaged .*torn",
 )
 
 

@@ -23,7 +23,9 @@ NAMES = ("d1", "d2", "d3")
 def mirrored(tmp_path: Path) -> Iterator[tuple[Facility, list[Host]]]:
     """Run a head that stores nothing itself, and three disk servers of a pool with two copies."""
     with one_facility(tmp_path / "facility", **SMALL) as facility:
-        facility.expect_log(r"silent for too long|roll call|mirror not written|copy failed|is damaged|is missing")
+        facility.expect_log(
+            r"silent for too long|differs from the cat|mirror not written|copy failed|is damaged|is missing"
+        )
         facility.keep_ports(https=True)
         facility.up()
         facility.bp("mkdir", "/m")

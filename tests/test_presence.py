@@ -93,7 +93,7 @@ def test_clients_go_on_without_a_disk_server(
     both: Both, sample: Path, tmp_path: Path, end: Callable[[Facility, Host], None]
 ) -> None:
     facility, (gone, _) = both
-    facility.expect_log("a client could not reach it|mirror not written|copy failed")
+    facility.expect_log("a client could not reach this server|mirror not written|copy failed")
     end(facility, gone)
     try:
         read_by_all(facility, tmp_path / "back")
@@ -105,7 +105,7 @@ def test_clients_go_on_without_a_disk_server(
 
 def test_a_host_that_stands_still_is_asked_when_a_client_was_there_in_vain(both: Both) -> None:
     facility, (still, _) = both
-    facility.expect_log("a client could not reach it|mirror not written|copy failed")
+    facility.expect_log("a client could not reach this server|mirror not written|copy failed")
     os.kill(still.pid, signal.SIGSTOP)
     try:
         facility.wait_until("it is known to be silent", lambda: noticed(facility, still))

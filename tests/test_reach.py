@@ -291,7 +291,7 @@ def test_issuers_cannot_send_the_server_back_to_itself(make_facility: MakeFacili
     facility.configure("require_token", "true")
     file = facility.directory / "facility.toml"
     file.write_text(file.read_text() + table(issuer))
-    facility.expect_log("keys cannot be fetched")
+    facility.expect_log("cannot fetch the keys of a token issuer")
     facility.up()
     facility.call = partial(facility.call, at_socket=True)  # type: ignore[method-assign]
     answer = run("curl", "-sS", "-H", f"Authorization: Bearer {issuer.token('storage.read:/')}", facility.http + "/x")

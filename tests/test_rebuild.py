@@ -16,7 +16,10 @@ from host import Host, hosts, invite
 
 FILES = 30
 NAMES = ("d1", "d2", "d3")
-LOST = r"was restored|older than its disks|roll call|not known|cannot report|chores failed|cannot ask for|silent"
+LOST = (
+    r"was restored|older than its disks|differs from the catalogue|not known|cannot report|partition failed"
+    r"|cannot ask for|silent"
+)
 """What is said while the head does not know its hosts."""
 
 Mirrored = tuple[Facility, list[Host]]

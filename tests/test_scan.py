@@ -18,7 +18,7 @@ from host import hosts
 DISK = "disk1"
 EXPECTED = (
     r"a scan found something",
-    r"a replica is not served any more",
+    r"a replica is no longer served",
     # A recall reads the file anew; what was lost may have been asked for meanwhile.
     r"is not what its description says",
 )
@@ -202,7 +202,7 @@ def test_what_is_being_written_is_never_reported(facility: Facility) -> None:
 
 
 def test_a_scan_goes_on_after_a_restart_and_can_be_stopped(facility: Facility) -> None:
-    facility.expect_log("roll call")
+    facility.expect_log("differs from the catalogue")
     for number in range(20):
         facility.put_bytes(b"content", f"/dir/{number}")
     data_of(facility, "/dir/7").unlink()

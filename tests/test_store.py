@@ -22,7 +22,7 @@ from facility import Facility, free_ports
 from host import Host
 from postgres import Postgres, postgres
 
-RESTORED = "the catalogue was restored; nothing is deleted|older than its disks|roll call"
+RESTORED = "the catalogue was restored; nothing is deleted|older than its disks|differs from the catalogue"
 """What the disk server and the head say of a catalogue that went back."""
 
 
@@ -377,7 +377,7 @@ def heads(tmp_path: Path, server: Postgres) -> Iterator[Heads]:
     both = Heads(first, second, host)
     both.start_standby()
     for facility in (first, second):
-        facility.expect_log("commit failed|disk chores failed|out of reach")
+        facility.expect_log("commit failed|maintenance of a partition failed|out of reach")
     yield both
     both.stop()
     clean_up([first, second])

@@ -197,7 +197,7 @@ def test_two_labelled_cartridges_swapped(make_facility: MakeFacility, sample: Pa
 def test_a_truncated_cartridge_fails_by_name_and_others_work(make_facility: MakeFacility, tmp_path: Path) -> None:
     facility = make_facility(volumes=2, drives=1, volume_size="8MiB")
     facility.expect_log(TROUBLE)
-    facility.expect_log("the data end where the image is damaged")
+    facility.expect_log("tape image is damaged")
     facility.up()
     files = {path: write_file(tmp_path / path, 6_000_000, seed) for seed, path in enumerate(("bad", "good"))}
     for path, local in files.items():

@@ -42,7 +42,7 @@ def test_a_volume_is_added_and_the_next_archive_goes_there(make_facility: MakeFa
 def test_a_library_without_a_free_slot_says_so(make_facility: MakeFacility) -> None:
     facility = make_facility(volumes=1, slots=1, drives=1)
     facility.up()
-    facility.expect_log("a volume that was added has no cartridge")
+    facility.expect_log("cannot insert the cartridge of an added volume")
     facility.bp("volume", "add", NEW)
     facility.wait_until("there is no slot", lambda: "no slot is free" in facility.volume(NEW)["reason"])
     assert "no slot is free" in facility.bp("volumes").text

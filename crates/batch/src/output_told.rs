@@ -42,7 +42,7 @@ pub(crate) fn begin(shared: &Arc<Shared>, held: &Arc<Held>) {
     if let Err(cause) = thread {
         // The head repeats its order.
         stop(held);
-        warn!(job = %run.job, %cause, "no thread to tell what a job prints");
+        warn!(job = %run.job, %cause, "cannot start a thread; this job's output is not shown while it runs");
     }
 }
 
@@ -68,7 +68,7 @@ fn tell(shared: &Shared, held: &Held) {
             Ok(Told::More) => continue,
             Ok(Told::Unfollowed) => break,
             Err(failure) => {
-                debug!(job = %held.id().job, %failure, "the head was not told what a job prints");
+                debug!(job = %held.id().job, %failure, "could not send a job's output to the head");
                 backoff.next()
             }
         };
@@ -84,7 +84,7 @@ pub(crate) fn tell_rest(shared: &Shared, held: &Held) {
             Ok(Told::More) => {}
             Ok(_) => return,
             Err(failure) => {
-                debug!(job = %held.id().job, %failure, "the head was not told the last that a job printed");
+                debug!(job = %held.id().job, %failure, "could not send the end of a job's output to the head");
                 return;
             }
         }

@@ -187,7 +187,7 @@ impl Room {
     /// Takes up every run that an earlier room left.
     fn recover(&mut self) -> Result<()> {
         for (dir, order) in self.shared.store.all()? {
-            info!(job = %order.run.job, attempt = order.run.attempt, phase = ?dir.phase(), "run taken up");
+            info!(job = %order.run.job, attempt = order.run.attempt, phase = ?dir.phase(), "resumed a run that was in progress before the restart");
             let held = Held::new(dir, order, self.shared.config.log_bytes);
             self.start(held)?;
         }
@@ -237,7 +237,7 @@ impl Room {
                         break;
                     }
                     let pause = backoff.next();
-                    warn!(%failure, pause_ms = pause.as_millis() as u64, "the head cannot be reached or refuses");
+                    warn!(%failure, pause_ms = pause.as_millis() as u64, "the head is unreachable or refused the call; retrying");
                     is_registered = false;
                     self.shared.pause(pause, &|| false);
                 }
@@ -262,7 +262,12 @@ impl Room {
         };
         let WorkerOrders { drop, root } = answer?;
         *self.shared.door.lock().unwrap_or_else(PoisonError::into_inner) = Some(root);
-        info!(worker = config.name, head = self.shared.control.address(), dropped = drop.len(), "registered");
+        info!(
+            worker = config.name,
+            head = self.shared.control.address(),
+            dropped = drop.len(),
+            "worker registered with the head"
+        );
         for run in drop {
             if let Some(held) = self.held(run) {
                 held.drop_it();
@@ -316,16 +321,16 @@ impl Room {
             return false;
         }
         if self.shared.runs().len() >= RUNS_MAX {
-            warn!(job = %run.job, runs_max = RUNS_MAX, "too many runs: order left with the head");
+            warn!(job = %run.job, runs_max = RUNS_MAX, "too many runs on this worker; the job stays with the head");
             return false;
         }
         let log_bytes = self.shared.config.log_bytes;
         let accepted = self.shared.store.accept(&order);
         let accepted = accepted.and_then(|dir| self.start(Held::new(dir, order, log_bytes)));
         match accepted {
-            Ok(()) => info!(job = %run.job, attempt = run.attempt, "order accepted"),
+            Ok(()) => info!(job = %run.job, attempt = run.attempt, "job accepted"),
             Err(failure) => {
-                error!(job = %run.job, attempt = run.attempt, %failure, "order cannot be accepted");
+                error!(job = %run.job, attempt = run.attempt, %failure, "cannot accept a job");
                 self.tell_ended(run, JobExit::NotStarted(failure));
             }
         }
@@ -352,14 +357,14 @@ impl Room {
     fn tell_ended(&self, run: JobRun, exit: JobExit) {
         let ended = JobEnded::without_text(run, exit);
         if let Some(Err(failure)) = self.shared.ask(move |control| control.call(&ended)) {
-            warn!(job = %run.job, attempt = run.attempt, %failure, "the head does not take the end of a run");
+            warn!(job = %run.job, attempt = run.attempt, %failure, "the head did not accept the result of a run");
         }
     }
 
     fn collect_threads(&mut self) {
         for (run, thread) in self.threads.extract_if(.., |(_, thread)| thread.is_finished()) {
             if thread.join().is_err() {
-                error!(job = %run.job, attempt = run.attempt, "the thread of a run panicked: taken up at the next start");
+                error!(job = %run.job, attempt = run.attempt, "the thread of a run panicked; the run resumes when bpd restarts");
             }
         }
     }
@@ -373,7 +378,7 @@ impl Room {
             self.collect_threads();
         }
         for (run, _) in &self.threads {
-            warn!(job = %run.job, attempt = run.attempt, "left in the middle of a network call");
+            warn!(job = %run.job, attempt = run.attempt, "a network call did not end before shutdown; the run resumes at the next start");
         }
     }
 }

@@ -96,7 +96,7 @@ impl Held {
                 // The run was told and put away while the head's order was on its way.
                 return false;
             }
-            warn!(job = %self.id().job, %failure, "the shepherd cannot be told to end");
+            warn!(job = %self.id().job, %failure, "cannot tell the shepherd to end");
             // The head repeats its order.
             self.is_cancelled.store(false, Ordering::Relaxed);
         }
@@ -136,7 +136,7 @@ impl Held {
     }
 
     fn end_with(&self, exit: JobExit, usage: Usage, stored: Vec<FilePath>) -> Result<Next> {
-        info!(job = %self.id().job, attempt = self.id().attempt, ?exit, "run over");
+        info!(job = %self.id().job, attempt = self.id().attempt, ?exit, "run ended");
         let kept = |name| self.dir.kept(name, self.log_bytes);
         let text = JobText { stdout: kept("stdout"), stderr: kept("stderr") };
         let run = self.id();
@@ -154,7 +154,7 @@ pub(crate) fn drive(shared: &Shared, held: &Held) {
             Ok(Next::Gone | Next::Stop) => return,
             Err(failure) => {
                 let pause = backoff.next();
-                warn!(job = %held.id().job, attempt = held.id().attempt, %failure, "step of a run failed: tried again");
+                warn!(job = %held.id().job, attempt = held.id().attempt, %failure, "a step of a run failed; retrying");
                 shared.pause(pause, &|| held.is_dropped());
             }
         }
@@ -186,7 +186,7 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
                 sweep(shared, held)?;
             }
             put_away(shared, held)?;
-            info!(job = %held.id().job, attempt = held.id().attempt, "run dropped");
+            info!(job = %held.id().job, attempt = held.id().attempt, "the head gave up this run; it was ended and removed");
             return Ok(Next::Gone);
         }
         shared.pause(pause, &|| false);
@@ -197,7 +197,7 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
 
 /// The directory of a run was removed, or another one is in its place: whatever it says is not from us. The run is lost.
 fn vanished(shared: &Shared, held: &Held) -> Result<Next> {
-    error!(job = %held.id().job, attempt = held.id().attempt, "the directory of a run is gone or replaced: run lost");
+    error!(job = %held.id().job, attempt = held.id().attempt, "the directory of a run is missing or was replaced; the run is lost");
     sweep(shared, held)?;
     if held.is_dropped() {
         return put_away(shared, held).map(|()| Next::Gone);
@@ -231,7 +231,7 @@ fn identify(shared: &Shared, held: &Held) -> Result<Identity> {
     }
     let identity = shared.users.identify(&held.order)?;
     held.dir.set_identity(&identity).inspect_err(|_| shared.users.give_back(&identity))?;
-    info!(job = %held.id().job, attempt = held.id().attempt, user = identity.name, "job has a user");
+    info!(job = %held.id().job, attempt = held.id().attempt, user = identity.name, "job runs as this user");
     Ok(identity)
 }
 
@@ -350,7 +350,7 @@ pub(crate) fn patiently(
             return Some(Err(failure));
         }
         let pause = backoff.next();
-        warn!(job = %held.id().job, %failure, pause_ms = pause.as_millis() as u64, "copy failed: tried again");
+        warn!(job = %held.id().job, %failure, pause_ms = pause.as_millis() as u64, "copy failed; retrying");
         shared.pause(pause, &|| held.is_cancelled());
     }
 }
@@ -495,7 +495,7 @@ fn tell_start(shared: &Shared, held: &Held) -> Result<bool> {
     match shared.ask(move |control| control.call(&start)) {
         Some(Ok(_)) => Ok(true),
         Some(Err(failure)) if failure.kind == ErrorKind::NotFound => {
-            warn!(job = %run.job, attempt = run.attempt, %failure, "run given up before it began");
+            warn!(job = %run.job, attempt = run.attempt, %failure, "the run was abandoned before it started");
             held.drop_it();
             Ok(false)
         }
@@ -519,7 +519,7 @@ fn not_launched(shared: &Shared, held: &Held, why: &str) -> Result<Next> {
     }
     let log = held.dir.tail("shepherd.log");
     let failure = Failure::internal(format!("no shepherd started: {why} {log}").trim_end().to_owned());
-    error!(job = %held.id().job, %failure, "run cannot be started");
+    error!(job = %held.id().job, %failure, "cannot start a run");
     held.end(JobExit::NotStarted(failure), Usage::default())
 }
 
@@ -611,7 +611,7 @@ fn kill_shepherd(held: &Held) -> Result<()> {
     let Some(shepherd) = shepherd else {
         return Ok(());
     };
-    error!(job = %held.id().job, pid = started.pid, "shepherd does not end its job: both are killed");
+    error!(job = %held.id().job, pid = started.pid, "the shepherd does not end its job; killing both");
     for process in tree::descendants(started.pid).into_iter().chain([shepherd]) {
         let _ = tree::send(process, Signal::KILL);
     }
@@ -622,7 +622,7 @@ fn kill_shepherd(held: &Held) -> Result<()> {
 fn ended(shared: &Shared, held: &Held, identity: &Identity) -> Result<Next> {
     match held.dir.exit() {
         Ok(Some(record)) if !is_of_shepherd(held, &record)? => {
-            error!(job = %held.id().job, "exit record was not written by the shepherd of the run: run lost");
+            error!(job = %held.id().job, "the exit record was not written by the run's shepherd; the run is lost");
             sweep(shared, held)?;
             held.end(JobExit::Lost, Usage::default())
         }
@@ -635,7 +635,7 @@ fn ended(shared: &Shared, held: &Held, identity: &Identity) -> Result<Next> {
         }
         Ok(None) => lose(shared, held),
         Err(failure) if failure.kind == ErrorKind::Corrupt => {
-            error!(job = %held.id().job, %failure, "exit record is damaged: run lost");
+            error!(job = %held.id().job, %failure, "the exit record is damaged; the run is lost");
             sweep(shared, held)?;
             held.end(JobExit::Lost, Usage::default())
         }
@@ -669,7 +669,7 @@ impl KeptToken {
         let pause = match renew_token(shared, held, &self.identity) {
             Ok(token) => Duration::from_millis(token.lifetime.0.unsigned_abs() / 2),
             Err(failure) => {
-                debug!(job = %held.id().job, %failure, "no new token for a run");
+                debug!(job = %held.id().job, %failure, "could not get a new token for a run; retrying");
                 TOKEN_PAUSE
             }
         };
@@ -679,7 +679,7 @@ impl KeptToken {
 
 /// The shepherd died without a record: nobody knows whether the job went well.
 fn lose(shared: &Shared, held: &Held) -> Result<Next> {
-    error!(job = %held.id().job, attempt = held.id().attempt, "the shepherd died: run lost");
+    error!(job = %held.id().job, attempt = held.id().attempt, "the shepherd died; the run is lost");
     sweep(shared, held)?;
     held.end(JobExit::Lost, Usage::default())
 }
@@ -710,13 +710,13 @@ fn sweep(shared: &Shared, held: &Held) -> Result<()> {
         }
         std::thread::sleep(LOOK_PAUSE.0);
     }
-    error!(job = %held.id().job, "processes of a dead shepherd cannot be ended: look at this host");
+    error!(job = %held.id().job, "cannot kill the processes of a dead shepherd; check this host");
     Ok(())
 }
 
 fn store_outputs(shared: &Shared, held: &Held, record: ExitRecord, uid: u32) -> Result<Next> {
     if !record.left_behind.is_empty() {
-        error!(job = %held.id().job, pids = ?record.left_behind, "processes cannot be ended: look at this host");
+        error!(job = %held.id().job, pids = ?record.left_behind, "cannot kill the processes of a job; check this host");
     }
     let (mut exit, mut stored) = (record.exit, Vec::new());
     if exit == JobExit::Code(0) && !held.order.spec.outputs.is_empty() {

@@ -187,7 +187,7 @@ impl RunStore {
         for entry in fs::read_dir(self.runs()).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             let Some(run) = name.to_str().and_then(parse_run) else {
-                warn!(?name, "not a run directory: left alone");
+                warn!(?name, "not a run directory; ignored");
                 continue;
             };
             match modernise(self.run(run)).and_then(|directory| Ok((directory.order()?, directory))) {
@@ -195,7 +195,7 @@ impl RunStore {
                 // The order was never accepted: the head sends it again.
                 Ok((None, directory)) => self.remove(&directory)?,
                 Err(failure) => {
-                    error!(job = %run.job, attempt = run.attempt, %failure, "run cannot be read: left alone");
+                    error!(job = %run.job, attempt = run.attempt, %failure, "cannot read a run's directory; it is left as it is");
                 }
             }
         }
@@ -212,7 +212,7 @@ impl RunStore {
                 match self.run(run).identity() {
                     Ok(identity) => found.extend(identity),
                     // A slot user of it that still runs anything is noticed before it is used again.
-                    Err(failure) => error!(job = %run.job, %failure, "the user of a run is not known"),
+                    Err(failure) => error!(job = %run.job, %failure, "cannot determine the user of a run"),
                 }
             }
         }
@@ -264,7 +264,7 @@ impl RunStore {
     /// Deletes what is in the trash; what stays is tried again at the next start.
     fn delete(&self, name: &str) {
         if let Err(cause) = remove::remove_tree(&self.directory.join("trash"), name) {
-            warn!(name, %cause, "cannot delete an old run");
+            warn!(name, %cause, "cannot delete the directory of an old run");
         }
     }
 }

@@ -184,7 +184,7 @@ fn compare(url: &XrdUrl, path: &FilePath, sum: Adler32, options: &Options) -> Re
             Err(Failure::corrupt(format!("output {path}: sent adler32 {sum}, the facility stored {found}")))
         }
         Err(failure) if failure.kind == ErrorKind::Unsupported => {
-            debug!(%path, "the door has no checksums");
+            debug!(%path, "the server does not report checksums");
             Ok(())
         }
         Err(failure) => Err(failure),

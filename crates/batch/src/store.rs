@@ -133,7 +133,7 @@ impl Begun {
                 removed = remove(shared, held, path);
             }
             if let Err(failure) = removed {
-                warn!(job = %held.id().job, %path, %failure, "output of a failed job cannot be removed");
+                warn!(job = %held.id().job, %path, %failure, "cannot remove the output of a failed job");
                 left += 1;
             }
         }

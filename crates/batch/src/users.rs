@@ -47,10 +47,10 @@ impl Users {
         let taken = left.iter().filter(|left| left.kind == Kind::Slot).map(|left| left.uid).collect();
         let own = Identity::own();
         if let Some(why) = &finding.why {
-            warn!(why, "jobs are not kept apart as far as they could be");
+            warn!(why, "jobs are less isolated than this worker could make them");
         }
         if policy.others_as_me && own.uid != 0 {
-            warn!(user = own.name, "jobs of everybody run as the daemon's user, and may do all that it may");
+            warn!(user = own.name, "jobs of all users run as the daemon's user, with all its rights");
         }
         Self { policy, own, finding, taken: Mutex::new(taken) }
     }
@@ -97,7 +97,7 @@ impl Users {
             }
             error!(
                 uid,
-                "slot user has processes that are not ours: not used until the daemon is started again"
+                "a slot user has processes that bpd did not start; the user is not used until bpd restarts"
             );
         }
         Err(Failure::busy("every slot user has a job").hint("widen slot_uids in [batch] of facility.toml"))
@@ -116,7 +116,10 @@ impl Users {
                 return;
             }
             if since.elapsed() > KILL_PATIENCE {
-                error!(uid = identity.uid, "processes of a slot user cannot be ended: it is not used again");
+                error!(
+                    uid = identity.uid,
+                    "cannot kill the processes of a slot user; the user is not used again"
+                );
                 return;
             }
             for process in rest {

@@ -324,7 +324,7 @@ fn join_and_run(wish: Join) -> anyhow::Result<()> {
         ports: (root_port, https_port),
     };
     let config = join::join(&wish.directory, invitation)?;
-    tracing::info!(host = config.host_name(), head = config.host.head, "joined");
+    tracing::info!(host = config.host_name(), head = config.host.head, "joined the facility");
     if wish.only {
         return Ok(());
     }
@@ -371,7 +371,7 @@ fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(FILES_MAX);
     if let Err(cause) = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit }) {
-        tracing::warn!(%cause, "the limit of open files stays {:?}: raise it with `ulimit -n` or LimitNOFILE=", limit.current);
+        tracing::warn!(%cause, "cannot raise the limit of open files from {:?}; raise it with `ulimit -n` or LimitNOFILE=", limit.current);
     }
 }
 
@@ -401,16 +401,20 @@ fn make_token(token: &Token) -> anyhow::Result<()> {
 fn bring_back(restore: &Restore) -> anyhow::Result<()> {
     log_to_stderr()?;
     let restored = catalogue::restore(&restore.directory, &restore.backup, now())?;
-    tracing::info!(rows = restored.rows, facility = restored.begin.name, "the catalogue is restored");
-    tracing::info!("nothing is deleted before you have looked: start it, then `bp admin settle`");
+    tracing::info!(rows = restored.rows, facility = restored.begin.name, "the catalogue was restored");
+    tracing::info!(
+        "nothing is deleted until you accept the restored catalogue: start bpd, then run `bp admin settle`"
+    );
     Ok(())
 }
 
 fn rebuild(wish: Rebuild) -> anyhow::Result<()> {
     log_to_stderr()?;
     catalogue::rebuild(&wish.directory, &wish.owner.unwrap_or_else(user), now())?;
-    tracing::info!("the catalogue is empty, and nothing is deleted before you have looked");
-    tracing::info!("start it, let disk servers join again, then `bp admin recover` takes in what they have");
+    tracing::info!("the catalogue is empty; nothing is deleted until you accept it");
+    tracing::info!(
+        "start bpd and let the disk servers join again; then `bp admin recover` rebuilds the catalogue from them"
+    );
     Ok(())
 }
 
@@ -425,7 +429,7 @@ fn move_catalogue(migrate: Migrate) -> anyhow::Result<()> {
     let rows = catalogue::migrate(&migrate.directory, &to)?;
     tracing::info!(
         rows,
-        "the catalogue has moved; every row was read back, and facility.toml names the new place"
+        "the catalogue was moved; every row was verified, and facility.toml names the new database"
     );
     Ok(())
 }

@@ -49,9 +49,9 @@ impl HeadTime {
         match (is_off(before), is_off(ahead)) {
             (false, true) => warn!(
                 behind_s = ahead / 1000,
-                "this host's clock is not the head's, which counts: set it, or certificates fail"
+                "this host's clock differs from the head's; set the clock, or certificates will be rejected"
             ),
-            (true, false) => info!("this host's clock is the head's again"),
+            (true, false) => info!("this host's clock agrees with the head's again"),
             _ => {}
         }
     }

@@ -83,7 +83,7 @@ impl Head {
             match self.call(call.clone()).await {
                 Err(failure) if self.0.may_come_back(&failure) && Instant::now() < deadline => {
                     if !std::mem::replace(&mut is_told, true) {
-                        warn!(call = C::NAME, %failure, "the head cannot carry out a call now; repeating it");
+                        warn!(call = C::NAME, %failure, "the head cannot carry out a call now; retrying");
                     }
                     sleep(PAUSE).await;
                 }

@@ -329,7 +329,7 @@ impl Apply for ReportScan {
         if self.is_done {
             (scan.state, scan.progress) = (ScanState::Done, 1.0);
             core.touch(Topic::Removals);
-            info!(partition = self.partition, found = ?scan.found, "scan is done");
+            info!(partition = self.partition, found = ?scan.found, "scan completed");
             let (subject, found) = (core.partition_subject(&self.partition), scan.found.iter().sum::<u64>());
             let things = if found == 1 { "thing" } else { "things" };
             let what = format!("the scan of partition {subject} has ended: it found {found} {things}");
@@ -394,7 +394,7 @@ fn drop_found(core: &mut Core, context: &Context, replica: &Replica, work: ScanW
     }
     core.store.drop_replica(replica)?;
     let Replica { partition, object, file, .. } = replica;
-    warn!(partition, %object, %file, "a replica is not served any more");
+    warn!(partition, %object, %file, "a replica is no longer served");
     core.touch(Topic::Files);
     pool::mend(core, *file, context.now)
 }

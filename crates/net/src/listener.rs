@@ -82,7 +82,7 @@ impl Listener {
             match self.socket.accept().await {
                 Ok((socket, peer)) => {
                     if let Err(error) = prepare(&socket) {
-                        tracing::debug!(%peer, %error, "peer left before it was served");
+                        tracing::debug!(%peer, %error, "the peer disconnected before it was served");
                         continue;
                     }
                     let local_user = local_user(&socket, peer);
@@ -106,7 +106,7 @@ fn local_user(socket: &TcpStream, peer: SocketAddr) -> Option<u32> {
     }
     let found = socket.local_addr().and_then(|local| socket::user_of_local_peer(local, peer));
     found.unwrap_or_else(|error| {
-        tracing::warn!(%peer, %error, "cannot ask the kernel which user connects; serving the peer as nobody");
+        tracing::warn!(%peer, %error, "cannot read the peer's user from the kernel; serving it as nobody");
         None
     })
 }

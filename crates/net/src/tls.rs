@@ -175,7 +175,7 @@ impl Resolver {
             Err(failure) => {
                 // Remembered, so that one bad file is one line in the log.
                 shown.stamps = stamps;
-                tracing::warn!(%failure, "new certificate cannot be used; the one before stays");
+                tracing::warn!(%failure, "cannot load a new certificate; the previous one stays in use");
             }
         }
     }

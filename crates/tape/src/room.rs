@@ -279,7 +279,7 @@ impl<H: Head, D: Disk> DriveThread<H, D> {
         let capacity_bytes = self.config.cartridge_bytes;
         let cartridge = |vid: &Vid| Cartridge { vid: vid.clone(), capacity_bytes };
         let library = self.bay.robot.library();
-        info!(%library, drives = drives.len(), cartridges = cartridges.len(), "library registers");
+        info!(%library, drives = drives.len(), cartridges = cartridges.len(), "tape library registered with the head");
         let register =
             RegisterLibrary { library, drives, cartridges: cartridges.iter().map(cartridge).collect() };
         self.bay.head.call(&register, Millis(0))?;
@@ -309,7 +309,7 @@ impl<H: Head> Supervisor<H> {
                 Ok(name) => {
                     self.watched.retain(|drive| drive.name != name);
                     if !self.stop.is_set() {
-                        error!(drive = %name, "the thread of a tape drive ended by itself; restart the tape server");
+                        error!(drive = %name, "the thread of a tape drive ended unexpectedly; restart the tape server");
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => self.watched.iter().for_each(|drive| self.look_at(drive)),
@@ -322,9 +322,9 @@ impl<H: Head> Supervisor<H> {
         match drive.watchdog.check(Instant::now()) {
             Some(Alarm::Stuck { operation, since }) => {
                 let seconds = since.as_secs();
-                error!(drive = %drive.name, %operation, seconds, "tape drive hangs; look at it and restart the tape server");
+                error!(drive = %drive.name, %operation, seconds, "tape drive hangs; check the drive, then restart the tape server");
             }
-            Some(Alarm::Recovered) => warn!(drive = %drive.name, "tape drive goes on"),
+            Some(Alarm::Recovered) => warn!(drive = %drive.name, "tape drive responds again"),
             None => {}
         }
         let Some(mut progress) = drive.activity.now() else {
@@ -334,7 +334,7 @@ impl<H: Head> Supervisor<H> {
             progress.phase = TapePhase::Stuck;
         }
         if let Err(failure) = self.head.call(&progress, Millis(0)) {
-            debug!(drive = %drive.name, cause = %failure, "progress not reported");
+            debug!(drive = %drive.name, cause = %failure, "could not report progress to the head");
         }
     }
 }

@@ -148,7 +148,7 @@ pub(crate) fn run<H: Head, D: Disk>(bay: &mut Bay<H, D>, orders: &TapeSession) {
     let over = EndTapeSession { session: orders.id, loads: session.loads, trouble };
     if let Err(failure) = session.bay.report(&over) {
         // The head notices when the drive asks for the next one.
-        warn!(session = %orders.id, cause = %failure, "the end of a tape session could not be reported");
+        warn!(session = %orders.id, cause = %failure, "could not report the end of a tape session to the head");
     }
     session.bay.activity.end();
 }

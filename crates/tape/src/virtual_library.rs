@@ -318,7 +318,7 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Err(cause) = self.0.unlock() {
-            tracing::warn!(%cause, "an advisory lock could not be given back");
+            tracing::warn!(%cause, "cannot release a file lock");
         }
     }
 }

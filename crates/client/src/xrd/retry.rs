@@ -58,7 +58,7 @@ impl Retry {
             let what = format!("{}{tried}", failure.what);
             return Err(Trouble::Broken(Failure { what, ..failure }));
         }
-        tracing::debug!(%failure, tries = self.tries, "trying again");
+        tracing::debug!(%failure, tries = self.tries, "request failed; retrying");
         let pause = pause(self.tries, random());
         self.tries += 1;
         if !pause.is_zero() {

@@ -68,12 +68,12 @@ pub(crate) async fn keep(link: Link, layout: Layout, keys: ServerKeys, token: To
         };
         let Err(failure) = fetched else {
             if fetched == Ok(true) {
-                info!(serial = keys.held().0, "the keys of capabilities have changed");
+                info!(serial = keys.held().0, "the keys that sign capabilities changed");
             }
             continue;
         };
         // The janitor says aloud that the head is out of reach.
-        debug!(%failure, "the head cannot be asked whether the keys of capabilities have changed; trying again");
+        debug!(%failure, "cannot ask the head for new capability keys; retrying");
         tokio::select! {
             () = token.stopped() => return,
             () = sleep(PAUSE) => {}

@@ -161,8 +161,8 @@ async fn keep_certificate(layout: Layout, config: Config, clock: Clock, token: T
         if is_ending(&layout, clock()) {
             let (layout, config) = (layout.clone(), config.clone());
             match blocking(move || join::renew(&layout, &config)).await {
-                Ok(()) => info!("certificate renewed"),
-                Err(failure) => error!(%failure, "the host's certificate cannot be renewed"),
+                Ok(()) => info!("this host's certificate was renewed"),
+                Err(failure) => error!(%failure, "cannot renew this host's certificate"),
             }
         }
         tokio::select! {

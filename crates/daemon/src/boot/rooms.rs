@@ -83,7 +83,7 @@ impl Premises<'_> {
             || self.config.batch.beside_head;
         if !may {
             info!(
-                "no jobs run beside a head that demands tokens; beside_head = true in [batch] changes that"
+                "no worker started: the head requires tokens, and its users have no accounts here; beside_head = true in [batch] starts one"
             );
         }
         may
@@ -155,7 +155,7 @@ fn start_worker(config: WorkerConfig, control: &Control, stop: &Stop) -> Result<
             if stop.is_set() {
                 break;
             }
-            error!(%failure, "worker ended; it is started again");
+            error!(%failure, "the worker stopped with an error; restarting it");
             if stop.wait(PAUSE) {
                 break;
             }
@@ -175,7 +175,7 @@ impl Rooms {
     pub(crate) fn join(self, deadline: Duration) -> Result<()> {
         let tape = self.tape.map_or(Ok(()), |tape| tape.stop(deadline));
         if self.worker.is_some_and(|worker| worker.join().is_err()) {
-            error!("the worker's thread ended badly");
+            error!("the worker's thread panicked");
         }
         tape
     }

@@ -125,8 +125,8 @@ async fn serve(possession: Possession, how: Start) -> Result<()> {
         signal(SignalKind::interrupt()).map_err(|cause| Failure::io("catch SIGINT", &cause))?;
     let mut told = pin!(async {
         tokio::select! {
-            _ = terminate.recv() => info!("SIGTERM: draining"),
-            _ = interrupt.recv() => info!("SIGINT: draining"),
+            _ = terminate.recv() => info!("received SIGTERM; finishing open requests"),
+            _ = interrupt.recv() => info!("received SIGINT; finishing open requests"),
         }
         service::stopping();
     });
@@ -170,7 +170,7 @@ fn system_clock() -> Clock {
 async fn drain(parts: [Shutdown; 2]) {
     for part in parts {
         if let Err(failure) = part.stop(DRAIN).await {
-            warn!(%failure, "not everything ended in time; nothing acknowledged is lost");
+            warn!(%failure, "some tasks did not stop in time; no acknowledged data is lost");
         }
     }
 }
@@ -391,7 +391,7 @@ async fn close(rooms: Rooms, [doors, chores]: [Shutdown; 2]) {
     let joined = tokio::task::spawn_blocking(move || rooms.join(DRAIN)).await;
     let rooms = joined.unwrap_or_else(|cause| Err(Failure::internal(format!("rooms ended badly: {cause}"))));
     if let Err(failure) = rooms {
-        warn!(%failure, "not every room ended in time; nothing acknowledged is lost");
+        warn!(%failure, "some services did not stop in time; no acknowledged data is lost");
     }
     drain([doors, chores]).await;
 }
@@ -404,7 +404,7 @@ async fn stop(possession: &Possession, running: Running) {
     possession.withdraw();
     drop(head);
     if tokio::task::spawn_blocking(move || head_thread.join()).await.is_err() {
-        error!("the head's thread ended badly");
+        error!("the head's thread panicked");
     }
     info!("facility is down");
 }

@@ -70,7 +70,7 @@ pub(crate) async fn keep_watchdog() {
 /// Without a manager nobody is told; one that does not listen changes nothing for the facility.
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(failure) = sd_notify::notify(state) {
-        debug!(%failure, "the service manager was not told");
+        debug!(%failure, "could not notify the service manager");
     }
 }
 

@@ -46,14 +46,17 @@ fn wait(catalogue: &Catalogue, host: String, silence: Millis, stop: &mpsc::Recei
     let mut watch = Some(Watch::new(catalogue)?);
     service::ready("standby: waiting for its turn");
     let place = HeadPlace { host, root: String::new(), https: String::new() };
-    info!(host = place.host, "standby: waiting for the active head to be silent, or for `bp head take-over`");
+    info!(
+        host = place.host,
+        "standby head waits until the active head is silent, or for `bp head take-over`"
+    );
     loop {
         let current = watch.take().map_or_else(|| Watch::new(catalogue), Ok);
         match current.and_then(|current| Ok((step(&current, &place, silence)?, current))) {
             Ok((true, _)) => return Ok(()),
             Ok((false, current)) => watch = Some(current),
             // The next look goes by a new connection.
-            Err(failure) => warn!(%failure, "the standby cannot look at the active head"),
+            Err(failure) => warn!(%failure, "the standby cannot check the active head"),
         }
         if stop.recv_timeout(LOOK_EVERY) != Err(mpsc::RecvTimeoutError::Timeout) {
             return Err(Failure::unavailable("nobody waits for this standby any more"));
@@ -69,7 +72,7 @@ fn step(watch: &Watch, place: &HeadPlace, silence: Millis) -> Result<bool> {
         return Ok(false);
     }
     let (from, silent) = seen.map_or_else(Default::default, |seen| (seen.place.host, seen.age.0));
-    info!(from, silent_ms = silent, "taking over");
+    info!(from, silent_ms = silent, "this standby takes over as the head");
     Ok(true)
 }
 

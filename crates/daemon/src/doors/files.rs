@@ -235,7 +235,9 @@ impl Files {
             (Ok(Avoided { servers }), Some(prober)) => servers.into_iter().for_each(|host| prober.look(host)),
             (Ok(_), None) => {}
             // A hint: without it the open goes on as if there was none.
-            (Err(failure), _) => debug!(%failure, "hosts that were not reached are not avoided"),
+            (Err(failure), _) => {
+                debug!(%failure, "could not tell the head which servers the client cannot reach; they are not avoided")
+            }
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) async fn say_so(link: Link, server: DiskServer, boot: u64, token: Tok
     while !token.is_stopped() {
         // The rooms say in the log if the head is out of reach.
         if let Err(failure) = link.call(HostHere { server: server.clone(), boot }).await {
-            debug!(%failure, "the head was not told that this host is there");
+            debug!(%failure, "could not tell the head that this host is up");
         }
         // Running out of time is the usual way.
         let _ = tokio::time::timeout(SAY_EVERY, token.stopped()).await;
@@ -43,11 +43,13 @@ pub(crate) async fn say_so(link: Link, server: DiskServer, boot: u64, token: Tok
 pub(crate) async fn say_goodbye(link: Link, host: String, boot: u64) {
     match tokio::time::timeout(GOODBYE_DEADLINE, link.call(HostLeaves { host, boot })).await {
         Ok(Ok(_)) => {
-            info!("the head knows that this host stops");
+            info!("told the head that this host stops");
             tokio::time::sleep(LINGER).await;
         }
-        Ok(Err(failure)) => info!(%failure, "no goodbye: the head is out of reach"),
-        Err(_) => info!("no goodbye: the head does not answer"),
+        Ok(Err(failure)) => {
+            info!(%failure, "could not tell the head that this host stops: the head is unreachable")
+        }
+        Err(_) => info!("could not tell the head that this host stops: the head does not answer"),
     }
 }
 
@@ -114,13 +116,13 @@ impl Prober {
         if !has_answered {
             info!(
                 host,
-                "the head cannot reach the doors of this host: if it dies, that is noticed by its silence only"
+                "the head cannot connect to this host's ports; a failure is noticed only when its heartbeats stop"
             );
             return;
         }
         let call = HostUnanswered { host: host.to_owned(), asked };
         if let Err(failure) = self.head.call(&Principal::room("hosts"), call).await {
-            debug!(host, %failure, "the head was not told that a host does not answer");
+            debug!(host, %failure, "could not tell the head that a host does not answer");
         }
     }
 

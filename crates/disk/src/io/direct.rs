@@ -35,7 +35,7 @@ impl DirectFile {
         match file {
             Ok(file) => Ok(Some(Self(file))),
             Err(cause) if cause.kind() == io::ErrorKind::InvalidInput => {
-                tracing::debug!(path = %path.display(), "no direct input and output here");
+                tracing::debug!(path = %path.display(), "this file system does not support direct I/O");
                 Ok(None)
             }
             Err(cause) => Err(cause),

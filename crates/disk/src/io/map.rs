@@ -93,7 +93,7 @@ impl Drop for Map {
         // SAFETY: it was mapped by `new` with this length, and nobody borrows it any more.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
         if let Err(cause) = unmapped {
-            tracing::error!(%cause, "an object cannot be unmapped");
+            tracing::error!(%cause, "cannot unmap an object");
         }
     }
 }

@@ -82,7 +82,7 @@ fn read_batch(
             Err(cause) if cause.kind() == io::ErrorKind::ResourceBusy => {}
             Err(cause) => {
                 // Reads may be under way into memory that would be used for something else: there is no way on.
-                tracing::error!(%cause, "io_uring cannot be waited for");
+                tracing::error!(%cause, "cannot wait for io_uring completions");
                 process::abort();
             }
         }

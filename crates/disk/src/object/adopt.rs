@@ -260,7 +260,7 @@ impl Drop for Making<'_> {
             .and_then(|_| durable::unlink(&shared.description(object)))
             .and_then(|_| shared.delete_incoming(object));
         if let Err(cause) = discarded {
-            tracing::warn!(%object, %cause, partition = shared.name(), "cannot delete what was not adopted");
+            tracing::warn!(%object, %cause, partition = shared.name(), "cannot delete an object whose adoption failed");
         }
     }
 }

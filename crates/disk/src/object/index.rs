@@ -176,7 +176,7 @@ impl Index {
     pub(crate) fn note(&self, record: &Record) {
         let _files = self.lock();
         if let Err(cause) = self.append(record) {
-            debug!(object = %record.object, %cause, directory = %self.directory.display(), "not noted");
+            debug!(object = %record.object, %cause, directory = %self.directory.display(), "cannot record an object in the partition's index");
         }
     }
 
@@ -208,7 +208,7 @@ impl Index {
         if length / RECORD_BYTES as u64 > 2 * records.len() as u64 + SLACK
             && let Err(cause) = write_anew(&path, &records)
         {
-            debug!(%cause, path = %path.display(), "not written anew");
+            debug!(%cause, path = %path.display(), "cannot rewrite the partition's index");
         }
         records
     }

@@ -331,12 +331,14 @@ impl Partition {
                     is_synced &= !had_any;
                     gone.push(*object);
                 }
-                Err(cause) => warn!(%object, %cause, partition = self.shared.name(), "object not deleted"),
+                Err(cause) => {
+                    warn!(%object, %cause, partition = self.shared.name(), "cannot delete an object")
+                }
             }
             claims.push(claim);
         }
         if !is_synced && let Err(cause) = durable::sync_directory(home) {
-            warn!(directory = %home.display(), %cause, "deletions are not durable yet");
+            warn!(directory = %home.display(), %cause, "cannot sync a directory; deletions are not durable yet");
             gone.clear();
         }
         gone

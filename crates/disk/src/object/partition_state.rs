@@ -91,7 +91,7 @@ impl Partition {
             objects.drain(..objects.len() - WITHDRAWN_MAX);
             // A file that stays long says the same; what it says counts also where nothing can be written.
             if let Err(failure) = self.replace(WITHDRAWN, &withdrawn(&objects)) {
-                debug!(%failure, "not shortened");
+                debug!(%failure, "cannot shorten the list of withdrawn objects");
             }
         }
         Ok(objects)

@@ -191,7 +191,7 @@ impl ObjectWriter {
             }
             Err(cause) if is_full(cause) => Err(self.failed("preallocate", &cause.into())),
             Err(cause) => {
-                debug!(object = %self.object, %cause, "file system does not preallocate");
+                debug!(object = %self.object, %cause, "the file system does not preallocate space");
                 Ok(())
             }
         }

@@ -88,7 +88,7 @@ impl Fence {
     fn remembered(partitions: &BTreeMap<String, Arc<Partition>>) -> Self {
         let fences = partitions.iter().map(|(partition, kept)| {
             kept.seen_fence().unwrap_or_else(|failure| {
-                warn!(partition, %failure, "cannot read which rights were withdrawn; clients are redirected to the head");
+                warn!(partition, %failure, "cannot read which capabilities were revoked; clients are redirected to the head");
                 UNFENCED
             })
         });
@@ -320,7 +320,7 @@ impl Objects {
         {
             let missing = ReportMissing { partition: partition.to_owned(), object };
             if let Err(failure) = self.head.call(missing).await {
-                debug!(partition, %object, %failure, "the head does not hear that an object is missing");
+                debug!(partition, %object, %failure, "could not tell the head that an object is missing");
             }
         }
         opened

@@ -237,7 +237,7 @@ impl Drop for Reservation {
         let head = self.head.clone();
         self.tasks.spawn("abandon", async move {
             if let Err(failure) = head.call(AbandonWrite { object }).await {
-                warn!(%object, %failure, "reserved object not given back; it is given up later");
+                warn!(%object, %failure, "could not release a reserved object; the head releases it later");
             }
         });
     }

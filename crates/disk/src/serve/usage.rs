@@ -43,7 +43,7 @@ impl Untold {
     fn read(&mut self, user: &str, object: ObjectId, bytes: u64) {
         if !self.read.contains_key(user) {
             if self.lines >= REPORT_USE_LEN_MAX {
-                warn!(user, bytes, "too many users in one second for the bill");
+                warn!(user, bytes, "too many users in one second; the bytes of some are not billed");
                 return;
             }
             self.read.insert(user.to_owned(), HashMap::new());
@@ -141,9 +141,9 @@ impl Uses {
             outcome = head.call(call).await.map(drop);
         }
         for (file, object) in unreadable {
-            warn!(%file, %object, "an object cannot be read: the head is told");
+            warn!(%file, %object, "cannot read an object; reporting it to the head");
             if let Err(failure) = head.call(ReportDamage { file, objects: vec![object] }).await {
-                warn!(%file, %object, %failure, "the head was not told that an object cannot be read");
+                warn!(%file, %object, %failure, "could not tell the head that an object is unreadable");
                 // The others would wait for it as long; whoever reads them meets them again.
                 break;
             }

@@ -174,7 +174,7 @@ impl Adopter {
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = outcome {
-                warn!(partition = self.name(), %failure, "adoption interrupted; it goes on later");
+                warn!(partition = self.name(), %failure, "adoption interrupted; it continues later");
                 self.pause().await;
             }
         }
@@ -186,7 +186,12 @@ impl Adopter {
     }
 
     async fn follow(&self, order: &AdoptionOrder) -> Result<()> {
-        info!(partition = self.name(), adoption = order.adoption, directory = order.directory, "adoption");
+        info!(
+            partition = self.name(),
+            adoption = order.adoption,
+            directory = order.directory,
+            "adoption started"
+        );
         let mut pass = Pass {
             adopter: self,
             order,
@@ -485,7 +490,7 @@ impl Pass<'_> {
     async fn discard(&self, object: ObjectId) {
         let partition = Arc::clone(&self.adopter.partition);
         if let Err(failure) = blocking(move || partition.remove(object)).await {
-            warn!(%object, %failure, "what was not adopted is not deleted yet");
+            warn!(%object, %failure, "cannot delete an object whose adoption failed; retrying later");
         }
     }
 

@@ -90,7 +90,7 @@ impl Memory {
                 None => break,
             }
         }
-        info!(partition = self.name(), "told the head what lies here");
+        info!(partition = self.name(), "sent the list of objects to the head");
         Ok(())
     }
 }

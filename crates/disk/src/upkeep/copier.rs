@@ -64,7 +64,7 @@ impl Copier {
                 Some(ended) = copies.join_next(), if !copies.is_empty() => match ended {
                     Ok(object) => under_way.retain(|one| *one != object),
                     Err(cause) => {
-                        warn!(%cause, "a copy ended badly");
+                        warn!(%cause, "the task of a copy panicked");
                         // Nobody knows which one it was: all that still run are asked for again, and refused as busy.
                         under_way.clear();
                     }
@@ -75,7 +75,7 @@ impl Copier {
                         copies.spawn(self.clone().copy(order));
                     },
                     Err(failure) => {
-                        warn!(partition = self.name(), %failure, "cannot ask for copies to make");
+                        warn!(partition = self.name(), %failure, "cannot ask the head for replicas to copy");
                         // Stopping ends the pause; running out of time is the usual way.
                         let _ = tokio::time::timeout(PAUSE, token.stopped()).await;
                     }
@@ -101,13 +101,13 @@ impl Copier {
             Err(failure) => (None, Some(failure)),
         };
         match &failure {
-            None => info!(%object, %source, partition = self.name(), "copied"),
+            None => info!(%object, %source, partition = self.name(), "replica copied"),
             Some(failure) => warn!(%object, %source, partition = self.name(), %failure, "copy failed"),
         }
         if let Err(failure) =
             self.head.insist(CopyEnded { object, source, failure, checksums, damaged }).await
         {
-            warn!(%object, %failure, "the head was not told how a copy ended; it is asked for again");
+            warn!(%object, %failure, "could not report a copy to the head; the head orders it again");
         }
         object
     }

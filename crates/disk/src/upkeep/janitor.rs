@@ -116,7 +116,7 @@ impl Janitor {
             free_bytes: space.free_bytes,
         };
         self.head.call(call).await?;
-        info!(partition = self.name(), "registered with the head");
+        info!(partition = self.name(), "partition registered with the head");
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl Janitor {
             };
             match outcome {
                 Err(failure) if failure.kind != ErrorKind::NotFound => {
-                    warn!(partition = self.name(), %failure, "cannot report to the head");
+                    warn!(partition = self.name(), %failure, "the partition cannot report to the head; retrying");
                     pause(token, PAUSE).await;
                 }
                 Err(_) => pause(token, PAUSE).await,
@@ -222,7 +222,7 @@ impl Janitor {
         loop {
             roll_is_due.notified().await;
             if let Err(failure) = self.call_the_roll().await {
-                warn!(partition = self.name(), %failure, "the head was not told what is here");
+                warn!(partition = self.name(), %failure, "could not send the list of objects to the head; retrying");
                 pause(token, PAUSE).await;
                 roll_is_due.notify_one();
             }
@@ -243,7 +243,7 @@ impl Janitor {
                 // It registers in a moment.
                 Err(failure) if failure.kind == ErrorKind::NotFound => pause(token, PAUSE).await,
                 Err(failure) => {
-                    warn!(partition = self.name(), %failure, "disk chores failed");
+                    warn!(partition = self.name(), %failure, "maintenance of a partition failed; retrying");
                     pause(token, PAUSE).await;
                 }
             }
@@ -285,7 +285,7 @@ impl Janitor {
     async fn remembered_pool(&self) -> Option<String> {
         let partition = Arc::clone(&self.partition);
         blocking(move || partition.seen_pool()).await.unwrap_or_else(|failure| {
-            warn!(partition = self.name(), %failure, "its host says in which pool it is");
+            warn!(partition = self.name(), %failure, "cannot read the pool that the head assigned; using the configured one");
             None
         })
     }
@@ -308,9 +308,11 @@ impl Janitor {
         let before = std::mem::replace(&mut *self.trouble(), trouble);
         if before != trouble {
             match (trouble, place) {
-                (_, Err(failure)) => warn!(partition = self.name(), %failure, "nothing is served from here"),
+                (_, Err(failure)) => {
+                    warn!(partition = self.name(), %failure, "the partition is offline; nothing is served from it")
+                }
                 (Some(trouble), _) => warn!(partition = self.name(), "partition is {}", trouble.words()),
-                (None, _) => info!(partition = self.name(), "partition is well again"),
+                (None, _) => info!(partition = self.name(), "partition has recovered"),
             }
         }
         Ok((space, trouble))
@@ -352,7 +354,7 @@ impl Janitor {
             for object in objects {
                 // One that ended in this moment has nothing to give back any more.
                 if let Err(failure) = writing.release_unused(&partition, object) {
-                    debug!(%object, %failure, "room of a write was not given back");
+                    debug!(%object, %failure, "could not release the space reserved for a write");
                 }
             }
             Ok(())
@@ -371,7 +373,7 @@ pub async fn tend(head: Head, token: Token) {
             Err(failure) => {
                 // A head that was replaced ends by itself, and says so.
                 if failure.kind != ErrorKind::Unavailable {
-                    warn!(%failure, "pools are not looked after");
+                    warn!(%failure, "maintenance of the pools failed; retrying");
                 }
                 pause(&token, PAUSE).await;
             }

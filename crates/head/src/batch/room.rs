@@ -170,7 +170,7 @@ impl Apply for NextJob {
         if let Some(before) = note_heard(core, context, &worker.name)
             && context.now - before.heard > super::SILENT_AFTER
         {
-            info!(worker = worker.name, "worker is back");
+            info!(worker = worker.name, "worker is reachable again");
             core.touch(Topic::Jobs);
         }
         start_jobs(core, context, &worker)?;
@@ -381,7 +381,7 @@ impl Apply for JobEnded {
 /// The worker does not run jobs of the owner: another one may, or this one later.
 fn refused(core: &mut Core, context: &Context, mut job: JobRow, why: Failure) -> Result<Done> {
     let worker = job.worker.take().unwrap_or_default();
-    info!(job = %job.id, worker, why = %why, "worker does not run jobs of this user");
+    info!(job = %job.id, worker, why = %why, "the worker cannot run jobs of this user; the job goes to another one");
     core.live.refusals.put(&worker, &job.owner, why, context.now);
     if job.is_cancelled {
         let cancelled = Some("cancelled before it ran".to_owned());

@@ -61,7 +61,7 @@ impl Seat {
         while let Ok(first) = calls.recv() {
             let mut sitting = Sitting::new(self, self.place.lock().unwrap_or_else(PoisonError::into_inner));
             let Some(mut taken) = sitting.place.take() else {
-                return error!("the head cannot go on after a panic");
+                return error!("an earlier call panicked; the head stops");
             };
             let mut group = vec![first];
             group.extend(calls.try_iter().take(HEAD_BATCH_LEN_MAX - 1));
@@ -197,7 +197,7 @@ fn end(core: &mut Core) {
     core.store.begin();
     let written = core.store.write_uses(LAST_USES_LEN).and_then(|()| core.store.commit());
     if let Err(cause) = written {
-        debug!(%cause, "the last uses of files are not noted");
+        debug!(%cause, "could not record when files were last used");
     }
 }
 
@@ -211,7 +211,7 @@ fn commit(core: &mut Core, group: &mut Group, now: Timestamp) -> StoreResult<()>
         let paths: Vec<_> = group.iter().flat_map(|ask| ask.paths()).collect();
         if let Err(cause) = core.store.look_ahead(&paths) {
             // The calls will meet the same, each with what it was for.
-            debug!(%cause, "nothing was read ahead");
+            debug!(%cause, "could not read rows ahead");
         }
     }
     for ask in group.iter_mut() {
@@ -224,7 +224,7 @@ fn commit(core: &mut Core, group: &mut Group, now: Timestamp) -> StoreResult<()>
 
 fn give_up(core: &mut Core, cause: StoreError, calls: usize) -> StoreError {
     let cause = if core.store.is_fenced() { StoreError::Superseded } else { cause };
-    error!(%cause, calls, "commit failed; nothing of this group happened");
+    error!(%cause, calls, "commit failed; all calls of this group were refused and changed nothing");
     if let Err(cause) = core.store.rollback() {
         error!(%cause, "rollback failed");
     }

@@ -88,15 +88,15 @@ fn tell(core: &mut Core, host: &str, now: Timestamp) {
     let heard_ms = (now - live.heard).0;
     let (kind, what) = match presence {
         Presence::Here => {
-            info!(host, "host is back");
+            info!(host, "host is reachable again");
             (EventType::HostBack, format!("host {host} is here again"))
         }
         Presence::Stopped => {
-            info!(host, "host stops: nobody is sent there any more");
+            info!(host, "host is stopping; clients are no longer sent to it");
             (EventType::HostStopped, format!("host {host} stops: nobody is sent there any more"))
         }
         Presence::Silent => {
-            info!(host, heard_ms, "host is silent: nobody is sent there until it is heard again");
+            info!(host, heard_ms, "host is silent; clients are not sent to it until it reports again");
             let what = format!("host {host} is silent: nobody is sent there until it is heard again");
             (EventType::HostSilent, what)
         }

@@ -405,7 +405,7 @@ impl Apply for WithdrawAdopted {
         let Some(replica) = replica else { return Ok(Done {}) };
         let Some(node) = core.store.node(replica.file)? else { return Ok(Done {}) };
         warn!(partition = self.partition, object = %self.object, file = %node.id,
-              "a file was written by its old name after it was adopted");
+              "a file was changed at its original path after it was adopted");
         // What is older, or has other copies, is for `bp scan`.
         if node.replicas.len() == 1 && !node.is_archived && replica.created >= row.started {
             remove(core, &node)?;
@@ -437,7 +437,7 @@ impl Apply for ReportAdoption {
         if self.is_done || self.is_refused {
             row.state = if self.is_refused { AdoptionState::Refused } else { AdoptionState::Done };
             info!(partition = self.partition, files = row.adopted.files, left_alone = row.left_alone,
-                  state = ?row.state, "adoption has ended");
+                  state = ?row.state, "adoption ended");
         }
         let goes_on = row.state == AdoptionState::Running;
         core.store.put_adoption(&self.partition, &row)?;

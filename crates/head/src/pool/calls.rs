@@ -60,7 +60,12 @@ impl Apply for RegisterPartition {
         let (total_bytes, free_bytes) = believed(self.total_bytes, self.free_bytes);
         if let Some(known) = known.as_ref().filter(|known| known.pool != self.pool) {
             let (pool, said) = (&known.pool, &self.pool);
-            info!(partition = name, pool, said, "it stays in its pool, whatever its host says");
+            info!(
+                partition = name,
+                pool,
+                said,
+                "the partition stays in its pool; the pool in its host's configuration is ignored"
+            );
         }
         core.store.put_partition(RegisterPartition { total_bytes, free_bytes, ..self })?;
         if known.is_none_or(|known| known.boot != boot) {
@@ -166,7 +171,7 @@ fn note_live(core: &mut Core, report: &ReportSpace, now: Timestamp) {
                 (EventType::PartitionTrouble, format!("partition {subject} is {}", trouble.words()))
             }
             None => {
-                info!(partition = name, "partition is well again");
+                info!(partition = name, "partition has recovered");
                 (EventType::PartitionWell, format!("partition {subject} is well again"))
             }
         };
@@ -490,7 +495,7 @@ fn end_unanswered_write(core: &mut Core, context: &Context, path: &FilePath) -> 
         return Ok(());
     }
     require(core, &context.who, &node, Right::Write, path)?;
-    info!(%path, server = partition.server.name, "a write on a disk server that does not answer was given up");
+    info!(%path, server = partition.server.name, "abandoned a write on a disk server that does not answer");
     abandon(core, writing, context)
 }
 
@@ -637,7 +642,10 @@ impl Apply for ReportUse {
         for line in &self.traffic {
             match whose(core, context, line.object)? {
                 Whose::Own => account::moved(core, line)?,
-                Whose::Nobodys => debug!(owner = line.owner, "what was read is gone: not billed"),
+                Whose::Nobodys => debug!(
+                    owner = line.owner,
+                    "a file that was read no longer exists; the read is not billed"
+                ),
                 Whose::Anothers => foreign += 1,
             }
         }
@@ -650,7 +658,11 @@ impl Apply for ReportUse {
         }
         if foreign > 0 {
             let host = context.who.as_host().unwrap_or_default();
-            warn!(host, lines = foreign, "a host reports uses that are not of its own objects: not counted");
+            warn!(
+                host,
+                lines = foreign,
+                "a host reported reads of objects that it does not hold; they are not counted"
+            );
         }
         Ok(Done {})
     }

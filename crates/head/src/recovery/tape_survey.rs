@@ -191,11 +191,11 @@ fn take_in(
 ) -> Result<Meaning> {
     let (vid, found) = on_tape;
     if found.file.0 == 0 || found.file.0 > NUMBER_MAX {
-        warn!(%vid, fseq = found.fseq, file = %found.file, "no file can have this number: it is passed over");
+        warn!(%vid, fseq = found.fseq, file = %found.file, "file number on tape is not valid; the tape file is skipped");
         return Ok(Meaning::Dead);
     }
     if found.size > OBJECT_BYTES_MAX {
-        warn!(%vid, fseq = found.fseq, file = %found.file, "no file can be so large: it is passed over");
+        warn!(%vid, fseq = found.fseq, file = %found.file, "file size on tape is not valid; the tape file is skipped");
         return Ok(Meaning::Dead);
     }
     let (node, copies) = (core.store.node(found.file)?, core.store.copies(found.file)?);
@@ -259,7 +259,7 @@ impl Apply for VolumeSurveyed {
         core.store.set_leftover(vid, self.end.is_some_and(|end| end.may_have_leftover))?;
         core.store.set_volume_state(vid, state, None)?;
         core.live.surveys_due.remove(vid);
-        info!(session = %session.id, %vid, files = append.fseq - 1, state = state.as_str(), "volume was surveyed");
+        info!(session = %session.id, %vid, files = append.fseq - 1, state = state.as_str(), "volume surveyed");
         core.touch(Topic::Tape);
         Ok(Done {})
     }

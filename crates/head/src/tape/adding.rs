@@ -102,7 +102,7 @@ impl Apply for CartridgeRefused {
         {
             require_owner(context, &format!("library {library}"), &drive.host)?;
             let (vid, failure) = (&self.vid, &self.failure);
-            warn!(%vid, library, %failure, "a volume that was added has no cartridge");
+            warn!(%vid, library, %failure, "cannot insert the cartridge of an added volume");
             let reason =
                 format!("not in library {library}: {failure}; when that is mended: `bp volume add {vid}`");
             core.store.set_volume_state(vid, VolumeState::Blank, Some(&reason))?;

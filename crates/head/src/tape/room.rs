@@ -167,7 +167,7 @@ impl Apply for NextTapeSession {
 /// Puts a request that can never be done among the failed: whoever waits is told, and the next one goes on.
 fn give_up(core: &mut Core, context: &Context, request: RequestId, failure: &Failure) -> Result<()> {
     let Some(mut row) = core.store.request(request)? else { return Ok(()) };
-    warn!(request = %row.id, file = %row.file, cause = %failure, "tape request can never be done");
+    warn!(request = %row.id, file = %row.file, cause = %failure, "tape request cannot succeed; marked as failed");
     row.state = RequestState::Failed;
     row.reason = Some(failure.what.clone());
     core.store.set_request_waiting(&row)?;

@@ -147,7 +147,7 @@ pub(crate) fn expire(core: &mut Core, now: Timestamp) -> Result<bool> {
         }
     }
     if gone > 0 {
-        debug!(files = gone, "files left the trash");
+        debug!(files = gone, "files deleted from the trash");
     }
     Ok(gone >= TURN_LEN)
 }

@@ -64,7 +64,7 @@ pub(super) async fn call<S: Service>(context: Arc<Context<S>>, stream: StreamId,
     context.counters.request_times.note(started.elapsed());
     // The session ended meanwhile: nobody is left to tell.
     if let Err(Gone) = outcome {
-        tracing::debug!("a call was not answered: the session is over");
+        tracing::debug!("a call was not answered because its session ended");
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn close<S: Service>(
         }
     };
     if let Err(Gone) = context.answer(stream, work).await {
-        tracing::debug!(path = %handle.path, "closed after the session was over");
+        tracing::debug!(path = %handle.path, "closed a file after its session ended");
     }
 }
 

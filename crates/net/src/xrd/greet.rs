@@ -83,7 +83,7 @@ impl<S: Service> Session<S> {
         }
         let mut id = [0; 16];
         if let Err(error) = getrandom::fill(&mut id) {
-            tracing::error!(%error, "no random bytes for a session id");
+            tracing::error!(%error, "cannot get random bytes for a session id");
             return Err(End::Io(std::io::ErrorKind::Other.into()));
         }
         let peer = Peer {

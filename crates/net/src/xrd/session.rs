@@ -231,7 +231,7 @@ async fn finish<S: Service>(mut session: Box<Session<S>>, end: &End) {
         return;
     }
     if timeout(FLUSH_DEADLINE, session.drain()).await.is_err() {
-        tracing::debug!(peer = %session.peer, "answers were left when the session ended");
+        tracing::debug!(peer = %session.peer, "the session ended before all answers were sent");
     }
     // The peer has not heard why, and goes on sending.
     if matches!(end, End::Malformed(_) | End::Stranded | End::Early) {

@@ -66,7 +66,7 @@ impl Transport {
         }
         match self.socket.set_nonblocking(!is_patient) {
             Ok(()) => self.is_patient = is_patient,
-            Err(error) => tracing::debug!(%error, "a socket keeps its manner of waiting"),
+            Err(error) => tracing::debug!(%error, "cannot change how a socket waits"),
         }
     }
 
@@ -77,7 +77,7 @@ impl Transport {
         }
         match set_unsent_max(&self.socket, is_crowded.then_some(UNSENT_BYTES_MAX)) {
             Ok(()) => self.is_crowded = is_crowded,
-            Err(error) => tracing::debug!(%error, "a socket keeps what may wait in it"),
+            Err(error) => tracing::debug!(%error, "cannot change the buffer limit of a socket"),
         }
     }
 

@@ -126,7 +126,7 @@ impl<F: OpenFile> WriteTask<F> {
     pub(super) async fn wait_for_space(&mut self) {
         let Some((file, end)) = self.wanted_space(self.filled) else { return };
         if let Err(failure) = Arc::clone(file).wait_for_space(end).await {
-            tracing::debug!(%failure, "write found no space");
+            tracing::debug!(%failure, "write failed: no space");
             if let Some(handle) = self.parts.front().and_then(|part| part.handle.as_ref()) {
                 handle.has_failed.store(true, Ordering::Release);
             }

@@ -72,7 +72,7 @@ async fn checked(lane: &Arc<Lane>, range: ByteRange, chunk: Chunk, wait: Wait) -
         tracing::warn!(
             server = lane.peer(),
             offset = page.offset,
-            "a page arrived damaged, reading it again"
+            "a page arrived damaged; reading it again"
         );
         let again = ByteRange { offset: page.offset, end: page.offset + page.length as u64 };
         let flight = Flight::ask_pages(lane, again, true)?;

@@ -119,7 +119,11 @@ async fn send_again(
     if bad.is_empty() {
         return Ok(());
     }
-    tracing::warn!(server = lane.peer(), pages = bad.len(), "pages arrived damaged, sending them again");
+    tracing::warn!(
+        server = lane.peer(),
+        pages = bad.len(),
+        "the server received damaged pages; sending them again"
+    );
     let mut at = 0;
     for page in wire::xrd::pages(range.offset, range.length() as usize) {
         let end = at + PAGE_CRC_BYTES + page.length;

@@ -156,7 +156,7 @@ impl Writer {
         for (queue, thread) in self.threads {
             let _ = queue.records.send(Order::End);
             if thread.join().is_err() {
-                warn!("a thread of the audit log ended badly");
+                warn!("a thread of the audit log panicked");
             }
         }
     }
@@ -174,7 +174,7 @@ fn write(mut files: Files, orders: &mpsc::Receiver<Order>, lost: &AtomicU64) {
         }
         let missing = lost.swap(0, Ordering::Relaxed) + files.take_unwritten();
         if missing > 0 {
-            warn!(missing, "the audit log lost records");
+            warn!(missing, "audit records were lost");
             let visitor = Visitor { door: "audit", address: None, user: "audit" };
             files.write(&visitor.record(last, "lost", &format!("{missing} records")).line());
         }

@@ -153,8 +153,10 @@ impl Known {
         });
         let fetched = fetched.await;
         match &fetched {
-            Ok(_) => info!(issuer = self.issuer.url, "keys fetched"),
-            Err(failure) => warn!(issuer = self.issuer.url, %failure, "keys cannot be fetched"),
+            Ok(_) => info!(issuer = self.issuer.url, "fetched the keys of a token issuer"),
+            Err(failure) => {
+                warn!(issuer = self.issuer.url, %failure, "cannot fetch the keys of a token issuer")
+            }
         }
         self.cache().fetched(fetched.ok(), Instant::now());
     }

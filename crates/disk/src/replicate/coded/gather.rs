@@ -43,7 +43,7 @@ impl Reporter {
         let _guard = self.runtime.enter();
         self.tasks.spawn("report damage", async move {
             if let Err(failure) = head.call(ReportDamage { file, objects: vec![object] }).await {
-                warn!(%file, %object, %failure, "the head was not told that a piece is damaged");
+                warn!(%file, %object, %failure, "could not tell the head that a piece is damaged");
             }
         });
     }
@@ -117,7 +117,7 @@ impl CodedFile {
         let with_content = self.places.iter().filter(|place| place.index < self.shape.data());
         threads::each(with_content.collect(), |place: &Place| {
             if let Err(failure) = place.open(&self.reach) {
-                debug!(object = %place.object, %failure, "a piece is not opened");
+                debug!(object = %place.object, %failure, "cannot open a piece of a coded file");
             }
         });
     }
@@ -298,7 +298,7 @@ impl Cells for CodedFile {
             match place.read(&self.shape, &self.reach, stripes) {
                 Ok(bytes) => return Some(bytes),
                 Err(failure) => {
-                    debug!(object = %place.object, index, %failure, "a piece is not read");
+                    debug!(object = %place.object, index, %failure, "cannot read a piece of a coded file");
                     place.rest();
                     if failure.kind == ErrorKind::Corrupt {
                         self.note_damaged(place);

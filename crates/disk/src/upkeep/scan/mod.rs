@@ -64,7 +64,7 @@ impl Scanner {
             match outcome {
                 Ok(listed) => kept = listed,
                 Err(failure) => {
-                    warn!(partition = name, %failure, "scan interrupted; it goes on later");
+                    warn!(partition = name, %failure, "scan interrupted; it continues later");
                     // Stopping ends the pause; running out of time is the usual way.
                     let _ = tokio::time::timeout(PAUSE, self.token.stopped()).await;
                 }

@@ -84,7 +84,7 @@ impl Walk {
     /// Does it. What was listed, if somebody has stopped it and may have it go on.
     pub(super) fn carry_out(mut self) -> Result<Option<Arc<Listed>>> {
         let ScanOrder { scan, work, cursor, .. } = self.order;
-        info!(partition = self.name(), scan, ?work, through = %cursor.through, "scan");
+        info!(partition = self.name(), scan, ?work, through = %cursor.through, "scan started");
         let end = match work {
             ScanWork::Look | ScanWork::Scrub => self.look(),
             ScanWork::Repair => self.repair(),

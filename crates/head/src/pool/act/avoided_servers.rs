@@ -24,7 +24,11 @@ impl Apply for AvoidServers {
         for server in &avoided {
             let until = context.now + AVOIDED_FOR;
             if core.live.avoided.insert(server.clone(), until).is_none() {
-                info!(server, user = context.who.name, "a client could not reach it: others are preferred");
+                info!(
+                    server,
+                    user = context.who.name,
+                    "a client could not reach this server; it is offered others first"
+                );
                 // Doors have kept where files are.
                 core.store.set_visible();
             }

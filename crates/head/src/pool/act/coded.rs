@@ -211,10 +211,10 @@ impl Apply for ReportDamage {
             }
             let (partition, file) = (&damaged.partition, self.file);
             if give_up_object(core, object, context.now)? {
-                warn!(partition, %file, %object, "an object is damaged: it is made anew from others");
+                warn!(partition, %file, %object, "an object is damaged; rebuilding it from other pieces");
                 say_damaged(core, partition, object, context.now);
             } else {
-                warn!(partition, %file, %object, "an object is damaged, and nothing else has its content");
+                warn!(partition, %file, %object, "an object is damaged, and there is no other source for its content");
             }
         }
         mend(core, number, context.now)?;

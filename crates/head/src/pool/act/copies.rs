@@ -146,7 +146,7 @@ impl Apply for CopyEnded {
         for object in self.damaged {
             let is_of_file = core.store.replica(object)?.is_some_and(|replica| replica.file == copy.file);
             if is_of_file && give_up_object(core, object, context.now)? {
-                warn!(file = %copy.file, %object, "a piece is damaged: it is made anew from the others");
+                warn!(file = %copy.file, %object, "a piece is damaged; rebuilding it from the others");
                 say_damaged(core, &copy.partition, object, context.now);
             }
         }
@@ -197,7 +197,7 @@ fn doubt(
     let is_damage = matches!(failure.kind, ErrorKind::Corrupt | ErrorKind::NotFound);
     let partition = core.store.replica(source)?.map(|replica| replica.partition);
     if is_like && is_damage && give_up_object(core, source, now)? {
-        warn!(file = %copy.file, %source, %failure, "a replica is damaged: it is made anew from another one");
+        warn!(file = %copy.file, %source, %failure, "a replica is damaged; copying it again from another one");
         say_damaged(core, partition.as_deref().unwrap_or_default(), source, now);
     }
     Ok(())
@@ -221,7 +221,7 @@ impl Apply for RollCall {
         if self.upto.is_none() {
             core.live.roll_calls.remove(&self.partition);
             if partition.given_up.is_some() {
-                info!(partition = self.partition, "its disk server is back");
+                info!(partition = self.partition, "the partition's disk server is reachable again");
                 core.store.set_given_up(&self.partition, None)?;
                 let subject = core.partition_subject(&self.partition);
                 let what = format!("partition {subject}, which was given up, is back");
@@ -251,7 +251,7 @@ impl Apply for ReportMissing {
         // One that was removed or moved is nobody's loss.
         if let Some(replica) = core.store.replica(self.object)?.filter(is_it) {
             let (object, file, partition) = (replica.object, replica.file, self.partition);
-            warn!(%object, %file, partition, "a replica is missing: no reader is sent to it any more");
+            warn!(%object, %file, partition, "a replica is missing; readers are no longer sent to it");
             settle(core, &replica, ReplicaState::Lost, context.now)?;
             let subject = core.partition_subject(&replica.partition);
             let what = format!(
@@ -279,7 +279,7 @@ fn compare(
         (ReplicaState::Damaged, true) if !is_readable(core, replica, now)? => ReplicaState::Online,
         _ => return Ok(()),
     };
-    warn!(object = %replica.object, file = %replica.file, partition = replica.partition, ?state, "roll call");
+    warn!(object = %replica.object, file = %replica.file, partition = replica.partition, ?state, "a partition's list of objects differs from the catalogue; replica state changed");
     settle(core, replica, state, now)
 }
 

@@ -109,7 +109,7 @@ pub(in crate::pool) fn release_idle(
         let is_kept = replica.held_until().is_some_and(|until| until > now);
         if written < replica.size && !is_kept && progress.is_idle(wanted, now) {
             info!(object = %replica.object, owner = replica.owner, size = replica.size, written,
-                "write makes no progress; its reserved room is given back");
+                "a write made no progress; its reserved space was released");
             core.store.put_replica(&Replica { size: written, ..replica.clone() })?;
             progress.is_released = true;
         }

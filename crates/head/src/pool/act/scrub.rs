@@ -70,7 +70,7 @@ fn begin(core: &mut Core, snapshot: &Snapshot, partition: &str, known: Option<&S
     let pace = ScanPace { is_checksummed: true, objects_per_s: PACE_OBJECTS, bytes_per_s };
     let number = next_number(core, partition)?;
     let scan = new_scan(number, ScanWork::Scrub, pace, snapshot.now);
-    info!(partition, bytes_per_s, "its bytes are compared with their checksums");
+    info!(partition, bytes_per_s, "verification of checksums started");
     core.store.forget_answered(partition)?;
     let finished = known.and_then(|known| known.finished);
     core.store.put_scrub(partition, &ScrubRow { begun: snapshot.now, finished, scan: Some(scan) })?;
@@ -107,7 +107,7 @@ pub(crate) fn drop_damaged(core: &mut Core, replica: &Replica, context: &Context
     core.store.drop_replica(replica)?;
     core.touch(Topic::Files);
     let (partition, object, file) = (&replica.partition, replica.object, replica.file);
-    warn!(partition, %object, %file, others, copies, "a damaged replica is not served any more: it is made anew");
+    warn!(partition, %object, %file, others, copies, "a damaged replica is no longer served; copying it again from another source");
     say_damaged(core, partition, object, context.now);
     mend(core, replica.file, context.now)?;
     if !is_readable {

@@ -138,7 +138,10 @@ fn say_repair(core: &mut Core, now: Timestamp) -> Result<()> {
 
 /// What a partition has does not count any more, until its disk server has said what there is.
 fn give_up(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
-    warn!(partition, "its disk server was silent for too long: its files are copied again from elsewhere");
+    warn!(
+        partition,
+        "the partition's disk server was silent for too long; copying its files again from other replicas"
+    );
     core.store.set_given_up(partition, Some(now))?;
     let subject = core.partition_subject(partition);
     let what =
@@ -169,7 +172,7 @@ fn sweep(core: &mut Core, now: Timestamp) -> Result<bool> {
         mend(core, *file, now)?;
     }
     if files.is_empty() {
-        info!("every file was looked at");
+        info!("all files were checked against their pool's policy");
     }
     Ok(!files.is_empty())
 }

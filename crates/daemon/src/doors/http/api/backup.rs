@@ -100,7 +100,7 @@ fn write(snapshot: Snapshot, parts: &mpsc::Sender<io::Result<Bytes>>) {
     match outcome {
         Ok(rows) => info!(rows, bytes, "backup complete"),
         Err(failure) => {
-            warn!(%failure, "backup not complete");
+            warn!(%failure, "backup failed");
             // The receiver sees that something is missing.
             let _ = parts.blocking_send(Err(io::Error::other(failure.to_string())));
         }

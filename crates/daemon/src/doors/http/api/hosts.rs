@@ -90,7 +90,7 @@ async fn renew(
             let renewed = unbroken(async move {
                 let renewed = reception(&own)?.renew(own.files.head()?, (&member, shown), asked).await?;
                 own.roster.reload(own.files.head()?).await?;
-                info!(host = member.name, "host has a new certificate");
+                info!(host = member.name, "issued a new certificate to a host");
                 Ok(renewed)
             });
             renewed.await
@@ -125,6 +125,6 @@ async fn remove(State(door): Door, Extension(caller): By, headers: HeaderMap, bo
     let done = done.await;
     door.note_call(&caller, &call, done.as_ref());
     let done = done?;
-    info!(host = name, "host turned away");
+    info!(host = name, "host removed from the facility");
     Ok(Json(done))
 }

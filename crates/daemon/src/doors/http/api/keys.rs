@@ -119,7 +119,7 @@ async fn rotate(
     let rotated = change_key(&door, &caller, KeysChanged { ends_invitations: false }, change).await;
     door.note_call(&caller, &call, rotated.as_ref());
     let rotated = rotated?;
-    info!(by = caller.who.name, "the facility's key has a new generation");
+    info!(by = caller.who.name, "the facility key was rotated");
     Ok(Json(rotated))
 }
 
@@ -135,7 +135,7 @@ async fn revoke(
     let revoked = change_key(&door, &caller, KeysChanged { ends_invitations: true }, change).await;
     door.note_call(&caller, &call, revoked.as_ref());
     let revoked = revoked?;
-    info!(by = caller.who.name, generation, "a generation of the facility's key is revoked");
+    info!(by = caller.who.name, generation, "a generation of the facility key was revoked");
     Ok(Json(revoked))
 }
 

@@ -97,7 +97,7 @@ pub fn serve(
 ) -> Result<()> {
     // A listener without an address could not accept either.
     let address = listener.address()?;
-    debug!(%address, is_tls = tls.is_some(), "http door listens");
+    debug!(%address, is_tls = tls.is_some(), "HTTP door is listening");
     let token = shutdown.token();
     let tasks = shutdown.clone();
     let acceptor = tls.map(TlsAcceptor::from);
@@ -119,7 +119,7 @@ pub fn serve(
                 visit((socket, peer), Arc::clone(&place), acceptor, router.clone(), door, token.clone());
             tasks.spawn("http connection", async move {
                 tokio::select! {
-                    () = place.over() => debug!(%address, "the peer has not proven who it is"),
+                    () = place.over() => debug!(%address, "the peer did not authenticate"),
                     () = visit => {}
                 }
             });
@@ -221,7 +221,7 @@ where
         }
     };
     if let Err(cause) = outcome {
-        debug!(address = ?peer.address, %cause, "connection broke off");
+        debug!(address = ?peer.address, %cause, "connection broke");
     }
 }
 

@@ -323,7 +323,7 @@ impl Drop for Report {
     fn drop(&mut self) {
         if !self.is_over {
             let bytes = self.progress.moved_bytes();
-            info!(path = %self.path, remote = self.remote, bytes, "{} given up: its client left", self.word);
+            info!(path = %self.path, remote = self.remote, bytes, "{} cancelled: its client disconnected", self.word);
         }
     }
 }

@@ -146,7 +146,7 @@ impl Job {
     async fn run(self: Arc<Self>) {
         let outcome = self.copy().await;
         match &outcome {
-            Ok(_) => tracing::info!(source = %self.source_name(), "third-party copy is complete"),
+            Ok(_) => tracing::info!(source = %self.source_name(), "third-party copy done"),
             Err(failure) => tracing::info!(%failure, "third-party copy failed"),
         }
         self.ended.send_replace(Some(outcome));
@@ -280,7 +280,7 @@ impl Job {
     /// A failure of another server, without its words: the client chose the server, which may be one that the client must not
     /// hear, or none that speaks this protocol. The log has the words.
     fn foreign(&self, failure: Failure) -> Failure {
-        tracing::info!(source = %self.source_name(), %failure, "source of a third-party copy failed");
+        tracing::info!(source = %self.source_name(), %failure, "cannot read the source of a third-party copy");
         let what = match failure.kind {
             ErrorKind::NotFound => "it does not have the file",
             ErrorKind::Permission => {

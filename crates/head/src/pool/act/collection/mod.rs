@@ -239,7 +239,7 @@ fn end_if_over(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
     }
     core.live.care.plans.remove(key);
     if bytes > 0 && *purpose != Purpose::Look {
-        info!(partition, bytes, missing, "collected");
+        info!(partition, bytes, missing, "evicted replicas to free space");
     }
     if missing > 0 && *purpose == Purpose::Water {
         let rest = Rest { missing, until: now + REST };
@@ -248,7 +248,10 @@ fn end_if_over(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
             let subject = core.partition_subject(partition);
             let what = format!("partition {subject} is {missing} too full, and no other file may go");
             core.say(now, EventType::PartitionFull, subject, what);
-            warn!(partition, missing, "less is free than the pool's high water, and no other file may go");
+            warn!(
+                partition,
+                missing, "the partition is above its pool's high water, and no other file may be evicted"
+            );
         }
     }
     Ok(true)
