@@ -87,6 +87,9 @@ pub struct Watchdog {
 struct State {
     running: Option<(Operation, Instant)>,
     is_stuck: bool,
+    /// Operations that have begun, in order.
+    #[cfg(test)]
+    history: Vec<Operation>,
 }
 
 impl Watchdog {
@@ -98,7 +101,16 @@ impl Watchdog {
 
     /// The drive's thread begins `operation`.
     pub fn begin(&self, operation: Operation, now: Instant) {
-        self.state().running = Some((operation, now));
+        let mut state = self.state();
+        state.running = Some((operation, now));
+        #[cfg(test)]
+        state.history.push(operation);
+    }
+
+    /// Operations that have begun since it was asked last, in order.
+    #[cfg(test)]
+    pub(crate) fn take_history(&self) -> Vec<Operation> {
+        std::mem::take(&mut self.state().history)
     }
 
     /// The operation has come back, however it went.

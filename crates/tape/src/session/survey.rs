@@ -70,6 +70,9 @@ impl<H: Head, D: Disk> Session<'_, H, D> {
         }
         let files = std::mem::take(&mut self.survey.found);
         self.survey.found_bytes = 0;
+        // A tape server that was killed before its flush leaves files that can be read and are not durable. The head
+        // takes what is found for safe copies, so they are made durable before it hears of them.
+        self.bay.drive.flush().map_err(Fault::of_drive)?;
         let used_bytes = self.used_bytes()?;
         let found = FilesFound { session: self.orders.id, files, used_bytes };
         self.bay.report(&found).map_err(Fault::system)

@@ -1,7 +1,7 @@
 //! Sessions that survey: what the head has forgotten it learns again.
 
 use super::super::tests::World;
-use crate::fake::vid;
+use crate::{fake::vid, watchdog::Operation};
 use base::{ErrorKind, Failure};
 use proptest::prelude::*;
 use std::fs;
@@ -44,6 +44,27 @@ fn what_the_head_forgot_is_found_and_writing_goes_on() {
     world.archive(&more);
     world.recall(&more);
     assert_eq!(world.head.trouble(), None);
+}
+
+#[test]
+fn what_is_found_is_made_durable_before_it_is_reported() {
+    let mut world = World::new();
+    let files = world.files(1, &[10, 20]);
+    world.archive(&files);
+    world.head.lock().forget();
+    let watchdog = world.bay().watchdog.clone();
+    watchdog.take_history();
+    // The report fails, so what the drive did until then is what it did before the report.
+    let closed = Failure::not_found("no such session");
+    world.head.lock().refusals.insert("files_found", (closed, 1));
+    world.survey(ALL);
+    assert!(watchdog.take_history().contains(&Operation::Flush));
+    // Nothing was found behind the end, so there is nothing to flush.
+    world.survey(ALL);
+    watchdog.take_history();
+    world.survey(ALL);
+    assert_eq!((world.head.trouble(), world.found()), (None, files));
+    assert!(!watchdog.take_history().contains(&Operation::Flush));
 }
 
 #[test]
