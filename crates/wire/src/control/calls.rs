@@ -191,6 +191,8 @@ pub struct CallInfo {
     pub audience: Audience,
     /// What it does.
     pub effect: Effect,
+    /// The fields that a record of the audit log names.
+    pub named: &'static [&'static str],
     /// Whether its reply can be waited for.
     pub can_wait: bool,
 }
@@ -205,6 +207,7 @@ macro_rules! implement {
             reply: stringify!($reply),
             audience: Audience::$audience,
             effect: Effect::$effect,
+            named: &[$($named),*],
             can_wait: !concat!("" $(, stringify!($pending))?).is_empty(),
         }),*];
         $(

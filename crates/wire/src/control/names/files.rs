@@ -226,7 +226,7 @@ pub struct Listing {
 pub struct Mkdir {
     /// The new directory.
     pub path: FilePath,
-    /// POSIX permission bits.
+    /// POSIX permission bits; 493, which is 0755, if they are left out.
     #[serde(default = "directory_mode")]
     pub mode: u32,
     /// Make missing parents, and accept a directory that exists.

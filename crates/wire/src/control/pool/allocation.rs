@@ -23,7 +23,7 @@ pub struct Allocate {
     /// For how long; none: [`ALLOCATION_LIFETIME`], or as long as it is reserved already. Later ends win.
     #[serde(default)]
     pub lifetime: Option<Millis>,
-    /// POSIX permission bits of the file.
+    /// POSIX permission bits of the file; 420, which is 0644, if they are left out.
     #[serde(default = "file_mode")]
     pub mode: u32,
     /// Make missing directories.

@@ -267,7 +267,7 @@ pub struct Collected {
     pub missing_bytes: u64,
     /// Files, in the order in which they go.
     pub files: Vec<CollectedFile>,
-    /// The head is looking for files; [waiting](crate::control::Call::is_pending) is worth while.
+    /// The head is looking for files: waiting is worth while.
     pub is_looking: bool,
     /// Where to go on; `None`: that was all.
     pub next: Option<String>,
