@@ -103,6 +103,22 @@ const PROPFINDS: [&str; 4] = [
 const PLACES: [&str; 8] =
     ["http://host.example:81/a/b?c", "https://[::1]:8094/a%20b", "/a/b", "0", "1", "infinity", "T", "F"];
 
+const CONTROLS: [&str; 7] = [
+    r#"{"spec":{"name":"j","queue":"default","command":["/bin/true"],"inputs":[],"outputs":[]}}"#,
+    r#"{"paths":["/a"],"owner":"x"}"#,
+    r#"{"path":"/a/b","parents":true,"mode":493}"#,
+    r#"{"from":"/a","to":"/b"}"#,
+    r#"{"vid":"BP0001","state":"suspect"}"#,
+    r#"{"ids":[1,2],"active_only":true}"#,
+    r#"{"path":"/a","set":{"k":"dg=="},"remove":["l"]}"#,
+];
+
+const COPIES: [&str; 3] = [
+    "oss.asize=1234567&tpc.dlgon=0&tpc.key=0a1b2c&tpc.lfn=/data/run 1&tpc.spr=root&tpc.src=ann@disk1:1095&tpc.stage=copy&tpc.str=4&tpc.tpr=root",
+    "tpc.key=0a1b2c&tpc.dst=disk2&tpc.stage=placement&tpc.ttl=60",
+    "tpc.key=0a1b2c&tpc.org=u.1@h&tpc.cks=adler32",
+];
+
 fn texts(target: &str) -> &'static [&'static str] {
     match target {
         "cap" => &CAPS,
@@ -116,15 +132,7 @@ fn texts(target: &str) -> &'static [&'static str] {
             r#"{"version":1,"serial":1,"generations":[{"number":1,"made":0,"key":"0707070707070707070707070707070707070707070707070707070707070707"}]}"#,
             "07070707070707070707070707070707",
         ],
-        "control" => &[
-            r#"{"spec":{"name":"j","queue":"default","command":["/bin/true"],"inputs":[],"outputs":[]}}"#,
-            r#"{"paths":["/a"],"owner":"x"}"#,
-            r#"{"path":"/a/b","parents":true,"mode":493}"#,
-            r#"{"from":"/a","to":"/b"}"#,
-            r#"{"vid":"BP0001","state":"suspect"}"#,
-            r#"{"ids":[1,2],"active_only":true}"#,
-            r#"{"path":"/a","set":{"k":"dg=="},"remove":["l"]}"#,
-        ],
+        "control" => &CONTROLS,
         "framing" => &[
             "GET /a HTTP/1.1\r\nHost: h\r\n\r\nPUT /b HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
             "PUT /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nA: b\r\n\r\nGET /#d HTTP/1.1\r\n\r\n",
@@ -163,11 +171,7 @@ fn texts(target: &str) -> &'static [&'static str] {
             "Bearer a.b.c",
             "storage.create:/x storage.stage:/",
         ],
-        "tpc" => &[
-            "oss.asize=1234567&tpc.dlgon=0&tpc.key=0a1b2c&tpc.lfn=/data/run 1&tpc.spr=root&tpc.src=ann@disk1:1095&tpc.stage=copy&tpc.str=4&tpc.tpr=root",
-            "tpc.key=0a1b2c&tpc.dst=disk2&tpc.stage=placement&tpc.ttl=60",
-            "tpc.key=0a1b2c&tpc.org=u.1@h&tpc.cks=adler32",
-        ],
+        "tpc" => &COPIES,
         _ => &[],
     }
 }

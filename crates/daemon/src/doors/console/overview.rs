@@ -4,7 +4,8 @@ use super::words::{Tone, age, bar, clock, count, counted, percent, room_bar};
 use base::units::human_bytes;
 use maud::{Markup, html};
 use wire::control::{
-    JobState, PartitionInfo, PartitionTrouble, Presence, RequestState, Status, TapePhase, VolumeState,
+    HostStatus, JobState, PartitionInfo, PartitionTrouble, Presence, RequestState, Status, TapePhase,
+    VolumeState,
 };
 
 /// Lines of the attention list; the rest is counted.
@@ -109,15 +110,35 @@ pub(super) fn attention(status: &Status) -> Markup {
 }
 
 fn troubles(status: &Status) -> Vec<Trouble> {
-    let mut troubles = Vec::new();
-    for host in status.hosts.iter().filter(|host| host.presence != Presence::Here) {
+    let mut troubles = hosts(status);
+    troubles.extend(tapes(status));
+    for pool in &status.pools {
+        troubles.extend(pool.partitions.iter().flat_map(|partition| in_partition(&pool.name, partition)));
+    }
+    for request in status.requests.iter().filter(|request| request.state == RequestState::Failed) {
+        let what = format!("{} of {}: {}", request.kind.as_str(), request.path, request.reason);
+        let command = Some(format!("bp admin request retry {}", request.id));
+        troubles.push(Trouble { thing: format!("request {}", request.id), what, command });
+    }
+    troubles
+}
+
+fn hosts(status: &Status) -> Vec<Trouble> {
+    let absent = status.hosts.iter().filter(|host| host.presence != Presence::Here);
+    let trouble = |host: &HostStatus| {
         let what = match (host.presence, host.heard) {
             (Presence::Stopped, Some(heard)) => format!("has stopped, {} ago", age(status.now, heard)),
             (_, Some(heard)) => format!("is silent, heard {} ago", age(status.now, heard)),
             (_, None) => "has not been heard since the head started".to_owned(),
         };
-        troubles.push(Trouble { thing: format!("host {}", host.name), what, command: None });
-    }
+        Trouble { thing: format!("host {}", host.name), what, command: None }
+    };
+    absent.map(trouble).collect()
+}
+
+/// Drives and volumes.
+fn tapes(status: &Status) -> Vec<Trouble> {
+    let mut troubles = Vec::new();
     for drive in &status.drives {
         let stuck = (drive.phase == TapePhase::Stuck).then(|| "is stuck".to_owned());
         if let Some(what) = drive.trouble.clone().or(stuck) {
@@ -134,47 +155,33 @@ fn troubles(status: &Status) -> Vec<Trouble> {
         let command = Some(command);
         troubles.push(Trouble { thing: format!("volume {}", volume.vid), what, command });
     }
-    for pool in &status.pools {
-        for partition in pool.partitions.iter().filter(|partition| !partition.is_available) {
-            let thing = format!("partition {}/{}", pool.name, partition.name);
-            let what = match partition.trouble {
-                Some(PartitionTrouble::Gone) => "its file system is not mounted",
-                _ => "its disk server is not here",
-            };
-            troubles.push(Trouble { thing, what: what.to_owned(), command: None });
-        }
-        let is_read_only = |at: &&PartitionInfo| at.trouble == Some(PartitionTrouble::ReadOnly);
-        for partition in pool.partitions.iter().filter(is_read_only) {
-            let thing = format!("partition {}/{}", pool.name, partition.name);
-            troubles.push(Trouble { thing, what: "its file system is read-only".to_owned(), command: None });
-        }
-        for partition in pool.partitions.iter().filter(|partition| partition.stuck_bytes > 0) {
-            let thing = format!("partition {}/{}", pool.name, partition.name);
-            let missing = human_bytes(partition.stuck_bytes);
-            let what = format!("{missing} are missing to the high water, and no file may go");
-            troubles.push(Trouble {
-                thing,
-                what,
-                command: Some(format!("bp pool collect {} --dry-run", pool.name)),
-            });
-        }
-        for partition in pool.partitions.iter().filter(|partition| partition.damaged > 0) {
-            let thing = format!("partition {}/{}", pool.name, partition.name);
-            let what = format!(
-                "{} damaged and without another copy",
-                counted(partition.damaged, "replica is", "replicas are")
-            );
-            troubles.push(Trouble {
-                thing,
-                what,
-                command: Some(format!("bp scan report {}", partition.name)),
-            });
-        }
+    troubles
+}
+
+fn in_partition(pool: &str, partition: &PartitionInfo) -> Vec<Trouble> {
+    let mut troubles = Vec::new();
+    let mut add = |what: String, command: Option<String>| {
+        troubles.push(Trouble { thing: format!("partition {pool}/{}", partition.name), what, command });
+    };
+    if !partition.is_available {
+        let what = match partition.trouble {
+            Some(PartitionTrouble::Gone) => "its file system is not mounted",
+            _ => "its disk server is not here",
+        };
+        add(what.to_owned(), None);
     }
-    for request in status.requests.iter().filter(|request| request.state == RequestState::Failed) {
-        let what = format!("{} of {}: {}", request.kind.as_str(), request.path, request.reason);
-        let command = Some(format!("bp admin request retry {}", request.id));
-        troubles.push(Trouble { thing: format!("request {}", request.id), what, command });
+    if partition.trouble == Some(PartitionTrouble::ReadOnly) {
+        add("its file system is read-only".to_owned(), None);
+    }
+    if partition.stuck_bytes > 0 {
+        let missing = human_bytes(partition.stuck_bytes);
+        let what = format!("{missing} are missing to the high water, and no file may go");
+        add(what, Some(format!("bp pool collect {pool} --dry-run")));
+    }
+    if partition.damaged > 0 {
+        let count = counted(partition.damaged, "replica is", "replicas are");
+        let command = format!("bp scan report {}", partition.name);
+        add(format!("{count} damaged and without another copy"), Some(command));
     }
     troubles
 }
