@@ -2,7 +2,7 @@
 
 use crate::{
     access::key::Key,
-    boot::catalogue,
+    boot::{catalogue, steps::open_partition},
     facility::{
         config::{self, Config},
         layout::{Layout, PARTITION, failed, random, sync_directory, write_new},
@@ -160,13 +160,7 @@ impl Possession {
 
     /// Opens the partition.
     pub fn open_partition(&self, facility: &str) -> Result<disk::Partition> {
-        let limits = disk::Limits {
-            share_bytes: (self.config.disk.size.0 > 0).then_some(self.config.disk.size.0),
-            reserved_bytes: self.config.disk.reserve.0,
-        };
-        let partition = disk::Partition::open_limited(&self.layout.partition(), facility, limits)?;
-        partition.set_direct(self.config.disk.direct);
-        Ok(partition)
+        open_partition(&self.layout.partition(), facility, &self.config.disk)
     }
 
     /// Tells clients where the doors are. Replaced as a whole, so that nobody reads half of it.

@@ -5,7 +5,7 @@ use crate::{
     boot::{
         join::{self, HostFiles, Member},
         rooms::{Premises, Rooms},
-        run::{door_names, introduction, keep_partition, listen, tls_rule},
+        steps::{DiskParts, Host, Listeners, Step, open_partition, tls_rule},
     },
     doors::{
         files::Files,
@@ -14,7 +14,6 @@ use crate::{
     },
     facility::{config::Config, layout::Layout, link::Link},
     hosts::presence,
-    metrics::DoorCounters,
 };
 use base::{Clock, Result, Timestamp};
 use client::Control;
@@ -22,15 +21,16 @@ use disk::{
     clock::HeadTime,
     remote::{objects::Reach, redirect::host_and_port},
     serve::local_objects::Objects,
-    upkeep::{copier::Copier, janitor::Janitor},
+    upkeep::janitor::Introduction,
 };
 use net::{
     blocking,
+    listener::Listener,
     shutdown::{Shutdown, Token},
     tls::Identity,
     xrd::{Redirect, TlsOffer},
 };
-use std::path::PathBuf;
+use rustls::ServerConfig;
 use std::{fs, sync::Arc, time::Duration};
 use tracing::{error, info};
 use wire::control::{DiskServer, Endpoints, Role};
@@ -50,84 +50,139 @@ pub(crate) struct Running {
     pub(crate) leave: (Link, String, u64),
 }
 
-/// Starts the doors and rooms of a host that joined. The head need not be there: what it has given rights to is served.
+/// Starts the doors and rooms of a host that joined, step by step. The head need not be there: what it has given rights to is served.
 pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Result<Running> {
-    let member = Member::read(layout)?;
     let time = HeadTime::new(clock);
-    let clock = time.clock();
-    let doors = &config.doors;
-    let budget = doors.unproven();
-    let root = listen(doors.bind, doors.root_port, ("root_port", &budget)).await?;
-    let https = listen(doors.bind, doors.https_port, ("https_port", &budget)).await?;
-    let introduction = introduction(config, root.address()?, https.address()?)?;
-    let server = introduction.server.clone();
-    let files = HostFiles::new(layout);
-    let authority = files.authority.clone();
-    let identity =
-        Identity { certificate: files.certificate.clone(), key: files.key.clone(), client_ca: None };
-    let tls = net::tls::server_config(&identity)?;
-    let (shutdown, chores) = (Shutdown::new(), Shutdown::new());
-    let control = Control::new(&config.host.head, "host").with_tls(files.control());
-    let link = Link::Remote(control.clone());
-    let leave = (link.clone(), server.name.clone(), introduction.boot);
-    let is_disk = config.host.roles.contains(&Role::Disk);
-    let partition = is_disk.then(|| open_partition(layout, config, &member).map(Arc::new)).transpose()?;
-    let reach = Reach::new(Some(authority.clone()));
-    let (served, keys) = (partition.iter().cloned().collect(), cap_keys::read(layout)?);
-    let port = disk::port::Head::new(link.clone());
-    let objects = Objects::new(port.clone(), served, keys.clone(), Arc::clone(&clock), chores.child());
-    let objects = Arc::new(objects.with_reach(reach.clone()).with_time(Arc::clone(&time)));
-    if let Some(partition) = partition {
-        chores.spawn("keys", cap_keys::keep(link, layout.clone(), keys, chores.token()));
-        let copier = Copier::new(&port, &reach, &partition, &objects, &clock);
-        let janitor = Janitor::new(port, introduction, partition, &objects).with_time(time);
-        keep_partition(janitor, copier, (&config.disk, &clock), &chores);
-    }
-    chores.spawn(
-        "certificate",
-        keep_certificate(layout.clone(), config.clone(), Arc::clone(&clock), chores.token()),
-    );
-
-    let counters = Arc::new(DoorCounters::default());
-    let (host, port) = host_and_port(&member.root)?;
-    let (own, _) = host_and_port(&server.root)?;
-    let head = Redirect { host, port, opaque: String::new() };
-    let door =
-        DataDoor::new(Arc::clone(&objects), (&member.facility_name, &own), head, Arc::clone(&counters))
-            .with_tls(TlsOffer { config: Arc::clone(&tls), rule: tls_rule(doors) })
-            .with_trust(config.trust(layout.root()))
-            .with_reach(config.reach.rule(), root.address()?)
-            .with_reads(config.disk.reads.into());
-    let sessions = net::xrd::serve(Arc::new(door), root, &shutdown);
-    // The door is opened once.
-    let _ = counters.sessions.set(sessions);
-    let files = Arc::new(Files::without_names(objects, Arc::clone(&clock)));
-    let door = HttpDoor::without_names(files, (&config.host.head, &own), counters, shutdown.token())
-        .with_trust(RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() })
-        .with_reach(config.reach.rule())
-        .with_names(door_names(config, &identity), false);
-    http::serve(Arc::new(door), https, Some(tls), &shutdown)?;
-    let endpoints = endpoints(&server, &config.host.head, member.facility);
-    let rooms = premises((layout, config), control, (authority, member.facility_name)).start()?;
-    chores.spawn("presence", presence::say_so(leave.0.clone(), server, leave.2, chores.token()));
+    let mut host = Host::new(layout, config, time.clock());
+    let listeners = host.listeners().await?;
+    host.done(Step::Listeners);
+    let introduction = host.introduction(&listeners)?;
+    let (server, boot) = (introduction.server.clone(), introduction.boot);
+    let mut member = MemberHost::open(host)?;
+    let tls = member.read_certificates()?;
+    let objects = member.start_disk_server(introduction, time).await?;
+    let Listeners { root, https, .. } = listeners;
+    member.open_root_door(&objects, &server, &tls, root)?;
+    member.open_http_door(objects, &server, tls, https)?;
+    let rooms = member.premises();
+    let rooms = member.host.start_rooms(rooms)?;
+    let MemberHost { host: Host { doors, chores, .. }, record, link, .. } = member;
+    chores.spawn("presence", presence::say_so(link.clone(), server.clone(), boot, chores.token()));
+    let endpoints = endpoints(&server, &config.host.head, record.facility);
     info!(root = endpoints.root, head = config.host.head, "host is up");
-    Ok(Running { rooms, doors: shutdown, chores, endpoints, leave })
+    Ok(Running { rooms, doors, chores, endpoints, leave: (link, server.name, boot) })
 }
 
-/// What the rooms of this host need.
-fn premises<'a>(
-    (layout, config): (&'a Layout, &'a Config),
+/// A host that joined while it starts, once it knows its facility.
+struct MemberHost<'a> {
+    host: Host<'a>,
+    /// What it was told when it joined.
+    record: Member,
+    /// Certificates and keys that it got then.
+    files: HostFiles,
     control: Control,
-    (authority, site): (PathBuf, String),
-) -> Premises<'a> {
-    Premises {
-        layout,
-        config,
-        control,
-        authorities: Some(authority),
-        site,
-        facility: (config.host.head.clone(), None),
-        prefix: format!("{}-", config.host_name()),
+    link: Link,
+}
+
+impl<'a> MemberHost<'a> {
+    /// Reads what the host was told when it joined.
+    fn open(mut host: Host<'a>) -> Result<Self> {
+        let (record, files) = (Member::read(host.layout)?, HostFiles::new(host.layout));
+        let control = Control::new(&host.config.host.head, "host").with_tls(files.control());
+        let link = Link::Remote(control.clone());
+        host.done(Step::Facility);
+        Ok(Self { host, record, files, control, link })
+    }
+
+    fn identity(&self) -> Identity {
+        let HostFiles { certificate, key, .. } = &self.files;
+        Identity { certificate: certificate.clone(), key: key.clone(), client_ca: None }
+    }
+
+    fn read_certificates(&mut self) -> Result<Arc<ServerConfig>> {
+        let tls = net::tls::server_config(&self.identity())?;
+        let Host { layout, config, clock, chores, .. } = &self.host;
+        let (layout, config) = ((*layout).clone(), (*config).clone());
+        chores.spawn("certificate", keep_certificate(layout, config, Arc::clone(clock), chores.token()));
+        self.host.done(Step::Certificates);
+        Ok(tls)
+    }
+
+    async fn start_disk_server(
+        &mut self,
+        introduction: Introduction,
+        time: Arc<HeadTime>,
+    ) -> Result<Arc<Objects>> {
+        let Host { layout, config, chores, .. } = &self.host;
+        let (link, keys) = (self.link.clone(), cap_keys::read(layout)?);
+        let partition = if config.host.roles.contains(&Role::Disk) {
+            let directory = layout.partition_named(&join::partition_name(config));
+            let partition = open_partition(&directory, &self.record.facility, &config.disk)?;
+            let keep = cap_keys::keep(link.clone(), (*layout).clone(), keys.clone(), chores.token());
+            chores.spawn("keys", keep);
+            Some(Arc::new(partition))
+        } else {
+            None
+        };
+        let reach = Reach::new(Some(self.files.authority.clone()));
+        let parts = DiskParts { link, reach, keys, introduction, partition, time: Some(time) };
+        parts.start(&mut self.host).await
+    }
+
+    fn open_root_door(
+        &mut self,
+        objects: &Arc<Objects>,
+        server: &DiskServer,
+        tls: &Arc<ServerConfig>,
+        listener: Listener,
+    ) -> Result<()> {
+        let Host { layout, config, counters, .. } = &self.host;
+        let (host, port) = host_and_port(&self.record.root)?;
+        let head = Redirect { host, port, opaque: String::new() };
+        let (own, _) = host_and_port(&server.root)?;
+        let names = (&*self.record.facility_name, &*own);
+        let door = DataDoor::new(Arc::clone(objects), names, head, Arc::clone(counters))
+            .with_tls(TlsOffer { config: Arc::clone(tls), rule: tls_rule(&config.doors) })
+            .with_trust(config.trust(layout.root()))
+            .with_reach(config.reach.rule(), listener.address()?)
+            .with_reads(config.disk.reads.into());
+        self.host.open_root_door(door, listener);
+        Ok(())
+    }
+
+    fn open_http_door(
+        &mut self,
+        objects: Arc<Objects>,
+        server: &DiskServer,
+        tls: Arc<ServerConfig>,
+        listener: Listener,
+    ) -> Result<()> {
+        let Host { layout, config, clock, counters, doors, .. } = &self.host;
+        let (own, _) = host_and_port(&server.root)?;
+        let files = Arc::new(Files::without_names(objects, Arc::clone(clock)));
+        let names = (&*config.host.head, &*own);
+        let trust = RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() };
+        let door = HttpDoor::without_names(files, names, Arc::clone(counters), doors.token())
+            .with_trust(trust)
+            .with_reach(config.reach.rule())
+            .with_names(self.host.door_names(&self.identity()), false);
+        http::serve(Arc::new(door), listener, Some(tls), doors)?;
+        self.host.done(Step::HttpDoor);
+        Ok(())
+    }
+
+    /// What the rooms of this host need.
+    fn premises(&self) -> Premises<'a> {
+        let Host { layout, config, .. } = self.host;
+        Premises {
+            layout,
+            config,
+            control: self.control.clone(),
+            authorities: Some(self.files.authority.clone()),
+            site: self.record.facility_name.clone(),
+            facility: (config.host.head.clone(), None),
+            prefix: format!("{}-", config.host_name()),
+        }
     }
 }
 
@@ -141,18 +196,6 @@ fn endpoints(server: &DiskServer, head: &str, facility: String) -> Endpoints {
         pid: std::process::id(),
         facility,
     }
-}
-
-fn open_partition(layout: &Layout, config: &Config, member: &Member) -> Result<disk::Partition> {
-    let disk = &config.disk;
-    let limits = disk::Limits {
-        share_bytes: (disk.size.0 > 0).then_some(disk.size.0),
-        reserved_bytes: disk.reserve.0,
-    };
-    let directory = layout.partition_named(&join::partition_name(config));
-    let partition = disk::Partition::open_limited(&directory, &member.facility, limits)?;
-    partition.set_direct(disk.direct);
-    Ok(partition)
 }
 
 /// Renews the certificate in time. The doors and the way to the head take the new one by themselves.

@@ -2,9 +2,11 @@
 
 pub mod catalogue;
 pub mod facility;
+pub(crate) mod head_host;
 pub mod join;
 pub(crate) mod member;
 pub(crate) mod rooms;
 pub mod run;
 pub mod service;
 pub mod standby;
+pub(crate) mod steps;
