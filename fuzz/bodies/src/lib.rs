@@ -59,6 +59,7 @@ targets! {
     "tag" => wire::http::tag::fuzz_tag,
     "token" => wire::auth::token::fuzz_token,
     "tpc" => wire::xrd::tpc::fuzz_tpc,
+    "x509" => wire::auth::x509::fuzz_x509,
     "ztn" => wire::auth::token::ztn::fuzz_ztn,
 }
 

@@ -337,7 +337,7 @@ mod tests {
             writeln!(std::io::stdout(), "\nmeasured {} {}", resident() - before, cache.bytes()).unwrap();
             return;
         }
-        let name = "store::node_cache::tests::the_memory_of_the_process_is_what_was_counted";
+        let name = "store::cache::node_cache::tests::the_memory_of_the_process_is_what_was_counted";
         let mut alone = Command::new(std::env::current_exe().unwrap());
         let output = alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
