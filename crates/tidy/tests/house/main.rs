@@ -4,6 +4,7 @@
 //! a reason; one that is not needed any more fails too.
 
 mod arrows;
+mod calls;
 mod hygiene;
 mod layers;
 mod manifest;

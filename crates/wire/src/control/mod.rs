@@ -120,7 +120,7 @@ pub const USER_HEADER: &str = "x-backplane-user";
 /// Response header: the tag of a pending reply. Sent back as `seen`, a reply with another tag is given at once.
 pub const REPLY_TAG_HEADER: &str = "x-backplane-reply-tag";
 
-/// Fuzz body: a call of people that arrives damaged is refused, and one that is read says the same when written again.
+/// Fuzz body: a call that arrives damaged is refused, and one that is read says the same when written again.
 pub fn fuzz_control(data: &[u8]) {
     fn round<C: Call>(data: &[u8]) {
         let Ok(call) = serde_json::from_slice::<C>(data) else { return };
@@ -128,18 +128,13 @@ pub fn fuzz_control(data: &[u8]) {
         let again: C = serde_json::from_slice(&text).expect("what was written can be read");
         assert_eq!(text, serde_json::to_vec(&again).expect("a call always serialises"), "{}", C::NAME);
     }
-    round::<Submit>(data);
-    round::<Stage>(data);
-    round::<Await>(data);
-    round::<Rename>(data);
-    round::<Mkdir>(data);
-    round::<List>(data);
-    round::<SetVolumeState>(data);
-    round::<SurveyVolumes>(data);
-    round::<Jobs>(data);
-    round::<SetAttributes>(data);
-    round::<SetGrant>(data);
-    round::<SetOwner>(data);
+    macro_rules! every_call {
+        ($($call:ident => $reply:ty, $name:literal, $audience:ident, $by:ident, $effect:ident, [$($named:literal),*]
+            $(, pending $pending:expr)?;)*) => {
+            $(round::<$call>(data);)*
+        };
+    }
+    crate::for_each_call!(every_call);
 }
 
 #[cfg(test)]
