@@ -5,8 +5,8 @@ use net::{
     listener::Listener,
     shutdown::Shutdown,
     xrd::{
-        Disposition, ListPage, Opaque, OpenFile, OpenRequest, Opened, Peer, ServerConfig, Service, SpaceInfo,
-        StatInfo,
+        Disposition, ListPage, NameReply, NameRequest, OpenFile, OpenRequest, Opened, Peer, ServerConfig,
+        Service, StatInfo,
     },
 };
 use std::{
@@ -164,35 +164,17 @@ impl Service for Files {
         })))
     }
 
-    async fn stat(&self, _: &Session, path: &FilePath, _: &Opaque) -> Result<StatInfo> {
-        Ok(StatInfo { size: self.find(path)?.len() as u64, ..StatInfo::default() })
-    }
-
-    async fn list(&self, _: &Session, _: &FilePath, _: Option<String>, _: bool) -> Result<ListPage> {
-        Ok(ListPage::default())
-    }
-
-    async fn mkdir(&self, _: &Session, _: &FilePath, _: u32, _: bool) -> Result<()> {
-        Ok(())
-    }
-
-    async fn remove(&self, _: &Session, _: &FilePath) -> Result<()> {
-        Ok(())
-    }
-
-    async fn rmdir(&self, _: &Session, _: &FilePath) -> Result<()> {
-        Ok(())
-    }
-
-    async fn rename(&self, _: &Session, _: &FilePath, _: &FilePath) -> Result<()> {
-        Ok(())
-    }
-
-    async fn checksum(&self, _: &Session, path: &FilePath, _: &str) -> Result<String> {
-        Ok(Adler32::of(&self.find(path)?).to_string())
-    }
-
-    async fn space(&self, _: &Session, _: &FilePath) -> Result<SpaceInfo> {
-        Err(Failure::unsupported("space"))
+    async fn names(&self, _: &Session, request: NameRequest) -> Result<NameReply> {
+        match request {
+            NameRequest::Stat { path, .. } => {
+                Ok(StatInfo { size: self.find(&path)?.len() as u64, ..StatInfo::default() }.into())
+            }
+            NameRequest::Checksum { path, .. } => Ok(Adler32::of(&self.find(&path)?).to_string().into()),
+            NameRequest::List { .. } => Ok(ListPage::default().into()),
+            NameRequest::Mkdir { .. } | NameRequest::Remove { .. } | NameRequest::Rmdir { .. } => {
+                Ok(NameReply::Done)
+            }
+            other => Err(Failure::unsupported(format!("{other:?} is not offered here"))),
+        }
     }
 }

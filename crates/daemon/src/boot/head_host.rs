@@ -16,7 +16,7 @@ use crate::{
     doors::{
         files::Files,
         http::{self, HttpDoor, RemoteTrust},
-        xrootd::{AuditedDoor, RootDoor},
+        xrootd::RootDoor,
     },
     facility::link::Link,
     hosts::{
@@ -205,8 +205,9 @@ impl<'a> HeadHost<'a> {
             .with_tls(TlsOffer { config: tls, rule: tls_rule(&config.doors) })
             .with_trust(self.possession.trust())
             .with_reach(config.reach.rule(), listener.address()?)
-            .with_reads(config.disk.reads.into());
-        self.host.open_root_door(AuditedDoor::new(door, access.audit.clone()), listener);
+            .with_reads(config.disk.reads.into())
+            .with_audit(access.audit.clone());
+        self.host.open_root_door(door, listener);
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! Requests on names and opens: they run beside each other and may take their time (spec/xrootd.md §7).
 
 use super::{
-    Access, Disposition, ListPage, OpenFile, OpenRequest, Opened, PrepareAction, PrepareRequest, Service,
-    StatInfo,
+    Access, Attributes, Disposition, ListPage, NameReply, NameRequest, OpenFile, OpenRequest, Opened,
+    PrepareAction, PrepareRequest, Service, SpaceInfo, StatInfo,
     accounts::Account,
     handles::{Handle, Handles},
     limits::{ANSWER_LATER, LATE_LISTING_BYTES_MAX},
@@ -21,8 +21,8 @@ use std::{
 };
 use tokio::{sync::Semaphore, time::timeout};
 use wire::xrd::{
-    Answer, Dirlist, DirlistOptions, ErrorCode, Fattr, FattrAction, ListingWriter, Location, Opaque, Open,
-    OpenAnswer, OpenFlags, OpenFlags2, Prepare, PrepareOptions, QueryCode, Request, StreamId, Subject,
+    Answer, Dirlist, DirlistOptions, ErrorCode, Fattr, FattrAction, ListingWriter, Location, Mkdir, Opaque,
+    Open, OpenAnswer, OpenFlags, OpenFlags2, Prepare, PrepareOptions, QueryCode, Request, StreamId, Subject,
     Target, Truncate, encode_fattr_list, encode_fattr_results,
 };
 
@@ -177,6 +177,24 @@ impl<S: Service> Context<S> {
         }
     }
 
+    /// Makes a request on names, which is answered with a `T`.
+    pub(super) async fn ask<T>(&self, session: &S::Session, request: NameRequest) -> Result<T>
+    where
+        T: TryFrom<NameReply, Error = Failure>,
+    {
+        self.service.names(session, request).await?.try_into()
+    }
+
+    /// Attributes of the path of `target`.
+    pub(super) async fn stat(
+        &self,
+        session: &S::Session,
+        path: FilePath,
+        target: &Target,
+    ) -> Result<StatInfo> {
+        self.ask(session, NameRequest::Stat { path, opaque: target.opaque.clone() }).await
+    }
+
     async fn perform(&self, request: Request) -> Answer {
         let own = match self.own_session(opaque_of(&request).as_ref()).await {
             Ok(own) => own,
@@ -193,7 +211,6 @@ impl<S: Service> Context<S> {
 
     /// Calls whose answers are plain bytes.
     async fn change(&self, session: &S::Session, request: Request) -> Result<Vec<u8>> {
-        let service = &self.service;
         let done = |()| Vec::new();
         match request {
             Request::Stat(request) => {
@@ -201,10 +218,11 @@ impl<S: Service> Context<S> {
                     return Err(no_path("stat"));
                 };
                 let text = if request.is_filesystem {
-                    service.space(session, &path(&target)?).await?.to_filesystem_text()
+                    let request = NameRequest::Space { path: path(&target)? };
+                    self.ask::<SpaceInfo>(session, request).await?.to_filesystem_text()
                 } else {
                     let path = self.path_of(session, &target).await?;
-                    service.stat(session, &path, &target.opaque).await?.to_string()
+                    self.stat(session, path, &target).await?.to_string()
                 };
                 Ok(format!("{text}\0").into_bytes())
             }
@@ -213,7 +231,7 @@ impl<S: Service> Context<S> {
                 for target in targets {
                     let stat = async {
                         let path = self.path_of(session, &target).await?;
-                        service.stat(session, &path, &target.opaque).await
+                        self.stat(session, path, &target).await
                     };
                     let stat = stat.await;
                     // The others are here, perhaps.
@@ -225,24 +243,29 @@ impl<S: Service> Context<S> {
                 let Subject::Path(target) = request.subject else {
                     return Err(no_path("truncate"));
                 };
-                service.truncate(session, &file_path(&target)?, request.size).await.map(done)
+                let (path, size) = (file_path(&target)?, request.size);
+                self.ask(session, NameRequest::Truncate { path, size }).await.map(done)
             }
-            Request::Mkdir(request) => {
-                let mode = u32::from(request.mode) & 0o777 | MKDIR_MODE;
-                service.mkdir(session, &path(&request.target)?, mode, request.make_path).await.map(done)
+            Request::Mkdir(Mkdir { mode, make_path, target }) => {
+                let (path, mode) = (path(&target)?, u32::from(mode) & 0o777 | MKDIR_MODE);
+                self.ask(session, NameRequest::Mkdir { path, mode, make_path }).await.map(done)
             }
             Request::Rm(target) => {
-                service.remove(session, &self.path_of(session, &target).await?).await.map(done)
+                let path = self.path_of(session, &target).await?;
+                self.ask(session, NameRequest::Remove { path }).await.map(done)
             }
-            Request::Rmdir(target) => service.rmdir(session, &path(&target)?).await.map(done),
+            Request::Rmdir(target) => {
+                self.ask(session, NameRequest::Rmdir { path: path(&target)? }).await.map(done)
+            }
             Request::Mv(request) => {
                 let from = self.path_of(session, &request.from).await?;
                 let to = self.new_path(session, &request.to, &from).await?;
-                service.rename(session, &from, &to).await.map(done)
+                self.ask(session, NameRequest::Rename { from, to }).await.map(done)
             }
             Request::Chmod(request) => {
+                let path = self.path_of(session, &request.target).await?;
                 let mode = u32::from(request.mode) & 0o777;
-                service.chmod(session, &self.path_of(session, &request.target).await?, mode).await.map(done)
+                self.ask(session, NameRequest::Chmod { path, mode }).await.map(done)
             }
             Request::Locate(request) => self.locate(session, &request.target).await,
             Request::Sync(handle) => {
@@ -298,7 +321,8 @@ impl<S: Service> Context<S> {
             "" => FilePath::root(),
             text => self.path_of(session, &Target::new(text)).await?,
         };
-        let locations = self.service.locate(session, &path, &self.local).await?;
+        let request = NameRequest::Locate { path: path.clone(), local: self.local.clone() };
+        let locations: Vec<Location> = self.ask(session, request).await?;
         if locations.is_empty() {
             return Err(Failure::not_found(format!("{path} is nowhere")));
         }
@@ -321,8 +345,8 @@ impl<S: Service> Context<S> {
         for line in lines {
             paths.push(self.path_of(session, &Target::from_text(line)).await?);
         }
-        let request = PrepareRequest { action, paths };
-        self.service.prepare(session, request).await.map(String::into_bytes)
+        let request = NameRequest::Prepare(PrepareRequest { action, paths });
+        self.ask(session, request).await.map(String::into_bytes)
     }
 
     async fn fattr(&self, session: &S::Session, request: Fattr) -> Result<Vec<u8>> {
@@ -333,13 +357,12 @@ impl<S: Service> Context<S> {
                 Err(_) => return Err(no_path("fattr")),
             },
         };
-        let service = &self.service;
+        let all =
+            async || self.ask::<Attributes>(session, NameRequest::Attributes { path: path.clone() }).await;
         match request.action {
-            FattrAction::List { with_values } => {
-                Ok(encode_fattr_list(&service.attributes(session, &path).await?, with_values))
-            }
+            FattrAction::List { with_values } => Ok(encode_fattr_list(&all().await?, with_values)),
             FattrAction::Get(names) => {
-                let all = service.attributes(session, &path).await?;
+                let all = all().await?;
                 let find = |name: &String| all.iter().find(|pair| pair.0 == *name).map(|pair| pair.1.clone());
                 let results: Vec<_> = names
                     .into_iter()
@@ -353,7 +376,7 @@ impl<S: Service> Context<S> {
             }
             FattrAction::Remove(names) => {
                 // A path that is not there is another matter than an attribute that is not.
-                service.attributes(session, &path).await?;
+                all().await?;
                 let changes = names.into_iter().map(|name| (name, None)).collect();
                 self.set_attributes(session, &path, changes, false).await
             }
@@ -369,11 +392,13 @@ impl<S: Service> Context<S> {
     ) -> Result<Vec<u8>> {
         let mut results = Vec::with_capacity(changes.len());
         for (name, value) in changes {
-            let change = self.service.set_attribute(session, path, &name, value.as_deref(), is_new);
-            let result = match change.await {
+            let is_removal = value.is_none();
+            let (path, change) = (path.clone(), name.clone());
+            let request = NameRequest::SetAttribute { path, name: change, value, is_new };
+            let result = match self.ask(session, request).await {
                 Ok(()) => Ok(Vec::new()),
                 Err(failure) if failure.kind == ErrorKind::Unsupported => return Err(failure),
-                Err(failure) if failure.kind == ErrorKind::NotFound && value.is_none() => {
+                Err(failure) if failure.kind == ErrorKind::NotFound && is_removal => {
                     Err(ErrorCode::AttrNotFound)
                 }
                 Err(failure) => Err(ErrorCode::of(failure.kind)),
@@ -395,7 +420,8 @@ impl<S: Service> Context<S> {
             Err(failure) => return self.outbox.send(stream, Answer::failure(&failure)).await,
         };
         let session = own.as_ref().unwrap_or(&self.session);
-        let page = |from| self.service.list(session, &path, from, with_stat);
+        let page =
+            |from| self.ask::<ListPage>(session, NameRequest::List { path: path.clone(), from, with_stat });
         let soon = self.service.config().announce_listings_after;
         // The first part waits its turn among those of the user, and the client is told so.
         let first = async {

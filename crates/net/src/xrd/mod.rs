@@ -16,6 +16,7 @@ mod greet;
 mod handles;
 mod inbox;
 mod limits;
+mod names;
 mod outbox;
 mod polling;
 mod query;

@@ -1,6 +1,6 @@
 //! Queries: configuration, checksums, space, state of prepares, counters (spec/xrootd.md §4.6).
 
-use super::{ServerConfig, Service, calls::Context, limits::STREAMS_MAX};
+use super::{NameRequest, ServerConfig, Service, SpaceInfo, calls::Context, limits::STREAMS_MAX};
 use base::{
     Failure, FilePath, Result,
     limits::{READV_ELEMENT_BYTES_MAX, READV_ELEMENTS_MAX},
@@ -17,17 +17,16 @@ pub(super) async fn answer<S: Service>(
     session: &S::Session,
     query: Query,
 ) -> Result<Vec<u8>> {
-    let service = &context.service;
     let text = |query: &Query| query.text().map(str::to_owned).map_err(Failure::from);
     match query.code {
-        QueryCode::Config => Ok(config(service.config(), &text(&query)?).into_bytes()),
+        QueryCode::Config => Ok(config(context.service.config(), &text(&query)?).into_bytes()),
         QueryCode::Checksum => checksum(context, session, &Target::from_text(&text(&query)?)).await,
         QueryCode::ChecksumCancel => Ok(Vec::new()),
         QueryCode::Space => {
             let target = Target::from_text(&text(&query)?);
             let path = if target.path.is_empty() { FilePath::root() } else { target.path.parse()? };
             let group = target.opaque.get("oss.cgroup").unwrap_or("public").to_owned();
-            let space = service.space(session, &path).await?;
+            let space: SpaceInfo = context.ask(session, NameRequest::Space { path }).await?;
             Ok(format!("{}\0", space.to_query_text(&group)).into_bytes())
         }
         QueryCode::Xattr => xattr(context, session, &Target::from_text(&text(&query)?)).await,
@@ -37,9 +36,10 @@ pub(super) async fn answer<S: Service>(
             let mut lines = text.lines().filter(|line| !line.is_empty());
             let id = lines.next().ok_or_else(|| Failure::invalid("prepare request id is missing"))?;
             let paths = lines.map(|line| Target::from_text(line).path.parse()).collect::<Result<Vec<_>>>()?;
-            Ok(service.prepare_status(session, id, &paths).await?.into_bytes())
+            let request = NameRequest::PrepareStatus { id: id.to_owned(), paths };
+            context.ask(session, request).await.map(String::into_bytes)
         }
-        QueryCode::Opaque => service.opaque_query(session, &query.args).await,
+        QueryCode::Opaque => Err(Failure::unsupported("opaque query is not offered here")),
         QueryCode::Visa
         | QueryCode::FileInfo
         | QueryCode::FilesystemInfo
@@ -91,14 +91,14 @@ async fn checksum<S: Service>(
         Failure::unsupported(format!("checksum type {wanted:?} is not offered here"))
             .hint(format!("offered: {offered}"))
     })?;
-    let value = context.service.checksum(session, &path, kind).await?;
+    let request = NameRequest::Checksum { path, kind: kind.clone() };
+    let value: String = context.ask(session, request).await?;
     Ok(format!("{kind} {value}\0").into_bytes())
 }
 
 /// Attributes of a file in the form of the storage system of the field.
 async fn xattr<S: Service>(context: &Context<S>, session: &S::Session, target: &Target) -> Result<Vec<u8>> {
-    let stat =
-        context.service.stat(session, &context.path_of(session, target).await?, &target.opaque).await?;
+    let stat = context.stat(session, context.path_of(session, target).await?, target).await?;
     let kind = if stat.is_directory() { 'd' } else { 'f' };
     let mode = if stat.flags.contains(StatFlags::WRITABLE) { 'w' } else { 'r' };
     let times =

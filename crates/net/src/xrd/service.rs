@@ -1,6 +1,7 @@
 //! What the session loop needs from whoever knows files.
 
-use base::{ByteRange, ErrorKind, Failure, FilePath, PageSums, Result};
+pub use super::names::{Attributes, ListPage, NameReply, NameRequest, PrepareAction, PrepareRequest};
+use base::{ByteRange, Failure, FilePath, PageSums, Result};
 use std::{
     collections::BTreeMap, future::Future, io::IoSliceMut, net::SocketAddr, os::fd::BorrowedFd, sync::Arc,
     time::Duration,
@@ -151,40 +152,6 @@ pub enum Opened<F> {
     Here(Arc<F>),
     /// Another server has it.
     Elsewhere(Redirect),
-}
-
-/// A part of a listing.
-#[derive(Debug, Clone, Default)]
-pub struct ListPage {
-    /// The entries, at most `base::limits::LIST_ENTRIES_MAX`.
-    pub entries: Vec<ListEntry>,
-    /// Where the next part starts (the service's own token); `None` at the end.
-    pub next: Option<String>,
-}
-
-/// What a prepare asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PrepareAction {
-    /// Bring online; answered with a request id.
-    Stage {
-        /// 0 to 3, higher is more urgent.
-        priority: u8,
-    },
-    /// Drop replicas that are safe elsewhere.
-    Evict,
-    /// Give up the request with this id (for the paths, or all if there are none).
-    Cancel(String),
-    /// Only touch.
-    Touch,
-}
-
-/// A prepare, checked.
-#[derive(Debug, Clone)]
-pub struct PrepareRequest {
-    /// What to do.
-    pub action: PrepareAction,
-    /// With which files.
-    pub paths: Vec<FilePath>,
 }
 
 /// Reads, writes and closes: blocking calls, which the session loop runs on threads made for that.
@@ -378,6 +345,13 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Carries out a request on names.
+    fn names(
+        &self,
+        session: &Self::Session,
+        request: NameRequest,
+    ) -> impl Future<Output = Result<NameReply>> + Send;
+
     /// Attributes of a path if they are known at once.
     fn stat_now(
         &self,
@@ -388,161 +362,4 @@ pub trait Service: Send + Sync + 'static {
         let _ = (session, path, opaque);
         None
     }
-
-    /// Attributes of a path.
-    fn stat(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-        opaque: &Opaque,
-    ) -> impl Future<Output = Result<StatInfo>> + Send;
-
-    /// A part of a directory, from the start or from where the part before said. Names without `.` and `..`.
-    fn list(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-        from: Option<String>,
-        with_stat: bool,
-    ) -> impl Future<Output = Result<ListPage>> + Send;
-
-    /// Makes a directory; with `make_path` also its parents, and then an existing one is no error.
-    fn mkdir(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-        mode: u32,
-        make_path: bool,
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// Removes a file; a directory is an error.
-    fn remove(&self, session: &Self::Session, path: &FilePath) -> impl Future<Output = Result<()>> + Send;
-
-    /// Removes an empty directory; a file is an error.
-    fn rmdir(&self, session: &Self::Session, path: &FilePath) -> impl Future<Output = Result<()>> + Send;
-
-    /// Renames a file or directory.
-    fn rename(
-        &self,
-        session: &Self::Session,
-        from: &FilePath,
-        to: &FilePath,
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// Sets the size of a file that is not open.
-    fn truncate(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-        size: u64,
-    ) -> impl Future<Output = Result<()>> + Send {
-        let _ = (session, size);
-        let refusal = unsupported("truncate", path);
-        async { Err(refusal) }
-    }
-
-    /// Changes permission bits.
-    fn chmod(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-        mode: u32,
-    ) -> impl Future<Output = Result<()>> + Send {
-        let _ = (session, mode);
-        let refusal = unsupported("chmod", path);
-        async { Err(refusal) }
-    }
-
-    /// The checksum of a file in hex; `kind` is one of [`ServerConfig::checksums`].
-    fn checksum(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-        kind: &str,
-    ) -> impl Future<Output = Result<String>> + Send;
-
-    /// Where a file is. `local` is the address that the client reached, as `[::127.0.0.1]:1094`.
-    ///
-    /// By default: here, if it exists.
-    fn locate(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-        local: &str,
-    ) -> impl Future<Output = Result<Vec<Location>>> + Send {
-        let (address, is_server) = (local.to_owned(), !self.config().flags.contains(ServerFlags::MANAGER));
-        async move {
-            let stat = self.stat(session, path, &Opaque::default()).await?;
-            let is_writable = stat.flags.contains(StatFlags::WRITABLE);
-            Ok(vec![Location { is_server, is_online: stat.is_online(), is_writable, address }])
-        }
-    }
-
-    /// Stages, evicts or cancels; a stage answers its request id, the others nothing.
-    fn prepare(
-        &self,
-        session: &Self::Session,
-        request: PrepareRequest,
-    ) -> impl Future<Output = Result<String>> + Send {
-        let _ = (session, request);
-        async { Err(Failure::unsupported("prepare is not offered here")) }
-    }
-
-    /// State of a stage request as text (JSON, as tape systems of the field answer it).
-    fn prepare_status(
-        &self,
-        session: &Self::Session,
-        id: &str,
-        paths: &[FilePath],
-    ) -> impl Future<Output = Result<String>> + Send {
-        let _ = (session, paths);
-        let refusal = Failure::unsupported(format!("prepare status of {id} is not offered here"));
-        async { Err(refusal) }
-    }
-
-    /// Space where `path` is.
-    fn space(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-    ) -> impl Future<Output = Result<SpaceInfo>> + Send;
-
-    /// Names and values of the user attributes of a file.
-    fn attributes(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-    ) -> impl Future<Output = Result<Vec<(String, Vec<u8>)>>> + Send {
-        let _ = session;
-        let refusal = unsupported("user attributes", path);
-        async { Err(refusal) }
-    }
-
-    /// Sets (`Some`) or removes (`None`) a user attribute; with `is_new` it must not exist.
-    fn set_attribute(
-        &self,
-        session: &Self::Session,
-        path: &FilePath,
-        name: &str,
-        value: Option<&[u8]>,
-        is_new: bool,
-    ) -> impl Future<Output = Result<()>> + Send {
-        let _ = (session, name, value, is_new);
-        let refusal = unsupported("user attributes", path);
-        async { Err(refusal) }
-    }
-
-    /// Answers an implementation-defined query.
-    fn opaque_query(
-        &self,
-        session: &Self::Session,
-        args: &[u8],
-    ) -> impl Future<Output = Result<Vec<u8>>> + Send {
-        let _ = (session, args);
-        async { Err(Failure::unsupported("opaque query is not offered here")) }
-    }
-}
-
-fn unsupported(what: &str, path: &FilePath) -> Failure {
-    Failure::new(ErrorKind::Unsupported, format!("{path}: {what} is not offered here"))
 }

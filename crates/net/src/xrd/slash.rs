@@ -41,7 +41,7 @@ impl<S: Service> Context<S> {
 
     /// Refuses a `path` that is no directory, because `target` says that it is, or is to be one.
     async fn require_directory(&self, session: &S::Session, path: &FilePath, target: &Target) -> Result<()> {
-        if self.service.stat(session, path, &target.opaque).await?.is_directory() {
+        if self.stat(session, path.clone(), target).await?.is_directory() {
             return Ok(());
         }
         let what = format!("{} names a directory, and {path} is a file", target.path);

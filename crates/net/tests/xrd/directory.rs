@@ -6,8 +6,9 @@
 
 use base::{Adler32, ByteRange, Crc32c, ErrorKind, Failure, FilePath, PageSums, Result};
 use net::xrd::{
-    Access, Disposition, ListEntry, ListPage, Opaque, OpenFile, OpenRequest, Opened, Peer, PrepareAction,
-    PrepareRequest, ReadMethod, Redirect, ServerConfig, Service, SpaceInfo, StatFlags, StatInfo, StatOwner,
+    Access, Disposition, ListEntry, ListPage, Location, NameReply, NameRequest, OpenFile, OpenRequest,
+    Opened, Peer, PrepareAction, ReadMethod, Redirect, ServerConfig, Service, SpaceInfo, StatFlags, StatInfo,
+    StatOwner,
 };
 use std::{
     collections::BTreeMap,
@@ -293,18 +294,80 @@ impl Service for DirService {
         self.open_file(&request).map(|file| Opened::Here(Arc::new(file)))
     }
 
-    async fn stat(&self, _: &Peer, path: &FilePath, _: &Opaque) -> Result<StatInfo> {
+    async fn names(&self, _: &Peer, request: NameRequest) -> Result<NameReply> {
+        match request {
+            NameRequest::Stat { path, .. } => self.stat(&path).map(NameReply::from),
+            NameRequest::List { path, from, with_stat } => {
+                self.list(&path, from, with_stat).map(NameReply::from)
+            }
+            NameRequest::Mkdir { path, mode, make_path } => {
+                let mode = if mode == 0 { 0o755 } else { mode };
+                let made = fs::DirBuilder::new().mode(mode).recursive(make_path).create(self.place(&path));
+                done(format!("mkdir {path}"), made)
+            }
+            NameRequest::Remove { path } => done(format!("rm {path}"), fs::remove_file(self.place(&path))),
+            NameRequest::Rmdir { path } => done(format!("rmdir {path}"), fs::remove_dir(self.place(&path))),
+            NameRequest::Rename { from, to } => {
+                done(format!("mv {from} {to}"), fs::rename(self.place(&from), self.place(&to)))
+            }
+            NameRequest::Truncate { path, size } => {
+                let file = OpenOptions::new().write(true).open(self.place(&path));
+                done(format!("truncate {path}"), file.and_then(|file| file.set_len(size)))
+            }
+            NameRequest::Chmod { path, mode } => {
+                let mode = fs::Permissions::from_mode(mode);
+                done(format!("chmod {path}"), fs::set_permissions(self.place(&path), mode))
+            }
+            NameRequest::Checksum { path, kind } => self.checksum(&path, &kind).map(NameReply::from),
+            NameRequest::Locate { path, local: address } => {
+                let stat = self.stat(&path)?;
+                let is_writable = stat.flags.contains(StatFlags::WRITABLE);
+                let location =
+                    Location { is_server: true, is_online: stat.is_online(), is_writable, address };
+                Ok(vec![location].into())
+            }
+            NameRequest::Prepare(request) => {
+                let is_stage = matches!(request.action, PrepareAction::Stage { .. });
+                Ok(if is_stage { "test-1".to_owned() } else { String::new() }.into())
+            }
+            NameRequest::PrepareStatus { id, .. } => {
+                Err(Failure::unsupported(format!("prepare status of {id} is not offered here")))
+            }
+            NameRequest::Space { .. } => {
+                let free = ByteRange { offset: 0, end: 10 << 30 }.length();
+                let space = SpaceInfo { total: 2 * free, free, largest_free: free, used: free, quota: None };
+                Ok(space.into())
+            }
+            NameRequest::Attributes { path } => {
+                let all = self.attributes.lock().unwrap();
+                let own = all.iter().filter(|entry| entry.0.0 == path.as_str());
+                let own: Vec<_> = own.map(|(key, value)| (key.1.clone(), value.clone())).collect();
+                Ok(own.into())
+            }
+            NameRequest::SetAttribute { path, name, value, .. } => {
+                let key = (path.as_str().to_owned(), name);
+                let mut all = self.attributes.lock().unwrap();
+                match value {
+                    Some(value) => all.insert(key, value),
+                    None => all.remove(&key),
+                };
+                Ok(NameReply::Done)
+            }
+        }
+    }
+}
+
+fn done(what: String, outcome: std::io::Result<()>) -> Result<NameReply> {
+    outcome.map(NameReply::from).map_err(|e| Failure::io(what, &e))
+}
+
+impl DirService {
+    fn stat(&self, path: &FilePath) -> Result<StatInfo> {
         let metadata = fs::metadata(self.place(path));
         metadata.map(|metadata| info(&metadata)).map_err(|e| Failure::io(format!("stat {path}"), &e))
     }
 
-    async fn list(
-        &self,
-        _: &Peer,
-        path: &FilePath,
-        from: Option<String>,
-        with_stat: bool,
-    ) -> Result<ListPage> {
+    fn list(&self, path: &FilePath, from: Option<String>, with_stat: bool) -> Result<ListPage> {
         let entries = fs::read_dir(self.place(path)).map_err(|e| Failure::io(format!("list {path}"), &e))?;
         let mut names: Vec<_> =
             entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -319,35 +382,7 @@ impl Service for DirService {
         Ok(ListPage { entries, next })
     }
 
-    async fn mkdir(&self, _: &Peer, path: &FilePath, mode: u32, make_path: bool) -> Result<()> {
-        let mode = if mode == 0 { 0o755 } else { mode };
-        let made = fs::DirBuilder::new().mode(mode).recursive(make_path).create(self.place(path));
-        made.map_err(|e| Failure::io(format!("mkdir {path}"), &e))
-    }
-
-    async fn remove(&self, _: &Peer, path: &FilePath) -> Result<()> {
-        fs::remove_file(self.place(path)).map_err(|e| Failure::io(format!("rm {path}"), &e))
-    }
-
-    async fn rmdir(&self, _: &Peer, path: &FilePath) -> Result<()> {
-        fs::remove_dir(self.place(path)).map_err(|e| Failure::io(format!("rmdir {path}"), &e))
-    }
-
-    async fn rename(&self, _: &Peer, from: &FilePath, to: &FilePath) -> Result<()> {
-        fs::rename(self.place(from), self.place(to)).map_err(|e| Failure::io(format!("mv {from} {to}"), &e))
-    }
-
-    async fn truncate(&self, _: &Peer, path: &FilePath, size: u64) -> Result<()> {
-        let file = OpenOptions::new().write(true).open(self.place(path));
-        file.and_then(|file| file.set_len(size)).map_err(|e| Failure::io(format!("truncate {path}"), &e))
-    }
-
-    async fn chmod(&self, _: &Peer, path: &FilePath, mode: u32) -> Result<()> {
-        let changed = fs::set_permissions(self.place(path), fs::Permissions::from_mode(mode));
-        changed.map_err(|e| Failure::io(format!("chmod {path}"), &e))
-    }
-
-    async fn checksum(&self, _: &Peer, path: &FilePath, kind: &str) -> Result<String> {
+    fn checksum(&self, path: &FilePath, kind: &str) -> Result<String> {
         let mut file =
             File::open(self.place(path)).map_err(|e| Failure::io(format!("checksum {path}"), &e))?;
         let (mut adler, mut crc, mut piece) = (Adler32::EMPTY, Crc32c::EMPTY, vec![0; 1 << 20]);
@@ -360,41 +395,5 @@ impl Service for DirService {
             crc = crc.extend(&piece[..count]);
         }
         Ok(if kind == "adler32" { adler.to_string() } else { crc.to_string() })
-    }
-
-    async fn prepare(&self, _: &Peer, request: PrepareRequest) -> Result<String> {
-        Ok(if matches!(request.action, PrepareAction::Stage { .. }) {
-            "test-1".into()
-        } else {
-            String::new()
-        })
-    }
-
-    async fn space(&self, _: &Peer, _: &FilePath) -> Result<SpaceInfo> {
-        let free = ByteRange { offset: 0, end: 10 << 30 }.length();
-        Ok(SpaceInfo { total: 2 * free, free, largest_free: free, used: free, quota: None })
-    }
-
-    async fn attributes(&self, _: &Peer, path: &FilePath) -> Result<Vec<(String, Vec<u8>)>> {
-        let all = self.attributes.lock().unwrap();
-        let own = all.iter().filter(|entry| entry.0.0 == path.as_str());
-        Ok(own.map(|(key, value)| (key.1.clone(), value.clone())).collect())
-    }
-
-    async fn set_attribute(
-        &self,
-        _: &Peer,
-        path: &FilePath,
-        name: &str,
-        value: Option<&[u8]>,
-        _: bool,
-    ) -> Result<()> {
-        let key = (path.as_str().to_owned(), name.to_owned());
-        let mut all = self.attributes.lock().unwrap();
-        match value {
-            Some(value) => all.insert(key, value.to_vec()),
-            None => all.remove(&key),
-        };
-        Ok(())
     }
 }

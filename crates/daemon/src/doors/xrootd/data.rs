@@ -6,8 +6,8 @@ use crate::{access::identity::Identity, metrics::DoorCounters};
 use base::{Failure, FilePath, ReachRule, Result};
 use disk::serve::local_objects::{CapFile, CapOpen, Objects, is_outdated};
 use net::xrd::{
-    Access, Disposition, ListPage, Opaque, OpenRequest, Opened, Peer, ReadMethod, Redirect, ServerConfig,
-    Service, SpaceInfo, StatInfo, TlsOffer,
+    Access, Disposition, NameReply, NameRequest, OpenRequest, Opened, Peer, ReadMethod, Redirect,
+    ServerConfig, Service, TlsOffer,
 };
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use wire::{auth::capability, control::TRIED, xrd};
@@ -112,10 +112,6 @@ impl DataDoor {
     }
 }
 
-fn names(path: &FilePath) -> Failure {
-    Failure::unsupported(format!("{path} is asked for at the head, not at a disk server"))
-}
-
 impl Service for DataDoor {
     type Session = DoorSession;
     type File = DoorFile;
@@ -149,35 +145,9 @@ impl Service for DataDoor {
         opened
     }
 
-    async fn space(&self, _: &DoorSession, path: &FilePath) -> Result<SpaceInfo> {
-        Err(names(path))
-    }
-
-    async fn stat(&self, _: &DoorSession, path: &FilePath, _: &Opaque) -> Result<StatInfo> {
-        Err(names(path))
-    }
-
-    async fn list(&self, _: &DoorSession, path: &FilePath, _: Option<String>, _: bool) -> Result<ListPage> {
-        Err(names(path))
-    }
-
-    async fn mkdir(&self, _: &DoorSession, path: &FilePath, _: u32, _: bool) -> Result<()> {
-        Err(names(path))
-    }
-
-    async fn remove(&self, _: &DoorSession, path: &FilePath) -> Result<()> {
-        Err(names(path))
-    }
-
-    async fn rmdir(&self, _: &DoorSession, path: &FilePath) -> Result<()> {
-        Err(names(path))
-    }
-
-    async fn rename(&self, _: &DoorSession, path: &FilePath, _: &FilePath) -> Result<()> {
-        Err(names(path))
-    }
-
-    async fn checksum(&self, _: &DoorSession, path: &FilePath, _: &str) -> Result<String> {
-        Err(names(path))
+    /// Names are asked for at the head, where the session loop sends clients ([`Service::names_elsewhere`]).
+    async fn names(&self, _: &DoorSession, request: NameRequest) -> Result<NameReply> {
+        let what = request.path().map_or("a request on names", FilePath::as_str);
+        Err(Failure::unsupported(format!("{what} is asked for at the head, not at a disk server")))
     }
 }

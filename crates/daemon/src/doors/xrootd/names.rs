@@ -1,9 +1,9 @@
-//! Requests of the XRootD door on names.
+//! What carries out requests on names at the XRootD door.
 
-use super::RootDoor;
+use super::{RootDoor, opens::refused};
 use base::{ErrorKind, Failure, FilePath, Result};
 use head::{Apply, Head, Principal};
-use net::xrd::{ListEntry, ListPage, SpaceInfo, StatFlags, StatInfo, StatOwner};
+use net::xrd::{Attributes, ListEntry, ListPage, Location, SpaceInfo, StatFlags, StatInfo, StatOwner};
 use std::sync::Arc;
 use wire::{
     control::{self, Entry, FileState, NodeKind},
@@ -28,7 +28,32 @@ impl RootDoor {
     }
 
     pub(super) async fn stat_path(&self, who: &Principal, path: &FilePath) -> Result<StatInfo> {
-        self.entry(who, path).await.map(|entry| stat_of(who, &entry))
+        let version = self.files.head()?.namespace_version();
+        let stat = stat_of(who, &self.entry(who, path).await?);
+        self.stats.keep(version, who, path, &stat);
+        Ok(stat)
+    }
+
+    /// A file is here, if it exists.
+    pub(super) async fn locations(
+        &self,
+        who: &Principal,
+        path: &FilePath,
+        local: &str,
+    ) -> Result<Vec<Location>> {
+        let is_online = self.stat_path(who, path).await?.is_online();
+        Ok(vec![Location { is_server: true, is_online, is_writable: true, address: local.to_owned() }])
+    }
+
+    pub(super) async fn rename_path(
+        &self,
+        who: &Principal,
+        from: &FilePath,
+        to: &FilePath,
+        is_new: bool,
+    ) -> Result<()> {
+        let call = control::Rename { from: from.clone(), to: to.clone(), is_new, parents: true };
+        self.call(who, call).await.map_err(|failure| refused(failure, is_new))
     }
 
     /// The same, if the head can say it on this thread. A refusal is left to the other way, which notes it.
@@ -99,11 +124,7 @@ impl RootDoor {
         self.files.objects().sums().hex(&Arc::new(file), algorithm).await
     }
 
-    pub(super) async fn attributes_of(
-        &self,
-        who: &Principal,
-        path: &FilePath,
-    ) -> Result<Vec<(String, Vec<u8>)>> {
+    pub(super) async fn attributes_of(&self, who: &Principal, path: &FilePath) -> Result<Attributes> {
         let attributes = self.files.head()?.call(who, control::GetAttributes { path: path.clone() }).await?;
         let pair = |attribute: control::Attribute| (attribute.name.into(), attribute.value.into());
         Ok(attributes.attributes.into_iter().map(pair).collect())
@@ -113,8 +134,7 @@ impl RootDoor {
         &self,
         who: &Principal,
         path: &FilePath,
-        name: &str,
-        value: Option<&[u8]>,
+        (name, value): (&str, Option<&[u8]>),
         is_new: bool,
     ) -> Result<()> {
         let value = value.map(|bytes| bytes.to_vec().try_into()).transpose()?;

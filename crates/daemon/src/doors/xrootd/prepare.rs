@@ -1,107 +1,69 @@
 //! `prepare`: staging, evicting, taking wishes back, and what has become of them.
 
-use super::{DoorSession, RootDoor};
+use super::{RootDoor, requests::Outcome};
 use base::{ErrorKind, Failure, FilePath, Millis, Result};
 use head::{Apply, Principal};
-use net::xrd::{PrepareAction, PrepareRequest};
-use wire::{
-    auth::token::Right,
-    control::{self, FileState, PathOutcomes},
-};
+use net::xrd::PrepareAction;
+use wire::control::{self, FileState, PathOutcomes};
 
 /// How long a stage by `prepare` keeps its files on disk.
 const PREPARE_PIN: Millis = Millis::from_seconds(24 * 3600);
 
-/// What came of a prepare. The answer may be good though some paths were refused: clients are not told of all, the audit log is.
-pub(super) struct Prepared {
-    /// What the client is told.
-    pub(super) answer: Result<String>,
-    refusals: Vec<(FilePath, Failure)>,
-}
-
-impl From<Result<String>> for Prepared {
-    fn from(answer: Result<String>) -> Self {
-        Self { answer, refusals: Vec::new() }
-    }
-}
-
-impl Prepared {
-    /// Why a path of the request was refused, if it was.
-    pub(super) fn failure_of(&self, path: &FilePath) -> Option<&Failure> {
-        let own = self.refusals.iter().find(|(refused, _)| refused == path).map(|(_, failure)| failure);
-        // Without refusals of single paths all of the request was refused, or nothing.
-        own.or_else(|| self.answer.as_ref().err().filter(|_| self.refusals.is_empty()))
-    }
-
+impl Outcome {
     /// The answer is `id`, unless `is_told` of a refusal.
-    fn of(outcomes: PathOutcomes, id: String, is_told: impl Fn(&Failure) -> bool) -> Self {
+    fn of_paths(outcomes: PathOutcomes, id: String, is_told: impl Fn(&Failure) -> bool) -> Self {
         let is_one = outcomes.files.len() == 1;
         let refused = outcomes.files.into_iter().filter_map(|file| Some((file.path, file.failure?)));
         let refusals: Vec<_> = refused.collect();
         let told = refusals.iter().map(|(_, failure)| failure).find(|failure| is_told(failure)).cloned();
         // Other paths are here, perhaps.
-        Self { answer: told.map_or(Ok(id), |failure| Err(failure.only_here(!is_one))), refusals }
+        let reply = told.map_or(Ok(id.into()), |failure| Err(failure.only_here(!is_one)));
+        Self { reply, refusals }
     }
 }
 
 impl RootDoor {
-    /// Carries out a prepare, if all of its paths may be.
-    pub(super) async fn prepare_each(&self, session: &DoorSession, request: PrepareRequest) -> Prepared {
-        match self.may_prepare(session, &request) {
-            Ok(who) => self.prepare_files(who, request).await.unwrap_or_else(|failure| Err(failure).into()),
-            Err(failure) => Err(failure).into(),
-        }
-    }
-
-    /// Whose session it is, if they have proven it; what comes of it is counted by the caller.
-    fn good<'a>(&self, session: &'a DoorSession) -> Result<&'a Principal> {
-        session.identity.is_good(self.gate.now()).map(|()| &session.identity.who)
-    }
-
-    fn may_prepare<'a>(&self, session: &'a DoorSession, request: &PrepareRequest) -> Result<&'a Principal> {
-        if matches!(request.action, PrepareAction::Stage { .. } | PrepareAction::Evict) {
-            for path in &request.paths {
-                self.allows(&session.identity, Right::Stage, path)?;
-            }
-        }
-        self.good(session)
-    }
-
-    async fn prepare_files(&self, who: &Principal, request: PrepareRequest) -> Result<Prepared> {
-        let paths = request.paths;
-        match request.action {
-            PrepareAction::Stage { .. } => {
-                let stage = control::Stage { paths, pin: Some(PREPARE_PIN) };
-                Ok(Prepared::of(self.each(who, stage).await?, self.prepare_id(), |_| true))
-            }
-            PrepareAction::Cancel(id) => {
-                self.require_own(&id)?;
-                self.cancel_prepare(who, paths).await
-            }
-            PrepareAction::Evict => self.evict(who, paths).await,
+    /// Carries out a prepare.
+    pub(super) async fn prepare_files(
+        &self,
+        who: &Principal,
+        action: &PrepareAction,
+        paths: &[FilePath],
+    ) -> Outcome {
+        let outcome = match action {
+            PrepareAction::Stage { .. } => self.stage(who, paths.to_vec()).await,
+            PrepareAction::Cancel(id) => self.cancel_prepare(who, id, paths.to_vec()).await,
+            PrepareAction::Evict => self.evict(who, paths.to_vec()).await,
             PrepareAction::Touch => Ok(Ok(String::new()).into()),
-        }
+        };
+        outcome.unwrap_or_else(|failure| Err::<(), _>(failure).into())
     }
 
     async fn each<C: Apply<Reply = PathOutcomes>>(&self, who: &Principal, call: C) -> Result<PathOutcomes> {
         self.files.head()?.call(who, call).await
     }
 
+    async fn stage(&self, who: &Principal, paths: Vec<FilePath>) -> Result<Outcome> {
+        let stage = control::Stage { paths, pin: Some(PREPARE_PIN) };
+        Ok(Outcome::of_paths(self.each(who, stage).await?, self.prepare_id(), |_| true))
+    }
+
     /// Lets go of the caller's pins and drops what is on tape. That a file stays which has no other copy is no failure, as clients
     /// evict whatever they have read; that others keep it on disk is said if nothing has left.
-    async fn evict(&self, who: &Principal, paths: Vec<FilePath>) -> Result<Prepared> {
+    async fn evict(&self, who: &Principal, paths: Vec<FilePath>) -> Result<Outcome> {
         let outcomes = self.each(who, control::Evict { paths, releases: true }).await?;
         let has_left = outcomes.files.iter().any(|file| file.failure.is_none());
-        Ok(Prepared::of(outcomes, String::new(), |failure| match failure.kind {
+        Ok(Outcome::of_paths(outcomes, String::new(), |failure| match failure.kind {
             ErrorKind::Busy => !has_left && failure.what.contains(" is pinned by "),
             _ => true,
         }))
     }
 
     /// Takes back what the caller has staged. What is not wanted any more, or never was, is no failure: that is what is asked for.
-    async fn cancel_prepare(&self, who: &Principal, paths: Vec<FilePath>) -> Result<Prepared> {
+    async fn cancel_prepare(&self, who: &Principal, id: &str, paths: Vec<FilePath>) -> Result<Outcome> {
+        self.require_own(id)?;
         let cancel = control::CancelRequests { requests: Vec::new(), paths };
-        Ok(Prepared::of(self.each(who, cancel).await?, String::new(), |failure| {
+        Ok(Outcome::of_paths(self.each(who, cancel).await?, String::new(), |failure| {
             !matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Busy | ErrorKind::Locked)
                 && !failure.what.contains("may not cancel")
         }))
@@ -123,20 +85,8 @@ impl RootDoor {
         }
     }
 
-    /// Tells the state of staged files, if all of them may be looked at.
-    pub(super) async fn staged_each(&self, session: &DoorSession, id: &str, paths: &[FilePath]) -> Prepared {
-        let may_look = || {
-            paths.iter().try_for_each(|path| self.allows(&session.identity, Right::Look, path).map(drop))?;
-            self.good(session)
-        };
-        match may_look() {
-            Ok(who) => self.staged(who, id, paths).await,
-            Err(failure) => Err(failure).into(),
-        }
-    }
-
     /// State of staged files, in the JSON that clients of tape systems read.
-    async fn staged(&self, who: &Principal, id: &str, paths: &[FilePath]) -> Prepared {
+    pub(super) async fn staged(&self, who: &Principal, id: &str, paths: &[FilePath]) -> Outcome {
         let (mut responses, mut refusals) = (Vec::new(), Vec::new());
         for path in paths {
             let info = self.info(who, path).await;
@@ -152,6 +102,6 @@ impl RootDoor {
             refusals.extend(info.err().map(|failure| (path.clone(), failure)));
         }
         let answer = serde_json::json!({ "request_id": id, "responses": responses }).to_string();
-        Prepared { answer: Ok(answer), refusals }
+        Outcome { reply: Ok(answer.into()), refusals }
     }
 }

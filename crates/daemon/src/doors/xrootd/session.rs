@@ -2,8 +2,7 @@
 
 use super::RootDoor;
 use crate::access::identity::{Claim, Identity};
-use base::{Failure, FilePath, Result};
-use head::Principal;
+use base::{Failure, Result};
 use net::xrd::{Opaque, Peer};
 use std::{
     borrow::Cow,
@@ -14,7 +13,7 @@ use std::{
     },
 };
 use wire::{
-    auth::token::{self, Right, ztn},
+    auth::token::{self, ztn},
     xrd::LOGIN_USER,
 };
 
@@ -94,15 +93,6 @@ impl RootDoor {
     }
 
     /// Whose permissions count for one request: those of the token that came with it, else those of the session.
-    pub(super) async fn who<'a>(
-        &self,
-        session: &'a DoorSession,
-        opaque: &Opaque,
-    ) -> Result<Cow<'a, Identity>> {
-        self.counted_refusal(self.named(session, opaque).await)
-    }
-
-    /// The same, without counting.
     pub(super) async fn named<'a>(
         &self,
         session: &'a DoorSession,
@@ -116,31 +106,6 @@ impl RootDoor {
             }
             None => Ok(Cow::Borrowed(&session.identity)),
         }
-    }
-
-    /// Whom the head shall ask for permission, if the token does not forbid it already.
-    pub(super) fn may<'a>(&self, who: &'a Identity, right: Right, path: &FilePath) -> Result<&'a Principal> {
-        self.counted_refusal(self.allows(who, right, path))
-    }
-
-    /// The same, without counting.
-    pub(super) fn allows<'a>(
-        &self,
-        who: &'a Identity,
-        right: Right,
-        path: &FilePath,
-    ) -> Result<&'a Principal> {
-        who.may(right, path, self.gate.now()).map(|()| &who.who)
-    }
-
-    /// The same for what has no path.
-    pub(super) fn known<'a>(&self, who: &'a Identity) -> Result<&'a Principal> {
-        self.counted_refusal(who.is_good(self.gate.now())).map(|()| &who.who)
-    }
-
-    /// Counts a refusal; what is not refused is counted when it is done.
-    fn counted_refusal<T>(&self, outcome: Result<T>) -> Result<T> {
-        if outcome.is_err() { self.counted(outcome) } else { outcome }
     }
 }
 

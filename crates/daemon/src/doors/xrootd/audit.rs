@@ -1,0 +1,63 @@
+//! What the XRootD door notes in the audit log: what changes something, what is refused, and opens.
+
+use super::{DoorSession, RootDoor};
+use crate::access::audit::Visitor;
+use base::{ErrorKind, Failure, FilePath, Result};
+use std::net::IpAddr;
+
+/// When something is noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// Always.
+    Change,
+    /// If it was refused.
+    Look,
+}
+
+/// Who did what.
+pub(super) struct Deed<'a> {
+    pub(super) session: &'a DoorSession,
+    /// Whose permissions counted: those of a token that came with the request may be another user's than the session's.
+    pub(super) user: &'a str,
+    pub(super) verb: &'static str,
+    pub(super) weight: Weight,
+}
+
+impl RootDoor {
+    /// Notes what was done with a path, and the other path of it.
+    pub(super) fn note(
+        &self,
+        deed: &Deed<'_>,
+        (what, to): (&str, Option<&FilePath>),
+        failure: Option<&Failure>,
+    ) {
+        // Clients ask whether something is there before they make it.
+        let is_dull = failure.is_none_or(|failure| failure.kind == ErrorKind::NotFound);
+        if is_dull && deed.weight == Weight::Look {
+            return;
+        }
+        self.audit.note(|| {
+            let visitor = Visitor { door: "root", address: Some(deed.session.address), user: deed.user };
+            let mut record = visitor.record(self.gate.now(), deed.verb, what);
+            record.to = to.map(|to| to.as_str().to_owned());
+            record.with_outcome(failure)
+        });
+    }
+
+    /// Notes a login that proved nothing: also one that is told so at its first request only.
+    pub(super) fn note_login(&self, address: IpAddr, session: &Result<DoorSession>) {
+        let failure = match session {
+            Ok(session) => session.identity.is_good(self.gate.now()).err(),
+            Err(failure) => Some(failure.clone()),
+        };
+        if let Some(failure) = failure {
+            self.note_refused(address, &failure);
+        }
+    }
+
+    /// Notes a proof that was not good.
+    pub(super) fn note_refused(&self, address: IpAddr, failure: &Failure) {
+        let visitor = Visitor { door: "root", address: Some(address), user: "nobody" };
+        self.audit.note(|| visitor.record(self.gate.now(), "login", "").with_outcome(Some(failure)));
+    }
+}
