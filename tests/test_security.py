@@ -455,6 +455,9 @@ def test_who_demands_tokens_makes_clients_turn_to_tls(strict: Facility) -> None:
         assert b"&P=ztn,0:4096:&P=host" in raw.answer().body
         raw.request(frames.STAT, b"", b"/")
         assert raw.answer().status == frames.ERROR
+    with greeted(strict) as raw:
+        raw.request(frames.LOGIN, struct.pack(">i8sBBBB", 1, b"root", 0, 0, 5, 0))
+        raw.answer()
         raw.request(frames.AUTH, b"\0" * 12 + b"host", b"host\0")
         assert raw.answer().status == frames.OK
         raw.request(frames.STAT, b"", b"/")

@@ -313,7 +313,7 @@ class Heads:
         with self.second.log.open("ab") as log:
             command = [self.second.bin / "bpd", "run", self.second.directory, *words]
             self.standby = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self._wait("standby: waiting")
+        self._wait("standby head waits")
 
     def _wait(self, what: str) -> None:
         end = time.monotonic() + DEADLINE
