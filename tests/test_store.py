@@ -277,7 +277,7 @@ def test_a_catalogue_moves_to_a_database_and_back(facility: Facility, server: Po
     assert "running already" in fails(facility.bin / "bpd", "migrate", facility.directory, "--to", url).text
     facility.down()
     toml.write_text("# ours\n" + toml.read_text())
-    assert "every row was read back" in bpd(facility, "migrate", facility.directory, "--to", url)
+    assert "every row was verified" in bpd(facility, "migrate", facility.directory, "--to", url)
     assert f'catalogue = "{url}"' in toml.read_text()
     assert toml.read_text().startswith("# ours\n")
     assert not (facility.directory / "catalogue.sqlite").exists()
