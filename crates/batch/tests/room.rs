@@ -165,11 +165,11 @@ fn moved_to(order: &mut JobOrder, root: &str) {
 #[test]
 fn an_input_is_read_where_it_lies() {
     let site = Site::new();
-    let (room, far) = (site.room(), Door::open());
+    let (room, remote) = (site.room(), Door::open());
     let mut order = Site::order("cat in");
     site.input(&mut order, "in", b"content");
-    moved_to(&mut order, &far.root);
-    far.put(order.spec.inputs[0].path.as_str(), b"content");
+    moved_to(&mut order, &remote.root);
+    remote.put(order.spec.inputs[0].path.as_str(), b"content");
     // The door of the head must not be needed.
     site.door.set_away(true);
     site.submit(order);
@@ -180,14 +180,14 @@ fn an_input_is_read_where_it_lies() {
 #[test]
 fn an_input_whose_server_is_away_is_read_by_its_name() {
     let site = Site::new();
-    let (room, far) = (site.room(), Door::open());
-    far.set_away(true);
+    let (room, remote) = (site.room(), Door::open());
+    remote.set_away(true);
     let mut order = Site::order("cat in");
     site.input(&mut order, "in", b"content");
-    moved_to(&mut order, &far.root);
+    moved_to(&mut order, &remote.root);
     site.submit(order);
     assert_eq!(site.head.ended(RUN).text.stdout, "content");
-    assert!(far.refused() > 0);
+    assert!(remote.refused() > 0);
     room.stop();
 }
 
@@ -195,10 +195,10 @@ fn an_input_whose_server_is_away_is_read_by_its_name() {
 #[test]
 fn an_input_that_has_moved_since_is_read_by_its_name() {
     let site = Site::new();
-    let (room, far) = (site.room(), Door::open());
+    let (room, remote) = (site.room(), Door::open());
     let mut order = Site::order("cat in");
     site.input(&mut order, "in", b"content");
-    moved_to(&mut order, &far.root);
+    moved_to(&mut order, &remote.root);
     site.submit(order);
     let ended = site.head.ended(RUN);
     assert_eq!((ended.exit, &*ended.text.stdout), (JobExit::Code(0), "content"));

@@ -74,14 +74,14 @@ fn registration(host: &str, boot: u64) -> RegisterPartition {
 }
 
 /// A world in which the most room is on another host.
-fn with_far_disk() -> World {
+fn with_remote_disk() -> World {
     let mut world = world();
     take_in(&mut world, "d1", Role::Disk);
     world.call(Principal::host("d1"), registration("d1", 1)).expect("a host may register its own");
     world
 }
 
-fn begin_far(world: &mut World) -> WriteGrant {
+fn begin_remote(world: &mut World) -> WriteGrant {
     let grant = world.user(open_write("/f", Disposition::Replace, 10)).expect("there is room");
     assert_eq!(grant.server.as_ref().map(|server| &*server.root), Some("d1:1094"));
     grant
@@ -227,7 +227,7 @@ fn whoever_joins_anew_has_another_key() {
         keys.push(admit(&mut world, hash, "d1", "k").unwrap().joined);
         world.call(Principal::host("d1"), registration("d1", keys.len() as u64)).unwrap();
         roll_call(&mut world, keys.len() as u64, Vec::new());
-        let grant = begin_far(&mut world);
+        let grant = begin_remote(&mut world);
         assert_eq!(grant.joined, *keys.last().unwrap());
         world.call(Principal::host("d1"), commit(&grant)).unwrap();
         let ReadGrant::Online(object) = world.user(OpenRead { path: path("/f") }).unwrap() else { panic!() };
@@ -254,7 +254,7 @@ fn join(world: &mut World, name: &str) {
 }
 
 /// Writes a file on d1.
-fn put_far(world: &mut World, at: &str) -> WriteGrant {
+fn put_remote(world: &mut World, at: &str) -> WriteGrant {
     let grant = world.user(open_write(at, Disposition::Replace, 10)).unwrap();
     assert_eq!(grant.partition, "d1-disk1");
     world.call(Principal::host("d1"), commit(&grant)).unwrap();
@@ -270,7 +270,7 @@ fn roll_call(world: &mut World, boot: u64, objects: Vec<ObjectId>) {
 #[test]
 fn what_is_on_a_host_that_was_turned_away_is_out_of_reach_until_it_joins_again() {
     let mut world = with_member();
-    let file = put_far(&mut world, "/f");
+    let file = put_remote(&mut world, "/f");
     world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     let update = open_write("/f", Disposition::Update, 0);
     assert_eq!(refusal(world.user(update)), ErrorKind::Unavailable);
@@ -291,7 +291,7 @@ fn what_is_on_a_host_that_was_turned_away_is_out_of_reach_until_it_joins_again()
 #[test]
 fn what_was_to_go_to_tape_waits_for_a_host_that_was_turned_away() {
     let mut world = with_member();
-    put_far(&mut world, "/g");
+    put_remote(&mut world, "/g");
     support::ask_archive(&mut world, "/g").unwrap();
     let session = support::archive_session(&mut world);
     support::end_session(&mut world, &session, 1);
@@ -306,7 +306,7 @@ fn what_was_to_go_to_tape_waits_for_a_host_that_was_turned_away() {
 #[test]
 fn writes_on_a_host_that_is_turned_away_end() {
     let mut world = with_member();
-    put_far(&mut world, "/old");
+    put_remote(&mut world, "/old");
     for at in ["/new", "/old"] {
         world.user(open_write(at, Disposition::Replace, 10)).unwrap();
         assert_eq!(refusal(world.user(open_write(at, Disposition::Replace, 10))), ErrorKind::Locked);
@@ -337,8 +337,8 @@ fn room_on_a_host_that_is_turned_away_is_reserved_elsewhere() {
 
 #[test]
 fn a_host_speaks_for_its_own_partitions_only() {
-    let mut world = with_far_disk();
-    let grant = begin_far(&mut world);
+    let mut world = with_remote_disk();
+    let grant = begin_remote(&mut world);
     let stranger = || Principal::host("d2");
     let partition = || "d1-disk1".to_owned();
     assert_eq!(refusal(world.call(stranger(), registration("d1", 2))), ErrorKind::Permission);
@@ -373,7 +373,7 @@ fn sizes_that_cannot_be_are_not_believed() {
         world.call(Principal::host("d1"), AbandonWrite { object }).unwrap();
     }
     assert_eq!(refusal(world.user(open_write("/f", Disposition::Replace, u64::MAX))), ErrorKind::NoSpace);
-    let grant = begin_far(&mut world);
+    let grant = begin_remote(&mut world);
     world.call(Principal::host("d1"), CommitWrite { size: OBJECT_BYTES_MAX, ..commit(&grant) }).unwrap();
     world.crash();
 }
@@ -414,7 +414,7 @@ fn a_host_has_so_many_partitions_and_no_more() {
 fn a_host_reports_the_use_of_its_own_objects_only() {
     let mut world = with_member();
     take_in(&mut world, "d2", Role::Disk);
-    let grant = put_far(&mut world, "/f");
+    let grant = put_remote(&mut world, "/f");
     let report = |host: &str, object| {
         let line = ReportTraffic { owner: "bob".into(), out_bytes: 7, out_transfers: 1, object };
         (Principal::host(host), ReportUse { traffic: vec![line], opened: object.into_iter().collect() })
@@ -458,8 +458,8 @@ fn names_of_partitions_begin_with_that_of_their_host() {
 
 #[test]
 fn a_write_elsewhere_is_begun_and_committed_by_its_disk_server() {
-    let mut world = with_far_disk();
-    let grant = begin_far(&mut world);
+    let mut world = with_remote_disk();
+    let grant = begin_remote(&mut world);
     let disk = || Principal::host("d1");
     let begun = world.call(disk(), BeginWrite { object: grant.object, is_update: false }).unwrap();
     assert_eq!((begun.object, begun.base, begun.expected_bytes), (grant.object, None, 10));
@@ -476,20 +476,20 @@ fn a_write_elsewhere_is_begun_and_committed_by_its_disk_server() {
 
 #[test]
 fn a_head_that_starts_again_ends_no_write_of_a_disk_server_that_runs_on() {
-    let mut world = with_far_disk();
-    let grant = begin_far(&mut world);
+    let mut world = with_remote_disk();
+    let grant = begin_remote(&mut world);
     world.crash();
     world.call(Principal::host("d1"), registration("d1", 1)).unwrap();
     world.call(Principal::host("d1"), commit(&grant)).unwrap();
-    let second = begin_far(&mut world);
+    let second = begin_remote(&mut world);
     world.call(Principal::host("d1"), registration("d1", 2)).unwrap();
     assert_eq!(refusal(world.call(Principal::host("d1"), commit(&second))), ErrorKind::NotFound);
 }
 
 #[test]
 fn a_reservation_that_nobody_begins_is_given_up() {
-    let mut world = with_far_disk();
-    let (begun, other) = (begin_far(&mut world), open_write("/g", Disposition::Replace, 10));
+    let mut world = with_remote_disk();
+    let (begun, other) = (begin_remote(&mut world), open_write("/g", Disposition::Replace, 10));
     let unbegun = world.user(other).unwrap();
     let disk = || Principal::host("d1");
     world.call(disk(), report(1, &[&begun])).unwrap();
@@ -501,9 +501,9 @@ fn a_reservation_that_nobody_begins_is_given_up() {
 
 #[test]
 fn a_disk_server_that_the_head_takes_for_an_earlier_start_registers_again() {
-    let mut world = with_far_disk();
+    let mut world = with_remote_disk();
     assert_eq!(refusal(world.call(Principal::host("d1"), report(2, &[]))), ErrorKind::NotFound);
     world.crash();
     world.call(Principal::host("d1"), report(1, &[])).unwrap();
-    begin_far(&mut world);
+    begin_remote(&mut world);
 }

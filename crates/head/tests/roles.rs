@@ -57,7 +57,7 @@ fn ended(run: JobRun) -> JobEnded {
 }
 
 /// A world with a worker on a host, which has been given a job.
-fn with_far_job() -> (World, JobRun) {
+fn with_remote_job() -> (World, JobRun) {
     let mut world = world();
     take_in(&mut world, "c1", Role::Cpu);
     register_worker(&mut world, "c1", "c1-worker1", &[]).unwrap();
@@ -72,14 +72,14 @@ fn info(world: &mut World, run: JobRun) -> JobInfo {
     support::job(world, run.job)
 }
 
-fn far_worker(world: &mut World) -> WorkerInfo {
+fn remote_worker(world: &mut World) -> WorkerInfo {
     let workers = world.user(GetStatus {}).unwrap().workers;
     workers.into_iter().find(|worker| worker.name == "c1-worker1").unwrap()
 }
 
 #[test]
 fn a_host_speaks_for_its_own_workers_only() {
-    let (mut world, run) = with_far_job();
+    let (mut world, run) = with_remote_job();
     for host in [Principal::host("c2"), Principal::room("room")] {
         let register = RegisterWorker {
             worker: "c1-worker1".into(),
@@ -108,7 +108,7 @@ fn a_host_speaks_for_its_own_workers_only() {
 
 #[test]
 fn a_host_has_so_many_workers_and_no_more() {
-    let (mut world, _) = with_far_job();
+    let (mut world, _) = with_remote_job();
     for number in 2..=WORKERS_PER_HOST_MAX {
         register_worker(&mut world, "c1", &format!("c1-worker{number}"), &[]).unwrap();
     }
@@ -120,7 +120,7 @@ fn a_host_has_so_many_workers_and_no_more() {
 
 #[test]
 fn a_job_has_a_token_of_its_owner_as_long_as_it_runs() {
-    let (mut world, run) = with_far_job();
+    let (mut world, run) = with_remote_job();
     let ask = |world: &mut World| world.call(Principal::host("c1"), GetJobToken { run });
     let token = ask(&mut world).map(|token| token.token).unwrap_or_default();
     let claims = TokenKey::derive(&[7; 32]).verify(&token, "sim", world.now).unwrap();
@@ -155,11 +155,11 @@ fn a_job_of_the_operator_has_the_files_and_not_the_facility() {
 
 #[test]
 fn a_silent_worker_keeps_its_jobs() {
-    let (mut world, run) = with_far_job();
+    let (mut world, run) = with_remote_job();
     world.call(Principal::host("c1"), JobStarted::new(run)).unwrap();
-    assert_eq!((far_worker(&mut world).host, info(&mut world, run).reason), ("c1".into(), None));
+    assert_eq!((remote_worker(&mut world).host, info(&mut world, run).reason), ("c1".into(), None));
     world.advance(HOUR);
-    assert!(!far_worker(&mut world).is_available);
+    assert!(!remote_worker(&mut world).is_available);
     let shown = info(&mut world, run);
     assert_eq!(shown.state, JobState::Running);
     assert!(shown.reason.unwrap().contains("c1-worker1 is silent"));
@@ -168,22 +168,22 @@ fn a_silent_worker_keeps_its_jobs() {
     assert_eq!(refusal(ask(&mut world, "c1", "c1-worker1", &[run])), ErrorKind::Unavailable);
     assert!(register_worker(&mut world, "c1", "c1-worker1", &[run]).unwrap().drop.is_empty());
     assert!(ask(&mut world, "c1", "c1-worker1", &[run]).unwrap().start.is_empty(), "not started twice");
-    assert!(far_worker(&mut world).is_available);
+    assert!(remote_worker(&mut world).is_available);
     world.call(Principal::host("c1"), ended(run)).unwrap();
     assert_eq!((info(&mut world, run).state, run.attempt), (JobState::Done, 1));
 }
 
 #[test]
 fn a_worker_that_was_only_slow_asks_on() {
-    let (mut world, run) = with_far_job();
+    let (mut world, run) = with_remote_job();
     world.advance(HOUR);
     assert!(ask(&mut world, "c1", "c1-worker1", &[run]).unwrap().start.is_empty());
-    assert!(far_worker(&mut world).is_available);
+    assert!(remote_worker(&mut world).is_available);
 }
 
 #[test]
 fn what_runs_on_a_host_that_is_turned_away_is_lost_and_what_does_not_is_given_to_others() {
-    let (mut world, run) = with_far_job();
+    let (mut world, run) = with_remote_job();
     take_in(&mut world, "c1", Role::Cpu);
     let second = submit_wide(&mut world);
     ask(&mut world, "c1", "c1-worker1", &[run]).unwrap();
@@ -212,25 +212,25 @@ fn register_library(world: &mut World, host: &str, library: &str, vids: &[&str])
     world.call(Principal::host(host), call)
 }
 
-fn next_far_session(world: &mut World, host: &str) -> Result<Option<TapeSession>> {
+fn next_remote_session(world: &mut World, host: &str) -> Result<Option<TapeSession>> {
     let call = NextTapeSession { drive: "t1-lib1.drive0".into(), loaded: None };
     world.call(Principal::host(host), call).map(|orders| orders.session)
 }
 
 /// A world with a drive on a host that has a session.
-fn with_far_session() -> (World, TapeSession) {
+fn with_remote_session() -> (World, TapeSession) {
     let mut world = world();
     register_library(&mut world, "t1", "t1-lib1", &["TA0001"]).unwrap();
     put(&mut world, "/f", 10);
     world.user(Archive { paths: vec![path("/f")] }).unwrap();
-    let session = next_far_session(&mut world, "t1").unwrap().unwrap();
+    let session = next_remote_session(&mut world, "t1").unwrap().unwrap();
     assert_eq!(session.vid.as_str(), "TA0001");
     (world, session)
 }
 
 #[test]
 fn a_host_speaks_for_its_own_drives_only() {
-    let (mut world, TapeSession { id: session, .. }) = with_far_session();
+    let (mut world, TapeSession { id: session, .. }) = with_remote_session();
     let request = base::RequestId(1);
     for host in [Principal::host("t2"), Principal::room("room")] {
         let refused = |kind: ErrorKind, what: &str| assert_eq!(kind, ErrorKind::Permission, "{what}");
@@ -259,8 +259,8 @@ fn a_host_speaks_for_its_own_drives_only() {
     assert_eq!(refusal(register_library(&mut world, "t2", "t1-lib1", &[])), ErrorKind::Permission);
     assert_eq!(refusal(register_library(&mut world, "t2", "lib1", &[])), ErrorKind::Permission);
     let drives = world.user(GetStatus {}).unwrap().drives;
-    let far: Vec<_> = drives.iter().filter(|drive| drive.host == "t1").map(|drive| &*drive.name).collect();
-    assert_eq!(far, ["t1-lib1.drive0"]);
+    let remote: Vec<_> = drives.iter().filter(|drive| drive.host == "t1").map(|drive| &*drive.name).collect();
+    assert_eq!(remote, ["t1-lib1.drive0"]);
     let end = EndTapeSession { session, loads: 0, trouble: None };
     world.call(Principal::host("t1"), end).unwrap();
 }
@@ -294,7 +294,7 @@ fn a_cartridge_is_in_the_library_of_one_host() {
 
 #[test]
 fn a_silent_tape_host_keeps_its_session_until_it_registers_anew() {
-    let (mut world, session) = with_far_session();
+    let (mut world, session) = with_remote_session();
     let trouble = |world: &mut World| {
         let drives = world.user(GetStatus {}).unwrap().drives;
         drives.into_iter().find(|drive| drive.host == "t1").unwrap().trouble.unwrap_or_default()
@@ -304,7 +304,7 @@ fn a_silent_tape_host_keeps_its_session_until_it_registers_anew() {
     assert_eq!(trouble(&mut world), "its tape server is silent");
     let end = EndTapeSession { session: session.id, loads: 1, trouble: None };
     world.call(Principal::host("t1"), end.clone()).expect("what it did meanwhile counts");
-    let second = next_far_session(&mut world, "t1").unwrap().unwrap();
+    let second = next_remote_session(&mut world, "t1").unwrap().unwrap();
     assert_eq!(trouble(&mut world), "");
     register_library(&mut world, "t1", "t1-lib1", &["TA0001"]).unwrap();
     let progress =
@@ -315,7 +315,7 @@ fn a_silent_tape_host_keeps_its_session_until_it_registers_anew() {
 
 #[test]
 fn drives_of_a_host_that_is_turned_away_are_forgotten_and_their_work_is_queued() {
-    let (mut world, _) = with_far_session();
+    let (mut world, _) = with_remote_session();
     take_in(&mut world, "t1", Role::Tape);
     world.user(RemoveHost { name: "t1".into(), force: true }).unwrap();
     assert!(world.user(GetStatus {}).unwrap().drives.iter().all(|drive| drive.host != "t1"));

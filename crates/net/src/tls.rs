@@ -17,7 +17,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use trust::Whoever;
+use trust::AcceptAnyCertificate;
 
 /// How often the files are looked at, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ pub fn server_config_for_hosts(identity: &Identity) -> Result<Arc<ServerConfig>>
         return server_config(identity);
     }
     let provider = trust::provider();
-    configure(identity, Arc::new(Whoever(Arc::clone(&provider))), provider)
+    configure(identity, Arc::new(AcceptAnyCertificate(Arc::clone(&provider))), provider)
 }
 
 /// Reads the files and makes a configuration for any number of listeners.
@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn client(roots: RootCertStore) -> ClientConnection {
-        let config = trust::client_config(trust::Belief::Signed(roots)).unwrap();
+        let config = trust::client_config(trust::TrustPolicy::Signed(roots)).unwrap();
         ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap()
     }
 

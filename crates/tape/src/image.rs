@@ -11,7 +11,7 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
 };
-use wire::media::awstape::{self, AwsError, CHUNK_HEADER_BYTES, Object, Scanner};
+use wire::media::awstape::{self, AwstapeError, CHUNK_HEADER_BYTES, Object, Scanner};
 
 /// Bytes read at once when headers are looked for: a page, so that a long block costs one and short ones share it.
 const WINDOW_BYTES: usize = 4096;
@@ -33,7 +33,7 @@ pub(crate) struct Image {
     /// Objects that go behind them and are not in the file yet.
     buffer: Vec<u8>,
     /// What ends the data before the image ends; the next write cuts it off.
-    damage: Option<AwsError>,
+    damage: Option<AwstapeError>,
     /// After a failed write or flush nobody knows what the file holds: nothing more is done with it.
     failed: Option<Failure>,
     scratch: Vec<u8>,
@@ -77,7 +77,7 @@ impl Image {
         &self.vid
     }
 
-    pub(crate) fn damage(&self) -> Option<&AwsError> {
+    pub(crate) fn damage(&self) -> Option<&AwstapeError> {
         self.damage.as_ref()
     }
 
@@ -172,7 +172,7 @@ impl Image {
     /// What a read behind the last whole object finds: nothing, or damage that is more than a tear.
     fn read_end(&self) -> Result<Read> {
         match self.damage {
-            None | Some(AwsError::Torn { .. }) => Ok(Read::End),
+            None | Some(AwstapeError::Torn { .. }) => Ok(Read::End),
             Some(damage) => Err(self.corrupt(damage)),
         }
     }
@@ -289,7 +289,7 @@ impl Image {
         Failure::io(format!("volume {}: {what} of {}", self.vid, base::tail(&self.path)), cause)
     }
 
-    fn corrupt(&self, error: AwsError) -> Failure {
+    fn corrupt(&self, error: AwstapeError) -> Failure {
         Failure::from(error).during(format_args!("volume {}: {}", self.vid, base::tail(&self.path)))
     }
 }
@@ -299,7 +299,7 @@ impl Image {
 struct Scan {
     objects: Vec<Object>,
     end: u64,
-    damage: Option<AwsError>,
+    damage: Option<AwstapeError>,
 }
 
 /// Finds the objects of an image by its headers; seeks over the data.

@@ -8,9 +8,9 @@
 //!
 //! **Start reading** with [`in_file`] and [`in_directory`], which read authorities.
 
-mod whoever;
+mod any_certificate;
 
-pub use whoever::Whoever;
+pub use any_certificate::AcceptAnyCertificate;
 
 use base::{Failure, Result};
 use rustls::{
@@ -41,25 +41,27 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// What a client believes.
+/// Which certificates of servers a client accepts.
 #[derive(Debug)]
-pub enum Belief {
+pub enum TrustPolicy {
     /// Servers whose certificates these have signed, for the name by which they were asked.
     Signed(RootCertStore),
-    /// Whoever answers: eavesdroppers are kept out, impostors are not.
-    Whoever,
+    /// Any certificate: the connection is encrypted, but the server is not authenticated (impostors are not noticed).
+    AnyCertificate,
 }
 
 /// The configuration of a client that shows no certificate.
-pub fn client_config(belief: Belief) -> Result<ClientConfig> {
+pub fn client_config(policy: TrustPolicy) -> Result<ClientConfig> {
     let provider = provider();
     let builder: ConfigBuilder<ClientConfig, WantsVerifier> =
         ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|cause| Failure::internal(format!("TLS cannot be set up: {cause}")))?;
-    let builder = match belief {
-        Belief::Signed(roots) => builder.with_root_certificates(roots),
-        Belief::Whoever => builder.dangerous().with_custom_certificate_verifier(Arc::new(Whoever(provider))),
+    let builder = match policy {
+        TrustPolicy::Signed(roots) => builder.with_root_certificates(roots),
+        TrustPolicy::AnyCertificate => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
+        }
     };
     Ok(builder.with_no_client_auth())
 }

@@ -26,7 +26,7 @@ macro_rules! targets {
 targets! {
     "attributes" => client::xrd::fuzz_names,
     "audit" => wire::audit::fuzz_audit,
-    "aws" => wire::media::awstape::fuzz_aws,
+    "awstape" => wire::media::awstape::fuzz_awstape,
     "backup" => wire::backup::fuzz_backup,
     "cap" => wire::auth::capability::fuzz_cap,
     "cell" => wire::media::coded::fuzz_cell,

@@ -9,7 +9,7 @@ use wire::{
 pub(crate) fn made(target: &str) -> Vec<Vec<u8>> {
     match target {
         "attributes" => attributes(),
-        "aws" => images(),
+        "awstape" => images(),
         "backup" => vec![backup()],
         "cell" => cells(),
         "index" => vec![index(&[1]), index(&[9, 7, 9])],

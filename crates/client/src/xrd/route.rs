@@ -32,7 +32,7 @@ pub(super) enum Reply {
     /// It was done; this is the body of the answer.
     Done(Vec<u8>),
     /// Another server must be asked.
-    Elsewhere(Redirect),
+    Redirect(Redirect),
 }
 
 /// Whether a request may be sent again if it is not known whether it was done.
@@ -77,7 +77,7 @@ pub(super) async fn call(
         let ticket = mux.submit(request, Sink::Gather { max: BODY_BYTES_MAX })?;
         match ticket.answer(wait, &mut []).await? {
             Outcome::Body(body) => return Ok(Reply::Done(body)),
-            Outcome::Elsewhere(redirect) => return Ok(Reply::Elsewhere(redirect)),
+            Outcome::Redirect(redirect) => return Ok(Reply::Redirect(redirect)),
             Outcome::AgainAfter(span) => waited.more(span, &mux.greeting.peer, wait).await?,
             Outcome::Failed(failure) => {
                 return Err(failure.during(format!("server {}", mux.greeting.peer)).into());
@@ -124,7 +124,7 @@ pub(super) async fn route(
         };
         let redirect = match reply {
             Reply::Done(body) => return Ok(Answered { lease, body }),
-            Reply::Elsewhere(redirect) => redirect,
+            Reply::Redirect(redirect) => redirect,
         };
         opaque = sent_on(&url.opaque, &Opaque::parse(&redirect.opaque));
         place.opaque = opaque.clone();

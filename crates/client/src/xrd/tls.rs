@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
-use trust::Belief;
+use trust::TrustPolicy;
 
 /// Bytes received at once: some records.
 const RAW_BYTES: usize = 128 << 10;
@@ -171,9 +171,9 @@ fn refused(host: &str, cause: &io::Error) -> Failure {
 
 fn config(options: &TlsOptions) -> Result<ClientConfig, Failure> {
     let believed = if options.insecure {
-        Belief::Whoever
+        TrustPolicy::AnyCertificate
     } else {
-        Belief::Signed(trust::roots(authorities(options.ca_file.as_deref())?))
+        TrustPolicy::Signed(trust::roots(authorities(options.ca_file.as_deref())?))
     };
     trust::client_config(believed)
 }

@@ -199,7 +199,7 @@ pub enum Claim<'a> {
 
 /// Decides who somebody is.
 #[derive(Clone)]
-pub struct Gate {
+pub struct Authenticator {
     key: TokenKey,
     facility: Arc<str>,
     owner: Arc<str>,
@@ -210,7 +210,7 @@ pub struct Gate {
     roster: Roster,
 }
 
-impl Gate {
+impl Authenticator {
     /// The gate of the facility with id `facility`, whose owner may do everything.
     pub fn new(key: TokenKey, facility: &str, owner: &str, is_token_required: bool, clock: Clock) -> Self {
         let (facility, owner, issuers) = (facility.into(), owner.into(), Arc::default());
@@ -389,8 +389,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
-    fn gate(is_token_required: bool) -> Gate {
-        Gate::new(TokenKey::derive(&[1; 32]), "f00", "root", is_token_required, Arc::new(|| NOW))
+    fn authenticator(is_token_required: bool) -> Authenticator {
+        Authenticator::new(TokenKey::derive(&[1; 32]), "f00", "root", is_token_required, Arc::new(|| NOW))
     }
 
     fn token(subject: &str, scopes: Option<&str>) -> String {
@@ -433,13 +433,13 @@ mod tests {
         };
         let token = TokenKey::derive(&[1; 32]).sign(&claims);
         let roster = Roster::default();
-        let gate = gate(true).with_hosts(roster.clone());
+        let authenticator = authenticator(true).with_hosts(roster.clone());
         roster.set([("certificate".to_owned(), member(NOW))]);
-        let session = gate.bearer(&token).await.unwrap();
+        let session = authenticator.bearer(&token).await.unwrap();
         session.is_good(NOW).unwrap();
         for later in [vec![], vec![("another".to_owned(), member(NOW + Millis(1)))]] {
             roster.set(later);
-            let refused = gate.bearer(&token).await.unwrap_err();
+            let refused = authenticator.bearer(&token).await.unwrap_err();
             assert!(refused.what.contains("turned away") && refused.hint.is_some(), "{refused}");
             assert!(session.is_good(NOW).is_err(), "a session that goes on");
         }
@@ -450,8 +450,8 @@ mod tests {
         let file = KeyFile::first([1; 32], NOW);
         let keys = Keyring::new(&file);
         let tokens = TokenKey::new(keys.clone(), LIFETIME_MAX);
-        let gate = Gate::new(tokens, "f00", "root", true, Arc::new(|| NOW));
-        let session = gate.bearer(&token("alice", None)).await.unwrap();
+        let authenticator = Authenticator::new(tokens, "f00", "root", true, Arc::new(|| NOW));
+        let session = authenticator.bearer(&token("alice", None)).await.unwrap();
         assert_eq!(session.token().unwrap().generation, Some(1));
         let rotated = file.rotate([2; 32], Millis(500), NOW).unwrap();
         keys.set(&rotated);
@@ -460,7 +460,7 @@ mod tests {
         keys.set(&rotated.revoke(1, [3; 32], NOW).unwrap());
         assert!(session.is_good(NOW).is_err(), "a session that goes on");
         assert!(session.may(Right::Read, &path("/x"), NOW).is_err());
-        assert!(gate.bearer(&token("alice", None)).await.is_err());
+        assert!(authenticator.bearer(&token("alice", None)).await.is_err());
     }
 
     fn path(text: &str) -> FilePath {
@@ -471,20 +471,20 @@ mod tests {
     const ALICE: u32 = 1001;
     const NAMESAKE: u32 = 1002;
 
-    fn local_gate(is_token_required: bool) -> Gate {
+    fn local_authenticator(is_token_required: bool) -> Authenticator {
         let users = [(0, "root"), (DAEMON, "backplane"), (ALICE, "alice"), (NAMESAKE, "curator_of_data")];
-        let gate = Gate::new(
+        let authenticator = Authenticator::new(
             TokenKey::derive(&[1; 32]),
             "f00",
             "curator_of_data",
             is_token_required,
             Arc::new(|| NOW),
         );
-        gate.with_users(LocalUsers::fixed(DAEMON, &users))
+        authenticator.with_users(LocalUsers::fixed(DAEMON, &users))
     }
 
     async fn local(uid: u32, claim: Claim<'_>) -> Result<(String, bool), Failure> {
-        local_gate(false).local(Some(uid), claim).await.map(|it| (it.who.name, it.who.is_operator))
+        local_authenticator(false).local(Some(uid), claim).await.map(|it| (it.who.name, it.who.is_operator))
     }
 
     #[tokio::test]
@@ -530,23 +530,23 @@ mod tests {
             local(NAMESAKE, Claim::None).await.unwrap_err().what.contains("name of the facility's owner")
         );
         assert_eq!(local(77, Claim::Login("alice")).await, Ok(("uid77".to_owned(), false)));
-        assert!(local_gate(false).local(None, Claim::Login("alice")).await.is_err());
+        assert!(local_authenticator(false).local(None, Claim::Login("alice")).await.is_err());
     }
 
     #[tokio::test]
     async fn where_tokens_are_demanded_only_the_owner_does_without_at_the_socket() {
-        let gate = local_gate(true);
-        assert!(gate.local(Some(0), Claim::None).await.unwrap_err().hint.is_some());
-        assert!(gate.at_socket(Some(0), Claim::None).await.unwrap().who.is_operator);
-        assert!(gate.at_socket(Some(ALICE), Claim::None).await.is_err());
-        assert!(gate.at_socket(None, Claim::None).await.is_err());
-        let open = local_gate(false).at_socket(Some(ALICE), Claim::None).await.unwrap();
+        let authenticator = local_authenticator(true);
+        assert!(authenticator.local(Some(0), Claim::None).await.unwrap_err().hint.is_some());
+        assert!(authenticator.at_socket(Some(0), Claim::None).await.unwrap().who.is_operator);
+        assert!(authenticator.at_socket(Some(ALICE), Claim::None).await.is_err());
+        assert!(authenticator.at_socket(None, Claim::None).await.is_err());
+        let open = local_authenticator(false).at_socket(Some(ALICE), Claim::None).await.unwrap();
         assert_eq!((open.who.name.as_str(), open.who.is_operator), ("alice", false));
     }
 
     #[tokio::test]
     async fn scopes_bind_everybody_and_only_while_the_token_holds() {
-        let owner = gate(true).bearer(&token("root", Some("storage.read:/data"))).await.unwrap();
+        let owner = authenticator(true).bearer(&token("root", Some("storage.read:/data"))).await.unwrap();
         assert!(owner.who.is_operator && owner.is_scoped() && !owner.who.is_in("prod"));
         assert!(owner.may(Right::Read, &path("/data/x"), NOW).is_ok());
         let refused = owner.may(Right::Modify, &path("/data/x"), NOW).unwrap_err();
@@ -570,8 +570,8 @@ mod tests {
             scopes: Scopes::everything_below(&path("/vo")),
             expires: NOW + Millis(1000),
         };
-        assert!(gate(true).outsider(person("root")).unwrap_err().what.contains("its owner"));
-        let ann = gate(true).outsider(person("ann")).unwrap();
+        assert!(authenticator(true).outsider(person("root")).unwrap_err().what.contains("its owner"));
+        let ann = authenticator(true).outsider(person("ann")).unwrap();
         assert!(!ann.who.is_operator && ann.is_scoped() && ann.who.is_in("prod") && ann.who.is_in("ann"));
         assert_eq!((ann.who.group(), Principal::user("ann").group()), ("prod", "ann"));
         assert!(ann.may(Right::Modify, &path("/vo/x"), NOW).is_ok());
@@ -580,13 +580,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_without_scopes_is_its_user() {
-        let alice = gate(true).bearer(&token("alice", None)).await.unwrap();
+        let alice = authenticator(true).bearer(&token("alice", None)).await.unwrap();
         assert!(!alice.who.is_operator && !alice.is_scoped() && alice.who.is_in("prod"));
         assert!(alice.may(Right::Modify, &path("/home/alice"), NOW).is_ok());
         let refused = Identity::refused(Failure::permission("no"));
         assert!(refused.may(Right::Look, &path("/"), NOW).is_err() && !refused.who.is_operator);
-        let nothing = gate(true).bearer(&token("alice", Some("openid"))).await.unwrap();
+        let nothing = authenticator(true).bearer(&token("alice", Some("openid"))).await.unwrap();
         assert!(nothing.may(Right::Look, &path("/"), NOW).is_err());
-        assert!(gate(true).bearer("a.b.c").await.is_err());
+        assert!(authenticator(true).bearer("a.b.c").await.is_err());
     }
 }

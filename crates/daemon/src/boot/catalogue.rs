@@ -1,7 +1,7 @@
 //! Where the head's catalogue is, as the configuration says; filling an empty one, and moving it.
 
 use crate::{
-    boot::{facility::Possession, rooms::memory_of_host},
+    boot::{facility::FacilityHandle, rooms::memory_of_host},
     facility::{
         config::{self, Config},
         layout::{Layout, failed, replace},
@@ -70,9 +70,9 @@ fn read_password(file: &Path) -> Result<String> {
 
 /// Makes the catalogue of the facility in `directory`, which does not run and has none, from a backup.
 pub fn restore(directory: &Path, backup: &Path, now: Timestamp) -> Result<Restored> {
-    let possession = Possession::take(directory)?;
-    let id = possession.layout.facility_id()?;
-    let catalogue = of(&possession.layout, &possession.config)?;
+    let handle = FacilityHandle::take(directory)?;
+    let id = handle.layout.facility_id()?;
+    let catalogue = of(&handle.layout, &handle.config)?;
     let mut file = File::open(backup).map_err(|cause| failed("open", backup, &cause))?;
     head::store::restore(&catalogue, id.as_deref(), &mut file, now)
 }
@@ -80,16 +80,16 @@ pub fn restore(directory: &Path, backup: &Path, now: Timestamp) -> Result<Restor
 /// Makes an empty catalogue for the facility in `directory`, which does not run and has lost its own.
 pub fn rebuild(directory: &Path, owner: &str, now: Timestamp) -> Result<()> {
     base::check_name("user", owner)?;
-    let possession = Possession::take(directory)?;
-    let Some(id) = possession.layout.facility_id()? else {
+    let handle = FacilityHandle::take(directory)?;
+    let Some(id) = handle.layout.facility_id()? else {
         let what = format!("{} does not say which facility it is", directory.display());
         return Err(Failure::not_found(what).hint(
             "put the files `id`, `key` and `tls/` of the facility back: without them its disks are foreign",
         ));
     };
-    let catalogue = of(&possession.layout, &possession.config)?;
+    let catalogue = of(&handle.layout, &handle.config)?;
     catalogue.require_vacant()?;
-    let (name, owner) = (possession.config.name.clone(), owner.to_owned());
+    let (name, owner) = (handle.config.name.clone(), owner.to_owned());
     // Starts go on behind all that can have been.
     let incarnation = now.0.unsigned_abs() / 1000;
     Core::rebuild(catalogue, &FacilityRow { id, name, owner, created: now, incarnation }, now)
@@ -107,10 +107,10 @@ pub enum Destination {
 /// Moves the catalogue of the facility in `directory`, which does not run; yields how many rows it has. The configuration
 /// names the new place once everything is durable there.
 pub fn migrate(directory: &Path, to: &Destination) -> Result<u64> {
-    let possession = Possession::take(directory)?;
-    let layout = &possession.layout;
-    let old = of(layout, &possession.config)?;
-    let mut config = possession.config.clone();
+    let handle = FacilityHandle::take(directory)?;
+    let layout = &handle.layout;
+    let old = of(layout, &handle.config)?;
+    let mut config = handle.config.clone();
     (config.catalogue, config.catalogue_password) = match to {
         Destination::File => Default::default(),
         Destination::Database(url, password) => (url.clone(), password.clone()),

@@ -79,7 +79,7 @@ fn authority(layout: &Layout, facility: &str) -> Authority {
 }
 
 /// A facility that this process runs; no other process can while this lives.
-pub struct Possession {
+pub struct FacilityHandle {
     /// Where everything lies.
     pub layout: Layout,
     /// Its configuration.
@@ -89,7 +89,7 @@ pub struct Possession {
     _lock: File,
 }
 
-impl Possession {
+impl FacilityHandle {
     /// Takes the facility in `directory`. Makes and clears nothing.
     pub fn take(directory: &Path) -> Result<Self> {
         let layout = Layout::new(directory)?;

@@ -3,13 +3,13 @@
 use crate::{
     access::{
         audit::{self, Audit},
-        identity::Gate,
+        identity::Authenticator,
         issuers::{Issuers, audience_of},
         roster::Roster,
     },
     boot::{
-        facility::Possession,
-        rooms::{Premises, Rooms},
+        facility::FacilityHandle,
+        rooms::{RoomConfiguration, Rooms},
         standby,
         steps::{DiskParts, Host, Listeners, Port, Step, listen, tls_rule},
     },
@@ -20,7 +20,7 @@ use crate::{
     },
     facility::link::Link,
     hosts::{
-        Reception,
+        JoinService,
         authority::{Authority, names_of_this_host},
         presence::Prober,
     },
@@ -28,9 +28,9 @@ use crate::{
 use base::{Clock, Result, limits::CONNECTIONS_MAX};
 use client::{Control, facility::SOCKET};
 use disk::{
-    remote::objects::Reach,
+    remote::objects::PeerClient,
     serve::local_objects::Objects,
-    upkeep::janitor::{Introduction, tend},
+    upkeep::janitor::{ServerRegistration, tend},
 };
 use head::{Head, store::FacilityRow};
 use net::{
@@ -59,15 +59,15 @@ pub(crate) struct Running {
 }
 
 /// Starts the head, its doors and the rooms of its host, step by step.
-pub(crate) async fn start(possession: &Possession, clock: Clock) -> Result<Running> {
-    let mut host = Host::new(&possession.layout, &possession.config, clock);
+pub(crate) async fn start(handle: &FacilityHandle, clock: Clock) -> Result<Running> {
+    let mut host = Host::new(&handle.layout, &handle.config, clock);
     let ports = Ports::take(&mut host).await?;
-    let introduction = host.introduction(&ports.listeners)?;
-    let mut head = HeadHost::open(host, possession, &introduction.server)?;
+    let registration = host.registration(&ports.listeners)?;
+    let mut head = HeadHost::open(host, handle, &registration.server)?;
     let endpoints = ports.endpoints(&head)?;
     let Certificates { identity, authority, tls, tls_for_hosts } = head.read_certificates()?;
-    let files = head.start_disk_server(introduction).await?;
-    let audit = audit::Writer::start(possession.layout.root(), &possession.config.audit)?;
+    let files = head.start_disk_server(registration).await?;
+    let audit = audit::Writer::start(handle.layout.root(), &handle.config.audit)?;
     let Ports { listeners: Listeners { root, https, budget }, http } = ports;
     let access = Access::new(&head, authority, https.address()?, audit.audit()).await?;
     // The counters are new.
@@ -75,9 +75,9 @@ pub(crate) async fn start(possession: &Possession, clock: Clock) -> Result<Runni
     head.open_root_door(&files, &access, tls, root)?;
     let door = head.http_door(files, access, &identity);
     head.open_http_door(door, tls_for_hosts, HttpListeners { http, https })?;
-    let rooms = head.premises(&endpoints);
+    let rooms = head.room_configuration(&endpoints);
     let rooms = head.host.start_rooms(rooms)?;
-    possession.announce(&endpoints)?;
+    handle.announce(&endpoints)?;
     let incarnation = head.facility.incarnation;
     info!(root = endpoints.root, http = endpoints.http, incarnation, "facility is up");
     let HeadHost { host: Host { doors, chores, .. }, head, head_thread, .. } = head;
@@ -136,33 +136,33 @@ struct Certificates {
 /// The head's host while it starts, once the head runs.
 struct HeadHost<'a> {
     host: Host<'a>,
-    possession: &'a Possession,
+    handle: &'a FacilityHandle,
     head: Head,
     head_thread: JoinHandle<()>,
     facility: FacilityRow,
     /// The disk server in this process.
     server: DiskServer,
     /// How other disk servers are spoken to.
-    reach: Reach,
+    peers: PeerClient,
 }
 
 impl<'a> HeadHost<'a> {
     /// Opens the catalogue and starts the head's thread.
-    fn open(mut host: Host<'a>, possession: &'a Possession, server: &DiskServer) -> Result<Self> {
+    fn open(mut host: Host<'a>, handle: &'a FacilityHandle, server: &DiskServer) -> Result<Self> {
         // It waits for its database.
-        let core = tokio::task::block_in_place(|| possession.open_head(server.clone(), (host.clock)()))?;
+        let core = tokio::task::block_in_place(|| handle.open_head(server.clone(), (host.clock)()))?;
         let (facility, must_beat) = (core.facility().clone(), core.must_beat());
         let (head, head_thread) = Head::start(core, Arc::clone(&host.clock))?;
         let chores = &host.chores;
         chores.spawn("heartbeat", standby::keep_alive(must_beat.then(|| head.clone()), chores.token()));
         host.done(Step::Facility);
-        let (server, reach) = (server.clone(), Reach::new(possession.vouchers()));
-        Ok(Self { host, possession, head, head_thread, facility, server, reach })
+        let (server, peers) = (server.clone(), PeerClient::new(handle.vouchers()));
+        Ok(Self { host, handle, head, head_thread, facility, server, peers })
     }
 
     fn read_certificates(&mut self) -> Result<Certificates> {
         let now = (self.host.clock)();
-        let (identity, authority) = self.possession.certificates(&self.facility.id, now)?;
+        let (identity, authority) = self.handle.certificates(&self.facility.id, now)?;
         let tls = net::tls::server_config(&identity)?;
         let tls_for_hosts = net::tls::server_config_for_hosts(&identity)?;
         self.host.done(Step::Certificates);
@@ -170,26 +170,26 @@ impl<'a> HeadHost<'a> {
     }
 
     /// Starts the disk server; what is returned opens its files by their names, for all doors.
-    async fn start_disk_server(&mut self, introduction: Introduction) -> Result<Arc<Files>> {
+    async fn start_disk_server(&mut self, registration: ServerRegistration) -> Result<Arc<Files>> {
         let is_disk = self.host.config.host.roles.contains(&Role::Disk);
         let partition =
-            is_disk.then(|| self.possession.open_partition(&self.facility.id).map(Arc::new)).transpose()?;
+            is_disk.then(|| self.handle.open_partition(&self.facility.id).map(Arc::new)).transpose()?;
         let link = Link::Local(self.head.clone());
         let chores = &self.host.chores;
         chores.spawn("pools", tend(disk::port::Head::new(link.clone()), chores.token()));
-        let keys = ServerKeys::of_head(&self.possession.key.caps(), &self.server.name);
-        let reach = self.reach.clone();
-        let parts = DiskParts { link, reach, keys, introduction, partition, time: None };
+        let keys = ServerKeys::of_head(&self.handle.key.caps(), &self.server.name);
+        let peers = self.peers.clone();
+        let parts = DiskParts { link, peers, keys, registration, partition, time: None };
         let objects = parts.start(&mut self.host).await?;
         Ok(self.files(objects))
     }
 
     fn files(&self, objects: Arc<Objects>) -> Arc<Files> {
         let Host { config, clock, chores, .. } = &self.host;
-        let (keys, wait) = (self.possession.key.caps(), config.doors.recall_wait.0);
+        let (keys, wait) = (self.handle.key.caps(), config.doors.recall_wait.0);
         let files = Files::new(self.head.clone(), objects, keys, Arc::clone(clock), wait);
         let prober = Prober::new(self.head.clone(), Arc::clone(clock), chores.child());
-        Arc::new(files.with_reach(self.reach.clone()).with_prober(prober))
+        Arc::new(files.with_peer_client(self.peers.clone()).with_prober(prober))
     }
 
     fn open_root_door(
@@ -200,11 +200,11 @@ impl<'a> HeadHost<'a> {
         listener: Listener,
     ) -> Result<()> {
         let Host { config, counters, .. } = &self.host;
-        let (gate, counters) = (access.gate.clone(), Arc::clone(counters));
-        let door = RootDoor::new(Arc::clone(files), &self.facility.name, gate, counters)
+        let (authenticator, counters) = (access.authenticator.clone(), Arc::clone(counters));
+        let door = RootDoor::new(Arc::clone(files), &self.facility.name, authenticator, counters)
             .with_tls(TlsOffer { config: tls, rule: tls_rule(&config.doors) })
-            .with_trust(self.possession.trust())
-            .with_reach(config.reach.rule(), listener.address()?)
+            .with_trust(self.handle.trust())
+            .with_reach_rule(config.reach.rule(), listener.address()?)
             .with_reads(config.disk.reads.into())
             .with_audit(access.audit.clone());
         self.host.open_root_door(door, listener);
@@ -230,28 +230,28 @@ impl<'a> HeadHost<'a> {
 
     fn http_door(&self, files: Arc<Files>, access: Access, identity: &Identity) -> HttpDoor {
         let Host { config, doors, counters, .. } = &self.host;
-        let (key, owner) = (self.possession.key.clone(), &self.facility.owner);
-        let trust = RemoteTrust { authorities: self.possession.trust(), ..RemoteTrust::default() };
+        let (key, owner) = (self.handle.key.clone(), &self.facility.owner);
+        let trust = RemoteTrust { authorities: self.handle.trust(), ..RemoteTrust::default() };
         HttpDoor::new(files, key, owner, Arc::clone(counters), doors.token())
-            .with_gate(access.gate)
+            .with_authenticator(access.authenticator)
             .with_names(self.host.door_names(identity), config.doors.http_makes_parents)
-            .with_hosts(access.roster, access.reception)
+            .with_hosts(access.roster, access.join_service)
             .with_audit(access.audit)
             .with_trust(trust)
-            .with_reach(config.reach.rule())
+            .with_reach_rule(config.reach.rule())
     }
 
     /// What the rooms beside the head need.
     ///
     /// Jobs cannot see the facility's directory: they find it at its doors.
-    fn premises(&self, endpoints: &Endpoints) -> Premises<'a> {
+    fn room_configuration(&self, endpoints: &Endpoints) -> RoomConfiguration<'a> {
         let Host { layout, config, .. } = self.host;
         let is_open = !config.doors.require_token;
-        Premises {
+        RoomConfiguration {
             layout,
             config,
             control: Control::at_socket(layout.root(), &self.facility.owner),
-            authorities: self.possession.vouchers(),
+            authorities: self.handle.vouchers(),
             site: config.name.clone(),
             facility: (format!("https://{}", self.server.https), is_open.then(|| endpoints.http.clone())),
             prefix: String::new(),
@@ -261,9 +261,9 @@ impl<'a> HeadHost<'a> {
 
 /// Who may come in at the doors, who joins, and where it is noted.
 struct Access {
-    gate: Gate,
+    authenticator: Authenticator,
     roster: Roster,
-    reception: Reception,
+    join_service: JoinService,
     audit: Audit,
 }
 
@@ -277,19 +277,20 @@ impl Access {
         let issuers = Arc::new(Issuers::new(&config.issuers, &[own], &config.reach.rule())?);
         chores.spawn("keys of issuers", Arc::clone(&issuers).keep(chores.token()));
         let roster = Roster::of(&head.head).await?;
-        let (tokens, facility) = (head.possession.key.tokens(), &head.facility);
+        let (tokens, facility) = (head.handle.key.tokens(), &head.facility);
         let require_token = config.doors.require_token;
-        let gate = Gate::new(tokens, &facility.id, &facility.owner, require_token, Arc::clone(clock))
-            .with_issuers(issuers)
-            .with_hosts(roster.clone());
-        let reception = Reception {
+        let authenticator =
+            Authenticator::new(tokens, &facility.id, &facility.owner, require_token, Arc::clone(clock))
+                .with_issuers(issuers)
+                .with_hosts(roster.clone());
+        let join_service = JoinService {
             authority,
-            keys: head.possession.key.caps(),
+            keys: head.handle.key.caps(),
             facility: facility.clone(),
             head: head.server.clone(),
             names,
             clock: Arc::clone(clock),
         };
-        Ok(Self { gate, roster, reception, audit })
+        Ok(Self { authenticator, roster, join_service, audit })
     }
 }

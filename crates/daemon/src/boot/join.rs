@@ -2,7 +2,7 @@
 
 use crate::{
     access::cap_keys,
-    boot::facility::{Possession, make_library},
+    boot::facility::{FacilityHandle, make_library},
     facility::{
         config::{self, Config, Host},
         layout::{Layout, failed, replace, sync_directory, write_new},
@@ -220,8 +220,8 @@ fn claim_again(layout: &Layout, token: &JoinToken) -> Result<Config> {
     if member.facility != token.facility {
         return Err(foreign());
     }
-    let possession = Possession::take(directory)?;
-    Ok(possession.config)
+    let handle = FacilityHandle::take(directory)?;
+    Ok(handle.config)
 }
 
 /// Fetches the authority's certificate from whoever answers, and believes it only if the invitation names it.

@@ -4,7 +4,7 @@ use crate::{
     access::cap_keys,
     boot::{
         join::{self, HostFiles, Member},
-        rooms::{Premises, Rooms},
+        rooms::{RoomConfiguration, Rooms},
         steps::{DiskParts, Host, Listeners, Step, open_partition, tls_rule},
     },
     doors::{
@@ -19,9 +19,9 @@ use base::{Clock, Result, Timestamp};
 use client::Control;
 use disk::{
     clock::HeadTime,
-    remote::{objects::Reach, redirect::host_and_port},
+    remote::{objects::PeerClient, redirect::host_and_port},
     serve::local_objects::Objects,
-    upkeep::janitor::Introduction,
+    upkeep::janitor::ServerRegistration,
 };
 use net::{
     blocking,
@@ -56,15 +56,15 @@ pub(crate) async fn start(layout: &Layout, config: &Config, clock: Clock) -> Res
     let mut host = Host::new(layout, config, time.clock());
     let listeners = host.listeners().await?;
     host.done(Step::Listeners);
-    let introduction = host.introduction(&listeners)?;
-    let (server, boot) = (introduction.server.clone(), introduction.boot);
+    let registration = host.registration(&listeners)?;
+    let (server, boot) = (registration.server.clone(), registration.boot);
     let mut member = MemberHost::open(host)?;
     let tls = member.read_certificates()?;
-    let objects = member.start_disk_server(introduction, time).await?;
+    let objects = member.start_disk_server(registration, time).await?;
     let Listeners { root, https, .. } = listeners;
     member.open_root_door(&objects, &server, &tls, root)?;
     member.open_http_door(objects, &server, tls, https)?;
-    let rooms = member.premises();
+    let rooms = member.room_configuration();
     let rooms = member.host.start_rooms(rooms)?;
     let MemberHost { host: Host { doors, chores, .. }, record, link, .. } = member;
     chores.spawn("presence", presence::say_so(link.clone(), server.clone(), boot, chores.token()));
@@ -110,7 +110,7 @@ impl<'a> MemberHost<'a> {
 
     async fn start_disk_server(
         &mut self,
-        introduction: Introduction,
+        registration: ServerRegistration,
         time: Arc<HeadTime>,
     ) -> Result<Arc<Objects>> {
         let Host { layout, config, chores, .. } = &self.host;
@@ -124,8 +124,8 @@ impl<'a> MemberHost<'a> {
         } else {
             None
         };
-        let reach = Reach::new(Some(self.files.authority.clone()));
-        let parts = DiskParts { link, reach, keys, introduction, partition, time: Some(time) };
+        let peers = PeerClient::new(Some(self.files.authority.clone()));
+        let parts = DiskParts { link, peers, keys, registration, partition, time: Some(time) };
         parts.start(&mut self.host).await
     }
 
@@ -144,7 +144,7 @@ impl<'a> MemberHost<'a> {
         let door = DataDoor::new(Arc::clone(objects), names, head, Arc::clone(counters))
             .with_tls(TlsOffer { config: Arc::clone(tls), rule: tls_rule(&config.doors) })
             .with_trust(config.trust(layout.root()))
-            .with_reach(config.reach.rule(), listener.address()?)
+            .with_reach_rule(config.reach.rule(), listener.address()?)
             .with_reads(config.disk.reads.into());
         self.host.open_root_door(door, listener);
         Ok(())
@@ -164,7 +164,7 @@ impl<'a> MemberHost<'a> {
         let trust = RemoteTrust { authorities: config.trust(layout.root()), ..RemoteTrust::default() };
         let door = HttpDoor::without_names(files, names, Arc::clone(counters), doors.token())
             .with_trust(trust)
-            .with_reach(config.reach.rule())
+            .with_reach_rule(config.reach.rule())
             .with_names(self.host.door_names(&self.identity()), false);
         http::serve(Arc::new(door), listener, Some(tls), doors)?;
         self.host.done(Step::HttpDoor);
@@ -172,9 +172,9 @@ impl<'a> MemberHost<'a> {
     }
 
     /// What the rooms of this host need.
-    fn premises(&self) -> Premises<'a> {
+    fn room_configuration(&self) -> RoomConfiguration<'a> {
         let Host { layout, config, .. } = self.host;
-        Premises {
+        RoomConfiguration {
             layout,
             config,
             control: self.control.clone(),

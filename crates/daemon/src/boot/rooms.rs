@@ -21,7 +21,7 @@ use wire::{control::Role, media::label::LabelDate};
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// What the rooms of a host need, whichever host it is.
-pub(crate) struct Premises<'a> {
+pub(crate) struct RoomConfiguration<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) config: &'a Config,
     /// The way to the head.
@@ -44,7 +44,7 @@ pub(crate) struct Rooms {
     worker: Option<JoinHandle<()>>,
 }
 
-impl Premises<'_> {
+impl RoomConfiguration<'_> {
     /// Starts the rooms.
     pub(crate) fn start(self) -> Result<Rooms> {
         let has = |role| self.config.host.roles.contains(&role);

@@ -2,7 +2,7 @@
 
 use crate::{
     boot::{
-        facility::Possession,
+        facility::FacilityHandle,
         head_host, member,
         rooms::Rooms,
         service,
@@ -39,27 +39,27 @@ pub struct Doors {
 
 /// Runs the facility in `directory` until SIGTERM or SIGINT.
 pub fn run(directory: &Path, doors: &Doors) -> Result<()> {
-    let mut possession = Possession::take(directory)?;
-    let config = &mut possession.config.doors;
+    let mut handle = FacilityHandle::take(directory)?;
+    let config = &mut handle.config.doors;
     config.bind = doors.bind.unwrap_or(config.bind);
     config.root_port = doors.root_port.unwrap_or(config.root_port);
     // Whoever moves the one port has a reason not to use the usual ones.
     config.https_port = doors.https_port.or(doors.http_port.map(|_| 0)).unwrap_or(config.https_port);
     config.http_port = doors.http_port.unwrap_or(config.http_port);
-    possession.config.check()?;
+    handle.config.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .thread_name("bpd")
         .enable_all()
         .build()
         .map_err(|cause| Failure::io("start the runtime", &cause))?;
-    let outcome = runtime.block_on(serve(possession, doors.start));
+    let outcome = runtime.block_on(serve(handle, doors.start));
     // A recall that a client waits for, or a stuck device, must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
 }
 
-async fn serve(possession: Possession, how: Start) -> Result<()> {
+async fn serve(handle: FacilityHandle, how: Start) -> Result<()> {
     tokio::spawn(service::keep_watchdog());
     // Signals first: one that comes during the start must not be lost.
     let mut terminate =
@@ -73,24 +73,24 @@ async fn serve(possession: Possession, how: Start) -> Result<()> {
         }
         service::stopping();
     });
-    match &*possession.config.host.head {
-        "" => serve_head(possession, how, told).await,
-        _ => serve_member(possession, told).await,
+    match &*handle.config.host.head {
+        "" => serve_head(handle, how, told).await,
+        _ => serve_member(handle, told).await,
     }
 }
 
 /// Runs the head's host until it is `told` to stop, or another head has taken over.
 async fn serve_head(
-    possession: Possession,
+    handle: FacilityHandle,
     how: Start,
     mut told: impl Future<Output = ()> + Unpin,
 ) -> Result<()> {
     tokio::select! {
-        turn = standby::await_turn(&possession, how) => turn?,
+        turn = standby::await_turn(&handle, how) => turn?,
         () = &mut told => return Ok(()),
     }
-    possession.begin()?;
-    let running = head_host::start(&possession, system_clock()).await?;
+    handle.begin()?;
+    let running = head_host::start(&handle, system_clock()).await?;
     service::ready("the doors are open");
     let head = running.head.clone();
     let is_replaced = tokio::select! {
@@ -98,23 +98,23 @@ async fn serve_head(
         () = head.superseded() => true,
     };
     drop(head);
-    stop(&possession, running).await;
+    stop(&handle, running).await;
     if is_replaced {
-        return Err(standby::replaced(&possession).await);
+        return Err(standby::replaced(&handle).await);
     }
     Ok(())
 }
 
 /// Runs a host that joined until it is `told` to stop.
-async fn serve_member(possession: Possession, told: impl Future<Output = ()>) -> Result<()> {
-    let running = member::start(&possession.layout, &possession.config, system_clock()).await?;
-    possession.announce(&running.endpoints)?;
+async fn serve_member(handle: FacilityHandle, told: impl Future<Output = ()>) -> Result<()> {
+    let running = member::start(&handle.layout, &handle.config, system_clock()).await?;
+    handle.announce(&running.endpoints)?;
     service::ready("the doors are open");
     told.await;
     let (link, host, boot) = running.leave;
     presence::say_goodbye(link, host, boot).await;
     close(running.rooms, [running.doors, running.chores]).await;
-    possession.withdraw();
+    handle.withdraw();
     info!("host is down");
     Ok(())
 }
@@ -145,11 +145,11 @@ async fn close(rooms: Rooms, [doors, chores]: [Shutdown; 2]) {
 }
 
 /// The head last.
-async fn stop(possession: &Possession, running: head_host::Running) {
+async fn stop(handle: &FacilityHandle, running: head_host::Running) {
     let head_host::Running { doors, chores, rooms, audit, head, head_thread } = running;
     close(rooms, [doors, chores]).await;
     audit.stop();
-    possession.withdraw();
+    handle.withdraw();
     drop(head);
     if tokio::task::spawn_blocking(move || head_thread.join()).await.is_err() {
         error!("the head's thread panicked");

@@ -1,6 +1,6 @@
 //! Several heads of one facility: waiting until it is this one's turn, and ending when another one has taken over.
 
-use crate::boot::{catalogue, facility::Possession, service};
+use crate::boot::{catalogue, facility::FacilityHandle, service};
 use base::{Failure, Millis, Result};
 use head::{
     Head,
@@ -26,13 +26,13 @@ pub enum Start {
 }
 
 /// Waits until this head may be the active one.
-pub(crate) async fn await_turn(possession: &Possession, start: Start) -> Result<()> {
-    let catalogue = catalogue::of(&possession.layout, &possession.config)?;
+pub(crate) async fn await_turn(handle: &FacilityHandle, start: Start) -> Result<()> {
+    let catalogue = catalogue::of(&handle.layout, &handle.config)?;
     if start == Start::TakeOver || (start == Start::Usual && matches!(catalogue, Catalogue::File(_))) {
         return Ok(());
     }
-    let silence = possession.config.take_over_after.0;
-    let host = possession.config.host_name();
+    let silence = handle.config.take_over_after.0;
+    let host = handle.config.host_name();
     // Whoever does not wait any more drops the other end.
     let (_is_wanted, stop) = mpsc::channel::<()>();
     blocking(move || match start {
@@ -98,8 +98,8 @@ pub(crate) async fn keep_alive(head: Option<Head>, token: Token) {
 }
 
 /// Why a head ends that another one has taken over from.
-pub(crate) async fn replaced(possession: &Possession) -> Failure {
-    let who = match catalogue::of(&possession.layout, &possession.config) {
+pub(crate) async fn replaced(handle: &FacilityHandle) -> Failure {
+    let who = match catalogue::of(&handle.layout, &handle.config) {
         Ok(catalogue) => blocking(move || Watch::new(&catalogue)?.look()).await,
         Err(failure) => Err(failure),
     };

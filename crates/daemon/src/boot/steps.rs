@@ -5,7 +5,7 @@
 //! and `member::start`.
 
 use crate::{
-    boot::rooms::{Premises, Rooms},
+    boot::rooms::{RoomConfiguration, Rooms},
     doors::http::DoorNames,
     facility::{
         config::{self, Config, RootTls},
@@ -19,11 +19,11 @@ use disk::{
     Partition,
     clock::HeadTime,
     port,
-    remote::objects::Reach,
+    remote::objects::PeerClient,
     serve::local_objects::Objects,
     upkeep::{
         copier::Copier,
-        janitor::{Introduction, Janitor},
+        janitor::{Janitor, ServerRegistration},
     },
 };
 use net::{
@@ -117,7 +117,7 @@ impl<'a> Host<'a> {
     }
 
     /// What the disk server of this process tells the head about itself.
-    pub(crate) fn introduction(&self, listeners: &Listeners) -> Result<Introduction> {
+    pub(crate) fn registration(&self, listeners: &Listeners) -> Result<ServerRegistration> {
         let (config, root, https) = (self.config, listeners.root.address()?, listeners.https.address()?);
         let server = DiskServer {
             name: config.host_name(),
@@ -126,7 +126,7 @@ impl<'a> Host<'a> {
         };
         // Tells this start from all others. Positive for the catalogue, whose numbers have a sign.
         let boot = u64::from_le_bytes(random()?) >> 1;
-        Ok(Introduction { server, boot, pool: config.disk.pool.clone(), is_direct: config.disk.direct })
+        Ok(ServerRegistration { server, boot, pool: config.disk.pool.clone(), is_direct: config.disk.direct })
     }
 
     /// By which names the HTTP doors of this host may be addressed.
@@ -146,8 +146,8 @@ impl<'a> Host<'a> {
     }
 
     /// Starts the tape server and the worker.
-    pub(crate) fn start_rooms(&mut self, premises: Premises<'_>) -> Result<Rooms> {
-        let rooms = premises.start()?;
+    pub(crate) fn start_rooms(&mut self, room_configuration: RoomConfiguration<'_>) -> Result<Rooms> {
+        let rooms = room_configuration.start()?;
         self.done(Step::Rooms);
         Ok(rooms)
     }
@@ -202,10 +202,10 @@ pub(crate) fn open_partition(directory: &Path, facility: &str, config: &config::
 /// The disk server of a host, before it runs. Without a partition it serves what other disk servers have.
 pub(crate) struct DiskParts {
     pub(crate) link: Link,
-    pub(crate) reach: Reach,
+    pub(crate) peers: PeerClient,
     /// They check the capabilities that clients show.
     pub(crate) keys: ServerKeys,
-    pub(crate) introduction: Introduction,
+    pub(crate) registration: ServerRegistration,
     pub(crate) partition: Option<Arc<Partition>>,
     /// What time it is at the head, if that is another host.
     pub(crate) time: Option<Arc<HeadTime>>,
@@ -219,8 +219,8 @@ impl DiskParts {
         let objects = Arc::new(self.objects(host));
         if let Some(partition) = &self.partition {
             let port = port::Head::new(self.link);
-            let copier = Copier::new(&port, &self.reach, partition, &objects, &host.clock);
-            let janitor = Janitor::new(port, self.introduction, Arc::clone(partition), &objects);
+            let copier = Copier::new(&port, &self.peers, partition, &objects, &host.clock);
+            let janitor = Janitor::new(port, self.registration, Arc::clone(partition), &objects);
             let janitor = match self.time {
                 Some(time) => janitor.with_time(time),
                 None => janitor,
@@ -239,7 +239,7 @@ impl DiskParts {
         let partitions = self.partition.iter().cloned().collect();
         let (keys, clock) = (self.keys.clone(), Arc::clone(&host.clock));
         let objects = Objects::new(port, partitions, keys, clock, host.chores.child());
-        let objects = objects.with_reach(self.reach.clone());
+        let objects = objects.with_peer_client(self.peers.clone());
         match &self.time {
             Some(time) => objects.with_time(Arc::clone(time)),
             None => objects,

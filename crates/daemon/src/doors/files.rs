@@ -1,9 +1,9 @@
 //! Files as the doors of the head's process see them: the head decides where, and whoever has the object opens it.
 
 use crate::hosts::presence::Prober;
-use base::{Clock, ErrorKind, Failure, FilePath, Millis, Recent, Result, Timestamp};
+use base::{Clock, ErrorKind, Failure, FilePath, Millis, Result, Timestamp, TwoGenerationCache};
 use disk::{
-    remote::{objects::Reach, redirect::Elsewhere, threads::with_peers},
+    remote::{objects::PeerClient, redirect::RedirectTarget, threads::with_peers},
     serve::{
         local_objects::{Objects, is_outdated},
         open_file::{ReadFile, Reservation, Sink, Source, WriteFile},
@@ -45,7 +45,7 @@ pub enum Opened<F> {
     /// The object is on this host.
     Here(F),
     /// Another disk server has it, or is to make it.
-    Elsewhere(Elsewhere),
+    Redirect(RedirectTarget),
 }
 
 /// Opens files for the doors beside the head.
@@ -53,11 +53,11 @@ pub struct Files {
     /// `None` on a host that knows no names.
     names: Option<Names>,
     objects: Arc<Objects>,
-    reach: Reach,
+    peers: PeerClient,
     clock: Clock,
     recall_wait: Millis,
     /// Grants by user and path, with the version of the namespace at which they were right.
-    grants: Mutex<Recent<String, (u64, Arc<ReadObject>)>>,
+    grants: Mutex<TwoGenerationCache<String, (u64, Arc<ReadObject>)>>,
     /// Asks hosts whether they are there; only beside the head.
     prober: Option<Prober>,
 }
@@ -82,11 +82,11 @@ pub fn answer_key(who: &Principal, path: &FilePath) -> String {
 impl Files {
     /// Opens files where `head` says, here from `objects`; `keys` sign what other disk servers are shown.
     pub fn new(head: Head, objects: Arc<Objects>, keys: CapKeys, clock: Clock, recall_wait: Millis) -> Self {
-        let grants = Mutex::new(Recent::new(GRANTS_KEPT));
+        let grants = Mutex::new(TwoGenerationCache::new(GRANTS_KEPT));
         Self {
             names: Some(Names { head, keys }),
             objects,
-            reach: Reach::new(None),
+            peers: PeerClient::new(None),
             clock,
             recall_wait,
             grants,
@@ -96,8 +96,8 @@ impl Files {
 
     /// Says how other disk servers are spoken to.
     #[must_use]
-    pub fn with_reach(self, reach: Reach) -> Self {
-        Self { reach, ..self }
+    pub fn with_peer_client(self, peers: PeerClient) -> Self {
+        Self { peers, ..self }
     }
 
     /// Asks hosts whether they are there.
@@ -113,9 +113,9 @@ impl Files {
 
     /// Opens nothing by name: for a disk server away from the head.
     pub fn without_names(objects: Arc<Objects>, clock: Clock) -> Self {
-        let grants = Mutex::new(Recent::new(1));
-        let reach = Reach::new(None);
-        Self { names: None, objects, reach, clock, recall_wait: Millis(0), grants, prober: None }
+        let grants = Mutex::new(TwoGenerationCache::new(1));
+        let peers = PeerClient::new(None);
+        Self { names: None, objects, peers, clock, recall_wait: Millis(0), grants, prober: None }
     }
 
     /// The head.
@@ -148,7 +148,7 @@ impl Files {
                 ReadGrant::Recalling { .. } => return Err(Box::pin(self.still_nearline(who, path)).await),
             };
             let opened = match &grant.server {
-                Some(server) => self.elsewhere(who, &grant, server).map(Opened::Elsewhere),
+                Some(server) => self.redirect_read(who, &grant, server).map(Opened::Redirect),
                 None => {
                     let read =
                         Box::pin(self.objects.read(&who.name, Arc::clone(&grant), Arc::clone(&door))).await;
@@ -197,7 +197,7 @@ impl Files {
             },
         };
         if let Some(server) = &grant.server {
-            return Some(self.elsewhere(who, &grant, server).map(Opened::Elsewhere));
+            return Some(self.redirect_read(who, &grant, server).map(Opened::Redirect));
         }
         self.objects.read_now(&who.name, grant, door).map(|file| Ok(Opened::Here(file)))
     }
@@ -241,11 +241,16 @@ impl Files {
         }
     }
 
-    fn grants(&self) -> MutexGuard<'_, Recent<String, (u64, Arc<ReadObject>)>> {
+    fn grants(&self) -> MutexGuard<'_, TwoGenerationCache<String, (u64, Arc<ReadObject>)>> {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn elsewhere(&self, who: &Principal, grant: &Arc<ReadObject>, server: &DiskServer) -> Result<Elsewhere> {
+    fn redirect_read(
+        &self,
+        who: &Principal,
+        grant: &Arc<ReadObject>,
+        server: &DiskServer,
+    ) -> Result<RedirectTarget> {
         let cap = Cap {
             access: if grant.is_piece { Access::Gather } else { Access::Read },
             partition: grant.partition.clone(),
@@ -260,7 +265,7 @@ impl Files {
             piece: None,
             times: Some(Times::of(grant.modified, grant.source_modified)),
         };
-        Ok(Elsewhere { object: Some(Arc::clone(grant)), ..self.signed((server, grant.joined), &cap)? })
+        Ok(RedirectTarget { object: Some(Arc::clone(grant)), ..self.signed((server, grant.joined), &cap)? })
     }
 
     /// Opens a file for reading through this process, wherever its object is.
@@ -272,18 +277,18 @@ impl Files {
     ) -> Result<ReadFile> {
         let mut last = None;
         for _ in 0..STALE_OPENS_MAX {
-            let elsewhere = match self.open_read(who, path, Arc::clone(&door)).await? {
+            let target = match self.open_read(who, path, Arc::clone(&door)).await? {
                 Opened::Here(file) => return Ok(file),
-                Opened::Elsewhere(elsewhere) => elsewhere,
+                Opened::Redirect(target) => target,
             };
-            let (reach, far, grant) = (self.reach.clone(), path.clone(), elsewhere.object.clone());
+            let (peers, remote, grant) = (self.peers.clone(), path.clone(), target.object.clone());
             let grant =
                 grant.ok_or_else(|| Failure::internal(format!("{path} was opened without an object")))?;
-            match with_peers(move || reach.read(&elsewhere, &far)).await {
+            match with_peers(move || peers.read(&target, &remote)).await {
                 Ok(file) => {
                     // Its disk server puts what is read on the bill.
                     let meter = self.objects.meter("", grant.object, door);
-                    return Ok(ReadFile::new(Source::Far(file), grant, meter));
+                    return Ok(ReadFile::new(Source::Remote(file), grant, meter));
                 }
                 // It has moved since, or somebody has lost a right: the head is asked once more.
                 Err(failure) if is_outdated(&failure) => last = Some(failure),
@@ -304,7 +309,7 @@ impl Files {
         if let Some(server) = &grant.server {
             // Whoever is sent there is known by the capability; a reservation that nobody begins is given up.
             reservation.keep();
-            return self.to_write(who, &grant, server).map(Opened::Elsewhere);
+            return self.redirect_write(who, &grant, server).map(Opened::Redirect);
         }
         self.objects.write(&grant, move || reservation, door).await.map(Opened::Here)
     }
@@ -320,14 +325,19 @@ impl Files {
         let Some(server) = &grant.server else {
             return self.objects.write(&grant, move || reservation, door).await;
         };
-        let (elsewhere, reach) = (self.to_write(who, &grant, server)?, self.reach.clone());
+        let (target, peers) = (self.redirect_write(who, &grant, server)?, self.peers.clone());
         let label = grant.label();
-        let sink = with_peers(move || reach.write(&elsewhere, &grant)).await?;
+        let sink = with_peers(move || peers.write(&target, &grant)).await?;
         reservation.keep();
-        Ok(WriteFile::new(Sink::Far(Arc::new(sink)), label, &self.clock, door))
+        Ok(WriteFile::new(Sink::Remote(Arc::new(sink)), label, &self.clock, door))
     }
 
-    fn to_write(&self, who: &Principal, grant: &WriteGrant, server: &DiskServer) -> Result<Elsewhere> {
+    fn redirect_write(
+        &self,
+        who: &Principal,
+        grant: &WriteGrant,
+        server: &DiskServer,
+    ) -> Result<RedirectTarget> {
         let cap = Cap {
             access: Access::Write,
             partition: grant.partition.clone(),
@@ -345,9 +355,9 @@ impl Files {
         self.signed((server, grant.joined), &cap)
     }
 
-    fn signed(&self, (server, joined): (&DiskServer, Timestamp), cap: &Cap) -> Result<Elsewhere> {
+    fn signed(&self, (server, joined): (&DiskServer, Timestamp), cap: &Cap) -> Result<RedirectTarget> {
         let signed = self.names()?.keys.sign((&server.name, joined), cap);
-        Ok(Elsewhere { server: server.clone(), signed, object: None })
+        Ok(RedirectTarget { server: server.clone(), signed, object: None })
     }
 
     /// Asks the head in a task of its own: a client that leaves before the answer must not keep what it was granted.

@@ -30,7 +30,7 @@ const NAMES_MAX: usize = 32;
 
 /// What the facility gives to hosts that join.
 #[derive(Clone)]
-pub struct Reception {
+pub struct JoinService {
     /// Signs certificates.
     pub authority: Authority,
     /// The keys of disk servers.
@@ -45,7 +45,7 @@ pub struct Reception {
     pub clock: Clock,
 }
 
-impl Reception {
+impl JoinService {
     /// The certificate of the authority, PEM.
     pub async fn authority_certificate(&self) -> Result<String> {
         let file = self.authority.certificate();

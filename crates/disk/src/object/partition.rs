@@ -12,7 +12,7 @@ use crate::{
         writer::ObjectWriter,
     },
 };
-use base::{ErrorKind, Failure, ObjectId, Recent, Result};
+use base::{ErrorKind, Failure, ObjectId, Result, TwoGenerationCache};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -69,7 +69,7 @@ pub struct Partition {
 }
 
 /// Readers that were used lately: objects never change, so that all sessions can share them. A short lock.
-type Readers = Mutex<Recent<ObjectId, Arc<ObjectReader>>>;
+type Readers = Mutex<TwoGenerationCache<ObjectId, Arc<ObjectReader>>>;
 
 /// Half of the readers that are kept open by this process.
 fn readers_kept() -> usize {
@@ -167,7 +167,7 @@ impl Partition {
                 is_direct: AtomicBool::new(false),
                 _lock: lock,
             }),
-            readers: Arc::new(Mutex::new(Recent::new(readers_kept()))),
+            readers: Arc::new(Mutex::new(TwoGenerationCache::new(readers_kept()))),
         })
     }
 
@@ -246,7 +246,7 @@ impl Partition {
         let reader = Arc::new(ObjectReader::open(&self.shared, object)?);
         if map::is_crowded() {
             // Those in use stay; the others are opened again when somebody wants them.
-            let idle = std::mem::replace(&mut *self.readers(), Recent::new(readers_kept()));
+            let idle = std::mem::replace(&mut *self.readers(), TwoGenerationCache::new(readers_kept()));
             drop(idle);
         }
         self.readers().insert(object, Arc::clone(&reader));
@@ -262,7 +262,7 @@ impl Partition {
         self.readers().remove(&object);
     }
 
-    fn readers(&self) -> MutexGuard<'_, Recent<ObjectId, Arc<ObjectReader>>> {
+    fn readers(&self) -> MutexGuard<'_, TwoGenerationCache<ObjectId, Arc<ObjectReader>>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

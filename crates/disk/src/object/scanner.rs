@@ -106,7 +106,7 @@ pub struct Asked {
 /// Looks at objects of a partition in the order of their numbers. What was seen whole, by whoever looked or wrote it, is not read
 /// again as long as nobody has changed it.
 #[derive(Debug)]
-pub struct Looker {
+pub struct ObjectScanner {
     partition: Partition,
     /// Objects that are there, in order.
     listed: Arc<[ObjectId]>,
@@ -116,7 +116,7 @@ pub struct Looker {
     known: Option<(u64, Vec<Record>)>,
 }
 
-impl Looker {
+impl ObjectScanner {
     /// One that looks at objects of which those that were there a while ago are `listed`, in order; with `reads_all` it reads all
     /// descriptions.
     #[must_use]
@@ -428,21 +428,21 @@ mod tests {
         drop(writer);
     }
 
-    fn looker(partition: &Partition) -> Looker {
+    fn scanner(partition: &Partition) -> ObjectScanner {
         let mut listed: Vec<_> = all(partition).into_iter().map(ObjectId).collect();
         listed.sort_unstable();
-        Looker::new(partition, listed.into(), false)
+        ObjectScanner::new(partition, listed.into(), false)
     }
 
     fn walk(partition: &Partition, objects: &[u64]) -> Vec<Seen> {
         let objects: Vec<_> = objects.iter().map(|object| ObjectId(*object)).collect();
-        let begun = looker(partition).begin(&objects);
+        let begun = scanner(partition).begin(&objects);
         begun.into_iter().map(|begun| partition.finish_look(begun)).collect()
     }
 
     /// Whether it is read again.
     fn is_asked(partition: &Partition, object: u64) -> bool {
-        matches!(looker(partition).begin(&[ObjectId(object)])[0], Begun::Asked(_))
+        matches!(scanner(partition).begin(&[ObjectId(object)])[0], Begun::Asked(_))
     }
 
     /// Writes a file again and again until the clock of the file system has moved on.
@@ -499,7 +499,7 @@ mod tests {
         let [Seen::Whole(whole)] = &walk(&partition, &[1])[..] else { panic!("its size is right") };
         assert!(whole.is_touched());
         // Who reads all the same does not forget that.
-        let mut thorough = Looker::new(&partition, [ObjectId(1)].into(), true);
+        let mut thorough = ObjectScanner::new(&partition, [ObjectId(1)].into(), true);
         let begun = thorough.begin(&[ObjectId(1)]).remove(0);
         assert!(matches!(partition.finish_look(begun), Seen::Whole(whole) if whole.is_touched()));
         assert!(is_asked(&partition, 1));
@@ -507,7 +507,8 @@ mod tests {
         assert!(!is_asked(&partition, 1));
         let index = partition.directory().join("index/0");
         let noted = fs::metadata(&index).unwrap().len();
-        let begun = Looker::new(&partition, [ObjectId(1)].into(), true).begin(&[ObjectId(1)]).remove(0);
+        let begun =
+            ObjectScanner::new(&partition, [ObjectId(1)].into(), true).begin(&[ObjectId(1)]).remove(0);
         assert!(matches!(begun, Begun::Asked(_)), "it reads all");
         assert!(matches!(partition.finish_look(begun), Seen::Whole(_)));
         assert_eq!(fs::metadata(&index).unwrap().len(), noted, "that is known already");

@@ -1,7 +1,7 @@
 //! Objects of other disk servers, read and written through this process: for clients that cannot be sent there, and for
 //! copies that this process makes itself.
 
-use crate::remote::redirect::Elsewhere;
+use crate::remote::redirect::RedirectTarget;
 use base::{Checksums, Failure, FilePath, Result, Timestamp, checksum::StreamSums};
 use client::xrd::{CreateOptions, File, Options, TlsOptions, Token, XrdUrl};
 use std::{
@@ -23,9 +23,9 @@ const PIECE_WINDOW_BYTES: usize = 2 << 20;
 
 /// How other disk servers are spoken to.
 #[derive(Clone)]
-pub struct Reach(Options);
+pub struct PeerClient(Options);
 
-impl Reach {
+impl PeerClient {
     /// Believes servers for which `authorities` vouch; without it those that the system knows.
     #[must_use]
     pub fn new(authorities: Option<PathBuf>) -> Self {
@@ -69,13 +69,13 @@ impl Reach {
     }
 
     /// Opens an object for reading. Blocks.
-    pub fn read(&self, elsewhere: &Elsewhere, path: &FilePath) -> Result<File> {
-        File::open_read(&url(elsewhere, path)?, &self.0)
+    pub fn read(&self, target: &RedirectTarget, path: &FilePath) -> Result<File> {
+        File::open_read(&url(target, path)?, &self.0)
     }
 
     /// Begins to write an object. Blocks.
-    pub fn write(&self, elsewhere: &Elsewhere, grant: &WriteGrant) -> Result<FarSink> {
-        let url = url(elsewhere, &grant.path)?;
+    pub fn write(&self, target: &RedirectTarget, grant: &WriteGrant) -> Result<RemoteSink> {
+        let url = url(target, &grant.path)?;
         let file = if grant.base.is_some() {
             File::open_update(&url, &self.0)?
         } else {
@@ -84,12 +84,12 @@ impl Reach {
         };
         let content = (file.size(), Checksums::EMPTY);
         let info = ObjectInfo::new("", grant.object, &grant.label(), content, Timestamp(0));
-        Ok(FarSink { state: Mutex::new(State { file: Some(file), sums: StreamSums::default(), info }) })
+        Ok(RemoteSink { state: Mutex::new(State { file: Some(file), sums: StreamSums::default(), info }) })
     }
 }
 
-fn url(elsewhere: &Elsewhere, path: &FilePath) -> Result<XrdUrl> {
-    let redirect = elsewhere.redirect()?;
+fn url(target: &RedirectTarget, path: &FilePath) -> Result<XrdUrl> {
+    let redirect = target.redirect()?;
     let server: XrdUrl = format!("root://{}:{}//", redirect.host, redirect.port).parse()?;
     let mut url = server.with_path(path.clone());
     url.opaque = wire::xrd::Opaque::parse(&redirect.opaque).with(capability::DIRECT, "1");
@@ -97,7 +97,7 @@ fn url(elsewhere: &Elsewhere, path: &FilePath) -> Result<XrdUrl> {
 }
 
 /// An object that is being written on another disk server.
-pub struct FarSink {
+pub struct RemoteSink {
     /// Guards the file and its sums; held while a piece is sent.
     state: Mutex<State>,
 }
@@ -109,7 +109,7 @@ struct State {
     info: ObjectInfo,
 }
 
-impl FarSink {
+impl RemoteSink {
     fn with<T>(&self, work: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn whoever_is_filled_is_not_waited_for_longer_than_a_minute() {
-        let options = Reach::new(None).for_filling().0;
+        let options = PeerClient::new(None).for_filling().0;
         assert!(options.wait_max.max(options.progress_timeout) <= Duration::from_secs(60), "{options:?}");
     }
 }

@@ -10,7 +10,7 @@ use wire::{
 
 /// A disk server, and the right to an object of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct RedirectTarget {
     /// Who has it.
     pub server: DiskServer,
     /// The capability.
@@ -19,7 +19,7 @@ pub struct Elsewhere {
     pub object: Option<Arc<ReadObject>>,
 }
 
-impl Elsewhere {
+impl RedirectTarget {
     /// For clients of the XRootD door.
     pub fn redirect(&self) -> Result<Redirect> {
         let (host, port) = host_and_port(&self.server.root)?;

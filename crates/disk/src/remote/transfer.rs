@@ -1,13 +1,13 @@
 //! Whole objects on their way from disk server to disk server.
 
-use crate::{ObjectReader, ObjectWriter, remote::objects::Reach};
+use crate::{ObjectReader, ObjectWriter, remote::objects::PeerClient};
 use base::{Failure, Result};
 use client::xrd::{CreateOptions, File};
 
 /// Bytes that are read from the disk at a time.
 const BLOCK_BYTES: usize = 4 << 20;
 
-impl Reach {
+impl PeerClient {
     /// Fills the object of `url` with one of this host. It is durable when this returns. Blocks.
     pub(crate) fn push(&self, reader: &ObjectReader, url: &str) -> Result<()> {
         let size = reader.size();

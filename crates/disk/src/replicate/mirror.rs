@@ -3,7 +3,7 @@
 use crate::{
     Partition,
     port::Head,
-    remote::{objects::Reach, threads::with_peers_for_long},
+    remote::{objects::PeerClient, threads::with_peers_for_long},
 };
 use base::{Failure, ObjectId, Result};
 use net::blocking;
@@ -25,7 +25,7 @@ const ROUNDS_MAX: usize = 3;
 #[derive(Clone)]
 pub(crate) struct Mirroring {
     pub(crate) head: Head,
-    pub(crate) reach: Reach,
+    pub(crate) peers: PeerClient,
     pub(crate) partition: Arc<Partition>,
 }
 
@@ -100,9 +100,9 @@ impl Mirroring {
         }
         let coded = Coded { file: info.file, content: info.generation, bytes: info.size };
         let shape = Shape::new(coding.data, coding.parity, cell_bytes, coded)?;
-        let (partition, reach, object) = (Arc::clone(&self.partition), self.reach.clone(), info.object);
+        let (partition, peers, object) = (Arc::clone(&self.partition), self.peers.clone(), info.object);
         let cut =
-            with_peers_for_long(move || reach.cut(&*partition.open_object(object)?, shape, wanted)).await?;
+            with_peers_for_long(move || peers.cut(&*partition.open_object(object)?, shape, wanted)).await?;
         let mut failed = Vec::new();
         for (piece, outcome) in cut {
             match outcome {
@@ -124,9 +124,9 @@ impl Mirroring {
         let reader = blocking(move || partition.open_object(object)).await?;
         let mut pushes = JoinSet::new();
         for Mirror { object, url, .. } in mirrors {
-            let (reach, reader) = (self.reach.clone(), Arc::clone(&reader));
+            let (peers, reader) = (self.peers.clone(), Arc::clone(&reader));
             pushes
-                .spawn(async move { (object, with_peers_for_long(move || reach.push(&reader, &url)).await) });
+                .spawn(async move { (object, with_peers_for_long(move || peers.push(&reader, &url)).await) });
         }
         let mut outcomes = Vec::new();
         while let Some(outcome) = pushes.join_next().await {

@@ -4,7 +4,7 @@ use crate::{
     ObjectReader, ObjectWriter, Partition,
     clock::HeadTime,
     port::Head,
-    remote::{objects::Reach, threads::with_peers},
+    remote::{objects::PeerClient, threads::with_peers},
     replicate::{
         coded::{CodedFile, Reporter},
         mirror::Mirroring,
@@ -164,7 +164,7 @@ impl Writing {
 /// The objects of this host's partitions.
 pub struct Objects {
     head: Head,
-    reach: Reach,
+    peers: PeerClient,
     partitions: BTreeMap<String, Arc<Partition>>,
     keys: ServerKeys,
     clock: Clock,
@@ -195,11 +195,11 @@ impl Objects {
         let uses = Uses::start(&head, &tasks);
         let withdrawn = Arc::new(Withdrawn::remembered(&partitions));
         let (writing, sums) = Default::default();
-        let reach = Reach::new(None);
+        let peers = PeerClient::new(None);
         let (time, space) = (None, SpaceWait::new(head.clone()));
         Self {
             head,
-            reach,
+            peers,
             partitions,
             keys,
             clock,
@@ -221,8 +221,8 @@ impl Objects {
 
     /// Says how other disk servers are spoken to.
     #[must_use]
-    pub fn with_reach(self, reach: Reach) -> Self {
-        Self { reach, ..self }
+    pub fn with_peer_client(self, peers: PeerClient) -> Self {
+        Self { peers, ..self }
     }
 
     /// Rights that seem to be over make `time` ask the head.
@@ -282,7 +282,7 @@ impl Objects {
         }
         let (head, tasks) = (self.head.clone(), self.tasks.clone());
         let reporter = Reporter { head, tasks, runtime: tokio::runtime::Handle::current() };
-        let file = CodedFile::new(&pieces, &self.partitions, &self.reach, Some(reporter))?;
+        let file = CodedFile::new(&pieces, &self.partitions, &self.peers, Some(reporter))?;
         let file = with_peers(move || {
             file.open();
             Ok(file)
@@ -377,7 +377,7 @@ impl Objects {
         let partition = self.partition(&grant.partition)?;
         let mirroring = grant.is_mirrored.then(|| Mirroring {
             head: self.head.clone(),
-            reach: self.reach.clone(),
+            peers: self.peers.clone(),
             partition: Arc::clone(&partition),
         });
         let beginning = Beginning {
@@ -386,7 +386,7 @@ impl Objects {
             object: grant.object,
             base: grant.base.as_ref().map(|base| base.object),
             gathered: match &grant.base_pieces {
-                Some(pieces) => Some(CodedFile::new(pieces, &self.partitions, &self.reach, None)?),
+                Some(pieces) => Some(CodedFile::new(pieces, &self.partitions, &self.peers, None)?),
                 None => None,
             },
             expected_bytes: grant.expected_bytes,

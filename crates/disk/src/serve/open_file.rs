@@ -3,7 +3,7 @@
 use crate::{
     ObjectReader, ObjectWriter,
     port::Head,
-    remote::{objects::FarSink, threads::with_peers},
+    remote::{objects::RemoteSink, threads::with_peers},
     replicate::{
         coded::CodedFile,
         mirror::{Filled, Mirroring},
@@ -64,7 +64,7 @@ pub enum Source {
     /// A partition of this host.
     Object(Arc<ObjectReader>),
     /// Another disk server.
-    Far(File),
+    Remote(File),
     /// Pieces, here and on other disk servers.
     Coded(Box<CodedFile>),
 }
@@ -115,7 +115,7 @@ impl ReadFile {
             Source::Object(reader) => {
                 reader.read_at(buffer, offset).inspect_err(|failure| self.look(failure))
             }
-            Source::Far(file) => file.read_at(offset, buffer),
+            Source::Remote(file) => file.read_at(offset, buffer),
             Source::Coded(file) => file.read_at(offset, buffer),
         }
     }
@@ -141,7 +141,7 @@ impl ReadFile {
             Source::Object(reader) => {
                 reader.read_vectored_at(buffers, offset).inspect_err(|failure| self.look(failure))?;
             }
-            Source::Far(file) => fill(buffers, offset, |at, buffer| file.read_at(at, buffer))?,
+            Source::Remote(file) => fill(buffers, offset, |at, buffer| file.read_at(at, buffer))?,
             Source::Coded(file) => fill(buffers, offset, |at, buffer| file.read_at(at, buffer))?,
         }
         self.meter.add(bytes as u64);
@@ -249,7 +249,7 @@ pub enum Sink {
     /// A partition of this host.
     Object(Arc<ObjectWriter>),
     /// Another disk server, which reports it to the head.
-    Far(Arc<FarSink>),
+    Remote(Arc<RemoteSink>),
 }
 
 impl Sink {
@@ -260,7 +260,7 @@ impl Sink {
                 let expected = expected.map(|content| (content.size, content.checksums));
                 writer.commit(label, expected, now)
             }
-            Self::Far(sink) => sink.info(),
+            Self::Remote(sink) => sink.info(),
         }
     }
 }
@@ -342,20 +342,20 @@ impl WriteFile {
     pub fn size(&self) -> Result<u64> {
         match &self.sink {
             Sink::Object(writer) => writer.size(),
-            Sink::Far(sink) => sink.size(),
+            Sink::Remote(sink) => sink.size(),
         }
     }
 
     /// Whether writing waits for other servers.
     pub fn waits_for_peers(&self) -> bool {
-        matches!(self.sink, Sink::Far(_))
+        matches!(self.sink, Sink::Remote(_))
     }
 
     /// Fills `buffer` from `offset`. Blocks.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         match &self.sink {
             Sink::Object(writer) => writer.read_at(buffer, offset),
-            Sink::Far(sink) => sink.read_at(offset, buffer),
+            Sink::Remote(sink) => sink.read_at(offset, buffer),
         }
     }
 
@@ -401,7 +401,7 @@ impl WriteFile {
                 self.take_space(writer, offset.saturating_add(data.len() as u64))?;
                 writer.write_at(data, offset)?;
             }
-            Sink::Far(sink) => sink.write_at(offset, data)?,
+            Sink::Remote(sink) => sink.write_at(offset, data)?,
         }
         self.door.add_in(data.len() as u64);
         Ok(())
@@ -414,7 +414,7 @@ impl WriteFile {
                 self.take_space(writer, size)?;
                 writer.truncate(size)
             }
-            Sink::Far(sink) => sink.truncate(size),
+            Sink::Remote(sink) => sink.truncate(size),
         }
     }
 
@@ -422,7 +422,7 @@ impl WriteFile {
     pub fn sync(&self) -> Result<()> {
         match &self.sink {
             Sink::Object(writer) => writer.sync(),
-            Sink::Far(sink) => sink.sync(),
+            Sink::Remote(sink) => sink.sync(),
         }
     }
 
@@ -473,7 +473,7 @@ impl WriteFile {
             reservation.head.insist(call).await?;
             reservation.keep();
         }
-        if let Sink::Far(sink) = &self.sink {
+        if let Sink::Remote(sink) = &self.sink {
             let sink = Arc::clone(sink);
             with_peers(move || sink.close()).await?;
         }

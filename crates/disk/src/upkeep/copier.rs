@@ -3,7 +3,7 @@
 use crate::{
     Partition,
     port::Head,
-    remote::{objects::Reach, threads::with_peers_for_long},
+    remote::{objects::PeerClient, threads::with_peers_for_long},
     replicate::coded::CodedFile,
     serve::{
         free_space::SpaceWait,
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Copier {
     head: Head,
-    reach: Reach,
+    peers: PeerClient,
     partition: Arc<Partition>,
     withdrawn: Arc<Withdrawn>,
     space: SpaceWait,
@@ -38,14 +38,14 @@ impl Copier {
     #[must_use]
     pub fn new(
         head: &Head,
-        reach: &Reach,
+        peers: &PeerClient,
         partition: &Arc<Partition>,
         objects: &Objects,
         clock: &Clock,
     ) -> Self {
         Self {
             head: head.clone(),
-            reach: reach.clone(),
+            peers: peers.clone(),
             partition: Arc::clone(partition),
             withdrawn: objects.withdrawn(),
             space: objects.space(),
@@ -128,12 +128,12 @@ impl Copier {
 
     fn gathered(&self, pieces: &Pieces) -> Result<CodedFile> {
         let here = BTreeMap::from([(self.name(), Arc::clone(&self.partition))]);
-        CodedFile::new(pieces, &here, &self.reach, None)
+        CodedFile::new(pieces, &here, &self.peers, None)
     }
 
     /// Makes the object: a copy, or a piece made anew from others.
     async fn make(&self, order: CopyOrder, file: Option<Arc<CodedFile>>) -> Result<Checksums> {
-        let (reach, partition, now) = (self.reach.clone(), Arc::clone(&self.partition), (self.clock)());
+        let (peers, partition, now) = (self.peers.clone(), Arc::clone(&self.partition), (self.clock)());
         let (withdrawn, space) = (Arc::clone(&self.withdrawn), self.space.clone());
         with_peers_for_long(move || {
             let expected = order.checksums.map(|checksums| (order.size, checksums));
@@ -149,7 +149,7 @@ impl Copier {
             writer.preallocate(order.size)?;
             match (&file, order.label.piece) {
                 (Some(file), Some(piece)) => file.rebuild(piece.index, &writer)?,
-                _ => reach.pull(&order.url, &writer)?,
+                _ => peers.pull(&order.url, &writer)?,
             }
             let made = writer.commit(&order.label, expected, now)?;
             Ok(made.checksums)

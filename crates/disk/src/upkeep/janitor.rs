@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// A disk server as the head is to know it.
 #[derive(Clone)]
-pub struct Introduction {
+pub struct ServerRegistration {
     /// Name and addresses.
     pub server: DiskServer,
     /// Drawn when the process started.
@@ -52,7 +52,7 @@ pub struct Introduction {
 #[derive(Clone)]
 pub struct Janitor {
     head: Head,
-    introduction: Introduction,
+    registration: ServerRegistration,
     partition: Arc<Partition>,
     withdrawn: Arc<Withdrawn>,
     fence: Arc<Fence>,
@@ -68,10 +68,15 @@ pub struct Janitor {
 impl Janitor {
     /// The janitor of a partition whose objects are served from `objects`.
     #[must_use]
-    pub fn new(head: Head, introduction: Introduction, partition: Arc<Partition>, objects: &Objects) -> Self {
+    pub fn new(
+        head: Head,
+        registration: ServerRegistration,
+        partition: Arc<Partition>,
+        objects: &Objects,
+    ) -> Self {
         let (withdrawn, fence, writing) = (objects.withdrawn(), objects.fence(), objects.writing());
         let (space, uses, trouble) = (objects.space(), Arc::clone(objects.uses()), Arc::default());
-        Self { head, introduction, partition, withdrawn, fence, writing, space, uses, trouble, time: None }
+        Self { head, registration, partition, withdrawn, fence, writing, space, uses, trouble, time: None }
     }
 
     /// Lets `time` know what the head says.
@@ -95,7 +100,7 @@ impl Janitor {
             head: self.head.clone(),
             partition: Arc::clone(&self.partition),
             writing: self.writing.clone(),
-            boot: self.introduction.boot,
+            boot: self.registration.boot,
             allowed: Arc::new(allowed.to_vec()),
             clock: Arc::clone(clock),
             token,
@@ -105,7 +110,7 @@ impl Janitor {
     /// Announces the partition to the head.
     pub async fn register(&self) -> Result<()> {
         let space = self.partition.space()?;
-        let Introduction { server, boot, pool, is_direct: _ } = self.introduction.clone();
+        let ServerRegistration { server, boot, pool, is_direct: _ } = self.registration.clone();
         let pool = self.remembered_pool().await.unwrap_or(pool);
         let call = RegisterPartition {
             server,
@@ -131,7 +136,7 @@ impl Janitor {
             let upto = pages.peek().and(page.last()).copied();
             let call = RollCall {
                 partition: self.name(),
-                boot: self.introduction.boot,
+                boot: self.registration.boot,
                 after,
                 upto,
                 objects: page.to_vec(),
@@ -323,7 +328,7 @@ impl Janitor {
         let partition = self.name();
         let (writing, written) = self.writing.on(&partition);
         let report = ReportSpace {
-            boot: self.introduction.boot,
+            boot: self.registration.boot,
             writing,
             written,
             claimed: self.partition.claimed(),
@@ -337,7 +342,7 @@ impl Janitor {
         if let Some(time) = &self.time {
             time.heard(told.now);
         }
-        self.partition.set_direct(self.introduction.is_direct || told.is_direct);
+        self.partition.set_direct(self.registration.is_direct || told.is_direct);
         self.release(&told.released).await?;
         Ok(told)
     }

@@ -55,7 +55,7 @@ impl Live {
         self.avoided.values_mut().for_each(move_on);
         self.surveys_due.values_mut().for_each(move_on);
         self.cut_off.values_mut().for_each(move_on);
-        self.care.forget_times();
+        self.maintenance.forget_times();
     }
 }
 

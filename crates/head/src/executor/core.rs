@@ -116,7 +116,7 @@ pub(crate) struct Live {
     /// Files of later objects are to be looked at for missing replicas.
     pub(crate) sweep: Option<ObjectId>,
     /// What is being collected, moved and verified.
-    pub(crate) care: pool::Care,
+    pub(crate) maintenance: pool::MaintenanceState,
     /// Workers that have registered since the head started.
     pub(crate) workers: BTreeMap<String, batch::WorkerLive>,
     /// Workers that refused the jobs of a user, by worker and user, lately.

@@ -120,10 +120,10 @@ fn shared(asked: &HostNames, owner: &str, known: &HostNames) -> Option<String> {
     let is_taken = |name: &&String| *name == owner || known.names.contains(name);
     let name = asked.names.iter().filter(|name| *name != "localhost").find(is_taken).cloned();
     name.or_else(|| {
-        let mut far = asked.addresses.iter().filter(|address| !address.is_loopback());
+        let mut remote = asked.addresses.iter().filter(|address| !address.is_loopback());
         let is_same =
             |address: &&IpAddr| known.addresses.iter().any(|known| known.to_canonical() == **address);
-        far.find(is_same).map(IpAddr::to_string)
+        remote.find(is_same).map(IpAddr::to_string)
     })
 }
 
@@ -314,7 +314,7 @@ impl Apply for LabelHost {
             .hint("take others away: NAME="));
         }
         // Copies that shared nothing share something now, perhaps.
-        core.live.care.look_again();
+        core.live.maintenance.look_again();
         core.sweep_again();
         Ok(Done {})
     }

@@ -130,7 +130,7 @@ impl Apply for ReportSpace {
         core.store.set_space(&self.partition, total, free)?;
         note_claims(core, &self.partition, &self.claimed)?;
         let claimed = core.live.claims.total(&self.partition);
-        core.live.care.note_free(&self.partition, free.saturating_add(claimed));
+        core.live.maintenance.note_free(&self.partition, free.saturating_add(claimed));
         let mut begun = core.live.begun.remove(&self.partition).unwrap_or_default();
         let rows = core.store.unsettled(&self.partition, ReplicaState::Writing)?;
         let released = release_idle(core, (&self, &pool), &rows, context.now)?;
@@ -223,7 +223,7 @@ impl Apply for ObjectsRemoved {
         let partition = partition_of(core, context, &self.partition)?;
         let freed = core.store.end_removals(&self.partition, &self.objects)?;
         let before = partition.free.saturating_add(core.live.claims.total(&self.partition));
-        core.live.care.note_freed(&self.partition, (freed, before), context.now);
+        core.live.maintenance.note_freed(&self.partition, (freed, before), context.now);
         Ok(Done {})
     }
 }
@@ -252,8 +252,8 @@ fn read_object(core: &Core, node: &Node, replica: &Replica) -> Result<ReadObject
 /// Who serves a partition, unless it is the disk server in this process.
 fn server_of(core: &Core, partition: &str) -> Result<Option<DiskServer>> {
     let partition = core.store.partition(partition)?.ok_or_else(|| unknown_partition(partition))?;
-    let is_far = partition.server.name != core.config.server.name;
-    Ok(is_far.then(|| (*partition.server).clone()))
+    let is_remote = partition.server.name != core.config.server.name;
+    Ok(is_remote.then(|| (*partition.server).clone()))
 }
 
 impl Apply for OpenRead {

@@ -12,7 +12,7 @@ pub(crate) use act::{
     bounds::{refuse_oversize, require_size},
     collection::collecting_bytes,
     copies::source,
-    maintenance::Care,
+    maintenance::MaintenanceState,
     out_of_reach::{AwayPartitions, away_hosts, away_words, notice as notice_away, out_of_reach, state_of},
     policy::is_sweep_due,
     removed_hosts::host_removed,
@@ -195,7 +195,7 @@ pub(crate) fn retire(core: &mut Core, replica: &Replica) -> Result<()> {
         // Half written as far as a restored catalogue knows: it may have been acknowledged since.
         core.store.drop_replica(replica)?;
     }
-    core.live.care.forget_copy(replica.object);
+    core.live.maintenance.forget_copy(replica.object);
     core.live.claims.end(&replica.partition, replica.object);
     core.live.space_waits.remove(&replica.object);
     core.touch(Topic::Removals);

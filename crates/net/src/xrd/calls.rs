@@ -303,7 +303,7 @@ impl<S: Service> Context<S> {
     ) -> Answer {
         let file = match opened {
             Ok(Opened::Here(file)) => file,
-            Ok(Opened::Elsewhere(redirect)) => return Answer::Redirect(redirect),
+            Ok(Opened::Redirect(redirect)) => return Answer::Redirect(redirect),
             Err(failure) => return Answer::failure(&failure),
         };
         let stat = if wants_stat { file.stat().map(Some) } else { Ok(None) };

@@ -151,7 +151,7 @@ pub enum Opened<F> {
     /// The file is open here.
     Here(Arc<F>),
     /// Another server has it.
-    Elsewhere(Redirect),
+    Redirect(Redirect),
 }
 
 /// Reads, writes and closes: blocking calls, which the session loop runs on threads made for that.

@@ -284,7 +284,7 @@ impl Service for DirService {
 
     async fn open(&self, _: &Peer, request: OpenRequest) -> Result<Opened<DirFile>> {
         if let Some(redirect) = self.elsewhere.lock().unwrap().clone() {
-            return Ok(Opened::Elsewhere(redirect));
+            return Ok(Opened::Redirect(redirect));
         }
         *self.capability.lock().unwrap() = request.opaque.get("cap").map(str::to_owned);
         if request.path.name().contains("tape") {

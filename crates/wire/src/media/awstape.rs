@@ -46,7 +46,7 @@ pub struct ChunkHeader {
 
 /// What is wrong with an image, and at which byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AwsError {
+pub enum AwstapeError {
     /// The image ends inside a chunk or inside a block.
     #[error(
         "image is torn: the object at byte {offset} does not end before byte {image_bytes}, where the image ends"
@@ -109,11 +109,11 @@ pub enum AwsError {
     },
 }
 
-impl From<AwsError> for Failure {
-    fn from(error: AwsError) -> Self {
+impl From<AwstapeError> for Failure {
+    fn from(error: AwstapeError) -> Self {
         let failure = |kind| Self::new(kind, error.to_string());
         match error {
-            AwsError::Compressed { .. } => failure(ErrorKind::Unsupported)
+            AwstapeError::Compressed { .. } => failure(ErrorKind::Unsupported)
                 .hint("copy the image with `hetupd -d` to write it without compression"),
             _ => failure(ErrorKind::Corrupt),
         }
@@ -136,7 +136,7 @@ impl ChunkHeader {
     }
 
     /// Takes the header that lies at byte `offset` of an image apart; `offset` only names the place in errors.
-    pub fn decode(bytes: [u8; CHUNK_HEADER_BYTES], offset: u64) -> Result<Self, AwsError> {
+    pub fn decode(bytes: [u8; CHUNK_HEADER_BYTES], offset: u64) -> Result<Self, AwstapeError> {
         let [l0, l1, p0, p1, flags1, flags2] = bytes;
         let kind = match (flags1, flags2) {
             (MARK, 0) => ChunkKind::Mark,
@@ -145,15 +145,15 @@ impl ChunkHeader {
             (0, 0) => ChunkKind::Middle,
             (ENDS, 0) => ChunkKind::Last,
             (f, _) if f & COMPRESSED != 0 && f & !(COMPRESSED | BEGINS | ENDS) == 0 => {
-                return Err(AwsError::Compressed { offset });
+                return Err(AwstapeError::Compressed { offset });
             }
             _ => {
-                return Err(AwsError::Flags { offset, flags1, flags2 });
+                return Err(AwstapeError::Flags { offset, flags1, flags2 });
             }
         };
         let length = u16::from_le_bytes([l0, l1]);
         if (kind == ChunkKind::Mark) != (length == 0) {
-            return Err(AwsError::Length { offset, kind, length });
+            return Err(AwstapeError::Length { offset, kind, length });
         }
         Ok(Self { length, previous: u16::from_le_bytes([p0, p1]), kind })
     }
@@ -240,7 +240,7 @@ impl Scanner {
     }
 
     /// Byte where the next header lies, whole; `None` at the end of the image.
-    pub fn next_header(&self) -> Result<Option<u64>, AwsError> {
+    pub fn next_header(&self) -> Result<Option<u64>, AwstapeError> {
         match self.image_bytes - self.offset {
             0 if self.open.is_none() => Ok(None),
             left if left < CHUNK_HEADER_BYTES as u64 => Err(self.torn()),
@@ -249,11 +249,11 @@ impl Scanner {
     }
 
     /// Takes the header at [`Scanner::next_header`], and returns the object that this chunk completes.
-    pub fn take(&mut self, bytes: [u8; CHUNK_HEADER_BYTES]) -> Result<Option<Object>, AwsError> {
+    pub fn take(&mut self, bytes: [u8; CHUNK_HEADER_BYTES]) -> Result<Option<Object>, AwstapeError> {
         let offset = self.offset;
         let header = ChunkHeader::decode(bytes, offset)?;
         if header.previous != self.previous {
-            return Err(AwsError::Previous { offset, expected: self.previous, found: header.previous });
+            return Err(AwstapeError::Previous { offset, expected: self.previous, found: header.previous });
         }
         let object = self.joined(header)?;
         let end = offset + CHUNK_HEADER_BYTES as u64 + u64::from(header.length);
@@ -272,18 +272,18 @@ impl Scanner {
     }
 
     /// The object that begins or goes on with the chunk of `header`.
-    fn joined(&self, header: ChunkHeader) -> Result<Object, AwsError> {
+    fn joined(&self, header: ChunkHeader) -> Result<Object, AwstapeError> {
         let begins = !matches!(header.kind, ChunkKind::Middle | ChunkKind::Last);
         let (offset, before) = match self.open {
             Some(open) if !begins => (open.offset, open.length),
             None if begins => (self.offset, 0),
             _ => {
-                return Err(AwsError::Sequence { offset: self.offset, kind: header.kind });
+                return Err(AwstapeError::Sequence { offset: self.offset, kind: header.kind });
             }
         };
         let length = before + u32::from(header.length);
         if length as usize > BLOCK_BYTES_MAX {
-            return Err(AwsError::TooLong { offset });
+            return Err(AwstapeError::TooLong { offset });
         }
         Ok(Object { offset, length, last_chunk: header.length })
     }
@@ -294,15 +294,15 @@ impl Scanner {
         self.readable_bytes
     }
 
-    fn torn(&self) -> AwsError {
+    fn torn(&self) -> AwstapeError {
         let offset = self.open.map_or(self.offset, |open| open.offset);
-        AwsError::Torn { offset, image_bytes: self.image_bytes }
+        AwstapeError::Torn { offset, image_bytes: self.image_bytes }
     }
 }
 
 /// Walks an image that is in memory; the objects before the damage, and the damage.
 #[must_use]
-pub fn scan(image: &[u8]) -> (Vec<Object>, Option<AwsError>) {
+pub fn scan(image: &[u8]) -> (Vec<Object>, Option<AwstapeError>) {
     let mut scanner = Scanner::new(image.len() as u64);
     let mut objects = Vec::new();
     loop {
@@ -322,8 +322,8 @@ pub fn scan(image: &[u8]) -> (Vec<Object>, Option<AwsError>) {
 ///
 /// `offset` is where `extent` begins in the image; it only names the place in errors. The chunks are checked again, so
 /// that an image that changed after it was scanned is noticed.
-pub fn join(extent: &[u8], offset: u64, block: &mut Vec<u8>) -> Result<(), AwsError> {
-    let torn = AwsError::Torn { offset, image_bytes: offset + extent.len() as u64 };
+pub fn join(extent: &[u8], offset: u64, block: &mut Vec<u8>) -> Result<(), AwstapeError> {
+    let torn = AwstapeError::Torn { offset, image_bytes: offset + extent.len() as u64 };
     let mut at = 0;
     let mut previous = None;
     loop {
@@ -334,10 +334,10 @@ pub fn join(extent: &[u8], offset: u64, block: &mut Vec<u8>) -> Result<(), AwsEr
         let header = ChunkHeader::decode(header_at(extent, at), here)?;
         let begins = matches!(header.kind, ChunkKind::Whole | ChunkKind::First);
         if header.kind == ChunkKind::Mark || begins != previous.is_none() {
-            return Err(AwsError::Sequence { offset: here, kind: header.kind });
+            return Err(AwstapeError::Sequence { offset: here, kind: header.kind });
         }
         if let Some(expected) = previous.filter(|expected| *expected != header.previous) {
-            return Err(AwsError::Previous { offset: here, expected, found: header.previous });
+            return Err(AwstapeError::Previous { offset: here, expected, found: header.previous });
         }
         let begin = at + CHUNK_HEADER_BYTES;
         let end = begin + usize::from(header.length);
@@ -358,7 +358,7 @@ fn header_at(image: &[u8], at: usize) -> [u8; CHUNK_HEADER_BYTES] {
 }
 
 /// Fuzz body: any bytes as an image. Never panics; what scans can be joined and encodes to the same objects.
-pub fn fuzz_aws(data: &[u8]) {
+pub fn fuzz_awstape(data: &[u8]) {
     let (objects, damage) = scan(data);
     let mut image = Vec::new();
     let mut previous = 0;
@@ -383,5 +383,5 @@ pub fn fuzz_aws(data: &[u8]) {
 }
 
 #[cfg(test)]
-#[path = "aws_tests.rs"]
+#[path = "awstape_tests.rs"]
 mod tests;

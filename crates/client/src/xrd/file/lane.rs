@@ -125,7 +125,7 @@ impl Lane {
     ) -> Result<Vec<u8>, Trouble> {
         match call(self.mux(), request, options, wait).await? {
             Reply::Done(body) => Ok(body),
-            Reply::Elsewhere(_) => Err(self.moved()),
+            Reply::Redirect(_) => Err(self.moved()),
         }
     }
 
@@ -183,7 +183,7 @@ impl Drop for Lane {
 pub(super) fn refused(lane: &Lane, outcome: Outcome) -> Trouble {
     match outcome {
         Outcome::Failed(failure) => failure.during(format!("server {}", lane.peer())).into(),
-        Outcome::Elsewhere(_) => lane.moved(),
+        Outcome::Redirect(_) => lane.moved(),
         _ => lane.mux().break_off(lane.mux().nonsense("an answer of an unexpected kind")),
     }
 }

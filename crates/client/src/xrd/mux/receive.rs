@@ -276,7 +276,7 @@ impl Mux {
                 return Ok(());
             }
             Answer::Ok(body) => Self::whole(&mut table, number, body),
-            Answer::Redirect(redirect) => Some(Outcome::Elsewhere(redirect)),
+            Answer::Redirect(redirect) => Some(Outcome::Redirect(redirect)),
             Answer::Wait { seconds, .. } => Some(Outcome::AgainAfter(Duration::from_secs(seconds.into()))),
             Answer::Error { .. } => answer.to_failure().map(Outcome::Failed),
             _ => None,

@@ -41,7 +41,7 @@ pub(in crate::xrd) enum Outcome {
     /// The server refused.
     Failed(Failure),
     /// Another server must be asked.
-    Elsewhere(Redirect),
+    Redirect(Redirect),
     /// Ask again then.
     AgainAfter(Duration),
 }

@@ -25,7 +25,7 @@ impl HttpDoor {
         self.audit.note(|| {
             let address = deed.peer.and_then(|peer| peer.address).map(|address| address.ip());
             let visitor = Visitor { door: "http", address, user: deed.user };
-            let mut record = visitor.record(self.gate.now(), deed.verb, deed.what);
+            let mut record = visitor.record(self.authenticator.now(), deed.verb, deed.what);
             record.to = deed.to.map(str::to_owned);
             record.with_outcome(failure)
         });

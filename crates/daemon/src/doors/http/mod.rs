@@ -17,9 +17,9 @@ pub use serve::{Peer, serve, serve_local};
 pub use tpc::RemoteTrust;
 
 use crate::{
-    access::{audit::Audit, identity::Gate, key::Key, roster::Roster},
+    access::{audit::Audit, identity::Authenticator, key::Key, roster::Roster},
     doors::files::Files,
-    hosts::Reception,
+    hosts::JoinService,
     metrics::DoorCounters,
 };
 use axum::{
@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub struct HttpDoor {
     files: Arc<Files>,
     key: Key,
-    gate: Gate,
+    authenticator: Authenticator,
     /// Names by which the door may be addressed.
     names: DoorNames,
     counters: Arc<DoorCounters>,
@@ -50,7 +50,7 @@ pub struct HttpDoor {
     /// Hosts that joined.
     roster: Roster,
     /// What it takes to let hosts join; without it nobody can.
-    reception: Option<Reception>,
+    join_service: Option<JoinService>,
     /// Whether missing directories of a file are made.
     makes_parents: bool,
     /// Where it is noted what was done.
@@ -63,7 +63,7 @@ impl HttpDoor {
         let clock: Clock = Arc::new(|| Timestamp::from_system(std::time::SystemTime::now()));
         Self {
             files,
-            gate: Gate::new(key.tokens(), "", owner, false, clock),
+            authenticator: Authenticator::new(key.tokens(), "", owner, false, clock),
             key,
             names: DoorNames::default(),
             counters,
@@ -73,7 +73,7 @@ impl HttpDoor {
             head: String::new(),
             host: String::new(),
             roster: Roster::default(),
-            reception: None,
+            join_service: None,
             makes_parents: false,
             audit: Audit::default(),
         }
@@ -87,8 +87,8 @@ impl HttpDoor {
 
     /// Decides who somebody is.
     #[must_use]
-    pub fn with_gate(mut self, gate: Gate) -> Self {
-        self.gate = gate;
+    pub fn with_authenticator(mut self, authenticator: Authenticator) -> Self {
+        self.authenticator = authenticator;
         self
     }
 
@@ -100,7 +100,7 @@ impl HttpDoor {
 
     /// Says where third-party copies may go; without it to other hosts only.
     #[must_use]
-    pub fn with_reach(mut self, rule: ReachRule) -> Self {
+    pub fn with_reach_rule(mut self, rule: ReachRule) -> Self {
         self.remote.limit(rule);
         self
     }
@@ -120,9 +120,9 @@ impl HttpDoor {
 
     /// Lets hosts join.
     #[must_use]
-    pub fn with_hosts(mut self, roster: Roster, reception: Reception) -> Self {
+    pub fn with_hosts(mut self, roster: Roster, join_service: JoinService) -> Self {
         self.roster = roster;
-        self.reception = Some(reception);
+        self.join_service = Some(join_service);
         self
     }
 

@@ -38,7 +38,7 @@ impl RootDoor {
         }
         self.audit.note(|| {
             let visitor = Visitor { door: "root", address: Some(deed.session.address), user: deed.user };
-            let mut record = visitor.record(self.gate.now(), deed.verb, what);
+            let mut record = visitor.record(self.authenticator.now(), deed.verb, what);
             record.to = to.map(|to| to.as_str().to_owned());
             record.with_outcome(failure)
         });
@@ -47,7 +47,7 @@ impl RootDoor {
     /// Notes a login that proved nothing: also one that is told so at its first request only.
     pub(super) fn note_login(&self, address: IpAddr, session: &Result<DoorSession>) {
         let failure = match session {
-            Ok(session) => session.identity.is_good(self.gate.now()).err(),
+            Ok(session) => session.identity.is_good(self.authenticator.now()).err(),
             Err(failure) => Some(failure.clone()),
         };
         if let Some(failure) = failure {
@@ -58,6 +58,6 @@ impl RootDoor {
     /// Notes a proof that was not good.
     pub(super) fn note_refused(&self, address: IpAddr, failure: &Failure) {
         let visitor = Visitor { door: "root", address: Some(address), user: "nobody" };
-        self.audit.note(|| visitor.record(self.gate.now(), "login", "").with_outcome(Some(failure)));
+        self.audit.note(|| visitor.record(self.authenticator.now(), "login", "").with_outcome(Some(failure)));
     }
 }

@@ -60,7 +60,7 @@ impl DataDoor {
 
     /// Says where files may be copied from, and where this door listens; without it from other hosts only.
     #[must_use]
-    pub fn with_reach(mut self, rule: ReachRule, own: SocketAddr) -> Self {
+    pub fn with_reach_rule(mut self, rule: ReachRule, own: SocketAddr) -> Self {
         self.third_party.limit(rule, own);
         self
     }
@@ -71,7 +71,7 @@ impl DataDoor {
         let is_offer = fetched.is_none();
         let given = fetched.or_else(|| opaque.get(capability::PARAMETER).map(str::to_owned));
         let Some(signed) = given else {
-            return Ok(Opened::Elsewhere(self.head.clone()));
+            return Ok(Opened::Redirect(self.head.clone()));
         };
         if let Some(user) = self.objects.user_of(&signed) {
             session.note_proof();
@@ -105,7 +105,7 @@ impl DataDoor {
             // The object has moved since, or the capability was kept for too long: the head knows better.
             Err(failure) if is_outdated(&failure) && opaque.get(capability::DIRECT).is_none() => {
                 let is_write = request.access == Access::Update;
-                Ok(Opened::Elsewhere(if is_write { self.head_again.clone() } else { self.head.clone() }))
+                Ok(Opened::Redirect(if is_write { self.head_again.clone() } else { self.head.clone() }))
             }
             Err(failure) => Err(failure),
         }

@@ -25,7 +25,7 @@ use self::{
 use crate::{
     access::{
         audit::Audit,
-        identity::{Gate, Identity},
+        identity::{Authenticator, Identity},
     },
     doors::files::Files,
     metrics::DoorCounters,
@@ -42,7 +42,7 @@ use wire::{auth::token::Right, xrd};
 pub struct RootDoor {
     config: ServerConfig,
     files: Arc<Files>,
-    gate: Gate,
+    authenticator: Authenticator,
     third_party: ThirdParty<Identity>,
     counters: Arc<DoorCounters>,
     audit: Audit,
@@ -50,11 +50,16 @@ pub struct RootDoor {
 }
 
 impl RootDoor {
-    /// A door to `files`; `gate` decides who somebody is.
-    pub fn new(files: Arc<Files>, facility: &str, gate: Gate, counters: Arc<DoorCounters>) -> Self {
+    /// A door to `files`; `authenticator` decides who somebody is.
+    pub fn new(
+        files: Arc<Files>,
+        facility: &str,
+        authenticator: Authenticator,
+        counters: Arc<DoorCounters>,
+    ) -> Self {
         let config = server_config(facility);
         let (third_party, audit) = (ThirdParty::new(), Audit::default());
-        Self { config, files, gate, third_party, counters, audit, stats: Stats::new() }
+        Self { config, files, authenticator, third_party, counters, audit, stats: Stats::new() }
     }
 
     /// Chooses how the bytes of files leave.
@@ -80,7 +85,7 @@ impl RootDoor {
 
     /// Says where files may be copied from, and where this door listens; without it from other hosts only.
     #[must_use]
-    pub fn with_reach(mut self, rule: ReachRule, own: SocketAddr) -> Self {
+    pub fn with_reach_rule(mut self, rule: ReachRule, own: SocketAddr) -> Self {
         self.third_party.limit(rule, own);
         self
     }
@@ -160,7 +165,7 @@ impl Service for RootDoor {
         let is_plain = is_read(request) && request.opaque.is_empty();
         let who = &session.identity;
         // A refusal is left to the other way, which counts and notes it.
-        if !is_plain || who.may(Right::Read, &request.path, self.gate.now()).is_err() {
+        if !is_plain || who.may(Right::Read, &request.path, self.authenticator.now()).is_err() {
             return None;
         }
         let opened = self.files.open_read_now(&who.who, &request.path, &self.counters.root.traffic)?;
@@ -181,7 +186,7 @@ impl Service for RootDoor {
         if opaque.get(session::TOKEN_PARAMETER).is_some() {
             return None;
         }
-        session.identity.may(Right::Look, path, self.gate.now()).ok()?;
+        session.identity.may(Right::Look, path, self.authenticator.now()).ok()?;
         let (head, who) = (self.files.head().ok()?, &session.identity.who);
         let stat = self.stats.get(head, who, path).or_else(|| self.stat_here(head, who, path))?;
         Some(self.counted(Ok(stat)))

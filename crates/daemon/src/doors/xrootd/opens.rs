@@ -109,13 +109,13 @@ impl RootDoor {
         let is_restricted = (request.disposition, disposition) == (Disposition::Replace, CREATE_NEW);
         let opened = self.files.open_write(who, open, Arc::clone(&self.counters.root.traffic)).await;
         match (opened.map_err(|failure| refused(failure, is_restricted))?, pull) {
-            (files::Opened::Elsewhere(elsewhere), _) => elsewhere.redirect().map(Opened::Elsewhere),
+            (files::Opened::Redirect(elsewhere), _) => elsewhere.redirect().map(Opened::Redirect),
             (files::Opened::Here(file), Some(pull)) => {
                 let tasks = self.files.objects().tasks();
-                let (files, gate) = (Arc::clone(&self.files), self.gate.clone());
+                let (files, authenticator) = (Arc::clone(&self.files), self.authenticator.clone());
                 let counter = Arc::clone(&self.counters.root.traffic);
                 let open = async move |who: Identity, path: FilePath| {
-                    who.may(Right::Read, &path, gate.now())?;
+                    who.may(Right::Read, &path, authenticator.now())?;
                     files.read_through(&who.who, &path, counter).await
                 };
                 let copy = self.third_party.destination(session, path, (pull, file), open, tasks);
@@ -127,7 +127,7 @@ impl RootDoor {
 
     /// Whom the head shall ask for permission, if the token does not forbid it already.
     fn allowed<'a>(&self, who: &'a Identity, right: Right, path: &FilePath) -> Result<&'a Principal> {
-        who.may(right, path, self.gate.now()).map(|()| &who.who)
+        who.may(right, path, self.authenticator.now()).map(|()| &who.who)
     }
 
     /// Has servers avoided to which the client says that it was sent in vain.
@@ -139,7 +139,7 @@ impl RootDoor {
 
     /// Which right an open for writing needs, and what it may find there.
     fn disposition(&self, who: &Identity, request: &OpenRequest) -> (Right, control::Disposition) {
-        let may = |right| who.may(right, &request.path, self.gate.now()).is_ok();
+        let may = |right| who.may(right, &request.path, self.authenticator.now()).is_ok();
         match request.disposition {
             Disposition::Existing => (Right::Modify, control::Disposition::Update),
             Disposition::CreateNew => (Right::Create, control::Disposition::CreateNew),
@@ -161,7 +161,7 @@ pub(super) fn is_read(request: &OpenRequest) -> bool {
 pub(super) fn door_file(opened: files::Opened<ReadFile>) -> Result<Opened<DoorFile>> {
     match opened {
         files::Opened::Here(file) => Ok(here(DoorFile::Read(file))),
-        files::Opened::Elsewhere(elsewhere) => elsewhere.redirect().map(Opened::Elsewhere),
+        files::Opened::Redirect(elsewhere) => elsewhere.redirect().map(Opened::Redirect),
     }
 }
 

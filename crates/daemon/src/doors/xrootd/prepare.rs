@@ -71,7 +71,7 @@ impl RootDoor {
 
     /// Names a request to stage: by this facility and the time.
     fn prepare_id(&self) -> String {
-        format!("{}:{:x}", self.config.sitename, self.gate.now().0)
+        format!("{}:{:x}", self.config.sitename, self.authenticator.now().0)
     }
 
     /// Refuses the ids of other servers as the servers of the field do.

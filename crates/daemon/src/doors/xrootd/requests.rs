@@ -192,7 +192,7 @@ impl RootDoor {
     }
 
     fn permit(&self, who: &Identity, rights: &[(Right, &FilePath)]) -> Result<()> {
-        let now = self.gate.now();
+        let now = self.authenticator.now();
         rights.iter().try_for_each(|(right, path)| who.may(*right, path, now))?;
         who.is_good(now)
     }
@@ -216,7 +216,7 @@ impl RootDoor {
     /// Which right a rename needs, and whether it may only go where nothing is: whoever may create but not modify may move
     /// what is there to such a place.
     fn right_to_rename(&self, who: &Identity, from: &FilePath, to: &FilePath) -> (Right, bool) {
-        let now = self.gate.now();
+        let now = self.authenticator.now();
         let may = |right| [from, to].into_iter().all(|path| who.may(right, path, now).is_ok());
         let is_new = !may(Right::Modify) && may(Right::Create);
         (if is_new { Right::Create } else { Right::Modify }, is_new)

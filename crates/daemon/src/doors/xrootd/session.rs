@@ -55,9 +55,9 @@ impl RootDoor {
         let identity = match peer.opaque.get(TOKEN_PARAMETER) {
             Some(text) => self.bearer(text).await,
             None if peer.address.ip().to_canonical().is_loopback() => {
-                self.gate.local(peer.local_user, claim(peer)).await
+                self.authenticator.local(peer.local_user, claim(peer)).await
             }
-            None => self.gate.stranger(),
+            None => self.authenticator.stranger(),
         };
         Ok(session(identity?, peer))
     }
@@ -65,7 +65,7 @@ impl RootDoor {
     /// Which proofs a login may bring. A token is not sent in plain text, but for loopback, where our own clients do
     /// without TLS.
     pub(super) fn proofs(&self, peer: &Peer) -> String {
-        let is_wanted = peer.is_tls || self.gate.is_token_required();
+        let is_wanted = peer.is_tls || self.authenticator.is_token_required();
         if is_wanted { format!("{}&P=host", ztn::offer()) } else { String::new() }
     }
 
@@ -73,7 +73,7 @@ impl RootDoor {
     /// of the field show that to people, but not why a login failed.
     pub(super) async fn proven(&self, peer: &Peer, kind: [u8; 4], credentials: &[u8]) -> Result<DoorSession> {
         let identity = match kind {
-            ztn::KIND => self.gate.bearer(ztn::parse(credentials)?).await,
+            ztn::KIND => self.authenticator.bearer(ztn::parse(credentials)?).await,
             HOST => {
                 return self
                     .claimed(peer)
@@ -89,7 +89,7 @@ impl RootDoor {
         let token = token::bearer(text).ok_or_else(|| {
             Failure::permission("authz holds no bearer token").hint("write authz=Bearer%20TOKEN")
         })?;
-        self.gate.bearer(token).await
+        self.authenticator.bearer(token).await
     }
 
     /// Whose permissions count for one request: those of the token that came with it, else those of the session.

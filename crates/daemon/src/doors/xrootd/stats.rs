@@ -1,7 +1,7 @@
 //! Attributes that were asked for lately, as long as nothing in the namespace has changed.
 
 use crate::doors::files::answer_key;
-use base::{FilePath, Recent};
+use base::{FilePath, TwoGenerationCache};
 use head::{Head, Principal};
 use net::xrd::StatInfo;
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +10,11 @@ use std::sync::{Mutex, PoisonError};
 const KEPT: usize = 1 << 14;
 
 /// Answers by user and path, with the version of the namespace at which they were right.
-pub(super) struct Stats(Mutex<Recent<String, (u64, StatInfo)>>);
+pub(super) struct Stats(Mutex<TwoGenerationCache<String, (u64, StatInfo)>>);
 
 impl Stats {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Recent::new(KEPT)))
+        Self(Mutex::new(TwoGenerationCache::new(KEPT)))
     }
 
     /// The attributes, if they were asked for since the last change.

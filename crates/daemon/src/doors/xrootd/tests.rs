@@ -2,8 +2,8 @@
 
 use super::RootDoor;
 use crate::{
-    access::identity::Gate,
-    boot::facility::Possession,
+    access::identity::Authenticator,
+    boot::facility::FacilityHandle,
     doors::{
         files::Files,
         http::{self, HttpDoor},
@@ -18,7 +18,7 @@ use client::{
 };
 use disk::{
     serve::local_objects::Objects,
-    upkeep::janitor::{Introduction, Janitor},
+    upkeep::janitor::{Janitor, ServerRegistration},
 };
 use head::{Head, Principal};
 use net::{listener::Listener, shutdown::Shutdown};
@@ -61,18 +61,18 @@ impl Doors {
         let home = directory.path().join("facility");
         crate::facility::private_files::make_files_private();
         crate::boot::facility::create(&home, &Config::default(), OWNER, Timestamp(1)).unwrap();
-        let possession = Possession::take(&home).unwrap();
+        let handle = FacilityHandle::take(&home).unwrap();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let shutdown = Shutdown::new();
-        let Served { root, http, head, objects, facility } = runtime.block_on(serve(&possession, &shutdown));
+        let Served { root, http, head, objects, facility } = runtime.block_on(serve(&handle, &shutdown));
         Self {
             root: format!("root://{root}//").parse().unwrap(),
             http: format!("http://{http}"),
             head,
             objects,
             facility,
-            tokens: possession.key.tokens(),
+            tokens: handle.key.tokens(),
             shutdown,
             runtime,
             _directory: directory,
@@ -122,31 +122,31 @@ struct Served {
     facility: String,
 }
 
-async fn serve(possession: &Possession, shutdown: &Shutdown) -> Served {
+async fn serve(handle: &FacilityHandle, shutdown: &Shutdown) -> Served {
     let listen = async || Listener::bind(([127, 0, 0, 1], 0).into(), CONNECTIONS_MAX).await.unwrap();
     let (root, http) = (listen().await, listen().await);
     let addresses = (root.address().unwrap(), http.address().unwrap());
     let clock: Clock = Arc::new(|| NOW);
     let server =
         DiskServer { name: "here".to_owned(), root: addresses.0.to_string(), https: addresses.1.to_string() };
-    let core = possession.open_head(server.clone(), clock()).unwrap();
+    let core = handle.open_head(server.clone(), clock()).unwrap();
     let id = core.facility().id.clone();
     let (head, _thread) = Head::start(core, Arc::clone(&clock)).unwrap();
-    let partition = Arc::new(possession.open_partition(&id).unwrap());
-    let (keys, link) = (possession.key.caps(), disk::port::Head::new(Link::Local(head.clone())));
+    let partition = Arc::new(handle.open_partition(&id).unwrap());
+    let (keys, link) = (handle.key.caps(), disk::port::Head::new(Link::Local(head.clone())));
     let partitions = vec![Arc::clone(&partition)];
     let own = wire::auth::capability::ServerKeys::of_head(&keys, &server.name);
     let objects = Arc::new(Objects::new(link.clone(), partitions, own, Arc::clone(&clock), shutdown.child()));
-    let introduction =
-        Introduction { server, boot: 1, pool: possession.config.disk.pool.clone(), is_direct: false };
-    Janitor::new(link, introduction, partition, &objects).register().await.unwrap();
+    let registration =
+        ServerRegistration { server, boot: 1, pool: handle.config.disk.pool.clone(), is_direct: false };
+    Janitor::new(link, registration, partition, &objects).register().await.unwrap();
     let counters = Arc::new(DoorCounters::default());
-    let gate = Gate::new(possession.key.tokens(), &id, OWNER, false, Arc::clone(&clock));
+    let authenticator = Authenticator::new(handle.key.tokens(), &id, OWNER, false, Arc::clone(&clock));
     let files = Arc::new(Files::new(head.clone(), Arc::clone(&objects), keys, clock, Millis(0)));
-    let door = RootDoor::new(Arc::clone(&files), "test", gate.clone(), Arc::clone(&counters));
+    let door = RootDoor::new(Arc::clone(&files), "test", authenticator.clone(), Arc::clone(&counters));
     net::xrd::serve(Arc::new(door), root, shutdown);
-    let door =
-        HttpDoor::new(files, possession.key.clone(), OWNER, counters, shutdown.token()).with_gate(gate);
+    let door = HttpDoor::new(files, handle.key.clone(), OWNER, counters, shutdown.token())
+        .with_authenticator(authenticator);
     http::serve(Arc::new(door), http, None, shutdown).unwrap();
     Served { root: addresses.0, http: addresses.1, head, objects, facility: id }
 }

@@ -7,7 +7,7 @@ use super::{
     threads,
     window::{Cells, Window},
 };
-use crate::{ObjectReader, ObjectWriter, Partition, port::Head, remote::objects::Reach};
+use crate::{ObjectReader, ObjectWriter, Partition, port::Head, remote::objects::PeerClient};
 use base::{ErrorKind, Failure, FileId, ObjectId, Result};
 use client::xrd::File;
 use net::shutdown::Shutdown;
@@ -53,7 +53,7 @@ impl Reporter {
 enum Way {
     Unopened,
     Here(Arc<ObjectReader>),
-    Far(Arc<File>),
+    Remote(Arc<File>),
     /// It could not be read then.
     Failed(Instant),
 }
@@ -79,7 +79,7 @@ struct Kept {
 pub struct CodedFile {
     shape: Shape,
     places: Vec<Place>,
-    reach: Reach,
+    peers: PeerClient,
     kept: Mutex<VecDeque<Kept>>,
     damaged: Mutex<BTreeSet<ObjectId>>,
     reporter: Option<Reporter>,
@@ -90,7 +90,7 @@ impl CodedFile {
     pub(crate) fn new(
         pieces: &Pieces,
         partitions: &BTreeMap<String, Arc<Partition>>,
-        reach: &Reach,
+        peers: &PeerClient,
         reporter: Option<Reporter>,
     ) -> Result<Self> {
         let shape = pieces.piece(0).shape(pieces.file, pieces.generation)?;
@@ -104,7 +104,7 @@ impl CodedFile {
         Ok(Self {
             shape,
             places: pieces.places.iter().map(place).collect(),
-            reach: reach.for_pieces(),
+            peers: peers.for_pieces(),
             kept: Mutex::default(),
             damaged: Mutex::default(),
             reporter,
@@ -116,7 +116,7 @@ impl CodedFile {
     pub(crate) fn open(&self) {
         let with_content = self.places.iter().filter(|place| place.index < self.shape.data());
         threads::each(with_content.collect(), |place: &Place| {
-            if let Err(failure) = place.open(&self.reach) {
+            if let Err(failure) = place.open(&self.peers) {
                 debug!(object = %place.object, %failure, "cannot open a piece of a coded file");
             }
         });
@@ -241,25 +241,25 @@ impl CodedFile {
 
 impl Place {
     /// Reads the bytes of stripes. Blocks.
-    fn read(&self, shape: &Shape, reach: &Reach, stripes: &Range<u64>) -> Result<Vec<u8>> {
+    fn read(&self, shape: &Shape, peers: &PeerClient, stripes: &Range<u64>) -> Result<Vec<u8>> {
         let begin = shape.cell_offset(stripes.start);
         let last = stripes.end.saturating_sub(1);
         let bytes = shape.cell_offset(last) + shape.cell_bytes(last) as u64 - begin;
         let mut buffer = vec![0; bytes as usize];
-        let count = match self.open(reach)? {
+        let count = match self.open(peers)? {
             Open::Here(reader) => reader.read_at(&mut buffer, begin)?,
-            Open::Far(file) => file.read_at(begin, &mut buffer)?,
+            Open::Remote(file) => file.read_at(begin, &mut buffer)?,
         };
         buffer.truncate(count);
         Ok(buffer)
     }
 
-    fn open(&self, reach: &Reach) -> Result<Open> {
+    fn open(&self, peers: &PeerClient) -> Result<Open> {
         // Held while it is opened: others who want it wait instead of opening it a second time.
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         match &*way {
             Way::Here(reader) => return Ok(Open::Here(Arc::clone(reader))),
-            Way::Far(file) => return Ok(Open::Far(Arc::clone(file))),
+            Way::Remote(file) => return Ok(Open::Remote(Arc::clone(file))),
             Way::Failed(when) if when.elapsed() < REST => {
                 return Err(Failure::unavailable(format!("object {} could not be read before", self.object)));
             }
@@ -267,11 +267,11 @@ impl Place {
         }
         let opened = match &self.partition {
             Some(partition) => partition.open_object(self.object).map(Open::Here),
-            None => reach.open(&self.url).map(|file| Open::Far(Arc::new(file))),
+            None => peers.open(&self.url).map(|file| Open::Remote(Arc::new(file))),
         };
         *way = match &opened {
             Ok(Open::Here(reader)) => Way::Here(Arc::clone(reader)),
-            Ok(Open::Far(file)) => Way::Far(Arc::clone(file)),
+            Ok(Open::Remote(file)) => Way::Remote(Arc::clone(file)),
             Err(_) => Way::Failed(Instant::now()),
         };
         opened
@@ -289,13 +289,13 @@ impl Place {
 
 enum Open {
     Here(Arc<ObjectReader>),
-    Far(Arc<File>),
+    Remote(Arc<File>),
 }
 
 impl Cells for CodedFile {
     fn cells(&self, index: u8, stripes: &Range<u64>) -> Option<Vec<u8>> {
         for place in self.places.iter().filter(|place| place.index == index) {
-            match place.read(&self.shape, &self.reach, stripes) {
+            match place.read(&self.shape, &self.peers, stripes) {
                 Ok(bytes) => return Some(bytes),
                 Err(failure) => {
                     debug!(object = %place.object, index, %failure, "cannot read a piece of a coded file");
@@ -320,9 +320,10 @@ impl Cells for CodedFile {
     fn others(&self, known: &[u8]) -> Vec<u8> {
         let mut others: Vec<u8> = Vec::new();
         let is_wanted = |place: &&Place| !known.contains(&place.index);
-        let (here, far): (Vec<_>, Vec<_>) =
+        let (here, remote): (Vec<_>, Vec<_>) =
             self.places.iter().filter(is_wanted).partition(|place| place.partition.is_some());
-        let (later, now): (Vec<_>, Vec<_>) = here.into_iter().chain(far).partition(|place| place.is_failed());
+        let (later, now): (Vec<_>, Vec<_>) =
+            here.into_iter().chain(remote).partition(|place| place.is_failed());
         for place in now.into_iter().chain(later) {
             if !others.contains(&place.index) {
                 others.push(place.index);

@@ -1,7 +1,7 @@
 //! Whatever is missing or damaged within what the code bears, every range is what was written.
 
 use super::CodedFile;
-use crate::{Partition, object::erasure::Encoder, remote::objects::Reach};
+use crate::{Partition, object::erasure::Encoder, remote::objects::PeerClient};
 use base::{Checksums, FileId, ObjectId, Timestamp, rng::Rng};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -76,7 +76,7 @@ impl World {
     }
 
     fn open(&self) -> CodedFile {
-        CodedFile::new(&self.pieces, &self.partitions, &Reach::new(None), None).unwrap()
+        CodedFile::new(&self.pieces, &self.partitions, &PeerClient::new(None), None).unwrap()
     }
 
     /// Breaks a piece, each time in another way. Yields whether a reader that looks at all of it can tell that it is damaged.

@@ -1,7 +1,7 @@
 //! Cutting a written object into pieces, which are sent to their disk servers while they are made.
 
 use super::threads;
-use crate::{ObjectReader, object::erasure::Encoder, remote::objects::Reach};
+use crate::{ObjectReader, object::erasure::Encoder, remote::objects::PeerClient};
 use base::{Checksums, Failure, Result};
 use client::xrd::{CreateOptions, File, Writer};
 use wire::{
@@ -38,7 +38,7 @@ impl Stream<'_> {
     }
 }
 
-impl Reach {
+impl PeerClient {
     /// Makes the pieces `wanted` of an object and fills them, all at once. Those that are durable say so; the others why not.
     /// Blocks.
     pub(crate) fn cut(
@@ -47,9 +47,9 @@ impl Reach {
         shape: Shape,
         wanted: Vec<Mirror>,
     ) -> Result<Vec<Wanted>> {
-        let reach = self.for_filling();
+        let peers = self.for_filling();
         let files =
-            each(wanted.iter().collect(), |piece: &Mirror| reach.create_piece(piece, shape.piece_bytes()));
+            each(wanted.iter().collect(), |piece: &Mirror| peers.create_piece(piece, shape.piece_bytes()));
         let streams = files.iter().map(|file| Stream {
             writer: file.as_ref().ok().map(File::writer),
             checksums: Checksums::EMPTY,

@@ -4,7 +4,7 @@ mod cksum;
 mod hashing;
 
 use crate::serve::open_file::ReadFile;
-use base::{Failure, ObjectId, Recent, Result};
+use base::{Failure, ObjectId, Result, TwoGenerationCache};
 pub use hashing::Hashing;
 use net::blocking;
 use std::{
@@ -47,7 +47,7 @@ pub struct ObjectSums {
 }
 
 struct Known {
-    sums: Recent<Key, Digests>,
+    sums: TwoGenerationCache<Key, Digests>,
     under_way: HashMap<Key, Weak<Work>>,
 }
 
@@ -76,7 +76,7 @@ enum Joined {
 
 impl Default for ObjectSums {
     fn default() -> Self {
-        let known = Known { sums: Recent::new(REMEMBERED_HALF), under_way: HashMap::new() };
+        let known = Known { sums: TwoGenerationCache::new(REMEMBERED_HALF), under_way: HashMap::new() };
         Self {
             known: Mutex::new(known),
             readers: Arc::new(Semaphore::new(READERS_MAX)),

@@ -3,7 +3,7 @@
 use super::{listed::Listed, pace::Pace};
 use crate::{
     Partition,
-    object::scanner::{Begun, Looker, Seen},
+    object::scanner::{Begun, ObjectScanner, Seen},
     port::{Ask, Head, HeadPort},
 };
 use base::{Failure, ObjectId, Result};
@@ -153,19 +153,19 @@ impl Walk {
         let chunk = if self.order.pace.is_checksummed { CHUNK_READ } else { CHUNK };
         let mut span = chunk;
         let mut listed = self.listed()?;
-        let mut looker = self.looker(&listed);
+        let mut scanner = self.scanner(&listed);
         loop {
             let after = self.cursor.through;
             if !listed.reaches_beyond(after) {
                 listed = self.listed()?;
-                looker = self.looker(&listed);
+                scanner = self.scanner(&listed);
             }
             let window = self.call(CatalogueWindow { partition: self.name(), after, span })?;
             // Of many only the first ones, as of what lies here.
             let end = window.objects.get(chunk - 1).map_or(window.next, |known| Some(known.object));
             let (here, through) = listed.stretch(after, end, chunk);
             let there = window.objects.partition_point(|known| known.object <= through);
-            self.compare_all(&mut looker, here, &window.objects[..there])?;
+            self.compare_all(&mut scanner, here, &window.objects[..there])?;
             // Before it counts as done: what is interrupted is found again.
             self.mend_found()?;
             self.cursor.through = through;
@@ -179,9 +179,9 @@ impl Walk {
         }
     }
 
-    fn looker(&self, listed: &Listed) -> Looker {
+    fn scanner(&self, listed: &Listed) -> ObjectScanner {
         let reads_all = self.order.pace.is_checksummed;
-        Looker::new(&self.partition, listed.objects(), reads_all)
+        ObjectScanner::new(&self.partition, listed.objects(), reads_all)
     }
 
     /// What lies there of what is not done yet.
@@ -200,13 +200,18 @@ impl Walk {
     }
 
     /// Compares objects that lie `here` with those that the catalogue has `there`; both in order.
-    fn compare_all(&mut self, looker: &mut Looker, here: &[ObjectId], there: &[KnownObject]) -> Step<()> {
+    fn compare_all(
+        &mut self,
+        scanner: &mut ObjectScanner,
+        here: &[ObjectId],
+        there: &[KnownObject],
+    ) -> Step<()> {
         let mut objects: Vec<_> =
             there.iter().map(|known| known.object).chain(here.iter().copied()).collect();
         objects.sort_unstable();
         objects.dedup();
         let mut strays = Vec::new();
-        for (object, seen) in objects.iter().zip(self.look_at(looker, &objects)?) {
+        for (object, seen) in objects.iter().zip(self.look_at(scanner, &objects)?) {
             match there.binary_search_by_key(object, |known| known.object) {
                 Ok(at) => self.consider(*object, &seen, &Known::Online(there[at]))?,
                 Err(_) => strays.push((*object, seen)),
@@ -227,13 +232,13 @@ impl Walk {
     }
 
     /// Looks at objects, at the pace: first the disk is asked for all that has to be read, and nobody waits for it.
-    fn look_at(&mut self, looker: &mut Looker, objects: &[ObjectId]) -> Step<Vec<Seen>> {
+    fn look_at(&mut self, scanner: &mut ObjectScanner, objects: &[ObjectId]) -> Step<Vec<Seen>> {
         let partition = Arc::clone(&self.partition);
         partition.check_in_place()?;
         let mut begun = Vec::with_capacity(objects.len());
         for burst in objects.chunks(BURST) {
             self.pace.begin();
-            begun.extend(looker.begin(burst));
+            begun.extend(scanner.begin(burst));
             self.rest(burst.len())?;
         }
         let mut read = 0;

@@ -62,7 +62,7 @@ fn begin_in(core: &mut Core, snapshot: &Snapshot) -> Result<()> {
     let over = overfull(snapshot, &budget);
     let Some(from) = over.iter().find(|over| may_give(core, snapshot, &budget, over)) else { return Ok(()) };
     let name = from.partition.to_string();
-    let mut walk = core.live.care.walks.get(&name).cloned().unwrap_or_default();
+    let mut walk = core.live.maintenance.walks.get(&name).cloned().unwrap_or_default();
     let page = core.store.files_by_use(&name, walk.after, PAGE_LEN)?;
     let files = views(core, snapshot, &page)?;
     // As long as files of a page move, the bounds may have left some of them behind: the next page comes later.
@@ -80,7 +80,7 @@ fn begin_in(core: &mut Core, snapshot: &Snapshot) -> Result<()> {
             }
         }
     }
-    core.live.care.walks.insert(name, walk);
+    core.live.maintenance.walks.insert(name, walk);
     Ok(())
 }
 
@@ -91,7 +91,8 @@ fn waits_for_bounds(snapshot: &Snapshot, files: &[FileView]) -> bool {
 
 /// Whether a partition may give something now.
 fn may_give(core: &Core, snapshot: &Snapshot, budget: &Budget, over: &Overfull) -> bool {
-    let rests = core.live.care.walks.get(&*over.partition).is_some_and(|walk| snapshot.now < walk.rest_until);
+    let rests =
+        core.live.maintenance.walks.get(&*over.partition).is_some_and(|walk| snapshot.now < walk.rest_until);
     let server = snapshot.partition(&over.partition).map(|at| &at.server);
     !rests && server.is_some_and(|server| budget.allows_at(Reason::Balance, server, 1))
 }
@@ -116,9 +117,9 @@ fn views(core: &Core, snapshot: &Snapshot, page: &[(Place, base::FileId)]) -> Re
 
 /// A copy has failed: if it was to relieve a partition, that one is left alone for a while.
 pub(in crate::pool) fn rest_after(core: &mut Core, copy: ObjectId, now: Timestamp) {
-    let care = &mut core.live.care;
-    if let Some(partition) = care.copy(copy).and_then(|order| order.relieves.clone()) {
-        care.walks.insert(partition.to_string(), Walk { rest_until: now + REST, ..Walk::default() });
+    let maintenance = &mut core.live.maintenance;
+    if let Some(partition) = maintenance.copy(copy).and_then(|order| order.relieves.clone()) {
+        maintenance.walks.insert(partition.to_string(), Walk { rest_until: now + REST, ..Walk::default() });
     }
 }
 

@@ -152,7 +152,7 @@ impl Apply for CopyEnded {
         }
         match self.failure {
             None => {
-                core.live.care.forget_copy(copy.object);
+                core.live.maintenance.forget_copy(copy.object);
                 if let (Some(piece), Some(_)) = (copy.piece, self.checksums) {
                     let piece = Some(Piece { checksums: self.checksums, ..piece });
                     core.store.put_replica(&Replica { piece, ..copy.clone() })?;

@@ -30,7 +30,7 @@ pub(in crate::pool) fn begin(core: &mut Core, order: &CopyOrder, now: Timestamp)
         used: now,
         piece,
     })?;
-    core.live.care.note_copy(replica.object, order);
+    core.live.maintenance.note_copy(replica.object, order);
     core.touch(Topic::Copies);
     Ok(())
 }
@@ -40,7 +40,7 @@ pub(in crate::pool) fn under_way(core: &Core, snapshot: &Snapshot) -> Result<Vec
     let mut orders = Vec::new();
     for replica in core.store.copying()? {
         let Some(target) = snapshot.partition(&replica.partition) else { continue };
-        match (core.live.care.copy(replica.object), core.store.node(replica.file)?) {
+        match (core.live.maintenance.copy(replica.object), core.store.node(replica.file)?) {
             (Some(order), _) => orders.push(order.clone()),
             (None, Some(node)) => orders.push(guessed(core, snapshot, (&replica, target), &node)),
             (None, None) => {}
@@ -91,7 +91,7 @@ pub(in crate::pool) fn planned_source(
     now: Timestamp,
 ) -> Result<Option<Replica>> {
     let index = |replica: &Replica| replica.piece.map(|piece| piece.index);
-    let planned = core.live.care.copy(copy.object).and_then(|order| order.sources.first());
+    let planned = core.live.maintenance.copy(copy.object).and_then(|order| order.sources.first());
     let planned = planned.map(|source| source.object);
     let is_meant = |replica: &&Replica| {
         index(replica) == index(copy) && (copy.piece.is_some() || Some(replica.object) == planned)

@@ -29,7 +29,7 @@ impl Apply for Drain {
         if !self.force {
             refuse_stuck(core, &names, context.now)?;
         }
-        core.live.care.look_again();
+        core.live.maintenance.look_again();
         core.sweep_again();
         let told = |name: String| {
             let row = known(core, &name)?;

@@ -20,7 +20,7 @@ const COPIES_MAX: usize = 100_000;
 
 /// Plans, walks, copies under way.
 #[derive(Debug, Default)]
-pub(crate) struct Care {
+pub(crate) struct MaintenanceState {
     /// What is being collected, by partition.
     pub(in crate::pool) plans: BTreeMap<(String, Purpose), Plan>,
     /// Partitions of which nothing could go.
@@ -46,7 +46,7 @@ struct Freed {
     expected: u64,
 }
 
-impl Care {
+impl MaintenanceState {
     /// The clock was set: rests and walks begin anew.
     pub(crate) fn forget_times(&mut self) {
         self.rests.clear();
@@ -144,27 +144,27 @@ mod tests {
 
     #[test]
     fn what_was_deleted_counts_for_a_while() {
-        let mut care = Care::default();
+        let mut maintenance = MaintenanceState::default();
         let at = |seconds: i64| Timestamp(1_700_000_000_000 + 1000 * seconds);
-        care.note_freed("p", (100, 50), at(0));
-        care.note_freed("p", (10, 50), at(3));
-        assert_eq!((care.freed_bytes("p", at(4)), care.freed_bytes("q", at(4))), (110, 0));
-        care.note_freed("p", (1, 50), at(6));
-        assert_eq!(care.freed_bytes("p", at(7)), 111);
-        assert_eq!((care.awaited_bytes("p", at(6)), care.awaited_bytes("p", at(7))), (111, 0));
-        assert_eq!(care.freed_bytes("p", at(11)), 1);
-        assert_eq!(care.freed_bytes("p", at(20)), 0);
-        care.note_freed("p", (5, 70), at(40));
-        assert_eq!(care.freed_bytes("p", at(40)), 5);
-        care.note_free("p", 74);
-        assert_eq!(care.freed_bytes("p", at(40)), 5);
-        care.note_free("p", 75);
-        assert_eq!(care.freed_bytes("p", at(40)), 0, "the file system has given it back");
-        care.note_freed("p", (5, 70), at(60));
-        care.note_taken("p", 3);
-        care.note_free("p", 71);
-        assert_eq!(care.freed_bytes("p", at(60)), 5);
-        care.note_free("p", 72);
-        assert_eq!(care.freed_bytes("p", at(60)), 0, "what was written since is not waited for");
+        maintenance.note_freed("p", (100, 50), at(0));
+        maintenance.note_freed("p", (10, 50), at(3));
+        assert_eq!((maintenance.freed_bytes("p", at(4)), maintenance.freed_bytes("q", at(4))), (110, 0));
+        maintenance.note_freed("p", (1, 50), at(6));
+        assert_eq!(maintenance.freed_bytes("p", at(7)), 111);
+        assert_eq!((maintenance.awaited_bytes("p", at(6)), maintenance.awaited_bytes("p", at(7))), (111, 0));
+        assert_eq!(maintenance.freed_bytes("p", at(11)), 1);
+        assert_eq!(maintenance.freed_bytes("p", at(20)), 0);
+        maintenance.note_freed("p", (5, 70), at(40));
+        assert_eq!(maintenance.freed_bytes("p", at(40)), 5);
+        maintenance.note_free("p", 74);
+        assert_eq!(maintenance.freed_bytes("p", at(40)), 5);
+        maintenance.note_free("p", 75);
+        assert_eq!(maintenance.freed_bytes("p", at(40)), 0, "the file system has given it back");
+        maintenance.note_freed("p", (5, 70), at(60));
+        maintenance.note_taken("p", 3);
+        maintenance.note_free("p", 71);
+        assert_eq!(maintenance.freed_bytes("p", at(60)), 5);
+        maintenance.note_free("p", 72);
+        assert_eq!(maintenance.freed_bytes("p", at(60)), 0, "what was written since is not waited for");
     }
 }

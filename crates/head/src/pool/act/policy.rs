@@ -18,7 +18,7 @@ impl Apply for SetPool {
         context.who.require_operator("change pools")?;
         self.pool.check()?;
         core.store.set_policy(&self.pool)?;
-        core.live.care.look_again();
+        core.live.maintenance.look_again();
         core.sweep_again();
         Ok(Done {})
     }
@@ -32,7 +32,7 @@ impl Apply for SetPartition {
             require_empty(core, &self.partition, &partition)?;
         }
         core.store.set_partition_state(&self.partition, self.state)?;
-        core.live.care.look_again();
+        core.live.maintenance.look_again();
         core.sweep_again();
         Ok(Done {})
     }
@@ -72,7 +72,7 @@ impl Apply for ResizePartition {
         // More than a partition can have is all of it.
         let size_max = self.size_max_bytes.map(|most| most.min(i64::MAX.unsigned_abs()));
         core.store.set_size_max(&self.partition, size_max)?;
-        core.live.care.look_again();
+        core.live.maintenance.look_again();
         core.sweep_again();
         Ok(Done {})
     }
@@ -104,7 +104,7 @@ impl Apply for MovePartition {
         if partition.state == PartitionState::Draining {
             core.store.set_partition_state(name, PartitionState::InUse)?;
         }
-        core.live.care.look_again();
+        core.live.maintenance.look_again();
         core.sweep_again();
         Ok(Done {})
     }

@@ -22,7 +22,7 @@ pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Re
         end_writes(core, context, &partition)?;
         end_coming(core, &partition)?;
     }
-    core.live.care.look_again();
+    core.live.maintenance.look_again();
     core.sweep_again();
     core.touch(Topic::Copies);
     core.touch(Topic::Files);

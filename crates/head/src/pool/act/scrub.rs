@@ -34,11 +34,11 @@ const PACE_OBJECTS: u64 = 2000;
 
 /// Orders the verification of partitions whose time has come.
 pub(in crate::pool) fn begin_scrubs(core: &mut Core, now: Timestamp) -> Result<()> {
-    let is_early = core.live.care.scrubs_looked.is_some_and(|looked| now - looked < LOOK_EVERY);
+    let is_early = core.live.maintenance.scrubs_looked.is_some_and(|looked| now - looked < LOOK_EVERY);
     if is_early || core.unsettled()?.is_some() {
         return Ok(());
     }
-    core.live.care.scrubs_looked = Some(now);
+    core.live.maintenance.scrubs_looked = Some(now);
     let known: BTreeMap<String, ScrubRow> = core.store.scrubs()?.into_iter().collect();
     let pools: BTreeSet<String> =
         core.store.map_partitions(|(_, row)| Some(row.pool.clone()))?.into_iter().collect();

@@ -91,7 +91,7 @@ pub(crate) fn came_online(core: &mut Core, object: ObjectId, size: u64, now: Tim
     if let Some(row) = core.store.partition(&partition)?.filter(|_| claimed > 0) {
         core.store.set_space(&partition, row.total, row.free.saturating_add(claimed))?;
     }
-    core.live.care.note_taken(&partition, size);
+    core.live.maintenance.note_taken(&partition, size);
     core.live.space_waits.remove(&object);
     Ok(())
 }
@@ -107,7 +107,7 @@ fn leaving_bytes(core: &Core, partition: &PartitionView, now: Timestamp) -> Resu
         // Nothing is deleted now.
         return Ok(0);
     }
-    let freed = core.live.care.awaited_bytes(&partition.name, now);
+    let freed = core.live.maintenance.awaited_bytes(&partition.name, now);
     Ok(partition.leaving_bytes.saturating_add(freed))
 }
 

@@ -29,7 +29,7 @@ impl Store {
         mut read: impl FnMut(&Row<'_>) -> StoreResult<T>,
     ) -> StoreResult<Vec<T>> {
         self.flush()?;
-        if self.engine.is_far() {
+        if self.engine.is_remote() {
             let sql = format!("{select} WHERE {key} = ANY (?1::bigint[])");
             return self.all_now(&sql, Lists([Cell::Integers(&keys)]), read);
         }

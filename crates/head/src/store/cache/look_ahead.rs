@@ -32,7 +32,7 @@ enum Known {
 impl Store {
     /// Whether it pays to read ahead.
     pub(crate) fn looks_ahead(&self) -> bool {
-        self.engine.is_far()
+        self.engine.is_remote()
     }
 
     /// Reads what `paths` name, level by level, so that a group of calls costs a query for each level and not for each

@@ -17,7 +17,7 @@ use tokio_postgres::{
     tls::MakeTlsConnect,
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
-use trust::Belief;
+use trust::TrustPolicy;
 use wire::http::path::percent_decode;
 
 /// A server that is there answers at once.
@@ -61,7 +61,7 @@ impl Address {
                 .hint("give postgresql://USER@HOST/DATABASE, and the password in a file of its own")
         };
         let mut config: Config = url.parse().map_err(not_a_url)?;
-        let proof = settings.proof(is_far(&config))?;
+        let proof = settings.proof(is_remote(&config))?;
         if proof == Proof::None {
             config.ssl_mode(SslMode::Disable);
         } else {
@@ -82,12 +82,14 @@ impl Address {
 
     /// What TLS needs; `None`: it is not used. Read for each connection: authorities come and go.
     pub(super) fn tls(&self) -> StoreResult<Option<MakeRustlsConnect>> {
-        let belief = match &self.proof {
+        let policy = match &self.proof {
             Proof::None => return Ok(None),
-            Proof::Encryption => Belief::Whoever,
-            Proof::Name(file) => Belief::Signed(authorities(file.as_deref()).map_err(StoreError::Unreached)?),
+            Proof::Encryption => TrustPolicy::AnyCertificate,
+            Proof::Name(file) => {
+                TrustPolicy::Signed(authorities(file.as_deref()).map_err(StoreError::Unreached)?)
+            }
         };
-        let mut config = trust::client_config(belief).map_err(StoreError::Unreached)?;
+        let mut config = trust::client_config(policy).map_err(StoreError::Unreached)?;
         // Servers demand it if TLS begins without a question (`sslnegotiation=direct`).
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Some(MakeRustlsConnect::new(config)))
@@ -163,14 +165,14 @@ impl Settings {
     }
 
     /// What they demand of a server that is far, or not.
-    fn proof(self, is_far: bool) -> Result<Proof> {
+    fn proof(self, is_remote: bool) -> Result<Proof> {
         let authorities = self.authorities.map(PathBuf::from);
         if authorities.as_ref().is_some_and(|file| !file.is_absolute()) {
             return Err(Failure::invalid("sslrootcert in the catalogue's URL is not an absolute path")
                 .hint("leave it out if the system trusts the authority of the database's server"));
         }
         match (self.mode.as_deref(), authorities) {
-            (None, None) if !is_far => Ok(Proof::None),
+            (None, None) if !is_remote => Ok(Proof::None),
             (None | Some("verify-full"), authorities) => Ok(Proof::Name(authorities)),
             (Some("require"), None) => Ok(Proof::Encryption),
             (Some("disable"), None) => Ok(Proof::None),
@@ -196,7 +198,7 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 /// Whether it is reached over a network: neither by a Unix socket nor on this host.
-fn is_far(config: &Config) -> bool {
+fn is_remote(config: &Config) -> bool {
     let is_here = |address: &IpAddr| address.to_canonical().is_loopback();
     // Where there are addresses, names are for certificates only.
     if !config.get_hostaddrs().is_empty() {

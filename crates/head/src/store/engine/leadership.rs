@@ -59,7 +59,7 @@ fn active(engine: &dyn Engine) -> StoreResult<Option<ActiveHead>> {
 impl Store {
     /// Whether there can be several heads.
     pub(crate) fn has_standbys(&self) -> bool {
-        self.engine.is_far()
+        self.engine.is_remote()
     }
 
     /// Whether the group under way failed because another head has taken over, whoever was told.

@@ -112,7 +112,7 @@ pub(super) trait Engine: Send {
     fn delete(&self, table: &'static Table, keys: &[i64]) -> StoreResult<()>;
 
     /// Whether a query costs as much as many rows: then one asks for many at once.
-    fn is_far(&self) -> bool;
+    fn is_remote(&self) -> bool;
 
     /// Whether a transaction is open: an engine may give one up by itself.
     fn is_in_transaction(&self) -> bool;

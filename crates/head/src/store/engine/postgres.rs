@@ -476,7 +476,7 @@ impl Engine for Postgres {
         self.enqueue(sql, vec![Value::Integers(keys.iter().copied().map(Some).collect())])
     }
 
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
 

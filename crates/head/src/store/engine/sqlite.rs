@@ -208,7 +208,7 @@ impl Engine for Sqlite {
         Ok(())
     }
 
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         false
     }
 

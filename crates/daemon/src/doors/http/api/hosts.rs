@@ -2,7 +2,7 @@
 
 use crate::{
     doors::http::{HttpDoor, answer::Refused, api::calls, guard::caller::Caller},
-    hosts::Reception,
+    hosts::JoinService,
 };
 use axum::{Extension, Json, Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use base::{Failure, Result};
@@ -34,12 +34,12 @@ async fn unbroken<T: Send + 'static>(work: impl Future<Output = Result<T>> + Sen
     ended.map_err(|cause| Failure::internal(format!("the call ended badly: {cause}")))?
 }
 
-fn reception(door: &HttpDoor) -> Result<&Reception> {
-    door.reception.as_ref().ok_or_else(|| Failure::unsupported("hosts cannot join here"))
+fn join_service(door: &HttpDoor) -> Result<&JoinService> {
+    door.join_service.as_ref().ok_or_else(|| Failure::unsupported("hosts cannot join here"))
 }
 
 async fn authority(State(door): Door) -> Answer<AuthorityCertificate> {
-    let certificate = reception(&door)?.authority_certificate().await?;
+    let certificate = join_service(&door)?.authority_certificate().await?;
     Ok(Json(AuthorityCertificate { certificate }))
 }
 
@@ -50,7 +50,7 @@ async fn invite(
     body: Bytes,
 ) -> Answer<Invited> {
     let wish: Invite = calls::parse(&headers, &body)?;
-    let invited = reception(&door)?.invite(door.files.head()?, &caller.who, wish.clone()).await;
+    let invited = join_service(&door)?.invite(door.files.head()?, &caller.who, wish.clone()).await;
     door.note_call(&caller, &wish, invited.as_ref());
     Ok(Json(invited?))
 }
@@ -65,7 +65,7 @@ async fn join(
     let (name, roles) = (wish.name.clone(), wish.roles.clone());
     let (own, asked) = (Arc::clone(&door), wish.clone());
     let membership = unbroken(async move {
-        let membership = reception(&own)?.admit(own.files.head()?, asked).await?;
+        let membership = join_service(&own)?.admit(own.files.head()?, asked).await?;
         own.roster.reload(own.files.head()?).await?;
         Ok(membership)
     });
@@ -88,7 +88,7 @@ async fn renew(
         (Some(member), Some(shown)) => {
             let (own, asked) = (Arc::clone(&door), wish.clone());
             let renewed = unbroken(async move {
-                let renewed = reception(&own)?.renew(own.files.head()?, (&member, shown), asked).await?;
+                let renewed = join_service(&own)?.renew(own.files.head()?, (&member, shown), asked).await?;
                 own.roster.reload(own.files.head()?).await?;
                 info!(host = member.name, "issued a new certificate to a host");
                 Ok(renewed)

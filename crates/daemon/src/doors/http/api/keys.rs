@@ -42,8 +42,8 @@ async fn create_token(
 /// Makes a token with no more rights than its maker has: not for longer than the token that was shown, and by its generation.
 fn created(door: &HttpDoor, caller: &Caller, wish: &CreateToken) -> Result<CreatedToken> {
     may_create(caller, wish)?;
-    let (key, now) = (&door.key, door.gate.now());
-    let mut claims = tokens::claims(key, door.gate.facility(), wish, now)?;
+    let (key, now) = (&door.key, door.authenticator.now());
+    let mut claims = tokens::claims(key, door.authenticator.facility(), wish, now)?;
     let token = match caller.token {
         None => key.tokens().sign(&claims),
         Some(right) => {
@@ -102,7 +102,7 @@ async fn show(
     body: Bytes,
 ) -> Answer<KeyGenerations> {
     let call: GetKeys = calls::parse(&headers, &body)?;
-    let shown = require_owner(&caller.who).map(|()| door.key.generations(door.gate.now()));
+    let shown = require_owner(&caller.who).map(|()| door.key.generations(door.authenticator.now()));
     door.note_call(&caller, &call, shown.as_ref());
     Ok(Json(shown?))
 }
@@ -147,7 +147,7 @@ async fn change_key(
     change: impl FnOnce(Timestamp) -> Result<KeyGenerations> + Send + 'static,
 ) -> Result<KeyGenerations> {
     require_owner(&caller.who)?;
-    let (door, now) = (Arc::clone(door), door.gate.now());
+    let (door, now) = (Arc::clone(door), door.authenticator.now());
     let work = tokio::spawn(async move {
         let changed = blocking(move || change(now)).await?;
         door.files.head()?.call(&Principal::room("key"), news).await?;

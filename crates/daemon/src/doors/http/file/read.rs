@@ -21,7 +21,7 @@ use axum::{
 };
 use base::{ByteRange, ErrorKind, Failure, Result, Timestamp};
 use disk::{
-    remote::redirect::Elsewhere,
+    remote::redirect::RedirectTarget,
     serve::{local_objects::CapFile, open_file::ReadFile},
 };
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(in crate::doors::http) async fn read(visit: &Visit) -> Answer {
     }
     match open(visit).await {
         Ok(Opened::Here(file)) => send(visit, Arc::new(file)).await,
-        Ok(Opened::Elsewhere(elsewhere)) => Ok(sent_on(visit, &elsewhere)),
+        Ok(Opened::Redirect(target)) => Ok(sent_on(visit, &target)),
         Err(failure) if failure.kind == ErrorKind::IsDirectory => listing::listing(visit).await,
         Err(failure) => Err(failure.into()),
     }
@@ -82,9 +82,9 @@ pub(in crate::doors::http) async fn open_through(visit: &Visit) -> Result<Arc<Re
 }
 
 /// Sends a client to the disk server that has the object, or is to make it.
-pub(in crate::doors::http) fn sent_on(visit: &Visit, elsewhere: &Elsewhere) -> Response {
+pub(in crate::doors::http) fn sent_on(visit: &Visit, target: &RedirectTarget) -> Response {
     let mut response = StatusCode::TEMPORARY_REDIRECT.into_response();
-    put(response.headers_mut(), header::LOCATION, &elsewhere.location(&href(&visit.path, false)));
+    put(response.headers_mut(), header::LOCATION, &target.location(&href(&visit.path, false)));
     response
 }
 

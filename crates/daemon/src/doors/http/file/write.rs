@@ -113,7 +113,7 @@ async fn store(visit: &Visit, chunks: &mut Incoming) -> Answer {
     });
     let file = match opened? {
         Opened::Here(file) => Arc::new(file),
-        Opened::Elsewhere(elsewhere) => return Ok(sent_on(visit, &elsewhere)),
+        Opened::Redirect(target) => return Ok(sent_on(visit, &target)),
     };
     let mut inflow = Inflow::new(Arc::clone(&file), Hashing::for_claims(&claimed), visit.door.budget.join());
     receive(&mut inflow, chunks, path, length).await.map_err(|failure| match failure.kind {

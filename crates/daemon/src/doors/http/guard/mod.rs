@@ -190,7 +190,7 @@ async fn admit(door: &HttpDoor, request: &mut Request<Body>, peer: Option<Peer>)
         }
         Err(failure) => return Err(unknown(failure)),
     };
-    who.is_good(door.gate.now()).map_err(unknown)?;
+    who.is_good(door.authenticator.now()).map_err(unknown)?;
     let caller = Caller::user(who.who.clone(), peer).with_token(who.token());
     note_proof(request, &caller)?;
     let forbidden =
@@ -258,7 +258,7 @@ async fn identify(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> R
         Failure::permission("the Authorization field holds no bearer token")
             .hint("send `Authorization: Bearer TOKEN`")
     })?;
-    door.gate.bearer(bearer).await
+    door.authenticator.bearer(bearer).await
 }
 
 async fn local(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Result<Identity> {
@@ -269,7 +269,7 @@ async fn local(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Resu
     let claim = claimed.map_or(Claim::None, Claim::Named);
     let Some(peer) = peer else {
         // Without a peer somebody calls the router itself: that is only done in this process.
-        return door.gate.local(Some(rustix::process::geteuid().as_raw()), claim).await;
+        return door.authenticator.local(Some(rustix::process::geteuid().as_raw()), claim).await;
     };
     // Whoever shows a certificate does not say that they are a user of this host: it may be a host that was turned away.
     if peer.certificate.is_some() {
@@ -281,11 +281,11 @@ async fn local(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Resu
         ));
     }
     match peer.address {
-        None => door.gate.at_socket(peer.local_user, claim).await,
+        None => door.authenticator.at_socket(peer.local_user, claim).await,
         Some(address) if address.ip().to_canonical().is_loopback() => {
-            door.gate.local(peer.local_user, claim).await
+            door.authenticator.local(peer.local_user, claim).await
         }
-        Some(_) => door.gate.stranger(),
+        Some(_) => door.authenticator.stranger(),
     }
 }
 
@@ -296,7 +296,7 @@ fn check(door: &HttpDoor, who: &Identity, request: &mut Request<Body>, peer: Opt
         return Err(Failure::permission("a token with scopes is for files only")
             .hint("`bp token create` without --scope makes one for everything that its user may do"));
     }
-    let now = door.gate.now();
+    let now = door.authenticator.now();
     let path = decode_path(target)?;
     let needs = needs(request.method(), request.headers(), (path, target.ends_with('/')), peer)?;
     for (right, path) in &needs.rights {

@@ -166,7 +166,7 @@ async fn visit(
     };
     match timeout(HANDSHAKE_DEADLINE, acceptor.accept(socket)).await {
         Ok(Ok(socket)) => {
-            let certificate = shown(&socket, door.gate.now());
+            let certificate = shown(&socket, door.authenticator.now());
             converse(socket, (Peer { certificate, ..peer }, Some(place)), router, &token).await;
             if !token.is_stopped() {
                 ended(&door, certificate);

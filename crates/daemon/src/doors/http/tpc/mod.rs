@@ -173,7 +173,7 @@ pub(super) async fn pull(visit: Visit) -> Answer {
     require_host(&transfer.place)?;
     check_target(&transfer, &transfer.visit.path).await?;
     match onward::target(&transfer).await? {
-        Onward::Elsewhere(answer) => Ok(answer),
+        Onward::Redirect(answer) => Ok(answer),
         Onward::Here(file) => Ok(pulling(transfer, file)),
     }
 }
@@ -190,7 +190,7 @@ pub(super) async fn push(visit: Visit, place: Place) -> Answer {
     require_host(&transfer.place)?;
     let entry = check_source(&transfer).await?;
     match onward::source(&transfer, &entry).await? {
-        Onward::Elsewhere(answer) => Ok(answer),
+        Onward::Redirect(answer) => Ok(answer),
         Onward::Here(file) => Ok(pushing(transfer, file)),
     }
 }

@@ -33,7 +33,7 @@ const SIZE_PATIENCE: Duration = Duration::from_secs(10);
 /// Where a copy goes on.
 pub(super) enum Onward<F> {
     /// At the disk server of this answer.
-    Elsewhere(Response),
+    Redirect(Response),
     /// Here, with the file if it is open already.
     Here(Option<F>),
 }
@@ -57,7 +57,7 @@ pub(super) async fn target(transfer: &Transfer) -> Result<Onward<WriteFile>, Pro
         _ => failure.into(),
     })?;
     Ok(match opened {
-        Opened::Elsewhere(elsewhere) => Onward::Elsewhere(sent_on(visit, &elsewhere)),
+        Opened::Redirect(target) => Onward::Redirect(sent_on(visit, &target)),
         Opened::Here(file) => Onward::Here(Some(file)),
     })
 }
@@ -81,7 +81,7 @@ pub(super) async fn source(transfer: &Transfer, entry: &Entry) -> Result<Onward<
     let visit = &transfer.visit;
     let counter = Arc::clone(&visit.door.counters.http.traffic);
     Ok(match visit.door.files.open_read(&visit.who, &visit.path, counter).await? {
-        Opened::Elsewhere(elsewhere) => Onward::Elsewhere(sent_on(visit, &elsewhere)),
+        Opened::Redirect(target) => Onward::Redirect(sent_on(visit, &target)),
         Opened::Here(file) => Onward::Here(Some(file)),
     })
 }

@@ -4,7 +4,7 @@ use base::Result;
 use rustls::ClientConfig;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::Mutex, time::Instant};
-use trust::Belief;
+use trust::TrustPolicy;
 
 /// After this long the files are read again: authorities come and go.
 const REREAD: Duration = Duration::from_secs(600);
@@ -63,7 +63,7 @@ fn client_config(wish: &RemoteTrust) -> Result<ClientConfig> {
         Some(path) => authorities.extend(trust::in_file(path)?),
         None => {}
     }
-    let mut config = trust::client_config(Belief::Signed(trust::roots(authorities)))?;
+    let mut config = trust::client_config(TrustPolicy::Signed(trust::roots(authorities)))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -177,10 +177,10 @@ impl Job {
         if !blocking(move || Ok(job.is_here())).await? {
             let _opening = self.place(&self.opens).await?;
             let job = Arc::clone(self);
-            let source = blocking(move || job.open_afar()).await?;
+            let source = blocking(move || job.open_remote()).await?;
             let _place = self.place(&self.pulls).await?;
             let job = Arc::clone(self);
-            return blocking(move || job.fill_from_afar(source)).await;
+            return blocking(move || job.fill_from_remote(source)).await;
         }
         let open = self.here.lock().unwrap_or_else(PoisonError::into_inner).take();
         let source = open.ok_or_else(|| Failure::internal("a third-party copy was begun twice"))?.await?;
@@ -229,7 +229,7 @@ impl Job {
     }
 
     /// Opens a file of another server. Blocks.
-    fn open_afar(&self) -> Result<File> {
+    fn open_remote(&self) -> Result<File> {
         let (url, options) = (self.url(), &self.options);
         // Who may not be connected to is told as such; whatever another server is like, it is told as one.
         socket::resolve(&url.host, url.port, &options.reach)?;
@@ -238,7 +238,7 @@ impl Job {
     }
 
     /// Copies a file of another server. Blocks.
-    fn fill_from_afar(&self, source: File) -> Result<Option<Sum>> {
+    fn fill_from_remote(&self, source: File) -> Result<Option<Sum>> {
         self.check_size(source.size())?;
         let (mut offset, mut ours) = (0, None);
         let copied = source.copy_to(&mut |piece| {

@@ -50,7 +50,7 @@ fn asked(core: &mut Core, context: &Context, asked: Asked) -> Result<Collected> 
     let now = context.now;
     match &asked.from {
         None => begin_for(core, &asked, now)?,
-        Some(from) if !core.live.care.plans.contains_key(&(from.clone(), asked.purpose)) => {
+        Some(from) if !core.live.maintenance.plans.contains_key(&(from.clone(), asked.purpose)) => {
             return Err(Failure::busy(format!("the collection of pool {} was interrupted", asked.pool))
                 .hint("begin again"));
         }
@@ -59,7 +59,7 @@ fn asked(core: &mut Core, context: &Context, asked: Asked) -> Result<Collected> 
     let Some(key) = next_of(core, &asked) else { return Ok(Collected::default()) };
     gather(core, &key, now)?;
     let partition = Some(key.0.clone());
-    let Some(plan) = core.live.care.plans.get_mut(&key) else { return Ok(Collected::default()) };
+    let Some(plan) = core.live.maintenance.plans.get_mut(&key) else { return Ok(Collected::default()) };
     plan.touched = now;
     let wanted_bytes = plan.wanted;
     if plan.gather.next().is_some() {
@@ -70,7 +70,7 @@ fn asked(core: &mut Core, context: &Context, asked: Asked) -> Result<Collected> 
         return Ok(Collected { partition, wanted_bytes, missing_bytes, files, is_looking: true, next });
     }
     let files = turn(core, &key, now)?;
-    let missing_bytes = core.live.care.plans.get(&key).map_or(0, Plan::missing);
+    let missing_bytes = core.live.maintenance.plans.get(&key).map_or(0, Plan::missing);
     let next = if end_if_over(core, &key, now)? {
         next_of(core, &asked).map(|key| key.0)
     } else {
@@ -81,7 +81,7 @@ fn asked(core: &mut Core, context: &Context, asked: Asked) -> Result<Collected> 
 
 /// The plan with which to go on.
 fn next_of(core: &Core, asked: &Asked) -> Option<Key> {
-    let plans = core.live.care.plans.iter();
+    let plans = core.live.maintenance.plans.iter();
     let mut mine = plans.filter(|((partition, purpose), plan)| {
         *purpose == asked.purpose
             && plan.pool == asked.pool
@@ -110,7 +110,7 @@ fn begin_for(core: &mut Core, asked: &Asked, now: Timestamp) -> Result<()> {
     };
     let policy = snapshot.pool.collection.unwrap_or_default();
     let policy = Collection { age_min: age_min.unwrap_or(policy.age_min), ..policy };
-    let plans = &mut core.live.care.plans;
+    let plans = &mut core.live.maintenance.plans;
     plans.retain(|key, plan| key.1 != *purpose || plan.pool != *pool);
     for Shortage { partition, bytes } in wanted {
         plans.insert((partition.to_string(), *purpose), Plan::new(&snapshot, policy, bytes));

@@ -92,7 +92,7 @@ type Key = (String, Purpose);
 fn snapshot(core: &Core, pool: &str, now: Timestamp) -> Result<Snapshot> {
     let mut snapshot = snapshot::snapshot(core, pool, now)?;
     for partition in snapshot.partitions_mut() {
-        partition.leaving_bytes += core.live.care.freed_bytes(&partition.name, now);
+        partition.leaving_bytes += core.live.maintenance.freed_bytes(&partition.name, now);
     }
     Ok(snapshot)
 }
@@ -100,7 +100,7 @@ fn snapshot(core: &Core, pool: &str, now: Timestamp) -> Result<Snapshot> {
 /// Does a small part of what is to be collected. Yields whether there is more.
 pub(in crate::pool) fn collect_some(core: &mut Core, now: Timestamp) -> Result<bool> {
     core.live
-        .care
+        .maintenance
         .plans
         .retain(|(_, purpose), plan| *purpose == Purpose::Water || now - plan.touched <= PATIENCE);
     if core.unsettled()?.is_some() {
@@ -109,7 +109,7 @@ pub(in crate::pool) fn collect_some(core: &mut Core, now: Timestamp) -> Result<b
     }
     begin_by_water(core, now)?;
     let is_to_do = |(key, plan): &(&Key, &Plan)| key.1 == Purpose::Water || plan.gather.next().is_some();
-    let Some(key) = core.live.care.plans.iter().find(is_to_do).map(|(key, _)| key.clone()) else {
+    let Some(key) = core.live.maintenance.plans.iter().find(is_to_do).map(|(key, _)| key.clone()) else {
         return Ok(false);
     };
     if !gather(core, &key, now)? && key.1 == Purpose::Water {
@@ -133,27 +133,28 @@ fn begin_by_water(core: &mut Core, now: Timestamp) -> Result<()> {
             if trash::make_room(core, &name, bytes)? > 0 {
                 continue;
             }
-            let care = &mut core.live.care;
-            let is_resting = care.rests.get(&name).is_some_and(|rest| now < rest.until);
+            let maintenance = &mut core.live.maintenance;
+            let is_resting = maintenance.rests.get(&name).is_some_and(|rest| now < rest.until);
             if !is_resting {
-                care.plans
+                maintenance
+                    .plans
                     .entry((name.clone(), Purpose::Water))
                     .or_insert_with(|| Plan::new(&snapshot, policy, bytes));
             }
             short.insert(name);
         }
     }
-    core.live.care.rests.retain(|partition, _| short.contains(partition));
+    core.live.maintenance.rests.retain(|partition, _| short.contains(partition));
     Ok(())
 }
 
 /// Looks for candidates. Yields whether there was something to look at.
 fn gather(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
-    let Some(plan) = core.live.care.plans.get(key) else { return Ok(false) };
+    let Some(plan) = core.live.maintenance.plans.get(key) else { return Ok(false) };
     let Some(after) = plan.gather.next() else { return Ok(false) };
     let until = Timestamp(now.0.saturating_sub(plan.policy.age_min.0));
     let page = core.store.candidates(&key.0, after, (until, now), PAGE_LEN)?;
-    if let Some(plan) = core.live.care.plans.get_mut(key) {
+    if let Some(plan) = core.live.maintenance.plans.get_mut(key) {
         plan.gather.see(&page, page.len() < PAGE_LEN);
         if plan.gather.next().is_none() {
             core.touch(Topic::Removals);
@@ -164,7 +165,7 @@ fn gather(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
 
 /// Those whose turn it is go, if they still may.
 fn turn(core: &mut Core, key: &Key, now: Timestamp) -> Result<Vec<CollectedFile>> {
-    let Some(plan) = core.live.care.plans.get_mut(key) else { return Ok(Vec::new()) };
+    let Some(plan) = core.live.maintenance.plans.get_mut(key) else { return Ok(Vec::new()) };
     let (pool, policy, missing) = (plan.pool.clone(), plan.policy, plan.missing);
     let turn = plan.gather.take(TURN_LEN);
     let mut snapshot = snapshot(core, &pool, now)?;
@@ -181,7 +182,7 @@ fn turn(core: &mut Core, key: &Key, now: Timestamp) -> Result<Vec<CollectedFile>
     for node in collect(&snapshot, &views, &[shortage]).iter().filter_map(|file| nodes.get(file)) {
         gone.push(go(core, node, key)?);
     }
-    if let Some(plan) = core.live.care.plans.get_mut(key) {
+    if let Some(plan) = core.live.maintenance.plans.get_mut(key) {
         let bytes: u64 = gone.iter().map(|file| file.bytes).sum();
         plan.missing = plan.missing.saturating_sub(bytes);
         plan.files += gone.len() as u64;
@@ -223,7 +224,7 @@ fn go(core: &mut Core, node: &Node, (partition, purpose): &Key) -> Result<Collec
 
 /// Ends a plan that has what it wants, or finds nothing more. Yields whether it did.
 fn end_if_over(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
-    let Some(plan) = core.live.care.plans.get(key) else { return Ok(true) };
+    let Some(plan) = core.live.maintenance.plans.get(key) else { return Ok(true) };
     if plan.missing > 0 && (plan.gather.next().is_some() || !plan.gather.is_empty()) {
         return Ok(false);
     }
@@ -234,16 +235,16 @@ fn end_if_over(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
         let (pool, policy) = (plan.pool.clone(), plan.policy);
         let snapshot = snapshot(core, &pool, now)?;
         let again = Plan { wanted, bytes, ..Plan::new(&snapshot, policy, missing) };
-        core.live.care.plans.insert(key.clone(), again);
+        core.live.maintenance.plans.insert(key.clone(), again);
         return Ok(false);
     }
-    core.live.care.plans.remove(key);
+    core.live.maintenance.plans.remove(key);
     if bytes > 0 && *purpose != Purpose::Look {
         info!(partition, bytes, missing, "evicted replicas to free space");
     }
     if missing > 0 && *purpose == Purpose::Water {
         let rest = Rest { missing, until: now + REST };
-        if core.live.care.rests.insert(partition.clone(), rest).is_none() {
+        if core.live.maintenance.rests.insert(partition.clone(), rest).is_none() {
             let missing = human_bytes(missing);
             let subject = core.partition_subject(partition);
             let what = format!("partition {subject} is {missing} too full, and no other file may go");
@@ -259,7 +260,8 @@ fn end_if_over(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
 
 /// Bytes that are being collected on a partition, and those for which nothing may go.
 pub(crate) fn collecting_bytes(core: &Core, partition: &str) -> (u64, u64) {
-    let plan = |purpose| core.live.care.plans.get(&(partition.to_owned(), purpose)).map_or(0, Plan::missing);
-    let stuck = core.live.care.rests.get(partition).map_or(0, |rest| rest.missing);
+    let plan =
+        |purpose| core.live.maintenance.plans.get(&(partition.to_owned(), purpose)).map_or(0, Plan::missing);
+    let stuck = core.live.maintenance.rests.get(partition).map_or(0, |rest| rest.missing);
     (plan(Purpose::Water).max(plan(Purpose::Person)), stuck)
 }

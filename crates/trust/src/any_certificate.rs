@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Accepts every certificate: of a server if the caller insists, of a client (or none) if what counts is looked at later.
 #[derive(Debug)]
-pub struct Whoever(pub Arc<CryptoProvider>);
+pub struct AcceptAnyCertificate(pub Arc<CryptoProvider>);
 
 /// Whether a certificate is of a kind that no host has: of version 1, or a proxy of a user (RFC 3820), which the library cannot read.
 /// What it says is believed nowhere, so that nobody needs to prove that it is theirs; its owner may show a token.
@@ -55,7 +55,7 @@ macro_rules! signatures {
     };
 }
 
-impl ServerCertVerifier for Whoever {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -70,7 +70,7 @@ impl ServerCertVerifier for Whoever {
     signatures!();
 }
 
-impl ClientCertVerifier for Whoever {
+impl ClientCertVerifier for AcceptAnyCertificate {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

@@ -44,13 +44,13 @@ fn damage_names_the_byte() {
         image[at] = value;
         scan(&image)
     };
-    assert_eq!(damaged(20, 0x41).1, Some(AwsError::Flags { offset: 16, flags1: 0x41, flags2: 0 }));
-    assert_eq!(damaged(26, 0xa1).1, Some(AwsError::Compressed { offset: 22 }));
-    assert_eq!(damaged(18, 9).1, Some(AwsError::Previous { offset: 16, expected: 10, found: 9 }));
-    assert_eq!(damaged(26, 0x20).1, Some(AwsError::Sequence { offset: 22, kind: ChunkKind::Last }));
+    assert_eq!(damaged(20, 0x41).1, Some(AwstapeError::Flags { offset: 16, flags1: 0x41, flags2: 0 }));
+    assert_eq!(damaged(26, 0xa1).1, Some(AwstapeError::Compressed { offset: 22 }));
+    assert_eq!(damaged(18, 9).1, Some(AwstapeError::Previous { offset: 16, expected: 10, found: 9 }));
+    assert_eq!(damaged(26, 0x20).1, Some(AwstapeError::Sequence { offset: 22, kind: ChunkKind::Last }));
     let (objects, error) = damaged(16, 7);
     assert_eq!(objects.len(), 1);
-    assert_eq!(error, Some(AwsError::Length { offset: 16, kind: ChunkKind::Mark, length: 7 }));
+    assert_eq!(error, Some(AwstapeError::Length { offset: 16, kind: ChunkKind::Mark, length: 7 }));
     let failure = Failure::from(error.unwrap());
     assert_eq!((failure.kind, failure.what.contains("byte 16")), (ErrorKind::Corrupt, true));
 }
@@ -65,7 +65,7 @@ fn a_block_over_the_limit_is_refused() {
         chunks.extend_from_slice(&[0; CHUNK_DATA_BYTES_MAX]);
         previous = u16::MAX;
     }
-    assert_eq!(scan(&chunks).1, Some(AwsError::TooLong { offset: 0 }));
+    assert_eq!(scan(&chunks).1, Some(AwstapeError::TooLong { offset: 0 }));
 }
 
 /// Lengths around the edges of a chunk, and marks.
@@ -89,7 +89,7 @@ proptest! {
             join(&image[object.offset as usize..end], object.offset, &mut block).unwrap();
             prop_assert_eq!(&block, expected);
         }
-        fuzz_aws(&image);
+        fuzz_awstape(&image);
     }
 
     #[test]
@@ -103,7 +103,7 @@ proptest! {
         prop_assert_eq!(damage.is_none(), ends_whole);
         if let Some(damage) = damage {
             let offset = whole[objects.len()].offset;
-            prop_assert_eq!(damage, AwsError::Torn { offset, image_bytes: image.len() as u64 });
+            prop_assert_eq!(damage, AwstapeError::Torn { offset, image_bytes: image.len() as u64 });
         }
     }
 
@@ -118,11 +118,11 @@ proptest! {
             let at = at.index(image.len());
             image[at] = value;
         }
-        fuzz_aws(&image);
+        fuzz_awstape(&image);
     }
 
     #[test]
     fn random_bytes_never_panic(data in prop::collection::vec(any::<u8>(), 0..400)) {
-        fuzz_aws(&data);
+        fuzz_awstape(&data);
     }
 }

@@ -8,18 +8,18 @@ use std::{borrow::Borrow, collections::HashMap, hash::Hash, mem};
 /// nothing to maintain, unlike a list in the order of use, and is as good where it matters: in keeping what is hot.
 ///
 /// ```
-/// let mut recent = base::Recent::new(2);
-/// recent.insert("a", 1);
-/// assert_eq!(recent.get("a"), Some(&1));
+/// let mut cache = base::TwoGenerationCache::new(2);
+/// cache.insert("a", 1);
+/// assert_eq!(cache.get("a"), Some(&1));
 /// ```
 #[derive(Debug)]
-pub struct Recent<K, V> {
+pub struct TwoGenerationCache<K, V> {
     new: HashMap<K, V>,
     old: HashMap<K, V>,
     half: usize,
 }
 
-impl<K: Hash + Eq, V> Recent<K, V> {
+impl<K: Hash + Eq, V> TwoGenerationCache<K, V> {
     /// An empty map; `half` is at least 1.
     #[must_use]
     pub fn new(half: usize) -> Self {
@@ -60,7 +60,7 @@ impl<K: Hash + Eq, V> Recent<K, V> {
         self.old.remove(key);
     }
 
-    /// Entries now: at most twice the `half` that [`Recent::new`] was given.
+    /// Entries now: at most twice the `half` that [`TwoGenerationCache::new`] was given.
     #[must_use]
     pub fn len(&self) -> usize {
         self.new.len() + self.old.len()
@@ -85,39 +85,39 @@ mod tests {
             half in 1usize..5,
             steps in prop::collection::vec((0u8..8, any::<Option<u16>>(), any::<bool>()), 0..200),
         ) {
-            let mut recent = Recent::new(half);
+            let mut cache = TwoGenerationCache::new(half);
             let mut all = HashMap::new();
             for (key, value, is_removal) in steps {
                 match value {
                     _ if is_removal => {
-                        recent.remove(&key);
+                        cache.remove(&key);
                         all.remove(&key);
                     }
                     Some(value) => {
-                        recent.insert(key, value);
+                        cache.insert(key, value);
                         all.insert(key, value);
-                        prop_assert_eq!(recent.get(&key), Some(&value));
+                        prop_assert_eq!(cache.get(&key), Some(&value));
                     }
                     None => {
-                        if let Some(found) = recent.get(&key) {
+                        if let Some(found) = cache.get(&key) {
                             prop_assert_eq!(Some(found), all.get(&key));
                         }
                     }
                 }
-                prop_assert!(recent.len() <= 2 * half);
+                prop_assert!(cache.len() <= 2 * half);
             }
         }
     }
 
     #[test]
     fn what_is_used_stays() {
-        let mut recent = Recent::new(4);
-        recent.insert(0, "hot");
+        let mut cache = TwoGenerationCache::new(4);
+        cache.insert(0, "hot");
         for key in 1..100 {
-            recent.insert(key, "cold");
-            assert_eq!(recent.get(&0), Some(&"hot"));
+            cache.insert(key, "cold");
+            assert_eq!(cache.get(&0), Some(&"hot"));
         }
-        assert_eq!(recent.get(&1), None);
+        assert_eq!(cache.get(&1), None);
     }
 
     /// Values may be open files: what is removed, or forgotten, is nowhere any more.
@@ -125,12 +125,12 @@ mod tests {
     fn it_holds_no_more_than_it_says() {
         const HALF: usize = 10;
         let value = Arc::new(());
-        let mut recent = Recent::new(HALF);
+        let mut cache = TwoGenerationCache::new(HALF);
         for key in 0..10 * HALF {
-            recent.insert(key, Arc::clone(&value));
-            assert_eq!(Arc::strong_count(&value), 1 + recent.len());
+            cache.insert(key, Arc::clone(&value));
+            assert_eq!(Arc::strong_count(&value), 1 + cache.len());
         }
-        (0..10 * HALF).for_each(|key| recent.remove(&key));
+        (0..10 * HALF).for_each(|key| cache.remove(&key));
         assert_eq!(Arc::strong_count(&value), 1);
     }
 }
