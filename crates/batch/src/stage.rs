@@ -28,7 +28,7 @@ pub(crate) type Interrupted<'a> = &'a dyn Fn() -> bool;
 
 /// How an output is stored.
 #[derive(Clone, Copy)]
-pub(crate) struct Manner<'a> {
+pub(crate) struct StoreOptions<'a> {
     /// Whether what is there may be replaced.
     pub(crate) may_replace: bool,
     /// Says when to give up.
@@ -149,7 +149,7 @@ pub(crate) fn store(
     (scratch, name, uid): (&Path, &str, u32),
     (root, path): (&str, &FilePath),
     errand: &Errand<'_>,
-    Manner { may_replace, interrupted }: Manner<'_>,
+    StoreOptions { may_replace, interrupted }: StoreOptions<'_>,
 ) -> Result<()> {
     let mut file = open_output(scratch, name, uid)?;
     let read_failed = |cause: &std::io::Error| Failure::io(format!("read output {name:?}"), cause);

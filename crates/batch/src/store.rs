@@ -5,7 +5,7 @@ use crate::{
     room::Shared,
     run::{Held, can_pass, can_pass_for_output, errand, patiently},
     run_dir::RunDir,
-    stage::{self, Manner},
+    stage::{self, StoreOptions},
 };
 use base::{ErrorKind, Failure, FilePath, Result};
 use client::xrd::FileSystem;
@@ -72,10 +72,14 @@ fn store_one(
         // What an earlier try has stored is ours to replace.
         let may_replace = order.spec.replace || begun.has(&file.path);
         begun.note(&file.path).map_err(|cause| held.dir.failed("note what is stored", &cause))?;
-        let manner = Manner { may_replace, interrupted: &interrupted };
+        let store_options = StoreOptions { may_replace, interrupted: &interrupted };
         let from = (scratch.as_path(), file.name.as_str(), uid);
-        let stored =
-            stage::store(from, (&*shared.door(order), &file.path), &errand(shared, held, &token), manner);
+        let stored = stage::store(
+            from,
+            (&*shared.door(order), &file.path),
+            &errand(shared, held, &token),
+            store_options,
+        );
         stored.map_err(|failure| match failure.kind {
             ErrorKind::Exists if !may_replace => {
                 begun.forget(&file.path);

@@ -14,7 +14,7 @@ pub(crate) struct Access {
 
 /// How the server is asked for the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum OpenMode {
     /// An existing file, to be read.
     Read,
     /// An existing file, to be changed.
@@ -30,7 +30,7 @@ pub(crate) enum Way {
 }
 
 /// What these flags ask for. Flags that only make sense on this host (`O_CLOEXEC`, `O_DIRECT`, …) ask for nothing.
-pub(crate) fn understand(flags: c_int) -> Result<(Access, Way)> {
+pub(crate) fn understand(flags: c_int) -> Result<(Access, OpenMode)> {
     let has = |flag| flags & flag == flag;
     let (can_read, can_write) = match flags & libc::O_ACCMODE {
         libc::O_RDONLY => (true, false),
@@ -51,15 +51,15 @@ pub(crate) fn understand(flags: c_int) -> Result<(Access, Way)> {
         return Err(Fault::invalid("a file is made or emptied by who writes it")
             .hint("open it with O_WRONLY or O_RDWR"));
     }
-    let way = match (can_write, create, truncate) {
-        (false, ..) => Way::Read,
-        (true, true, _) if has(libc::O_EXCL) => Way::Create,
-        (true, true, true) => Way::Replace,
-        (true, true, false) => Way::UpdateOrCreate,
-        (true, false, true) => Way::ReplaceExisting,
-        (true, false, false) => Way::Update,
+    let open_mode = match (can_write, create, truncate) {
+        (false, ..) => OpenMode::Read,
+        (true, true, _) if has(libc::O_EXCL) => OpenMode::Create,
+        (true, true, true) => OpenMode::Replace,
+        (true, true, false) => OpenMode::UpdateOrCreate,
+        (true, false, true) => OpenMode::ReplaceExisting,
+        (true, false, false) => OpenMode::Update,
     };
-    Ok((Access { can_read, can_write, is_append: can_write && has(libc::O_APPEND) }, way))
+    Ok((Access { can_read, can_write, is_append: can_write && has(libc::O_APPEND) }, open_mode))
 }
 
 #[cfg(test)]
@@ -70,13 +70,13 @@ mod tests {
 
     #[test]
     fn flags_mean_what_posix_says() {
-        let way = |flags| understand(flags).unwrap().1;
-        assert_eq!(way(O_RDONLY | O_CLOEXEC), Way::Read);
-        assert_eq!(way(O_WRONLY | O_CREAT | O_TRUNC), Way::Replace);
-        assert_eq!(way(O_RDWR | O_CREAT), Way::UpdateOrCreate);
-        assert_eq!(way(O_RDWR | O_CREAT | O_EXCL | O_TRUNC), Way::Create);
-        assert_eq!(way(O_WRONLY | O_TRUNC), Way::ReplaceExisting);
-        assert_eq!(way(O_WRONLY), Way::Update);
+        let open_mode = |flags| understand(flags).unwrap().1;
+        assert_eq!(open_mode(O_RDONLY | O_CLOEXEC), OpenMode::Read);
+        assert_eq!(open_mode(O_WRONLY | O_CREAT | O_TRUNC), OpenMode::Replace);
+        assert_eq!(open_mode(O_RDWR | O_CREAT), OpenMode::UpdateOrCreate);
+        assert_eq!(open_mode(O_RDWR | O_CREAT | O_EXCL | O_TRUNC), OpenMode::Create);
+        assert_eq!(open_mode(O_WRONLY | O_TRUNC), OpenMode::ReplaceExisting);
+        assert_eq!(open_mode(O_WRONLY), OpenMode::Update);
         let access = understand(O_WRONLY | O_APPEND).unwrap().0;
         assert_eq!(access, Access { can_read: false, can_write: true, is_append: true });
         for odd in [O_RDONLY | O_TRUNC, O_RDONLY | O_CREAT, libc::O_ACCMODE, libc::O_DIRECTORY, libc::O_PATH]
@@ -88,8 +88,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_flags_are_answered(flags: c_int) {
-            if let Ok((access, way)) = understand(flags) {
-                prop_assert_eq!(access.can_write, way != Way::Read);
+            if let Ok((access, open_mode)) = understand(flags) {
+                prop_assert_eq!(access.can_write, open_mode != OpenMode::Read);
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     behind::{BEHIND_BYTES_MAX, Behind},
     descriptor::Channel,
     fault::{Fault, Result},
-    flags::{Access, Way, understand},
+    flags::{Access, OpenMode, understand},
     local::past_the_end,
     place::{masked, names, options},
 };
@@ -53,19 +53,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Asks the server for the file.
-fn ask(url: &XrdUrl, way: Way, mode: mode_t) -> Result<File, Failure> {
+fn ask(url: &XrdUrl, open_mode: OpenMode, mode: mode_t) -> Result<File, Failure> {
     let options = options();
     let create = |replace| {
         let create = CreateOptions { replace, make_path: false, mode: masked(mode), size: None };
         File::create(url, &options, create)
     };
-    match way {
-        Way::Read => File::open_read(url, &options),
-        Way::Update => File::open_update(url, &options),
-        Way::Create => create(false),
-        Way::Replace => create(true),
-        Way::ReplaceExisting => names(url).stat(&url.path).and_then(|_| create(true)),
-        Way::UpdateOrCreate => {
+    match open_mode {
+        OpenMode::Read => File::open_read(url, &options),
+        OpenMode::Update => File::open_update(url, &options),
+        OpenMode::Create => create(false),
+        OpenMode::Replace => create(true),
+        OpenMode::ReplaceExisting => names(url).stat(&url.path).and_then(|_| create(true)),
+        OpenMode::UpdateOrCreate => {
             let mut tries = RACES_MAX;
             loop {
                 let outcome = File::open_update(url, &options);
@@ -94,9 +94,9 @@ fn sought(to: SeekFrom, position: u64, size: u64) -> Option<u64> {
 impl RemoteFile {
     /// Opens or makes it as the flags of `open` say.
     pub(crate) fn open(url: &XrdUrl, flags: c_int, mode: mode_t) -> Result<Self> {
-        let (access, way) = understand(flags)?;
-        let file = ask(url, way, mode)?;
-        let is_empty = matches!(way, Way::Create | Way::Replace | Way::ReplaceExisting);
+        let (access, open_mode) = understand(flags)?;
+        let file = ask(url, open_mode, mode)?;
+        let is_empty = matches!(open_mode, OpenMode::Create | OpenMode::Replace | OpenMode::ReplaceExisting);
         let end = if is_empty { 0 } else { file.size() };
         Ok(Self {
             url: url.to_string(),

@@ -2,7 +2,7 @@
 
 use crate::{
     context::{Context, Run},
-    mover::Manner,
+    mover::CopyOptions,
     transfer, waiting,
 };
 use base::{Checksums, ErrorKind, Failure, FilePath, Result};
@@ -79,8 +79,11 @@ impl Program {
             .hint("jobs that wait may need it: name another path, or replace it with `bp put --replace`")
             .into()),
             Err(failure) if failure.kind == ErrorKind::NotFound => {
-                let manner = Manner { replace: false, make_path: true, resume: false, verify: true };
-                waiting::silently(context, |context| transfer::upload(context, local, &self.path, manner))
+                let copy_options =
+                    CopyOptions { replace: false, make_path: true, resume: false, verify: true };
+                waiting::silently(context, |context| {
+                    transfer::upload(context, local, &self.path, copy_options)
+                })
             }
             Err(failure) => Err(failure.into()),
         }

@@ -2,7 +2,7 @@
 
 use crate::{
     context::{Context, Run, Stop},
-    mover::{Manner, Meter, Mover},
+    mover::{CopyOptions, Meter, Mover},
     progress,
     verbs::wait::in_parts,
     waiting,
@@ -21,7 +21,12 @@ use wire::control::{FileInfo, FileState, NodeKind, Stage, Stat, Want};
 const RATE_BYTES_MIN: u64 = 1 << 20;
 
 /// Copies `source` (`-` is standard input) to `path`, and compares the checksum that the facility keeps.
-pub(crate) fn upload(context: &mut Context, source: &Path, path: &FilePath, manner: Manner) -> Run<()> {
+pub(crate) fn upload(
+    context: &mut Context,
+    source: &Path,
+    path: &FilePath,
+    copy_options: CopyOptions,
+) -> Run<()> {
     let (mut reader, size): (Box<dyn Read>, Option<u64>) = if source.as_os_str() == "-" {
         (Box::new(io::stdin()), None)
     } else {
@@ -33,7 +38,7 @@ pub(crate) fn upload(context: &mut Context, source: &Path, path: &FilePath, mann
     let meter = Meter::alone(progress::transfer(&context.output, path.name(), size));
     let (mover, url) = (Mover::new(context.xrd_options()), context.url(path)?);
     let name = source.display().to_string();
-    let moved = mover.upload(&mut *reader, &name, size, &url, manner, &meter)?;
+    let moved = mover.upload(&mut *reader, &name, size, &url, copy_options, &meter)?;
     meter.finish();
     let info = context.call(&Stat { path: path.clone() })?;
     if info.entry.size != moved.bytes {
@@ -57,12 +62,17 @@ fn open_source(source: &Path) -> Result<fs::File> {
 }
 
 /// Copies `path` to the local file `target`. It appears under its name only when it is whole and verified.
-pub(crate) fn download(context: &mut Context, path: &FilePath, target: &Path, manner: Manner) -> Run<()> {
+pub(crate) fn download(
+    context: &mut Context,
+    path: &FilePath,
+    target: &Path,
+    copy_options: CopyOptions,
+) -> Run<()> {
     let info = online(context, path)?;
     let began = Instant::now();
     let meter = Meter::alone(progress::transfer(&context.output, path.name(), Some(info.entry.size)));
     let (mover, url) = (Mover::new(context.xrd_options()), context.url(path)?);
-    let outcome = mover.download(&url, target, manner, &meter);
+    let outcome = mover.download(&url, target, copy_options, &meter);
     meter.finish();
     checked(context, path, &info, outcome)?;
     report(context, &info, &target.display().to_string(), began)

@@ -25,9 +25,9 @@ const UPLOADS_MAX: u32 = 3;
 /// Pause before a file is sent again, longer each time.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How files are copied.
+/// What a copy may replace, make, resume and verify.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct CopyOptions {
     /// Replace what is there.
     pub(crate) replace: bool,
     /// Make missing directories.
@@ -75,24 +75,24 @@ impl Mover {
         &self,
         source: &Place,
         target: &Place,
-        manner: Manner,
+        copy_options: CopyOptions,
         meter: &Meter,
     ) -> Result<Moved> {
         match (source, target) {
-            (Place::Remote { url, .. }, Place::Local(path)) => self.download(url, path, manner, meter),
+            (Place::Remote { url, .. }, Place::Local(path)) => self.download(url, path, copy_options, meter),
             (Place::Local(path), Place::Remote { url, .. }) => {
-                again_if_cut(meter, PAUSE, || self.upload_file(path, url, manner, meter))
+                again_if_cut(meter, PAUSE, || self.upload_file(path, url, copy_options, meter))
             }
             // Both could do it between themselves, once both are asked whether they can.
             (Place::Remote { url: from, .. }, Place::Remote { url: to, .. }) => {
-                again_if_cut(meter, PAUSE, || self.relay(from, to, manner, meter))
+                again_if_cut(meter, PAUSE, || self.relay(from, to, copy_options, meter))
             }
             (Place::Remote { url, .. }, Place::Standard) => {
-                self.pour_out(url, &mut io::stdout().lock(), "standard output", manner, meter)
+                self.pour_out(url, &mut io::stdout().lock(), "standard output", copy_options, meter)
             }
             // What was read of it cannot be sent again.
             (Place::Standard, Place::Remote { url, .. }) => {
-                self.upload(&mut io::stdin().lock(), "standard input", None, url, manner, meter)
+                self.upload(&mut io::stdin().lock(), "standard input", None, url, copy_options, meter)
             }
             (Place::Local(_) | Place::Standard, Place::Local(_) | Place::Standard) => {
                 Err(Failure::unsupported(format!("{source} and {target} are both on this host"))
@@ -106,34 +106,34 @@ impl Mover {
         &self,
         url: &XrdUrl,
         target: &Path,
-        manner: Manner,
+        copy_options: CopyOptions,
         meter: &Meter,
     ) -> Result<Moved> {
         if is_special(target) {
             let fail = |cause: io::Error| Failure::io(target.display(), &cause);
             let mut device = OpenOptions::new().write(true).open(target).map_err(fail)?;
-            return self.pour_out(url, &mut device, &target.display().to_string(), manner, meter);
+            return self.pour_out(url, &mut device, &target.display().to_string(), copy_options, meter);
         }
-        if !manner.replace && target.symlink_metadata().is_ok() {
+        if !copy_options.replace && target.symlink_metadata().is_ok() {
             return Err(replace_hint(Failure::exists(format!("{} exists", target.display()))));
         }
         let file = File::open_read(url, &self.options)?;
-        let kind = if manner.verify { self.kind(url) } else { None };
+        let kind = if copy_options.verify { self.kind(url) } else { None };
         // Only who goes on later needs to know beforehand.
-        let known = if manner.resume { self.checksum(url, kind) } else { None };
+        let known = if copy_options.resume { self.checksum(url, kind) } else { None };
         let opened = file.opened();
         let (size, modified_s) = (opened.size, opened.modified_s);
         let record = Record { source: url.to_string(), size, modified_s, checksum: known };
-        let mut partial = Partial::open(target, &record, manner.resume)?;
+        let mut partial = Partial::open(target, &record, copy_options.resume)?;
         let resumed = partial.bytes;
         let outcome = self.fetch(&file, url, &mut partial, Running::new(kind), meter);
         match outcome {
             Ok((checksum, is_verified)) => {
-                partial.publish(manner.replace)?;
+                partial.publish(copy_options.replace)?;
                 Ok(Moved { bytes: size, resumed, checksum, is_verified })
             }
             // What is not what the server has is of no use later.
-            Err(failure) if failure.kind == ErrorKind::Corrupt || !manner.resume => {
+            Err(failure) if failure.kind == ErrorKind::Corrupt || !copy_options.resume => {
                 partial.remove();
                 Err(failure)
             }
@@ -150,10 +150,10 @@ impl Mover {
         url: &XrdUrl,
         out: &mut dyn Write,
         name: &str,
-        manner: Manner,
+        copy_options: CopyOptions,
         meter: &Meter,
     ) -> Result<Moved> {
-        self.stream(url, manner.verify, meter, &mut |piece| {
+        self.stream(url, copy_options.verify, meter, &mut |piece| {
             out.write_all(piece).map_err(|cause| Failure::io(format!("write {name}"), &cause))
         })
     }
@@ -208,11 +208,17 @@ impl Mover {
         self.compare(url, sum)
     }
 
-    fn upload_file(&self, source: &Path, url: &XrdUrl, manner: Manner, meter: &Meter) -> Result<Moved> {
+    fn upload_file(
+        &self,
+        source: &Path,
+        url: &XrdUrl,
+        copy_options: CopyOptions,
+        meter: &Meter,
+    ) -> Result<Moved> {
         let failed = |cause: &io::Error| Failure::io(source.display(), cause);
         let mut reader = fs::File::open(source).map_err(|cause| failed(&cause))?;
         let size = reader.metadata().map_err(|cause| failed(&cause))?.len();
-        self.upload(&mut reader, &source.display().to_string(), Some(size), url, manner, meter)
+        self.upload(&mut reader, &source.display().to_string(), Some(size), url, copy_options, meter)
     }
 
     /// Sends what `reader` gives, and compares what the server stored.
@@ -222,14 +228,18 @@ impl Mover {
         name: &str,
         size: Option<u64>,
         url: &XrdUrl,
-        manner: Manner,
+        copy_options: CopyOptions,
         meter: &Meter,
     ) -> Result<Moved> {
-        let create =
-            CreateOptions { replace: manner.replace, make_path: manner.make_path, mode: 0o644, size };
+        let create = CreateOptions {
+            replace: copy_options.replace,
+            make_path: copy_options.make_path,
+            mode: 0o644,
+            size,
+        };
         let file = File::create(url, &self.options, create).map_err(replace_hint)?;
         let is_checked = file.is_checked_on_close();
-        let kind = if manner.verify && !is_checked { self.kind(url) } else { None };
+        let kind = if copy_options.verify && !is_checked { self.kind(url) } else { None };
         let mut sum = Running::new(kind);
         let mut writer = file.writer();
         pour(reader, &mut |piece| {
@@ -246,14 +256,18 @@ impl Mover {
     }
 
     /// From server to server, through this host.
-    fn relay(&self, from: &XrdUrl, to: &XrdUrl, manner: Manner, meter: &Meter) -> Result<Moved> {
+    fn relay(&self, from: &XrdUrl, to: &XrdUrl, copy_options: CopyOptions, meter: &Meter) -> Result<Moved> {
         let source = File::open_read(from, &self.options)?;
         let size = Some(source.size());
-        let create =
-            CreateOptions { replace: manner.replace, make_path: manner.make_path, mode: 0o644, size };
+        let create = CreateOptions {
+            replace: copy_options.replace,
+            make_path: copy_options.make_path,
+            mode: 0o644,
+            size,
+        };
         let target = File::create(to, &self.options, create).map_err(replace_hint)?;
         let is_checked = target.is_checked_on_close();
-        let kind = if manner.verify { self.kind(from) } else { None };
+        let kind = if copy_options.verify { self.kind(from) } else { None };
         let mut sum = Running::new(kind);
         let mut writer = target.writer();
         source.copy_to(&mut |piece| {
@@ -266,7 +280,8 @@ impl Mover {
         // What came must be what the source has, before it is committed at the target.
         let (checksum, is_verified) = self.compare(from, sum)?;
         target.close()?;
-        let is_stored = is_checked || (manner.verify && kind == self.kind(to) && self.compare(to, sum)?.1);
+        let is_stored =
+            is_checked || (copy_options.verify && kind == self.kind(to) && self.compare(to, sum)?.1);
         Ok(Moved { bytes, resumed: 0, checksum, is_verified: is_verified && is_stored })
     }
 

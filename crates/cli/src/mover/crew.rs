@@ -2,7 +2,7 @@
 
 use super::{
     bars::Bars,
-    copy::{Manner, Moved, Mover},
+    copy::{CopyOptions, Moved, Mover},
     plan::Job,
 };
 use crate::context::Run;
@@ -29,7 +29,7 @@ pub(crate) fn run(
     mover: &Mover,
     jobs: Vec<Job>,
     parallel: usize,
-    manner: Manner,
+    copy_options: CopyOptions,
     bars: &Bars,
     told: &mut dyn FnMut(Ended) -> Run<()>,
 ) -> Run<()> {
@@ -44,7 +44,7 @@ pub(crate) fn run(
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(job) = next else { return };
                     // If nobody listens any more there is nothing left to do.
-                    if sender.send(copy(mover, job, manner, bars)).is_err() {
+                    if sender.send(copy(mover, job, copy_options, bars)).is_err() {
                         return;
                     }
                 }
@@ -67,10 +67,10 @@ pub(crate) fn run(
     outcome
 }
 
-fn copy(mover: &Mover, job: Job, manner: Manner, bars: &Bars) -> Ended {
+fn copy(mover: &Mover, job: Job, copy_options: CopyOptions, bars: &Bars) -> Ended {
     let began = Instant::now();
     let meter = bars.file(job.source.name().unwrap_or_default(), job.bytes);
-    let outcome = mover.copy(&job.source, &job.target, manner, &meter);
+    let outcome = mover.copy(&job.source, &job.target, copy_options, &meter);
     meter.finish();
     Ended { job, outcome, took: began.elapsed() }
 }

@@ -9,7 +9,7 @@ mod plan;
 mod sums;
 
 pub(crate) use bars::{Bars, Meter};
-pub(crate) use copy::{Manner, Mover};
+pub(crate) use copy::{CopyOptions, Mover};
 pub(crate) use crew::{Ended, run};
 pub(crate) use place::Place;
 pub(crate) use plan::{Job, plan};

@@ -2,7 +2,7 @@
 
 use crate::{
     context::{Context, Run},
-    mover::{self, Bars, Ended, Job, Manner, Mover, Place},
+    mover::{self, Bars, CopyOptions, Ended, Job, Mover, Place},
     transfer,
     words::counted,
 };
@@ -86,9 +86,9 @@ pub(crate) fn run(mut args: Args, context: &mut Context) -> Run {
     for directory in plan.directories.iter().chain(&parents) {
         directory.make_directory(&options)?;
     }
-    let manner =
-        Manner { replace: args.replace, make_path: true, resume: args.resume, verify: !args.no_verify };
-    copy(context, &Mover::new(options), plan.jobs, usize::from(args.parallel), manner)
+    let copy_options =
+        CopyOptions { replace: args.replace, make_path: true, resume: args.resume, verify: !args.no_verify };
+    copy(context, &Mover::new(options), plan.jobs, usize::from(args.parallel), copy_options)
 }
 
 fn dry_run(context: &mut Context, jobs: &[Job]) -> Run {
@@ -109,12 +109,18 @@ fn line<'a>(source: &Place, target: &Place, bytes: Option<u64>) -> Line<'a> {
 }
 
 /// Copies all files, goes on after failures, and returns the exit code of the first.
-fn copy(context: &mut Context, mover: &Mover, jobs: Vec<Job>, parallel: usize, manner: Manner) -> Run {
+fn copy(
+    context: &mut Context,
+    mover: &Mover,
+    jobs: Vec<Job>,
+    parallel: usize,
+    copy_options: CopyOptions,
+) -> Run {
     let (files, bytes) = (jobs.len(), jobs.iter().map(|job| job.bytes).sum());
     let bars = Bars::new(&context.output, files, bytes);
     let (mut code, mut done, mut moved) = (0, 0u64, 0u64);
     let began = Instant::now();
-    mover::run(mover, jobs, parallel.min(files.max(1)), manner, &bars, &mut |ended| {
+    mover::run(mover, jobs, parallel.min(files.max(1)), copy_options, &bars, &mut |ended| {
         if let Err(failure) = &ended.outcome {
             code = if code == 0 { failure.kind.exit_code() } else { code };
         }

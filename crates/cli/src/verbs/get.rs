@@ -3,7 +3,7 @@
 use crate::{
     context::{Context, Run},
     glob::{self, Match},
-    mover::Manner,
+    mover::CopyOptions,
     transfer,
     words::exact_time,
     written::{self, Written},
@@ -65,10 +65,10 @@ fn copy(args: Args, context: &mut Context) -> Run {
         let what = format!("{} is no directory to put files into", target.display());
         return Err(Failure::new(ErrorKind::NotDirectory, what).into());
     }
-    let manner = Manner { replace: args.replace, make_path: false, resume: false, verify: true };
+    let copy_options = CopyOptions { replace: args.replace, make_path: false, resume: false, verify: true };
     let code = transfer::as_they_come(context, paths, |context, path| {
         let local = if into { target.join(path.name()) } else { target.clone() };
-        transfer::download(context, &path, &local, manner)
+        transfer::download(context, &path, &local, copy_options)
     })?;
     Ok(code)
 }

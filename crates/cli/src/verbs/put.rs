@@ -3,7 +3,7 @@
 use super::mv::is_directory;
 use crate::{
     context::{Context, Run},
-    mover::Manner,
+    mover::CopyOptions,
     transfer,
 };
 use base::{ErrorKind, Failure, FilePath, Result};
@@ -37,10 +37,11 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         .hint(format!("make it with `bp mkdir -p {path}`, or add --parents and end it with /"))
         .into());
     }
-    let manner = Manner { replace: args.replace, make_path: args.parents, resume: false, verify: true };
+    let copy_options =
+        CopyOptions { replace: args.replace, make_path: args.parents, resume: false, verify: true };
     context.each(sources, |context, source| {
         let path = if into { path.join(name(&source)?)? } else { path.clone() };
-        transfer::upload(context, &source, &path, manner)
+        transfer::upload(context, &source, &path, copy_options)
     })
 }
 

@@ -69,8 +69,8 @@ mod tests {
         std::fs::write(path("from"), &content).unwrap();
         let from = File::open(path("from")).unwrap();
         let size = content.len() as u64;
-        type Way = fn(&File, &File, u64) -> io::Result<()>;
-        let ways: [(&str, Way); 3] = [
+        type CopyMethod = fn(&File, &File, u64) -> io::Result<()>;
+        let methods: [(&str, CopyMethod); 3] = [
             ("best", copy_content),
             ("kernel then plain", |from, to, size| {
                 copy_in_kernel(from, to, size / 2)?;
@@ -78,9 +78,9 @@ mod tests {
             }),
             ("plain", |from, to, size| copy_plainly(from, to, 0, size)),
         ];
-        for (name, way) in ways {
+        for (name, method) in methods {
             let to = File::create(path(name)).unwrap();
-            way(&from, &to, size).unwrap();
+            method(&from, &to, size).unwrap();
             assert!(std::fs::read(path(name)).unwrap() == content, "{name}");
         }
         let to = File::create(path("short")).unwrap();

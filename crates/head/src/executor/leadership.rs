@@ -71,7 +71,7 @@ impl Pending for Tick {
 impl Head {
     /// Has it say that it lives, if that is due: to be called once a second. A full queue says so by itself.
     pub fn tick(&self) {
-        drop(self.enqueue(Box::new(Tick)));
+        drop(self.enqueue_for_thread(Box::new(Tick)));
     }
 
     /// Ends when another head has taken over: from then on nothing is committed or answered here.

@@ -3,6 +3,6 @@
 pub(crate) mod apply;
 pub(crate) mod clock_steps;
 pub(crate) mod core;
-pub(crate) mod group;
+pub(crate) mod group_executor;
 pub(crate) mod leadership;
 pub(crate) mod service;

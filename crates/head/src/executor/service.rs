@@ -2,7 +2,7 @@
 
 use crate::{
     Apply, Core, Principal, Topic, Waits,
-    executor::{apply::Context, group::Seat},
+    executor::{apply::Context, group_executor::GroupExecutor},
     waiters::{Waiter, Waiters},
 };
 use base::{Clock, ErrorKind, Failure, FilePath, Millis, Result, Timestamp, limits::HEAD_QUEUE_LEN_MAX};
@@ -105,7 +105,7 @@ pub(crate) struct Watched {
 #[derive(Clone)]
 pub struct Head {
     /// Let go before the queue, whose end ends the thread: that one closes the catalogue.
-    seat: Arc<Seat>,
+    executor: Arc<GroupExecutor>,
     queue: mpsc::SyncSender<Box<dyn Pending>>,
     pub(crate) watched: Arc<Watched>,
     namespace_version: Arc<AtomicU64>,
@@ -123,27 +123,27 @@ impl Head {
             superseded: watch::Sender::new(false),
             waiting: AtomicUsize::new(0),
         });
-        let seat = Arc::new(Seat::new(core, clock, Arc::clone(&watched)));
+        let executor = Arc::new(GroupExecutor::new(core, clock, Arc::clone(&watched)));
         let thread = thread::Builder::new()
             .name("head".into())
             .spawn({
-                let seat = Arc::clone(&seat);
-                move || seat.run(&calls)
+                let executor = Arc::clone(&executor);
+                move || executor.run(&calls)
             })
             .map_err(|cause| Failure::io("start the head's thread", &cause))?;
-        Ok((Self { seat, queue, watched, namespace_version, waits }, thread))
+        Ok((Self { executor, queue, watched, namespace_version, waits }, thread))
     }
 
     /// Makes a call on this thread, or with another caller that is there already, if nobody waits for the head's thread and
     /// its catalogue is at hand: fewer threads need to wake each other then. For quick calls, from threads that may wait for
     /// a disk.
     pub fn call_here<C: Apply>(&self, who: &Principal, call: C) -> Option<Result<C::Reply>> {
-        if !self.seat.is_open() {
+        if !self.executor.may_execute_inline() {
             return None;
         }
         let (reply, mut answer) = oneshot::channel();
         let caller = Some(Caller(thread::current()));
-        self.seat.put_beside(Box::new(Ask {
+        self.executor.enqueue(Box::new(Ask {
             call: Some(call),
             who: who.clone(),
             result: None,
@@ -152,7 +152,7 @@ impl Head {
             waiter: None,
         }));
         loop {
-            self.seat.serve();
+            self.executor.serve();
             if let Some(reply) = answered(&mut answer) {
                 return Some(reply);
             }
@@ -178,12 +178,12 @@ impl Head {
     ) -> Result<oneshot::Receiver<Result<C::Reply>>> {
         let (reply, answer) = oneshot::channel();
         let ask = Ask { call: Some(call), who: who.clone(), result: None, reply, caller: None, waiter };
-        self.enqueue(Box::new(ask))?;
+        self.enqueue_for_thread(Box::new(ask))?;
         Ok(answer)
     }
 
     /// Puts something that is no call in the queue.
-    pub(crate) fn enqueue(&self, pending: Box<dyn Pending>) -> Result<()> {
+    pub(crate) fn enqueue_for_thread(&self, pending: Box<dyn Pending>) -> Result<()> {
         self.watched.waiting.fetch_add(1, Ordering::AcqRel);
         self.queue.try_send(pending).map_err(|cause| {
             self.watched.waiting.fetch_sub(1, Ordering::AcqRel);

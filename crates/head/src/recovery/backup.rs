@@ -38,7 +38,7 @@ impl Head {
     /// The catalogue as it is after the group of calls under way; the head goes on while it is read.
     pub async fn snapshot(&self) -> Result<Snapshot> {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(Box::new(TakeSnapshot { taken: None, reply }))?;
+        self.enqueue_for_thread(Box::new(TakeSnapshot { taken: None, reply }))?;
         answer.await.map_err(|_| stopped())?
     }
 }

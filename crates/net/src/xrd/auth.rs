@@ -2,8 +2,8 @@
 
 use super::{
     Peer, Service, TlsOffer, TlsRule,
+    service_turn::{Phase, Session},
     session::End,
-    visit::{Phase, Session},
 };
 use base::Failure;
 use std::{io, sync::Arc};

@@ -6,9 +6,9 @@ use super::{
     calls::Context,
     handles::Handles,
     outbox::Outbox,
+    service_turn::{Phase, Session, Work},
     session::End,
     streams::Streams,
-    visit::{Phase, Session, Work},
 };
 use std::sync::Arc;
 use tokio::{runtime::Handle, time::timeout};

@@ -18,7 +18,8 @@ pub(super) const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
 pub(super) const ANSWER_LATER: Duration = Duration::from_secs(300);
 /// Calls under way in one session: clients pipeline some fifty. More are told to come again.
 pub(super) const CALLS_MAX: usize = 256;
-/// How long the thread of a visit waits for a call: what the head takes to look into its catalogue, and a quick disk to commit.
+/// How long the thread of a service turn waits for a call: what the head takes to look into its catalogue, and a quick disk to
+/// commit.
 pub(super) const CALL_PATIENCE: Duration = Duration::from_millis(1);
 /// Bytes of answers of calls that wait to be sent in one session.
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
@@ -34,11 +35,11 @@ pub(super) const MOVERS_MAX: usize = 128;
 /// Sessions that are moved while they read what other servers have: their threads may wait for threads of those. They are counted
 /// apart, so that files of this host can always be read, also by those servers, and nobody waits in a circle.
 pub const PEER_MOVERS_MAX: usize = 32;
-/// Sessions that have a turn: their mover may wait for the peer instead of giving the thread back. A round trip later
-/// the next request is there, and nobody has to be woken twice. Far fewer than movers, so that the others always find one.
-pub(super) const TURNS_MAX: usize = 64;
-/// Bytes that a session sends only in its turn, if its peer keeps up: a thousand peers at once would each get little.
-pub(super) const TURN_BYTES_MIN: usize = 128 << 10;
+/// Wait permits: the mover of a session that holds one may wait for the peer instead of giving the thread back. A round trip
+/// later the next request is there, and nobody has to be woken twice. Far fewer than movers, so that the others always find one.
+pub(super) const WAIT_PERMITS_MAX: usize = 64;
+/// Bytes that a session sends only with a wait permit, if its peer keeps up: a thousand peers at once would each get little.
+pub(super) const PERMIT_BYTES_MIN: usize = 128 << 10;
 /// How long they wait: what a client takes for its share of a fast network before it asks for more.
 pub(super) const LINGER: Duration = Duration::from_millis(20);
 /// A thread looks so long for the next request before it sleeps: what a processor of a virtual machine takes to wake, and
@@ -50,16 +51,16 @@ pub(super) const POLL_MISSES_MAX: u32 = 7;
 /// Bytes that may wait in each socket of a crowd. More would only be memory of the kernel, which has too little of it for a
 /// thousand full sockets (it then drops what has arrived), and what it has would be in no cache.
 pub(super) const UNSENT_BYTES_MAX: NonZeroUsize = NonZeroUsize::new(32 << 10).expect("it is not zero");
-/// So many sessions with a turn are no crowd: their sockets may fill, so that nobody has to be woken at the right moment.
+/// So many sessions with wait permits are no crowd: their sockets may fill, so that nobody has to be woken at the right moment.
 pub(super) const FEW_MAX: usize = 4;
 /// Data of a write that are worth to be waited for as a whole: waking costs more than moving less.
 pub(super) const WAKE_BYTES_MIN: usize = 32 << 10;
-/// Requests of one visit; then other sessions get their turn, if any wait.
-pub(super) const VISIT_REQUESTS: u32 = 512;
-/// Bytes that one visit may send; then other sessions get their turn, if any wait.
-pub(super) const VISIT_BYTES: u64 = 4 << 20;
-/// No visit lasts longer, but for one call: the session has to see that it was ended.
-pub(super) const VISIT_MAX: Duration = Duration::from_millis(250);
+/// Requests of one service turn; then other sessions get their turn, if any wait.
+pub(super) const TURN_REQUESTS: u32 = 512;
+/// Bytes that one service turn may send; then other sessions get their turn, if any wait.
+pub(super) const TURN_BYTES: u64 = 4 << 20;
+/// No service turn lasts longer, but for one call: the session has to see that it was ended.
+pub(super) const TURN_MAX: Duration = Duration::from_millis(250);
 /// Room for received requests; it grows to the longest request.
 pub(super) const INBOX_BYTES: usize = 16 << 10;
 /// Data are read, summed and sent (or received, summed and written) in chunks that stay in the cache of a core.

@@ -7,7 +7,6 @@
 //! and wait is bounded (`limits.rs`).
 
 mod accounts;
-mod at_hand;
 mod auth;
 mod calls;
 mod encrypted;
@@ -15,6 +14,7 @@ mod frames;
 mod greet;
 mod handles;
 mod inbox;
+mod inline_call;
 mod limits;
 mod names;
 mod outbox;
@@ -23,6 +23,7 @@ mod query;
 mod reading;
 mod sender;
 mod service;
+mod service_turn;
 mod session;
 mod setting;
 mod signed;
@@ -30,7 +31,6 @@ mod slash;
 mod streams;
 mod transfer;
 mod transport;
-mod visit;
 mod writing;
 
 pub use limits::PEER_MOVERS_MAX;

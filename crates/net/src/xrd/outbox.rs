@@ -18,9 +18,9 @@ pub(super) struct Gone;
 /// Room that an answer takes.
 pub(super) type Room = OwnedSemaphorePermit;
 
-/// An answer and the room that it takes until it is sent.
+/// An encoded reply, and the outbox space that it takes until it is sent.
 #[derive(Debug)]
-pub(super) struct Letter {
+pub(super) struct QueuedReply {
     pub(super) bytes: Vec<u8>,
     _room: Room,
     /// Of the user, if it is large: kept until the answer has left.
@@ -30,7 +30,7 @@ pub(super) struct Letter {
 /// Answers that wait for their session.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    letters: Mutex<VecDeque<Letter>>,
+    replies: Mutex<VecDeque<QueuedReply>>,
     wake: Notify,
     room: Arc<Semaphore>,
     account: Arc<Account>,
@@ -39,12 +39,12 @@ pub(super) struct Outbox {
 impl Outbox {
     pub(super) fn new(account: Arc<Account>) -> Self {
         let room = Arc::new(Semaphore::new(OUTBOX_BYTES_MAX));
-        Self { letters: Mutex::default(), wake: Notify::new(), room, account }
+        Self { replies: Mutex::default(), wake: Notify::new(), room, account }
     }
 
-    fn letters(&self) -> MutexGuard<'_, VecDeque<Letter>> {
+    fn replies(&self) -> MutexGuard<'_, VecDeque<QueuedReply>> {
         // A panic elsewhere cannot leave the queue half changed.
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for room and adds an answer. What is longer than the outbox waits for all of it.
@@ -56,19 +56,19 @@ impl Outbox {
         let room = Arc::clone(&self.room).acquire_many_owned(count).await.map_err(|_| Gone)?;
         let is_large = bytes.len() > SMALL_ANSWER_BYTES;
         let shared = if is_large { self.account.take_room(bytes.len()).await } else { None };
-        self.letters().push_back(Letter { bytes, _room: room, shared });
+        self.replies().push_back(QueuedReply { bytes, _room: room, shared });
         self.wake.notify_one();
         Ok(())
     }
 
     /// The next answer.
-    pub(super) fn take(&self) -> Option<Letter> {
-        self.letters().pop_front()
+    pub(super) fn take(&self) -> Option<QueuedReply> {
+        self.replies().pop_front()
     }
 
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.letters().is_empty()
+        self.replies().is_empty()
     }
 
     /// Waits until something was added, perhaps since taken.

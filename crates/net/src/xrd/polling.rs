@@ -15,24 +15,24 @@ use std::{
 
 /// The threads of a door that may look at the same time: half of the processors, so that peers on this host have theirs.
 #[derive(Debug)]
-pub(super) struct Seats(AtomicUsize);
+pub(super) struct PollSlots(AtomicUsize);
 
-impl Seats {
+impl PollSlots {
     pub(super) fn of_this_host() -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Self(AtomicUsize::new((processors / 2).max(1)))
     }
 
-    fn try_take(&self) -> Option<Seat<'_>> {
+    fn try_take(&self) -> Option<PollSlot<'_>> {
         let fewer = |free: usize| free.checked_sub(1);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok().then(|| Seat(self))
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok().then(|| PollSlot(self))
     }
 }
 
 /// Given back when it is dropped.
-struct Seat<'a>(&'a Seats);
+struct PollSlot<'a>(&'a PollSlots);
 
-impl Drop for Seat<'_> {
+impl Drop for PollSlot<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -41,7 +41,7 @@ impl Drop for Seat<'_> {
 /// How one socket is looked at: the more often in vain, the less.
 #[derive(Debug)]
 pub(super) struct Polling {
-    seats: Arc<Seats>,
+    poll_slots: Arc<PollSlots>,
     patience: Duration,
     /// In vain, since something was found.
     misses: u32,
@@ -50,8 +50,8 @@ pub(super) struct Polling {
 }
 
 impl Polling {
-    pub(super) fn new(seats: Arc<Seats>, patience: Duration) -> Self {
-        Self { seats, patience, misses: 0, skips: 0 }
+    pub(super) fn new(poll_slots: Arc<PollSlots>, patience: Duration) -> Self {
+        Self { poll_slots, patience, misses: 0, skips: 0 }
     }
 
     /// Calls `look` until it finds something or patience ends; `None`: nothing was found.
@@ -60,7 +60,7 @@ impl Polling {
             self.skips -= 1;
             return Ok(None);
         }
-        let Some(_seat) = self.seats.try_take() else { return Ok(None) };
+        let Some(_slot) = self.poll_slots.try_take() else { return Ok(None) };
         let began = Instant::now();
         loop {
             if let Some(found) = look()? {
@@ -84,13 +84,13 @@ mod tests {
     use super::*;
     use std::io::ErrorKind;
 
-    fn one_seat() -> Arc<Seats> {
-        Arc::new(Seats(AtomicUsize::new(1)))
+    fn one_slot() -> Arc<PollSlots> {
+        Arc::new(PollSlots(AtomicUsize::new(1)))
     }
 
     #[test]
     fn what_comes_in_time_is_found() {
-        let mut polling = Polling::new(one_seat(), Duration::MAX);
+        let mut polling = Polling::new(one_slot(), Duration::MAX);
         let mut answers = [None, None, Some(7)].into_iter();
         assert_eq!(polling.poll(|| Ok(answers.next().unwrap())).unwrap(), Some(7));
         assert_eq!(
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn who_waits_in_vain_looks_less_and_less_often() {
-        let mut polling = Polling::new(one_seat(), Duration::ZERO);
+        let mut polling = Polling::new(one_slot(), Duration::ZERO);
         let mut looked = 0;
         for _ in 0..10_000 {
             let mut has_looked = false;
@@ -125,10 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_without_a_seat() {
-        let seats = one_seat();
-        let polling = |seats: &Arc<Seats>| Polling::new(Arc::clone(seats), Duration::ZERO);
-        let (mut first, mut second) = (polling(&seats), polling(&seats));
+    fn nobody_polls_without_a_slot() {
+        let poll_slots = one_slot();
+        let polling = |poll_slots: &Arc<PollSlots>| Polling::new(Arc::clone(poll_slots), Duration::ZERO);
+        let (mut first, mut second) = (polling(&poll_slots), polling(&poll_slots));
         let outcome = first.poll(|| second.poll(|| panic!("there is one seat only")));
         assert_eq!(outcome.unwrap(), None);
     }

@@ -31,9 +31,9 @@ pub(super) enum Step {
     Done,
 }
 
-/// How data may leave.
+/// How data may be sent to this peer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct SendOptions {
     pub(super) method: ReadMethod,
     /// The kernel may take bytes from where they are.
     pub(super) can_send_files: bool,
@@ -71,11 +71,11 @@ pub(super) struct Range<F> {
 
 impl<F: OpenFile> ReadTask<F> {
     /// Adds the next part of the answer.
-    pub(super) fn advance(&mut self, out: &mut Sender<F>, manner: Manner) -> Result<Step, End> {
+    pub(super) fn advance(&mut self, out: &mut Sender<F>, options: SendOptions) -> Result<Step, End> {
         match self {
-            Self::Plain(range) => Ok(range.frame(out, manner)),
-            Self::Pages(range, frame) => range.pages(out, frame, manner),
-            Self::Vector { stream, elements, .. } => Ok(vector_frame(out, *stream, elements, manner)),
+            Self::Plain(range) => Ok(range.frame(out, options)),
+            Self::Pages(range, frame) => range.pages(out, frame, options),
+            Self::Vector { stream, elements, .. } => Ok(vector_frame(out, *stream, elements, options)),
         }
     }
 
@@ -101,19 +101,19 @@ impl<F: OpenFile> Range<F> {
     }
 
     /// A frame of a plain read.
-    fn frame(&mut self, out: &mut Sender<F>, manner: Manner) -> Step {
+    fn frame(&mut self, out: &mut Sender<F>, options: SendOptions) -> Step {
         let available = self.available();
-        if let Some(way) = way(&*self.handle.file, available, manner) {
+        if let Some(send_path) = send_path(&*self.handle.file, available, options) {
             let count = available.min(FRAME_BYTES);
             let is_last = count == available;
             out.extend(&frame_header(self.stream, count, is_last));
-            way.add(out, &self.handle, self.offset, count);
+            send_path.add(out, &self.handle, self.offset, count);
             return self.ahead(count, is_last);
         }
         let count = available.min(CHUNK_BYTES);
         let room = out.grow(ANSWER_HEADER_BYTES + count);
         let room_for_data = &mut room[ANSWER_HEADER_BYTES..];
-        match read_range(&*self.handle.file, self.offset, room_for_data, manner.method) {
+        match read_range(&*self.handle.file, self.offset, room_for_data, options.method) {
             Ok(read) => {
                 let is_last = read < count || count == available;
                 room[..ANSWER_HEADER_BYTES].copy_from_slice(&frame_header(self.stream, read, is_last));
@@ -135,7 +135,7 @@ impl<F: OpenFile> Range<F> {
 
     /// A chunk of a page read. A frame is announced before its data are read, so that each chunk is sent while it is
     /// in the cache; a failure in the middle ends the session, because the promised bytes will not come.
-    fn pages(&mut self, out: &mut Sender<F>, frame: &mut Frame, manner: Manner) -> Result<Step, End> {
+    fn pages(&mut self, out: &mut Sender<F>, frame: &mut Frame, options: SendOptions) -> Result<Step, End> {
         let in_page = (self.offset % PAGE_BYTES as u64) as usize;
         let is_start = frame.left == 0;
         if is_start {
@@ -147,7 +147,7 @@ impl<F: OpenFile> Range<F> {
                 self.handle.file.will_read(&[range]);
             }
         }
-        let known = self.known_blocks(out, frame.left, manner);
+        let known = self.known_blocks(out, frame.left, options);
         if known > 0 {
             frame.left -= known;
             return Ok(self.ahead(known, frame.left == 0 && frame.is_last));
@@ -170,9 +170,9 @@ impl<F: OpenFile> Range<F> {
     }
 
     /// Adds blocks whose sums are known from where the file is mapped, as many as one send takes; yields how many bytes.
-    fn known_blocks(&self, out: &mut Sender<F>, left: usize, manner: Manner) -> usize {
-        let is_sent_mapped = matches!(manner.method, ReadMethod::Automatic | ReadMethod::Mmap);
-        if !manner.can_send_files || !is_sent_mapped {
+    fn known_blocks(&self, out: &mut Sender<F>, left: usize, options: SendOptions) -> usize {
+        let is_sent_mapped = matches!(options.method, ReadMethod::Automatic | ReadMethod::Mmap);
+        if !options.can_send_files || !is_sent_mapped {
             return 0;
         }
         let mut added = 0;
@@ -230,14 +230,14 @@ impl<F: OpenFile> Range<F> {
     }
 }
 
-/// A way for data to leave without passing through this process.
+/// How the kernel sends data without a copy by this process.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum SendPath {
     Mapped,
     File,
 }
 
-impl Way {
+impl SendPath {
     fn add<F: OpenFile>(self, out: &mut Sender<F>, handle: &Arc<Handle<F>>, offset: u64, count: usize) {
         match self {
             Self::Mapped => out.mapped(handle, offset, count),
@@ -246,15 +246,15 @@ impl Way {
     }
 }
 
-/// The way for `count` bytes of `file`; `None`: they are read.
-fn way<F: OpenFile>(file: &F, count: usize, manner: Manner) -> Option<Way> {
+/// Chooses how `count` bytes of `file` are sent; `None`: they are read into a buffer.
+fn send_path<F: OpenFile>(file: &F, count: usize, options: SendOptions) -> Option<SendPath> {
     // Under TLS this process itself would have to touch the mapping.
-    if !manner.can_send_files {
+    if !options.can_send_files {
         return None;
     }
-    let mapped = || file.mapped().map(|_| Way::Mapped);
-    let sent = || file.descriptor().map(|_| Way::File);
-    match manner.method {
+    let mapped = || file.mapped().map(|_| SendPath::Mapped);
+    let sent = || file.descriptor().map(|_| SendPath::File);
+    match options.method {
         ReadMethod::Automatic if count < MAPPED_BYTES_MAX => mapped(),
         ReadMethod::Automatic => sent(),
         ReadMethod::Pread | ReadMethod::IoUring => None,
@@ -269,9 +269,10 @@ fn vector_frame<F: OpenFile>(
     out: &mut Sender<F>,
     stream: StreamId,
     elements: &mut Peekable<vec::IntoIter<Element<F>>>,
-    manner: Manner,
+    options: SendOptions,
 ) -> Step {
-    let way_of = |(handle, element): &Element<F>| way(&*handle.file, element.length as usize, manner);
+    let send_path_of =
+        |(handle, element): &Element<F>| send_path(&*handle.file, element.length as usize, options);
     let (mut group, mut bytes) = (Vec::new(), 0);
     // Short frames: the client takes one while the next is put together.
     while let Some(element) = elements.next_if(|(_, element)| {
@@ -286,18 +287,18 @@ fn vector_frame<F: OpenFile>(
     announce(&group);
     let is_last = elements.peek().is_none();
     let header = frame_header(stream, bytes, is_last);
-    let ways: Option<Vec<_>> = group.iter().map(way_of).collect();
-    if let Some(ways) = ways {
+    let send_paths: Option<Vec<_>> = group.iter().map(send_path_of).collect();
+    if let Some(send_paths) = send_paths {
         out.extend(&header);
-        for ((handle, element), way) in group.iter().zip(ways) {
+        for ((handle, element), send_path) in group.iter().zip(send_paths) {
             out.extend(&element.encode());
-            way.add(out, handle, element.offset, element.length as usize);
+            send_path.add(out, handle, element.offset, element.length as usize);
         }
     } else {
         let room = out.grow(ANSWER_HEADER_BYTES + bytes);
         room[..ANSWER_HEADER_BYTES].copy_from_slice(&header);
         let room_for_data = &mut room[ANSWER_HEADER_BYTES..];
-        if let Err((handle, failure)) = read_elements(&group, room_for_data, manner.method) {
+        if let Err((handle, failure)) = read_elements(&group, room_for_data, options.method) {
             out.cut(ANSWER_HEADER_BYTES + bytes);
             return refuse(out, stream, handle, &failure);
         }

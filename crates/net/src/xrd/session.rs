@@ -6,11 +6,11 @@ use super::{
     inbox::Inbox,
     limits::{
         BUFFERS_IDLE, FAREWELL, FEW_MAX, FLUSH_DEADLINE, MOVERS_MAX, PEER_MOVERS_MAX, RECEIVE_PROGRESS,
-        SEND_PROGRESS, SESSION_IDLE, TURNS_MAX,
+        SEND_PROGRESS, SESSION_IDLE, WAIT_PERMITS_MAX,
     },
-    polling::Seats,
+    polling::PollSlots,
+    service_turn::{Park, Phase, Session, Task},
     transport::{Transport, Wish},
-    visit::{Park, Phase, Session, Task},
 };
 use crate::{
     shutdown::{Shutdown, Token},
@@ -61,8 +61,8 @@ pub(super) enum End {
     /// Another session of the client ended this one, or the one that this connection belongs to is over.
     #[error("ended by the client")]
     Ended,
-    /// A visit panicked: a bug.
-    #[error("a visit ended badly")]
+    /// A service turn panicked: a bug.
+    #[error("a service turn panicked")]
     Panicked,
     /// The peer has not proven who it is: its time is over, it takes too much, or its place was needed.
     #[error("the peer has not proven who it is")]
@@ -75,23 +75,23 @@ pub(super) struct Movers {
     places: Semaphore,
     /// Those that may wait for other servers.
     peer_places: Semaphore,
-    turns: Arc<Semaphore>,
-    /// Sessions that wait for a turn.
+    wait_permits: Arc<Semaphore>,
+    /// Sessions that wait for a wait permit.
     waiting: AtomicUsize,
-    seats: Arc<Seats>,
+    poll_slots: Arc<PollSlots>,
 }
 
 /// The right to wait for the peer with a thread, until it is dropped.
-pub(super) type Turn = OwnedSemaphorePermit;
+pub(super) type WaitPermit = OwnedSemaphorePermit;
 
 impl Movers {
     pub(super) fn new() -> Self {
         Self {
             places: Semaphore::new(MOVERS_MAX),
             peer_places: Semaphore::new(PEER_MOVERS_MAX),
-            turns: Arc::new(Semaphore::new(TURNS_MAX)),
+            wait_permits: Arc::new(Semaphore::new(WAIT_PERMITS_MAX)),
             waiting: AtomicUsize::new(0),
-            seats: Arc::new(Seats::of_this_host()),
+            poll_slots: Arc::new(PollSlots::of_this_host()),
         }
     }
 
@@ -99,25 +99,25 @@ impl Movers {
         if is_for_peers { &self.peer_places } else { &self.places }
     }
 
-    /// Whether other sessions want a thread of this kind, or a turn, and have none.
+    /// Whether other sessions want a thread of this kind, or a wait permit, and have none.
     pub(super) fn are_wanted(&self, is_for_peers: bool) -> bool {
         self.places(is_for_peers).available_permits() == 0 || self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether so many sessions have turns that each socket should hold little.
+    /// Whether so many sessions hold wait permits that each socket should hold little.
     pub(super) fn are_many(&self) -> bool {
-        TURNS_MAX - self.turns.available_permits() > FEW_MAX
+        WAIT_PERMITS_MAX - self.wait_permits.available_permits() > FEW_MAX
     }
 
-    /// A turn if there is one.
-    pub(super) fn try_turn(&self) -> Option<Turn> {
-        Arc::clone(&self.turns).try_acquire_owned().ok()
+    /// A wait permit if one is free.
+    pub(super) fn try_wait_permit(&self) -> Option<WaitPermit> {
+        Arc::clone(&self.wait_permits).try_acquire_owned().ok()
     }
 
-    /// Waits for a turn without a thread, in the order of those who asked. `None` never comes: nobody closes the semaphore.
-    async fn turn(&self) -> Option<Turn> {
+    /// Waits for a wait permit without a thread, in the order of those who asked. `None` never comes: nobody closes the semaphore.
+    async fn wait_permit(&self) -> Option<WaitPermit> {
         let _waiting = Waiting::new(&self.waiting);
-        Arc::clone(&self.turns).acquire_owned().await.ok()
+        Arc::clone(&self.wait_permits).acquire_owned().await.ok()
     }
 }
 
@@ -156,7 +156,7 @@ pub(super) struct Start<S: Service> {
 /// Runs a session to its end.
 pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
     let (peer, movers) = (start.peer, Arc::clone(&start.movers));
-    let transport = match Transport::new(start.socket, Arc::clone(&movers.seats)) {
+    let transport = match Transport::new(start.socket, Arc::clone(&movers.poll_slots)) {
         Ok(transport) => transport,
         Err(error) => return error.into(),
     };
@@ -169,7 +169,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         task: None,
         spare: Vec::new(),
         phase: Phase::Handshake,
-        at_hand: None,
+        inline_call: None,
         calls: tokio::task::JoinSet::new(),
         request_began: None,
         place: start.place,
@@ -178,7 +178,7 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
         entry: None,
         claim: None,
         is_upgrading: false,
-        turn: None,
+        wait_permit: None,
         is_with_peers: false,
         is_slow: false,
         signing: super::signed::Signing::default(),
@@ -195,11 +195,11 @@ pub(super) async fn run<S: Service>(start: Start<S>, token: Token) -> End {
     });
     let end = loop {
         let Ok(place) = movers.places(session.is_with_peers).acquire().await else { return End::Stopped };
-        let visited = spawn_blocking(move || {
-            let parked = session.visit();
+        let served = spawn_blocking(move || {
+            let parked = session.serve_turn();
             (session, parked)
         });
-        let Ok((returned, parked)) = visited.await else { return End::Panicked };
+        let Ok((returned, parked)) = served.await else { return End::Panicked };
         drop(place);
         session = returned;
         session.is_with_peers = matches!(parked, Ok(Park::Peers));
@@ -274,8 +274,8 @@ impl<S: Service> Session<S> {
                 }
                 Ok(())
             }
-            Park::Turn => {
-                self.turn = self.movers.turn().await;
+            Park::WaitPermit => {
+                self.wait_permit = self.movers.wait_permit().await;
                 Ok(())
             }
             Park::Write => self.in_time(SEND_PROGRESS, Wish::Write).await,
@@ -347,7 +347,7 @@ impl<S: Service> Session<S> {
     async fn drain(&mut self) -> Result<(), End> {
         self.transport.set_patience(false);
         self.is_slow = true;
-        while self.task.is_none() && (!self.send_all()? || self.has_letter()) {
+        while self.task.is_none() && (!self.send_all()? || self.has_queued_reply()) {
             self.transport.ready(Wish::Write).await?;
         }
         while !self.transport.push()? {

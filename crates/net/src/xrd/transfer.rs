@@ -6,7 +6,7 @@ use super::{
     frames::refusal,
     handles::Handle,
     reading::{Frame, Range, ReadTask},
-    visit::{Session, Task},
+    service_turn::{Session, Task},
     writing::{Form, Part, WriteTask},
 };
 use base::{Result as BaseResult, limits::XRD_READ_BYTES_MAX};

@@ -7,7 +7,7 @@
 use super::{
     encrypted::Encrypted,
     limits::{CHUNK_BYTES, LINGER, POLL_MAX, UNSENT_BYTES_MAX, WAKE_BYTES_MIN},
-    polling::{Polling, Seats},
+    polling::{PollSlots, Polling},
 };
 use base::limits::UNPROVEN_BYTES;
 use rustix::{
@@ -51,11 +51,11 @@ pub(super) type Attempt = io::Result<Option<usize>>;
 
 impl Transport {
     /// Takes the socket away from the runtime.
-    pub(super) fn new(socket: tokio::net::TcpStream, seats: Arc<Seats>) -> io::Result<Self> {
+    pub(super) fn new(socket: tokio::net::TcpStream, poll_slots: Arc<PollSlots>) -> io::Result<Self> {
         let socket = socket.into_std()?;
         socket.set_read_timeout(Some(LINGER))?;
         socket.set_write_timeout(Some(LINGER))?;
-        let polling = Polling::new(seats, POLL_MAX);
+        let polling = Polling::new(poll_slots, POLL_MAX);
         Ok(Self { socket, is_patient: false, is_hurried: false, is_crowded: false, polling, tls: None })
     }
 

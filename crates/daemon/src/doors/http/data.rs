@@ -5,7 +5,7 @@ use super::{
     answer::{Answer, Problem},
     dav::properties::href,
     file::{read, write},
-    paths::Visit,
+    paths::PathRequest,
     tpc,
 };
 use axum::{
@@ -42,7 +42,7 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
     let (mut parts, body) = request.into_parts();
     // Nobody is anybody here but by a capability.
     parts.headers.remove(USER_HEADER);
-    let visit = Visit {
+    let request = PathRequest {
         who: Principal::user("nobody"),
         path: decode_path(parts.uri.path())?,
         is_slashed: parts.uri.path().ends_with('/'),
@@ -53,31 +53,31 @@ async fn dispatch(door: Arc<HttpDoor>, request: Request<Body>) -> Answer {
         headers: parts.headers,
         door,
     };
-    let signed = visit.cap().map(str::to_owned);
+    let signed = request.cap().map(str::to_owned);
     if let Some(Standing(place)) = parts.extensions.get().filter(|Standing(place)| !place.is_proven()) {
         // A capability is all the proof that there is here.
-        match signed.as_deref().filter(|signed| visit.door.files.objects().is_for_us(signed)) {
+        match signed.as_deref().filter(|signed| request.door.files.objects().is_for_us(signed)) {
             Some(_) => place.prove()?,
-            None if !place.count_request() => return Ok(last(to_the_head(&visit))),
+            None if !place.count_request() => return Ok(last(to_the_head(&request))),
             None => {}
         }
     }
     let Some(signed) = signed else {
-        return Ok(to_the_head(&visit));
+        return Ok(to_the_head(&request));
     };
-    match visit.method.as_str() {
-        "COPY" if visit.headers.contains_key("source") => tpc::pull_by_cap(visit, &signed).await,
-        "COPY" => tpc::push_by_cap(visit, &signed).await,
-        "GET" | "HEAD" => read::read_by_cap(&visit).await,
-        "PUT" => write::put(&visit, body).await,
-        _ => Ok(to_the_head(&visit)),
+    match request.method.as_str() {
+        "COPY" if request.headers.contains_key("source") => tpc::pull_by_cap(request, &signed).await,
+        "COPY" => tpc::push_by_cap(request, &signed).await,
+        "GET" | "HEAD" => read::read_by_cap(&request).await,
+        "PUT" => write::put(&request, body).await,
+        _ => Ok(to_the_head(&request)),
     }
 }
 
 /// Whoever has no capability that holds is sent where one is to be had.
-fn to_the_head(visit: &Visit) -> Response {
+fn to_the_head(request: &PathRequest) -> Response {
     let mut response = StatusCode::TEMPORARY_REDIRECT.into_response();
-    read::put(response.headers_mut(), header::LOCATION, &visit.place_at_head());
+    read::put(response.headers_mut(), header::LOCATION, &request.place_at_head());
     response
 }
 
@@ -104,7 +104,7 @@ fn with_tried(query: &str, host: &str) -> String {
     format!("?{}", kept.into_iter().chain([tried.as_str()]).collect::<Vec<_>>().join("&"))
 }
 
-impl Visit {
+impl PathRequest {
     /// Where to ask for the same by its name; at the head itself this is that very door.
     fn place_at_head(&self) -> String {
         let mut query = self.query.as_deref().map(without_cap).unwrap_or_default();

@@ -33,7 +33,7 @@ pub(super) const FILE_TYPE: &str = "application/octet-stream";
 pub(super) struct CreateOnly;
 
 /// One request on a path, without its body.
-pub(super) struct Visit {
+pub(super) struct PathRequest {
     pub(super) door: Arc<HttpDoor>,
     pub(super) who: Principal,
     pub(super) path: FilePath,
@@ -47,7 +47,7 @@ pub(super) struct Visit {
     pub(super) peer: Option<Peer>,
 }
 
-impl Visit {
+impl PathRequest {
     /// The value of a field, if it is there and text.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
@@ -204,7 +204,7 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
     }
     let (parts, body) = request.into_parts();
     let target = parts.uri.path();
-    let visit = Visit {
+    let request = PathRequest {
         who,
         makes_parents: door.makes_parents,
         door,
@@ -215,28 +215,28 @@ async fn dispatch(door: Arc<HttpDoor>, who: Principal, request: Request<Body>) -
         method: parts.method,
         headers: parts.headers,
     };
-    if visit.headers.contains_key("if") {
+    if request.headers.contains_key("if") {
         // No lock and no state token of this server exists, so no list of conditions with one can hold.
         return Err(Problem::precondition("conditions of the If field are not known here"));
     }
-    let body = match visit.method.as_str() {
+    let body = match request.method.as_str() {
         "PUT" | "PROPFIND" | "PROPPATCH" => body,
         _ => heard_out(body).await?,
     };
-    visit.avoid_tried().await;
-    if visit.is_slashed && !matches!(visit.method.as_str(), "PUT" | "MKCOL") && !is_to_be_made(&visit) {
-        visit.require_directory(&visit.path).await?;
+    request.avoid_tried().await;
+    if request.is_slashed && !matches!(request.method.as_str(), "PUT" | "MKCOL") && !is_to_be_made(&request) {
+        request.require_directory(&request.path).await?;
     }
-    match visit.method.as_str() {
-        "GET" | "HEAD" => read::read(&visit).await,
-        "PUT" => write::put(&visit, body).await,
-        "DELETE" => properties::delete(&visit).await,
-        "PROPFIND" => properties::propfind(visit, body).await,
-        "PROPPATCH" => properties::proppatch(&visit, body).await,
-        "MKCOL" => properties::mkcol(&visit).await,
-        "MOVE" => copy::rename(&visit).await,
-        "COPY" if visit.headers.contains_key("source") => tpc::pull(visit).await,
-        "COPY" => copy::copy(visit).await,
+    match request.method.as_str() {
+        "GET" | "HEAD" => read::read(&request).await,
+        "PUT" => write::put(&request, body).await,
+        "DELETE" => properties::delete(&request).await,
+        "PROPFIND" => properties::propfind(request, body).await,
+        "PROPPATCH" => properties::proppatch(&request, body).await,
+        "MKCOL" => properties::mkcol(&request).await,
+        "MOVE" => copy::rename(&request).await,
+        "COPY" if request.headers.contains_key("source") => tpc::pull(request).await,
+        "COPY" => copy::copy(request).await,
         other => Err(Problem::with_status(
             Failure::unsupported(format!("method {other} is not offered on files")),
             StatusCode::METHOD_NOT_ALLOWED,
@@ -253,8 +253,8 @@ async fn heard_out(body: Body) -> Result<Body, Problem> {
 }
 
 /// Whether the path of a request is that of a file which the request makes.
-fn is_to_be_made(visit: &Visit) -> bool {
-    visit.method.as_str() == "COPY" && visit.headers.contains_key("source")
+fn is_to_be_made(request: &PathRequest) -> bool {
+    request.method.as_str() == "COPY" && request.headers.contains_key("source")
 }
 
 /// What is offered, whatever the path. Class 1: there are no locks.

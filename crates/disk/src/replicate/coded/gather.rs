@@ -50,9 +50,9 @@ impl Reporter {
 }
 
 /// Where a piece is read.
-enum Way {
+enum PieceSource {
     Unopened,
-    Here(Arc<ObjectReader>),
+    Local(Arc<ObjectReader>),
     Remote(Arc<File>),
     /// It could not be read then.
     Failed(Instant),
@@ -65,7 +65,7 @@ struct Place {
     url: String,
     /// The partition, if it is one of this host.
     partition: Option<Arc<Partition>>,
-    way: Mutex<Way>,
+    source: Mutex<PieceSource>,
 }
 
 /// A data cell of which a part was read.
@@ -99,7 +99,7 @@ impl CodedFile {
             object: place.object,
             url: place.url.clone(),
             partition: partitions.get(&place.partition).cloned(),
-            way: Mutex::new(Way::Unopened),
+            source: Mutex::new(PieceSource::Unopened),
         };
         Ok(Self {
             shape,
@@ -247,48 +247,48 @@ impl Place {
         let bytes = shape.cell_offset(last) + shape.cell_bytes(last) as u64 - begin;
         let mut buffer = vec![0; bytes as usize];
         let count = match self.open(peers)? {
-            Open::Here(reader) => reader.read_at(&mut buffer, begin)?,
-            Open::Remote(file) => file.read_at(begin, &mut buffer)?,
+            OpenPiece::Local(reader) => reader.read_at(&mut buffer, begin)?,
+            OpenPiece::Remote(file) => file.read_at(begin, &mut buffer)?,
         };
         buffer.truncate(count);
         Ok(buffer)
     }
 
-    fn open(&self, peers: &PeerClient) -> Result<Open> {
+    fn open(&self, peers: &PeerClient) -> Result<OpenPiece> {
         // Held while it is opened: others who want it wait instead of opening it a second time.
-        let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*way {
-            Way::Here(reader) => return Ok(Open::Here(Arc::clone(reader))),
-            Way::Remote(file) => return Ok(Open::Remote(Arc::clone(file))),
-            Way::Failed(when) if when.elapsed() < REST => {
+        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*source {
+            PieceSource::Local(reader) => return Ok(OpenPiece::Local(Arc::clone(reader))),
+            PieceSource::Remote(file) => return Ok(OpenPiece::Remote(Arc::clone(file))),
+            PieceSource::Failed(when) if when.elapsed() < REST => {
                 return Err(Failure::unavailable(format!("object {} could not be read before", self.object)));
             }
-            Way::Unopened | Way::Failed(_) => {}
+            PieceSource::Unopened | PieceSource::Failed(_) => {}
         }
         let opened = match &self.partition {
-            Some(partition) => partition.open_object(self.object).map(Open::Here),
-            None => peers.open(&self.url).map(|file| Open::Remote(Arc::new(file))),
+            Some(partition) => partition.open_object(self.object).map(OpenPiece::Local),
+            None => peers.open(&self.url).map(|file| OpenPiece::Remote(Arc::new(file))),
         };
-        *way = match &opened {
-            Ok(Open::Here(reader)) => Way::Here(Arc::clone(reader)),
-            Ok(Open::Remote(file)) => Way::Remote(Arc::clone(file)),
-            Err(_) => Way::Failed(Instant::now()),
+        *source = match &opened {
+            Ok(OpenPiece::Local(reader)) => PieceSource::Local(Arc::clone(reader)),
+            Ok(OpenPiece::Remote(file)) => PieceSource::Remote(Arc::clone(file)),
+            Err(_) => PieceSource::Failed(Instant::now()),
         };
         opened
     }
 
     fn rest(&self) {
-        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Way::Failed(Instant::now());
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = PieceSource::Failed(Instant::now());
     }
 
     fn is_failed(&self) -> bool {
-        let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(&*way, Way::Failed(when) if when.elapsed() < REST)
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(&*source, PieceSource::Failed(when) if when.elapsed() < REST)
     }
 }
 
-enum Open {
-    Here(Arc<ObjectReader>),
+enum OpenPiece {
+    Local(Arc<ObjectReader>),
     Remote(Arc<File>),
 }
 

@@ -7,7 +7,7 @@ use crate::doors::http::{
         tree,
     },
     file::claims::check_path,
-    paths::{Visit, is_directory},
+    paths::{PathRequest, is_directory},
     tpc,
 };
 use axum::{
@@ -28,10 +28,10 @@ struct Wish {
     target: Option<Entry>,
 }
 
-fn destination(visit: &Visit) -> Result<Place, Problem> {
-    let field = visit
+fn destination(request: &PathRequest) -> Result<Place, Problem> {
+    let field = request
         .field("destination")
-        .ok_or_else(|| Failure::invalid(format!("{} without a Destination field", visit.method)))?;
+        .ok_or_else(|| Failure::invalid(format!("{} without a Destination field", request.method)))?;
     Ok(parse_place(field)?)
 }
 
@@ -49,11 +49,11 @@ pub(in crate::doors::http) fn refuse_slashed(place: &Place) -> Result<(), Proble
 }
 
 /// Checks what can be checked before anything changes.
-async fn wish(visit: &Visit, place: &Place) -> Result<Wish, Problem> {
-    let (from, to) = (&visit.path, place.path()?);
-    let is_overwriting = parse_overwrite(visit.field("overwrite"))?;
-    let source = visit.entry(from).await?;
-    visit.require_conditions(Some(&source))?;
+async fn wish(request: &PathRequest, place: &Place) -> Result<Wish, Problem> {
+    let (from, to) = (&request.path, place.path()?);
+    let is_overwriting = parse_overwrite(request.field("overwrite"))?;
+    let source = request.entry(from).await?;
+    request.require_conditions(Some(&source))?;
     if from.is_root() || to.is_root() || to == *from {
         return Err(Failure::permission(format!("{from} cannot become {to}")).into());
     }
@@ -66,16 +66,16 @@ async fn wish(visit: &Visit, place: &Place) -> Result<Wish, Problem> {
     };
     let parent = to.parent().unwrap_or_else(FilePath::root);
     let mut is_missing = false;
-    match visit.find(&parent).await {
+    match request.find(&parent).await {
         Ok(Some(entry)) if is_directory(&entry) => {}
-        Ok(None) if visit.makes_parents => is_missing = true,
+        Ok(None) if request.makes_parents => is_missing = true,
         Ok(_) => return Err(missing()),
         Err(failure) if failure.kind == ErrorKind::NotDirectory => return Err(missing()),
         Err(failure) => return Err(failure.into()),
     }
-    let target = visit.find(&to).await?;
+    let target = request.find(&to).await?;
     // RFC 4918 §9.8.4: a collection is overwritten, too. But whoever leaves the field out means to put the file into it.
-    let is_told = visit.field("overwrite").is_some() && target.as_ref().is_some_and(is_directory);
+    let is_told = request.field("overwrite").is_some() && target.as_ref().is_some_and(is_directory);
     if !is_directory(&source) && !is_told {
         refuse_slashed(place)?;
     }
@@ -83,21 +83,21 @@ async fn wish(visit: &Visit, place: &Place) -> Result<Wish, Problem> {
         return Err(Problem::precondition(format!("{to} exists, and the request says Overwrite: F")));
     }
     if is_missing {
-        visit.call(Mkdir { path: parent, mode: 0o755, parents: true }).await?;
+        request.call(Mkdir { path: parent, mode: 0o755, parents: true }).await?;
     }
     Ok(Wish { to, source, target })
 }
 
 /// Removes a directory that is to be replaced, or a file that a directory replaces. A file that a file replaces stays
 /// until the moment it is replaced.
-async fn make_room(visit: &Visit, wish: &Wish) -> Result<Option<Response>, Problem> {
+async fn make_room(request: &PathRequest, wish: &Wish) -> Result<Option<Response>, Problem> {
     match &wish.target {
-        Some(target) if is_directory(target) => match tree::remove(visit, &wish.to).await {
+        Some(target) if is_directory(target) => match tree::remove(request, &wish.to).await {
             Ok(()) => Ok(None),
-            Err(trouble) => report(visit, trouble).map(Some),
+            Err(trouble) => report(request, trouble).map(Some),
         },
         Some(_) if is_directory(&wish.source) => {
-            visit.call(Remove { path: wish.to.clone() }).await?;
+            request.call(Remove { path: wish.to.clone() }).await?;
             Ok(None)
         }
         _ => Ok(None),
@@ -113,64 +113,64 @@ fn done(wish: &Wish) -> Response {
 }
 
 /// `MOVE`: within the namespace only.
-pub(in crate::doors::http) async fn rename(visit: &Visit) -> Answer {
-    let place = destination(visit)?;
-    if !visit.is_here(&place) {
+pub(in crate::doors::http) async fn rename(request: &PathRequest) -> Answer {
+    let place = destination(request)?;
+    if !request.is_here(&place) {
         let failure = Failure::unsupported(format!("MOVE to another server, {}", place.authority()));
         return Err(Problem::with_status(
             failure.hint("COPY it there, then DELETE it"),
             StatusCode::BAD_GATEWAY,
         ));
     }
-    let wish = wish(visit, &place).await?;
-    if let Some(answer) = make_room(visit, &wish).await? {
+    let wish = wish(request, &place).await?;
+    if let Some(answer) = make_room(request, &wish).await? {
         return Ok(answer);
     }
-    let is_new = !parse_overwrite(visit.field("overwrite"))?;
-    let call = Rename { from: visit.path.clone(), to: wish.to.clone(), is_new, parents: false };
-    visit.call(call).await?;
+    let is_new = !parse_overwrite(request.field("overwrite"))?;
+    let call = Rename { from: request.path.clone(), to: wish.to.clone(), is_new, parents: false };
+    request.call(call).await?;
     Ok(done(&wish))
 }
 
 /// `COPY` to a place of this door, or to another server.
-pub(in crate::doors::http) async fn copy(visit: Visit) -> Answer {
-    let place = destination(&visit)?;
-    if !visit.is_here(&place) {
-        return tpc::push(visit, place).await;
+pub(in crate::doors::http) async fn copy(request: PathRequest) -> Answer {
+    let place = destination(&request)?;
+    if !request.is_here(&place) {
+        return tpc::push(request, place).await;
     }
-    if tpc::is_third_party(&visit) {
+    if tpc::is_third_party(&request) {
         refuse_slashed(&place)?;
         let to = place.path()?;
-        return tpc::local(visit, place, to).await;
+        return tpc::local(request, place, to).await;
     }
-    copy_here(&visit, &place).await
+    copy_here(&request, &place).await
 }
 
-async fn copy_here(visit: &Visit, place: &Place) -> Answer {
-    let from = &visit.path;
-    let depth = parse_depth(visit.field("depth"))?;
+async fn copy_here(request: &PathRequest, place: &Place) -> Answer {
+    let from = &request.path;
+    let depth = parse_depth(request.field("depth"))?;
     if depth == Depth::One {
         return Err(Failure::invalid("COPY has depth 0 or infinity, not 1").into());
     }
-    let wish = wish(visit, place).await?;
+    let wish = wish(request, place).await?;
     if !is_directory(&wish.source) && wish.source.checksums.is_none() {
         return Err(Failure::locked(format!("{from} is being written")).into());
     }
     if !is_directory(&wish.source) {
-        check_path(visit, from).await.map_err(|failure| match failure.kind {
+        check_path(request, from).await.map_err(|failure| match failure.kind {
             ErrorKind::Corrupt => Problem::with_status(failure, StatusCode::BAD_REQUEST),
             _ => failure.into(),
         })?;
     }
-    if let Some(answer) = make_room(visit, &wish).await? {
+    if let Some(answer) = make_room(request, &wish).await? {
         return Ok(answer);
     }
     if is_directory(&wish.source) {
-        let outcome = tree::copy(visit, from, &wish.to, depth == Depth::Infinity).await;
-        return outcome.map_or_else(|trouble| report(visit, trouble), |()| Ok(done(&wish)));
+        let outcome = tree::copy(request, from, &wish.to, depth == Depth::Infinity).await;
+        return outcome.map_or_else(|trouble| report(request, trouble), |()| Ok(done(&wish)));
     }
     let is_replacing = wish.target.as_ref().is_some_and(|target| !is_directory(target));
     let disposition = if is_replacing { Disposition::Replace } else { Disposition::CreateNew };
-    tree::copy_file(visit, from, &wish.to, disposition, |_| {}).await?;
+    tree::copy_file(request, from, &wish.to, disposition, |_| {}).await?;
     Ok(done(&wish))
 }

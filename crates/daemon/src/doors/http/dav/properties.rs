@@ -4,7 +4,7 @@ use crate::doors::http::{
     answer::{Answer, InPart, Problem, status_on_path},
     dav::tree::{self, Trouble},
     file::listing::{Pages, paged},
-    paths::{FILE_TYPE, Visit, is_directory, tag_of},
+    paths::{FILE_TYPE, PathRequest, is_directory, tag_of},
 };
 use axum::{
     body::Body,
@@ -88,11 +88,11 @@ fn write_entry(out: &mut String, path: &FilePath, entry: &Entry, asked: &Propfin
 }
 
 /// Bytes stored and free in the whole facility: there are no quotas of single directories.
-async fn quota(visit: &Visit, asked: &Propfind) -> Result<Option<Quota>> {
+async fn quota(request: &PathRequest, asked: &Propfind) -> Result<Option<Quota>> {
     if !asked.wants(LiveProperty::QuotaUsed) && !asked.wants(LiveProperty::QuotaAvailable) {
         return Ok(None);
     }
-    let status = visit.call(GetStatus {}).await?;
+    let status = request.call(GetStatus {}).await?;
     let partitions = status.pools.iter().flat_map(|pool| &pool.partitions);
     let available_bytes =
         partitions.filter(|partition| partition.is_available).map(|one| one.free_bytes).sum();
@@ -100,23 +100,23 @@ async fn quota(visit: &Visit, asked: &Propfind) -> Result<Option<Quota>> {
 }
 
 /// `PROPFIND` of depth 0 or 1, of a file also of any other depth.
-pub(in crate::doors::http) async fn propfind(visit: Visit, body: Body) -> Answer {
+pub(in crate::doors::http) async fn propfind(request: PathRequest, body: Body) -> Answer {
     // Who says nothing gets what is directly in a directory, as from other servers; RFC 4918 §9.1 would have it mean everything.
-    let depth = parse_depth(Some(visit.field("depth").unwrap_or("1")))?;
+    let depth = parse_depth(Some(request.field("depth").unwrap_or("1")))?;
     let asked = parse_propfind(&short_body(body).await?)?;
-    let entry = visit.entry(&visit.path).await?;
+    let entry = request.entry(&request.path).await?;
     // RFC 4918 §9.1: a file has nothing below it, so that no depth is too much.
     if depth == Depth::Infinity && is_directory(&entry) {
         let failure = Failure::permission("PROPFIND of everything below is not offered");
         return Err(Problem::condition(failure, StatusCode::FORBIDDEN, "propfind-finite-depth"));
     }
-    let quota = quota(&visit, &asked).await?;
+    let quota = quota(&request, &asked).await?;
     let mut head = MULTISTATUS_HEAD.to_owned();
-    write_entry(&mut head, &visit.path, &entry, &asked, quota);
+    write_entry(&mut head, &request.path, &entry, &asked, quota);
     if depth == Depth::Zero || !is_directory(&entry) {
         return Ok(multistatus(head + MULTISTATUS_TAIL));
     }
-    let (pages, directory) = (Pages::new(&visit, &visit.path), visit.path);
+    let (pages, directory) = (Pages::new(&request, &request.path), request.path);
     let write = move |entries: &[Entry]| {
         let mut text = String::new();
         for entry in entries {
@@ -131,15 +131,15 @@ pub(in crate::doors::http) async fn propfind(visit: Visit, body: Body) -> Answer
 }
 
 /// `PROPPATCH`: sets the time of a file or directory; all other properties are refused, one by one.
-pub(in crate::doors::http) async fn proppatch(visit: &Visit, body: Body) -> Answer {
+pub(in crate::doors::http) async fn proppatch(request: &PathRequest, body: Body) -> Answer {
     let plan = PropertyPlan::of(&parse_proppatch(&short_body(body).await?)?);
-    let entry = visit.entry(&visit.path).await?;
-    visit.require_conditions(Some(&entry))?;
+    let entry = request.entry(&request.path).await?;
+    request.require_conditions(Some(&entry))?;
     if let Some(modified) = plan.modified {
-        visit.call(SetTime { path: visit.path.clone(), modified }).await?;
+        request.call(SetTime { path: request.path.clone(), modified }).await?;
     }
     let mut text = MULTISTATUS_HEAD.to_owned();
-    write_proppatch(&mut text, &href(&visit.path, is_directory(&entry)), &plan.outcomes);
+    write_proppatch(&mut text, &href(&request.path, is_directory(&entry)), &plan.outcomes);
     let response = multistatus(text + MULTISTATUS_TAIL);
     if plan.outcomes.iter().all(|(_, outcome)| *outcome == PropertyOutcome::Done) {
         return Ok(response);
@@ -150,46 +150,46 @@ pub(in crate::doors::http) async fn proppatch(visit: &Visit, body: Body) -> Answ
 }
 
 /// `MKCOL`
-pub(in crate::doors::http) async fn mkcol(visit: &Visit) -> Answer {
-    let length = visit.field("content-length").unwrap_or("0").trim();
-    if length != "0" || visit.headers.contains_key(header::TRANSFER_ENCODING) {
+pub(in crate::doors::http) async fn mkcol(request: &PathRequest) -> Answer {
+    let length = request.field("content-length").unwrap_or("0").trim();
+    if length != "0" || request.headers.contains_key(header::TRANSFER_ENCODING) {
         let failure =
             Failure::unsupported("MKCOL with a body means nothing here").hint("send it without one");
         return Err(Problem::with_status(failure, StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
-    if visit.path.is_root() {
+    if request.path.is_root() {
         return Err(Failure::exists("/ exists, a directory").into());
     }
-    let call = Mkdir { path: visit.path.clone(), mode: 0o755, parents: false };
-    visit.call(call).await?;
-    Ok((StatusCode::CREATED, [(header::LOCATION, href(&visit.path, true))]).into_response())
+    let call = Mkdir { path: request.path.clone(), mode: 0o755, parents: false };
+    request.call(call).await?;
+    Ok((StatusCode::CREATED, [(header::LOCATION, href(&request.path, true))]).into_response())
 }
 
 /// `DELETE` of a file, or of a directory with everything in it.
-pub(in crate::doors::http) async fn delete(visit: &Visit) -> Answer {
-    if visit.path.is_root() {
+pub(in crate::doors::http) async fn delete(request: &PathRequest) -> Answer {
+    if request.path.is_root() {
         return Err(Failure::permission("the root directory cannot be removed").into());
     }
-    let entry = visit.entry(&visit.path).await?;
-    visit.require_conditions(Some(&entry))?;
+    let entry = request.entry(&request.path).await?;
+    request.require_conditions(Some(&entry))?;
     if !is_directory(&entry) {
-        visit.call(Remove { path: visit.path.clone() }).await?;
+        request.call(Remove { path: request.path.clone() }).await?;
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    if parse_depth(visit.field("depth"))? != Depth::Infinity {
+    if parse_depth(request.field("depth"))? != Depth::Infinity {
         let failure = Failure::invalid("DELETE of a directory reaches everything below it");
         return Err(failure.hint("leave the Depth field out").into());
     }
-    tree::remove(visit, &visit.path)
+    tree::remove(request, &request.path)
         .await
-        .map_or_else(|trouble| report(visit, trouble), |()| Ok(StatusCode::NO_CONTENT.into_response()))
+        .map_or_else(|trouble| report(request, trouble), |()| Ok(StatusCode::NO_CONTENT.into_response()))
 }
 
 /// Tells which parts of a request on a tree failed; a failure of the thing itself is the answer's own.
-pub(in crate::doors::http) fn report(visit: &Visit, trouble: Trouble) -> Answer {
+pub(in crate::doors::http) fn report(request: &PathRequest, trouble: Trouble) -> Answer {
     let mut parts = trouble.into_parts();
     if let [(path, _)] = &parts[..]
-        && *path == visit.path
+        && *path == request.path
         && let Some((_, failure)) = parts.pop()
     {
         return Err(failure.into());

@@ -2,7 +2,7 @@
 
 use crate::doors::http::{
     file::{listing::Pages, segments::Inflow},
-    paths::{Visit, is_directory},
+    paths::{PathRequest, is_directory},
 };
 use base::{Checksums, ErrorKind, Failure, FilePath, Result};
 use disk::serve::checksums::Hashing;
@@ -62,26 +62,26 @@ struct Level {
 }
 
 impl Level {
-    fn new(visit: &Visit, path: FilePath, troubles: &Troubles) -> Self {
-        let pages = Pages::new(visit, &path);
+    fn new(request: &PathRequest, path: FilePath, troubles: &Troubles) -> Self {
+        let pages = Pages::new(request, &path);
         Self { path, pages, below: Vec::new(), troubles_before: troubles.0.len() }
     }
 }
 
 /// Removes a directory from its leaves up. What cannot be removed stays, with the directories above it.
-pub(in crate::doors::http) async fn remove(visit: &Visit, path: &FilePath) -> Result<(), Trouble> {
+pub(in crate::doors::http) async fn remove(request: &PathRequest, path: &FilePath) -> Result<(), Trouble> {
     let mut troubles = Troubles::default();
-    let mut levels = vec![Level::new(visit, path.clone(), &troubles)];
+    let mut levels = vec![Level::new(request, path.clone(), &troubles)];
     while let Some(level) = levels.last_mut() {
         if let Some(next) = level.below.pop() {
-            let next = Level::new(visit, next, &troubles);
+            let next = Level::new(request, next, &troubles);
             levels.push(next);
             continue;
         }
         let page = if troubles.is_full() { Ok(None) } else { level.pages.next().await };
         match page {
             Ok(Some(entries)) => {
-                level.below = remove_files(visit, &level.path, entries, &mut troubles).await;
+                level.below = remove_files(request, &level.path, entries, &mut troubles).await;
             }
             Ok(None) => {
                 // Nobody is told twice: a directory whose content stayed stays without a word.
@@ -89,7 +89,7 @@ pub(in crate::doors::http) async fn remove(visit: &Visit, path: &FilePath) -> Re
                 let path = level.path.clone();
                 levels.pop();
                 if is_clear {
-                    remove_directory(visit, path, &mut troubles).await;
+                    remove_directory(request, path, &mut troubles).await;
                 }
             }
             Err(failure) => {
@@ -102,9 +102,9 @@ pub(in crate::doors::http) async fn remove(visit: &Visit, path: &FilePath) -> Re
     troubles.finish()
 }
 
-async fn remove_directory(visit: &Visit, path: FilePath, troubles: &mut Troubles) {
+async fn remove_directory(request: &PathRequest, path: FilePath, troubles: &mut Troubles) {
     let call = RemoveDirectory { path: path.clone() };
-    match visit.call(call).await {
+    match request.call(call).await {
         Ok(_) => {}
         Err(failure) if failure.kind == ErrorKind::NotFound => {}
         Err(failure) => troubles.add(path, failure),
@@ -113,7 +113,7 @@ async fn remove_directory(visit: &Visit, path: FilePath, troubles: &mut Troubles
 
 /// Removes the files of a page; tells its directories.
 async fn remove_files(
-    visit: &Visit,
+    request: &PathRequest,
     path: &FilePath,
     entries: Vec<Entry>,
     troubles: &mut Troubles,
@@ -127,7 +127,7 @@ async fn remove_files(
         }
     }
     let removals = files.into_iter().map(|path| async move {
-        let outcome = visit.call(Remove { path: path.clone() }).await;
+        let outcome = request.call(Remove { path: path.clone() }).await;
         (path, outcome)
     });
     let mut removals = stream::iter(removals).buffer_unordered(REMOVALS_AT_ONCE);
@@ -152,28 +152,28 @@ struct CopyLevel {
 }
 
 impl CopyLevel {
-    fn new(visit: &Visit, from: FilePath, to: FilePath) -> Self {
-        Self { pages: Pages::new(visit, &from), from, to, below: Vec::new() }
+    fn new(request: &PathRequest, from: FilePath, to: FilePath) -> Self {
+        Self { pages: Pages::new(request, &from), from, to, below: Vec::new() }
     }
 }
 
 /// Copies a directory, and with `is_deep` everything in it, to a name that is free. The copy belongs to whoever makes it.
 pub(in crate::doors::http) async fn copy(
-    visit: &Visit,
+    request: &PathRequest,
     from: &FilePath,
     to: &FilePath,
     is_deep: bool,
 ) -> Result<(), Trouble> {
     let mut troubles = Troubles::default();
-    make(visit, to).await.map_err(|failure| Trouble::one(to, failure))?;
+    make(request, to).await.map_err(|failure| Trouble::one(to, failure))?;
     let mut levels = Vec::new();
     if is_deep {
-        levels.push(CopyLevel::new(visit, from.clone(), to.clone()));
+        levels.push(CopyLevel::new(request, from.clone(), to.clone()));
     }
     while let Some(level) = levels.last_mut() {
         if let Some((from, to)) = level.below.pop() {
-            match make(visit, &to).await {
-                Ok(()) => levels.push(CopyLevel::new(visit, from, to)),
+            match make(request, &to).await {
+                Ok(()) => levels.push(CopyLevel::new(request, from, to)),
                 Err(failure) => troubles.add(to, failure),
             }
             continue;
@@ -181,7 +181,7 @@ pub(in crate::doors::http) async fn copy(
         let page = if troubles.is_full() { Ok(None) } else { level.pages.next().await };
         match page {
             Ok(Some(entries)) => {
-                level.below = copy_page(visit, &level.from, &level.to, entries, &mut troubles).await;
+                level.below = copy_page(request, &level.from, &level.to, entries, &mut troubles).await;
             }
             Ok(None) => drop(levels.pop()),
             Err(failure) => {
@@ -193,14 +193,14 @@ pub(in crate::doors::http) async fn copy(
     troubles.finish()
 }
 
-async fn make(visit: &Visit, path: &FilePath) -> Result<()> {
+async fn make(request: &PathRequest, path: &FilePath) -> Result<()> {
     let call = Mkdir { path: path.clone(), mode: 0o755, parents: false };
-    visit.call(call).await.map(|_| ())
+    request.call(call).await.map(|_| ())
 }
 
 /// Copies the files of a page; tells its directories and where they go.
 async fn copy_page(
-    visit: &Visit,
+    request: &PathRequest,
     from: &FilePath,
     to: &FilePath,
     entries: Vec<Entry>,
@@ -215,7 +215,7 @@ async fn copy_page(
         }
     }
     let copies = files.into_iter().map(|(from, to)| async move {
-        let outcome = copy_file(visit, &from, &to, Disposition::CreateNew, |_| {}).await;
+        let outcome = copy_file(request, &from, &to, Disposition::CreateNew, |_| {}).await;
         (to, outcome)
     });
     let mut copies = stream::iter(copies).buffer_unordered(COPIES_AT_ONCE);
@@ -229,14 +229,14 @@ async fn copy_page(
 
 /// Copies one file; its bytes are compared with the sums of the original before the copy counts. `moved` hears of bytes.
 pub(in crate::doors::http) async fn copy_file(
-    visit: &Visit,
+    request: &PathRequest,
     from: &FilePath,
     to: &FilePath,
     disposition: Disposition,
     moved: impl Fn(usize),
 ) -> Result<()> {
-    let door = &visit.door;
-    let source = door.files.read_through(&visit.who, from, Arc::clone(&door.counters.http.traffic)).await?;
+    let door = &request.door;
+    let source = door.files.read_through(&request.who, from, Arc::clone(&door.counters.http.traffic)).await?;
     let (size, mode, sums) = (source.grant.size, source.grant.mode, source.grant.checksums);
     let open = OpenWrite {
         path: to.clone(),
@@ -246,8 +246,9 @@ pub(in crate::doors::http) async fn copy_file(
         expected_bytes: size,
         source_modified: source.grant.source_modified,
     };
-    let file =
-        Arc::new(door.files.write_through(&visit.who, open, Arc::clone(&door.counters.http.traffic)).await?);
+    let file = Arc::new(
+        door.files.write_through(&request.who, open, Arc::clone(&door.counters.http.traffic)).await?,
+    );
     let whole = crate::doors::http::file::segments::Piece::Range(base::ByteRange { offset: 0, end: size });
     let segments =
         crate::doors::http::file::segments::segments(Arc::new(source), vec![whole], door.budget.join());

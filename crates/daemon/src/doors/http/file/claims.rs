@@ -1,6 +1,6 @@
 //! What a client says about the content of a file: each claim is compared, and a wrong one refuses the file.
 
-use crate::doors::http::paths::Visit;
+use crate::doors::http::paths::PathRequest;
 use axum::{
     body::{Body, Bytes, HttpBody},
     http::HeaderMap,
@@ -44,27 +44,27 @@ fn values<'a>(headers: &'a HeaderMap, name: &'static str) -> impl Iterator<Item 
 
 /// Compares what the client claims about a file that is to be copied with what is there, before a byte leaves.
 pub(in crate::doors::http) async fn check_file(
-    visit: &Visit,
+    request: &PathRequest,
     file: &Arc<ReadFile>,
     claimed: &Digests,
 ) -> Result<()> {
     claimed.check(&file.grant.checksums.into())?;
     for algorithm in claimed.algorithms().filter(|algorithm| !algorithm.is_catalogued()) {
-        let found = visit.door.files.objects().sums().compute(file, algorithm).await?;
+        let found = request.door.files.objects().sums().compute(file, algorithm).await?;
         claimed.check(&found)?;
     }
     Ok(())
 }
 
 /// The same for a file that is not open yet.
-pub(in crate::doors::http) async fn check_path(visit: &Visit, path: &FilePath) -> Result<()> {
-    let claimed = claims(&visit.headers)?;
+pub(in crate::doors::http) async fn check_path(request: &PathRequest, path: &FilePath) -> Result<()> {
+    let claimed = claims(&request.headers)?;
     if claimed.is_empty() {
         return Ok(());
     }
-    let counter = Arc::clone(&visit.door.counters.http.traffic);
-    let file = visit.door.files.read_through(&visit.who, path, counter).await?;
-    check_file(visit, &Arc::new(file), &claimed).await
+    let counter = Arc::clone(&request.door.counters.http.traffic);
+    let file = request.door.files.read_through(&request.who, path, counter).await?;
+    check_file(request, &Arc::new(file), &claimed).await
 }
 
 /// Sums of what was written of a file, read back: its trailer came after the bytes.

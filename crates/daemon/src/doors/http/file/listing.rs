@@ -2,7 +2,7 @@
 
 use crate::doors::{
     console,
-    http::{answer::Answer, paths::Visit},
+    http::{answer::Answer, paths::PathRequest},
 };
 use axum::{
     body::{Body, Bytes},
@@ -27,10 +27,10 @@ pub(in crate::doors::http) struct Pages {
 }
 
 impl Pages {
-    pub(in crate::doors::http) fn new(visit: &Visit, path: &FilePath) -> Self {
+    pub(in crate::doors::http) fn new(request: &PathRequest, path: &FilePath) -> Self {
         Self {
-            door: Arc::clone(&visit.door),
-            who: visit.who.clone(),
+            door: Arc::clone(&request.door),
+            who: request.who.clone(),
             path: path.clone(),
             after: Some(String::new()),
         }
@@ -106,19 +106,19 @@ fn texts(
 }
 
 /// `GET` and `HEAD` of a directory; what is sent of it to whom asks for the head alone, the library drops.
-pub(in crate::doors::http) async fn listing(visit: &Visit) -> Answer {
-    let accepted = visit.field("accept").unwrap_or_default();
+pub(in crate::doors::http) async fn listing(request: &PathRequest) -> Answer {
+    let accepted = request.field("accept").unwrap_or_default();
     // Browsers name what they show; programs that follow links take anything, or say nothing.
     let is_browser = accepted.contains("text/html");
     let is_page = is_browser || !accepted.contains("text/plain");
-    if is_browser && visit.path.is_root() && visit.query.as_deref() != Some(FILES_QUERY) {
+    if is_browser && request.path.is_root() && request.query.as_deref() != Some(FILES_QUERY) {
         return Ok(Redirect::temporary("/console").into_response());
     }
     let media = if is_page { "text/html; charset=utf-8" } else { "text/plain; charset=utf-8" };
-    let pages = Pages::new(visit, &visit.path);
+    let pages = Pages::new(request, &request.path);
     let body = if is_page {
-        let (head, tail) = console::listing::frame(&visit.path, is_browser);
-        let path = visit.path.clone();
+        let (head, tail) = console::listing::frame(&request.path, is_browser);
+        let path = request.path.clone();
         paged(pages, head, tail, move |entries| console::listing::rows(&path, entries).into_string()).await?
     } else {
         paged(pages, String::new(), String::new(), lines).await?

@@ -11,7 +11,7 @@ use crate::doors::{
             segments::{Piece, segments},
             trailer,
         },
-        paths::{FILE_TYPE, Visit, is_directory, tag_of},
+        paths::{FILE_TYPE, PathRequest, is_directory, tag_of},
     },
 };
 use axum::{
@@ -34,67 +34,67 @@ use wire::{
 };
 
 /// `GET` and `HEAD` of what a capability is for.
-pub(in crate::doors::http) async fn read_by_cap(visit: &Visit) -> Answer {
-    send(visit, open_through(visit).await?).await
+pub(in crate::doors::http) async fn read_by_cap(request: &PathRequest) -> Answer {
+    send(request, open_through(request).await?).await
 }
 
 /// `GET` and `HEAD` on a file or directory.
-pub(in crate::doors::http) async fn read(visit: &Visit) -> Answer {
-    let is_head = visit.method == Method::HEAD;
-    if is_head || !visit.conditions().is_empty() {
+pub(in crate::doors::http) async fn read(request: &PathRequest) -> Answer {
+    let is_head = request.method == Method::HEAD;
+    if is_head || !request.conditions().is_empty() {
         // Settled from the catalogue if possible, so that a nearline file is not recalled for it.
-        let entry = visit.entry(&visit.path).await?;
+        let entry = request.entry(&request.path).await?;
         if is_directory(&entry) {
-            return listing::listing(visit).await;
+            return listing::listing(request).await;
         }
         let tag =
-            tag_of(&entry).ok_or_else(|| Failure::locked(format!("{} is being written", visit.path)))?;
-        if let Some(settled) = settle(visit, &tag, (entry.modified, entry.content_modified()))? {
+            tag_of(&entry).ok_or_else(|| Failure::locked(format!("{} is being written", request.path)))?;
+        if let Some(settled) = settle(request, &tag, (entry.modified, entry.content_modified()))? {
             return Ok(settled);
         }
         if is_head {
-            return head(visit, &entry, &tag).await;
+            return head(request, &entry, &tag).await;
         }
     }
-    match open(visit).await {
-        Ok(Opened::Here(file)) => send(visit, Arc::new(file)).await,
-        Ok(Opened::Redirect(target)) => Ok(sent_on(visit, &target)),
-        Err(failure) if failure.kind == ErrorKind::IsDirectory => listing::listing(visit).await,
+    match open(request).await {
+        Ok(Opened::Here(file)) => send(request, Arc::new(file)).await,
+        Ok(Opened::Redirect(target)) => Ok(sent_on(request, &target)),
+        Err(failure) if failure.kind == ErrorKind::IsDirectory => listing::listing(request).await,
         Err(failure) => Err(failure.into()),
     }
 }
 
-async fn open(visit: &Visit) -> base::Result<Opened<ReadFile>> {
-    let counter = Arc::clone(&visit.door.counters.http.traffic);
-    visit.door.files.open_read(&visit.who, &visit.path, counter).await
+async fn open(request: &PathRequest) -> base::Result<Opened<ReadFile>> {
+    let counter = Arc::clone(&request.door.counters.http.traffic);
+    request.door.files.open_read(&request.who, &request.path, counter).await
 }
 
 /// Opens a file by the capability that came with the request, or by its name, wherever its object is.
-pub(in crate::doors::http) async fn open_through(visit: &Visit) -> Result<Arc<ReadFile>, Problem> {
-    if let Some(cap) = visit.cap() {
-        return match visit.open_cap(cap).await? {
+pub(in crate::doors::http) async fn open_through(request: &PathRequest) -> Result<Arc<ReadFile>, Problem> {
+    if let Some(cap) = request.cap() {
+        return match request.open_cap(cap).await? {
             CapFile::Read(file) => Ok(Arc::new(file)),
-            CapFile::Write(_) => Err(other_way(&visit.path).into()),
+            CapFile::Write(_) => Err(other_way(&request.path).into()),
         };
     }
-    let counter = Arc::clone(&visit.door.counters.http.traffic);
-    Ok(Arc::new(visit.door.files.read_through(&visit.who, &visit.path, counter).await?))
+    let counter = Arc::clone(&request.door.counters.http.traffic);
+    Ok(Arc::new(request.door.files.read_through(&request.who, &request.path, counter).await?))
 }
 
 /// Sends a client to the disk server that has the object, or is to make it.
-pub(in crate::doors::http) fn sent_on(visit: &Visit, target: &RedirectTarget) -> Response {
+pub(in crate::doors::http) fn sent_on(request: &PathRequest, target: &RedirectTarget) -> Response {
     let mut response = StatusCode::TEMPORARY_REDIRECT.into_response();
-    put(response.headers_mut(), header::LOCATION, &target.location(&href(&visit.path, false)));
+    put(response.headers_mut(), header::LOCATION, &target.location(&href(&request.path, false)));
     response
 }
 
 /// The answer if the preconditions decide it.
 fn settle(
-    visit: &Visit,
+    request: &PathRequest,
     tag: &EntityTag,
     (modified, shown): (Timestamp, Timestamp),
 ) -> Result<Option<Response>, Problem> {
-    match visit.conditions().evaluate(Some(Validators { tag: Some(tag), modified, shown }), true) {
+    match request.conditions().evaluate(Some(Validators { tag: Some(tag), modified, shown }), true) {
         Verdict::Proceed => Ok(None),
         Verdict::NotModified => {
             let fields = [
@@ -104,16 +104,16 @@ fn settle(
             Ok(Some((StatusCode::NOT_MODIFIED, fields).into_response()))
         }
         Verdict::Failed => {
-            Err(Problem::precondition(format!("{} is not as the request demands", visit.path)))
+            Err(Problem::precondition(format!("{} is not as the request demands", request.path)))
         }
     }
 }
 
-async fn head(visit: &Visit, entry: &Entry, tag: &EntityTag) -> Answer {
-    let wishes = Wishes::of(visit);
+async fn head(request: &PathRequest, entry: &Entry, tag: &EntityTag) -> Answer {
+    let wishes = Wishes::of(request);
     let is_online = entry.state.is_some_and(wire::control::FileState::is_online);
     let digests = if wishes.needs_reading() && is_online {
-        wishes.digests(visit, &open_through(visit).await?).await?
+        wishes.digests(request, &open_through(request).await?).await?
     } else {
         // Nothing is recalled from tape to be hashed.
         entry.checksums.map(Digests::from).unwrap_or_default()
@@ -135,9 +135,9 @@ struct Wishes {
 }
 
 impl Wishes {
-    fn of(visit: &Visit) -> Self {
-        let digest = visit.field("want-digest").map(wanted_digests).unwrap_or_default();
-        let repr_digest = visit.field("want-repr-digest").map(wanted_repr_digests).unwrap_or_default();
+    fn of(request: &PathRequest) -> Self {
+        let digest = request.field("want-digest").map(wanted_digests).unwrap_or_default();
+        let repr_digest = request.field("want-repr-digest").map(wanted_repr_digests).unwrap_or_default();
         let all = digest.iter().chain(&repr_digest).copied().collect();
         Self { digest, repr_digest, all }
     }
@@ -147,9 +147,9 @@ impl Wishes {
     }
 
     /// What is known of the content of `file` without delay, and the most wanted sum, for which it may be read.
-    async fn digests(&self, visit: &Visit, file: &Arc<ReadFile>) -> Result<Digests> {
+    async fn digests(&self, request: &PathRequest, file: &Arc<ReadFile>) -> Result<Digests> {
         match self.all.first() {
-            Some(first) => visit.door.files.objects().sums().compute(file, *first).await,
+            Some(first) => request.door.files.objects().sums().compute(file, *first).await,
             None => Ok(file.grant.checksums.into()),
         }
     }
@@ -188,27 +188,28 @@ struct Extent {
     field: Option<(HeaderName, String)>,
 }
 
-async fn send(visit: &Visit, file: Arc<ReadFile>) -> Answer {
+async fn send(request: &PathRequest, file: Arc<ReadFile>) -> Answer {
     let (size, modified, sums) = (file.grant.size, file.grant.modified, file.grant.checksums);
     let tag = EntityTag::of(file.grant.file, modified, &sums);
     // What was opened may be newer than what the catalogue said before.
     let shown = file.grant.content_modified();
-    if let Some(settled) = settle(visit, &tag, (modified, shown))? {
+    if let Some(settled) = settle(request, &tag, (modified, shown))? {
         return Ok(settled);
     }
-    let range = visit
+    let range = request
         .field("range")
-        .filter(|_| visit.field("if-range").is_none_or(|field| tag.is_if_range(field, modified)));
+        .filter(|_| request.field("if-range").is_none_or(|field| tag.is_if_range(field, modified)));
     let boundary = format!("backplane-{}-{}", sums.adler32, sums.crc32c);
     let Some(extent) = extent(range, size, &boundary) else {
-        let failure = Failure::invalid(format!("{} has {size} bytes, none of them in the range", visit.path));
+        let failure =
+            Failure::invalid(format!("{} has {size} bytes, none of them in the range", request.path));
         return Err(Problem::with_status(failure, StatusCode::RANGE_NOT_SATISFIABLE)
             .field(header::CONTENT_RANGE, unsatisfied_range(size)));
     };
-    let wishes = Wishes::of(visit);
-    let digests = wishes.digests(visit, &file).await?;
-    let is_told = visit.method == Method::GET && trailer::is_wanted(visit);
-    let segments = segments(file, extent.pieces, visit.door.budget.join());
+    let wishes = Wishes::of(request);
+    let digests = wishes.digests(request, &file).await?;
+    let is_told = request.method == Method::GET && trailer::is_wanted(request);
+    let segments = segments(file, extent.pieces, request.door.budget.join());
     let body = match extent.length {
         _ if is_told => trailer::told(segments),
         0 => Body::empty(),

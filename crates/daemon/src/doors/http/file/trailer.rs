@@ -1,7 +1,7 @@
 //! How a transfer ended, told behind its last byte (`X-Transfer-Status`): a status that was sent before the first byte
 //! cannot say that a disk failed in the middle.
 
-use crate::doors::http::paths::Visit;
+use crate::doors::http::paths::PathRequest;
 use axum::{
     body::{Body, Bytes, HttpBody},
     http::{HeaderMap, HeaderName, HeaderValue},
@@ -21,9 +21,9 @@ const TRANSFER_STATUS: HeaderName = HeaderName::from_static(TRANSFER_STATUS_TEXT
 const REASON_BYTES_MAX: usize = 512;
 
 /// Whether a client wants to be told, and reads trailers.
-pub(in crate::doors::http) fn is_wanted(visit: &Visit) -> bool {
+pub(in crate::doors::http) fn is_wanted(request: &PathRequest) -> bool {
     let is = |name, word: &str| {
-        let mut words = visit.field(name).unwrap_or_default().split(',').map(str::trim);
+        let mut words = request.field(name).unwrap_or_default().split(',').map(str::trim);
         words.any(|one| one.eq_ignore_ascii_case(word))
     };
     is("te", "trailers") && is(TRANSFER_STATUS_TEXT, "true")

@@ -10,7 +10,7 @@ use crate::doors::{
             read::{put as put_field, sent_on},
             segments::Inflow,
         },
-        paths::{Visit, is_directory, tag_of},
+        paths::{PathRequest, is_directory, tag_of},
     },
 };
 use axum::{
@@ -46,10 +46,10 @@ const DISCARD_SPAN: Duration = Duration::from_secs(3);
 const MTIME: &str = "x-oc-mtime";
 
 /// `PUT` of a file.
-pub(in crate::doors::http) async fn put(visit: &Visit, body: Body) -> Answer {
-    let is_expecting = visit.headers.contains_key(header::EXPECT);
+pub(in crate::doors::http) async fn put(request: &PathRequest, body: Body) -> Answer {
+    let is_expecting = request.headers.contains_key(header::EXPECT);
     let mut chunks = Incoming::new(body);
-    let outcome = store(visit, &mut chunks).await;
+    let outcome = store(request, &mut chunks).await;
     if outcome.is_err() && !is_expecting {
         discard(&mut chunks).await;
     }
@@ -71,51 +71,52 @@ async fn discard(chunks: &mut Incoming) {
     let _ = timeout(DISCARD_SPAN, reading).await;
 }
 
-async fn store(visit: &Visit, chunks: &mut Incoming) -> Answer {
-    let path = &visit.path;
-    if visit.headers.contains_key(header::CONTENT_RANGE) {
+async fn store(request: &PathRequest, chunks: &mut Incoming) -> Answer {
+    let path = &request.path;
+    if request.headers.contains_key(header::CONTENT_RANGE) {
         return Err(Failure::invalid("PUT of a part of a file is not offered")
             .hint("send the whole file")
             .into());
     }
-    if visit.is_slashed {
+    if request.is_slashed {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path}/ names a directory"))
             .hint("files have no slash at the end; MKCOL makes directories")
             .into());
     }
-    let mut claimed = claims(&visit.headers)?;
-    let source_modified = visit.field(MTIME).map(parse_mtime).transpose()?;
-    let length: Option<u64> = visit.field("content-length").and_then(|length| length.parse().ok());
+    let mut claimed = claims(&request.headers)?;
+    let source_modified = request.field(MTIME).map(parse_mtime).transpose()?;
+    let length: Option<u64> = request.field("content-length").and_then(|length| length.parse().ok());
     // Who has a capability was asked about names by whoever gave it.
-    let existing = if visit.cap().is_some() { None } else { visit.find(path).await? };
+    let existing = if request.cap().is_some() { None } else { request.find(path).await? };
     if existing.as_ref().is_some_and(is_directory) {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")).into());
     }
-    visit.require_conditions(existing.as_ref())?;
-    let is_overwriting = parse_overwrite(visit.field("overwrite"))?;
+    request.require_conditions(existing.as_ref())?;
+    let is_overwriting = parse_overwrite(request.field("overwrite"))?;
     if existing.is_some() && !is_overwriting {
         return Err(not_overwritten(path));
     }
-    let is_none_match = visit.field("if-none-match").is_some_and(|field| field.trim() == "*");
+    let is_none_match = request.field("if-none-match").is_some_and(|field| field.trim() == "*");
     let is_new_only = is_none_match || !is_overwriting;
     let open_write = OpenWrite {
         path: path.clone(),
         mode: 0o644,
         disposition: if is_new_only { Disposition::CreateNew } else { Disposition::Replace },
-        parents: visit.makes_parents,
+        parents: request.makes_parents,
         expected_bytes: length.unwrap_or(0),
         source_modified,
     };
-    let opened = open(visit, open_write).await.map_err(|problem| match problem.kind() {
+    let opened = open(request, open_write).await.map_err(|problem| match problem.kind() {
         // Somebody was quicker.
         ErrorKind::Exists if !is_overwriting && !is_none_match => not_overwritten(path),
         _ => problem,
     });
     let file = match opened? {
         Opened::Here(file) => Arc::new(file),
-        Opened::Redirect(target) => return Ok(sent_on(visit, &target)),
+        Opened::Redirect(target) => return Ok(sent_on(request, &target)),
     };
-    let mut inflow = Inflow::new(Arc::clone(&file), Hashing::for_claims(&claimed), visit.door.budget.join());
+    let mut inflow =
+        Inflow::new(Arc::clone(&file), Hashing::for_claims(&claimed), request.door.budget.join());
     receive(&mut inflow, chunks, path, length).await.map_err(|failure| match failure.kind {
         // The sender's silence, not ours.
         ErrorKind::Timeout => Problem::with_status(failure, StatusCode::REQUEST_TIMEOUT),
@@ -126,8 +127,8 @@ async fn store(visit: &Visit, chunks: &mut Incoming) -> Answer {
     let missing = late.algorithms().filter(|one| !one.is_catalogued() && !claimed.has(*one)).collect();
     let known = sums_of_written(&file, missing).await?;
     claimed.merge(&late)?;
-    let arrived = commit(visit, &file, (hashing, known), &claimed).await?;
-    Ok(stored(visit, existing.is_some(), &arrived).await)
+    let arrived = commit(request, &file, (hashing, known), &claimed).await?;
+    Ok(stored(request, existing.is_some(), &arrived).await)
 }
 
 /// As servers of the field answer: 412 is for conditions of HTTP, and `Overwrite` is none of them.
@@ -137,19 +138,19 @@ fn not_overwritten(path: &FilePath) -> Problem {
 }
 
 /// Opens a file by the capability that came with the request, or by its name.
-async fn open(visit: &Visit, open: OpenWrite) -> Result<Opened<WriteFile>, Problem> {
-    if let Some(cap) = visit.cap() {
-        return match visit.open_cap(cap).await? {
+async fn open(request: &PathRequest, open: OpenWrite) -> Result<Opened<WriteFile>, Problem> {
+    if let Some(cap) = request.cap() {
+        return match request.open_cap(cap).await? {
             CapFile::Write(file) => Ok(Opened::Here(file)),
-            CapFile::Read(_) => Err(other_way(&visit.path).into()),
+            CapFile::Read(_) => Err(other_way(&request.path).into()),
         };
     }
-    let counter = Arc::clone(&visit.door.counters.http.traffic);
+    let counter = Arc::clone(&request.door.counters.http.traffic);
     // Who waits for our word before it sends can be sent on; who sends already cannot.
-    let opened = if visit.field("expect").is_some() {
-        visit.door.files.open_write(&visit.who, open, counter).await
+    let opened = if request.field("expect").is_some() {
+        request.door.files.open_write(&request.who, open, counter).await
     } else {
-        visit.door.files.write_through(&visit.who, open, counter).await.map(Opened::Here)
+        request.door.files.write_through(&request.who, open, counter).await.map(Opened::Here)
     };
     opened.map_err(|failure| match failure.kind {
         ErrorKind::Exists => Problem::precondition(failure.what),
@@ -194,7 +195,7 @@ async fn receive(
 
 /// Compares with the claims, then makes it the content of the file.
 async fn commit(
-    visit: &Visit,
+    request: &PathRequest,
     file: &WriteFile,
     (hashing, known): (Hashing, Digests),
     claimed: &Digests,
@@ -211,7 +212,7 @@ async fn commit(
         .await;
     match outcome {
         Ok(info) => {
-            visit.door.files.objects().sums().remember(info.object, arrived);
+            request.door.files.objects().sums().remember(info.object, arrived);
             Ok(arrived)
         }
         // The bytes are wrong as they came: that is the sender's affair, not this server's.
@@ -220,18 +221,18 @@ async fn commit(
     }
 }
 
-async fn stored(visit: &Visit, existed: bool, arrived: &Digests) -> axum::response::Response {
+async fn stored(request: &PathRequest, existed: bool, arrived: &Digests) -> axum::response::Response {
     let status = if existed { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
     let mut response = status.into_response();
     let headers = response.headers_mut();
-    let wanted = wanted_digests(visit.field("want-digest").unwrap_or("adler32"));
+    let wanted = wanted_digests(request.field("want-digest").unwrap_or("adler32"));
     put_field(headers, HeaderName::from_static("digest"), &arrived.field(&wanted));
-    if let Some(field) = visit.field("want-repr-digest") {
+    if let Some(field) = request.field("want-repr-digest") {
         let field = arrived.repr_field(&wanted_repr_digests(field));
         put_field(headers, HeaderName::from_static("repr-digest"), &field);
     }
     // The tag is of what this request stored, unless somebody was quicker in storing something else.
-    if let Ok(entry) = visit.entry(&visit.path).await
+    if let Ok(entry) = request.entry(&request.path).await
         && entry.checksums.map(|sums| Some(sums.crc32c)) == Some(arrived.crc32c)
         && let Some(tag) = tag_of(&entry)
     {

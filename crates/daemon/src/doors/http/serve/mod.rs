@@ -115,12 +115,12 @@ pub fn serve(
                 certificate: None,
             };
             let (acceptor, door) = (acceptor.clone(), Arc::clone(&door));
-            let visit =
-                visit((socket, peer), Arc::clone(&place), acceptor, router.clone(), door, token.clone());
+            let request =
+                request((socket, peer), Arc::clone(&place), acceptor, router.clone(), door, token.clone());
             tasks.spawn("http connection", async move {
                 tokio::select! {
                     () = place.over() => debug!(%address, "the peer did not authenticate"),
-                    () = visit => {}
+                    () = request => {}
                 }
             });
         }
@@ -152,7 +152,7 @@ pub fn serve_local(door: Arc<HttpDoor>, listener: LocalListener, shutdown: &Shut
 }
 
 /// One connection from its first byte to its last.
-async fn visit(
+async fn request(
     (socket, peer): (Steady<TcpStream>, Peer),
     place: Arc<Place>,
     acceptor: Option<TlsAcceptor>,

@@ -19,7 +19,7 @@ use super::{
     answer::{Answer, Problem},
     dav::{copy::refuse_slashed, tree},
     file::claims::{check_path, claims},
-    paths::{Visit, is_directory},
+    paths::{PathRequest, is_directory},
 };
 use axum::{
     body::{Body, Bytes},
@@ -92,7 +92,7 @@ enum Verification {
 
 /// A copy between a path of ours and a place of another server.
 struct Transfer {
-    visit: Visit,
+    request: PathRequest,
     place: Place,
     /// Fields for the other server.
     fields: HeaderMap,
@@ -104,14 +104,14 @@ struct Transfer {
 }
 
 impl Transfer {
-    fn new(visit: Visit, place: Place) -> Result<Self, Problem> {
-        let credential = visit.field("credential").unwrap_or("none").trim();
+    fn new(request: PathRequest, place: Place) -> Result<Self, Problem> {
+        let credential = request.field("credential").unwrap_or("none").trim();
         if !credential.eq_ignore_ascii_case("none") {
             return Err(Failure::invalid(format!("credential {credential:?} is not offered"))
                 .hint("send `Credential: none` and a token in TransferHeaderAuthorization")
                 .into());
         }
-        let verification = match visit.field("requirechecksumverification").map(str::trim) {
+        let verification = match request.field("requirechecksumverification").map(str::trim) {
             None => Verification::Tried,
             Some(text) if text.eq_ignore_ascii_case("true") => Verification::Required,
             Some(text) if text.eq_ignore_ascii_case("false") => Verification::Skipped,
@@ -121,18 +121,18 @@ impl Transfer {
             }
         };
         Ok(Self {
-            claimed: claims(&visit.headers)?,
-            is_overwriting: parse_overwrite(visit.field("overwrite"))?,
-            fields: fields_for_remote(&visit.headers),
+            claimed: claims(&request.headers)?,
+            is_overwriting: parse_overwrite(request.field("overwrite"))?,
+            fields: fields_for_remote(&request.headers),
             place,
             verification,
             progress: Arc::default(),
-            visit,
+            request,
         })
     }
 
     fn remote(&self) -> &Remote {
-        &self.visit.door.remote
+        &self.request.door.remote
     }
 
     /// What may be there already.
@@ -156,22 +156,22 @@ fn fields_for_remote(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// `COPY` with a `Source`: the file is fetched.
-pub(super) async fn pull(visit: Visit) -> Answer {
-    let place = parse_place(visit.field("source").unwrap_or_default())?;
+pub(super) async fn pull(request: PathRequest) -> Answer {
+    let place = parse_place(request.field("source").unwrap_or_default())?;
     refuse_slashed(&place)?;
-    if visit.is_slashed {
-        return Err(Failure::new(ErrorKind::IsDirectory, format!("{}/ names a directory", visit.path))
+    if request.is_slashed {
+        return Err(Failure::new(ErrorKind::IsDirectory, format!("{}/ names a directory", request.path))
             .hint("the path of a file has no slash at its end")
             .into());
     }
-    if visit.is_here(&place) {
-        let (from, mut visit) = (place.path()?, visit);
-        let to = std::mem::replace(&mut visit.path, from);
-        return local(visit, place, to).await;
+    if request.is_here(&place) {
+        let (from, mut request) = (place.path()?, request);
+        let to = std::mem::replace(&mut request.path, from);
+        return local(request, place, to).await;
     }
-    let transfer = Transfer::new(visit, place)?;
+    let transfer = Transfer::new(request, place)?;
     require_host(&transfer.place)?;
-    check_target(&transfer, &transfer.visit.path).await?;
+    check_target(&transfer, &transfer.request.path).await?;
     match onward::target(&transfer).await? {
         Onward::Redirect(answer) => Ok(answer),
         Onward::Here(file) => Ok(pulling(transfer, file)),
@@ -184,9 +184,9 @@ fn pulling(transfer: Transfer, file: Option<WriteFile>) -> Response {
 }
 
 /// `COPY` with a `Destination` on another server: the file is sent.
-pub(super) async fn push(visit: Visit, place: Place) -> Answer {
+pub(super) async fn push(request: PathRequest, place: Place) -> Answer {
     refuse_slashed(&place)?;
-    let transfer = Transfer::new(visit, place)?;
+    let transfer = Transfer::new(request, place)?;
     require_host(&transfer.place)?;
     let entry = check_source(&transfer).await?;
     match onward::source(&transfer, &entry).await? {
@@ -201,26 +201,26 @@ fn pushing(transfer: Transfer, file: Option<ReadFile>) -> Response {
 }
 
 /// Whether a client speaks of a third-party copy, and so waits for markers, though both ends are here.
-pub(super) fn is_third_party(visit: &Visit) -> bool {
+pub(super) fn is_third_party(request: &PathRequest) -> bool {
     ["credential", "requirechecksumverification", "x-number-of-streams"]
         .iter()
-        .any(|name| visit.headers.contains_key(*name))
+        .any(|name| request.headers.contains_key(*name))
 }
 
-/// A third-party copy of `visit.path` to another path of this door: nothing leaves the house.
-pub(super) async fn local(visit: Visit, place: Place, to: FilePath) -> Answer {
-    let transfer = Transfer::new(visit, place)?;
+/// A third-party copy of `request.path` to another path of this door: nothing leaves the house.
+pub(super) async fn local(request: PathRequest, place: Place, to: FilePath) -> Answer {
+    let transfer = Transfer::new(request, place)?;
     check_source(&transfer).await?;
-    if to == transfer.visit.path {
+    if to == transfer.request.path {
         return Err(Failure::permission(format!("{to} cannot be copied to itself")).into());
     }
     check_target(&transfer, &to).await?;
     let disposition = transfer.disposition();
     Ok(answer("copy", transfer, move |transfer| {
         Box::pin(async move {
-            let (visit, progress) = (&transfer.visit, &transfer.progress);
-            check_path(visit, &visit.path).await?;
-            tree::copy_file(visit, &visit.path, &to, disposition, |bytes| progress.add(bytes)).await
+            let (request, progress) = (&transfer.request, &transfer.progress);
+            check_path(request, &request.path).await?;
+            tree::copy_file(request, &request.path, &to, disposition, |bytes| progress.add(bytes)).await
         })
     }))
 }
@@ -234,9 +234,9 @@ fn require_host(place: &Place) -> Result<()> {
 
 /// Refuses at once what cannot be sent later.
 async fn check_source(transfer: &Transfer) -> Result<Entry, Problem> {
-    let (visit, path) = (&transfer.visit, &transfer.visit.path);
-    let entry = visit.entry(path).await?;
-    visit.require_conditions(Some(&entry))?;
+    let (request, path) = (&transfer.request, &transfer.request.path);
+    let entry = request.entry(path).await?;
+    request.require_conditions(Some(&entry))?;
     if is_directory(&entry) {
         let failure = Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory"));
         return Err(failure.hint("third-party copy moves single files").into());
@@ -249,21 +249,21 @@ async fn check_source(transfer: &Transfer) -> Result<Entry, Problem> {
 
 /// Refuses at once what cannot be stored later.
 async fn check_target(transfer: &Transfer, path: &FilePath) -> Result<(), Problem> {
-    let visit = &transfer.visit;
-    let target = visit.find(path).await;
+    let request = &transfer.request;
+    let target = request.find(path).await;
     let target = target.map_err(|failure| Problem::with_status(failure, StatusCode::CONFLICT))?;
-    if *path == visit.path {
-        visit.require_conditions(target.as_ref())?;
+    if *path == request.path {
+        request.require_conditions(target.as_ref())?;
     }
-    if target.as_ref().is_some_and(is_directory) || transfer.visit.is_slashed {
+    if target.as_ref().is_some_and(is_directory) || transfer.request.is_slashed {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")).into());
     }
     if target.is_some() && !transfer.is_overwriting {
         return Err(Problem::precondition(format!("{path} exists, and the request says Overwrite: F")));
     }
     let parent = path.parent().unwrap_or_else(FilePath::root);
-    let above = visit.find(&parent).await?;
-    let is_made = above.is_none() && visit.makes_parents;
+    let above = request.find(&parent).await?;
+    let is_made = above.is_none() && request.makes_parents;
     if !is_made && !above.as_ref().is_some_and(is_directory) {
         let failure = Failure::not_found(format!("directory {parent} does not exist"));
         return Err(Problem::with_status(failure.hint("make it with MKCOL"), StatusCode::CONFLICT));
@@ -276,10 +276,10 @@ type Copying = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 fn answer(word: &'static str, transfer: Transfer, start: impl FnOnce(Transfer) -> Copying) -> Response {
     let report = Report {
         word,
-        path: transfer.visit.path.clone(),
+        path: transfer.request.path.clone(),
         remote: transfer.place.authority(),
         progress: Arc::clone(&transfer.progress),
-        token: transfer.visit.door.token.clone(),
+        token: transfer.request.door.token.clone(),
         is_over: false,
     };
     let mut ticks = interval(MARKER_PAUSE);

@@ -11,7 +11,7 @@ use crate::doors::{
         answer::{Answer, Problem},
         data::other_way,
         file::read::sent_on,
-        paths::Visit,
+        paths::PathRequest,
     },
 };
 use axum::{http::Method, response::Response};
@@ -40,8 +40,8 @@ pub(super) enum Onward<F> {
 
 /// Whether a client may be sent to another disk server.
 fn may_be_sent_on(transfer: &Transfer) -> bool {
-    let visit = &transfer.visit;
-    visit.peer.is_some_and(|peer| peer.is_tls) && !visit.door.roster.is_empty()
+    let request = &transfer.request;
+    request.peer.is_some_and(|peer| peer.is_tls) && !request.door.roster.is_empty()
 }
 
 /// Where the file that is fetched will be.
@@ -49,15 +49,15 @@ pub(super) async fn target(transfer: &Transfer) -> Result<Onward<WriteFile>, Pro
     if !may_be_sent_on(transfer) {
         return Ok(Onward::Here(None));
     }
-    let (visit, open) = (&transfer.visit, open_call(transfer, announced_bytes(transfer).await));
-    let counter = Arc::clone(&visit.door.counters.http.traffic);
-    let opened = visit.door.files.open_write(&visit.who, open, counter).await;
+    let (request, open) = (&transfer.request, open_call(transfer, announced_bytes(transfer).await));
+    let counter = Arc::clone(&request.door.counters.http.traffic);
+    let opened = request.door.files.open_write(&request.who, open, counter).await;
     let opened = opened.map_err(|failure| match failure.kind {
         ErrorKind::Exists => Problem::precondition(failure.what),
         _ => failure.into(),
     })?;
     Ok(match opened {
-        Opened::Redirect(target) => Onward::Redirect(sent_on(visit, &target)),
+        Opened::Redirect(target) => Onward::Redirect(sent_on(request, &target)),
         Opened::Here(file) => Onward::Here(Some(file)),
     })
 }
@@ -78,36 +78,36 @@ pub(super) async fn source(transfer: &Transfer, entry: &Entry) -> Result<Onward<
     if !may_be_sent_on(transfer) || !entry.state.is_some_and(FileState::is_online) {
         return Ok(Onward::Here(None));
     }
-    let visit = &transfer.visit;
-    let counter = Arc::clone(&visit.door.counters.http.traffic);
-    Ok(match visit.door.files.open_read(&visit.who, &visit.path, counter).await? {
-        Opened::Redirect(target) => Onward::Redirect(sent_on(visit, &target)),
+    let request = &transfer.request;
+    let counter = Arc::clone(&request.door.counters.http.traffic);
+    Ok(match request.door.files.open_read(&request.who, &request.path, counter).await? {
+        Opened::Redirect(target) => Onward::Redirect(sent_on(request, &target)),
         Opened::Here(file) => Onward::Here(Some(file)),
     })
 }
 
 /// `COPY` with a `Source`, to the object that a capability is for.
-pub(in crate::doors::http) async fn pull_by_cap(visit: Visit, signed: &str) -> Answer {
-    let place = parse_place(visit.field("source").unwrap_or_default())?;
-    let transfer = begun(visit, place)?;
-    match transfer.visit.open_cap(signed).await? {
+pub(in crate::doors::http) async fn pull_by_cap(request: PathRequest, signed: &str) -> Answer {
+    let place = parse_place(request.field("source").unwrap_or_default())?;
+    let transfer = begun(request, place)?;
+    match transfer.request.open_cap(signed).await? {
         CapFile::Write(file) => Ok(pulling(transfer, Some(file))),
-        CapFile::Read(_) => Err(other_way(&transfer.visit.path).into()),
+        CapFile::Read(_) => Err(other_way(&transfer.request.path).into()),
     }
 }
 
 /// `COPY` with a `Destination`, of the object that a capability is for.
-pub(in crate::doors::http) async fn push_by_cap(visit: Visit, signed: &str) -> Answer {
-    let place = parse_place(visit.field("destination").unwrap_or_default())?;
-    let transfer = begun(visit, place)?;
-    match transfer.visit.open_cap(signed).await? {
+pub(in crate::doors::http) async fn push_by_cap(request: PathRequest, signed: &str) -> Answer {
+    let place = parse_place(request.field("destination").unwrap_or_default())?;
+    let transfer = begun(request, place)?;
+    match transfer.request.open_cap(signed).await? {
         CapFile::Read(file) => Ok(pushing(transfer, Some(file))),
-        CapFile::Write(_) => Err(other_way(&transfer.visit.path).into()),
+        CapFile::Write(_) => Err(other_way(&transfer.request.path).into()),
     }
 }
 
-fn begun(visit: Visit, place: Place) -> Result<Transfer, Problem> {
-    let transfer = Transfer::new(visit, place)?;
+fn begun(request: PathRequest, place: Place) -> Result<Transfer, Problem> {
+    let transfer = Transfer::new(request, place)?;
     require_host(&transfer.place)?;
     Ok(transfer)
 }

@@ -21,7 +21,8 @@ pub(super) async fn run(transfer: &Transfer, file: Option<WriteFile>) -> Result<
     let file = Arc::new(file);
     let (told, has_end) = (reply.digests(), reply.tells_its_end());
     let wanted: Vec<_> = told.algorithms().chain(transfer.claimed.algorithms()).collect();
-    let inflow = Inflow::new(Arc::clone(&file), Hashing::of_all(&wanted), transfer.visit.door.budget.join());
+    let inflow =
+        Inflow::new(Arc::clone(&file), Hashing::of_all(&wanted), transfer.request.door.budget.join());
     let (size, hashing) = receive(transfer, &mut reply, inflow).await?;
     let server = reply.server.clone();
     drop(reply);
@@ -62,17 +63,21 @@ async fn fetch(transfer: &Transfer) -> Result<Reply> {
 }
 
 async fn open(transfer: &Transfer, expected_bytes: u64) -> Result<WriteFile> {
-    let (visit, open) = (&transfer.visit, open_call(transfer, expected_bytes));
-    visit.door.files.write_through(&visit.who, open, Arc::clone(&visit.door.counters.http.traffic)).await
+    let (request, open) = (&transfer.request, open_call(transfer, expected_bytes));
+    request
+        .door
+        .files
+        .write_through(&request.who, open, Arc::clone(&request.door.counters.http.traffic))
+        .await
 }
 
 /// How the head is asked for the file to write.
 pub(super) fn open_call(transfer: &Transfer, expected_bytes: u64) -> OpenWrite {
     OpenWrite {
-        path: transfer.visit.path.clone(),
+        path: transfer.request.path.clone(),
         mode: 0o644,
         disposition: transfer.disposition(),
-        parents: transfer.visit.makes_parents,
+        parents: transfer.request.makes_parents,
         expected_bytes,
         source_modified: None,
     }

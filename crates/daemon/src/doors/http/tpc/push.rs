@@ -24,14 +24,14 @@ pub(super) async fn run(transfer: &Transfer, file: Option<ReadFile>) -> Result<(
     if !transfer.is_overwriting {
         refuse_existing(transfer).await?;
     }
-    let visit = &transfer.visit;
-    let counter = Arc::clone(&visit.door.counters.http.traffic);
+    let request = &transfer.request;
+    let counter = Arc::clone(&request.door.counters.http.traffic);
     let file = match file {
         Some(file) => file,
-        None => visit.door.files.read_through(&visit.who, &visit.path, counter).await?,
+        None => request.door.files.read_through(&request.who, &request.path, counter).await?,
     };
     let file = Arc::new(file);
-    check_file(visit, &file, &transfer.claimed).await?;
+    check_file(request, &file, &transfer.claimed).await?;
     let ours = Digests::from(file.grant.checksums);
     let mut fields = transfer.fields.clone();
     if let Ok(digest) = HeaderValue::from_str(&ours.field(&[DigestAlgorithm::Adler32])) {
@@ -41,7 +41,7 @@ pub(super) async fn run(transfer: &Transfer, file: Option<ReadFile>) -> Result<(
         // Servers that know the field also refuse what somebody else has stored since we asked.
         fields.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
     }
-    let (size, budget) = (file.grant.size, &visit.door.budget);
+    let (size, budget) = (file.grant.size, &request.door.budget);
     let make = || upload(&file, budget.join(), &transfer.progress);
     let ask = Ask {
         method: Method::PUT,

@@ -1,21 +1,21 @@
-//! A visit: a mover thread receives, carries out and answers what a session has, until that has to wait.
+//! A service turn: a mover thread receives, executes and answers the requests of a session until the session has to wait.
 
 use super::{
     Counters, Entered, OpenFile, OpenRequest, Registry, Service,
     accounts::Accounts,
-    at_hand::Call,
     auth::Claim,
     calls::{self, Context},
     frames::{self, Next, Trust},
     inbox::Inbox,
+    inline_call::Call,
     limits::{
-        CALL_PATIENCE, CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, RECEIVE_PROGRESS, SLICES_MAX, TURN_BYTES_MIN,
-        VISIT_BYTES, VISIT_MAX, VISIT_REQUESTS,
+        CALL_PATIENCE, CALLS_MAX, CHUNK_BYTES, COME_AGAIN_S, PERMIT_BYTES_MIN, RECEIVE_PROGRESS, SLICES_MAX,
+        TURN_BYTES, TURN_MAX, TURN_REQUESTS,
     },
     outbox::Room,
-    reading::{Manner, ReadTask, Step},
+    reading::{ReadTask, SendOptions, Step},
     sender::Sender,
-    session::{End, Movers, Turn},
+    session::{End, Movers, WaitPermit},
     setting,
     signed::Signing,
     streams::Stream,
@@ -40,7 +40,7 @@ use wire::xrd::{
     RequestHeader, Stat, StreamId, Subject,
 };
 
-/// What a session waits for between visits.
+/// What a session waits for between service turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Park {
     /// Others have their turn first.
@@ -49,8 +49,8 @@ pub(super) enum Park {
     Peers,
     /// Free space for what is written.
     Space,
-    /// A turn.
-    Turn,
+    /// A wait permit.
+    WaitPermit,
     /// Room to send.
     Write,
     /// The rest of a request.
@@ -91,8 +91,8 @@ pub(super) struct Session<S: Service> {
     /// Memory for the data of the next write.
     pub(super) spare: Vec<u8>,
     pub(super) phase: Phase<S>,
-    /// The last call, if nothing else was to do since: the thread of this visit may carry it out.
-    pub(super) at_hand: Option<Call>,
+    /// The last call, if nothing else was to do since: the thread of this service turn may carry it out.
+    pub(super) inline_call: Option<Call>,
     pub(super) calls: JoinSet<()>,
     /// When the request began of which a part has come.
     pub(super) request_began: Option<Instant>,
@@ -106,9 +106,9 @@ pub(super) struct Session<S: Service> {
     pub(super) claim: Option<Claim>,
     /// TLS begins when what was said has left.
     pub(super) is_upgrading: bool,
-    /// Lasts for a visit.
-    pub(super) turn: Option<Turn>,
-    /// The thread of this visit may wait for other servers.
+    /// Held for one service turn.
+    pub(super) wait_permit: Option<WaitPermit>,
+    /// The thread of this service turn may wait for other servers.
     pub(super) is_with_peers: bool,
     /// The peer did not take in its turn what was sent: the rest leaves without one, as there is room for it.
     pub(super) is_slow: bool,
@@ -127,20 +127,20 @@ pub(super) struct Session<S: Service> {
 
 impl<S: Service> Session<S> {
     /// Goes on until the session has to wait, or others should have their turn.
-    pub(super) fn visit(&mut self) -> Result<Park, End> {
+    pub(super) fn serve_turn(&mut self) -> Result<Park, End> {
         self.notice_proof();
-        self.turn = self.turn.take().or_else(|| self.movers.try_turn());
-        let parked = self.visit_in_turn();
-        self.turn = None;
+        self.wait_permit = self.wait_permit.take().or_else(|| self.movers.try_wait_permit());
+        let parked = self.serve_until_parked();
+        self.wait_permit = None;
         if parked.is_ok() {
             self.hand_over();
         }
         parked
     }
 
-    fn visit_in_turn(&mut self) -> Result<Park, End> {
+    fn serve_until_parked(&mut self) -> Result<Park, End> {
         let movers = Arc::clone(&self.movers);
-        self.transport.set_patience(self.turn.is_some());
+        self.transport.set_patience(self.wait_permit.is_some());
         self.transport.set_crowded(movers.are_many());
         self.hurry_if_needed();
         let began = Instant::now();
@@ -161,8 +161,8 @@ impl<S: Service> Session<S> {
                 return Ok(if self.send_all()? { Park::Space } else { self.unsent() });
             }
             requests += 1;
-            let is_over = began.elapsed() > VISIT_MAX;
-            let is_little = requests < VISIT_REQUESTS && self.sender.sent() - sent_before < VISIT_BYTES;
+            let is_over = began.elapsed() > TURN_MAX;
+            let is_little = requests < TURN_REQUESTS && self.sender.sent() - sent_before < TURN_BYTES;
             if work == Work::Done && is_little && !is_over {
                 continue;
             }
@@ -178,7 +178,7 @@ impl<S: Service> Session<S> {
             if let Work::Wants(wanted) = work {
                 self.hurry_if_needed();
                 // What ended a call just now has left its answer before.
-                if self.has_letter() || self.carry_on_with_call() {
+                if self.has_queued_reply() || self.carry_on_with_call() {
                     continue;
                 }
                 if let Some(parked) = self.receive(wanted)? {
@@ -207,9 +207,9 @@ impl<S: Service> Session<S> {
             || self.sender.pieces() >= SLICES_MAX
     }
 
-    /// Sends everything; `false` if the peer, or a turn, has to be waited for.
+    /// Sends everything; `false` if the session waits for the peer or for a wait permit.
     pub(super) fn flush(&mut self) -> Result<bool, End> {
-        if self.needs_turn() {
+        if self.needs_wait_permit() {
             return Ok(false);
         }
         let is_done = self.sender.flush(&mut self.transport)?;
@@ -217,18 +217,18 @@ impl<S: Service> Session<S> {
         while self.unsent_rooms.front().is_some_and(|(end, _)| *end <= sent) {
             self.unsent_rooms.pop_front();
         }
-        self.is_slow = !is_done && (self.is_slow || self.turn.is_some());
+        self.is_slow = !is_done && (self.is_slow || self.wait_permit.is_some());
         Ok(is_done)
     }
 
-    /// Whether what is to be sent has to wait for a turn.
-    fn needs_turn(&self) -> bool {
-        self.turn.is_none() && !self.is_slow && self.sender.pending() >= TURN_BYTES_MIN
+    /// Whether what is to be sent has to wait for a wait permit.
+    fn needs_wait_permit(&self) -> bool {
+        self.wait_permit.is_none() && !self.is_slow && self.sender.pending() >= PERMIT_BYTES_MIN
     }
 
     /// What to wait for when not everything was sent.
     fn unsent(&self) -> Park {
-        if self.needs_turn() { Park::Turn } else { Park::Write }
+        if self.needs_wait_permit() { Park::WaitPermit } else { Park::Write }
     }
 
     /// Receives what has come; else says what to wait for.
@@ -247,38 +247,38 @@ impl<S: Service> Session<S> {
         Ok(Some(parked))
     }
 
-    /// Sends everything, with the answers of calls as far as a visit goes; `false` if the peer has to be waited for.
+    /// Sends everything, with the answers of calls as many as one service turn sends; `false` if the peer has to be waited for.
     pub(super) fn send_all(&mut self) -> Result<bool, End> {
         let sent_before = self.sender.sent();
         loop {
             // Clients of the field look for one answer in a TLS record, where a second one would wait for ever: there
             // any byte that waits is heavy.
-            while !self.is_heavy() && self.take_letter() {}
+            while !self.is_heavy() && self.take_queued_reply() {}
             if !self.flush()? {
                 return Ok(false);
             }
             // Calls go on answering meanwhile: there may be no end of it.
-            if !self.has_letter() || self.sender.sent() - sent_before >= VISIT_BYTES {
+            if !self.has_queued_reply() || self.sender.sent() - sent_before >= TURN_BYTES {
                 return Ok(true);
             }
         }
     }
 
     /// Whether the answer of a call waits, and may be sent: not into the middle of a frame.
-    pub(super) fn has_letter(&self) -> bool {
+    pub(super) fn has_queued_reply(&self) -> bool {
         matches!(&self.phase, Phase::Open(context) if !self.is_inside_frame() && !context.outbox.is_empty())
     }
 
     /// Adds the answer of a call to what is sent, if there is one.
-    fn take_letter(&mut self) -> bool {
+    fn take_queued_reply(&mut self) -> bool {
         let Phase::Open(context) = &self.phase else { return false };
         if self.is_inside_frame() {
             return false;
         }
-        let Some(letter) = context.outbox.take() else { return false };
-        self.sender.extend(&letter.bytes);
+        let Some(reply) = context.outbox.take() else { return false };
+        self.sender.extend(&reply.bytes);
         let end = self.sender.sent() + self.sender.pending() as u64;
-        self.unsent_rooms.extend(letter.shared.map(|room| (end, room)));
+        self.unsent_rooms.extend(reply.shared.map(|room| (end, room)));
         true
     }
 
@@ -292,8 +292,8 @@ impl<S: Service> Session<S> {
             let step = match task {
                 Task::Read(task) => {
                     let method = self.service.config().read_method;
-                    let manner = Manner { method, can_send_files: self.transport.can_send_files() };
-                    task.advance(&mut self.sender, manner)?
+                    let options = SendOptions { method, can_send_files: self.transport.can_send_files() };
+                    task.advance(&mut self.sender, options)?
                 }
                 Task::Write(task) => task.advance(&mut self.sender, &mut self.inbox, &mut self.transport)?,
             };
@@ -556,11 +556,11 @@ impl<S: Service> Session<S> {
             let message = format!("this session has {most} requests under way");
             return self.answer(stream, &Answer::Wait { seconds: COME_AGAIN_S, message });
         }
-        let is_first = !self.has_calls() && self.at_hand.is_none();
+        let is_first = !self.has_calls() && self.inline_call.is_none();
         let call = Call::new(calls::call(Arc::clone(context), stream, request));
         self.hand_over();
         if is_first {
-            self.at_hand = Some(call);
+            self.inline_call = Some(call);
         } else {
             self.spawn(call);
         }
@@ -579,19 +579,19 @@ impl<S: Service> Session<S> {
 
     /// Leaves the call at hand, if there is one, to a task.
     fn hand_over(&mut self) {
-        if let Some(call) = self.at_hand.take() {
+        if let Some(call) = self.inline_call.take() {
             self.spawn(call);
         }
     }
 
     /// Carries out the call at hand, if this thread has nothing else to do; whether it has ended.
     fn carry_on_with_call(&mut self) -> bool {
-        let is_free = self.turn.is_some() && !self.movers.are_wanted(self.is_with_peers);
+        let is_free = self.wait_permit.is_some() && !self.movers.are_wanted(self.is_with_peers);
         if is_free
-            && let Some(call) = &mut self.at_hand
+            && let Some(call) = &mut self.inline_call
             && call.carry_on(CALL_PATIENCE)
         {
-            self.at_hand = None;
+            self.inline_call = None;
             return true;
         }
         self.hand_over();
