@@ -123,6 +123,21 @@ def test_events_are_chosen_and_end_with_the_head(facility: Facility) -> None:
     assert "job.done" not in types(facility)
 
 
+def test_a_follower_goes_on_when_the_head_is_back(facility: Facility) -> None:
+    with following(facility, "--type", "head.*", "--type", "job.done") as follower:
+        assert follower.next()["type"] == "head.started"
+        before = facility.status()["incarnation"]
+        for _ in range(2):
+            facility.down()
+            facility.up()
+            before += 1
+            event = follower.next()
+            assert (event["type"], event["number"]) == ("head.started", 1), event
+            assert f"start {before}" in event["what"], event
+        facility.wait_job(facility.submit("--", "/bin/true"))
+        assert follower.next()["type"] == "job.done"
+
+
 def test_what_fell_out_is_said(facility: Facility) -> None:
     drive = facility.status()["drives"][0]["name"]
     for _ in range(2100):

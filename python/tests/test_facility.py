@@ -30,17 +30,20 @@ class Door:
     def __init__(self) -> None:
         self.answers: dict[str, Callable[[dict[str, Any]], Answer]] = {}
         self.calls: list[tuple[str, dict[str, Any], str | None]] = []
+        self.queries: list[str] = []
         door = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                name = self.path.removeprefix("/api/v1/").split("?")[0]
+                name, _, query = self.path.removeprefix("/api/v1/").partition("?")
+                door.queries.append(query)
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 door.calls.append((name, body, self.headers["x-backplane-user"]))
                 status, reply = door.answers[name](body)
                 text = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
                 self.send_response(status)
                 self.send_header("content-length", str(len(text)))
+                self.send_header("x-backplane-reply-tag", f"tag{len(door.queries)}")
                 self.end_headers()
                 self.wfile.write(text)
 
@@ -255,6 +258,37 @@ def test_jobs(door: Door, facility: Facility) -> None:
         facility.wait_for_jobs([7], wait_s=0)
     with pytest.raises(backplane.InvalidError):
         facility.submit("fit -v")
+
+
+def test_who_watches_a_job_waits_for_changes(
+    door: Door, facility: Facility, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states = iter(["held", "running", "done"])
+    door.answers["await_jobs"] = lambda body: (200, {"jobs": [{"id": body["ids"][0], "state": next(states)}]})
+    facility.wait_for_jobs([7], wait_s=60, progress=True)
+    # The first answer comes at once; then the facility answers when it has another one.
+    assert door.queries == ["wait=0ms", "wait=5000ms&seen=tag1", "wait=5000ms&seen=tag2"]
+    assert "running" in capsys.readouterr().err
+    door.queries.clear()
+    states = iter(["held", "done"])
+    facility.wait_for_jobs([7], wait_s=60)
+    assert door.queries == ["wait=30000ms"] * 2
+
+
+def test_a_follower_of_events_outlives_the_head(door: Door, facility: Facility) -> None:
+    first = {"events": [{"number": 9, "what": "a"}], "next_after": 9, "incarnation": 1}
+    later = {"events": [{"number": 1, "what": "b"}], "next_after": 1, "incarnation": 2}
+    away = {"kind": "unavailable", "what": "the head is starting"}
+    answers = iter([(200, first), (503, away), (503, away), (200, later)])
+    door.answers["get_events"] = lambda _body: next(answers)
+    following = facility.events(follow=True)
+    assert [next(following)["number"], next(following)["number"]] == [9, 1]
+    # Where it went on: the head knows by its start number that these numbers are of an earlier one.
+    assert door.calls[-1][1]["after"] == 9
+    # A head that was never there is not waited for.
+    door.reply("get_events", away, 503)
+    with pytest.raises(backplane.UnavailableError):
+        next(facility.events(follow=True))
 
 
 def test_a_job_is_followed_piece_by_piece(door: Door, facility: Facility) -> None:

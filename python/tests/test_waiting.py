@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import backplane
+from backplane._calls import News
 from backplane._waiting import Cell, Line, bring_online
 
 File = dict[str, Any]
@@ -29,8 +30,11 @@ class Head:
         self.turns = turns
         self.calls: list[tuple[str, list[str]]] = []
 
-    def __call__(self, name: str, body: dict[str, Any], *, wait_s: float = 0.0) -> dict[str, list[File]]:
-        assert wait_s <= 1 or name != "stage"
+    def __call__(
+        self, name: str, body: dict[str, Any], *, wait_s: float = 0.0, news: News | None = None
+    ) -> dict[str, list[File]]:
+        # Who watches is told of every change, at least every few seconds.
+        assert name == "stage" or (wait_s > 5) == (news is None)
         paths = body["paths"]
         self.calls.append((name, paths))
         if name == "stage":

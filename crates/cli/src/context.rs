@@ -65,6 +65,11 @@ impl Context {
         Ok(self.facility.as_ref().expect("it was found above"))
     }
 
+    /// Looks for the facility again when it is needed next: it may have been started anew, with other ports.
+    pub(crate) fn forget_facility(&mut self) {
+        self.facility = None;
+    }
+
     /// Warns of a token in the environment that is not sent. Who set it expects to be known by it.
     fn say_unused_token(&mut self) -> Result<()> {
         let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());

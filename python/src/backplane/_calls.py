@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import operator
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
 from ._errors import InvalidError
 
+# How old what a person sees may be that waits: guesses of when a turn comes, and what others do in the queue. What
+# happens to the thing itself is told at once.
+LIVELY_S = 5.0
+# Shortest time between two calls of somebody who waits: the facility holds a call back, something in between may not.
+_INTERVAL_MIN_S = 0.2
+
+
+class News:
+    """What a caller has seen of a pending reply: the next call with it is answered as soon as there is another reply.
+
+    Attributes
+    ----------
+    tag : str
+        Of the reply that was seen; empty before the first.
+    """
+
+    def __init__(self) -> None:
+        self.tag = ""
+        self._called_s = 0.0
+
+    def pace(self) -> None:
+        """Wait a moment if the last call was just now."""
+        time.sleep(max(self._called_s + _INTERVAL_MIN_S - time.monotonic(), 0.0))
+        self._called_s = time.monotonic()
+
 
 class Calls(ABC):
     """Makes calls of the management API; the parts of a facility are built on it."""
 
     @abstractmethod
-    def _call(self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0) -> Any: ...
+    def _call(
+        self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0, news: News | None = None
+    ) -> Any: ...
 
     def _entries(self, path: str) -> Iterator[dict[str, Any]]:
         after = ""

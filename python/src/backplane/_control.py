@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from ._calls import News
 from ._errors import CorruptError, TimeoutExpiredError, UnavailableError, failure
 
 _DEADLINE_S = 60.0
@@ -21,6 +22,8 @@ _WAIT_MAX_S = 30.0
 _REPLY_BYTES_MAX = 256 << 20
 # The slowest copy within a facility that we wait for.
 _COPY_BYTES_PER_S = 5e6
+# The tag of a pending reply.
+_TAG_FIELD = "x-backplane-reply-tag"
 # A facility is near: a proxy for the outside world would not find it.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 # The socket in a facility's directory at which its daemon knows by itself who calls.
@@ -120,7 +123,9 @@ class Control:
             self._token = (token, now + (created["expires"] / 1000 - now) / 2)
         return token
 
-    def call(self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0) -> Any:
+    def call(
+        self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0, news: News | None = None
+    ) -> Any:
         """Make one call.
 
         Parameters
@@ -131,6 +136,8 @@ class Control:
             Its fields.
         wait_s : float, optional
             How long the answer may be held back while it is pending, at most 30 s.
+        news : News, optional
+            What was seen: another pending reply is given at once, and noted there.
 
         Returns
         -------
@@ -143,14 +150,19 @@ class Control:
             The failure that the facility answered, or that it cannot be reached.
         """
         wait_s = min(max(wait_s, 0.0), _WAIT_MAX_S)
+        seen = f"&seen={news.tag}" if news and news.tag else ""
         request = urllib.request.Request(
-            f"{self._address}/api/v1/{name}?wait={round(wait_s * 1000)}ms",
+            f"{self._address}/api/v1/{name}?wait={round(wait_s * 1000)}ms{seen}",
             data=json.dumps(body or {}).encode(),
             headers={"content-type": "application/json", "x-backplane-user": self.user},
             method="POST",
         )
         try:
             with self._opener.open(request, timeout=_DEADLINE_S + wait_s) as answer:
+                if news:
+                    tag = answer.headers.get(_TAG_FIELD, "")
+                    # It becomes a part of a URL.
+                    news.tag = tag if tag.isascii() and tag.isalnum() else ""
                 return json.loads(answer.read(_REPLY_BYTES_MAX))
         except urllib.error.HTTPError as error:
             with error:

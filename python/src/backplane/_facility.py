@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._calls import check_absolute
+from ._calls import News, check_absolute
 from ._control import Control, connect_socket
 from ._errors import (
     BackplaneError,
@@ -43,6 +43,10 @@ _CONNECT_S = 10.0
 _COLUMNS = ("path", "state", "waits")
 # One wait of a call that may be pending; the calls repeat it.
 _WAIT_S = 30.0
+# How long a follower of events tries to reach a head that is gone: longer than any restart, and not for ever.
+_AWAY_S = 3600.0
+# Longest pause between two tries.
+_AWAY_PAUSE_S = 5.0
 
 
 def connect(where: str | os.PathLike[str] | None = None, *, user: str | None = None) -> Facility:
@@ -340,7 +344,7 @@ class Facility(TransferVerbs, JobVerbs):
         since_s : float, optional
             Only events of the last so many seconds.
         follow : bool, optional
-            Go on with what happens next, without an end.
+            Go on with what happens next, without an end; also when the head has started anew.
 
         Yields
         ------
@@ -353,11 +357,23 @@ class Facility(TransferVerbs, JobVerbs):
         if since_s is not None:
             body["since"] = int((time.time() - since_s) * 1000)
         while True:
-            told = self._call("get_events", body, wait_s=_WAIT_S if follow else 0.0)
+            told = self._events(body, follow=follow)
             yield from map(Record, told["events"])
             if not (follow or told["events"]):
                 return
             body |= {"after": told["next_after"], "incarnation": told["incarnation"]}
+
+    def _events(self, body: dict[str, Any], *, follow: bool) -> Any:
+        """Ask for events; who follows and has been answered before goes on when the head is back."""
+        deadline, pause_s = time.monotonic() + _AWAY_S, 0.25
+        while True:
+            try:
+                return self._call("get_events", body, wait_s=_WAIT_S if follow else 0.0)
+            except (UnavailableError, TimeoutExpiredError):
+                if not follow or "after" not in body or time.monotonic() > deadline:
+                    raise
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _AWAY_PAUSE_S)
 
     def ntuple(self, places: str | Iterable[str], *, threads: int = 0, progress: WaitProgress = None) -> NTuple:
         """Open Parquet files of the facility as one n-tuple; those that are on tape only are recalled first.
@@ -389,13 +405,15 @@ class Facility(TransferVerbs, JobVerbs):
             bring_online(self._call, paths, progress)
         return NTuple(_core.Chain(list(map(self._door, paths)), self.user), threads=threads)
 
-    def _call(self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0) -> Any:
+    def _call(
+        self, name: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0, news: News | None = None
+    ) -> Any:
         if self._control is None:
             raise UnsupportedError(
                 f"{self.root} offers data only, not {name}",
                 "connect to the facility's directory or http:// endpoint",
             )
-        return self._control.call(name, body, wait_s=wait_s)
+        return self._control.call(name, body, wait_s=wait_s, news=news)
 
     def _files(self, name: str, paths: str | Iterable[str], **fields: Any) -> list[dict[str, Any]]:
         body = {"paths": [paths] if isinstance(paths, str) else list(paths), **fields}

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
-from ._calls import Calls, whole_number
+from ._calls import LIVELY_S, Calls, News, whole_number
 from ._errors import InvalidError, JobFailedError, TimeoutExpiredError
 from ._tables import Record, Table, record_html
 
@@ -19,8 +19,6 @@ _OVER = frozenset({"done", "failed", "cancelled"})
 _PRINTS_NO_MORE = _OVER | {"archiving"}
 # One wait of a call that may be pending; the calls repeat it.
 _WAIT_S = 30.0
-# How often a person who waits is told why.
-_TOLD_S = 2.0
 # Nobody waits for longer by mistake: a job that is held for a week needs a person.
 WAIT_MAX_S = 7 * 24 * 3600.0
 _COLUMNS = ("id", "owner", "state", "reason", "worker", "attempt", "submitted", "started", "ended")
@@ -419,9 +417,14 @@ class JobVerbs(Calls):
         body = {"ids": [whole_number(number, "job") for number in ids]}
         deadline = time.monotonic() + float(wait_s)
         tell = _Teller() if progress or (progress is None and sys.stderr.isatty()) else None
+        # The first answer comes at once if somebody looks, so that there is something to see.
+        news, step_s = (News(), 0.0) if tell else (None, _WAIT_S)
         while True:
             left_s = max(deadline - time.monotonic(), 0.0)
-            jobs = list(self._call("await_jobs", body, wait_s=min(left_s, _TOLD_S if tell else _WAIT_S))["jobs"])
+            if news:
+                news.pace()
+            jobs = list(self._call("await_jobs", body, wait_s=min(left_s, step_s), news=news)["jobs"])
+            step_s = LIVELY_S if tell else _WAIT_S
             waiting = [job for job in jobs if job["state"] not in _OVER]
             if tell:
                 tell(waiting)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO, TypeAlias
 
+from ._calls import LIVELY_S, News
 from ._errors import PermissionDeniedError, failure
 
 File: TypeAlias = dict[str, Any]
@@ -18,8 +19,7 @@ online, how many there are, and those that are not, as `Facility.stage` returns 
 
 # Paths of one call: it stays far below the longest one that is taken.
 _PART_LEN = 1000
-# How long one call waits while somebody watches, and otherwise.
-_LIVELY_S = 1.0
+# How long one call waits if nobody watches.
 _CALM_S = 30.0
 # Reasons that a notebook shows at once.
 _REASONS_MAX = 8
@@ -47,13 +47,16 @@ def bring_online(call: Callable[..., Any], paths: Sequence[str], progress: WaitP
     if not waiting:
         return
     teller = _teller(progress)
+    news = None if teller is None else News()
     try:
         while waiting:
             if teller is not None:
                 teller(len(paths) - len(waiting), len(paths), waiting)
             first, later = waiting[:_PART_LEN], waiting[_PART_LEN:]
             body = {"paths": [file["path"] for file in first], "want": "online"}
-            reply = call("await_any", body, wait_s=_CALM_S if teller is None else _LIVELY_S)
+            if news:
+                news.pace()
+            reply = call("await_any", body, wait_s=LIVELY_S if news else _CALM_S, news=news)
             waiting = _waiting(reply["files"]) + later
     finally:
         if isinstance(teller, Line | Cell):

@@ -5,15 +5,24 @@ use crate::{
     output::Tone,
     words::{counted, exact_time},
 };
-use base::{Timestamp, units::Span};
+use base::{ErrorKind, Timestamp, units::Span};
 use client::control::WAIT_MAX;
-use std::time::SystemTime;
+use std::{
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
 use wire::control::{EVENTS_KEPT_MAX, Event, EventType, Events, GetEvents};
+
+/// How long a head that is gone is tried: longer than any restart, and not for ever.
+const AWAY_MAX: Duration = Duration::from_secs(3600);
+/// First and longest pause between two tries.
+const AWAY_PAUSE_MIN: Duration = Duration::from_millis(250);
+const AWAY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Args {
-    /// Go on with what happens until it is interrupted
+    /// Go on with what happens until it is interrupted, also when the head has started anew
     #[arg(long, short)]
     follow: bool,
     /// Only events of the last so long, e.g. 2h
@@ -43,17 +52,36 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let since = args.since.map(|Span(span)| Timestamp(now.0.saturating_sub(span.0)));
     let mut call = GetEvents { since, types: args.types, ..GetEvents::default() };
     loop {
-        let reply = if args.follow {
-            context.control()?.call_waiting(&call, WAIT_MAX)?
-        } else {
-            context.call(&call)?
-        };
+        let reply = if args.follow { follow(&call, context)? } else { context.call(&call)? };
         let is_end = reply.events.is_empty();
         show(&reply, &call, context)?;
         if is_end && !args.follow {
             return Ok(0);
         }
         (call.after, call.incarnation) = (reply.next_after, reply.incarnation);
+    }
+}
+
+/// Waits for what comes next. Who has been answered before goes on when the head is back.
+fn follow(call: &GetEvents, context: &mut Context) -> Run<Events> {
+    let (begun, mut pause) = (Instant::now(), AWAY_PAUSE_MIN);
+    loop {
+        let asked = context.control().and_then(|control| control.call_waiting(call, WAIT_MAX));
+        let failure = match asked {
+            Ok(reply) => return Ok(reply),
+            Err(failure) => failure,
+        };
+        let is_away = matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Io);
+        if !is_away || call.incarnation == 0 || begun.elapsed() > AWAY_MAX {
+            return Err(failure.into());
+        }
+        if pause == AWAY_PAUSE_MIN {
+            context.output.aside(&format!("[{}; trying again for an hour]", failure.what))?;
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(AWAY_PAUSE_MAX);
+        // It may come back with other ports.
+        context.forget_facility();
     }
 }
 
