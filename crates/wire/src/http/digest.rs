@@ -33,12 +33,12 @@ impl DigestAlgorithm {
     pub const ALL: [Self; 8] = [
         Self::Adler32,
         Self::Crc32c,
-        Self::Crc32,
         Self::Md5,
+        Self::Cksum,
+        Self::Crc32,
         Self::Sha1,
         Self::Sha256,
         Self::Sha512,
-        Self::Cksum,
     ];
 
     /// The name in the fields of RFC 3230.
@@ -64,6 +64,24 @@ impl DigestAlgorithm {
             Self::Cksum => "unixcksum",
             other => other.as_str(),
         }
+    }
+
+    /// The name at `root://`, if it is offered there. `crc32` is that of POSIX and `zcrc32` that of zlib, as in XRootD and
+    /// its clients.
+    #[must_use]
+    pub fn xrootd_name(self) -> Option<&'static str> {
+        match self {
+            Self::Adler32 | Self::Crc32c | Self::Md5 => Some(self.as_str()),
+            Self::Cksum => Some("crc32"),
+            Self::Crc32 => Some("zcrc32"),
+            Self::Sha1 | Self::Sha256 | Self::Sha512 => None,
+        }
+    }
+
+    /// The names at `root://`, the default first.
+    #[must_use]
+    pub fn xrootd_names() -> Vec<&'static str> {
+        Self::ALL.into_iter().filter_map(Self::xrootd_name).collect()
     }
 
     /// Whether the catalogue has it; the others cost reading the file.
@@ -407,6 +425,12 @@ pub fn fuzz_digest(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_names_at_the_xrootd_door_begin_with_those_of_the_catalogue() {
+        let names = super::DigestAlgorithm::xrootd_names();
+        assert_eq!(names, ["adler32", "crc32c", "md5", "crc32", "zcrc32"]);
+    }
+
     use super::*;
     use proptest::prelude::*;
 

@@ -6,7 +6,7 @@ use base::{
     Failure, Result,
     units::{Size, Span},
 };
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::{collections::BTreeSet, str::FromStr};
 use wire::control::{
     Coding, Collection, CollectionOrder, FailureDomain, GetPools, PartitionState, Pool, SetPool,
@@ -65,8 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     collect_age: Option<Span>,
     /// Which files leave first
-    #[arg(long, value_name = "ORDER")]
-    collect_order: Option<Order>,
+    #[arg(long, value_name = "ORDER", value_parser = orders())]
+    collect_order: Option<CollectionOrder>,
     /// Every byte is compared with its checksum once in this time
     #[arg(long, value_name = "TIME")]
     verify_interval: Option<Span>,
@@ -90,15 +90,12 @@ impl FromStr for Wish {
     }
 }
 
-/// Who leaves first.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Order {
-    /// Not used for the longest time
-    Used,
-    /// Made first
-    Age,
-    /// The largest
-    Size,
+/// The orders in which files leave, by their words.
+fn orders() -> impl TypedValueParser<Value = CollectionOrder> {
+    let words = CollectionOrder::WORDS;
+    let named = move |word: &str| words.iter().find(|(_, known, _)| *known == word).map(|(order, ..)| *order);
+    PossibleValuesParser::new(words.map(|(_, word, about)| PossibleValue::new(word).help(about)))
+        .try_map(move |word| named(&word).ok_or("no such order"))
 }
 
 /// Thousandths, written as percent: `5`, `5%`, `2.5%`.
@@ -187,12 +184,7 @@ fn collection(args: &Args, known: Option<Collection>) -> Option<Collection> {
     }
     collection.end_free_permille = args.high_water.map_or(collection.end_free_permille, |high| high.0);
     collection.age_min = args.collect_age.map_or(collection.age_min, |span| span.0);
-    collection.order = match args.collect_order {
-        None => collection.order,
-        Some(Order::Used) => CollectionOrder::LeastRecentlyUsed,
-        Some(Order::Age) => CollectionOrder::Age,
-        Some(Order::Size) => CollectionOrder::Size,
-    };
+    collection.order = args.collect_order.unwrap_or(collection.order);
     Some(collection)
 }
 

@@ -36,7 +36,7 @@ use net::xrd::{
     TlsOffer,
 };
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
-use wire::{auth::token::Right, xrd};
+use wire::{auth::token::Right, http::DigestAlgorithm, xrd};
 
 /// The door.
 pub struct RootDoor {
@@ -106,7 +106,7 @@ impl RootDoor {
 
 /// What the doors say about themselves.
 fn server_config(facility: &str) -> ServerConfig {
-    let checksums = names::CHECKSUMS.map(str::to_owned).into();
+    let checksums = DigestAlgorithm::xrootd_names().into_iter().map(str::to_owned).collect();
     let answers = [("tpc", "1"), (xrd::FEATURES_KEY, xrd::FEATURE_EXPECT)];
     let answers = answers.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     ServerConfig { sitename: facility.to_owned(), checksums, answers, ..ServerConfig::default() }

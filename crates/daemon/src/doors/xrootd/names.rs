@@ -7,11 +7,8 @@ use net::xrd::{Attributes, ListEntry, ListPage, Location, SpaceInfo, StatFlags, 
 use std::sync::Arc;
 use wire::{
     control::{self, Entry, FileState, NodeKind},
-    http::DigestAlgorithm,
+    http::{DigestAlgorithm, Digests},
 };
-
-/// Checksums that are offered, the default first. `crc32` is that of POSIX here and that of zlib `zcrc32`, as in XRootD and its clients.
-pub(super) const CHECKSUMS: [&str; 5] = ["adler32", "crc32c", "md5", "crc32", "zcrc32"];
 
 impl RootDoor {
     /// Makes a call whose reply says nothing.
@@ -104,17 +101,14 @@ impl RootDoor {
             }
             NodeKind::File => Failure::locked(format!("{path} is being written: it has no checksum yet")),
         })?;
-        let algorithm = match kind {
-            "adler32" => return Ok(sums.adler32.to_string()),
-            "crc32c" => return Ok(sums.crc32c.to_string()),
-            "md5" => DigestAlgorithm::Md5,
-            "crc32" => DigestAlgorithm::Cksum,
-            "zcrc32" => DigestAlgorithm::Crc32,
-            other => {
-                return Err(Failure::unsupported(format!("checksum {other} is not offered here"))
-                    .hint(format!("{} are", CHECKSUMS.join(", "))));
-            }
-        };
+        let offered = DigestAlgorithm::ALL.into_iter().find(|offered| offered.xrootd_name() == Some(kind));
+        let algorithm = offered.ok_or_else(|| {
+            Failure::unsupported(format!("checksum {kind} is not offered here"))
+                .hint(format!("{} are", DigestAlgorithm::xrootd_names().join(", ")))
+        })?;
+        if let Some(sum) = Digests::from(sums).hex(algorithm) {
+            return Ok(sum);
+        }
         // Computed from the disk replica: a question must not begin a recall.
         if !entry.state.is_some_and(FileState::is_online) {
             return Err(Failure::busy(format!("{path} is not on disk, where its {kind} is computed"))

@@ -235,6 +235,15 @@ pub enum CollectionOrder {
     Size,
 }
 
+impl CollectionOrder {
+    /// Every order: what an operator writes, and what it means.
+    pub const WORDS: [(Self, &'static str, &'static str); 3] = [
+        (Self::LeastRecentlyUsed, "used", "Not used for the longest time"),
+        (Self::Age, "age", "Made first"),
+        (Self::Size, "size", "The largest"),
+    ];
+}
+
 /// Bounds of copies under way. One copy may always run, however large it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
