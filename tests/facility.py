@@ -387,7 +387,7 @@ class Facility:
             return []
         odd, is_stopping = [], False
         for line in self.log.read_text(errors="replace").splitlines():
-            is_stopping = (is_stopping or ": draining" in line) and "facility is up" not in line
+            is_stopping = (is_stopping or "; finishing open requests" in line) and "facility is up" not in line
             # A room that was just about to ask finds the door closed; a drive ends its session.
             is_late = is_stopping and re.search("cannot reach the facility|the tape server is stopping", line)
             if _LOG_TROUBLE.search(line) and not is_late:

@@ -82,5 +82,5 @@ def test_a_file_that_is_on_tape_is_recalled_when_its_disk_server_died(one: One) 
     # Whoever is turned away is not waited for.
     facility.bp("host", "remove", "d1", "--force")
     refused = facility.bp_fails("get", ALONE, "-").text
-    assert f"{ALONE} is out of reach: on host d1, which was turned away" in refused, refused
-    assert "turned away" in facility.bp("why", ALONE).text
+    assert f"{ALONE} is out of reach: on host d1, which was removed" in refused, refused
+    assert "removed" in facility.bp("why", ALONE).text

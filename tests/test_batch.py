@@ -285,7 +285,7 @@ def test_an_archiving_job_waits_for_tape(make_facility: MakeFacility) -> None:
     facility.call("set_volume_state", vid="BP0001", state="suspect")
     job = facility.submit("--output", "o:/o", "--archive", "--", *SHELL, "echo result > o")
     wait_state(facility, job, "archiving")
-    assert "1 of 1 outputs are not on tape; /o no volume has room" in facility.job(job)["reason"]
+    assert "1 of 1 outputs are not on tape; /o no volume has free space" in facility.job(job)["reason"]
     assert facility.status()["workers"][0]["cpus_used"] == 0
     facility.call("set_volume_state", vid="BP0001", state="blank")
     assert facility.wait_job(job)["state"] == "done"

@@ -68,7 +68,7 @@ def test_a_full_disk_is_collected(make_facility: MakeFacility, tmp_path: Path) -
     facility.bp("archive", "--wait", *paths[1:])
     facility.bp("stage", "--wait", "--pin=1h", paths[1])
     words = ("pool", "collect", "main", "--free=3MiB", "--dry-run")
-    assert "more are wanted" in facility.bp_fails(*words).err, "what was used within the hour stays"
+    assert "more are needed" in facility.bp_fails(*words).err, "what was used within the hour stays"
     would = facility.bp_json(*words, "--age=0s")
     assert [file["path"] for file in would["files"]] == paths[2:5]
     assert "would leave" in facility.bp(*words, "--age=0s").text
@@ -84,7 +84,7 @@ def test_a_full_disk_is_collected(make_facility: MakeFacility, tmp_path: Path) -
     facility.bp("pool", "set", "main", "--low-water=0")
     refused = facility.bp_fails("pool", "collect", "main", "--free=7MiB", "--age=0s")
     assert paths[6] in refused.out
-    assert "more are wanted" in refused.err
+    assert "more are needed" in refused.err
     assert [facility.state(path) for path in paths[:2]] == ["online", "both"]
     check(facility, content, tmp_path)
 

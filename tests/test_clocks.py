@@ -42,7 +42,7 @@ def test_a_clock_that_is_set_makes_nobody_silent_and_nobody_alive(tmp_path: Path
     need("xrdcp")
     clock = Clock(tmp_path / "head.clock")
     with one_facility(tmp_path / "facility", **SMALL) as facility:
-        facility.expect_log("clock stepped|silent for too long|differs from the cat|mirror not written|copy failed")
+        facility.expect_log("clock stepped|silent for too long|list of objects differs|mirror not written|copy failed")
         facility.environment = clock.environment
         facility.keep_ports(https=True)
         facility.up()

@@ -293,7 +293,7 @@ def test_pieces_tell_a_new_catalogue_what_they_are(coded: tuple[Facility, list[H
         server.join(invite(facility))
         server.up()
     recovered = facility.bp("admin", "recover").out
-    assert f"Taken in: {3 * len(written)} objects." in recovered
+    assert f"Added: {3 * len(written)} objects." in recovered
     check(facility, written, tmp_path)
     facility.bp("admin", "settle", "--unknown", "0")
     assert are_whole(facility, list(written))

@@ -21,7 +21,7 @@ from test_pools import are_whole, check_files, own_partition, partitions, replic
 NAMES = ("d1", "d2", "d3")
 SLOW = 90.0
 WORDS = (
-    "silent for too long|in trouble|differs from the cat|mirror not written|copy failed|is damaged|no longer served"
+    "silent for too long|in trouble|list of objects differs|mirror not written|copy failed|is damaged|no longer served"
     "|a scan found something"
 )
 

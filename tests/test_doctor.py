@@ -88,9 +88,9 @@ def test_a_new_facility_is_well(facility: Facility) -> None:
     assert {one["check"] for one in found} >= CHECKS - {"certificates"}
     assert {one["verdict"] for one in found} == {"good"}
     shown = facility.bp("doctor").out
-    assert "nothing is wrong" in shown
+    assert "no problem found" in shown
     assert re.search(r"^good +daemon +", shown, re.M), shown
-    assert facility.bp("doctor", "--wrong").out == "nothing is wrong\n"
+    assert facility.bp("doctor", "--wrong").out == "no problem found\n"
 
 
 @pytest.mark.parametrize("end", ["down", "kill"])
@@ -141,7 +141,7 @@ def test_what_gets_old(make_facility: MakeFacility, tmp_path: Path) -> None:
     facility.up()
     clock = Clock(tmp_path / "clock")
     clock.set(8 * DAY)
-    assert "knows of none" in wrong(facility, clock.environment)["backup"]["found"]
+    assert "records no backup" in wrong(facility, clock.environment)["backup"]["found"]
     facility.bp("backup", tmp_path / "saved")
     clock.set(6 * DAY)
     assert set(wrong(facility, clock.environment)) == {"clock"}
@@ -215,7 +215,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
         free = shutil.disk_usage(facility.directory).free
         filler = tmp_path / "small" / "filler"
         run("fallocate", "-l", str(free - (512 << 10)), filler)
-        assert "are free below" in wrong(facility)["room"]["found"]
+        assert " free below " in wrong(facility)["room"]["found"]
         finding = wait_wrong(facility, "disks", "is full")
         assert "bp pool collect main --dry-run" in finding["next"], finding
         filler.unlink()
@@ -234,7 +234,7 @@ def test_drives_and_volumes_that_are_out_of_use(make_facility: MakeFacility) -> 
     facility.bp("admin", "volume", "set", volume["vid"], "suspect")
     texts = [one["found"] for one in look(facility) if one["verdict"] == "wrong"]
     assert any(f"volume {volume['vid']} is suspect" in text for text in texts), texts
-    assert "no volume has room" in texts
+    assert "no volume has free space" in texts
 
 
 def test_a_tape_request_that_failed(make_facility: MakeFacility, sample: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_tape_request_that_failed(make_facility: MakeFacility, sample: Path) -
 def test_hosts_that_died(make_facility: MakeFacility, tmp_path: Path) -> None:
     facility = make_facility()
     facility.expect_log(
-        "silent for too long|a client could not reach this server|differs from the cat|mirror not written|copy failed"
+        "silent for too long|a client could not reach this server|list of objects differs|mirror not written|copy failed"
     )
     facility.keep_ports(https=True)
     facility.up()

@@ -151,7 +151,7 @@ def test_what_fell_out_is_said(facility: Facility) -> None:
 def test_hosts_and_repairs_are_told(make_facility: MakeFacility, tmp_path: Path) -> None:
     facility = make_facility()
     facility.expect_log(
-        "silent for too long|a client could not reach|differs from the cat|mirror not written|copy failed|silent"
+        "silent for too long|a client could not reach|list of objects differs|mirror not written|copy failed|silent"
     )
     facility.keep_ports(https=True)
     facility.up()

@@ -290,13 +290,13 @@ def test_a_host_makes_the_calls_of_its_rooms_and_no_others(pair: tuple[Facility,
     for what in ("/far/open", "/far/", "/api/v1/status", "/api/v1/jobs", "/console", "/metrics", "/api/v1/nothing"):
         said = run(*words, https(facility, what)).text
         assert said.endswith("403"), said
-        assert f"GET {what} is for people, not for host d1" in said, said
+        assert f"GET {what} is for users, not for host d1" in said, said
     for call in ("open_read", "tend", "next_removals"):
         # Those of rooms in the head's own process have no path, and none is asked for in another way.
         said = run(*words, https(facility, f"/api/v1/{call}")).text
-        assert f"GET /api/v1/{call} is for people" in said, said
+        assert f"GET /api/v1/{call} is for users" in said, said
     upload = run(*words, "--upload-file", sample, https(facility, "/far/new")).text
-    assert "PUT /far/new is for people" in upload, upload
+    assert "PUT /far/new is for users" in upload, upload
     # Its own calls go on: it is told to register if it does not know itself.
     assert host.is_available()
 
@@ -371,10 +371,10 @@ def test_nobody_joins_uninvited(make_facility: MakeFacility, tmp_path: Path) -> 
     for what in ("/", "/api/v1/jobs", "/api/v1/status", "/console"):
         said = run(*words, "-w", "\n%{http_code}", https(facility, what)).text
         assert said.endswith("401"), said
-        assert "is of no host of this facility" in said, said
+        assert "belongs to no host of this facility" in said, said
     facility.expect_log("maintenance of a partition failed")
     host.down()
-    assert "turned away" in facility.bp("host", "list").out
+    assert "removed" in facility.bp("host", "list").out
     moved = json.loads(base64.urlsafe_b64decode(foreign.removeprefix("bpjoin1.") + "=="))
     moved["head"] = facility.endpoint("https")
     text = base64.urlsafe_b64encode(json.dumps(moved).encode()).decode().rstrip("=")

@@ -24,7 +24,7 @@ def mirrored(tmp_path: Path) -> Iterator[tuple[Facility, list[Host]]]:
     """Run a head that stores nothing itself, and three disk servers of a pool with two copies."""
     with one_facility(tmp_path / "facility", **SMALL) as facility:
         facility.expect_log(
-            r"silent for too long|differs from the cat|mirror not written|copy failed|is damaged|is missing"
+            r"silent for too long|list of objects differs|mirror not written|copy failed|is damaged|is missing"
         )
         facility.keep_ports(https=True)
         facility.up()

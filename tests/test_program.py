@@ -39,7 +39,7 @@ def test_another_program_is_not_replaced(facility: Facility, tmp_path: Path) -> 
     jobs = len(facility.bp_json("jobs")["jobs"])
     other = program(tmp_path / "other" / "fit", "printf %s")
     refused = facility.bp_fails("submit", "--program", f"{other}:/shipped2/fit")
-    assert "is another program" in refused.text
+    assert "differs from" in refused.text
     assert "`bp put --replace`" in refused.text
     assert facility.bp("cat", "/shipped2/fit").out == local.read_text()
     assert "end it with a slash" in facility.bp_fails("submit", "--program", f"{local}:/shipped2").text

@@ -295,7 +295,7 @@ def test_issuers_cannot_send_the_server_back_to_itself(make_facility: MakeFacili
     facility.up()
     facility.call = partial(facility.call, at_socket=True)  # type: ignore[method-assign]
     answer = run("curl", "-sS", "-H", f"Authorization: Bearer {issuer.token('storage.read:/')}", facility.http + "/x")
-    assert "cannot be fetched" in answer.out
+    assert "cannot fetch the keys" in answer.out
     assert place in issuer.asked
     assert not there.was_called()
     there.socket.close()

@@ -107,7 +107,7 @@ def test_every_file_comes_back(mirrored: Mirrored, tmp_path: Path) -> None:
     lose_catalogue(facility)
 
     out = rebuild(facility, servers)
-    assert f"Taken in: {len(before)} objects." in out
+    assert f"Added: {len(before)} objects." in out
     pools = {pool["name"]: pool["partitions"] for pool in facility.bp_json("pool", "list")["pools"]}
     assert [partition["name"] for partition in pools["spare"]] == ["disk1"], "where it was moved to"
     assert "bp admin settle --unknown 0" in out
@@ -153,7 +153,7 @@ def test_a_backup_and_what_was_written_since(mirrored: Mirrored, tmp_path: Path)
     facility.up()
     for server in servers:
         facility.wait_until(f"{server.name} is heard", server.is_available)
-    assert "Taken in: 4 objects." in facility.bp("admin", "recover").out
+    assert "Added: 4 objects." in facility.bp("admin", "recover").out
     check_files(facility, files, tmp_path)
     facility.bp("admin", "settle", "--unknown", "0")
     facility.wait_until("every file has two replicas", lambda: len(lying(servers)) == 2 * len(files))
@@ -273,5 +273,5 @@ def test_what_cannot_be_rebuilt_is_refused(tmp_path: Path) -> None:
     (facility.directory / "catalogue.sqlite").unlink()
     (facility.directory / "id").unlink()
     text = fails(facility.bin / "bpd", "rebuild", facility.directory).text
-    assert "put the files `id`, `key` and `tls/` of the facility back" in text
+    assert "restore the files `id`, `key` and `tls/` of the facility" in text
     assert not (facility.directory / "catalogue.sqlite").exists()

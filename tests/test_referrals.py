@@ -117,7 +117,7 @@ def test_one_request_is_for_files_of_one_head(heads: tuple[Facility, Facility]) 
     first.put_bytes(b"here", "/here")
     other.put_bytes(b"there", "/exp/cms/there")
     xrdfs(first, "prepare", "-s", "/exp/cms/there")
-    assert "kept by the head" in fails("xrdfs", first.root, "prepare", "-s", "/here", "/exp/cms/there").text
+    assert "served by the head" in fails("xrdfs", first.root, "prepare", "-s", "/here", "/exp/cms/there").text
 
 
 def test_what_is_referred_is_shown_kept_and_ended(heads: tuple[Facility, Facility]) -> None:
@@ -129,7 +129,7 @@ def test_what_is_referred_is_shown_kept_and_ended(heads: tuple[Facility, Facilit
     assert other.http in first.bp("head", "refer").out
     other.put_bytes(b"there", "/exp/cms/f")
     first.bp("head", "refer", "/exp/cms", "--end")
-    assert "keeps everything" in first.bp("head", "refer").text
+    assert "no directory is referred" in first.bp("head", "refer").text
     assert first.bp_fails("stat", "/exp/cms/f").code == 3
     first.put_bytes(b"here", "/exp/cms/f")
     assert "not empty" in first.bp_fails("head", "refer", "/exp/cms", other.http).text
@@ -157,7 +157,7 @@ def test_a_head_refers_all_that_it_does_not_have(heads: tuple[Facility, Facility
     other.bp("rmdir", "/exp")
     other.bp("head", "refer", "/", first.http)
     assert first.bp_fails("stat", "/exp/cms/f").code == 2
-    assert "kept by the head" in first.bp_fails("stat", "/exp/cms/f").text
+    assert "served by the head" in first.bp_fails("stat", "/exp/cms/f").text
     fails("xrdfs", first.root, "stat", "/exp/cms/f")
 
 

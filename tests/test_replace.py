@@ -250,7 +250,7 @@ def test_a_slash_at_the_end_never_means_a_file_to_bp(facility: Facility) -> None
     ):
         outcome = facility.bp_fails(*words)
         assert f"{file} is a file" in outcome.text, outcome
-        assert "leave the slash at the end out" in outcome.text, outcome
+        assert "remove the slash at the end" in outcome.text, outcome
     assert sorted(facility.bp("ls", "/slashed/").out.splitlines()) == ["file", "other"]
     assert facility.bp("stat", "/slashed/").code == 0
     facility.bp("rm", "-r", "/slashed/")

@@ -147,7 +147,7 @@ def test_a_host_calls_what_its_roles_allow(site: Site) -> None:
     assert "not registered" in site.call_as(site.tape, "next_tape_session", drive="x", loaded=None)
     # No host asks as a person does.
     spec = {"name": "x", "command": ["/bin/true"]}
-    assert "is for people" in site.call_as(site.cpu, "submit", spec=spec)
+    assert "is for users" in site.call_as(site.cpu, "submit", spec=spec)
 
 
 def test_an_invitation_is_for_its_roles(site: Site, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_host_that_is_turned_away_keeps_no_job(site: Site, tmp_path: Path, gat
     facility.bp("host", "remove", "c2")
     info = facility.wait_job(job)
     assert (info["state"], info["exit"]) == ("failed", "lost")
-    assert "c2 was turned away" in info["reason"]
+    assert "c2 was removed" in info["reason"]
     assert [row["name"] for row in facility.status()["workers"]] == ["c1-worker1"]
     gate.open()
 

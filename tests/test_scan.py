@@ -138,7 +138,7 @@ def test_what_is_wrong_is_found_and_mended(facility: Facility) -> None:
     repair(facility)
     outcomes = {path: outcome for path, (_, outcome) in report(facility).items()}
     assert outcomes[orphan].startswith("left: ")
-    assert outcomes["/lost"] == "the replica is forgotten"
+    assert outcomes["/lost"] == "the replica was removed from the catalogue"
     assert outcomes["/rotten"] == "moved to quarantine"
     repair(facility, "--older-than", "0s")
     assert report(facility)[orphan][1] == "moved to quarantine"
@@ -219,7 +219,7 @@ def test_a_scan_goes_on_after_a_restart_and_can_be_stopped(facility: Facility) -
     facility.bp("scan", "resume", DISK)
     facility.wait_until("the scan is done", lambda: status(facility)["state"] == "done")
     assert report(facility) == {"/dir/7": ("lost", "")}
-    assert "never ends" in facility.bp_fails("scan", "start", "--objects", "0").err
+    assert "must be above zero" in facility.bp_fails("scan", "start", "--objects", "0").err
 
 
 def test_an_object_that_the_catalogue_never_gave_is_not_touched(facility: Facility) -> None:

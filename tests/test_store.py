@@ -54,14 +54,14 @@ def test_a_facility_lives_in_a_database(make_facility: MakeFacility, server: Pos
     for file in (facility.directory / "facility.toml", facility.log):
         assert "s3cret" not in file.read_text()
     secret.chmod(0o644)
-    assert "others may read the password" in fails(facility.bin / "bpd", "run", facility.directory).text
+    assert "other users can read the password" in fails(facility.bin / "bpd", "run", facility.directory).text
 
 
 def test_a_password_in_the_url_is_refused_and_not_shown(tmp_path: Path, server: Postgres) -> None:
     facility = Facility(tmp_path / "f")
     url = server.database().replace("@", ":s3cret@", 1)
     text = fails(facility.bin / "bp", "create", facility.directory, "--catalogue", url).text
-    assert "holds a password" in text
+    assert "contains a password" in text
     assert "s3cret" not in text
     assert not facility.directory.exists()
 
@@ -225,7 +225,7 @@ def test_a_backup_is_taken_while_people_work_and_comes_back(facility: Facility, 
     assert {facility.stat(path)["kind"] for path in made} == {"directory"}
     assert "does not exist" in facility.bp_fails("stat", "/after").text
     assert unknown(facility) == 1
-    assert "went back to an older state: restored from a backup" in facility.bp("status").out
+    assert "was restored to an older state: restored from a backup" in facility.bp("status").out
     facility.put_bytes(b"new", "/new")
     facility.bp("rm", "/before")
     shown = facility.bp("admin", "settle").out
@@ -254,7 +254,7 @@ def test_an_older_copy_of_the_catalogue_is_noticed(facility: Facility, tmp_path:
     facility.up()
     until("it is noticed", lambda: "restored" in facility.status())
     assert unknown(facility) == 1
-    assert "saw a later state" in facility.bp("status").out
+    assert "saw a newer state" in facility.bp("status").out
     facility.bp("admin", "settle", "--unknown", "1")
     facility.down()
     facility.up()
@@ -332,7 +332,7 @@ class Heads:
         ready, _, _ = select.select([handle], [], [], DEADLINE)
         assert ready, self.first.log.read_text()
         self.first.pid = 0
-        assert "has taken over; nothing was committed here since" in self.first.log.read_text()
+        assert "has taken over; this head committed nothing after that" in self.first.log.read_text()
 
     def point_host_at_second(self) -> None:
         """Have the disk server ask the second head."""

@@ -299,7 +299,7 @@ def test_requests_are_taken_back(make_facility: MakeFacility, tmp_path: Path) ->
     number = request_of(facility, "/b")["id"]
     facility.bp("cancel", "/a", f"r{number}", str(request_of(facility, "/c")["id"]))
     assert facility.status()["requests"] == []
-    assert "neither a job nor a tape request" in facility.bp_fails("cancel", str(number)).text
+    assert "there is no job and no tape request" in facility.bp_fails("cancel", str(number)).text
 
 
 def test_get_stages_all_files_before_it_waits_for_the_first(facility: Facility, tmp_path: Path) -> None:

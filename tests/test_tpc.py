@@ -181,7 +181,7 @@ def test_a_copy_that_nobody_offers_fails_and_leaves_nothing(pair: tuple[Facility
         assert answer.status == frames.ERROR
         assert b"/f to /g" in answer.body
         assert b"it refuses" in answer.body
-        assert b"nobody offered" not in answer.body, "what the source says is for its own log"
+        assert b"no client offered" not in answer.body, "what the source says is for its own log"
         raw.request(frames.CLOSE, handle)
         assert late(raw).status == frames.ERROR
     assert_nothing_is_left(destination, "/g")

@@ -106,7 +106,7 @@ impl FromStr for Month {
                 .all(|(at, byte)| if at == 4 { byte == b'-' } else { byte.is_ascii_digit() });
         let number = if is_shaped { text.replace('-', "").parse().ok() } else { None };
         let month = number.filter(|number| *number > 0).and_then(Self::from_number);
-        month.ok_or_else(|| Failure::invalid(format!("{text:?} is no month")).hint("write it as 2026-11"))
+        month.ok_or_else(|| Failure::invalid(format!("{text:?} is not a month")).hint("write it as 2026-11"))
     }
 }
 

@@ -124,7 +124,7 @@ fn name_of(uid: u32) -> String {
 pub(crate) fn account(name: &str) -> Result<Option<Account>> {
     let user = User::from_name(name).map_err(|cause| {
         Failure::unavailable(format!("user {name} cannot be looked up on this host: {cause}"))
-            .hint("is the directory service of the host reachable? `getent passwd` asks it, too")
+            .hint("check the host's directory service: `getent passwd NAME` asks it, too")
     })?;
     // A directory may know other spellings of a name; only its own one is that user.
     let user = user.filter(|user| user.name == name);
@@ -195,11 +195,11 @@ pub(crate) const UNKNOWN_HINT: &str = "make the user known to the worker's host;
 fn unknown(policy: &UserPolicy, owner: &str, account: Option<&Account>) -> Failure {
     let why = match account {
         Some(account) if account.uid == OVERFLOW_UID => {
-            format!("user {owner} stands for everybody without a name on this worker, and has no jobs")
+            format!("user {owner} stands for users without a name on this worker, and cannot run jobs")
         }
         None => format!("user {owner} is not known on this worker"),
         Some(account) => format!(
-            "user {owner} has uid {} on this worker, which is not for jobs: they begin at uid_min = {}",
+            "user {owner} has uid {} on this worker; jobs run only as uids from uid_min = {} on",
             account.uid, policy.uid_min
         ),
     };
@@ -212,7 +212,8 @@ fn stays(owner: &str, why: &str) -> Failure {
 }
 
 /// The next step where root may not make namespaces.
-pub(crate) const STAYS_HINT: &str = "jobs of other users need mount namespaces: give the container of bpd CAP_SYS_ADMIN, or run bpd outside of it";
+pub(crate) const STAYS_HINT: &str = "jobs of other users need mount namespaces: give the container of bpd \
+    CAP_SYS_ADMIN, or run bpd outside of it";
 
 /// Refuses a range that is not for slot users: each of its uids and gids must be unknown to the host.
 pub fn check_slots(uids: &RangeInclusive<u32>) -> Result<()> {
@@ -222,8 +223,8 @@ pub fn check_slots(uids: &RangeInclusive<u32>) -> Result<()> {
             (_, Ok(Some(group))) => format!("group {}", group.name),
             _ => continue,
         };
-        return Err(Failure::invalid(format!("batch.slot_uids has {uid}, which is the number of {name}"))
-            .hint("choose uids that no user and no group of the host has"));
+        return Err(Failure::invalid(format!("batch.slot_uids contains {uid}, the id of {name}"))
+            .hint("choose uids that no user or group of the host uses"));
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ impl Found {
         self.bytes += path.as_str().len();
         if self.bytes > PATHS_BYTES_MAX {
             return Err(Failure::invalid(format!(
-                "the paths of the outputs have more than {PATHS_BYTES_MAX} bytes together"
+                "the paths of the outputs exceed {PATHS_BYTES_MAX} bytes together"
             ))
             .hint("pack them into one file"));
         }
@@ -101,7 +101,7 @@ impl Found {
         let (directory, last) = output.name.rsplit_once('/').unwrap_or(("", &output.name));
         if base::pattern::is_pattern(directory) {
             return Err(Failure::invalid(format!("output {:?} has a pattern in a directory", output.name))
-                .hint("patterns stand in the last name; NAME/ stores all of a directory"));
+                .hint("use a pattern in the last component only; NAME/ stores a whole directory"));
         }
         let entries = list(scratch, directory)?;
         let is_literal = entries.iter().any(|(entry, _)| entry == last);

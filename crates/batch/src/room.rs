@@ -187,7 +187,8 @@ impl Room {
     /// Takes up every run that an earlier room left.
     fn recover(&mut self) -> Result<()> {
         for (dir, order) in self.shared.store.all()? {
-            info!(job = %order.run.job, attempt = order.run.attempt, phase = ?dir.phase(), "resumed a run that was in progress before the restart");
+            info!(job = %order.run.job, attempt = order.run.attempt, phase = ?dir.phase(), "resumed a run that \
+                was in progress before the restart");
             let held = Held::new(dir, order, self.shared.config.log_bytes);
             self.start(held)?;
         }
@@ -237,7 +238,8 @@ impl Room {
                         break;
                     }
                     let pause = backoff.next();
-                    warn!(%failure, pause_ms = pause.as_millis() as u64, "the head is unreachable or refused the call; retrying");
+                    warn!(%failure, pause_ms = pause.as_millis() as u64, "the head is unreachable or refused \
+                        the call; retrying");
                     is_registered = false;
                     self.shared.pause(pause, &|| false);
                 }
@@ -364,7 +366,8 @@ impl Room {
     fn collect_threads(&mut self) {
         for (run, thread) in self.threads.extract_if(.., |(_, thread)| thread.is_finished()) {
             if thread.join().is_err() {
-                error!(job = %run.job, attempt = run.attempt, "the thread of a run panicked; the run resumes when bpd restarts");
+                error!(job = %run.job, attempt = run.attempt, "the thread of a run panicked; the run resumes \
+                    when bpd restarts");
             }
         }
     }
@@ -378,7 +381,8 @@ impl Room {
             self.collect_threads();
         }
         for (run, _) in &self.threads {
-            warn!(job = %run.job, attempt = run.attempt, "a network call did not end before shutdown; the run resumes at the next start");
+            warn!(job = %run.job, attempt = run.attempt, "a network call did not end before shutdown; the run \
+                resumes at the next start");
         }
     }
 }

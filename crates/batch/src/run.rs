@@ -186,7 +186,8 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
                 sweep(shared, held)?;
             }
             put_away(shared, held)?;
-            info!(job = %held.id().job, attempt = held.id().attempt, "the head gave up this run; it was ended and removed");
+            info!(job = %held.id().job, attempt = held.id().attempt, "the head gave up this run; it was ended \
+                and removed");
             return Ok(Next::Gone);
         }
         shared.pause(pause, &|| false);
@@ -197,7 +198,8 @@ fn forget(shared: &Shared, held: &Held) -> Result<Next> {
 
 /// The directory of a run was removed, or another one is in its place: whatever it says is not from us. The run is lost.
 fn vanished(shared: &Shared, held: &Held) -> Result<Next> {
-    error!(job = %held.id().job, attempt = held.id().attempt, "the directory of a run is missing or was replaced; the run is lost");
+    error!(job = %held.id().job, attempt = held.id().attempt, "the directory of a run is missing or was \
+        replaced; the run is lost");
     sweep(shared, held)?;
     if held.is_dropped() {
         return put_away(shared, held).map(|()| Next::Gone);

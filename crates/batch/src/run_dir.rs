@@ -195,7 +195,8 @@ impl RunStore {
                 // The order was never accepted: the head sends it again.
                 Ok((None, directory)) => self.remove(&directory)?,
                 Err(failure) => {
-                    error!(job = %run.job, attempt = run.attempt, %failure, "cannot read a run's directory; it is left as it is");
+                    error!(job = %run.job, attempt = run.attempt, %failure, "cannot read a run's directory; it \
+                        is left as it is");
                 }
             }
         }

@@ -233,7 +233,7 @@ fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
     let system = |what: &str, cause: rustix::io::Errno| dir.failed(what, &cause.into());
     let confinement = order.confinement.clone();
     let confinement =
-        confinement.ok_or_else(|| Failure::internal("the order does not say whom to run it as"))?;
+        confinement.ok_or_else(|| Failure::internal("the order does not name the user to run it as"))?;
     set_child_subreaper(Some(getpid())).map_err(|cause| system("become subreaper", cause))?;
     let signals = block_signals().map_err(|cause| dir.failed("block signals", &cause.into()))?;
     let name = cgroup_name(dir);
@@ -424,7 +424,9 @@ impl Tending<'_> {
             Scratch::TooMany(entries) => {
                 Some(format!("its scratch and temporary directories have more than {entries} entries"))
             }
-            Scratch::TooDeep => Some("its directories are nested too deeply to be measured".to_owned()),
+            Scratch::TooDeep => {
+                Some("its directories are nested too deeply to measure their size".to_owned())
+            }
         }
     }
 
@@ -503,11 +505,13 @@ impl Tending<'_> {
         let limit = Size(self.order.memory_bytes);
         match (killed, self.order.memory_bytes) {
             (0, _) => None,
-            (_, 0) => {
-                Some("memory: the kernel ended a process of it, because the host had none left".to_owned())
-            }
+            (_, 0) => Some(
+                "memory: the kernel killed one of its processes, because the host was out of memory"
+                    .to_owned(),
+            ),
             _ => Some(format!(
-                "memory: the kernel ended a process of it, because the job had more than {limit} (`bp submit --memory`)"
+                "memory: the kernel killed one of its processes, because the job used more than {limit} (`bp \
+                    submit --memory`)"
             )),
         }
     }

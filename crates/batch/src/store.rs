@@ -83,7 +83,9 @@ fn store_one(
         stored.map_err(|failure| match failure.kind {
             ErrorKind::Exists if !may_replace => {
                 begun.forget(&file.path);
-                failure.hint("it was not there when the job was submitted; `bp submit --replace` replaces it")
+                failure.hint(
+                    "it did not exist when the job was submitted; use `bp submit --replace` to replace it",
+                )
             }
             _ => failure,
         })

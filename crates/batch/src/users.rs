@@ -100,7 +100,7 @@ impl Users {
                 "a slot user has processes that bpd did not start; the user is not used until bpd restarts"
             );
         }
-        Err(Failure::busy("every slot user has a job").hint("widen slot_uids in [batch] of facility.toml"))
+        Err(Failure::busy("all slot users are in use").hint("widen slot_uids in [batch] of facility.toml"))
     }
 
     /// Gives a user back whose run is forgotten. A slot user is free when it has neither files nor processes.
@@ -139,21 +139,20 @@ impl Users {
             }
             if kind.is_none_or(|kind| kind == Kind::User) && self.own.uid == 0 {
                 found.push(
-                    "processes of one job: all of its user on this host are counted together".to_owned(),
+                    "processes of one job: the limit counts all processes of its user on this host"
+                        .to_owned(),
                 );
             }
         }
         let namespaces = self.finding.namespaces;
         if !namespaces.mounts {
-            found.push("files: a job sees /tmp of the host and the facility's directory".to_owned());
+            found.push("files: a job sees the host's /tmp and the facility's directory".to_owned());
         }
         if !namespaces.proc {
-            found.push("processes: a job sees those of others".to_owned());
+            found.push("processes: a job sees processes of other jobs".to_owned());
         }
         if !namespaces.processes {
-            found.push(
-                "processes: one that a job hides may outlive a job that ends its own shepherd".to_owned(),
-            );
+            found.push("processes: a job that kills its own shepherd can leave processes behind".to_owned());
         }
         found
     }
@@ -237,7 +236,8 @@ mod tests {
 
     #[test]
     fn lists_of_users_are_read_as_far_as_they_are_for_people() {
-        let passwd = "root:x:0:0::/root:/bin/sh\ndaemon:x:1:1::/:\nada:x:1001:1001::/home/ada:/bin/sh\nnobody:x:65534:1::/:\nodd\n:x:2000:\n";
+        let passwd = "root:x:0:0::/root:/bin/sh\ndaemon:x:1:1::/:\nada:x:1001:1001::/home/ada:/bin/sh\n\
+            nobody:x:65534:1::/:\nodd\n:x:2000:\n";
         assert_eq!(parse_passwd(passwd, 1000), ["ada"]);
         assert_eq!(parse_passwd(passwd, 0), ["daemon", "ada"]);
     }

@@ -48,7 +48,9 @@ impl RfioRange {
         let Self { offset, length } = *self;
         let end = offset.checked_add(length).filter(|_| offset >= 0 && length >= 0);
         let range = end.map(|end| ByteRange { offset: offset as u64, end: end as u64 });
-        range.ok_or_else(|| Fault::invalid(format!("{length} bytes at {offset} are no range of a file")))
+        range.ok_or_else(|| {
+            Fault::invalid(format!("{length} bytes at {offset} are not a valid range of a file"))
+        })
     }
 }
 
@@ -137,7 +139,7 @@ pub extern "C" fn rfio_lseek(fd: c_int, offset: i64, whence: c_int) -> i64 {
             libc::SEEK_SET => SeekFrom::Start(natural(offset, "offset")?),
             libc::SEEK_CUR => SeekFrom::Current(offset),
             libc::SEEK_END => SeekFrom::End(offset),
-            _ => return Err(Fault::invalid(format!("whence {whence} is none"))),
+            _ => return Err(Fault::invalid(format!("whence {whence} is not valid"))),
         };
         descriptor.channel().seek(to).map(|position| position as i64)
     })
@@ -182,7 +184,7 @@ pub extern "C" fn rfio_advise(fd: c_int, advice: c_int) -> c_int {
             RFIO_AUTOMATIC => ReadMode::Automatic,
             RFIO_SEQUENTIAL => ReadMode::Sequential,
             RFIO_RANDOM => ReadMode::Random,
-            _ => return Err(Fault::invalid(format!("advice {advice} is none"))),
+            _ => return Err(Fault::invalid(format!("advice {advice} is not valid"))),
         };
         descriptor.channel().advise(mode)
     })
@@ -410,7 +412,7 @@ mod tests {
         for fd in [-1, 0, 1, 2, c_int::MAX] {
             assert_eq!(rfio_close(fd), -1);
             assert_eq!(foreign::errno(), libc::EBADF);
-            assert_eq!(fault::last(), format!("{fd} is no open file of rfio_open"));
+            assert_eq!(fault::last(), format!("{fd} is not a file opened by rfio_open"));
         }
         // SAFETY: null is allowed everywhere.
         unsafe {

@@ -39,7 +39,7 @@ pub(crate) fn of(path: &CStr, kind: Option<&CStr>) -> Result<String> {
 }
 
 fn unsupported(kind: &str, name: &str) -> Fault {
-    Fault::new(libc::ENOTSUP, format!("checksum of {name}: no {kind:?} is to be had"))
+    Fault::new(libc::ENOTSUP, format!("checksum of {name}: {kind:?} is not available"))
         .hint("adler32, crc32c and md5 are known")
 }
 

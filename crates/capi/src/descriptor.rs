@@ -71,7 +71,7 @@ pub(crate) fn table() -> MutexGuard<'static, Table<Descriptor>> {
 }
 
 fn full() -> Fault {
-    Fault::new(libc::EMFILE, format!("{OPEN_MAX} files are open, which is the most")).hint("close some")
+    Fault::new(libc::EMFILE, format!("{OPEN_MAX} files are open, the maximum")).hint("close some")
 }
 
 /// Opens a file.
@@ -89,7 +89,7 @@ pub(crate) fn open(path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int> {
 }
 
 fn bad(fd: c_int) -> Fault {
-    Fault::new(libc::EBADF, format!("{fd} is no open file of rfio_open"))
+    Fault::new(libc::EBADF, format!("{fd} is not a file opened by rfio_open"))
 }
 
 /// The open file of this number.

@@ -51,7 +51,7 @@ pub(crate) fn table() -> MutexGuard<'static, Table<Directory>> {
 }
 
 fn bad() -> Fault {
-    Fault::new(libc::EBADF, "that is no open directory of rfio_opendir")
+    Fault::new(libc::EBADF, "not a directory opened by rfio_opendir")
 }
 
 /// Opens a directory; returns its number.
@@ -65,7 +65,7 @@ pub(crate) fn open(path: &CStr) -> Result<i32> {
         Place::Remote(url) => Rest::Remote(names(&url).list(&url.path)?.into_iter()),
     };
     let directory = Directory { reading: Mutex::new(Reading { rest, shown: Box::new(empty()) }) };
-    let full = || Fault::new(libc::EMFILE, format!("{OPEN_MAX} directories are open, which is the most"));
+    let full = || Fault::new(libc::EMFILE, format!("{OPEN_MAX} directories are open, the maximum"));
     table().insert(directory).ok_or_else(|| full().hint("close some"))
 }
 

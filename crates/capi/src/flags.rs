@@ -36,7 +36,7 @@ pub(crate) fn understand(flags: c_int) -> Result<(Access, OpenMode)> {
         libc::O_RDONLY => (true, false),
         libc::O_WRONLY => (false, true),
         libc::O_RDWR => (true, true),
-        _ => return Err(Fault::invalid(format!("open flags {flags:#o} have no mode of access"))),
+        _ => return Err(Fault::invalid(format!("open flags {flags:#o} contain no access mode"))),
     };
     if has(libc::O_DIRECTORY) {
         return Err(
@@ -48,8 +48,9 @@ pub(crate) fn understand(flags: c_int) -> Result<(Access, OpenMode)> {
     }
     let (create, truncate) = (has(libc::O_CREAT), has(libc::O_TRUNC));
     if !can_write && (create || truncate) {
-        return Err(Fault::invalid("a file is made or emptied by who writes it")
-            .hint("open it with O_WRONLY or O_RDWR"));
+        return Err(
+            Fault::invalid("O_CREAT and O_TRUNC need write access").hint("open it with O_WRONLY or O_RDWR")
+        );
     }
     let open_mode = match (can_write, create, truncate) {
         (false, ..) => OpenMode::Read,

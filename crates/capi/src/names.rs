@@ -85,7 +85,7 @@ pub(crate) fn truncate(path: &CStr, size: u64) -> Result<()> {
 /// Fails unless the caller may do all of `mode`.
 pub(crate) fn access(path: &CStr, mode: c_int) -> Result<()> {
     if mode & !(libc::R_OK | libc::W_OK | libc::X_OK) != 0 {
-        return Err(Fault::invalid(format!("access mode {mode:#o} is none")));
+        return Err(Fault::invalid(format!("access mode {mode:#o} is not valid")));
     }
     match Place::parse(path)? {
         Place::Local(path) => {

@@ -66,7 +66,7 @@ impl fmt::Display for Place {
 fn in_facility(path: &FilePath) -> Result<XrdUrl> {
     let place = env::var(ENVIRONMENT).ok().filter(|place| !place.is_empty());
     let place = place.ok_or_else(|| {
-        Failure::invalid(format!("bp:{path}: no facility is named"))
+        Failure::invalid(format!("bp:{path}: no facility is given"))
             .hint(format!("set {ENVIRONMENT} to the facility's directory or its http:// endpoint"))
     })?;
     Ok(Facility::find(&place, user())?.url(path.clone())?)

@@ -146,7 +146,10 @@ impl RemoteFile {
     fn put(&self, file: &File, tail: &mut Tail, offset: u64, data: &[u8]) -> Result<()> {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= OFFSET_MAX);
         let end = end.ok_or_else(|| {
-            Fault::new(libc::EFBIG, format!("write at {offset} of {}: no file is so long", self.url))
+            Fault::new(
+                libc::EFBIG,
+                format!("write at {offset} of {}: beyond the largest file size", self.url),
+            )
         })?;
         let (mut at, mut rest) = (offset, data);
         while !rest.is_empty() {
@@ -168,7 +171,10 @@ impl RemoteFile {
     /// Reads from the server, with what was written before.
     fn get(&self, file: &File, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > OFFSET_MAX) {
-            return Err(Fault::invalid(format!("read at {offset} of {}: no file is so long", self.url)));
+            return Err(Fault::invalid(format!(
+                "read at {offset} of {}: beyond the largest file size",
+                self.url
+            )));
         }
         if self.access.can_write {
             return Ok(file.read_at(offset, buffer)?);

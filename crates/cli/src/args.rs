@@ -23,13 +23,13 @@ pub(crate) struct Global {
     /// The facility: its directory or its http:// endpoint
     #[arg(long, short, global = true, env = client::facility::ENVIRONMENT, hide_env_values = true, value_name = "DIR|URL")]
     pub(crate) facility: Option<String>,
-    /// Print what the facility answered as JSON, one value per line
+    /// Print the facility's answer as JSON, one value per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Act for this user; only the owner of the facility may [default: the Unix user]
+    /// Act for this user; only for the owner of the facility [default: the Unix user]
     #[arg(long, global = true, env = "BP_USER", hide_env_values = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Print only errors and what was asked for
+    /// Print only results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }
@@ -105,14 +105,14 @@ pub(crate) enum Verb {
     /// Show what a job printed
     Log(verbs::log::Args),
 
-    /// Show the tape queue, with the reason why each request waits
+    /// Show the tape queue and why each request waits
     Queue(verbs::queue::Args),
-    /// Show tape volumes, or add some
+    /// Show or add tape volumes
     #[command(visible_alias = "volume")]
     Volumes(verbs::volumes::Args),
     /// Show tape drives
     Drives(verbs::drives::Args),
-    /// Show what each user used in total
+    /// Show the total usage of each user
     Bill(verbs::bill::Args),
     /// Save the catalogue of a running facility to a file
     Backup(verbs::backup::Args),
@@ -124,11 +124,11 @@ pub(crate) enum Verb {
     Quota(verbs::quota::Args),
     /// Show the audit log: who did what, when, from where
     Audit(verbs::audit::Args),
-    /// Check the facility for problems, and say the next step for each
+    /// Check the facility for problems and suggest the next step for each
     Doctor(verbs::doctor::Args),
-    /// Show what happened in the facility, and follow what happens
+    /// Show recent events of the facility, or follow new ones
     Events(verbs::events::Args),
-    /// Compare partitions with the catalogue, and repair differences
+    /// Compare partitions with the catalogue and repair the differences
     Scan(verbs::scan::Args),
     /// Add an existing directory of a disk server without copying it
     Adopt(verbs::adopt::Args),

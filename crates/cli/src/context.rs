@@ -45,7 +45,7 @@ impl Context {
     pub(crate) fn place(&self) -> Result<&str> {
         self.place.as_deref().ok_or_else(|| {
             let variable = client::facility::ENVIRONMENT;
-            Failure::invalid("no facility is named").hint(format!(
+            Failure::invalid("no facility is given").hint(format!(
                 "add --facility DIR or set {variable}; `bp up DIR --create` makes and starts one"
             ))
         })
@@ -80,7 +80,7 @@ impl Context {
         let why = if xrd::Token::discover().is_none() {
             "it cannot be read, or is empty".to_owned()
         } else if place.starts_with("http://") {
-            format!("{place} is not encrypted; name the https:// endpoint")
+            format!("{place} is not encrypted; use the https:// endpoint")
         } else {
             return Ok(());
         };

@@ -42,7 +42,7 @@ pub(crate) fn program() -> PathBuf {
 
 fn start_failure(program: &Path, cause: &std::io::Error) -> Failure {
     Failure::io(format!("start {}", program.display()), cause)
-        .hint("install bpd beside bp, or put it on the search path")
+        .hint("install bpd beside bp, or add it to PATH")
 }
 
 /// Becomes the daemon; returns only if that fails.
@@ -116,7 +116,7 @@ fn await_answer(directory: &Path, mut child: Child, log: &Path, log_start: u64) 
                 START_DEADLINE.as_secs()
             ))
             .hint(format!(
-                "look into {}; `bp down {}` ends it",
+                "read the log {}; `bp down {}` stops it",
                 log.display(),
                 directory.display()
             )));

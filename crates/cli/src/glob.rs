@@ -40,7 +40,7 @@ pub(crate) fn list(control: &Control, path: &FilePath, each: &mut dyn FnMut(Entr
             return Ok(());
         }
     }
-    Err(Failure::busy(format!("directory {path} does not end")))
+    Err(Failure::busy(format!("directory {path} has too many entries")))
 }
 
 /// Whether there is something at `path`.
@@ -114,7 +114,7 @@ fn below(control: &Control, directory: FilePath, files: &mut Vec<FilePath>) -> R
         }
         if files.len() + ahead.len() > FILES_MAX {
             return Err(Failure::busy(format!("{directory} and others hold more than {FILES_MAX} files"))
-                .hint("name directories further down, one after the other"));
+                .hint("name subdirectories, one at a time"));
         }
     }
     Ok(())

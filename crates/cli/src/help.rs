@@ -64,7 +64,7 @@ fn groups(command: &Command) -> String {
 fn about(command: &Command, verb: &str) -> String {
     let found = command.find_subcommand(verb).and_then(Command::get_about);
     // clap adds `help` itself, when the command line is read.
-    found.map_or_else(|| "Print this message or the help of a verb".to_owned(), ToString::to_string)
+    found.map_or_else(|| "Print this message or the help of a command".to_owned(), ToString::to_string)
 }
 
 #[cfg(test)]
@@ -81,7 +81,8 @@ mod tests {
             "# Commands of `bp`\n\n\
              Reference for users and operators. The page is made from the definitions in `crates/cli`:\n\
              `UPDATE_SNAPSHOTS=1 cargo test -p cli` makes it anew, and a test holds that it is current.\n\n\
-             Every command takes these options, too; the environment variables `BP_FACILITY` and `BP_USER` stand for two of them:\n{global}{}",
+             Every command takes these options, too; the environment variables `BP_FACILITY` and `BP_USER` \
+             stand for two of them:\n{global}{}",
             sections(&mut command)
         );
         is_current("cli.md", &text);

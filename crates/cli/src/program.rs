@@ -36,15 +36,15 @@ impl FromStr for Program {
             if text.starts_with('/') && !text.ends_with('/') {
                 return Ok(Self { local: None, path: text.parse()? });
             }
-            return Err(Failure::invalid(format!("program {text:?} has no place in the facility"))
-                .hint(format!("say where it is to be kept, as {text}:/programs/")));
+            return Err(Failure::invalid(format!("program {text:?} does not say where to store it"))
+                .hint(format!("give a path in the facility: {text}:/programs/")));
         };
         let (local, target) = (PathBuf::from(&text[..at]), &text[at + 1..]);
         let mut path: FilePath = target.parse()?;
         if target.ends_with('/') {
             let name = local.file_name().and_then(|name| name.to_str());
             path = path.join(name.ok_or_else(|| {
-                Failure::invalid(format!("{} has no name to use in the facility", local.display()))
+                Failure::invalid(format!("{} has no file name to use in the facility", local.display()))
             })?)?;
         }
         Ok(Self { local: Some(local), path })
@@ -64,20 +64,18 @@ impl Program {
             Ok(info) if info.entry.kind == NodeKind::Directory => {
                 Err(Failure::new(ErrorKind::IsDirectory, format!("{} is a directory", self.path))
                     .hint(format!(
-                        "end it with a slash to keep the program in it: --program {}:{}/",
+                        "end it with a slash to store the program in it: --program {}:{}/",
                         local.display(),
                         self.path
                     ))
                     .into())
             }
             Ok(info) if info.entry.checksums == Some(sums(local)?) => Ok(()),
-            Ok(_) => Err(Failure::exists(format!(
-                "{} exists, and is another program than {}",
-                self.path,
-                local.display()
-            ))
-            .hint("jobs that wait may need it: name another path, or replace it with `bp put --replace`")
-            .into()),
+            Ok(_) => {
+                Err(Failure::exists(format!("{} exists and differs from {}", self.path, local.display()))
+                    .hint("waiting jobs may need it: use another path, or replace it with `bp put --replace`")
+                    .into())
+            }
             Err(failure) if failure.kind == ErrorKind::NotFound => {
                 let copy_options =
                     CopyOptions { replace: false, make_path: true, resume: false, verify: true };

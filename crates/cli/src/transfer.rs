@@ -43,9 +43,9 @@ pub(crate) fn upload(
     let info = context.call(&Stat { path: path.clone() })?;
     if info.entry.size != moved.bytes {
         let what =
-            format!("{path}: {} bytes were sent, but the facility has {}", moved.bytes, info.entry.size);
+            format!("{path}: {} bytes were sent, but the facility stored {}", moved.bytes, info.entry.size);
         return Err(Failure::corrupt(what)
-            .hint("copy it again; if that fails too, tell the operator")
+            .hint("copy it again; if that also fails, tell the operator")
             .into());
     }
     report(context, &info, path.as_str(), began)

@@ -153,7 +153,7 @@ fn wait<C: Call>(
         if left.is_zero() {
             view.spinner.finish_and_clear();
             return Err(Failure::timeout(format!("gave up waiting: {}", progress.head))
-                .hint("what was asked for goes on; wait again with a longer --timeout")
+                .hint("the request continues; wait again with a longer --timeout")
                 .into());
         }
         if pause.0 > 0 {

@@ -29,9 +29,7 @@ pub(crate) fn paths(context: &mut Context, written: Vec<Written>) -> Result<Vec<
         match context.call(&Stat { path: path.clone() }) {
             Ok(info) if info.entry.kind == NodeKind::File => {
                 let what = format!("{path}/ names a directory, and {path} is a file");
-                return Err(
-                    Failure::new(ErrorKind::NotDirectory, what).hint("leave the slash at the end out")
-                );
+                return Err(Failure::new(ErrorKind::NotDirectory, what).hint("remove the slash at the end"));
             }
             // What is not there, or a pattern, is told by whoever looks for it.
             Ok(_) | Err(_) => {}

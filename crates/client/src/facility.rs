@@ -36,7 +36,7 @@ impl Facility {
         if place.contains("://") {
             // What follows `?` may be a token.
             let shown = place.split('?').next().unwrap_or_default();
-            return Err(Failure::invalid(format!("{shown} is not a management endpoint"))
+            return Err(Failure::invalid(format!("{shown} is not the address of a facility"))
                 .hint("name the facility's directory or its http:// endpoint; `bp status` prints both"));
         }
         let directory = Path::new(place);

@@ -33,7 +33,7 @@ impl Fetch<'_> {
     pub fn run(&self) -> Result<Vec<u8>> {
         let url = self.url;
         if !url.starts_with("https://") {
-            return Err(Failure::permission(format!("{url} is not fetched: it is not https")));
+            return Err(Failure::permission(format!("{url} is not fetched, because it is not https")));
         }
         let tls = ControlTls { authorities: self.authorities.map(Path::to_owned), ..ControlTls::default() };
         let config = Agent::config_builder()
@@ -80,7 +80,10 @@ impl Resolver for Guarded {
         let good = socket::reachable(found.iter().copied(), &self.rule);
         let Some(good) = good else {
             let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
-            let what = format!("{authority} is not to be connected to: allow it by `[reach] allow`");
+            let what = format!(
+                "connecting to {authority} is not allowed; `[reach] allow` in facility.toml can \
+                allow it"
+            );
             return Err(ureq::Error::Other(what.into()));
         };
         let mut addresses = self.resolver.empty();

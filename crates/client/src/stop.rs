@@ -90,7 +90,7 @@ impl Stop {
             };
             answer.is_some()
         });
-        let overdue = || Failure::timeout("the head has not answered for an hour").hint("see its log");
+        let overdue = || Failure::timeout("the head has not answered for one hour").hint("see its log");
         answer.or_else(|| (!is_stopping).then(|| Err(overdue())))
     }
 

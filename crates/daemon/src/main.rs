@@ -23,7 +23,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 use wire::control::{CreateToken, Role};
 
-/// The daemon of a Backplane facility. People use `bp`.
+/// The daemon of a Backplane facility; users and operators use `bp`.
 #[derive(Parser)]
 #[command(name = "bpd", version, disable_help_subcommand = true)]
 struct Cli {
@@ -35,17 +35,17 @@ struct Cli {
 enum Verb {
     /// Makes a facility in a missing or empty directory.
     Create(Create),
-    /// Runs the facility in a directory until it is told to stop.
+    /// Runs the facility in a directory until it gets SIGTERM or SIGINT.
     Run(Run),
-    /// Makes this host one of a facility, by invitation, and runs it until it is told to stop.
+    /// Joins this host to a facility with an invitation, then runs it as `bpd run` does.
     Join(Join),
-    /// Makes a token for a user; whoever can read the facility's key can.
+    /// Makes a token for a user; for users who can read the facility's key.
     Token(Token),
-    /// Makes the catalogue of a facility that does not run, and has none, from a backup.
+    /// Restores the catalogue of a stopped facility from a backup; it must have no catalogue.
     Restore(Restore),
-    /// Makes an empty catalogue for a facility that does not run and has lost its own, without a backup.
+    /// Makes an empty catalogue for a stopped facility that lost its own and has no backup.
     Rebuild(Rebuild),
-    /// Moves the catalogue of a facility that does not run to another place.
+    /// Moves the catalogue of a stopped facility to a database or a file.
     Migrate(Migrate),
     /// Shows every configuration key with its default.
     Config,
@@ -66,25 +66,25 @@ struct Parts {
     /// Tape drives of the virtual library.
     #[arg(long)]
     drives: Option<u16>,
-    /// Its slots.
+    /// Slots of the virtual library.
     #[arg(long)]
     slots: Option<u16>,
-    /// Its cartridges.
+    /// Cartridges of the virtual library.
     #[arg(long)]
     volumes: Option<u16>,
-    /// What their labels begin with: one or two of A-Z 0-9; at a host that joins it follows from the host's name.
+    /// Prefix of the cartridges' labels, one or two of A-Z 0-9; for a host that joins, derived from its name if not given.
     #[arg(long)]
     prefix: Option<String>,
-    /// Bytes that a cartridge holds, with a unit: 16GiB.
+    /// Capacity of a cartridge, e.g. 16GiB.
     #[arg(long)]
     volume_size: Option<Size>,
-    /// Length of data blocks on tape, with a unit: 256KiB.
+    /// Length of data blocks on tape, e.g. 256KiB.
     #[arg(long)]
     block: Option<Size>,
-    /// How long a load takes, with a unit: 15s.
+    /// How long the virtual library takes to load a cartridge, e.g. 15s.
     #[arg(long)]
     load_time: Option<Span>,
-    /// Most bytes of replicas on disk, with a unit; the whole file system if not given.
+    /// Most bytes of replicas on disk, e.g. 100GiB; the whole file system if not given.
     #[arg(long)]
     disk_size: Option<Size>,
     /// CPU slots for jobs; as many as the host has if not given.
@@ -94,9 +94,9 @@ struct Parts {
 
 #[derive(Args)]
 struct Create {
-    /// Where.
+    /// The directory of the new facility.
     directory: PathBuf,
-    /// Name of the facility, for people.
+    /// Name of the facility.
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
@@ -107,14 +107,14 @@ struct Create {
     /// File with the password of that database.
     #[arg(long)]
     catalogue_password: Option<PathBuf>,
-    /// Memory for what is kept of the catalogue, with a unit: 4GiB; 0: an eighth of the host's.
+    /// Memory that caches the catalogue, e.g. 4GiB; 0: an eighth of the host's memory.
     #[arg(long)]
     cache: Option<Size>,
 }
 
 #[derive(Args)]
 struct Run {
-    /// The facility.
+    /// The facility's directory.
     directory: PathBuf,
     /// Makes the facility first, if the directory is missing or empty.
     #[arg(long)]
@@ -131,25 +131,25 @@ struct Run {
     /// Address to listen on.
     #[arg(long)]
     bind: Option<IpAddr>,
-    /// Waits until the active head of the facility is silent, or is ordered to make room; needs a catalogue in a database.
+    /// Waits until the active head is silent or `bp head take-over` is called; needs a catalogue in a database.
     #[arg(long)]
     standby: bool,
-    /// Takes over from a head on another host that is active.
+    /// Takes over now from the active head on another host.
     #[arg(long, conflicts_with = "standby")]
     take_over: bool,
 }
 
 #[derive(Args)]
 struct Join {
-    /// Where its configuration, keys and data are to be: a missing or empty directory.
+    /// Directory for the host's configuration, keys and data; it must be missing or empty.
     directory: PathBuf,
     /// The invitation, as `bp host invite` prints it; `-` reads it from standard input.
     #[arg(long)]
     token: String,
-    /// What the host is to do: disk, tape or cpu; may be given again.
+    /// Role of the host: disk, tape or cpu; repeatable.
     #[arg(long, required = true)]
     role: Vec<Role>,
-    /// Its name in the facility; what it calls itself if not given.
+    /// Name of the host in the facility; its host name if not given.
     #[arg(long)]
     name: Option<String>,
     /// Name or address by which the head and clients reach it; the address it listens on if not given.
@@ -164,7 +164,7 @@ struct Join {
     /// Port of https://, 0 for any.
     #[arg(long)]
     https_port: Option<u16>,
-    /// Only joins; `bpd run` runs it.
+    /// Only joins; start the host later with `bpd run`.
     #[arg(long)]
     only: bool,
     #[command(flatten)]
@@ -173,24 +173,24 @@ struct Join {
 
 #[derive(Args)]
 struct Restore {
-    /// The facility.
+    /// The facility's directory.
     directory: PathBuf,
-    /// What `bp backup` has written.
+    /// The file that `bp backup` wrote.
     backup: PathBuf,
 }
 
 #[derive(Args)]
 struct Rebuild {
-    /// The facility: its configuration, `id`, `key` and `tls/` must be there.
+    /// The facility's directory, with its configuration, `id`, `key` and `tls/`.
     directory: PathBuf,
-    /// Who runs the facility; who calls this if not given.
+    /// User who runs the facility; the current user if not given.
     #[arg(long)]
     owner: Option<String>,
 }
 
 #[derive(Args)]
 struct Migrate {
-    /// The facility.
+    /// The facility's directory.
     directory: PathBuf,
     /// An empty database, postgresql://USER@HOST/DATABASE, or `file` for a file in the directory.
     #[arg(long)]
@@ -202,21 +202,21 @@ struct Migrate {
 
 #[derive(Args)]
 struct Token {
-    /// The facility.
+    /// The facility's directory.
     directory: PathBuf,
-    /// Whose token it is; the facility's owner if not given.
+    /// User of the token; the facility's owner if not given.
     #[arg(long)]
     user: Option<String>,
-    /// How long it holds, with a unit.
+    /// How long the token is valid, e.g. 12h.
     #[arg(long, default_value = "12h")]
     lifetime: Span,
-    /// What it allows, as storage.read:/data; all that the user may do if not given.
+    /// A scope that limits the token, e.g. storage.read:/data; all that the user may do if not given.
     #[arg(long, num_args = 1..)]
     scope: Vec<String>,
-    /// A group of the user, for grants and modes.
+    /// A group of the user, for grants and mode bits.
     #[arg(long, conflicts_with = "scope")]
     group: Vec<String>,
-    /// For whom it is; this facility if not given.
+    /// Audience of the token; this facility if not given.
     #[arg(long)]
     audience: Option<String>,
     /// Print JSON.
@@ -371,7 +371,8 @@ fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(FILES_MAX);
     if let Err(cause) = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit }) {
-        tracing::warn!(%cause, "cannot raise the limit of open files from {:?}; raise it with `ulimit -n` or LimitNOFILE=", limit.current);
+        tracing::warn!(%cause, "cannot raise the limit of open files from {:?}; raise it with `ulimit -n` or \
+            LimitNOFILE=", limit.current);
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! **Idea.** **Data never lies in `objects/` without its description.** A commit puts the description there first and the data
 //! second; a removal takes the data first and the description second. So a description without data is an interrupted step and
-//! holds no bytes, while data without a description is damage that a person must look at. [`Partition::list`] tells them apart.
+//! holds no bytes, while data without a description is damage that an operator must look at. [`Partition::list`] tells them apart.
 //!
 //! **Start reading** with [`Partition`], then [`ObjectWriter`] and [`ObjectReader`]. The code is plain and blocking, over a
 //! local file system; no network, no async. `spec/object.md` draws the formats. A partition is a directory:

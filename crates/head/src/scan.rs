@@ -72,7 +72,7 @@ impl Apply for StartScan {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("scan partitions")?;
         if self.pace.objects_per_s == 0 || self.pace.bytes_per_s == 0 {
-            return Err(Failure::invalid("a scan without speed never ends"));
+            return Err(Failure::invalid("the speed of a scan must be above zero"));
         }
         for partition in meant(core, self.partition)? {
             let before = core.store.scan(&partition)?;
@@ -116,7 +116,7 @@ impl Apply for ResumeScan {
         if !is_any {
             let whose = self.partition.map_or_else(String::new, |partition| format!(" of {partition}"));
             return Err(Failure::not_found(format!("no scan{whose} was stopped"))
-                .hint("`bp scan status` shows how far each has come; `bp scan start` begins one"));
+                .hint("`bp scan status` shows all scans; `bp scan start` starts one"));
         }
         core.touch(Topic::Removals);
         Ok(Done {})
@@ -129,7 +129,7 @@ impl Apply for RepairScan {
         let partition = self.partition;
         let before = core.store.scan(&partition)?.ok_or_else(|| {
             Failure::not_found(format!("partition {partition} was never scanned"))
-                .hint(format!("`bp scan start {partition}` looks what is wrong"))
+                .hint(format!("`bp scan start {partition}` checks it"))
         })?;
         refuse_running(&partition, Some(&before))?;
         let number = next_number(core, &partition)?;
@@ -185,7 +185,7 @@ fn scan_info(partition: String, scan: ScanRow) -> ScanInfo {
 
 impl Apply for GetFindings {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Findings> {
-        context.who.require_operator("see what scans have found")?;
+        context.who.require_operator("see the findings of scans")?;
         let rows = core.store.findings(&self.partition, (self.after, false), SCAN_OBJECTS_MAX)?;
         let is_partial = rows.len() == SCAN_OBJECTS_MAX;
         let findings = rows.into_iter().map(|FindingRow { finding, outcome }| {
@@ -361,11 +361,11 @@ impl Apply for MendFinding {
         };
         let found = core.store.finding(&self.partition, self.object)?;
         let found = found
-            .ok_or_else(|| Failure::not_found(format!("object {} was not found to be wrong", self.object)))?;
+            .ok_or_else(|| Failure::not_found(format!("object {} is not among the findings", self.object)))?;
         match self.mending {
             Mending::Drop => {
                 if found.finding.kind == FindingKind::Orphan {
-                    return Err(Failure::invalid(format!("object {} is no replica", self.object)));
+                    return Err(Failure::invalid(format!("object {} is not a replica", self.object)));
                 }
                 let replica = core.store.replica(self.object)?;
                 if let Some(replica) = replica.filter(|replica| is_served(replica, &self.partition)) {

@@ -226,7 +226,7 @@ fn what_does_not_fit_or_makes_no_sense_is_refused_with_the_next_step() {
         full.what,
         "pool raw has 700 B free, 700 B on one partition; 800 B are needed on one partition"
     );
-    assert!(full.hint.unwrap().contains("give the pool another partition"));
+    assert!(full.hint.unwrap().contains("add a partition to the pool"));
     assert_eq!(refusal(stat(&mut world, "/d/g")), ErrorKind::NotFound);
     let unknown = reserve(&mut world, "bob", Allocate { pool: "row".into(), ..ask("/d/g", 1) }).unwrap_err();
     assert_eq!((unknown.kind, unknown.what.as_str()), (ErrorKind::NotFound, "there is no pool row"));

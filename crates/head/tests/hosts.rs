@@ -178,7 +178,7 @@ fn no_host_is_called_as_another() {
     admit_as(&mut world, Admission { reached: moved.clone(), ..first }).unwrap();
     let hosts = world.user(GetHosts {}).unwrap().hosts;
     assert_eq!(hosts[0].reached, moved);
-    // What a host was called that was turned away is free.
+    // What a host was called that was removed is free.
     world.user(RemoveHost { name: "d1".into(), force: true }).unwrap();
     invite(&mut world, "c");
     let named = reached(&["d3", "disk01.example.org"], &[]);

@@ -347,7 +347,7 @@ fn a_job_fails_with_the_reason_of_its_end() {
     for (exit, why) in [
         (JobExit::Code(3), "exit code 3"),
         (JobExit::Signal(9), "ended by signal 9"),
-        (JobExit::WallLimit, "ran into its wall limit"),
+        (JobExit::WallLimit, "exceeded its wall time limit"),
         (JobExit::NotStarted(failure.clone()), "could not be started: pool main is full"),
         (JobExit::OutputFailed(failure), "output was not stored: pool main is full"),
     ] {

@@ -191,7 +191,7 @@ fn what_runs_on_a_host_that_is_turned_away_is_lost_and_what_does_not_is_given_to
     world.user(RemoveHost { name: "c1".into(), force: true }).unwrap();
     let first = info(&mut world, run);
     assert_eq!((first.state, first.exit), (JobState::Failed, Some(JobExit::Lost)));
-    assert!(first.reason.unwrap().contains("c1 was turned away"));
+    assert!(first.reason.unwrap().contains("c1 was removed"));
     assert_eq!(support::job(&mut world, second).state, JobState::Queued);
     assert_eq!(world.user(GetStatus {}).unwrap().workers.len(), 1);
     register_worker(&mut world, "c2", "c2-worker1", &[]).unwrap();

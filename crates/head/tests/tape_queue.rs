@@ -442,7 +442,7 @@ fn a_file_for_which_no_volume_has_room_now_waits_and_says_so() {
     ask_archive(&mut world, "/f").unwrap();
     assert!(!world.drive(DRIVE, Mishap::None));
     let reason = request(&mut world).reason;
-    assert!(reason.contains("no volume has room"), "{reason}");
+    assert!(reason.contains("no volume has free space"), "{reason}");
 }
 
 #[test]
@@ -517,7 +517,7 @@ fn a_recall_waits_while_everything_on_disk_is_pinned() {
     world.clean(false);
     stage(&mut world, "/f", None).unwrap();
     assert!(!world.drive(DRIVE, Mishap::None));
-    assert!(request(&mut world).reason.contains("no room on disk"));
+    assert!(request(&mut world).reason.contains("no space on disk"));
     world.advance(Millis::from_seconds(601));
     run_drive(&mut world);
     assert_eq!(state(&mut world, "/f"), FileState::Both);

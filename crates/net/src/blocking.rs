@@ -9,5 +9,5 @@ use base::{Failure, Result};
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|cause| Failure::internal(format!("a file thread ended badly: {cause}")))?
+        .map_err(|cause| Failure::internal(format!("a file thread panicked: {cause}")))?
 }

@@ -97,7 +97,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> = read.collect();
     match found.map_err(|cause| unusable(file, &cause))? {
         none if none.is_empty() => Err(Failure::invalid(format!("{} has no certificate", file.display()))
-            .hint("it must be PEM, beginning with -----BEGIN CERTIFICATE-----")),
+            .hint("the file must be PEM and begin with -----BEGIN CERTIFICATE-----")),
         found => Ok(found),
     }
 }

@@ -295,7 +295,7 @@ impl Place {
         }
         let permit = Arc::clone(&self.door)
             .try_acquire_owned()
-            .map_err(|_| Failure::busy("all connections of this door are in use").hint("try again later"))?;
+            .map_err(|_| Failure::busy("all connections of this port are in use").hint("try again later"))?;
         // Another request of the connection may have done it in this moment.
         if self.permit.set(permit).is_ok() {
             self.budget.ledger().leave(self.address, self.number);

@@ -146,7 +146,7 @@ impl Stream<'_> {
                 Err(RecvTimeoutError::Timeout) if begun.elapsed() < SILENCE_DEADLINE => {}
                 Err(RecvTimeoutError::Timeout) => return Err(Failure::timeout("the disk server is silent")),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::internal("the thread that reads from disk ended badly"));
+                    return Err(Failure::internal("the thread that reads from disk panicked"));
                 }
             }
         }
@@ -193,7 +193,7 @@ pub(crate) fn to_disk(
         drop(sender);
         let written = thread
             .join()
-            .unwrap_or_else(|_| Err(Failure::internal("the thread that writes to disk ended badly")));
+            .unwrap_or_else(|_| Err(Failure::internal("the thread that writes to disk panicked")));
         if let Err(failure) = written
             && (outcome.is_ok() || is_disk_gone)
         {

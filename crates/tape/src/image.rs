@@ -109,10 +109,10 @@ impl Image {
         }
         let damage = self.damage.map_or_else(String::new, |damage| format!(" ({damage})"));
         Err(Failure::corrupt(format!(
-            "volume {}: block {block} lies behind the end of the data, which is block {end}{damage}",
+            "volume {}: block {block} is beyond the end of the data, block {end}{damage}",
             self.vid
         ))
-        .hint("the volume is not what the catalogue says; take it out of use and check it"))
+        .hint("the volume differs from the catalogue; disable it and check it"))
     }
 
     pub(crate) fn space(&mut self, kind: SpaceKind, count: i64) -> Result<Spaced> {

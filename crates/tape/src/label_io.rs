@@ -158,8 +158,8 @@ fn refuse_used(drive: &mut dyn TapeDrive, place: &Place) -> Result<(), Fault> {
         },
     };
     let refused =
-        Failure::exists(format!("{place}: it is to be labelled and is not blank: it begins with {found}"));
-    Err(Fault::volume(refused.hint("look at what is on it; only a person may have it overwritten")))
+        Failure::exists(format!("{place}: it should be labelled but is not blank: it begins with {found}"));
+    Err(Fault::volume(refused.hint("check its contents; only an operator may order to overwrite it")))
 }
 
 /// Checks that the volume in `drive` is `vid`, by its label; the position is then behind VOL1.
@@ -190,7 +190,7 @@ pub fn seek_append(drive: &mut dyn TapeDrive, vid: &Vid, point: AppendPoint) -> 
     }
     if !is_free(drive, &place, point.block)? {
         let failure = Failure::corrupt(format!(
-            "{place}: data lie at block {}, expected the end of the data",
+            "{place}: found data at block {}, expected the end of the data",
             point.block
         ));
         return Err(Fault::volume(failure.hint("the volume holds files that the catalogue does not know")));
@@ -376,7 +376,9 @@ pub fn read_file(
     while let Read::Block(_) = place.read(drive, &mut block, "data or the mark behind them")? {
         data.add(&place, &block)?;
         if data.size > file.size {
-            return Err(place.mismatch(&format!("data go on behind byte {}, where the file ends", file.size)));
+            return Err(
+                place.mismatch(&format!("data continue after byte {}, where the file ends", file.size))
+            );
         }
         sink(&block).map_err(Fault::of_disk)?;
     }
@@ -384,7 +386,7 @@ pub fn read_file(
     let trailers = place.read_labels(drive)?;
     place.check_labels(&labels, Side::Trailer, blocks, &trailers)?;
     place.expect_mark(drive, "the mark behind the trailers")?;
-    let hint = "recall another copy if there is one; the volume must be checked";
+    let hint = "recall another copy if there is one, and check the volume";
     place.compare_file(file, size, checksums, "tape").map_err(|failure| Fault::volume(failure.hint(hint)))
 }
 
@@ -452,9 +454,7 @@ impl Place {
 
     fn mismatch(&self, what: &str) -> Fault {
         let failure = Failure::corrupt(format!("{self}: {what}"));
-        Fault::volume(
-            failure.hint("the volume is not what the catalogue says; take it out of use and check it"),
-        )
+        Fault::volume(failure.hint("the volume differs from the catalogue; disable it and check it"))
     }
 
     /// The size of the data blocks, which only UHL1 gives in full.

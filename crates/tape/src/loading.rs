@@ -76,12 +76,12 @@ fn source(inventory: &[Element], drive: &Element, vid: &Vid) -> Result<ElementAd
     match element_of(inventory, vid) {
         Some(element) if element.kind != ElementKind::Drive => Ok(element.address),
         Some(other) => {
-            let what = format!("volume {vid} is wanted in {} and is in {}", drive.name, other.name);
+            let what = format!("volume {vid} is needed in {} but is in {}", drive.name, other.name);
             Err(Fault::system(Failure::busy(what)))
         }
         None => {
             let failure = Failure::not_found(format!("volume {vid} is not in the library"));
-            Err(Fault::volume(failure.hint("put it into a slot or the import element")))
+            Err(Fault::volume(failure.hint("put it into a slot or the import/export element")))
         }
     }
 }

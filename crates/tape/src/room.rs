@@ -157,7 +157,7 @@ impl TapeRoom {
         match self.ended.recv_timeout(deadline) {
             Err(RecvTimeoutError::Timeout) => {
                 Err(Failure::timeout("a tape drive is still working at shutdown")
-                    .hint("what it had not flushed will be repeated"))
+                    .hint("data that it had not flushed will be written again"))
             }
             _ => Ok(()),
         }
@@ -322,7 +322,8 @@ impl<H: Head> Supervisor<H> {
         match drive.watchdog.check(Instant::now()) {
             Some(Alarm::Stuck { operation, since }) => {
                 let seconds = since.as_secs();
-                error!(drive = %drive.name, %operation, seconds, "tape drive hangs; check the drive, then restart the tape server");
+                error!(drive = %drive.name, %operation, seconds, "tape drive hangs; check the drive, then \
+                    restart the tape server");
             }
             Some(Alarm::Recovered) => warn!(drive = %drive.name, "tape drive responds again"),
             None => {}

@@ -113,7 +113,8 @@ impl TapeDrive for VirtualDrive {
         let image = Image::open(vid, &path, self.options).map_err(during)?;
         std::thread::sleep(self.options.load_time);
         if let Some(damage) = image.damage() {
-            tracing::warn!(drive = %self.name, vid = %image.vid(), %damage, "tape image is damaged; data after the damage are not readable");
+            tracing::warn!(drive = %self.name, vid = %image.vid(), %damage, "tape image is damaged; data after \
+                the damage are not readable");
         }
         self.medium = Some(image);
         Ok(())

@@ -64,7 +64,7 @@ impl fmt::Display for Operation {
 /// News that [`Watchdog::check`] brings, each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alarm {
-    /// The drive hangs; a person must look.
+    /// The drive hangs; an operator must check it.
     Stuck {
         /// In this operation.
         operation: Operation,

@@ -98,7 +98,9 @@ pub fn some_in_file(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found = in_file(file)?;
     if found.is_empty() {
         let what = format!("{} has no certificate of an authority", file.display());
-        return Err(Failure::invalid(what).hint("it must be PEM, beginning with -----BEGIN CERTIFICATE-----"));
+        return Err(
+            Failure::invalid(what).hint("the file must be PEM and begin with -----BEGIN CERTIFICATE-----")
+        );
     }
     Ok(found)
 }

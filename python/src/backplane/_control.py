@@ -180,7 +180,7 @@ class Control:
         except ValueError as error:
             raise CorruptError(
                 f"{self.http} answered {name} with something else than JSON: {error}",
-                "client and facility may be of different versions",
+                "client and facility may have different versions",
             ) from error
 
     def copy(self, source: str, target: str, *, size: int) -> bool:

@@ -159,7 +159,7 @@ class TransferVerbs(NameVerbs):
                 if file.read() == Path(local).read_bytes():
                     return path
         raise ExistsError(
-            f"{path} exists, and is another program than {os.fspath(local)}",
+            f"{path} exists and differs from {os.fspath(local)}",
             "name another path, or replace it by put(…, replace=True)",
         )
 

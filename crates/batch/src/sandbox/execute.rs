@@ -59,8 +59,8 @@ pub(super) fn execute(command: &[String], environment: &BTreeMap<String, String>
         }
     }
     Err(refused.unwrap_or_else(|| {
-        Failure::not_found(format!("run {program:?}: there is no such program on the worker")).hint(
-            "is it installed there, or among the inputs (`./NAME`)? /tmp is each job's own, and not the host's",
+        Failure::not_found(format!("run {program:?}: the worker does not have this program")).hint(
+            "install it there, or make it an input and run `./NAME`; a job does not see the host's /tmp",
         )
     }))
 }
@@ -134,7 +134,7 @@ fn explain(program: &str, file: &Path, cause: Errno) -> Failure {
         Errno::ENOENT | Errno::ENOTDIR => match interpreter(&head) {
             Some(name) => refuse(ErrorKind::Io, format!("its interpreter {name:?} is not on the worker")),
             None => refuse(ErrorKind::Io, "the loader that it names is not on the worker".to_owned())
-                .hint("it was linked for another system; link it statically, or on such a host"),
+                .hint("it was linked for another system; link it statically, or on a host like the worker"),
         },
         Errno::ENOEXEC if head.is_empty() => refuse(ErrorKind::Invalid, "it is empty".to_owned()),
         Errno::ENOEXEC => match machine(&head) {

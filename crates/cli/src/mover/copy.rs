@@ -138,7 +138,7 @@ impl Mover {
                 Err(failure)
             }
             Err(failure) if failure.hint.is_none() => {
-                Err(failure.hint("copy it again with --resume to go on"))
+                Err(failure.hint("run it again with --resume to continue"))
             }
             Err(failure) => Err(failure),
         }
@@ -293,7 +293,7 @@ impl Mover {
             Ok((_, theirs)) if is_same(&ours, &theirs) => Ok((Some(shown), true)),
             Ok((_, theirs)) => {
                 let what = format!("{url}: {shown} was moved, but the server has {}:{theirs}", kind.name());
-                Err(Failure::corrupt(what).hint("copy it again; if that fails too, tell the operator"))
+                Err(Failure::corrupt(what).hint("copy it again; if that also fails, tell the operator"))
             }
             Err(failure) if failure.kind == ErrorKind::Unsupported => Ok((Some(shown), false)),
             Err(failure) => Err(failure),
@@ -363,7 +363,7 @@ fn again_if_cut(meter: &Meter, pause: Duration, mut send: impl FnMut() -> Result
             // Most likely it is what we sent ourselves, and only the answer was cut off.
             Err(failure) if failure.kind == ErrorKind::Exists => {
                 return Err(Failure { hint: None, ..cut }.hint(
-                    "the target exists now and may be whole: compare it, or add --replace to send it again",
+                    "the target exists and may be complete: compare it, or add --replace to copy it again",
                 ));
             }
             outcome => outcome,
@@ -393,7 +393,10 @@ mod tests {
         let failure = sent(vec![Err(cut()), Err(exists())]).unwrap_err();
         assert_eq!((failure.kind, failure.what.as_str()), (ErrorKind::Unavailable, "close: no answer"));
         assert!(
-            failure.hint.as_deref().is_some_and(|hint| hint.contains("the target exists now")),
+            failure
+                .hint
+                .as_deref()
+                .is_some_and(|hint| hint.contains("the target exists and may be complete")),
             "{failure:?}"
         );
         let first = sent(vec![Err(exists())]).unwrap_err();

@@ -72,8 +72,8 @@ impl Partial {
     pub(crate) fn publish(self, replace: bool) -> Result<()> {
         if !is_named(&self.file, &self.path)? {
             let what =
-                format!("{} was replaced while {} was fetched", self.path.display(), self.target.display());
-            return Err(Failure::busy(what).hint("copy it again, with nothing else that writes to that name"));
+                format!("{} was replaced during the copy of {}", self.path.display(), self.target.display());
+            return Err(Failure::busy(what).hint("copy it again while no other program writes to that name"));
         }
         publish(&self.path, &self.target, replace)?;
         // The file is there; a record that is left over says of no file that it is whole.
@@ -97,8 +97,8 @@ fn claim(path: &Path, target: &Path) -> Result<File> {
             return Ok(file);
         }
     }
-    let what = format!("{} is another file whenever it is looked at", path.display());
-    Err(Failure::busy(what).hint("wait for who writes to that name; if it is a link, remove it"))
+    let what = format!("{} keeps being replaced by another program", path.display());
+    Err(Failure::busy(what).hint("wait until that program ends; if it is a link, remove it"))
 }
 
 fn open_or_make(path: &Path) -> Result<File> {
@@ -117,8 +117,8 @@ fn granted(outcome: rustix::io::Result<()>, path: &Path, target: &Path) -> Resul
     match outcome {
         Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => Ok(()),
         Err(Errno::WOULDBLOCK) => {
-            let what = format!("{} is being fetched by somebody else", target.display());
-            Err(Failure::busy(what).hint(format!("wait for it; the bytes are in {}", path.display())))
+            let what = format!("another program is copying to {}", target.display());
+            Err(Failure::busy(what).hint(format!("wait for it; the data are in {}", path.display())))
         }
         Err(cause) => Err(Failure::io(format!("lock {}", path.display()), &cause.into())),
     }

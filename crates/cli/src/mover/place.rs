@@ -56,7 +56,7 @@ impl Place {
             return Ok(Self::Remote { url: Box::new(text.parse()?), is_facility: false });
         }
         if let Some((scheme, _)) = text.split_once("://") {
-            return Err(Failure::unsupported(format!("{scheme}:// is not spoken here"))
+            return Err(Failure::unsupported(format!("{scheme}:// is not supported"))
                 .hint("use root:// or roots://, bp:/path for the facility, or a local path"));
         }
         Ok(Self::Local(PathBuf::from(text)))
@@ -78,9 +78,8 @@ impl Place {
             Self::Remote { url, .. } => url.path.name(),
         };
         if name.is_empty() {
-            return Err(
-                Failure::invalid(format!("{self} has no name to use at the target")).hint("name the target")
-            );
+            return Err(Failure::invalid(format!("{self} has no file name to use at the target"))
+                .hint("name the target"));
         }
         Ok(name)
     }

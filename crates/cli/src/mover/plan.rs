@@ -40,11 +40,8 @@ pub(crate) fn plan(
     let found = target.look(options)?;
     let into = found == Found::Directory || must_be_directory;
     if !into && sources.len() > 1 {
-        return Err(Failure::new(
-            ErrorKind::NotDirectory,
-            format!("{target} is no directory to put files into"),
-        )
-        .hint("end it with / to have it made"));
+        return Err(Failure::new(ErrorKind::NotDirectory, format!("{target} is not a directory"))
+            .hint("end it with / to make it"));
     }
     let mut plan = Plan::default();
     for (source, found) in sources {

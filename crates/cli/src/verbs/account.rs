@@ -40,9 +40,10 @@ impl<T> Part<T> {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "An option without a value gives each its own line, with a value it shows only that one:\n\
-    `bp account --project cms --owner --month` shows what each user did for the project cms, month by month.\n\
-    Without any there is a line for each user. An empty name ('') is what belongs to no project or pool."
+    after_help = "An option without a value prints a line for each user, group, project, pool or month; with a \
+        value, only that one:\n`bp account --project cms --owner --month` shows the usage of each user for the \
+        project cms, month by month.\nWithout options there is a line for each user. An empty name ('') stands \
+        for files without a project or pool."
 )]
 pub(crate) struct Args {
     /// A line for each user, or only this one
@@ -60,7 +61,7 @@ pub(crate) struct Args {
     /// A line for each month, or only this one (YYYY-MM) [default: everything in one line]
     #[arg(long, value_name = "YYYY-MM", num_args = 0..=1, default_missing_value = EACH)]
     month: Option<Part<Month>>,
-    /// Only the N lines with the most space times time
+    /// Only the N lines with the most byte-hours on disk
     #[arg(long, value_name = "N")]
     top: Option<usize>,
 }
@@ -161,7 +162,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         return Ok(0);
     }
     if accounts.lines.is_empty() {
-        context.output.news("nobody holds or used anything there")?;
+        context.output.news("no usage matches")?;
         return Ok(0);
     }
     context.output.table(&table(&ask.by, &accounts.lines))?;

@@ -40,7 +40,7 @@ enum Volume {
     Set {
         /// The volume
         vid: Vid,
-        /// What may be done with it
+        /// The new state
         state: State,
     },
     /// Read the labels of volumes into a catalogue that was lost or restored
@@ -48,7 +48,7 @@ enum Volume {
         /// The volumes
         #[arg(required_unless_present = "all", value_name = "VID")]
         vids: Vec<Vid>,
-        /// All that are suspect, and those that a restore made read only
+        /// All suspect volumes, and those that a restore made read-only
         #[arg(long)]
         all: bool,
     },
@@ -56,11 +56,11 @@ enum Volume {
 
 #[derive(Debug, Subcommand)]
 enum Drive {
-    /// Disable a drive: it ends its session, and begins no other
+    /// Disable a drive: it ends its session and starts no other
     Disable {
         /// The drive
         drive: String,
-        /// Why, for those who look at `bp drives`
+        /// Reason, shown by `bp drives`
         #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
         reason: String,
     },
@@ -132,12 +132,14 @@ fn survey(context: &mut Context, call: &SurveyVolumes) -> Run {
     if context.output.is_json() {
         context.output.json(&ordered)?;
     } else if ordered.vids.is_empty() {
-        context.output.news("there is nothing to survey: of every volume it is known what lies on it")?;
+        context.output.news("no volume needs a survey: the contents of all are known")?;
     } else {
         let vids: Vec<_> = ordered.vids.iter().map(Vid::as_str).collect();
         let volumes = counted(vids.len() as u64, "volume", "volumes");
         let vids = vids.join(" ");
-        context.output.news(format!("{volumes} will be surveyed, `bp volumes` shows how far: {vids}"))?;
+        context
+            .output
+            .news(format!("{volumes} will be surveyed; `bp volumes` shows the progress: {vids}"))?;
     }
     Ok(0)
 }

@@ -34,8 +34,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
-    /// The directory, on the host whose partition lies on the same file system; disk.adopt in the facility.toml of that
-    /// host must allow it
+    /// The directory, on the file system of a partition; disk.adopt in the facility.toml of that host must allow it
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     directory: Option<PathBuf>,
     /// Its path in the facility
@@ -44,13 +43,13 @@ pub(crate) struct Args {
     /// The partition on whose file system it lies [default: the only one]
     #[arg(long, value_parser = names::partition)]
     partition: Option<String>,
-    /// Remove each old name when its file is safe in the facility
+    /// Remove each original file name once the file is stored in the facility
     #[arg(long = "move")]
     is_moving: bool,
-    /// Most bytes that are read in a second
+    /// Most bytes to read per second
     #[arg(long, value_name = "SIZE", default_value = "200MB")]
     bytes: Size,
-    /// Do not wait for the end
+    /// Return at once; `bp adopt status` shows the progress
     #[arg(long)]
     detach: bool,
 }
@@ -59,13 +58,13 @@ pub(crate) struct Args {
 enum What {
     /// Show the progress of adoptions
     Status,
-    /// Show what the last adoption of a partition left alone, and why
+    /// Show the entries that the last adoption of a partition skipped, and why
     Report {
         /// The partition
         #[arg(value_parser = names::partition)]
         partition: String,
     },
-    /// End adoptions before they are done; what was adopted stays
+    /// Stop running adoptions; files adopted so far stay
     Stop {
         /// The partition [default: all]
         #[arg(value_parser = names::partition)]
@@ -79,7 +78,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         (Some(What::Report { partition }), ..) => {
             let left = left_alone(context, &partition)?;
             if left.is_empty() && !context.output.is_json() {
-                context.output.news(format!("nothing was left alone on {partition}"))?;
+                context.output.news(format!("no file was skipped on {partition}"))?;
             }
             tell_left(context, &left).map(|_| 0)
         }
@@ -106,9 +105,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
                 context.output.json(&started)?;
             } else {
                 let partition = &started.partition;
-                context
-                    .output
-                    .news(format!("partition {partition} adopts it: `bp adopt status` shows how far"))?;
+                context.output.news(format!(
+                    "partition {partition} is adopting it; `bp adopt status` shows the progress"
+                ))?;
             }
             Ok(0)
         }
@@ -128,8 +127,8 @@ fn find(context: &mut Context, started: &AdoptionStarted) -> Result<AdoptionInfo
     let is_it =
         |info: &AdoptionInfo| (&info.partition, info.adoption) == (&started.partition, started.adoption);
     all.into_iter().find(is_it).ok_or_else(|| {
-        Failure::not_found(format!("partition {} adopts something else by now", started.partition))
-            .hint("`bp adopt status` shows what")
+        Failure::not_found(format!("partition {} is adopting another directory now", started.partition))
+            .hint("`bp adopt status` shows which")
     })
 }
 
@@ -149,7 +148,7 @@ fn follow(context: &mut Context, started: &AdoptionStarted) -> Run {
             bar.set_length(total.bytes);
             bar.set_position(info.seen.bytes);
         } else if !is_told && info.updated == info.started && began.elapsed() > SILENCE {
-            let text = "its disk server has not begun yet: `bp pool list` shows whether it answers";
+            let text = "its disk server has not started yet; `bp pool list` shows whether it answers";
             context.output.news(format!("partition {}: {text}", info.partition))?;
             is_told = true;
         }
@@ -173,16 +172,16 @@ fn ended(context: &mut Context, info: &AdoptionInfo) -> Run {
     let files = counted(info.adopted.files, "file", "files");
     let mut told = format!("{}: {files} adopted, {}", info.path, human_bytes(info.adopted.bytes));
     if info.left_alone > 0 {
-        told.push_str(&format!(", {} left alone", info.left_alone));
+        told.push_str(&format!(", {} skipped", info.left_alone));
     }
     if info.unowned > 0 {
-        let whose = "belong to the owner of the facility: that host does not know their users";
+        let whose = "now belong to the owner of the facility, because that host does not know their users";
         told.push_str(&format!("; {} {whose}", info.unowned));
     }
     context.output.news(told)?;
     if info.state == AdoptionState::Stopped {
-        return Err(Failure::busy("it was stopped before it was done")
-            .hint("the same command goes on with it")
+        return Err(Failure::busy("it was stopped before the end")
+            .hint("run the same command to continue")
             .into());
     }
     Ok(code)
@@ -225,16 +224,16 @@ fn status(context: &mut Context) -> Run {
         Column::Right("done"),
         Column::Right("files"),
         Column::Right("bytes"),
-        Column::Right("left alone"),
+        Column::Right("skipped"),
         Column::Path("directory"),
         Column::Path("path"),
-        Column::Text("trouble"),
+        Column::Text("problem"),
     ]);
     for info in &reply.adoptions {
         table.row(row(info));
     }
     if table.is_empty() {
-        context.output.news("nothing was adopted yet")?;
+        context.output.news("no directory was adopted yet")?;
     } else {
         context.output.table(&table)?;
     }

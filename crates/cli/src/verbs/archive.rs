@@ -10,12 +10,12 @@ use wire::control::{Archive, Want};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Return when they are on tape
+    /// Return when the files are on tape
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     timeout: Timeout,
-    /// Directories too, with what is in them
+    /// Also directories, with everything in them
     #[arg(long, short)]
     recursive: bool,
     /// Files; *, ? and [a-z] in the last component are wildcards

@@ -21,23 +21,23 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "It is read on the facility's host, by who can read its directory. Lines that are lost because too many \
-                        came at once\nare counted there."
+    after_help = "Run it on the facility's host, as a user who can read the facility's directory. When too many \
+        records come at\nonce, some are dropped; the log then says how many."
 )]
 pub(crate) struct Args {
-    /// Only what this user did
+    /// Only actions of this user
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// Only what was done with this path, or below it
+    /// Only actions on this path or below it
     #[arg(long, value_name = "PATH")]
     path: Option<FilePath>,
-    /// Only what was refused
+    /// Only refused actions
     #[arg(long)]
     refused: bool,
-    /// Only the last so long, as 2h
+    /// Only actions within this time, e.g. 2h
     #[arg(long, value_name = "TIME")]
     since: Option<Span>,
-    /// Show the last so many
+    /// Show this many actions, the newest
     #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 100)]
     last: usize,
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             context.output.json(record)?;
         }
     } else if found.is_empty() {
-        context.output.news("nothing of that is in the log")?;
+        context.output.news("no matching record in the audit log")?;
     } else {
         context.output.table(&table(&found))?;
     }
@@ -118,7 +118,7 @@ fn latest(mut found: Vec<Record>, last: usize) -> Vec<Record> {
 fn files(directory: &Path, name: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).map_err(|cause| {
         let failure = Failure::io(format!("read {}", directory.display()), &cause);
-        failure.hint("it is there once the facility was started, and its owner can read it")
+        failure.hint("the log is made when the facility starts, and only its owner can read it")
     })?;
     let (stem, end) = name.rsplit_once('.').unwrap_or((name, ""));
     let mut found = Vec::new();
@@ -177,8 +177,8 @@ fn table(records: &[Record]) -> Table {
         Column::Left("user"),
         Column::Left("from"),
         Column::Left("door"),
-        Column::Left("deed"),
-        Column::Path("what"),
+        Column::Left("action"),
+        Column::Path("target"),
         Column::Text("outcome"),
     ];
     let mut table = Table::new(columns);

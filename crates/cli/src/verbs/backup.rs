@@ -13,8 +13,8 @@ use wire::backup::{Decoder, Frame};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The facility goes on meanwhile. `bpd restore DIR FILE` makes a catalogue from it again. Keep the \
-                        files key, id and\nthe directory tls of the facility apart: they are not in it."
+    after_help = "The facility keeps running. `bpd restore DIR FILE` restores the catalogue from the file. The \
+        backup does not contain\nthe files key and id and the directory tls of the facility: save them separately."
 )]
 pub(crate) struct Args {
     /// Replace the file if it exists

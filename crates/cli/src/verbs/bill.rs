@@ -44,7 +44,7 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
         ]);
     }
     if table.is_empty() {
-        context.output.news("nobody used anything yet")?;
+        context.output.news("no usage yet")?;
     } else {
         context.output.table(&table)?;
     }

@@ -28,16 +28,16 @@ impl FromStr for What {
             return names::request(text).map(Self::Request);
         }
         text.parse().map(Self::Number).map_err(|_| {
-            Failure::invalid(format!("{text:?} is neither a job nor a tape request"))
-                .hint("7 is a job, r7 a tape request, /path what you asked for a file")
+            Failure::invalid(format!("{text:?} is not a job or a tape request"))
+                .hint("use 7 for a job, r7 for a tape request, /path for your requests for a file")
         })
     }
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Jobs, whatever their state; tape requests as `bp queue` shows them (r7), or the files that were staged or
-    /// archived. The number of no job is that of a tape request
+    /// Jobs (7), tape requests as `bp queue` shows them (r7), or paths of files that you staged or archived. A number
+    /// without a job means the tape request of that number
     #[arg(required = true, value_name = "ID")]
     ids: Vec<What>,
 }
@@ -57,7 +57,7 @@ fn cancel_number(context: &mut Context, number: u64) -> Run<()> {
     if known.is_err_and(|failure| failure.kind == ErrorKind::NotFound) {
         return cancel_requests(context, vec![RequestId(number)], Vec::new()).map_err(|stop| match stop {
             Stop::Failed(failure) if failure.kind == ErrorKind::NotFound => {
-                Failure::not_found(format!("there is neither a job nor a tape request {number}"))
+                Failure::not_found(format!("there is no job and no tape request {number}"))
                     .hint("`bp jobs` and `bp queue` show them")
                     .into()
             }

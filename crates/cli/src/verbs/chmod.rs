@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Files or directories; *, ? and [a-z] in the last component are wildcards
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<Written>,
-    /// Also what is below, files and directories alike: 755 rather than 644
+    /// Also everything below; directories need x to be entered: use 755, not 644
     #[arg(long, short = 'R')]
     recursive: bool,
 }

@@ -29,7 +29,9 @@ impl FromStr for Holder {
         let owner = (!owner.is_empty()).then(|| owner.to_owned());
         let group = group.map(str::to_owned);
         if owner.is_none() && group.is_none() {
-            return Err(Failure::invalid("nobody is named").hint("write OWNER, OWNER:GROUP or :GROUP"));
+            return Err(
+                Failure::invalid("no owner or group is given").hint("write OWNER, OWNER:GROUP or :GROUP")
+            );
         }
         owner.iter().try_for_each(|name| check_name("user", name))?;
         group.iter().try_for_each(|name| check_name("group", name))?;
@@ -39,11 +41,11 @@ impl FromStr for Holder {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Only the facility's owner gives files to other users; owners choose among their own groups.\n\
-                        A directory for a user: `bp mkdir /home/ann`, then `bp chown ann: /home/ann`."
+    after_help = "Only the facility's owner can change the owner of a file; its owner can choose a group that \
+        they are in.\nTo make a directory for a user: `bp mkdir /home/ann`, then `bp chown ann: /home/ann`."
 )]
 pub(crate) struct Args {
-    /// To whom: OWNER, OWNER:GROUP, OWNER: for the group of that name, or :GROUP
+    /// New owner and group: OWNER, OWNER:GROUP, OWNER: for the group of that name, or :GROUP
     #[arg(value_name = "OWNER[:GROUP]")]
     holder: Holder,
     /// Files or directories; *, ? and [a-z] in the last component are wildcards

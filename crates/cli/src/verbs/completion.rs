@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// For which shell
+    /// The shell
     shell: Shell,
 }
 

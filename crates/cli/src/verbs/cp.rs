@@ -18,19 +18,19 @@ const PARALLEL_MAX: u16 = 256;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Copy directories with what is in them
+    /// Copy directories and their contents
     #[arg(long, short)]
     recursive: bool,
     /// Files copied at once
     #[arg(long, short = 'j', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(PARALLEL_MAX)))]
     parallel: u16,
-    /// Connections for one file [default: by size and distance]
+    /// Connections for each file [default: chosen by size and distance]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     streams: Option<u16>,
     /// Replace files that exist
     #[arg(long)]
     replace: bool,
-    /// Go on with downloads that were cut, and keep what arrived if they are cut again
+    /// Continue interrupted downloads, and keep partial files to continue from
     #[arg(long)]
     resume: bool,
     /// Compare checksums at the end; this is the default

@@ -11,7 +11,7 @@ use std::{ffi::OsString, path::PathBuf};
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "New facility")]
 pub(crate) struct Shape {
-    /// Name that people see
+    /// Name of the facility
     #[arg(long)]
     name: Option<String>,
     /// Tape drives of the virtual library
@@ -23,16 +23,16 @@ pub(crate) struct Shape {
     /// Volumes in the slots
     #[arg(long, value_name = "N")]
     volumes: Option<u32>,
-    /// What each volume holds, as 1GiB
+    /// Capacity of each volume, e.g. 1GiB
     #[arg(long, value_name = "SIZE")]
     volume_size: Option<Size>,
-    /// Length of data blocks on tape, as 256KiB
+    /// Length of data blocks on tape, e.g. 256KiB
     #[arg(long, value_name = "SIZE")]
     block: Option<Size>,
-    /// How long a load takes, as 15s
+    /// How long the virtual library takes to load a volume, e.g. 15s
     #[arg(long, value_name = "TIME")]
     load_time: Option<Span>,
-    /// Most bytes of replicas on disk, as 100GiB
+    /// Most bytes of replicas on disk, e.g. 100GiB
     #[arg(long, value_name = "SIZE")]
     disk_size: Option<Size>,
     /// CPU slots for jobs
@@ -44,7 +44,7 @@ pub(crate) struct Shape {
     /// File that holds the password of the database
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     catalogue_password: Option<PathBuf>,
-    /// Memory for what is kept of the catalogue, as 4GiB
+    /// Memory that caches the catalogue, e.g. 4GiB
     #[arg(long, value_name = "SIZE")]
     cache: Option<Size>,
 }
@@ -81,7 +81,7 @@ impl Shape {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "`bpd config` shows what a facility is like otherwise.")]
+#[command(after_help = "`bpd config` shows all settings of a facility and their defaults.")]
 pub(crate) struct Args {
     /// A directory that is empty or does not exist
     directory: PathBuf,

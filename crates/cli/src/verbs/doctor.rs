@@ -19,17 +19,17 @@ const SOMETHING_IS_WRONG: u8 = 1;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 if nothing is wrong, 1 if something is. Run it on the facility's host as the user who runs it, with\n\
-                        --facility DIR: what only that host or that user can see is skipped elsewhere."
+    after_help = "Exit code: 0 no problem, 1 at least one problem. Run it on the facility's host, as the user \
+        who runs the facility,\nwith --facility DIR; elsewhere it skips the checks that need that host or that user."
 )]
 pub(crate) struct Args {
-    /// How old the newest backup of the catalogue may be
+    /// Report the newest backup of the catalogue if it is older than this
     #[arg(long, default_value = "7d", value_name = "TIME")]
     backup_age: Span,
-    /// How old the key of the facility may be
+    /// Report the key of the facility if it is older than this
     #[arg(long, default_value = "365d", value_name = "TIME")]
     key_age: Span,
-    /// Print only what is wrong
+    /// Print only the problems
     #[arg(long)]
     wrong: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         show(&mut context.output, finding)?;
     }
     if wrong == 0 {
-        context.output.news("nothing is wrong")?;
+        context.output.news("no problem found")?;
         return Ok(0);
     }
     Ok(SOMETHING_IS_WRONG)
@@ -77,7 +77,7 @@ fn of_facility(args: &Args, now: Timestamp, context: &mut Context) -> Vec<Findin
     found
 }
 
-/// A call that failed: nothing is wrong if the person may not make it.
+/// A call that failed: no problem found if the person may not make it.
 fn skipped_or_wrong(check: &'static str, failure: Failure) -> Finding {
     match failure.kind {
         ErrorKind::Permission => Finding::skipped(check, failure.what),

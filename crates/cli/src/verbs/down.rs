@@ -20,7 +20,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     };
     if directory.as_os_str().to_string_lossy().contains("://") {
         return Err(Failure::invalid(format!("{} is not a directory", directory.display()))
-            .hint("a facility is stopped on its own host: `bp down DIR`")
+            .hint("stop a facility on its own host: `bp down DIR`")
             .into());
     }
     let stopped = daemon::stop(&directory)?;

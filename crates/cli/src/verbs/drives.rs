@@ -16,7 +16,7 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
     if context.output.is_json() {
         context.output.json(&status.drives)?;
     } else if status.drives.is_empty() {
-        context.output.news("no library has registered")?;
+        context.output.news("no tape library has registered")?;
     } else {
         context.output.table(&table(&status.drives))?;
     }
@@ -34,7 +34,7 @@ pub(crate) fn table(drives: &[DriveInfo]) -> Table {
         Column::Right("done"),
         Column::Right("left"),
         Column::Path("file"),
-        Column::Text("trouble"),
+        Column::Text("problem"),
     ]);
     for drive in drives {
         let done = drive.path.as_ref().map(|_| percent(drive.bytes_done, drive.bytes_total));

@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// Directories or files
     #[arg(default_value = "/", value_name = "PATH")]
     paths: Vec<FilePath>,
-    /// Show directories down to this depth; 0: only those that are named
+    /// Show directories down to this depth; 0: only the named ones
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     depth: usize,
 }

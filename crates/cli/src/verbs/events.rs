@@ -22,10 +22,10 @@ const AWAY_PAUSE_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Args {
-    /// Go on with what happens until it is interrupted, also when the head has started anew
+    /// Continue to print new events until interrupted, also after a restart of the head
     #[arg(long, short)]
     follow: bool,
-    /// Only events of the last so long, e.g. 2h
+    /// Only events within this time, e.g. 2h
     #[arg(long, value_name = "TIME")]
     since: Option<Span>,
     /// Only events whose types match, e.g. 'drive.*'; may be given several times
@@ -41,8 +41,8 @@ fn after_help() -> String {
     let words: Vec<_> = EventType::ALL.iter().map(|kind| kind.as_str()).collect();
     let lines: Vec<_> = words.chunks(5).map(|line| format!("  {}", line.join(" "))).collect();
     format!(
-        "Types of events:\n{}\n\nThe head keeps the newest {EVENTS_KEPT_MAX} events in memory: they end with it. `bp audit` \
-         shows who did what,\ndurably.",
+        "Types of events:\n{}\n\nThe head keeps the newest {EVENTS_KEPT_MAX} events in memory; they are lost \
+            when it stops. `bp audit` shows the durable\nrecord of who did what.",
         lines.join("\n")
     )
 }
@@ -88,11 +88,11 @@ fn follow(call: &GetEvents, context: &mut Context) -> Run<Events> {
 fn show(reply: &Events, call: &GetEvents, context: &mut Context) -> Run<()> {
     let output = &mut context.output;
     if call.incarnation != 0 && call.incarnation != reply.incarnation {
-        output.aside("[the head has started anew: older events are lost]")?;
+        output.aside("[the head was restarted; older events are lost]")?;
     }
     if reply.missed > 0 {
         let missed = counted(reply.missed, "earlier event is", "earlier events are");
-        output.aside(&format!("[{missed} not kept any more]"))?;
+        output.aside(&format!("[{missed} no longer kept]"))?;
     }
     for event in &reply.events {
         if output.is_json() {

@@ -10,7 +10,7 @@ use wire::control::Evict;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Directories too, with what is in them
+    /// Also directories, with everything in them
     #[arg(long, short)]
     recursive: bool,
     /// Files; *, ? and [a-z] in the last component are wildcards

@@ -47,19 +47,19 @@ pub(crate) struct Args {
     /// Only files (f) or directories (d)
     #[arg(long = "type", value_name = "KIND")]
     kind: Option<Kind>,
-    /// Only what belongs to this user
+    /// Only files and directories of this user
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
-    /// Only files whose bytes are there
+    /// Only files with this state
     #[arg(long)]
     state: Option<State>,
     /// Only files of this size or more, e.g. 1GiB
     #[arg(long, value_name = "SIZE")]
     larger: Option<Size>,
-    /// Only what was changed within this time, e.g. 2d
+    /// Only entries changed within this time, e.g. 2d
     #[arg(long, value_name = "TIME")]
     newer: Option<Span>,
-    /// Only what was not changed within this time, e.g. 30d
+    /// Only entries not changed within this time, e.g. 30d
     #[arg(long, value_name = "TIME")]
     older: Option<Span>,
 }

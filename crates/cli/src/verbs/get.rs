@@ -21,14 +21,14 @@ pub(crate) struct Args {
     /// Replace local files that exist
     #[arg(long, conflicts_with = "pool")]
     replace: bool,
-    /// Copy nothing: reserve room in this pool for the file PATH, and print the URL to write it to; if it exists, only
-    /// print its URL
+    /// Do not copy: reserve space in this pool for a new file PATH and print the URL to write to; if PATH exists,
+    /// only print its URL
     #[arg(long, value_name = "POOL", requires = "size")]
     pool: Option<String>,
-    /// How large the file may become, as 20GB
+    /// Space to reserve: the largest size of the file, e.g. 20GB
     #[arg(long, requires = "pool")]
     size: Option<Size>,
-    /// How long the room is reserved, as 12h or 7d [default: 1d]
+    /// How long to reserve the space, e.g. 12h or 7d [default: 1d]
     #[arg(long = "for", value_name = "TIME", requires = "pool")]
     lifetime: Option<Span>,
     /// Make missing directories
@@ -51,7 +51,7 @@ fn copy(args: Args, context: &mut Context) -> Run {
     let mut sources = args.files;
     let target = sources.pop().filter(|_| !sources.is_empty()).map(PathBuf::from).ok_or_else(|| {
         Failure::invalid("get needs files and a local name")
-            .hint("`bp get PATH .` copies it here; --pool and --size reserve room for a new file")
+            .hint("`bp get PATH .` copies it here; --pool and --size reserve space for a new file")
     })?;
     let written = sources.iter().map(|text| text.parse()).collect::<Result<Vec<Written>>>()?;
     let paths = written::paths(context, written)?;
@@ -83,9 +83,13 @@ struct Line<'a> {
 
 fn reserve(args: &Args, pool: String, size: u64, context: &mut Context) -> Run {
     let [path] = &args.files[..] else {
-        return Err(Failure::invalid(format!("room is reserved for one file, not for {}", args.files.len()))
-            .hint("ask for each by itself")
-            .into());
+        return Err(Failure::invalid(format!(
+            "space can be reserved for one file at a time, not for \
+            {}",
+            args.files.len()
+        ))
+        .hint("reserve space for each file separately")
+        .into());
     };
     let path: FilePath = path.parse()?;
     let lifetime = args.lifetime.map(|span| span.0);
@@ -109,7 +113,7 @@ fn told(allocation: &Allocation) -> String {
     let until = until.map(|until| format!(" until {}", exact_time(until))).unwrap_or_default();
     match (outcome, is_begun) {
         (Allocated::New, _) => format!("{path}: {size} reserved in pool {pool}{until}"),
-        (Allocated::Known, false) => format!("{path}: {size} are reserved in pool {pool} already{until}"),
+        (Allocated::Known, false) => format!("{path}: {size} are already reserved in pool {pool}{until}"),
         (Allocated::Known, true) => format!("{path}: {size} are reserved in pool {pool}, and being written"),
         (Allocated::Written, _) if pool.is_empty() => format!("{path} exists: {size}, on tape"),
         (Allocated::Written, _) => format!("{path} exists: {size} in pool {pool}"),

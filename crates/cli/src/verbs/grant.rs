@@ -10,23 +10,24 @@ use wire::control::{GetGrants, GrantInfo, Rights, SetGrant, Subject};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A grant counts for the file, or for the directory and all that is below it, now and later, beside what modes \
-                        allow.\nIts owner makes it. To reach a directory one must be able to walk through those above."
+    after_help = "A grant applies to the file, or to the directory and everything below it, now and later. It \
+        adds to the mode bits.\nOnly the owner of the file or directory can grant. To use a grant, a user also \
+        needs x on every directory above."
 )]
 pub(crate) struct Args {
     /// A file or directory
     #[arg(required_unless_present = "list", value_name = "PATH")]
     path: Option<FilePath>,
-    /// To whom: user:NAME or group:NAME
+    /// Who gets the rights: user:NAME or group:NAME
     #[arg(required_unless_present = "list", conflicts_with = "list", value_name = "WHO")]
     subject: Option<Subject>,
     /// r to read and list, w to make, change, rename and remove, rw for both
     #[arg(required_unless_present_any = ["list", "revoke"], conflicts_with_all = ["list", "revoke"])]
     rights: Option<Rights>,
-    /// Show the grants that count at PATH, or all of the facility
+    /// Show the grants that apply at PATH, or all grants of the facility
     #[arg(long, conflicts_with = "revoke")]
     list: bool,
-    /// Take away what WHO was granted on PATH itself
+    /// Remove the grants of WHO on PATH itself
     #[arg(long)]
     revoke: bool,
 }
@@ -50,7 +51,7 @@ fn list(path: Option<FilePath>, context: &mut Context) -> Run {
     if context.output.is_json() {
         context.output.json(&listed)?;
     } else if listed.grants.is_empty() {
-        context.output.news("nothing is granted here: modes alone count")?;
+        context.output.news("no grant applies here; only the mode bits do")?;
     } else {
         context.output.table(&table(&listed.grants))?;
     }

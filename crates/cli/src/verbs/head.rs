@@ -17,24 +17,25 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a standby head active; the active one ends
+    /// Make a standby head active; the active head stops
     TakeOver {
-        /// Host of the standby [default: whichever is first]
+        /// Host of the standby [default: the first that responds]
         host: Option<String>,
     },
     /// Refer a directory to another head; without one, list the referrals
     #[command(
-        after_help = "Clients are sent to the other head for DIRECTORY and all that is below it. It has to be there \
-                            under the same path, and empty here. Of / that means everything that is not here."
+        after_help = "Clients are redirected to the other head for DIRECTORY and everything below it. The \
+            directory must exist there under the same path and be empty here. If DIRECTORY is /, every path \
+            that this head does not have is redirected."
     )]
     Refer {
         /// A directory
         #[arg(value_name = "DIRECTORY", requires = "what")]
         path: Option<FilePath>,
-        /// The head that keeps it: its HTTP door
+        /// HTTP address of the other head
         #[arg(value_name = "https://HOST:PORT", group = "what")]
         head: Option<String>,
-        /// This head keeps it again
+        /// End the referral: this head serves the directory again
         #[arg(long, group = "what")]
         end: bool,
     },
@@ -53,7 +54,7 @@ fn take_over(host: Option<String>, context: &mut Context) -> Run {
     if context.output.is_json() {
         context.output.json(&done)?;
     } else {
-        let who = host.unwrap_or_else(|| "the first standby that looks".to_owned());
+        let who = host.unwrap_or_else(|| "the first standby to respond".to_owned());
         context.output.news(format!("{who} takes over"))?;
     }
     Ok(0)
@@ -91,7 +92,7 @@ fn list(context: &mut Context) -> Run {
     if context.output.is_json() {
         context.output.json(&listed)?;
     } else if listed.referrals.is_empty() {
-        context.output.news("this head keeps everything")?;
+        context.output.news("no directory is referred to another head")?;
     } else {
         context.output.table(&table(&listed.referrals))?;
     }
@@ -101,9 +102,9 @@ fn list(context: &mut Context) -> Run {
 fn table(referrals: &[Referral]) -> Table {
     let columns = [
         Column::Path("directory"),
-        Column::Left("kept by"),
-        Column::Left("for data"),
-        Column::Left("said by"),
+        Column::Left("head"),
+        Column::Left("root"),
+        Column::Left("set by"),
         Column::Left("since"),
     ];
     let mut table = Table::new(columns);

@@ -22,10 +22,10 @@ pub(crate) struct Args {
 enum Verb {
     /// Invite a host: print the command to run there
     Invite {
-        /// What it is to do: disk, tape or cpu; may be given again
+        /// Role of the host: disk, tape or cpu; repeatable
         #[arg(long, required = true)]
         role: Vec<Role>,
-        /// How long it has time to join
+        /// How long the invitation is valid
         #[arg(long, default_value = "1h", value_name = "TIME")]
         lifetime: Span,
     },
@@ -35,7 +35,7 @@ enum Verb {
     Label {
         /// The host
         name: String,
-        /// NAME=VALUE, or NAME= to take one away; others stay
+        /// NAME=VALUE, or NAME= to remove a label; other labels stay
         #[arg(required = true, value_name = "LABEL")]
         labels: Vec<HostLabel>,
     },
@@ -44,14 +44,14 @@ enum Verb {
         /// The host
         name: String,
     },
-    /// Drain a host: store nothing new on its partitions, and move what they have to other hosts
+    /// Drain a host: stop storing new files on its partitions and move their files to other hosts
     Drain {
         /// The host
         name: String,
         #[command(flatten)]
         options: drain::Options,
     },
-    /// Remove a host: it is refused from now on, and its files are unreachable
+    /// Remove a host: the facility refuses it from now on, and files stored only there become unreachable
     Remove {
         /// The host
         name: String,
@@ -71,7 +71,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
                 context.output.json(&done)?;
             } else {
                 context.output.news(format!(
-                    "{name} is labelled; `bp pool set POOL --failure-domain NAME` makes a label count"
+                    "labelled {name}; `bp pool set POOL --failure-domain LABEL` places copies by a label"
                 ))?;
             }
             Ok(0)
@@ -83,7 +83,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
             if context.output.is_json() {
                 context.output.json(&done)?;
             } else {
-                context.output.news(format!("{name} is not one of the facility any more"))?;
+                context.output.news(format!("{name} was removed from the facility"))?;
             }
             Ok(0)
         }
@@ -108,7 +108,7 @@ fn files(host: String, context: &mut Context) -> Run {
         return Ok(0);
     }
     if all.files.is_empty() {
-        context.output.news(format!("every file on {host} is elsewhere, too"))?;
+        context.output.news(format!("every file on {host} has another copy elsewhere"))?;
         return Ok(0);
     }
     let mut table = Table::new([Column::Left("owner"), Column::Right("size"), Column::Path("path")]);
@@ -132,7 +132,7 @@ fn invite(roles: Vec<Role>, lifetime: Span, context: &mut Context) -> Run {
         return Ok(0);
     }
     context.output.line(format!("bpd join DIR {} --token {}", words.join(" "), invited.token))?;
-    context.output.news(format!("run this on the other host within {lifetime}; it is good once"))?;
+    context.output.news(format!("run this on the other host within {lifetime}; it works once"))?;
     Ok(0)
 }
 
@@ -141,7 +141,7 @@ fn list(context: &mut Context) -> Run {
     if context.output.is_json() {
         context.output.json(&hosts)?;
     } else if hosts.hosts.is_empty() {
-        context.output.news("no host has joined: `bp host invite` lets one")?;
+        context.output.news("no host has joined; `bp host invite` prints the command that joins one")?;
     } else {
         context.output.table(&table(&hosts.hosts))?;
     }
@@ -158,9 +158,9 @@ fn table(hosts: &[HostInfo]) -> Table {
     for host in hosts {
         let roles: Vec<_> = host.roles.iter().map(|role| role.as_str()).collect();
         let state = match host.removed {
-            None if host.presence == Presence::Here => Cell::toned("here", Tone::Good),
+            None if host.presence == Presence::Here => Cell::toned("up", Tone::Good),
             None => Cell::toned(host.presence.as_str(), Tone::Bad),
-            Some(_) => Cell::toned("turned away", Tone::Bad),
+            Some(_) => Cell::toned("removed", Tone::Bad),
         };
         let labels: Vec<_> = host.labels.iter().map(ToString::to_string).collect();
         table.row([

@@ -18,15 +18,15 @@ const FAILURES_MAX: usize = 5;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Show those that are over, too
+    /// Also show jobs that have ended
     #[arg(long, short)]
     all: bool,
-    /// Return when they are over; without ids, all that are not over now
+    /// Return when these jobs have ended; without ids, all jobs that have not ended yet
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     timeout: Timeout,
-    /// Only these
+    /// Only these jobs
     #[arg(value_name = "ID")]
     ids: Vec<JobId>,
 }
@@ -110,7 +110,7 @@ pub(crate) fn table(jobs: &[JobInfo], now: Timestamp) -> Table {
         Column::Text("name"),
         Column::Left("owner"),
         Column::Left("worker"),
-        Column::Left("as"),
+        Column::Left("runs as"),
         Column::Left("submitted"),
         Column::Right("ran"),
         Column::Left("exit"),

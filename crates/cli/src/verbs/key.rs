@@ -20,19 +20,20 @@ pub(crate) struct Args {
 enum Verb {
     /// List the generations of the key
     List,
-    /// Make a new generation, which signs from now on
+    /// Make a new generation of the key, and sign with it from now on
     #[command(
-        after_help = "What the one before has signed is taken until the grace is over: tokens that last longer end then."
+        after_help = "Tokens signed by the previous generation are accepted until the grace time is over, even \
+            if they would last longer."
     )]
     Rotate {
-        /// How long the generation before still verifies
+        /// How long tokens of the previous generation stay valid
         #[arg(long, default_value = "7d", value_name = "TIME")]
         grace: Span,
     },
-    /// Revoke a generation at once, with everything that it has signed
+    /// Revoke a generation at once, with everything signed by it
     #[command(
-        after_help = "All tokens that were made with it end, in open sessions too, and all open invitations; jobs that run get new \
-                      tokens.\nThe newest generation is replaced."
+        after_help = "All tokens and open invitations signed by it become invalid at once, also in open \
+            sessions. Running jobs get new tokens.\nIf it is the newest generation, a new one is made."
     )]
     Revoke {
         /// Its number, as `bp key list` shows it

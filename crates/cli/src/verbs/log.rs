@@ -11,12 +11,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What the job printed on standard error is printed on standard error; of long\noutputs beginning and end are kept ([batch] log of the worker), and of a job\nthat runs the newest 1 MiB of each is told."
+    after_help = "bp prints the job's standard output and standard error to its own. Of a long output only the \
+        beginning\nand the end are kept ([batch] log in the worker's facility.toml); of a running job, the \
+        newest 1 MiB of each."
 )]
 pub(crate) struct Args {
     /// The job
     id: JobId,
-    /// Go on with what the job prints until it ends
+    /// Continue to print the output until the job ends
     #[arg(long, short)]
     follow: bool,
     // Stands for the option of all verbs, whose short form means something else here, as it does with `tail` and its like.
@@ -51,8 +53,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         }
         told_state = Some(reply.state);
         if !args.follow && begun.elapsed() > PATIENCE {
-            let what = format!("the worker of job {} does not say what the job has printed", args.id);
-            return Err(Failure::timeout(what).hint("`bp status` shows when it was heard last").into());
+            let what =
+                format!("the worker of job {} does not answer, so its output cannot be shown", args.id);
+            return Err(Failure::timeout(what).hint("`bp status` shows when it last reported").into());
         }
     }
 }
@@ -106,7 +109,7 @@ impl Seen {
         let left_out = piece.start.saturating_sub(self.after[index]);
         if left_out > 0 {
             let stream = ["standard output", "standard error"][index];
-            context.output.aside(&format!("[{} of {stream} are left out here]", human_bytes(left_out)))?;
+            context.output.aside(&format!("[{} of {stream} omitted]", human_bytes(left_out)))?;
         }
         match index {
             0 => context.output.foreign(&piece.text),

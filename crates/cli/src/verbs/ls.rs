@@ -13,10 +13,10 @@ use wire::control::{Entry, Listing, NodeKind, Stat};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Show mode, owner, group, size, time (UTC) and where the bytes are
+    /// Show mode, owner, group, size, time (UTC) and whether the file is on disk or tape
     #[arg(short)]
     long: bool,
-    /// List what is below, too
+    /// Also list everything below
     #[arg(short = 'R')]
     recursive: bool,
     /// Files or directories; *, ? and [a-z] in the last component are wildcards

@@ -7,7 +7,7 @@ use wire::control::Mkdir;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Make missing parents, and accept what exists
+    /// Make missing parents; existing directories are no error
     #[arg(long, short)]
     parents: bool,
     /// Directories to make

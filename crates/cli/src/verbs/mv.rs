@@ -9,7 +9,7 @@ use wire::control::{NodeKind, Rename, Stat};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Replace files that exist, with their tape copies
+    /// Replace existing files, also their tape copies
     #[arg(long)]
     replace: bool,
     /// What to rename, then the new name or the directory to move it into
@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         let reply = context.call(&Rename { from, to: to.clone(), is_new: !args.replace, parents: false });
         let reply = reply.map_err(|failure| match failure.kind {
             ErrorKind::Exists if !args.replace => {
-                failure.hint(format!("`bp mv --replace` replaces {to}, also its copies on tape"))
+                failure.hint(format!("`bp mv --replace` replaces {to} and its tape copies"))
             }
             _ => failure,
         })?;

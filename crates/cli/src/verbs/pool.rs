@@ -34,7 +34,7 @@ enum Verb {
     List,
     /// Set the policy of a pool: copies, coding, limits
     Set(policy::Args),
-    /// Delete disk replicas of files that are safe on tape, or show which
+    /// Delete disk replicas of files that are safe on tape, to free space
     Collect(collect::Args),
     /// Refuse new files on a partition, and move its files to others
     Drain {
@@ -61,7 +61,7 @@ enum Verb {
         /// The partition
         #[arg(value_parser = names::partition)]
         partition: String,
-        /// Most bytes of files, such as 20TiB; `host`: as much as its host's configuration allows
+        /// Most bytes of files, e.g. 20TiB; `host`: the limit of its host's configuration
         size: SizeMax,
     },
     /// Move an empty partition to another pool
@@ -152,8 +152,8 @@ fn pools_table(pools: &[PoolInfo]) -> Table {
         Column::Left("pool"),
         Column::Right("copies"),
         Column::Right("acknowledged"),
-        Column::Left("apart by"),
-        Column::Right("files short"),
+        Column::Left("failure domain"),
+        Column::Right("too few copies"),
         Column::Right("copying"),
         Column::Right("moving"),
         Column::Right("to move"),
@@ -182,7 +182,7 @@ fn promise(pool: &PoolInfo) -> String {
 fn partitions_table(pools: &[PoolInfo]) -> Table {
     let mut table = Table::new([
         Column::Left("partition"),
-        Column::Left("on"),
+        Column::Left("host"),
         Column::Left("state"),
         Column::Right("replicas"),
         Column::Right("bytes"),

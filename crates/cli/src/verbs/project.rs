@@ -9,8 +9,9 @@ use wire::control::{GetEntry, NodeKind, ProjectName, SetProject};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What is made in a directory belongs to its project. What is there already keeps its own, but with -r.\n\
-    A file that is moved keeps its project. `bp stat` shows it, `bp account --project` counts."
+    after_help = "New files in a directory belong to the directory's project. Existing files keep their \
+        project, unless -r is given.\nA moved file keeps its project. `bp stat` shows the project of a file, \
+        `bp account --project` the usage of each."
 )]
 pub(crate) struct Args {
     /// The directory, or a file
@@ -18,10 +19,10 @@ pub(crate) struct Args {
     /// The project
     #[arg(required_unless_present = "none", conflicts_with = "none")]
     name: Option<ProjectName>,
-    /// It belongs to no project any more
+    /// Remove it from its project
     #[arg(long)]
     none: bool,
-    /// Everything below it, too
+    /// Also everything below it
     #[arg(long, short)]
     recursive: bool,
 }

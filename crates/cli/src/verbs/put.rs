@@ -30,12 +30,9 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let path: FilePath = text.parse()?;
     let into = (args.parents && text.ends_with('/')) || is_directory(context, &path)?;
     if !into && (sources.len() > 1 || text.ends_with('/')) {
-        return Err(Failure::new(
-            ErrorKind::NotDirectory,
-            format!("{path} is no directory to put files into"),
-        )
-        .hint(format!("make it with `bp mkdir -p {path}`, or add --parents and end it with /"))
-        .into());
+        return Err(Failure::new(ErrorKind::NotDirectory, format!("{path} is not a directory"))
+            .hint(format!("make it with `bp mkdir -p {path}`, or add --parents and end it with /"))
+            .into());
     }
     let copy_options =
         CopyOptions { replace: args.replace, make_path: args.parents, resume: false, verify: true };
@@ -47,5 +44,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
 
 fn name(source: &Path) -> Result<&str> {
     let name = source.file_name().and_then(|name| name.to_str()).filter(|name| *name != "-");
-    name.ok_or_else(|| Failure::invalid(format!("{} has no name to use in the facility", source.display())))
+    name.ok_or_else(|| {
+        Failure::invalid(format!("{} has no file name to use in the facility", source.display()))
+    })
 }

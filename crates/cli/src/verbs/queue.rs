@@ -19,7 +19,7 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
         return Ok(0);
     }
     if status.requests.is_empty() {
-        context.output.news("nothing waits for tape")?;
+        context.output.news("the tape queue is empty")?;
         return Ok(0);
     }
     context.output.table(&table(&status.requests, status.now))?;

@@ -11,8 +11,8 @@ use wire::control::{GetQuotas, QuotaInfo, QuotaKind, SetQuota};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A quota counts files and their bytes, on disk or on tape, and what is being written. \
-    Without a command the quotas are shown."
+    after_help = "A quota limits the number and bytes of files, on disk or on tape; open writes count. Without \
+        a command, the quotas are listed."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -21,12 +21,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Set a quota; a limit that is not given is none
+    /// Set a quota; a limit that is not given does not apply
     #[command(group = clap::ArgGroup::new("limit").required(true).multiple(true))]
     Set {
-        /// Whom it binds
+        /// Whether it limits a user, a group or a project
         kind: Kind,
-        /// Their name
+        /// Name of the user, group or project
         name: String,
         /// Most bytes, as 10TB
         #[arg(long, group = "limit")]
@@ -37,9 +37,9 @@ enum What {
     },
     /// Remove a quota
     Lift {
-        /// Whom it binds
+        /// Whether it limits a user, a group or a project
         kind: Kind,
-        /// Their name
+        /// Name of the user, group or project
         name: String,
     },
     /// List the quotas and their usage
@@ -94,7 +94,7 @@ fn list(context: &mut Context) -> Run {
         return Ok(0);
     }
     if quotas.quotas.is_empty() {
-        context.output.news("nobody has a quota")?;
+        context.output.news("no quota is set")?;
         return Ok(0);
     }
     context.output.table(&table(&quotas.quotas))?;
@@ -103,9 +103,9 @@ fn list(context: &mut Context) -> Run {
 
 fn table(quotas: &[QuotaInfo]) -> Table {
     let mut table = Table::new([
-        Column::Left("of"),
+        Column::Left("kind"),
         Column::Text("name"),
-        Column::Right("held"),
+        Column::Right("used"),
         Column::Right("being written"),
         Column::Right("limit"),
         Column::Right("files"),

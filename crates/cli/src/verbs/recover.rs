@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long to wait for disk servers that have not said what they have; they are taken in also later
+    /// How long to wait for disk servers that have not listed their objects; their files are also added later
     #[arg(long, default_value = "10m", value_name = "SPAN")]
     timeout: Span,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let spinner = progress::spinner(&context.output);
     let restored = loop {
         let Some(restored) = context.call(&GetStatus {})?.restored else {
-            return Err(Failure::busy("somebody has settled the catalogue in between").into());
+            return Err(Failure::busy("the catalogue was accepted meanwhile by another operator").into());
         };
         let absent = restored.absent().len();
         if absent == 0 || Instant::now() >= deadline {
@@ -37,7 +37,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         }
         let of = counted(restored.partitions.len() as u64, "partition", "partitions");
         let taken = counted(restored.recovered(), "object", "objects");
-        spinner.set_message(format!("{taken} taken in; {absent} of {of} not heard to the end"));
+        spinner.set_message(format!("{taken} added; {absent} of {of} have not listed all objects"));
         thread::sleep(INTERVAL);
     };
     spinner.finish_and_clear();
@@ -54,7 +54,7 @@ fn finish(context: &mut Context, restored: &RestoredInfo) -> Run {
     if absent.is_empty() {
         return Ok(0);
     }
-    Err(Failure::timeout(format!("not heard to the end from {}", absent.join(", ")))
-        .hint("what they have is taken in when they speak; `bp admin settle` shows it")
+    Err(Failure::timeout(format!("these have not listed all objects: {}", absent.join(", ")))
+        .hint("their objects are added when they report; `bp admin settle` shows the progress")
         .into())
 }

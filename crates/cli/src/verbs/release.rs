@@ -11,13 +11,13 @@ use wire::control::Release;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Directories too, with what is in them
+    /// Also directories, with everything in them
     #[arg(long, short)]
     recursive: bool,
-    /// Keep them this much longer, as 1h, instead of letting go now
+    /// Release the pins after this time, e.g. 1h, instead of now
     #[arg(long, value_name = "TIME")]
     after: Option<Span>,
-    /// Pins of this user instead of your own; for operators
+    /// Release the pins of this user instead of your own; for operators
     #[arg(long, value_name = "USER")]
     of: Option<String>,
     /// Files; *, ? and [a-z] in the last component are wildcards

@@ -14,8 +14,8 @@ const NAMES_MAX: usize = 10_000_000;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What is removed can be restored for a while: `bp trash ls`, `bp trash restore PATH`. \
-    On a terminal you are asked before more than one file goes."
+    after_help = "Removed files can be restored for a while: `bp trash ls`, `bp trash restore PATH`. On a \
+        terminal bp asks before it removes more than one file."
 )]
 pub(crate) struct Args {
     /// Files, with -r also directories; *, ? and [a-z] in the last component are wildcards
@@ -108,7 +108,7 @@ impl Plan {
     fn add(&mut self, path: FilePath, entry: &Entry) -> Result<()> {
         if self.files.len() + self.directories.len() >= NAMES_MAX {
             return Err(Failure::new(ErrorKind::Busy, format!("more than {NAMES_MAX} names at once"))
-                .hint("remove directories one after the other"));
+                .hint("remove directories one at a time"));
         }
         if entry.kind == NodeKind::Directory {
             self.directories.push(path);
@@ -146,7 +146,7 @@ impl Gone {
         words.push(human_bytes(self.bytes));
         let where_to = match self.kept {
             Some(kept) if self.in_trash == self.files => format!("in the trash {}", kept_for(kept)),
-            Some(kept) => format!("{} of them in the trash {}", self.in_trash, kept_for(kept)),
+            Some(kept) => format!("{} of them are in the trash {}", self.in_trash, kept_for(kept)),
             None => "gone for good".to_owned(),
         };
         format!("{}; {where_to}", words.join(", "))

@@ -35,10 +35,10 @@ enum What {
         /// Read every byte and compare it with its checksum
         #[arg(long)]
         checksum: bool,
-        /// Most objects that are checked in a second
+        /// Most objects to check per second
         #[arg(long, value_name = "N", default_value_t = 4000)]
         objects: u64,
-        /// Most bytes that are read in a second
+        /// Most bytes to read per second
         #[arg(long, value_name = "SIZE", default_value = "200MB")]
         bytes: Size,
     },
@@ -55,7 +55,7 @@ enum What {
         /// The partition
         #[arg(value_parser = names::partition)]
         partition: String,
-        /// Leave unknown objects alone that are younger than this [default: 1d]
+        /// Skip unknown objects younger than this [default: 1d]
         #[arg(long, value_name = "TIME")]
         older_than: Option<Span>,
     },
@@ -108,12 +108,12 @@ fn status(context: &mut Context) -> Run {
         Column::Left("partition"),
         Column::Left("state"),
         Column::Right("done"),
-        Column::Right("a second"),
+        Column::Right("objects/s"),
         Column::Right("read"),
         Column::Right("left"),
-        Column::Right("found"),
-        Column::Right("mended"),
-        Column::Text("trouble"),
+        Column::Right("findings"),
+        Column::Right("repaired"),
+        Column::Text("problem"),
     ]);
     for scan in &reply.scans {
         table.row(row(scan));
@@ -123,7 +123,7 @@ fn status(context: &mut Context) -> Run {
         table.row(row(scan));
     }
     if table.is_empty() {
-        context.output.news("nothing was scanned yet")?;
+        context.output.news("no partition was scanned yet")?;
     } else {
         context.output.table(&table)?;
     }
@@ -135,7 +135,7 @@ fn row(scan: &ScanInfo) -> [Cell; 9] {
         (ScanWork::Look, ScanState::Running) => "looking",
         (ScanWork::Look, ScanState::Done) => "looked",
         (ScanWork::Repair, ScanState::Running) => "mending",
-        (ScanWork::Repair, ScanState::Done) => "mended",
+        (ScanWork::Repair, ScanState::Done) => "repaired",
         (ScanWork::Scrub, ScanState::Running) => "verifying",
         (ScanWork::Scrub, ScanState::Done) => "verified",
         (_, ScanState::Stopped) => "stopped",
@@ -176,11 +176,11 @@ fn report(context: &mut Context, partition: &str) -> Run {
         return Ok(0);
     }
     if all.is_empty() {
-        context.output.news(format!("nothing was found on {partition}"))?;
+        context.output.news(format!("the last scan of {partition} found no problem"))?;
         return Ok(0);
     }
     let mut table = Table::new([
-        Column::Left("what"),
+        Column::Left("finding"),
         Column::Right("object"),
         Column::Path("file"),
         Column::Text("detail"),

@@ -11,10 +11,10 @@ use wire::control::{GetStatus, RestoredInfo, SettleCatalogue};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Settle it, if this many objects are unknown, as was shown. They are kept; so is what was to be deleted
+    /// Accept the catalogue if exactly this many objects are unknown, as `bp admin settle` showed. Unknown objects are kept
     #[arg(long, value_name = "N")]
     unknown: Option<u64>,
-    /// Do not wait for disk servers that have not said what they have, nor for surveys of volumes
+    /// Do not wait for disk servers that have not listed their objects, nor for surveys of volumes
     #[arg(long, requires = "unknown")]
     without_absent: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         } else {
             context
                 .output
-                .news("settled: from now on disk servers delete again what the catalogue gives up")?;
+                .news("the restored catalogue is accepted; disk servers delete unneeded objects again")?;
         }
         return Ok(0);
     }
@@ -50,13 +50,13 @@ pub(super) fn show(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
         Column::Left("partition"),
         Column::Right("object"),
         Column::Right("size"),
-        Column::Text("written for"),
+        Column::Text("path"),
     ]);
     let mut shown = 0;
     for partition in &restored.partitions {
         for found in &partition.shown {
             let path = found.described.as_ref().map(|described| described.label.path.to_string());
-            let path = path.unwrap_or_else(|| "nobody can read that".to_owned());
+            let path = path.unwrap_or_else(|| "description unreadable".to_owned());
             table.row([
                 partition.partition.as_str().into(),
                 found.object.to_string().into(),
@@ -74,33 +74,35 @@ pub(super) fn show(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
         output.toned(Tone::Faint, &format!("and {} more", unknown - shown))?;
     }
     if unknown > 0 && !restored.is_recovering {
-        output.line("to take them in as they describe themselves: bp admin recover")?;
+        output.line("to add them to the catalogue: bp admin recover")?;
     }
-    output.line(format!("to go on with the catalogue as it is: bp admin settle --unknown {unknown}"))
+    output.line(format!("to accept the catalogue without them: bp admin settle --unknown {unknown}"))
 }
 
 /// What is the matter, in a few lines.
 pub(crate) fn warn(output: &mut Output, restored: &RestoredInfo) -> Run<()> {
     let of = restored.taken.map_or(String::new(), |taken| format!(", of {}", exact_time(taken)));
-    let what = format!("The catalogue went back to an older state: {}{of}.", restored.reason);
+    let what = format!("The catalogue was restored to an older state: {}{of}.", restored.reason);
     output.toned(Tone::Bad, &what)?;
     let unknown = counted(restored.unknown(), "object", "objects");
     let bytes: u64 = restored.partitions.iter().map(|partition| partition.bytes).sum();
     output.line(format!(
-        "Nothing is deleted on disks until `bp admin settle`. Not in it: {unknown}, {}.",
+        "Nothing is deleted on disks until `bp admin settle`. Objects missing from it: {unknown}, {}.",
         human_bytes(bytes)
     ))?;
     if restored.is_recovering {
-        output.line(format!("Taken in: {}.", counted(restored.recovered(), "object", "objects")))?;
+        output.line(format!("Added: {}.", counted(restored.recovered(), "object", "objects")))?;
     }
     if restored.volumes > 0 {
         let volumes = counted(restored.volumes, "volume", "volumes");
-        output
-            .line(format!("May hold files that are not in it: {volumes}; `bp admin volume survey --all`."))?;
+        output.line(format!(
+            "Volumes that may hold files missing from it: {volumes}; run `bp admin volume survey \
+                --all`."
+        ))?;
     }
     let absent = restored.absent();
     if absent.is_empty() {
         return Ok(());
     }
-    output.line(format!("Not heard yet from: {}.", absent.join(", ")))
+    output.line(format!("Disk servers that have not reported yet: {}.", absent.join(", ")))
 }

@@ -11,15 +11,15 @@ use wire::control::{Stage, Want};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Return when they are on disk
+    /// Return when the files are on disk
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     timeout: Timeout,
-    /// Keep them on disk at least this long, as 12h or 1d
+    /// Keep the files on disk at least this long, e.g. 12h or 1d
     #[arg(long, value_name = "TIME")]
     pin: Option<Span>,
-    /// Directories too, with what is in them
+    /// Also directories, with everything in them
     #[arg(long, short)]
     recursive: bool,
     /// Files; *, ? and [a-z] in the last component are wildcards

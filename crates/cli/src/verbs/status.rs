@@ -38,7 +38,7 @@ pub(crate) fn run(_args: Args, context: &mut Context) -> Run {
     let left = status.counts.active_jobs().saturating_sub(active);
     titled(output, "Jobs", jobs::table(shown, status.now), left, "bp jobs")?;
     titled(output, "Workers", workers(&status.workers), 0, "")?;
-    titled(output, "Hosts that are not here", away(&status), 0, "")?;
+    titled(output, "Unavailable hosts", away(&status), 0, "")?;
     Ok(0)
 }
 
@@ -66,7 +66,7 @@ fn head(output: &mut Output, status: &Status, http: &str) -> Run<()> {
     ))?;
     if files.trash_files > 0 {
         let count = counted(files.trash_files, "file", "files");
-        output.line(format!("{count} in the trash, {} on disk", human_bytes(files.trash_bytes)))?;
+        output.line(format!("{count} in the trash, using {} on disk", human_bytes(files.trash_bytes)))?;
     }
     Ok(())
 }
@@ -98,8 +98,8 @@ fn pools(pools: &[PoolInfo]) -> Table {
             let used = partition.total_bytes.saturating_sub(partition.free_bytes);
             let server = match (partition.trouble, partition.is_available) {
                 (Some(trouble), _) => Cell::toned(trouble.words(), Tone::Bad),
-                (None, true) => Cell::from("here"),
-                (None, false) => Cell::toned("not here", Tone::Bad),
+                (None, true) => Cell::from("up"),
+                (None, false) => Cell::toned("unavailable", Tone::Bad),
             };
             table.row([
                 Cell::from(format!("{}/{}", pool.name, partition.name)),
@@ -120,7 +120,7 @@ fn away(status: &Status) -> Table {
         Column::Left("host"),
         Column::Left("roles"),
         Column::Left("state"),
-        Column::Left("heard"),
+        Column::Left("last heard"),
     ]);
     for host in status.hosts.iter().filter(|host| host.presence != Presence::Here) {
         let roles: Vec<_> = host.roles.iter().map(|role| role.as_str()).collect();
@@ -142,11 +142,11 @@ fn workers(workers: &[WorkerInfo]) -> Table {
         Column::Left("state"),
         Column::Right("slots"),
         Column::Right("memory"),
-        Column::Left("jobs of"),
+        Column::Left("runs jobs of"),
         Column::Text("not enforced"),
     ]);
     for worker in workers {
-        let state = if worker.is_available { Cell::from("here") } else { Cell::toned("silent", Tone::Bad) };
+        let state = if worker.is_available { Cell::from("up") } else { Cell::toned("silent", Tone::Bad) };
         table.row([
             Cell::from(worker.name.as_str()),
             worker.host.as_str().into(),

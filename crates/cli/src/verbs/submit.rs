@@ -15,12 +15,12 @@ use wire::control::{JobInput, JobOutput, JobSpec, Resources, Submit};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The command is a program and its arguments, not a shell line. It starts in an empty scratch \
-                        directory\nwhere the inputs are, once all of them are on disk. With --wait, bp ends with the \
-                        job's own exit code."
+    after_help = "The command is a program and its arguments, not a shell line. The job starts when all its \
+        inputs are on disk. It runs\nin a scratch directory that holds only the inputs. With --wait, bp exits \
+        with the exit code of the job."
 )]
 pub(crate) struct Args {
-    /// For people [default: the program's name]
+    /// Name of the job, shown by `bp jobs` [default: the program's name]
     #[arg(long)]
     name: Option<String>,
     /// CPU slots
@@ -29,35 +29,35 @@ pub(crate) struct Args {
     /// Memory that the job may use, with a unit, e.g. 500MiB or 2GiB
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<Size>,
-    /// Longest run, e.g. 2h
+    /// Longest run time, e.g. 2h
     #[arg(long, value_name = "TIME", default_value = "1d")]
     wall: Span,
-    /// A local program to ship: it is kept at PATH in the facility, and the job runs it with the words behind `--`; PATH alone
-    /// runs one that is there
+    /// Store the local program LOCAL at PATH in the facility, and run it with the arguments behind `--`; PATH alone
+    /// runs a stored program
     #[arg(long, value_name = "[LOCAL:]PATH")]
     program: Option<Program>,
-    /// A file to have in the scratch directory, under its own name or another
+    /// A file to copy into the scratch directory before the job starts, under its own name or NAME
     #[arg(long, value_name = "PATH[:NAME]")]
     input: Vec<Input>,
-    /// A file of the scratch directory to store when the job ends well; NAME/ is all of a directory, and 'NAME*' all files that
-    /// match: they go into the directory PATH
+    /// A file of the scratch directory to store when the job succeeds; NAME/ stores a whole directory, 'NAME*' all
+    /// matching files, into the directory PATH
     #[arg(long, value_name = "NAME:PATH")]
     output: Vec<Output>,
-    /// Outputs may replace files that exist
+    /// Let outputs replace existing files
     #[arg(long)]
     replace: bool,
     /// The job is done only when its outputs are on tape
     #[arg(long)]
     archive: bool,
-    /// Added to the environment
+    /// Set an environment variable
     #[arg(long, value_name = "K=V")]
     env: Vec<Variable>,
-    /// Return when the job is over
+    /// Return when the job has ended
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     timeout: Timeout,
-    /// What to run; with --program its arguments
+    /// The program to run and its arguments; with --program only the arguments
     #[arg(required_unless_present = "program", last = true)]
     command: Vec<String>,
 }

@@ -16,26 +16,27 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a token and print it, once
+    /// Make a token and print it
     #[command(
-        after_help = "Whoever has the token is the user, until it expires. Only who can read the facility's key \
-                            can make one.\nClients find it in BEARER_TOKEN or in the file that BEARER_TOKEN_FILE names."
+        after_help = "Anyone who holds the token can act as the user until it expires. Only users who can read \
+            the facility's key can make one.\nClients read it from BEARER_TOKEN, or from the file that \
+            BEARER_TOKEN_FILE names."
     )]
     Create(Create),
 }
 
 #[derive(Debug, clap::Args)]
 struct Create {
-    /// How long it holds, as 12h [default: 12h]
+    /// How long the token is valid, e.g. 12h [default: 12h]
     #[arg(long, value_name = "TIME")]
     lifetime: Option<Span>,
-    /// What it allows, as storage.read:/data; may be given again [default: all that the user may do]
+    /// A scope that limits the token, e.g. storage.read:/data; repeatable [default: all that the user may do]
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
-    /// A group of the user, for grants and modes; may be given again
+    /// A group of the user, for grants and mode bits; repeatable
     #[arg(long, value_name = "NAME", conflicts_with = "scope")]
     group: Vec<String>,
-    /// For whom it is [default: this facility]
+    /// Audience of the token [default: this facility]
     #[arg(long, value_name = "NAME")]
     audience: Option<String>,
 }

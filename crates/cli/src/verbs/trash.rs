@@ -11,8 +11,9 @@ use wire::control::{EmptyTrash, GetTrash, RestoreTrash, Trash, TrashEmptied, Tra
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Who removed a file, who owns it, and the owner of the facility can restore it. It goes for good when its time is \
-    over, or earlier when its room is needed. Without a command the trash is shown."
+    after_help = "The user who removed a file, its owner and the owner of the facility can restore it. It is \
+        deleted for good when its time is over, or earlier when its space is needed. Without a command, the \
+        trash is listed."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -21,14 +22,14 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List what can be restored, removed last first
+    /// List the removed files, the newest first
     #[command(visible_alias = "ls")]
     List {
-        /// Only what was at this path or below it
+        /// Only files that were at this path or below it
         #[arg(value_name = "PATH")]
         path: Option<FilePath>,
     },
-    /// Restore the file that was removed last at a path, or all files below it
+    /// Restore the file removed last at a path, or all files below it
     Restore {
         /// A path, or the number of a file as `bp trash ls` shows it
         #[arg(value_name = "PATH|NUMBER")]
@@ -37,9 +38,9 @@ enum What {
         #[arg(long, value_name = "PATH")]
         to: Option<FilePath>,
     },
-    /// Delete files in the trash for good; only the owner of the facility may
+    /// Delete files in the trash for good; for the owner of the facility
     Empty {
-        /// Only what was at this path or below it
+        /// Only files that were at this path or below it
         #[arg(value_name = "PATH")]
         path: Option<FilePath>,
         /// Do not ask
@@ -92,7 +93,7 @@ fn list(path: Option<FilePath>, context: &mut Context) -> Run {
         let word = if trash.keep.0 > 0 {
             format!("nothing to restore; what is removed is kept {}", kept_for(trash.keep))
         } else {
-            "nothing to restore; this facility keeps nothing that is removed".to_owned()
+            "nothing to restore; this facility has no trash ([trash] keep = 0s)".to_owned()
         };
         context.output.news(word)?;
     } else {
@@ -165,7 +166,7 @@ fn restore(what: Wanted, to: Option<FilePath>, context: &mut Context) -> Run {
 }
 
 fn empty(path: Option<FilePath>, yes: bool, context: &mut Context) -> Run {
-    let what = path.as_ref().map_or_else(|| "everything in the trash".to_owned(), ToString::to_string);
+    let what = path.as_ref().map_or_else(|| "all files in the trash".to_owned(), ToString::to_string);
     if !yes && context.output.can_ask() && !context.output.ask(&format!("remove {what} for good?"))? {
         return Err(base::Failure::invalid("nothing was removed").into());
     }

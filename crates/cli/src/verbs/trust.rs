@@ -12,9 +12,9 @@ use std::{
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The lines that it prints are for a shell: eval \"$(bp trust)\". Other users and hosts need a copy: `bp trust \
-                        DIR` makes\none, which anybody may read. Doors with certificates of the site ([tls] in facility.toml) \
-                        need none of this."
+    after_help = "The output is for a shell: eval \"$(bp trust)\". Other users and hosts need a copy of the \
+        certificates: `bp trust DIR`\nmakes one that everyone may read. If the servers use certificates of the \
+        site ([tls] in facility.toml), skip this."
 )]
 pub(crate) struct Args {
     /// Copy the certificates into this directory, for other users and hosts
@@ -35,7 +35,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
     let place = Path::new(context.place()?);
     if !place.is_dir() {
         return Err(Failure::invalid(format!("{} is not the directory of a facility", place.display()))
-            .hint("the certificates are on the facility's host: ask its operator for what `bp trust DIR` copies")
+            .hint("the certificates are on the facility's host: ask its operator for a copy made with `bp trust DIR`")
             .into());
     }
     let place =

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Make the facility first if the directory is empty or does not exist
     #[arg(long)]
     create: bool,
-    /// Return when it answers; it goes on in the background
+    /// Run in the background; return when the facility answers
     #[arg(long)]
     detach: bool,
     /// Port of the root:// door; 0 takes a free one

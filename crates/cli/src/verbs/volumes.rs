@@ -18,10 +18,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show tape volumes; the same without a verb
+    /// Show tape volumes; `bp volumes` does the same
     #[command(visible_alias = "list")]
     Ls,
-    /// Add new volumes without a label; a virtual library makes the cartridges
+    /// Add new volumes without a label; a virtual library also creates the cartridges
     Add {
         /// Labels, 1 to 6 of A-Z 0-9 each
         #[arg(required = true, value_name = "LABEL")]
@@ -58,7 +58,7 @@ fn list(context: &mut Context) -> Run {
     if context.output.is_json() {
         context.output.json(&status.volumes)?;
     } else if status.volumes.is_empty() {
-        context.output.news("no library has registered")?;
+        context.output.news("no tape library has registered")?;
     } else {
         context.output.table(&table(&status.volumes))?;
         let left = status.counts.all_volumes().saturating_sub(status.volumes.len() as u64);
@@ -78,8 +78,8 @@ pub(crate) fn table(volumes: &[VolumeInfo]) -> Table {
         Column::Right("files"),
         Column::Right("live"),
         Column::Right("used"),
-        Column::Right("of"),
-        Column::Right("full"),
+        Column::Right("capacity"),
+        Column::Right("filled"),
         Column::Right("loads"),
         Column::Left("drive"),
         Column::Text("why"),

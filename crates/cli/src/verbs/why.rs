@@ -56,7 +56,7 @@ pub(crate) fn run(args: Args, context: &mut Context) -> Run {
         }
         Thing::Number(number) => of_number(context, number),
         Thing::Request(id) if show_request(context, id)? => Ok(()),
-        Thing::Request(id) => Err(unknown(&format!("tape request r{id} is not known"))),
+        Thing::Request(id) => Err(unknown(&format!("there is no tape request r{id}"))),
     })
 }
 
@@ -73,7 +73,7 @@ fn of_number(context: &mut Context, number: u64) -> Run<()> {
     if show_request(context, RequestId(number))? || job.is_some() {
         return Ok(());
     }
-    Err(unknown(&format!("neither job nor tape request {number} is known")))
+    Err(unknown(&format!("there is no job and no tape request {number}")))
 }
 
 /// Shows why a tape request waits; yields whether there is one.
@@ -90,14 +90,14 @@ fn show_request(context: &mut Context, id: RequestId) -> Run<bool> {
 
 fn unknown(what: &str) -> Stop {
     Failure::not_found(what)
-        .hint("a tape request is forgotten when it is done; `bp why PATH` tells where the file is")
+        .hint("finished tape requests are not kept; `bp why PATH` shows where the file is")
         .into()
 }
 
 fn of_file(info: &FileInfo) -> String {
     let path = &info.path;
     if info.entry.kind == NodeKind::Directory {
-        return format!("{path} is a directory: nothing waits for it");
+        return format!("{path} is a directory; only files wait");
     }
     if let Some(waits) = &info.waits {
         return format!("{path} waits: {waits}");
@@ -106,23 +106,24 @@ fn of_file(info: &FileInfo) -> String {
     let hosts = || info.away.iter().map(away_host).collect::<Vec<_>>().join(" and ");
     match info.entry.state {
         Some(FileState::Nearline) if !info.away.is_empty() => format!(
-            "{path} is on tape (volume {}), and out of reach on disk: on {}; an open recalls it",
+            "{path} is on tape (volume {}), and its disk replica is out of reach, on {}; opening it recalls it \
+                from tape",
             vids.join(", "),
             hosts()
         ),
         Some(FileState::Nearline) => format!(
-            "{path} is on tape only (volume {}), and nobody asked for it; `bp stage {path}` does",
+            "{path} is on tape only (volume {}), and no recall is queued; `bp stage {path}` queues one",
             vids.join(", ")
         ),
         Some(FileState::Writing) => {
-            format!("{path} is being written; it can be read when its writer has closed it")
+            format!("{path} is being written; it can be read once its writer closes it")
         }
         Some(FileState::OutOfReach) => format!(
-            "{path} is out of reach: its only copies are on {}; it can be read when that is back",
+            "{path} is out of reach: its only copies are on {}; it can be read when that host is back",
             hosts()
         ),
-        Some(FileState::Lost) => format!("{path} is lost: it has neither a disk replica nor a tape copy"),
-        _ => format!("{path} is online: nothing waits for it"),
+        Some(FileState::Lost) => format!("{path} is lost: it has no disk replica and no tape copy"),
+        _ => format!("{path} is on disk and can be read"),
     }
 }
 

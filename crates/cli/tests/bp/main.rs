@@ -126,7 +126,7 @@ fn without_a_facility_the_next_step_is_said() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "error: no facility is named\n\
+        "error: no facility is given\n\
          hint: add --facility DIR or set BP_FACILITY; `bp up DIR --create` makes and starts one\n"
     );
     let output = run(&["-f", "/nonexistent", "status"]);
@@ -225,13 +225,14 @@ fn a_catalogue_that_went_back_is_told_and_settled_by_who_has_seen_what_is_unknow
     });
     let (code, out, _) = with(&server, &["status"]);
     assert_eq!(code, 0);
-    let told = "The catalogue went back to an older state: restored from a backup, of 2026-11-21 08:33:20 UTC.\n\
-                Nothing is deleted on disks until `bp admin settle`. Not in it: 5 objects, 10.0 KiB.\n\
-                May hold files that are not in it: 2 volumes; `bp admin volume survey --all`.\n\
-                Not heard yet from: d2-disk1.\n";
+    let told = "The catalogue was restored to an older state: restored from a backup, of 2026-11-21 08:33:20 UTC.\n\
+                Nothing is deleted on disks until `bp admin settle`. Objects missing from it: 5 objects, 10.0 KiB.\n\
+                Volumes that may hold files missing from it: 2 volumes; run `bp admin volume survey --all`.\n\
+                Disk servers that have not reported yet: d2-disk1.\n";
     assert!(out.contains(told), "{out}");
     let (_, out, _) = with(&server, &["admin", "settle"]);
-    for part in [told, "/data/late", "nobody can read that", "and 3 more", "bp admin recover", "--unknown 5"]
+    for part in
+        [told, "/data/late", "description unreadable", "and 3 more", "bp admin recover", "--unknown 5"]
     {
         assert!(out.contains(part), "{part}: {out}");
     }
@@ -385,8 +386,8 @@ fn an_adoption_is_followed_to_its_end_and_what_was_left_alone_is_told() {
     });
     let (code, out, err) = with(&server, &["adopt", "--move", "/data/old", "/old"]);
     assert_eq!((code, err.as_str()), (2, "error: a/link: it is a symbolic link\n"));
-    let whose = "2 belong to the owner of the facility: that host does not know their users";
-    assert_eq!(out, format!("/old: 2 files adopted, 2.00 KiB, 1 left alone; {whose}\n"));
+    let whose = "2 now belong to the owner of the facility, because that host does not know their users";
+    assert_eq!(out, format!("/old: 2 files adopted, 2.00 KiB, 1 skipped; {whose}\n"));
     let call = &server.made("start_adoption")[0].body;
     assert_eq!((&call["directory"], &call["is_moving"]), (&json!("/data/old"), &json!(true)));
     assert_eq!(call["bytes_per_s"], 200_000_000);

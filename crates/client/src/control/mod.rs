@@ -116,8 +116,9 @@ impl Control {
     /// Talks to another head, on behalf of the same person.
     pub fn at_head(&self, http: &str) -> Result<Self> {
         if self.token_elsewhere.is_some() && !http.starts_with("https:") {
-            let what = format!("the head at {http} is asked in plain text, where anybody could read a token");
-            return Err(Failure::permission(what).hint("refer to its https:// door"));
+            let what =
+                format!("the head at {http} is not encrypted, and a token would be readable on the network");
+            return Err(Failure::permission(what).hint("use its https:// address"));
         }
         let http = http.trim_end_matches('/').to_owned();
         Ok(Self {
@@ -168,11 +169,11 @@ impl Control {
         if (200..300).contains(&status) {
             return serde_json::from_slice(text).map_err(|cause| {
                 Failure::internal(format!(
-                    "{} answered {} with something else: {cause}",
+                    "{} answered {} with an unexpected reply: {cause}",
                     self.address(),
                     C::NAME
                 ))
-                .hint("client and facility may be of different versions")
+                .hint("client and facility may have different versions")
             });
         }
         Err(serde_json::from_slice::<Failure>(text).unwrap_or_else(|_| {

@@ -61,9 +61,13 @@ pub(crate) fn unreachable(directory: &Path, cause: &io::Error) -> Failure {
         io::ErrorKind::PermissionDenied => Failure::permission(format!(
             "the directory {place} is closed to this user"
         ))
-        .hint("name the facility's http:// or https:// endpoint instead: its owner's `bp status` prints it"),
-        io::ErrorKind::WouldBlock => Failure::timeout(format!("the facility in {place} takes no more calls"))
-            .hint(format!("look into {place}/log/bpd.log")),
+        .hint(
+            "give the facility's http:// or https:// endpoint instead; `bp status` prints it for the owner",
+        ),
+        io::ErrorKind::WouldBlock => {
+            Failure::timeout(format!("the facility in {place} accepts no more calls"))
+                .hint(format!("read {place}/log/bpd.log"))
+        }
         _ => Failure::io(format!("connect to {place}/{SOCKET}"), cause),
     }
 }

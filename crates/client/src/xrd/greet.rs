@@ -60,7 +60,7 @@ impl Hello<'_> {
         self.stream = 1;
         self.send(&[&HANDSHAKE, &Request::Protocol(protocol).encode(StreamId::of(1))])?;
         if self.answer(StreamId::default())?.len() != 8 {
-            return Err(self.broken("it does not speak this protocol"));
+            return Err(self.broken("it does not speak the XRootD protocol"));
         }
         let answer = ProtocolAnswer::parse(&self.answer(StreamId::of(1))?)?;
         let round_trip = asked.elapsed();
@@ -115,15 +115,17 @@ impl Hello<'_> {
             };
         }
         if !names.contains(&"ztn") {
-            let what = format!("server {} wants authentication by {}", self.peer, names.join(" or "));
-            return Err(Failure::unsupported(what).hint("this client has bearer tokens (ztn) only").into());
+            let what = format!("server {} requires authentication by {}", self.peer, names.join(" or "));
+            return Err(Failure::unsupported(what)
+                .hint("this client supports bearer tokens (ztn) only")
+                .into());
         }
         if !is_safe {
-            let what = format!("server {} wants a token over a connection that is not encrypted", self.peer);
+            let what = format!("server {} requires a token, but the connection is not encrypted", self.peer);
             return Err(Failure::permission(what).hint("use roots:// instead of root://").into());
         }
         let Some(token) = token else {
-            return Err(Failure::permission(format!("server {} wants a token", self.peer))
+            return Err(Failure::permission(format!("server {} requires a token", self.peer))
                 .hint("set BEARER_TOKEN or BEARER_TOKEN_FILE")
                 .into());
         };
@@ -247,7 +249,7 @@ impl Hello<'_> {
 
     fn broken(&self, why: impl std::fmt::Display) -> Trouble {
         let failure = Failure::new(ErrorKind::Unavailable, format!("server {}: {why}", self.peer));
-        Trouble::Broken(failure.hint("is it an XRootD server, and is the way to it sound?"))
+        Trouble::Broken(failure.hint("is it an XRootD server, and is the network intact?"))
     }
 }
 

@@ -102,7 +102,7 @@ impl Names {
         };
         let answer = text(&self.call(Call::harmless("checksum", path), &make, wait).await?);
         let (kind, value) = answer.split_once(' ').ok_or_else(|| {
-            Failure::unavailable(format!("checksum of {path}: answer {answer:?} is not understood"))
+            Failure::unavailable(format!("checksum of {path}: cannot parse the answer {answer:?}"))
         })?;
         Ok((kind.to_owned(), value.trim().to_owned()))
     }
@@ -144,9 +144,8 @@ impl Names {
             Request::Fattr(Fattr { subject: Subject::Path(target), action })
         };
         let body = self.call(Call::harmless("attributes of", path), &make, wait).await?;
-        parse_attributes(&body).ok_or_else(|| {
-            Failure::unavailable(format!("attributes of {path}: the answer is not understood"))
-        })
+        parse_attributes(&body)
+            .ok_or_else(|| Failure::unavailable(format!("attributes of {path}: cannot parse the answer")))
     }
 
     pub(super) async fn set_attribute(
@@ -198,7 +197,7 @@ impl Names {
         match route(&self.url, &self.options, Purpose::Call, again, &make, wait).await {
             Ok(Answered { body, .. }) => Ok(body),
             Err(Trouble::Broken(failure)) if again == Again::Never && failure.hint.is_none() => {
-                let hint = "it may have been done all the same; look before you try again";
+                let hint = "it may have been done nevertheless; check before you try again";
                 Err(failure.during(format!("{operation} {path}")).hint(hint))
             }
             Err(trouble) => Err(trouble.during(format!("{operation} {path}")).into()),

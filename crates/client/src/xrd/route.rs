@@ -58,7 +58,7 @@ impl Waited {
     /// Waits for `span` as the server wants, if that is not too long.
     pub(super) async fn more(&self, span: Duration, peer: &str, wait: Wait) -> Result<(), Trouble> {
         if Instant::now() + span >= self.until {
-            let failure = Failure::timeout(format!("server {peer} makes us wait too long"));
+            let failure = Failure::timeout(format!("server {peer} asked the client to wait too long"));
             return Err(failure.hint("try again later").into());
         }
         Ok(task::pause(span, wait).await?)
@@ -132,7 +132,7 @@ pub(super) async fn route(
         place.port = redirect.port;
     }
     let what = format!("more than {} redirects from {}", options.redirects_max, url.authority());
-    Err(Failure::unavailable(what).hint("the servers send clients in a circle; tell their operator").into())
+    Err(Failure::unavailable(what).hint("the servers redirect in a circle; tell their operator").into())
 }
 
 /// What the next server is told: what this one was, and what this one says. Where that is a capability, it needs no token; one

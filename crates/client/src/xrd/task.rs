@@ -45,7 +45,7 @@ pub(super) async fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send
             return Poll::Ready(Ok(content));
         }
         if thread.is_finished() {
-            return Poll::Ready(Err(Failure::internal("a helper thread ended badly")));
+            return Poll::Ready(Err(Failure::internal("a helper thread panicked")));
         }
         parcel.waker = Some(context.waker().clone());
         Poll::Pending

@@ -40,7 +40,7 @@ fn parse(file: &Path, bytes: &[u8]) -> Result<HostCapKeys> {
     }
     serde_json::from_slice(bytes).map_err(|cause| {
         Failure::corrupt(format!("{} does not hold the keys of this host: {cause}", file.display()))
-            .hint("turn the host away with `bp host remove`, and let it join again")
+            .hint("remove the host with `bp host remove`, and let it join again")
     })
 }
 

@@ -169,13 +169,13 @@ impl Identity {
                     .hint("get a new one: `bp token create` makes those of this facility"))
             }
             Limits::Token { lease: Some(lease), .. } if lease.is_over() => Err(Failure::permission(format!(
-                "token of {:?} was made for a job on a host that was turned away or has joined anew",
+                "token of {:?} was made for a job on a host that was removed or has joined again",
                 self.who.name
             ))
             .hint("the worker of a job that still runs gets a new one")),
             Limits::Token { signed: Some(signed), .. } if !signed.keys.is_live(signed.generation, now) => {
                 Err(Failure::permission(format!(
-                    "token of {:?} was signed with generation {} of the facility's key, which is over",
+                    "token of {:?} was signed with generation {} of the facility's key, which has expired",
                     self.who.name, signed.generation
                 ))
                 .hint("get a new one: `bp token create` makes those of this facility"))
@@ -289,7 +289,7 @@ impl Authenticator {
         let Person { user, groups, scopes, expires } = person;
         if user == *self.owner {
             return Err(Failure::permission(format!(
-                "only this facility's own tokens speak for {user}, its owner"
+                "only this facility's own tokens can act as {user}, its owner"
             ))
             .hint("the operator can name another user for this subject in facility.toml"));
         }
@@ -316,7 +316,7 @@ impl Authenticator {
 
     /// A caller without a token who is not on this host, or is not to be served without one.
     pub fn stranger(&self) -> Result<Identity> {
-        Err(Failure::permission("this facility serves only users who present a token")
+        Err(Failure::permission("this facility requires a token")
             .hint("`bp token create` makes one; clients find it in BEARER_TOKEN and send it over TLS"))
     }
 
@@ -344,7 +344,7 @@ impl Authenticator {
         // Their jobs and files would be those of the owner.
         if name == *self.owner {
             return Err(Failure::permission(format!(
-                "user {name} (uid {uid}) has the name of the facility's owner, but does not run the facility"
+                "user {name} (uid {uid}) has the name of the facility's owner but another uid"
             ))
             .hint("present a token: the owner makes one with `bp token create --user NAME`"));
         }
@@ -440,7 +440,7 @@ mod tests {
         for later in [vec![], vec![("another".to_owned(), member(NOW + Millis(1)))]] {
             roster.set(later);
             let refused = authenticator.bearer(&token).await.unwrap_err();
-            assert!(refused.what.contains("turned away") && refused.hint.is_some(), "{refused}");
+            assert!(refused.what.contains("removed") && refused.hint.is_some(), "{refused}");
             assert!(session.is_good(NOW).is_err(), "a session that goes on");
         }
     }

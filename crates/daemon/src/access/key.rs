@@ -125,7 +125,7 @@ fn read(path: &Path) -> Result<KeyFile> {
     KeyFile::parse(&bytes).map_err(|failure| {
         failure
             .during(path.display())
-            .hint("restore it from a backup; what another key has signed is refused")
+            .hint("restore it from a backup; tokens signed with another key are refused")
     })
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn claims(key: &Key, id: &str, wish: &CreateToken, now: Timestamp) ->
     }
     if scopes.is_some() && !wish.groups.is_empty() {
         return Err(Failure::invalid("a token has either scopes or groups")
-            .hint("what a token with scopes allows does not depend on groups"));
+            .hint("groups have no effect on a token with scopes"));
     }
     check_name("user", &wish.user)?;
     wish.groups.iter().try_for_each(|group| check_name("group", group))?;

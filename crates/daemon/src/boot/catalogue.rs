@@ -56,14 +56,14 @@ fn read_password(file: &Path) -> Result<String> {
     };
     let about = fs::metadata(file).map_err(failed)?;
     if about.mode() & 0o077 != 0 {
-        return Err(Failure::permission(format!("others may read the password in {}", file.display()))
+        return Err(Failure::permission(format!("other users can read the password in {}", file.display()))
             .hint(format!("`chmod 600 {}`, and change the password if they might have", file.display())));
     }
     let text = fs::read_to_string(file).map_err(failed)?;
     let password = text.trim_end_matches(['\r', '\n']);
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX || password.contains(['\n', '\0']) {
         return Err(Failure::invalid(format!("{} does not hold a password", file.display()))
-            .hint("it is one line, and nothing else"));
+            .hint("the file must hold one line and nothing else"));
     }
     Ok(password.to_owned())
 }
@@ -84,7 +84,7 @@ pub fn rebuild(directory: &Path, owner: &str, now: Timestamp) -> Result<()> {
     let Some(id) = handle.layout.facility_id()? else {
         let what = format!("{} does not say which facility it is", directory.display());
         return Err(Failure::not_found(what).hint(
-            "put the files `id`, `key` and `tls/` of the facility back: without them its disks are foreign",
+            "restore the files `id`, `key` and `tls/` of the facility: without them it does not recognise its disks",
         ));
     };
     let catalogue = of(&handle.layout, &handle.config)?;
@@ -118,7 +118,9 @@ pub fn migrate(directory: &Path, to: &Destination) -> Result<u64> {
     config.check()?;
     let new = of(layout, &config)?;
     if old == new {
-        return Err(Failure::invalid(format!("the {new} is where it is to go")).hint("name another place"));
+        return Err(
+            Failure::invalid(format!("the {new} is the current catalogue")).hint("name another place")
+        );
     }
     let rows = relocate(&old, &new)?;
     let file = layout.root().join(config::FILE);
@@ -127,8 +129,7 @@ pub fn migrate(directory: &Path, to: &Destination) -> Result<u64> {
     let text = with_key(&text, "catalogue_password", &config.catalogue_password.to_string_lossy());
     // A place that is not what was meant must not be started from.
     if Config::parse(&text).ok().as_ref() != Some(&config) {
-        let what =
-            format!("{} cannot be changed by itself; it still names the old catalogue", file.display());
+        let what = format!("cannot edit {}; it still names the old catalogue", file.display());
         return Err(Failure::invalid(what).hint(format!("set catalogue = {:?} there", config.catalogue)));
     }
     replace(&file, text.as_bytes(), 0o644)?;

@@ -139,7 +139,7 @@ pub fn join(directory: &Path, wish: JoinWish) -> Result<Config> {
 
 fn configured(wish: &JoinWish) -> Result<Config> {
     if wish.roles.is_empty() || wish.roles.contains(&Role::Head) {
-        return Err(Failure::unsupported("a host that joins can be disk, tape and cpu server")
+        return Err(Failure::unsupported("a host that joins can have the roles disk, tape and cpu")
             .hint("a standby head does not join: it runs with the facility's directory and database"));
     }
     let host = Host {
@@ -231,7 +231,7 @@ fn believe(token: &JoinToken, layout: &Layout) -> Result<()> {
     if fingerprint(&found.certificate)? != token.authority {
         let what = format!("{} is not the facility that the join token is from", token.head);
         return Err(Failure::permission(what)
-            .hint("somebody may be listening in: look at the network, and ask for a new token"));
+            .hint("the connection may be intercepted: check the network, and ask for a new token"));
     }
     Authority::new(&layout.tls(), &token.facility).publish(&found.certificate)
 }

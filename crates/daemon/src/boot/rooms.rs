@@ -83,7 +83,8 @@ impl RoomConfiguration<'_> {
             || self.config.batch.beside_head;
         if !may {
             info!(
-                "no worker started: the head requires tokens, and its users have no accounts here; beside_head = true in [batch] starts one"
+                "no worker started: the head requires tokens, and its users have no accounts here; beside_head \
+                    = true in [batch] starts one"
             );
         }
         may
@@ -93,9 +94,12 @@ impl RoomConfiguration<'_> {
     fn users(&self) -> Result<UserPolicy> {
         let wish = &self.config.batch;
         if wish.run_others_as_me && rustix::process::geteuid().is_root() {
-            let what = "batch.run_others_as_me = true, and bpd runs as root: everybody's jobs would be root";
-            return Err(Failure::invalid(what)
-                .hint("take it out: root runs each job as its user, and unknown users' as batch.slot_uids"));
+            let what =
+                "batch.run_others_as_me = true, and bpd runs as root: all users' jobs would run as root";
+            return Err(Failure::invalid(what).hint(
+                "remove it: as root, bpd runs each job as its user, and jobs of unknown users as \
+                    batch.slot_uids",
+            ));
         }
         Ok(UserPolicy {
             is_beside_head: self.config.host.head.is_empty(),

@@ -137,7 +137,12 @@ async fn close(rooms: Rooms, [doors, chores]: [Shutdown; 2]) {
     rooms.tell();
     doors.tell();
     let joined = tokio::task::spawn_blocking(move || rooms.join(DRAIN)).await;
-    let rooms = joined.unwrap_or_else(|cause| Err(Failure::internal(format!("rooms ended badly: {cause}"))));
+    let rooms = joined.unwrap_or_else(|cause| {
+        Err(Failure::internal(format!(
+            "the services failed unexpectedly: \
+        {cause}"
+        )))
+    });
     if let Err(failure) = rooms {
         warn!(%failure, "some services did not stop in time; no acknowledged data is lost");
     }

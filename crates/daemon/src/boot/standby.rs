@@ -59,7 +59,7 @@ fn wait(catalogue: &Catalogue, host: String, silence: Millis, stop: &mpsc::Recei
             Err(failure) => warn!(%failure, "the standby cannot check the active head"),
         }
         if stop.recv_timeout(LOOK_EVERY) != Err(mpsc::RecvTimeoutError::Timeout) {
-            return Err(Failure::unavailable("nobody waits for this standby any more"));
+            return Err(Failure::unavailable("this standby was stopped"));
         }
     }
 }
@@ -81,7 +81,7 @@ fn refuse_second(seen: Option<ActiveHead>, host: &str, silence: Millis) -> Resul
         Some(seen) if seen.place.host != host && !seen.may_follow(host, silence) => {
             let what =
                 format!("the head on {} is active; it was heard {} ms ago", seen.place.host, seen.age.0);
-            Err(Failure::busy(what).hint("--standby waits for its end; --take-over ends it now"))
+            Err(Failure::busy(what).hint("--standby waits until it stops; --take-over stops it now"))
         }
         _ => Ok(()),
     }
@@ -107,6 +107,6 @@ pub(crate) async fn replaced(handle: &FacilityHandle) -> Failure {
         Ok(Some(seen)) => format!("the head on {}", seen.place.host),
         Ok(None) | Err(_) => "another head".to_owned(),
     };
-    Failure::unavailable(format!("{who} has taken over; nothing was committed here since"))
+    Failure::unavailable(format!("{who} has taken over; this head committed nothing after that"))
         .hint("`bpd run DIR --standby` waits until it is needed again")
 }

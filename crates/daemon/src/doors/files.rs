@@ -124,7 +124,9 @@ impl Files {
     }
 
     fn names(&self) -> Result<&Names> {
-        self.names.as_ref().ok_or_else(|| Failure::unsupported("names are known at the head, not here"))
+        self.names
+            .as_ref()
+            .ok_or_else(|| Failure::unsupported("this host does not serve the namespace; ask the head"))
     }
 
     /// The objects of this host.
@@ -171,7 +173,7 @@ impl Files {
     async fn still_nearline(&self, who: &Principal, path: &FilePath) -> Failure {
         let stat = async { self.head()?.call(who, Stat { path: path.clone() }).await };
         let waits = match stat.await {
-            Ok(info) => info.waits.unwrap_or_else(|| "nothing is known of its recall".to_owned()),
+            Ok(info) => info.waits.unwrap_or_else(|| "its recall is not in the queue".to_owned()),
             Err(failure) => failure.what,
         };
         Failure::timeout(format!("{path} is still nearline: {waits}"))
@@ -368,7 +370,7 @@ impl Files {
             let reservation = objects.reservation(&grant);
             Ok((grant, reservation))
         });
-        asked.await.map_err(|cause| Failure::internal(format!("an open ended badly: {cause}")))?
+        asked.await.map_err(|cause| Failure::internal(format!("an open failed unexpectedly: {cause}")))?
     }
 }
 

@@ -59,7 +59,7 @@ impl JoinService {
     /// Makes a join token.
     pub async fn invite(&self, head: &Head, who: &Principal, wish: Invite) -> Result<Invited> {
         if wish.lifetime <= Millis(0) || wish.lifetime > INVITATION_LIFETIME_MAX {
-            return Err(Failure::invalid("a join token is good for 30 days at most").hint("1h is usual"));
+            return Err(Failure::invalid("a join token is valid for 30 days at most").hint("1h is usual"));
         }
         let mut secret = [0; 16];
         getrandom::fill(&mut secret)
@@ -108,7 +108,7 @@ impl JoinService {
         let point = point(&wish.key)?;
         if host.reached.names.is_empty() {
             return Err(Failure::invalid(format!(
-                "it is not known by which names host {} joined",
+                "the names by which host {} joined are not recorded",
                 host.name
             ))
             .hint("let it join again: `bp host invite`, then `bpd join` with its directory"));

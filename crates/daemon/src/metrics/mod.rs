@@ -68,7 +68,7 @@ fn disk(out: &mut Exposition, status: &Status) {
         ("partition_replicas", "Replicas on the partition.", |one| one.replicas),
         ("partition_replicas_bytes", "Bytes of the replicas.", |one| one.replica_bytes),
         ("partition_pinned_replicas", "Replicas that may not be dropped.", |one| one.pinned),
-        ("partition_available", "Whether the disk server is here.", |one| u64::from(one.is_available)),
+        ("partition_available", "Whether the disk server is available.", |one| u64::from(one.is_available)),
     ];
     for (name, help, figure) in figures {
         out.family(name, Gauge, help);

@@ -106,7 +106,7 @@ impl Partition {
         }
         let _claim = shared.begin_writing(object)?;
         if shared.data(object).exists() {
-            return Err(Failure::exists(format!("object {object} is on {} already", shared.name())));
+            return Err(Failure::exists(format!("object {object} exists already on {}", shared.name())));
         }
         let mut making = Making { shared, object, claimed: 0, is_done: false };
         making.claim(before.size())?;
@@ -173,8 +173,9 @@ impl Partition {
         let file = found.open()?;
         if is_one {
             shut(&file, &found.metadata, is_moving).map_err(|cause| {
-                failed("take the permission to write from")(cause)
-                    .hint("it is adopted, but whoever writes to it damages it: run the daemon as its owner or as root")
+                failed("take the permission to write from")(cause).hint(
+                    "the file is adopted, but a write to it would damage it: run bpd as its owner or as root",
+                )
             })?;
         }
         let now = file.metadata().map_err(failed("look at"))?;
@@ -239,10 +240,14 @@ impl Making<'_> {
         drop(file);
         durable::unlink(&target).map_err(failed)?;
         link(source, &target).map_err(|cause| match Errno::from_io_error(&cause) {
-            Some(Errno::XDEV) => Failure::unsupported("it lies on another file system, or on another mount of it"),
-            Some(Errno::PERM) => Failure::permission("the daemon may not link to it")
-                .hint("run the daemon as its owner or as root; the kernel links to no files of others (fs.protected_hardlinks)"),
-            Some(Errno::MLINK) => Failure::unsupported("it has as many names as the file system allows"),
+            Some(Errno::XDEV) => {
+                Failure::unsupported("it lies on another file system, or on another mount of it")
+            }
+            Some(Errno::PERM) => Failure::permission("the daemon may not link to it").hint(
+                "run the daemon as its owner or as root; the kernel links to no files of others \
+                    (fs.protected_hardlinks)",
+            ),
+            Some(Errno::MLINK) => Failure::unsupported("it has as many hard links as the file system allows"),
             _ => failed(cause),
         })?;
         Ok(None)

@@ -55,7 +55,7 @@ impl Encoder {
 
     fn wrong_size(&self) -> Failure {
         let Coded { file, bytes, .. } = self.shape.coded();
-        Failure::invalid(format!("file {file} has another size than {bytes} bytes ({} came)", self.taken))
+        Failure::invalid(format!("file {file} has {} bytes, expected {bytes}", self.taken))
     }
 
     fn end_stripe(&mut self, sink: &mut impl FnMut(u8, &[u8]) -> Result<()>) -> Result<()> {

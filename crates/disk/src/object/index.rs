@@ -176,7 +176,8 @@ impl Index {
     pub(crate) fn note(&self, record: &Record) {
         let _files = self.lock();
         if let Err(cause) = self.append(record) {
-            debug!(object = %record.object, %cause, directory = %self.directory.display(), "cannot record an object in the partition's index");
+            debug!(object = %record.object, %cause, directory = %self.directory.display(), "cannot record an \
+                object in the partition's index");
         }
     }
 

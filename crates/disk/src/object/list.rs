@@ -35,7 +35,7 @@ pub enum EntryState {
     Unfinished,
     /// A description without data: a commit or a removal that was interrupted. To be removed.
     Described,
-    /// Something a person must look at: data without description, a wrong size, a damaged description.
+    /// Something an operator must look at: data without description, a wrong size, a damaged description.
     Damaged(Failure),
     /// Not made by us, left alone.
     Foreign,

@@ -141,7 +141,7 @@ impl Partition {
                 identity.partition,
                 identity.facility
             ))
-            .hint("mount the right disk, or take this directory out of the configuration"));
+            .hint("mount the right disk, or remove this directory from the configuration"));
         }
         let lock = take_lock(file, directory)?;
         for name in [OBJECTS, INCOMING] {
@@ -195,9 +195,9 @@ impl Partition {
             Ok((identity, _)) if identity == self.shared.identity => Ok(()),
             other => {
                 let (name, directory) = (self.shared.name(), base::tail(&self.shared.directory));
-                let cause =
-                    other.map_or_else(|failure| failure.what, |_| "another partition is there".into());
-                let what = format!("partition {name} is not in {directory} any more: {cause}");
+                let cause = other
+                    .map_or_else(|failure| failure.what, |_| "another partition is mounted there".into());
+                let what = format!("partition {name} is no longer in {directory}: {cause}");
                 Err(Failure::unavailable(what).hint("is its file system mounted?"))
             }
         }

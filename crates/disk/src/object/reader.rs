@@ -168,7 +168,10 @@ impl ObjectReader {
         }
         let map = self.map.get_or_init(|| {
             Map::new(&self.file, self.info.size)
-                .inspect_err(|cause| tracing::debug!(object = %self.info.object, %cause, "cannot map an object; it is read by other means"))
+                .inspect_err(|cause| {
+                    tracing::debug!(object = %self.info.object, %cause, "cannot map an object; \
+                    it is read by other means")
+                })
                 .ok()
         });
         map.as_ref().map(Map::bytes)

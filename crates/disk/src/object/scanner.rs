@@ -323,7 +323,7 @@ impl Partition {
             };
             if to.exists() {
                 return Err(Failure::exists(format!("{} exists", base::tail(&to)))
-                    .hint("look what it is, and move it away"));
+                    .hint("find out what it is, and move it away"));
             }
             durable::rename(&from, &to).map_err(failed)?;
             if from == self.shared.data(object) {

@@ -131,7 +131,7 @@ impl Found {
     /// The refusal of a file that is not what it was.
     pub(crate) fn changed(&self) -> Failure {
         Failure::busy(format!("{} was changed while it was read", self.path.display()))
-            .hint("adopt it again when nobody writes it")
+            .hint("adopt it again when no program writes to it")
     }
 }
 
@@ -147,8 +147,13 @@ fn open_below(allowed: &[PathBuf], directory: &Path) -> Result<OwnedFd> {
     let Some((root, below)) = below else {
         let all: Vec<_> = allowed.iter().map(|root| root.display().to_string()).collect();
         let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-        return Err(Failure::permission(format!("{shown} may not be adopted on this host: disk.adopt allows {all}"))
-            .hint("name it, or a directory above it, in disk.adopt of facility.toml on that host, and restart its daemon"));
+        return Err(Failure::permission(format!(
+            "{shown} may not be adopted on this host: disk.adopt allows {all}"
+        ))
+        .hint(
+            "name it, or a directory above it, in disk.adopt of facility.toml on that host, and restart \
+                its daemon",
+        ));
     };
     let failed = |cause: io::Error| {
         Failure::io(format!("open {shown}"), &cause)
@@ -186,7 +191,7 @@ impl Walk {
         };
         if is_inside(directory, partition).map_err(failed)? {
             return Err(Failure::invalid(format!(
-                "{} lies in a partition: it is ours already",
+                "{} is inside a partition: it belongs to the facility already",
                 directory.display()
             )));
         }
@@ -251,7 +256,7 @@ impl Walk {
         let opened =
             open(&found.directory, &found.name, LISTED).map_err(|cause| Failure::io("list it", &cause))?;
         if let Some(what) = is_ours(&opened) {
-            return Err(Failure::unsupported(format!("it holds {what}: it is ours already")));
+            return Err(Failure::unsupported(format!("it holds {what}: it belongs to the facility already")));
         }
         let level =
             Level::new(opened, Some(found.clone())).map_err(|cause| Failure::io("list it", &cause))?;
@@ -302,9 +307,10 @@ impl Level {
 /// Refuses what lies in a partition, or in the directory of a facility.
 fn refuse_ours(opened: &OwnedFd, near: &Path) -> Result<()> {
     match is_ours(opened) {
-        Some(what) => {
-            Err(Failure::invalid(format!("{} lies beside {what}: it is ours already", near.display())))
-        }
+        Some(what) => Err(Failure::invalid(format!(
+            "{} is beside {what}: it belongs to the facility already",
+            near.display()
+        ))),
         None => Ok(()),
     }
 }
@@ -384,7 +390,7 @@ mod tests {
                 "a/two",
                 "link: it is a symbolic link",
                 "one",
-                "p: it holds partition.json: it is ours already",
+                "p: it holds partition.json: it belongs to the facility already",
                 "socket: it is a socket",
                 "way: it is a symbolic link",
             ]
@@ -425,10 +431,13 @@ mod tests {
         assert!(refused(&old.join("way")).what.contains("open"), "a link is not followed");
         fs::write(old.join("a/partition.json"), "{}").unwrap();
         for ours in ["a", "a/b"] {
-            assert!(refused(&old.join(ours)).what.ends_with("ours already"), "{ours}");
+            assert!(refused(&old.join(ours)).what.ends_with("belongs to the facility already"), "{ours}");
         }
         let inside = Walk::new(&allowed, &old, &old).unwrap_err();
-        assert!(inside.what.ends_with("lies in a partition: it is ours already"), "{inside}");
+        assert!(
+            inside.what.ends_with("is inside a partition: it belongs to the facility already"),
+            "{inside}"
+        );
         let nothing = Walk::new(&[], &old, home.path()).unwrap_err();
         assert!(nothing.what.ends_with("disk.adopt allows none"), "{nothing}");
         assert!(Walk::new(&allowed, &old, Path::new("/proc")).unwrap_err().what.contains("file system"));

@@ -113,7 +113,7 @@ impl ObjectWriter {
     pub(crate) fn new(shared: &Arc<Shared>, object: ObjectId) -> Result<Self> {
         let claim = shared.begin_writing(object)?;
         if shared.data(object).exists() {
-            return Err(Failure::exists(format!("object {object} is on {} already", shared.name())));
+            return Err(Failure::exists(format!("object {object} exists already on {}", shared.name())));
         }
         // Never cut what is there: it may be a file of somebody else that was to be adopted.
         let file = durable::unlink(&shared.incoming_data(object))
@@ -349,7 +349,7 @@ impl ObjectWriter {
             Phase::Over => "was given up",
         };
         Err(Failure::invalid(format!(
-            "object {} on {} {why}: it cannot be written any more",
+            "object {} on {} {why}: it can no longer be written",
             self.object,
             self.shared.name()
         )))

@@ -50,7 +50,7 @@ async fn in_turn<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let busy = || {
-        Failure::busy("all threads have waited long for other servers")
+        Failure::busy("all threads have waited too long for other servers")
             .hint("try again; `bp pool list` shows the disk servers that do not answer")
     };
     let place = timeout(wait_max, places.acquire()).await.map_err(|_| busy())?;

@@ -130,8 +130,10 @@ impl Mirroring {
         }
         let mut outcomes = Vec::new();
         while let Some(outcome) = pushes.join_next().await {
-            outcomes
-                .push(outcome.map_err(|cause| Failure::internal(format!("a mirror ended badly: {cause}")))?);
+            outcomes.push(
+                outcome
+                    .map_err(|cause| Failure::internal(format!("a mirror failed unexpectedly: {cause}")))?,
+            );
         }
         Ok(outcomes)
     }

@@ -88,7 +88,8 @@ impl Fence {
     fn remembered(partitions: &BTreeMap<String, Arc<Partition>>) -> Self {
         let fences = partitions.iter().map(|(partition, kept)| {
             kept.seen_fence().unwrap_or_else(|failure| {
-                warn!(partition, %failure, "cannot read which capabilities were revoked; clients are redirected to the head");
+                warn!(partition, %failure, "cannot read which capabilities were revoked; clients are redirected \
+                    to the head");
                 UNFENCED
             })
         });
@@ -106,7 +107,7 @@ impl Fence {
             return Ok(());
         }
         Err(Failure::permission(format!(
-            "capability for object {} was given before somebody lost a right",
+            "capability for object {} was issued before a permission was revoked",
             cap.object
         ))
         .hint("open the file again"))
@@ -277,7 +278,7 @@ impl Objects {
         let pieces = self.head.insist(call).await?;
         if (pieces.size, pieces.checksums) != (grant.size, grant.checksums) {
             return Err(
-                Failure::not_found(format!("file {} was written anew", grant.file)).hint("open it again")
+                Failure::not_found(format!("file {} was overwritten", grant.file)).hint("open it again")
             );
         }
         let (head, tasks) = (self.head.clone(), self.tasks.clone());
@@ -472,7 +473,7 @@ impl Objects {
             None => info.file != cap.file,
         };
         if is_other {
-            return Err(Failure::corrupt(format!("object {object} is not what the capability says")));
+            return Err(Failure::corrupt(format!("object {object} does not match the capability")));
         }
         // Rooms are told none: they do not show any.
         let times = cap.times.unwrap_or(Times::of(info.written, None));

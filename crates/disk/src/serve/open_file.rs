@@ -438,7 +438,7 @@ impl WriteFile {
                 "{}: {} bytes with crc32c {} were sent, {} with {} arrived",
                 self.label.path, sent.size, sent.crc32c, found.size, found.crc32c
             ))
-            .hint("nothing was kept: send it again")),
+            .hint("nothing was stored: send it again")),
             _ => Ok(()),
         }
     }

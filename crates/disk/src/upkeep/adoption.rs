@@ -421,7 +421,7 @@ impl Pass<'_> {
                 done = readers.join_next() => match done {
                     None => break,
                     Some(done) => outcomes.extend(
-                        done.map_err(|cause| Failure::internal(format!("a reader ended badly: {cause}")))?,
+                        done.map_err(|cause| Failure::internal(format!("a reader failed unexpectedly: {cause}")))?,
                     ),
                 },
                 () = tokio::time::sleep(REPORT_EVERY) => {
@@ -506,7 +506,7 @@ impl Pass<'_> {
                 self.pass_by(
                     &task.found,
                     Failure::busy("it was written while it was adopted")
-                        .hint("adopt it again when nobody writes it"),
+                        .hint("adopt it again when no program writes to it"),
                 );
             }
             Err(failure) => self.pass_by(&task.found, failure),
@@ -667,13 +667,13 @@ impl Reader {
         let (partition, found) = (&self.partition, &task.found);
         let other = || {
             Failure::exists(format!("{} exists, and is another file", task.path))
-                .hint("look which is the right one, and rename or remove the other")
+                .hint("keep the right one, and rename or remove the other")
         };
         let is_as_adopted = (found.metadata.size(), modified(&found.metadata)) == (size, at);
         match partition.likeness(object, found)? {
             Likeness::Same if !is_as_adopted => {
                 return Err(Failure::corrupt(format!(
-                    "it was written by its old name since it was adopted: {} is damaged",
+                    "it was changed at its original path after it was adopted: {} is damaged",
                     task.path
                 ))
                 .hint(format!(
@@ -692,9 +692,10 @@ impl Reader {
         }
         match partition.part(object, found, self.is_moving)? {
             Parted::Well => Ok(Made::Known),
-            Parted::Damaged => {
-                Err(Failure::corrupt(format!("it was written by its old name: {} is damaged", task.path)))
-            }
+            Parted::Damaged => Err(Failure::corrupt(format!(
+                "it was changed at its original path: {} is damaged",
+                task.path
+            ))),
         }
     }
 }

@@ -290,7 +290,8 @@ impl Janitor {
     async fn remembered_pool(&self) -> Option<String> {
         let partition = Arc::clone(&self.partition);
         blocking(move || partition.seen_pool()).await.unwrap_or_else(|failure| {
-            warn!(partition = self.name(), %failure, "cannot read the pool that the head assigned; using the configured one");
+            warn!(partition = self.name(), %failure, "cannot read the pool that the head assigned; using the \
+                configured one");
             None
         })
     }

@@ -200,7 +200,7 @@ fn bill_line(line: AccountLine) -> Option<BillLine> {
 
 impl Apply for SetProject {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        context.who.require_operator("say what belongs to a project")?;
+        context.who.require_operator("assign files to a project")?;
         let node = resolve(core, &context.who, &self.path)?;
         let project = self.project.as_ref().map_or("", |project| project.as_str());
         core.store.set_project(node.id, project)?;

@@ -53,9 +53,9 @@ fn excess(quota: &Quota, growth: Growth) -> Option<String> {
         return None;
     }
     let before = (held + reserved).saturating_sub(growth.bytes);
-    let used = format!("{} of {} are held or being written", human_bytes(before), human_bytes(max));
+    let used = format!("{} of {} are used or being written", human_bytes(before), human_bytes(max));
     Some(if growth.bytes > 0 {
-        format!("{used}, {} more do not fit", human_bytes(growth.bytes))
+        format!("{used}, {} more exceed it", human_bytes(growth.bytes))
     } else {
         used
     })

@@ -110,7 +110,8 @@ fn check_words(spec: &JobSpec) -> Result<()> {
     let lengths = || spec.command.iter().map(String::len).chain(variables.clone());
     if let Some(long) = lengths().find(|length| *length > JOB_WORD_BYTES_MAX) {
         return Err(Failure::invalid(format!(
-            "a word of the command or a variable of the environment has {long} bytes; the kernel takes {JOB_WORD_BYTES_MAX}"
+            "a word of the command or a variable of the environment has {long} bytes; the kernel takes \
+                {JOB_WORD_BYTES_MAX}"
         ))
         .hint("put it in a file, and name that as an input"));
     }
@@ -143,8 +144,8 @@ fn check_names(spec: &JobSpec) -> Result<()> {
     let inputs = spec.inputs.iter().map(|input| &input.name);
     for name in inputs.chain(spec.outputs.iter().map(|output| &output.name)) {
         if !names.insert(name) {
-            return Err(Failure::invalid(format!("two files of the job are called {name:?}"))
-                .hint("give one another name: PATH:NAME"));
+            return Err(Failure::invalid(format!("two files of the job have the name {name:?}"))
+                .hint("rename one of them: PATH:NAME"));
         }
     }
     Ok(())
@@ -155,8 +156,11 @@ fn check_targets(spec: &JobSpec) -> Result<()> {
     let mut files = BTreeSet::new();
     for output in spec.outputs.iter().filter(|output| output.kind() == OutputKind::File) {
         if !files.insert(&output.path) {
-            return Err(Failure::invalid(format!("two outputs go to {}: one would be lost", output.path))
-                .hint("give each output a path of its own"));
+            return Err(Failure::invalid(format!(
+                "two outputs are stored at {}: one would be lost",
+                output.path
+            ))
+            .hint("give each output a path of its own"));
         }
     }
     for output in &spec.outputs {
@@ -206,7 +210,10 @@ fn inputs(core: &Core, context: &Context, spec: &JobSpec) -> Result<Vec<Arc<Node
                     .hint("submit again when its writer has closed it"));
             }
             FileState::Lost => {
-                return Err(Failure::corrupt(format!("input {} has neither replica nor copy", input.path)));
+                return Err(Failure::corrupt(format!(
+                    "input {} has no disk replica and no tape copy",
+                    input.path
+                )));
             }
             _ => nodes.push(node),
         }

@@ -173,7 +173,7 @@ fn running(core: &Core, job: &JobRow, now: Timestamp) -> Option<String> {
     match silent {
         Some(worker) => {
             let trouble = trouble(core, worker, now);
-            Some(format!("worker {worker} {trouble}: what it has goes on there, and is not started again"))
+            Some(format!("worker {worker} {trouble}: its runs continue there and are not started elsewhere"))
         }
         None if job.is_cancelled => Some("is being ended".to_owned()),
         None if !job.has_begun => Some("inputs are being copied to the worker".to_owned()),
@@ -200,7 +200,7 @@ fn waiting_files(core: &Core, job: &JobRow, role: JobFileRole, what: &str, now: 
                 None if pool::state_of(core, &node) == FileState::OutOfReach => {
                     format!("is out of reach, on {}", pool::away_words(core, &node, now))
                 }
-                None => "nobody has asked for it".to_owned(),
+                None => "no recall is queued".to_owned(),
             };
             text.push_str(&format!("; {} {why}", path_of(core, file)?));
             break;

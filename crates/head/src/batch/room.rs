@@ -96,7 +96,7 @@ fn require_room(core: &Core, context: &Context, name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Failure::busy(format!("host {own} has {others} workers, and no more are taken: {name:?} is refused"))
-        .hint("a host that is turned away loses its workers: `bp host remove`, then let it join again"))
+        .hint("removing a host removes its workers: `bp host remove`, then let it join again"))
 }
 
 fn worker_row(core: &Core, name: &str) -> Result<Option<WorkerRow>> {
@@ -107,11 +107,11 @@ fn require_worker(context: &Context, worker: &WorkerRow) -> Result<()> {
     require_owner(context, &format!("worker {}", worker.name), &worker.host)
 }
 
-/// A host was turned away: nobody will say how what runs on it ends.
+/// A host was removed: nobody will say how what runs on it ends.
 pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Result<()> {
     for worker in core.store.workers()?.into_iter().filter(|worker| worker.host == host) {
         for job in running_on(core, &worker.name)? {
-            let why = format!("host {host} was turned away while run {} was on it", job.attempt);
+            let why = format!("host {host} was removed while run {} was on it", job.attempt);
             forgotten(core, context, job, why)?;
         }
         core.store.delete_worker(&worker.name)?;
@@ -133,8 +133,8 @@ pub(super) fn current(core: &Core, context: &Context, run: JobRun) -> Result<Job
     let worker = job.worker.as_deref().filter(|_| job.run() == run && job.state == JobState::Running);
     let worker = worker.map(|worker| worker_row(core, worker)).transpose()?.flatten();
     let worker = worker.ok_or_else(|| {
-        Failure::not_found(format!("run {} of job {} is not under way", run.attempt, run.job))
-            .hint("register the worker: it is told which runs to drop")
+        Failure::not_found(format!("run {} of job {} is not running", run.attempt, run.job))
+            .hint("register the worker; the reply names the runs to drop")
     })?;
     require_worker(context, &worker).map(|()| job)
 }
@@ -276,7 +276,7 @@ fn order(core: &Core, context: &Context, job: &JobRow) -> Result<JobOrder> {
     let mut inputs = Vec::new();
     for file in core.store.job_files(job.id, JobFileRole::Input)? {
         let path = path_of(core, file)?;
-        let lost = || Failure::corrupt(format!("input {path} is not online any more"));
+        let lost = || Failure::corrupt(format!("input {path} is no longer on disk"));
         let node = core.store.node(file)?.filter(|node| !node.is_in_trash()).ok_or_else(lost)?;
         let replica = source(core, &node, job.id.0, context.now)?.ok_or_else(lost)?;
         inputs.push(InputSource {
@@ -453,12 +453,12 @@ fn explain_exit(exit: &JobExit) -> String {
     match exit {
         JobExit::Code(code) => format!("exit code {code}"),
         JobExit::Signal(signal) => format!("ended by signal {signal}"),
-        JobExit::WallLimit => "ran into its wall limit".to_owned(),
+        JobExit::WallLimit => "exceeded its wall time limit".to_owned(),
         JobExit::NotStarted(failure) => format!("could not be started: {failure}"),
         JobExit::OutputFailed(failure) => format!("output was not stored: {failure}"),
-        JobExit::Limit(limit) => format!("used more than it may: {limit}"),
-        JobExit::Refused(failure) => format!("worker does not run it: {failure}"),
-        JobExit::Lost => "its shepherd died: how it ended is not known".to_owned(),
+        JobExit::Limit(limit) => format!("exceeded a limit: {limit}"),
+        JobExit::Refused(failure) => format!("the worker refused it: {failure}"),
+        JobExit::Lost => "its shepherd died; the result is unknown".to_owned(),
         JobExit::Cancelled => "cancelled".to_owned(),
     }
 }

@@ -61,8 +61,8 @@ impl Principal {
     pub(crate) fn require_host(&self, host: &str) -> Result<()> {
         match self.as_host() {
             Some(own) if own != host => {
-                Err(Failure::permission(format!("host {own} may not speak for host {host}"))
-                    .hint("each host speaks for its own partitions, drives and workers"))
+                Err(Failure::permission(format!("host {own} may not act for host {host}"))
+                    .hint("each host acts for its own partitions, drives and workers only"))
             }
             _ => Ok(()),
         }

@@ -32,7 +32,7 @@ impl Core {
     pub(crate) fn clock_was_set(&mut self, by: Millis, now: Timestamp) {
         warn!(seconds = by.as_seconds_f64(), "system clock stepped; last-contact times adjusted");
         let host = self.config.server.name.clone();
-        let what = format!("the clock of the head was set by {} s", by.as_seconds_f64());
+        let what = format!("the head's clock stepped by {} s", by.as_seconds_f64());
         self.say(now, EventType::ClockSet, host, what);
         self.live.shift(by);
         self.progress.shift(by);

@@ -481,5 +481,5 @@ fn content_of(cap: &CapFor<'_>) -> (u64, Option<Content>) {
 
 /// Nobody has registered a partition of this name.
 pub(crate) fn unknown_partition(name: &str) -> Failure {
-    Failure::not_found(format!("partition {name} is not known")).hint("its disk server must register it")
+    Failure::not_found(format!("there is no partition {name}")).hint("its disk server must register it")
 }

@@ -22,8 +22,8 @@ impl Apply for AddInvitation {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("invite hosts")?;
         if self.roles.is_empty() || self.roles.contains(&Role::Head) {
-            return Err(Failure::invalid("a host is invited to be disk, tape or cpu server")
-                .hint("a standby head needs no invitation, but the catalogue's database"));
+            return Err(Failure::invalid("a host can be invited with the roles disk, tape and cpu")
+                .hint("a standby head needs access to the catalogue's database, not an invitation"));
         }
         core.store.forget_invitations(Timestamp(context.now.0 - REMEMBERED.0))?;
         core.store.put_invitation(&self.hash, &self.roles, self.expires)?;
@@ -72,7 +72,7 @@ fn check_admission(core: &Core, wish: &Admission, context: &Context) -> Result<(
     check_invitation(core, wish, context, is_known)?;
     if known.is_some() && !is_known {
         return Err(Failure::exists(format!("a host named {} has joined already", wish.name))
-            .hint("give this one another name, or turn that one away first: `bp host remove`"));
+            .hint("give this one another name, or remove that one first: `bp host remove`"));
     }
     check_reached(core, wish)
 }
@@ -132,7 +132,7 @@ fn check_invitation(core: &Core, call: &Admission, context: &Context, is_known: 
     let hint = "`bp host invite` on the head's host makes a new one";
     let refuse = |what: String| Err(Failure::permission(what).hint(hint));
     let Some(invitation) = core.store.invitation(&call.hash)? else {
-        return refuse("this join token is not known here".to_owned());
+        return refuse("this join token is unknown here".to_owned());
     };
     match &invitation.host {
         Some(host) if *host != call.name || !is_known => {
@@ -161,7 +161,7 @@ impl Apply for ChangeCertificate {
         }
         if host.current != self.shown && host.next.as_ref() != Some(&self.shown) {
             return Err(Failure::permission(format!("host {} has shown an old certificate", self.name))
-                .hint("it renews with the one that it was given last"));
+                .hint("it must renew with its newest certificate"));
         }
         // What it shows it has: the answer to this call may be lost, again and again.
         core.store.put_host(&HostRow { current: self.shown, next: Some(self.certificate), ..host })?;
@@ -171,7 +171,7 @@ impl Apply for ChangeCertificate {
 
 impl Apply for RemoveHost {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        context.who.require_operator("turn hosts away")?;
+        context.who.require_operator("remove hosts")?;
         let known = core.store.host(&self.name)?.filter(|host| host.removed.is_none());
         let host = known.ok_or_else(|| unknown(&self.name))?;
         if !self.force {
@@ -183,7 +183,7 @@ impl Apply for RemoveHost {
         core.live.hosts.remove(&self.name);
         core.store.put_host(&HostRow { removed: Some(context.now), ..host })?;
         pool::notice_away(core, context.now)?;
-        let what = format!("host {} was turned away by {}", self.name, context.who.name);
+        let what = format!("host {} was removed by {}", self.name, context.who.name);
         core.say(context.now, EventType::HostRemoved, &self.name, what);
         Ok(Done {})
     }
@@ -197,12 +197,8 @@ pub(crate) fn require_owner(context: &Context, what: &str, owner: &str) -> Resul
     }
     let named =
         |host: &str| if host.is_empty() { "the head's own host".to_owned() } else { format!("host {host}") };
-    Err(Failure::permission(format!(
-        "{what} is on {}, and {} may not speak for it",
-        named(owner),
-        named(own)
-    ))
-    .hint("each host speaks for its own partitions, drives and workers"))
+    Err(Failure::permission(format!("{what} is on {}, and {} may not act for it", named(owner), named(own)))
+        .hint("each host acts for its own partitions, drives and workers only"))
 }
 
 /// Refuses doors elsewhere than where the host is reached, as was agreed when it joined: users are sent there.
@@ -218,7 +214,7 @@ pub(crate) fn require_doors(core: &Core, context: &Context, server: &DiskServer)
             None => false,
         };
         if !is_own {
-            return Err(Failure::permission(format!("host {own} did not join as reached at {door:?}"))
+            return Err(Failure::permission(format!("host {own} did not join with the address {door:?}"))
                 .hint("after a change of its address it joins again: `bp host invite`, then `bpd join`"));
         }
     }
@@ -311,7 +307,7 @@ impl Apply for LabelHost {
                 "{} would have more than {HOST_LABELS_MAX} labels",
                 self.name
             ))
-            .hint("take others away: NAME="));
+            .hint("remove others: NAME="));
         }
         // Copies that shared nothing share something now, perhaps.
         core.live.maintenance.look_again();

@@ -89,15 +89,15 @@ fn tell(core: &mut Core, host: &str, now: Timestamp) {
     let (kind, what) = match presence {
         Presence::Here => {
             info!(host, "host is reachable again");
-            (EventType::HostBack, format!("host {host} is here again"))
+            (EventType::HostBack, format!("host {host} is reachable again"))
         }
         Presence::Stopped => {
             info!(host, "host is stopping; clients are no longer sent to it");
-            (EventType::HostStopped, format!("host {host} stops: nobody is sent there any more"))
+            (EventType::HostStopped, format!("host {host} is stopping; clients are no longer sent to it"))
         }
         Presence::Silent => {
             info!(host, heard_ms, "host is silent; clients are not sent to it until it reports again");
-            let what = format!("host {host} is silent: nobody is sent there until it is heard again");
+            let what = format!("host {host} is silent; clients are not sent to it until it reports again");
             (EventType::HostSilent, what)
         }
     };

@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 
 impl Apply for GetSoleFiles {
     fn apply(self, core: &mut Core, context: &Context) -> Result<SoleFiles> {
-        context.who.require_operator("list what lies on one host only")?;
+        context.who.require_operator("list the files that are on one host only")?;
         core.store.host(&self.host)?.ok_or_else(|| unknown(&self.host))?;
         require_few(core, &self.host)?;
         let after = self.after.unwrap_or(FileId(0));
@@ -33,7 +33,7 @@ fn require_few(core: &Core, host: &str) -> Result<()> {
         return Ok(());
     }
     Err(Failure::busy(format!(
-        "host {host} has {replicas} replicas, too many to look for those that are nowhere else"
+        "host {host} has {replicas} replicas, too many to search for files without another copy"
     ))
     .hint(format!("empty it first with `bp host drain {host}`, or `bp host remove {host} --force`")))
 }
@@ -55,8 +55,9 @@ pub(crate) fn refuse_loss(core: &Core, host: &str) -> Result<()> {
         LIST_ENTRIES_MAX => format!("{LIST_ENTRIES_MAX} files or more are"),
         len => format!("{len} files are"),
     };
-    let what = format!("{count} on host {host} and nowhere else: {}{more}", named.join(", "));
+    let what = format!("{count} only on host {host}: {}{more}", named.join(", "));
     Err(Failure::busy(what).hint(format!(
-        "empty it first with `bp host drain {host}`, or archive them; `bp host files {host}` lists all, `bp host remove {host} --force` turns it away all the same"
+        "empty it first with `bp host drain {host}`, or archive them; `bp host files {host}` lists all, `bp \
+            host remove {host} --force` removes it nevertheless"
     )))
 }

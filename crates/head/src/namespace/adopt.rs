@@ -57,7 +57,7 @@ fn meant(core: &Core, asked: Option<&String>) -> Result<String> {
     let row = all.get(&name).ok_or_else(|| unknown_partition(&name))?;
     if row.state != PartitionState::InUse {
         let state = row.state.as_str().replace('_', " ");
-        return Err(Failure::busy(format!("partition {name} is {state}: nothing new comes to it"))
+        return Err(Failure::busy(format!("partition {name} is {state} and accepts no new files"))
             .hint(format!("`bp pool use {name}` changes that")));
     }
     Ok(name)
@@ -67,10 +67,10 @@ impl Apply for StartAdoption {
     fn apply(self, core: &mut Core, context: &Context) -> Result<AdoptionStarted> {
         context.who.require_operator("adopt files")?;
         if self.bytes_per_s == 0 {
-            return Err(Failure::invalid("an adoption without speed never ends"));
+            return Err(Failure::invalid("the speed of an adoption must be above zero"));
         }
         if !self.directory.starts_with('/') {
-            return Err(Failure::invalid(format!("{:?} is no absolute path", self.directory)));
+            return Err(Failure::invalid(format!("{:?} is not an absolute path", self.directory)));
         }
         let partition = meant(core, self.partition.as_ref())?;
         let before = core.store.adoption(&partition)?;
@@ -114,7 +114,7 @@ impl Apply for StopAdoption {
         if let Some(name) = &self.partition
             && core.store.adoption(name)?.is_none()
         {
-            return Err(Failure::not_found(format!("partition {name} adopts nothing")));
+            return Err(Failure::not_found(format!("no adoption is running on partition {name}")));
         }
         for (partition, mut row) in core.store.adoptions()? {
             let is_meant = self.partition.as_ref().is_none_or(|name| *name == partition);
@@ -152,7 +152,7 @@ impl Apply for GetAdoptions {
 
 impl Apply for GetLeftAlone {
     fn apply(self, core: &mut Core, context: &Context) -> Result<AllLeftAlone> {
-        context.who.require_operator("see what adoptions left alone")?;
+        context.who.require_operator("see the entries that adoptions skipped")?;
         let rows = core.store.left_alone(&self.partition, self.after, LEFT_ALONE_PAGE)?;
         let next = rows.last().map(|(number, _)| *number).filter(|_| rows.len() == LEFT_ALONE_PAGE);
         Ok(AllLeftAlone { left: rows.into_iter().map(|(_, left)| left).collect(), next })
@@ -252,7 +252,7 @@ fn known(partition: &str, node: &Node, path: &FilePath) -> Result<AdoptionPlace>
     let held = node.online().find(|replica| replica.partition == partition);
     let held = held.ok_or_else(|| {
         Failure::exists(format!("{path} exists, and not on partition {partition}"))
-            .hint("look which is the right one, and rename or remove the other")
+            .hint("keep the right one, and rename or remove the other")
     })?;
     Ok(AdoptionPlace::Known { object: held.object, size: node.size, modified: node.modified })
 }
@@ -345,7 +345,7 @@ fn commit(
     content: AdoptedContent,
 ) -> Result<Result<bool>> {
     let replica = core.store.replica(object)?.filter(|replica| replica.partition == partition);
-    let gone = || Failure::not_found(format!("object {object} is not being adopted any more"));
+    let gone = || Failure::not_found(format!("object {object} is no longer being adopted"));
     let Some(replica) = replica else {
         return Ok(Err(gone().hint("its file was removed meanwhile; adopt it again")));
     };
@@ -397,7 +397,7 @@ impl Apply for WithdrawAdopted {
         partition_of(core, context, &self.partition)?;
         let Some(mut row) = core.store.adoption(&self.partition)?.filter(|row| row.adoption == self.adoption)
         else {
-            return Err(Failure::not_found(format!("adoption {} is not known", self.adoption)));
+            return Err(Failure::not_found(format!("there is no adoption {}", self.adoption)));
         };
         let replica = core.store.replica(self.object)?;
         let replica = replica

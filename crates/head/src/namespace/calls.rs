@@ -247,8 +247,8 @@ impl Apply for SetTime {
             // One to come would hide that names change until then.
             core.store.set_modified(node.id, modified.min(context.now))?;
         } else if node.checksums.is_none() {
-            return Err(Failure::locked(format!("{path} is being written: it has no time yet"))
-                .hint("set it when its writer has closed it"));
+            return Err(Failure::locked(format!("{path} is being written and has no modification time yet"))
+                .hint("set it once its writer has closed the file"));
         } else {
             core.store.set_source_modified(node.id, Some(modified))?;
         }
@@ -275,10 +275,8 @@ impl Apply for SetOwner {
         if let Some(group) = group.filter(|group| *group != node.group) {
             check_name("group", &group)?;
             if !context.who.is_operator && !context.who.is_in(&group) {
-                let what = format!(
-                    "user {} may not give {path} to group {group}, of which they are no member",
-                    context.who.name
-                );
+                let what =
+                    format!("user {} is not in group {group} and may not give it {path}", context.who.name);
                 return Err(Failure::permission(what)
                     .hint("choose a group of your own, or ask the owner of the facility"));
             }

@@ -36,11 +36,8 @@ impl Apply for SetGrant {
         };
         let len: usize = table.values().map(Vec::len).sum();
         if !is_known && (own.len() >= GRANTS_OF_DIRECTORY_MAX || len >= GRANTS_MAX) {
-            let what = format!(
-                "{} has {} grants, the facility {len}: there is room for no more",
-                self.path,
-                own.len()
-            );
+            let what =
+                format!("{} has {} grants, the facility {len}: no more are possible", self.path, own.len());
             return Err(Failure::busy(what).hint("grant to a group instead of its members"));
         }
         if is_known {

@@ -164,7 +164,7 @@ pub(crate) fn insert(
     let id = core.store.insert_node_of(&new, context.who.group())?;
     core.store.note_names_changed(parent.id)?;
     core.touch(Topic::Files);
-    core.store.node(id)?.ok_or_else(|| Failure::internal(format!("{path} vanished while it was made")))
+    core.store.node(id)?.ok_or_else(|| Failure::internal(format!("{path} was removed while it was made")))
 }
 
 /// Makes a directory and, with `parents`, those above it; then an existing one is fine.
@@ -242,7 +242,8 @@ pub(crate) fn path_of(core: &Core, id: FileId) -> Result<FilePath> {
     let mut names = Vec::new();
     let mut id = id;
     while id != ROOT {
-        let node = core.store.node(id)?.ok_or_else(|| Failure::not_found(format!("file {id} is gone")))?;
+        let node =
+            core.store.node(id)?.ok_or_else(|| Failure::not_found(format!("file {id} no longer exists")))?;
         if names.len() > base::limits::PATH_DEPTH_MAX {
             return Err(Failure::corrupt(format!("directories above file {id} form a ring")));
         }

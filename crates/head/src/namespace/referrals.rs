@@ -17,8 +17,8 @@ const REFERRALS_MAX: usize = 1000;
 
 /// The refusal that tells who keeps a path.
 fn kept_by(at: &OtherHead, path: &FilePath) -> Failure {
-    Failure::unsupported(format!("{path} is kept by the head at {}", at.http))
-        .hint(format!("ask there: bp --facility {}", at.http))
+    Failure::unsupported(format!("{path} is served by the head at {}", at.http))
+        .hint(format!("use that head: bp --facility {}", at.http))
         .kept_by(at.clone())
 }
 
@@ -52,7 +52,7 @@ pub(super) fn refuse_move(core: &Core, who: &Principal, from: &FilePath, to: &Fi
     };
     let (old, new) = (keeper(from)?, keeper(to)?);
     if old != new {
-        let what = format!("{from} and {to} are kept by different heads");
+        let what = format!("{from} and {to} are served by different heads");
         return Err(Failure::unsupported(what).hint("copy it, then remove it there"));
     }
     if let Some(at) = old {
@@ -62,7 +62,7 @@ pub(super) fn refuse_move(core: &Core, who: &Principal, from: &FilePath, to: &Fi
     for directory in referrals.keys() {
         let Some(below) = core.store.node(*directory)? else { continue };
         if *directory != ROOT && upwards(core, &below)?.contains(&node.id) {
-            let what = format!("below {from} lies {}, which another head keeps", path_of(core, *directory)?);
+            let what = format!("{from} contains {}, which another head serves", path_of(core, *directory)?);
             return Err(Failure::unsupported(what).hint("end that referral first"));
         }
     }
@@ -92,14 +92,14 @@ impl Apply for Refer {
     }
 
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        context.who.require_operator("say which head keeps a directory")?;
+        context.who.require_operator("refer directories to other heads")?;
         let node = directory(core, &context.who, &self.path)?;
         let table = core.store.referrals()?;
         core.touch(Topic::Files);
         let Some(at) = self.to else {
             if !table.contains_key(&node.id) {
-                return Err(Failure::not_found(format!("{} is kept by this head", self.path))
-                    .hint("`bp head refer` shows what others keep"));
+                return Err(Failure::not_found(format!("{} is served by this head", self.path))
+                    .hint("`bp head refer` lists the directories of other heads"));
             }
             core.store.delete_referral(node.id)?;
             return Ok(Done {});
@@ -109,12 +109,12 @@ impl Apply for Refer {
             return Err(Failure::invalid(what).hint("write root://HOST:PORT and https://HOST:PORT"));
         }
         if node.id != ROOT && core.store.has_children(node.id)? {
-            let what = format!("{} is not empty: nobody would see what is in it", self.path);
+            let what = format!("{} is not empty, and its contents would become invisible", self.path);
             return Err(Failure::new(ErrorKind::NotEmpty, what).hint("move what is in it to that head first"));
         }
         if table.len() >= REFERRALS_MAX && !table.contains_key(&node.id) {
             let what =
-                format!("{REFERRALS_MAX} directories are kept by other heads: there is room for no more");
+                format!("{REFERRALS_MAX} directories are referred to other heads; no more are possible");
             return Err(Failure::busy(what).hint("refer a directory above several of them"));
         }
         let (giver, made) = (context.who.name.clone(), context.now);
@@ -125,7 +125,7 @@ impl Apply for Refer {
 
 impl Apply for GetReferrals {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Referrals> {
-        context.who.require_operator("see what other heads keep")?;
+        context.who.require_operator("list referrals")?;
         let table = core.store.referrals()?;
         let mut referrals = Vec::with_capacity(table.len());
         for (id, ReferralRow { at, giver, made }) in &*table {

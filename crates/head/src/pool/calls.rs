@@ -96,7 +96,7 @@ fn require_room(core: &Core, context: &Context) -> Result<()> {
         return Ok(());
     }
     Err(Failure::busy(format!("host {host} has {own} partitions, and no more are taken"))
-        .hint("serve larger partitions, or those of other hosts"))
+        .hint("use larger partitions, or more hosts"))
 }
 
 impl Apply for ReportSpace {
@@ -172,7 +172,7 @@ fn note_live(core: &mut Core, report: &ReportSpace, now: Timestamp) {
             }
             None => {
                 info!(partition = name, "partition has recovered");
-                (EventType::PartitionWell, format!("partition {subject} is well again"))
+                (EventType::PartitionWell, format!("partition {subject} has recovered"))
             }
         };
         core.say(now, kind, subject, what);
@@ -297,20 +297,20 @@ fn wait_for_host(core: &Core, context: &Context, node: &Node, path: &FilePath) -
 
 /// Says where a file was whose bytes are nowhere.
 fn lost(core: &Core, node: &Node, path: &FilePath) -> Result<Failure> {
-    let mut what = format!("{path} has neither replica nor copy");
+    let mut what = format!("{path} has no disk replica and no tape copy");
     for replica in node.replicas.iter().filter(|replica| replica.state == ReplicaState::Lost) {
         if let Some(row) = core.store.partition(&replica.partition)? {
             let (partition, server) = (&replica.partition, &row.server.name);
             what.push_str(&format!("; object {} is gone from {partition} of {server}", replica.object));
         }
     }
-    Ok(Failure::corrupt(what).hint("restore it from where it came"))
+    Ok(Failure::corrupt(what).hint("write it again from its source"))
 }
 
 fn unwritten(node: &Node, path: &FilePath) -> Failure {
     if Held::of(node).is_some_and(|held| !held.is_begun) {
-        return Failure::busy(format!("nothing has been written to {path} yet: its room is reserved"))
-            .hint(format!("open it again when it was written; `bp stat {path}` says who reserved it"));
+        return Failure::busy(format!("{path} is empty: its space is reserved, but nothing was written yet"))
+            .hint(format!("open it again once it is written; `bp stat {path}` shows who reserved it"));
     }
     Failure::locked(format!("{path} is being written for the first time"))
         .hint("open it again when its writer has closed it")
@@ -422,8 +422,11 @@ impl Apply for BeginWrite {
         let old = old.filter(|_| self.is_update);
         let base = old.map(|old| read_object(core, &node, old)).transpose()?;
         if self.is_update && base.is_none() {
-            return Err(Failure::busy(format!("object {} has nothing to begin with any more", self.object))
-                .hint("open the file again"));
+            return Err(Failure::busy(format!(
+                "the content that object {} starts from no longer exists",
+                self.object
+            ))
+            .hint("open the file again"));
         }
         core.live.begun.entry(replica.partition.clone()).or_default().insert(replica.object);
         let path = path_of(core, node.id)?;
@@ -465,16 +468,14 @@ fn existing(core: &mut Core, context: &Context, open: &OpenWrite) -> Result<Opti
     if open.disposition == Disposition::Update && held.is_some() {
         // As without the reservation: who goes on with a write that was cut off must not begin in the middle.
         return Err(Failure::not_found(format!("nothing has been written to {path} yet"))
-            .hint("its room is reserved: write the whole file"));
+            .hint("its space is reserved: write the whole file"));
     }
     if open.disposition == Disposition::CreateNew && held.is_none() {
-        return Err(
-            Failure::exists(format!("{path} exists")).hint("replace it explicitly, or use another name")
-        );
+        return Err(Failure::exists(format!("{path} exists")).hint("allow replacing it, or use another name"));
     }
     require(core, &context.who, &node, Right::Write, path)?;
     if node.replicas.iter().any(|replica| replica.state == ReplicaState::Writing) {
-        return Err(Failure::locked(format!("{path} is being written by somebody else"))
+        return Err(Failure::locked(format!("{path} is being written by another client"))
             .hint("try again when that writer has closed it"));
     }
     if open.disposition == Disposition::Update {
@@ -509,7 +510,7 @@ const RESUMPTION: Millis = Millis::from_seconds(3600);
 fn refuse_resumption(core: &Core, context: &Context, node: &Node, path: &FilePath) -> Result<()> {
     match core.live.cut_off.get(&node.id) {
         Some(when) if context.now - *when < RESUMPTION => {
-            Err(Failure::busy(format!("the last write of {path} was cut off: it cannot be resumed"))
+            Err(Failure::busy(format!("the last write of {path} was interrupted and cannot be resumed"))
                 .hint("write the whole file again; in an hour it can be changed in place"))
         }
         _ => Ok(()),
@@ -714,8 +715,11 @@ fn evict(core: &mut Core, context: &Context, path: &FilePath, releases: bool) ->
         }
     }
     if let Some(holder) = core.store.pins(node.id, context.now)?.first() {
-        let hint =
-            if *holder == own { format!("`bp release {path}`") } else { "wait until it lets go".to_owned() };
+        let hint = if *holder == own {
+            format!("`bp release {path}`")
+        } else {
+            "wait until it is released".to_owned()
+        };
         return Err(Failure::busy(format!("{path} is pinned by {holder}")).hint(hint));
     }
     // Who may only read it lets go of it; the disk keeps it until there is need for room.

@@ -340,7 +340,8 @@ fn home(core: &mut Core, stray: &Stray, now: Timestamp) -> Result<(Arc<Node>, St
         Some(other) => {
             let aside = lost_and_found(core, now)?;
             core.store.move_node(other.id, aside.id, &lost_name(other.id, name))?;
-            info!(path = %label.path, file = %other.id, "another file has this path; the recovered file was placed in /{LOST_AND_FOUND}");
+            info!(path = %label.path, file = %other.id, "another file has this path; the recovered file was \
+                placed in /{LOST_AND_FOUND}");
             Ok((parent, name.to_owned()))
         }
     }

@@ -100,10 +100,10 @@ impl Core {
         }
         let start = self.store.head_start(seen.incarnation)?;
         let why = match start {
-            _ if seen.epoch > own.epoch => format!("restore {} is not known here", seen.epoch),
-            None => format!("start {} of the head is not known here", seen.incarnation),
+            _ if seen.epoch > own.epoch => format!("restore {} is unknown here", seen.epoch),
+            None => format!("start {} of the head is unknown here", seen.incarnation),
             Some((at, _)) if at != seen.started => {
-                format!("start {} of the head was another one", seen.incarnation)
+                format!("start {} of the head was a different one", seen.incarnation)
             }
             Some((_, tick)) if tick < seen.tick => {
                 format!("changes in start {} of the head are missing", seen.incarnation)
@@ -124,7 +124,7 @@ impl Apply for CompareCatalogue {
         core.require_partition(context, &self.partition)?;
         let behind = self.seen.as_ref().map(|seen| core.is_behind(seen)).transpose()?.flatten();
         if let (Some(seen), Some(why)) = (self.seen, behind) {
-            let reason = format!("the disk server of {} saw a later state: {why}", self.partition);
+            let reason = format!("the disk server of {} saw a newer state: {why}", self.partition);
             warn!(%reason, "the catalogue is older than its disks; nothing is deleted until `bp admin settle`");
             let epoch = core.mark()?.epoch.max(seen.epoch).saturating_add(1);
             // What was given up since the start may have been acknowledged before it.
@@ -194,24 +194,24 @@ impl Apply for RecoverCatalogue {
 
 impl Apply for SettleCatalogue {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
-        context.who.require_operator("settle a restored catalogue")?;
+        context.who.require_operator("accept a restored catalogue")?;
         let Some(restored) = core.restored()? else {
             return Err(Failure::invalid("there is nothing to settle: the catalogue was not restored"));
         };
         if restored.unknown() != self.unknown {
-            let what = format!("{} objects are not known, not {}", restored.unknown(), self.unknown);
-            return Err(Failure::invalid(what).hint("look again: `bp admin settle`"));
+            let what = format!("{} objects are unknown, not {}", restored.unknown(), self.unknown);
+            return Err(Failure::invalid(what).hint("check again with `bp admin settle`"));
         }
         let absent = restored.absent();
         if !absent.is_empty() && !self.without_absent {
-            let what = format!("nobody has said yet what lies on {}", absent.join(", "));
-            return Err(Failure::busy(what).hint("wait for their disk servers, or add --without-absent"));
+            let what = format!("the disk servers of {} have not listed their objects yet", absent.join(", "));
+            return Err(Failure::busy(what).hint("wait for them, or add --without-absent"));
         }
         let unread = core.store.volumes()?.into_iter().find(|volume| volume.state == VolumeState::Unread);
         if let Some(volume) = unread.filter(|_| !self.without_absent) {
             let what = format!("volume {} is still to be surveyed", volume.vid);
             return Err(Failure::busy(what)
-                .hint("wait (`bp volumes`), or add --without-absent: then no file comes back from it"));
+                .hint("wait (`bp volumes`), or add --without-absent: then its files are not added"));
         }
         // Among what is to be deleted may be what was written since the backup.
         core.store.forget_removals()?;

@@ -69,8 +69,9 @@ fn is_recovering(core: &Core) -> Result<bool> {
         None => Ok(false),
         Some(restore) if restore.is_recovering => Ok(true),
         Some(_) => {
-            let what = "the catalogue was restored and does not take in what it does not know";
-            Err(Failure::busy(what).hint("`bp admin recover` first: what surveys find would be passed over"))
+            let what = "the restored catalogue does not add unknown files";
+            Err(Failure::busy(what)
+                .hint("run `bp admin recover` first; otherwise the survey's findings are ignored"))
         }
     }
 }
@@ -97,7 +98,7 @@ fn refusal(volume: &VolumeRow, sessions: &[SessionRow]) -> Option<Failure> {
     let vid = &volume.vid;
     if volume.state == VolumeState::Blank {
         let failure = Failure::invalid(format!("volume {vid} is blank: nothing was written to it"));
-        return Some(failure.hint(format!("if that is in doubt: `bp admin volume set {vid} suspect`")));
+        return Some(failure.hint(format!("if in doubt, run `bp admin volume set {vid} suspect`")));
     }
     let is_writing =
         |session: &SessionRow| session.vid == *vid && matches!(&*session.kind, "archive" | "label");
@@ -108,7 +109,7 @@ fn refusal(volume: &VolumeRow, sessions: &[SessionRow]) -> Option<Failure> {
 
 impl Apply for SurveyVolumes {
     fn apply(self, core: &mut Core, context: &Context) -> Result<SurveyOrdered> {
-        context.who.require_operator("have volumes surveyed")?;
+        context.who.require_operator("survey volumes")?;
         is_recovering(core)?;
         let (volumes, sessions) = (core.store.volumes()?, core.store.sessions()?);
         let mut named: BTreeSet<_> = self.vids.into_iter().collect();
@@ -132,7 +133,7 @@ impl Apply for SurveyVolumes {
             vids.push(volume.vid);
         }
         if let Some(vid) = named.first() {
-            return Err(Failure::not_found(format!("volume {vid} is not known")));
+            return Err(Failure::not_found(format!("there is no volume {vid}")));
         }
         core.touch(Topic::Tape);
         Ok(SurveyOrdered { vids })
@@ -145,7 +146,7 @@ fn surveyed(core: &Core, session: &SessionRow) -> Result<VolumeRow> {
     if session.kind == "survey" && volume.state == VolumeState::Unread {
         return Ok(volume);
     }
-    let what = format!("volume {} is not to be surveyed, it is {}", session.vid, volume.state.as_str());
+    let what = format!("volume {} is not queued for a survey; it is {}", session.vid, volume.state.as_str());
     Err(Failure::invalid(what))
 }
 
@@ -164,7 +165,7 @@ impl Apply for FilesFound {
             }
             if found.fseq != append.fseq || found.block != append.block || found.end_block <= found.block {
                 return Err(Failure::corrupt(format!(
-                    "volume {}: file {} found at block {} does not follow what is known, file {} at block {}",
+                    "volume {}: file {} found at block {} does not follow the last known file {} at block {}",
                     session.vid, found.fseq, found.block, append.fseq, append.block
                 )));
             }
@@ -191,7 +192,8 @@ fn take_in(
 ) -> Result<Meaning> {
     let (vid, found) = on_tape;
     if found.file.0 == 0 || found.file.0 > NUMBER_MAX {
-        warn!(%vid, fseq = found.fseq, file = %found.file, "file number on tape is not valid; the tape file is skipped");
+        warn!(%vid, fseq = found.fseq, file = %found.file, "file number on tape is not valid; the tape file is \
+            skipped");
         return Ok(Meaning::Dead);
     }
     if found.size > OBJECT_BYTES_MAX {

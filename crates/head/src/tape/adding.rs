@@ -11,7 +11,7 @@ use tracing::warn;
 use wire::control::{AddVolumes, AddedVolumes, CartridgeRefused, Done, VolumeState};
 
 /// Begins the reason of a volume that its library has not taken in yet.
-const EXPECTED: &str = "is to be put into library ";
+const EXPECTED: &str = "waits for its cartridge in library  ";
 
 /// The library that is to take a volume in.
 fn expected_in(volume: &VolumeRow) -> Option<&str> {
@@ -86,8 +86,8 @@ fn refuse_known(known: &VolumeRow) -> Result<()> {
         library => format!("in library {library}"),
     };
     let VolumeRow { vid, state, .. } = known;
-    Err(Failure::exists(format!("volume {vid} is in the catalogue already: {}, {place}", state.as_str()))
-        .hint("`bp volumes` shows all; no two cartridges of a facility have the same label"))
+    Err(Failure::exists(format!("volume {vid} exists already: {}, {place}", state.as_str()))
+        .hint("`bp volumes` lists them; labels must be unique in a facility"))
 }
 
 impl Apply for CartridgeRefused {
@@ -103,8 +103,9 @@ impl Apply for CartridgeRefused {
             require_owner(context, &format!("library {library}"), &drive.host)?;
             let (vid, failure) = (&self.vid, &self.failure);
             warn!(%vid, library, %failure, "cannot insert the cartridge of an added volume");
-            let reason =
-                format!("not in library {library}: {failure}; when that is mended: `bp volume add {vid}`");
+            let reason = format!(
+                "not in library {library}: {failure}; after repairing that, run `bp volume add {vid}`"
+            );
             core.store.set_volume_state(vid, VolumeState::Blank, Some(&reason))?;
             core.touch(Topic::Tape);
         }

@@ -57,7 +57,7 @@ fn archive(core: &mut Core, context: &Context, path: &FilePath) -> Outcome {
     require(core, &context.who, &node, Right::Write, path)?;
     match pool::state_of(core, &node) {
         state if state.is_archived() => Ok((state, None)),
-        FileState::Lost => Err(Failure::corrupt(format!("{path} has neither replica nor copy"))),
+        FileState::Lost => Err(Failure::corrupt(format!("{path} has no disk replica and no tape copy"))),
         FileState::Writing => Err(Failure::locked(format!("{path} is being written for the first time"))
             .hint("archive it when its writer has closed it")),
         state => Ok((state, Some(request_archive(core, context, &node)?))),
@@ -75,7 +75,7 @@ fn stage(core: &mut Core, context: &Context, path: &FilePath, pin: Option<Timest
     let node = resolve_file(core, &context.who, path)?;
     require(core, &context.who, &node, Right::Read, path)?;
     if node.state() == FileState::Lost {
-        return Err(Failure::corrupt(format!("{path} has neither replica nor copy")));
+        return Err(Failure::corrupt(format!("{path} has no disk replica and no tape copy")));
     }
     let state = pool::state_of(core, &node);
     if state == FileState::OutOfReach {
@@ -192,10 +192,10 @@ fn cancel(core: &mut Core, context: &Context, row: &RequestRow, path: &FilePath)
     };
     if let Some(holder) = holder {
         return Err(Failure::busy(format!(
-            "tape request {} for {path} goes on: {holder} waits for it",
+            "tape request {} for {path} continues: {holder} waits for it",
             row.id
         ))
-        .hint("it ends when nobody wants it any more"));
+        .hint("it ends when no user needs it"));
     }
     free_object(core, row)?;
     core.store.delete_request(row.id)?;
@@ -237,7 +237,7 @@ fn outcome(core: &Core, context: &Context, path: &FilePath, want: Want) -> Outco
             core.awaits(Awaited::Hosts);
             Ok((state, Some(row)))
         }
-        None => Err(Failure::invalid(format!("nobody asked to {verb} {path}"))
+        None => Err(Failure::invalid(format!("there is no request to {verb} {path}"))
             .hint(format!("`bp {verb} {path}` asks for it"))),
     }
 }
@@ -248,10 +248,10 @@ impl Apply for SetVolumeState {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("change volumes")?;
         let volume = core.store.volume(&self.vid)?;
-        let volume = volume.ok_or_else(|| Failure::not_found(format!("volume {} is not known", self.vid)))?;
+        let volume = volume.ok_or_else(|| Failure::not_found(format!("there is no volume {}", self.vid)))?;
         if self.state == VolumeState::Unread {
-            let what = format!("volume {} cannot be said to be unread", self.vid);
-            return Err(Failure::invalid(what).hint("`bp admin volume survey` has volumes read"));
+            let what = format!("the state of volume {} cannot be set to unread", self.vid);
+            return Err(Failure::invalid(what).hint("`bp admin volume survey` reads volumes"));
         }
         if self.state == VolumeState::Blank && volume.files > 0 {
             return Err(Failure::busy(format!("volume {} holds {} files", self.vid, volume.files)).hint(
@@ -278,7 +278,7 @@ impl Apply for EnableDrive {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("change drives")?;
         if !core.store.set_drive_trouble(&self.drive, None)? {
-            return Err(Failure::not_found(format!("drive {} is not known", self.drive))
+            return Err(Failure::not_found(format!("there is no drive {}", self.drive))
                 .hint("`bp drives` lists them"));
         }
         let what = format!("drive {} was put back into use by {}", self.drive, context.who.name);
@@ -295,8 +295,9 @@ impl Apply for DisableDrive {
     fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
         context.who.require_operator("change drives")?;
         if self.reason.len() > REASON_BYTES_MAX {
-            return Err(Failure::invalid(format!("a reason has at most {REASON_BYTES_MAX} bytes"))
-                .hint("say it shorter"));
+            return Err(
+                Failure::invalid(format!("a reason has at most {REASON_BYTES_MAX} bytes")).hint("shorten it")
+            );
         }
         let who = &context.who.name;
         let trouble = match self.reason.trim() {
@@ -304,7 +305,7 @@ impl Apply for DisableDrive {
             reason => format!("disabled by {who}: {reason}"),
         };
         if !core.store.set_drive_trouble(&self.drive, Some(&trouble))? {
-            return Err(Failure::not_found(format!("drive {} is not known", self.drive))
+            return Err(Failure::not_found(format!("there is no drive {}", self.drive))
                 .hint("`bp drives` lists them"));
         }
         core.say(
@@ -331,7 +332,7 @@ impl Apply for RetryRequest {
             )));
         }
         if row.state == RequestState::Active {
-            return Err(Failure::busy(format!("tape request {} is being done", self.request)));
+            return Err(Failure::busy(format!("tape request {} is being carried out", self.request)));
         }
         row.state = RequestState::Queued;
         row.attempts = 0;

@@ -129,7 +129,7 @@ fn explain(view: &View, work: &Work, waiting: Option<&Waiting>, now: Timestamp) 
             .filter_map(|drive| drive.trouble.as_ref().map(|trouble| format!("{}: {trouble}", drive.name)));
         return match troubles.collect::<Vec<_>>().join("; ") {
             none if none.is_empty() => "no tape server has registered a drive".to_owned(),
-            troubles => format!("no drive in use: {troubles}"),
+            troubles => format!("no drive is enabled: {troubles}"),
         };
     }
     match work.kind {
@@ -151,7 +151,7 @@ fn explain_recall(view: &View, work: &Work, waiting: Option<&Waiting>, now: Time
             format!("volume {vid} is suspect{}", why.unwrap_or_default())
         }
         Some(_) if work.size > view.free_disk_bytes => {
-            format!("no room on disk for {}; evict files", human_bytes(work.size))
+            format!("no space on disk for {}; evict files", human_bytes(work.size))
         }
         Some(_) => match holder(view, vid) {
             Some(drive) if drive.busy_with.is_some() => {
@@ -211,9 +211,9 @@ fn explain_archive(view: &View, work: &Work) -> String {
         let unread = view.volumes.values().filter(|volume| volume.state == VolumeState::Unread).count();
         let hint = match unread {
             0 => "add a blank cartridge: `bp volume add`".to_owned(),
-            unread => format!("volumes that are to be surveyed: {unread}"),
+            unread => format!("volumes that wait for a survey: {unread}"),
         };
-        return format!("no volume has room for {}; {hint}", human_bytes(bytes));
+        return format!("no volume has free space for {}; {hint}", human_bytes(bytes));
     }
     match view.drives.iter().find(|drive| drive.is_writing) {
         Some(drive) => format!("drive {} is writing; this is next", drive.name),

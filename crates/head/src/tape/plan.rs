@@ -258,9 +258,9 @@ pub(crate) fn refuse_oversize(size: u64, largest: u64) -> Result<()> {
     let (bytes, largest) = (human_bytes(bytes), human_bytes(largest));
     Err(Failure::new(
         ErrorKind::NoSpace,
-        format!("it takes {bytes} on tape, but the largest volume holds {largest}"),
+        format!("it needs {bytes} on tape, but the largest volume holds {largest}"),
     )
-    .hint("no file is spread over volumes: add larger cartridges, or store it in parts"))
+    .hint("a file must fit on one volume: add larger cartridges, or store it in parts"))
 }
 
 /// Whether another idle drive has a volume in it that can take the file without a load.

@@ -168,7 +168,7 @@ fn nothing_is_recalled_that_has_no_room_on_disk() {
     assert_eq!(files(next_session(&view, "a", NOW)).1, [1]);
     view.free_disk_bytes = 0;
     assert_eq!(next_session(&view, "a", NOW), None);
-    assert!(explain(&view, &view.queue[0], NOW).contains("no room on disk"));
+    assert!(explain(&view, &view.queue[0], NOW).contains("no space on disk"));
 }
 
 #[test]

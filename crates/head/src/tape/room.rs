@@ -86,7 +86,7 @@ fn check_library(core: &Core, context: &Context, call: &RegisterLibrary) -> Resu
         if let Some(other) = other.filter(|row| row.host != context.who.as_host().unwrap_or_default()) {
             let (there, here) = (&other.library, &call.library);
             return Err(Failure::exists(format!("volume {vid} of library {here} is in library {there}")).hint(
-                "cartridges of different hosts need different labels; one that has moved must leave its library first",
+                "labels must be unique in the facility; remove a moved cartridge from its old library first",
             ));
         }
     }
@@ -104,7 +104,7 @@ pub(super) fn require_drive(core: &Core, context: &Context, name: &str) -> Resul
 /// The session, or why a report about it is refused.
 pub(crate) fn session_of(core: &mut Core, context: &Context, id: SessionId) -> Result<SessionRow> {
     let session = core.store.session(id)?.ok_or_else(|| {
-        Failure::not_found(format!("tape session {id} is over")).hint("ask for the next session")
+        Failure::not_found(format!("tape session {id} has ended")).hint("ask for the next session")
     })?;
     require_drive(core, context, &session.drive)?;
     if let Some(live) = core.live.drives.get_mut(&session.drive) {
@@ -113,11 +113,11 @@ pub(crate) fn session_of(core: &mut Core, context: &Context, id: SessionId) -> R
     Ok(session)
 }
 
-/// A host was turned away: what it was doing is to be done by others.
+/// A host was removed: what it was doing is to be done by others.
 pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Result<()> {
     for drive in core.store.drives()?.into_iter().filter(|drive| drive.host == host) {
         for session in core.store.sessions()?.into_iter().filter(|session| session.drive == drive.name) {
-            close(core, context, &session, &format!("host {host} was turned away"), Millis(0))?;
+            close(core, context, &session, &format!("host {host} was removed"), Millis(0))?;
         }
         core.store.delete_drive(&drive.name)?;
         core.live.drives.remove(&drive.name);
@@ -143,7 +143,7 @@ impl Apply for NextTapeSession {
         // A drive that asks has nothing to do: a session that it does not know never reached it.
         for session in core.store.sessions()? {
             if session.drive == self.drive {
-                close(core, context, &session, "the drive lost its orders", Millis(0))?;
+                close(core, context, &session, "the drive lost its session", Millis(0))?;
             }
         }
         let view = view(core, context.now)?;
@@ -250,7 +250,7 @@ fn say_failed(core: &mut Core, row: &RequestRow, now: Timestamp) {
 }
 
 pub(crate) fn volume_of(core: &Core, vid: &Vid) -> Result<VolumeRow> {
-    core.store.volume(vid)?.ok_or_else(|| Failure::internal(format!("volume {vid} vanished")))
+    core.store.volume(vid)?.ok_or_else(|| Failure::internal(format!("volume {vid} is not in the catalogue")))
 }
 
 /// Who shares the load. A blank volume is labelled for whoever waits longest to be archived.
@@ -502,7 +502,8 @@ impl Apply for RequestFailed {
         let session = session_of(core, context, self.session)?;
         let row = core.store.request(self.request)?.filter(|row| row.session == Some(session.id));
         if let Some(row) = row {
-            warn!(request = %row.id, vid = %session.vid, drive = %session.drive, cause = %self.failure, "tape request failed");
+            warn!(request = %row.id, vid = %session.vid, drive = %session.drive, cause = %self.failure, "tape \
+                request failed");
             failed(core, context, row, self.blame, &self.failure)?;
         }
         if self.blame == Blame::Volume && self.failure.kind == ErrorKind::NoSpace {
@@ -627,7 +628,7 @@ fn take_out_of_use(
         }
         Blame::Drive => {
             core.store.set_drive_trouble(&session.drive, Some(&failure.what))?;
-            let what = format!("drive {} is out of use: {}", session.drive, failure.what);
+            let what = format!("drive {} was disabled: {}", session.drive, failure.what);
             core.say(now, EventType::DriveFailed, &session.drive, what);
         }
         Blame::File | Blame::System => {}

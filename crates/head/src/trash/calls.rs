@@ -106,7 +106,7 @@ fn wanted(ask: &RestoreTrash, core: &Core, context: &Context) -> Result<Wanted> 
         (None, Some(path)) => path,
         (None, None) => {
             return Err(
-                Failure::invalid("restore what? give a path or a number").hint("`bp trash ls` lists both")
+                Failure::invalid("give a path or a number to restore").hint("`bp trash ls` lists both")
             );
         }
     };
@@ -119,7 +119,7 @@ fn wanted(ask: &RestoreTrash, core: &Core, context: &Context) -> Result<Wanted> 
     }
     let rows = core.store.trash_rows(&query)?;
     if rows.is_empty() && ask.after.is_none() {
-        return Err(Failure::not_found(format!("nothing of {path} is in the trash"))
+        return Err(Failure::not_found(format!("no file of {path} is in the trash"))
             .hint("`bp trash ls` lists what can be restored"));
     }
     let next = next(&rows, limit);

@@ -66,7 +66,7 @@ impl<S: Service> Session<S> {
     pub(super) fn check_tls(&self, expect: Expect) -> Result<(), Answer> {
         let demands = self.service.config().tls.as_ref().is_some_and(|offer| offer.rule.demands(expect));
         if demands && !self.transport.is_tls() && !self.peer.ip().to_canonical().is_loopback() {
-            let message = "this door demands TLS; use roots:// or a client that can upgrade";
+            let message = "this server requires TLS; use roots:// or a client that can upgrade";
             return Err(Answer::error(ErrorCode::TlsRequired, message));
         }
         Ok(())
@@ -82,7 +82,7 @@ impl<S: Service> Session<S> {
     /// Takes a proof.
     pub(super) fn prove(&mut self, auth: Auth) -> Result<Answer, End> {
         let Some(mut claim) = self.claim.take() else {
-            return Ok(Answer::error(ErrorCode::InvalidRequest, "login comes first"));
+            return Ok(Answer::error(ErrorCode::InvalidRequest, "log in first"));
         };
         claim.attempts += 1;
         let proving = self.service.authenticate(claim.peer.clone(), auth.kind, &auth.credentials);

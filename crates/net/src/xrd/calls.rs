@@ -324,7 +324,7 @@ impl<S: Service> Context<S> {
         let request = NameRequest::Locate { path: path.clone(), local: self.local.clone() };
         let locations: Vec<Location> = self.ask(session, request).await?;
         if locations.is_empty() {
-            return Err(Failure::not_found(format!("{path} is nowhere")));
+            return Err(Failure::not_found(format!("{path} is not on any server")));
         }
         let words: Vec<_> = locations.iter().map(Location::to_string).collect();
         Ok(format!("{}\0", words.join(" ")).into_bytes())

@@ -57,9 +57,9 @@ impl<S: Service> Session<S> {
     /// The last answer to a peer that has not logged in, or not proven who it is.
     pub(super) fn refuse_early(&mut self, stream: StreamId) -> End {
         let what = if self.claim.is_some() {
-            "invalid request: user not authenticated; prove first who you are"
+            "invalid request: user not authenticated; authenticate first"
         } else {
-            "invalid request: user not logged in; login comes first"
+            "invalid request: user not logged in; log in first"
         };
         self.answer(stream, &Answer::error(ErrorCode::InvalidRequest, what));
         End::Early

@@ -246,7 +246,7 @@ pub trait OpenFile: Send + Sync + 'static {
     /// Told what the client has written: a close of anything else must fail.
     fn expect(&self, expected: Expectation) -> Result<()> {
         let _ = expected;
-        Err(Failure::unsupported("what was written is not compared here"))
+        Err(Failure::unsupported("comparing written data is not supported here"))
     }
 
     /// Whether [`OpenFile::sync`] is to be replaced by [`OpenFile::sync_slowly`], because it may take minutes.

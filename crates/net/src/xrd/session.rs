@@ -65,7 +65,7 @@ pub(super) enum End {
     #[error("a service turn panicked")]
     Panicked,
     /// The peer has not proven who it is: its time is over, it takes too much, or its place was needed.
-    #[error("the peer has not proven who it is")]
+    #[error("the peer has not authenticated")]
     Unproven,
 }
 

@@ -9,7 +9,7 @@ const NOT_KEPT: u32 = 0;
 pub(super) fn answer(setting: &Setting) -> Answer {
     let mut words = setting.text.split([' ', '\t', '\n', '\0']).filter(|word| !word.is_empty());
     let Some(word) = words.next() else {
-        return Answer::error(ErrorCode::ArgMissing, "it is not said what to set");
+        return Answer::error(ErrorCode::ArgMissing, "the setting is missing");
     };
     if setting.is_of_cache {
         let message = format!("{word}: this server has no cache; `bp evict` drops replicas that are on tape");

@@ -45,6 +45,6 @@ impl<S: Service> Context<S> {
             return Ok(());
         }
         let what = format!("{} names a directory, and {path} is a file", target.path);
-        Err(Failure::new(ErrorKind::NotDirectory, what).hint("leave the slash at the end out"))
+        Err(Failure::new(ErrorKind::NotDirectory, what).hint("remove the slash at the end"))
     }
 }

@@ -404,7 +404,7 @@ impl ServerKey {
     pub fn heard(told: &HostCapKey) -> Result<Self, Failure> {
         let key = keys::unhex(&told.key).ok_or_else(|| {
             Failure::corrupt("the key of capabilities is not 32 bytes in hex")
-                .hint("turn the host away with `bp host remove`, and let it join again")
+                .hint("remove the host with `bp host remove`, and let it join again")
         })?;
         Ok(Self { generation: told.generation, until: told.until, key: CapKey(key) })
     }

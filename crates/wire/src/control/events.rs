@@ -55,7 +55,7 @@ event_types! {
     KeyChanged = "key.changed";
     /// A host joined.
     HostJoined = "host.joined";
-    /// A host was turned away.
+    /// A host was removed.
     HostRemoved = "host.removed";
     /// A host that was away is here again.
     HostBack = "host.back";

@@ -167,7 +167,7 @@ pub fn describe(cell: &[u8]) -> Result<(Shape, u8, u64)> {
     }
     let tail: &[u8; TAIL_BYTES] = cell.last_chunk().ok_or_else(|| damaged("it is too short"))?;
     if tail[0..4] != MAGIC {
-        return Err(damaged("it is none, or of a newer release"));
+        return Err(damaged("it is damaged, or written by a newer release"));
     }
     let number =
         |at: usize| tail[at..at + 8].iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));

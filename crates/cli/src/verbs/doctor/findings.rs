@@ -79,8 +79,10 @@ pub(super) fn of_status(status: &Status, now: Timestamp) -> Vec<Finding> {
         let disks = counted(restored.partitions.len() as u64, "partition", "partitions");
         found.push(Finding::wrong(
             "catalogue",
-            format!("it went back to an older state, and nobody has looked at it yet ({disks})"),
-            "`bp admin settle` shows what that means",
+            format!(
+                "the catalogue was restored to an older state, and no operator has accepted it yet ({disks})"
+            ),
+            "`bp admin settle` shows the differences",
         ));
     }
     found.extend(all_or_good("disks", disks(status), || {
@@ -95,7 +97,7 @@ pub(super) fn of_status(status: &Status, now: Timestamp) -> Vec<Finding> {
         Finding::wrong(
             "workers",
             format!("worker {} on {} is silent", worker.name, worker.host),
-            format!("look whether bpd runs on {}, and reaches the head", worker.host),
+            format!("check that bpd runs on {} and reaches the head", worker.host),
         )
     });
     found.extend(all_or_good("workers", silent.collect(), || {
@@ -134,7 +136,7 @@ fn disks(status: &Status) -> Vec<Finding> {
             found.push(Finding::wrong(
                 "copies",
                 format!("{files} fewer copies than pool {} promises", pool.name),
-                "`bp pool list` shows whether they are being made, and which partitions are missing",
+                "`bp pool list` shows the progress of copying and the unavailable partitions",
             ));
         }
         found.extend(pool.partitions.iter().filter_map(|partition| of_partition(&pool.name, partition)));
@@ -156,13 +158,10 @@ fn of_partition(pool: &str, partition: &PartitionInfo) -> Option<Finding> {
         );
     }
     if let Some(trouble) = partition.trouble {
-        return wrong(format!("is {}", trouble.words()), format!("look at its file system on {host}"));
+        return wrong(format!("is {}", trouble.words()), format!("check its file system on {host}"));
     }
     if !partition.is_available {
-        return wrong(
-            "is silent".to_owned(),
-            format!("look whether bpd runs on {host}, and reaches the head"),
-        );
+        return wrong("is silent".to_owned(), format!("check that bpd runs on {host} and reaches the head"));
     }
     if partition.damaged > 0 {
         let damaged = counted(partition.damaged, "damaged replica", "damaged replicas");
@@ -171,15 +170,17 @@ fn of_partition(pool: &str, partition: &PartitionInfo) -> Option<Finding> {
     if partition.stuck_bytes > 0 {
         let stuck = human_bytes(partition.stuck_bytes);
         return wrong(
-            format!("is {stuck} too full, and nothing on it may go"),
-            format!("`bp pool collect {pool} --dry-run` shows why; archive files, or add a disk"),
+            format!("is {stuck} above its high water, and no file on it may be evicted"),
+            format!("`bp pool collect {pool} --dry-run` shows why; archive files or add a disk"),
         );
     }
     // One that is smaller than what is left free of its file system is full from the beginning.
     if *free_bytes <= total_bytes / FULL_PARTS {
         return wrong(
-            format!("is full: {} of {} are free", human_bytes(*free_bytes), human_bytes(*total_bytes)),
-            format!("`bp pool collect {pool} --dry-run` shows what can go; archive files, or add a disk"),
+            format!("is full: {} of {} free", human_bytes(*free_bytes), human_bytes(*total_bytes)),
+            format!(
+                "`bp pool collect {pool} --dry-run` shows what can be evicted; archive files or add a disk"
+            ),
         );
     }
     None
@@ -193,8 +194,8 @@ fn tape(status: &Status) -> Vec<Finding> {
             (None, TapePhase::Stuck) => "it is stuck".to_owned(),
             (None, _) => continue,
         };
-        let next = format!("`bp admin drive enable {}` once it is mended", drive.name);
-        found.push(Finding::wrong("tape", format!("drive {} is out of use: {trouble}", drive.name), next));
+        let next = format!("run `bp admin drive enable {}` once it is repaired", drive.name);
+        found.push(Finding::wrong("tape", format!("drive {} is disabled: {trouble}", drive.name), next));
     }
     found.extend(status.volumes.iter().filter_map(of_volume));
     let failed = status.counts.requests_in(RequestState::Failed);
@@ -212,15 +213,15 @@ fn tape(status: &Status) -> Vec<Finding> {
         .map(|count| count.volumes)
         .sum();
     if status.counts.all_volumes() > 0 && writable == 0 {
-        let next = "add cartridges to the library: nothing can be archived";
-        found.push(Finding::wrong("tape", "no volume has room", next));
+        let next = "add cartridges to the library; until then nothing can be archived";
+        found.push(Finding::wrong("tape", "no volume has free space", next));
     }
     found
 }
 
 fn of_volume(volume: &VolumeInfo) -> Option<Finding> {
     (volume.state == VolumeState::Suspect).then(|| {
-        let reason = volume.reason.as_deref().unwrap_or("a person must look");
+        let reason = volume.reason.as_deref().unwrap_or("an operator must check it");
         let next = format!("`bp admin volume survey {}` reads what is on it", volume.vid);
         Finding::wrong("tape", format!("volume {} is suspect: {reason}", volume.vid), next)
     })
@@ -229,19 +230,22 @@ fn of_volume(volume: &VolumeInfo) -> Option<Finding> {
 /// The key that signs, and how old it is.
 pub(super) fn of_keys(generations: &[KeyGeneration], age_max: Millis, now: Timestamp) -> Finding {
     let Some(signs) = generations.iter().find(|one| one.state == KeyState::Current) else {
-        return Finding::wrong("key", "no generation of the key signs", "`bp key rotate` makes one");
+        return Finding::wrong("key", "the key has no current generation", "`bp key rotate` makes one");
     };
     // A version before did not note when.
     if signs.made == Timestamp(0) {
-        return Finding::good("key", format!("generation {} signs since the beginning", signs.number));
+        return Finding::good(
+            "key",
+            format!("generation {} has signed since the facility was made", signs.number),
+        );
     }
     let age = now - signs.made;
-    let what = format!("generation {} signs for {}", signs.number, span(age));
+    let what = format!("generation {} has signed for {}", signs.number, span(age));
     if age > age_max {
         return Finding::wrong(
             "key",
             what,
-            "`bp key rotate` makes a new one; tokens stay good for its grace",
+            "`bp key rotate` makes a new one; existing tokens stay valid for the grace time",
         );
     }
     Finding::good("key", what)

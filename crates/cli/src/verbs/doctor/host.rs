@@ -76,7 +76,9 @@ fn permissions(directory: &Path) -> Vec<Finding> {
         Ok(found)
     };
     match looked() {
-        Ok(found) if found.is_empty() => vec![Finding::good(CHECK, format!("{shown} is closed to others"))],
+        Ok(found) if found.is_empty() => {
+            vec![Finding::good(CHECK, format!("other users cannot reach {shown}"))]
+        }
         Ok(found) => found,
         Err(cause) => vec![unseen(CHECK, &shown.to_string(), &cause)],
     }
@@ -91,7 +93,7 @@ fn unseen(check: &'static str, thing: &str, cause: &io::Error) -> Finding {
     if cause.kind() == io::ErrorKind::PermissionDenied {
         return Finding::skipped(check, format!("{thing} cannot be read by this user"));
     }
-    Finding::wrong(check, format!("{thing}: {cause}"), "look whether its file system is mounted and whole")
+    Finding::wrong(check, format!("{thing}: {cause}"), "check that its file system is mounted and intact")
 }
 
 /// Room for the catalogue and the log.
@@ -101,12 +103,12 @@ fn room(directory: &Path) -> Finding {
     match rustix::fs::statvfs(directory) {
         Ok(stat) => {
             let (free, all) = (stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize);
-            let what = format!("{} of {} are free below {shown}", human_bytes(free), human_bytes(all));
+            let what = format!("{} of {} free below {shown}", human_bytes(free), human_bytes(all));
             if free < all / FULL_PARTS {
                 return Finding::wrong(
                     CHECK,
                     what,
-                    "free some: a catalogue that cannot be written stops all",
+                    "free some space: when the catalogue cannot be written, the facility stops",
                 );
             }
             Finding::good(CHECK, what)
@@ -118,10 +120,10 @@ fn room(directory: &Path) -> Finding {
 /// When the certificates end.
 fn certificates(tls: &Path, now: Timestamp) -> Vec<Finding> {
     let one = |(name, left_min, next)| certificate(&tls.join(name), left_min, next, now);
-    let renewed = "restart bpd, which renews it, and look into its log";
+    let renewed = "restart bpd, which renews it, and read its log";
     let known = [
         ("host.pem", CERTIFICATE_LEFT_MIN, renewed),
-        ("ca.pem", AUTHORITY_LEFT_MIN, "make a new authority, and let all hosts join anew before it ends"),
+        ("ca.pem", AUTHORITY_LEFT_MIN, "make a new authority and let all hosts join again before it expires"),
     ];
     known.into_iter().filter_map(one).collect()
 }
@@ -139,17 +141,17 @@ fn certificate(file: &Path, left_min: Millis, next: &str, now: Timestamp) -> Opt
     };
     let left = ends - now;
     if left.0 <= 0 {
-        return Some(Finding::wrong(CHECK, format!("{shown} ended on {}", time(ends)), next));
+        return Some(Finding::wrong(CHECK, format!("{shown} expired on {}", time(ends)), next));
     }
     if left < left_min {
-        return Some(Finding::wrong(CHECK, format!("{shown} ends in {}", span(left)), next));
+        return Some(Finding::wrong(CHECK, format!("{shown} expires in {}", span(left)), next));
     }
-    Some(Finding::good(CHECK, format!("{shown} is good until {}", time(ends))))
+    Some(Finding::good(CHECK, format!("{shown} is valid until {}", time(ends))))
 }
 
 /// How old the newest backup is, as the audit log tells.
 fn backup(directory: &Path, age_max: Millis, now: Timestamp) -> Finding {
-    const NEXT: &str = "`bp backup FILE`, every day; keep it on another host";
+    const NEXT: &str = "run `bp backup FILE` every day, and keep the file on another host";
     // A facility that was made just now needs none yet.
     let made = fs::metadata(directory.join("id")).and_then(|meta| meta.modified());
     let made = made.map_or(Timestamp(i64::MIN), Timestamp::from_system);
@@ -161,7 +163,7 @@ fn backup(directory: &Path, age_max: Millis, now: Timestamp) -> Finding {
         Ok(None) if made.0.saturating_add(age_max.0) > now.0 => {
             Finding::good(BACKUP, "there is none yet; the facility is new")
         }
-        Ok(None) => Finding::wrong(BACKUP, "the audit log knows of none", NEXT),
+        Ok(None) => Finding::wrong(BACKUP, "the audit log records no backup", NEXT),
         Err(failure) if failure.kind == base::ErrorKind::Permission => {
             Finding::skipped(BACKUP, "the audit log cannot be read by this user")
         }
@@ -185,14 +187,14 @@ fn authority(url: &str) -> &str {
 }
 
 fn port(url: &str) -> Finding {
-    let next = "look whether a firewall is between, and what `bpd config` says of [host] and its doors";
+    let next = "check for a firewall, and the settings [host] and [doors] in facility.toml";
     let addresses = match authority(url).to_socket_addrs() {
         Ok(addresses) => addresses,
         Err(cause) => {
             return Finding::wrong(
                 PORTS,
-                format!("the name in {url} is not found: {cause}"),
-                "name it in DNS or /etc/hosts of this host",
+                format!("cannot resolve the name in {url}: {cause}"),
+                "add it to DNS or to /etc/hosts of this host",
             );
         }
     };
@@ -228,8 +230,8 @@ pub(super) fn doors(hosts: &[HostInfo]) -> Vec<Finding> {
         found.push(Finding { found: format!("host {name}: {}", finding.found), ..finding });
     }
     found.extend(missing.into_iter().map(|name| {
-        let what = format!("host {name}: no server of names answers within {} s", DOORS_DEADLINE.as_secs());
-        Finding::wrong(PORTS, what, "look into /etc/resolv.conf of this host")
+        let what = format!("host {name}: no DNS server answers within {} s", DOORS_DEADLINE.as_secs());
+        Finding::wrong(PORTS, what, "check /etc/resolv.conf of this host")
     }));
     if doors.len() > DOORS_MAX {
         let more = counted((doors.len() - DOORS_MAX) as u64, "host was", "hosts were");

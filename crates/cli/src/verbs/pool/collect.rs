@@ -20,13 +20,13 @@ const WAIT: Millis = Millis::from_seconds(30);
 pub(crate) struct Args {
     /// The pool
     pool: String,
-    /// Free so much on one of its partitions [default: each to the pool's high water]
+    /// Free this much on one of the pool's partitions [default: each up to the pool's high water]
     #[arg(long, value_name = "SIZE")]
     free: Option<Size>,
-    /// Leave files alone that were made or used within this time [default: as the pool's policy says, or 1h]
+    /// Skip files made or used within this time [default: as the pool's policy says, or 1h]
     #[arg(long, value_name = "TIME")]
     age: Option<Span>,
-    /// Only show what would go
+    /// Only show what would be deleted
     #[arg(long)]
     dry_run: bool,
 }
@@ -108,7 +108,7 @@ fn show(args: &Args, table: &Table, sum: &Sum, context: &mut Context) -> Run<()>
         context.output.line(format!("and {} more", sum.files - ROWS_MAX))?;
     }
     let what = match (sum.files, sum.missing.is_empty()) {
-        (0, true) => "nothing has to go: there is room".to_owned(),
+        (0, true) => "nothing to evict: there is enough free space".to_owned(),
         (0, false) => "nothing may go".to_owned(),
         (files, _) => {
             let verb = if args.dry_run { "would leave" } else { "left" };
@@ -124,8 +124,8 @@ fn report_missing(sum: &Sum, context: &mut Context) -> u8 {
     let mut code = 0;
     for (partition, bytes) in &sum.missing {
         let failure =
-            Failure::no_space(format!("partition {partition}: {} more are wanted", human_bytes(*bytes)))
-                .hint("no other file is on tape, unpinned and old enough: archive files, or add a partition");
+            Failure::no_space(format!("partition {partition}: {} more are needed", human_bytes(*bytes)))
+                .hint("no other file is on tape, unpinned and old enough; archive files or add a partition");
         context.output.failure(&failure);
         code = failure.kind.exit_code();
     }

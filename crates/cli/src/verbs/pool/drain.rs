@@ -21,13 +21,13 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Drain even if the only copies of some files cannot be moved: these stay
+    /// Drain even if the only copies of some files cannot be moved; these stay
     #[arg(long, conflicts_with = "undo")]
     force: bool,
     /// Stop draining and use the partitions again
     #[arg(long)]
     undo: bool,
-    /// Wait until nothing is left, at most this long, e.g. 2h; a day if no time is given
+    /// Wait until it is empty, at most this long, e.g. 2h; 1d if no time is given
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1d", conflicts_with = "undo")]
     wait: Option<Span>,
 }
@@ -51,7 +51,7 @@ pub(crate) fn host(name: String, options: Options, context: &mut Context) -> Run
     let own = |one: &PartitionInfo| one.server == name && one.state == PartitionState::Draining;
     let names: Vec<_> = shown(context)?.into_iter().filter(own).map(|one| one.name).collect();
     if names.is_empty() {
-        let failure = Failure::not_found(format!("no partition of host {name} drains"));
+        let failure = Failure::not_found(format!("no partition of host {name} is draining"));
         return Err(failure.hint("`bp pool list` shows partitions and their hosts").into());
     }
     undo(&names, context)
@@ -66,7 +66,7 @@ fn drain(call: Drain, options: &Options, context: &mut Context) -> Run {
         for one in &drained.partitions {
             let what = match one.replicas {
                 0 => "it is empty".to_owned(),
-                len => format!("{} to move; `bp pool list` shows what is left", amount(len, one.bytes)),
+                len => format!("{} to move; `bp pool list` shows the rest", amount(len, one.bytes)),
             };
             context.output.news(format!("partition {} drains: {what}", one.name))?;
         }
@@ -112,8 +112,8 @@ fn wait(names: &[String], patience: Millis, context: &mut Context) -> Run {
         let why = stuck.map_or_else(String::new, |stuck| format!("; {stuck}"));
         let text = format!("{} left on {}{why}", amount(replicas, bytes), first.name);
         if began.elapsed() >= patience {
-            let failure = Failure::timeout(format!("not everything was moved in time: {text}"));
-            return Err(failure.hint("it goes on; `bp pool list` shows what is left").into());
+            let failure = Failure::timeout(format!("not all files were moved in time: {text}"));
+            return Err(failure.hint("moving continues; `bp pool list` shows the rest").into());
         }
         if told.elapsed() >= TELL_EVERY && !context.output.is_json() {
             context.output.news(text)?;
@@ -122,7 +122,7 @@ fn wait(names: &[String], patience: Millis, context: &mut Context) -> Run {
         thread::sleep(LOOK_EVERY);
     }
     if !context.output.is_json() {
-        context.output.news(format!("nothing is left on {}", names.join(", ")))?;
+        context.output.news(format!("{} is empty", names.join(", ")))?;
     }
     Ok(0)
 }

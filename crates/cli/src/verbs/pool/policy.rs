@@ -25,43 +25,44 @@ pub(crate) struct Args {
     /// Replicas that are durable before a write is acknowledged
     #[arg(long, value_name = "N")]
     acknowledged: Option<u8>,
-    /// What two copies of a file do not share: `server`, or the name of a label such as `rack` (`bp host label`)
+    /// Two copies of a file never share this: `server`, or a label such as `rack` (`bp host label`)
     #[arg(long, value_name = "LABEL")]
     failure_domain: Option<FailureDomain>,
-    /// Pieces of each new file instead of replicas, each on a disk server of its own; any D give the file, P may be lost; `none`
+    /// Store each new file as D data and P parity pieces on different disk servers instead of as replicas; P of them may
+    /// be lost; `none`: replicas
     #[arg(long, value_name = "D+P")]
     coding: Option<Wish>,
-    /// Spread each new file over so many disk servers, without redundancy; 1: files stay whole
+    /// Stripe each new file over N disk servers, without redundancy; 1: no striping
     #[arg(long, value_name = "N")]
     stripe: Option<u8>,
-    /// Bytes that go to one of them before the next
+    /// Bytes written to one disk server before the next
     #[arg(long, value_name = "SIZE")]
     stripe_unit: Option<Size>,
     /// Read and write objects without the page cache of the disk servers
     #[arg(long, value_name = "BOOL")]
     direct: Option<bool>,
-    /// Free bytes of each partition that users' writes leave alone: copies that restore the promise may use them
+    /// Free bytes on each partition that users' writes may not use; repairs may
     #[arg(long, value_name = "SIZE")]
     reserve: Option<Size>,
-    /// Silence after which a disk server's files are read elsewhere
+    /// Silence of a disk server after which its files are read from other servers
     #[arg(long, value_name = "TIME")]
     heard_bound: Option<Span>,
-    /// Silence after which a disk server's files are copied again from elsewhere
+    /// Silence of a disk server after which its files are copied again from other replicas
     #[arg(long, value_name = "TIME")]
     silence_bound: Option<Span>,
-    /// Copies between disk servers that come from or go to one of them at a time
+    /// Most repair copies from or to one disk server at a time
     #[arg(long, value_name = "N")]
     server_copies: Option<u16>,
-    /// The same of those that drain and balance; 0: none
+    /// Most copies for draining and balancing from or to one disk server at a time; 0: none
     #[arg(long, value_name = "N")]
     server_moves: Option<u16>,
-    /// Free part of a partition below which files that are safe on tape leave it; 0: none do
+    /// Free share of a partition below which files that are on tape are evicted; 0: never
     #[arg(long, value_name = "PERCENT")]
     low_water: Option<Permille>,
-    /// Free part of a partition that is enough then
+    /// Free share of a partition at which that eviction stops
     #[arg(long, value_name = "PERCENT")]
     high_water: Option<Permille>,
-    /// Files that were made or used later than this stay
+    /// Files made or used more recently than this are not evicted
     #[arg(long, value_name = "TIME")]
     collect_age: Option<Span>,
     /// Which files leave first
@@ -70,10 +71,10 @@ pub(crate) struct Args {
     /// Every byte is compared with its checksum once in this time
     #[arg(long, value_name = "TIME")]
     verify_interval: Option<Span>,
-    /// How far a partition may be fuller or emptier than the pool before files move
+    /// Balance partitions whose used share differs from the pool's by more than this
     #[arg(long, value_name = "PERCENT")]
     spread: Option<Permille>,
-    /// Part of the free room that one user may reserve before it is written
+    /// Share of the free space that one user may reserve before writing
     #[arg(long, value_name = "PERCENT")]
     user_reserve: Option<Permille>,
 }
@@ -109,7 +110,7 @@ impl FromStr for Permille {
         let number = text.trim().trim_end_matches('%').trim_end();
         match number.parse::<f64>() {
             Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(Self((percent * 10.0).round() as u16)),
-            _ => Err(Failure::invalid(format!("{text:?} is not a part of a whole such as 5%"))),
+            _ => Err(Failure::invalid(format!("{text:?} is not a percentage such as 5%"))),
         }
     }
 }
@@ -122,7 +123,7 @@ pub(super) fn set(args: &Args, context: &mut Context) -> Run {
     if let Some(pieces) = pieces {
         warn_of_few(&args.pool, pieces, context)?;
     }
-    say(done, format!("pool {} has a new policy: `bp pool list` shows what follows", args.pool), context)
+    say(done, format!("changed the policy of pool {}; `bp pool list` shows the effect", args.pool), context)
 }
 
 /// The policy that a pool has now.
@@ -141,7 +142,7 @@ fn warn_of_few(pool: &str, coding: Coding, context: &mut Context) -> Run<()> {
     let (there, needed) = (servers.len(), usize::from(coding.pieces()));
     if there < needed {
         context.output.aside(&format!(
-            "pool {pool} has {there} disk servers and needs {needed} for {coding}: writes are refused until there are more"
+            "pool {pool} has {there} disk servers but needs {needed} for {coding}; writes are refused until more join"
         ))?;
     }
     Ok(())

@@ -84,7 +84,7 @@ async fn checked(lane: &Arc<Lane>, range: ByteRange, chunk: Chunk, wait: Wait) -
             let what =
                 format!("server {}: the page at {} does not match its checksum", lane.peer(), page.offset);
             return Err(Failure::corrupt(what)
-                .hint("tell the operator: the way to the server damages data")
+                .hint("tell the operator: the network to the server damages data")
                 .into());
         }
         let start = (page.offset - range.offset) as usize;

@@ -100,7 +100,7 @@ async fn acknowledged(lane: &Arc<Lane>, ticket: Ticket, wait: Wait) -> Result<Ve
     match ticket.answer(wait, &mut []).await? {
         Outcome::Body(answer) => Ok(answer),
         Outcome::AgainAfter(_) => {
-            let failure = Failure::busy(format!("server {} takes no data now", lane.peer()));
+            let failure = Failure::busy(format!("server {} does not accept data now", lane.peer()));
             Err(failure.hint("write the file again later").into())
         }
         outcome => Err(refused(lane, outcome)),
@@ -132,7 +132,7 @@ async fn send_again(
             if !parse_bad_pages(&acknowledged(lane, ticket, wait).await?)?.is_empty() {
                 let what = format!("server {}: the page at {} arrives damaged", lane.peer(), page.offset);
                 return Err(Failure::corrupt(what)
-                    .hint("tell the operator: the way to the server damages data")
+                    .hint("tell the operator: the network to the server damages data")
                     .into());
             }
         }
@@ -192,7 +192,7 @@ impl Core {
     pub(in crate::xrd) fn write_failed(&self, trouble: Trouble) -> Failure {
         let failure = match trouble {
             Trouble::Broken(failure) => Failure { hint: None, ..failure }
-                .hint("the server gives up what was not closed; write the file again"),
+                .hint("the server discards files that were not closed; write the file again"),
             Trouble::Refused(failure) => failure,
         };
         let failure = self.failed("write", failure);

@@ -174,7 +174,7 @@ impl Mux {
     /// The failure of a server that does not keep to the protocol.
     pub(super) fn nonsense(&self, why: impl fmt::Display) -> Failure {
         Failure::unavailable(format!("server {}: {why}", self.greeting.peer))
-            .hint("is it an XRootD server, and is the way to it sound?")
+            .hint("is it an XRootD server, and is the network intact?")
     }
 
     /// Waits until the request is answered; data of `pieces` go straight to their places where that is possible.

@@ -121,7 +121,7 @@ impl Mux {
         led.map_err(|failure| self.break_off(failure))?;
         match ready {
             Ok(ready) if !ready.output && progress.elapsed() >= self.progress_timeout => {
-                let what = format!("{} takes no more data: no progress", self.greeting.peer);
+                let what = format!("{} accepts no more data: no progress", self.greeting.peer);
                 let seconds = self.progress_timeout.as_secs_f64();
                 Err(self.break_off(Failure::timeout(format!("{what} for {seconds:.0} s"))))
             }

@@ -72,8 +72,12 @@ impl Issuers {
     /// Whom a token speaks of.
     pub async fn admit(&self, token: Presented<'_>, now: Timestamp) -> Result<Person> {
         let known = self.known.iter().find(|known| known.issuer.url == token.issuer()).ok_or_else(|| {
-            Failure::permission(format!("token was issued by {:?}, who is not believed here", token.issuer()))
-                .hint("the operator can add the issuer to facility.toml")
+            Failure::permission(format!(
+                "token was issued by {:?}, which this facility does not \
+                accept",
+                token.issuer()
+            ))
+            .hint("the operator can add the issuer to facility.toml")
         })?;
         let keys = known.keys_for(token.key_id()).await?;
         known.issuer.admit(token.verify(&keys, &known.audiences, now)?)
@@ -163,10 +167,10 @@ impl Known {
 
     fn silent(&self) -> Failure {
         Failure::permission(format!(
-            "the keys of {:?} cannot be fetched, so its tokens are refused",
+            "cannot fetch the keys of issuer {:?}, so its tokens are refused",
             self.issuer.url
         ))
-        .hint("try again in a minute; the daemon's log says what is wrong")
+        .hint("try again in a minute; the daemon's log has the cause")
     }
 }
 

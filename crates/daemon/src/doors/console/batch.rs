@@ -28,7 +28,7 @@ pub(super) fn jobs(status: &Status) -> Markup {
         }
         (more(shown_active, active, "bp jobs"))
     };
-    section("Jobs", &format!("{} not over", count(active)), body)
+    section("Jobs", &format!("{} active", count(active)), body)
 }
 
 fn job_row(status: &Status, job: &JobInfo) -> Markup {
@@ -47,7 +47,9 @@ fn job_row(status: &Status, job: &JobInfo) -> Markup {
             }
             td { (job.owner) }
             td.why.stretch.trouble[tone == Tone::Bad] title=[job.reason.as_ref()] { @if let Some(reason) = &job.reason { (reason) } }
-            td.wide title=(job.not_enforced.join(", ")) { @if let Some(worker) = &job.worker { (worker) @if let Some(user) = &job.run_as { " as " (user) } } }
+            td.wide title=(job.not_enforced.join(", \
+                ")) { @if let Some(worker) = &job.worker { (worker) @if let Some(user) = &job.run_as { " as \
+                " (user) } } }
             td.n.wide { (job.spec.resources.cpus) }
             td.n.wide title={ (age(status.now, job.submitted)) " ago" } { (clock(status.now, job.submitted)) }
             td.n.wide { @if let Some(started) = job.started { (clock(status.now, started)) } }
@@ -65,7 +67,7 @@ pub(super) fn workers(status: &Status) -> Markup {
     let body = html! {
         table {
             thead { tr {
-                th { "worker" } th { "host" } th.stretch { "slots" } th.n { "taken" } th.n { "memory" }
+                th { "worker" } th { "host" } th.stretch { "slots" } th.n { "in use" } th.n { "memory" }
             } }
             tbody { @for worker in &status.workers { (worker_rows(worker)) } }
         }
@@ -87,7 +89,7 @@ fn worker_rows(worker: &WorkerInfo) -> Markup {
             tr.note { td colspan="5" { "not enforced: " (worker.not_enforced.join(", ")) } }
         }
         @if !worker.users.why.is_empty() {
-            tr.note { td colspan="5" { "does not run jobs of everybody: it " (worker.users.why) } }
+            tr.note { td colspan="5" { "cannot run the jobs of all users: it " (worker.users.why) } }
         }
     }
 }
@@ -95,12 +97,13 @@ fn worker_rows(worker: &WorkerInfo) -> Markup {
 /// Who used what since the facility was made.
 pub(super) fn bill(bill: &Bill) -> Markup {
     if bill.lines.is_empty() {
-        return section("Bill", "", nothing("nobody used anything yet"));
+        return section("Bill", "", nothing("no usage yet"));
     }
     let body = html! {
         table {
             thead { tr {
-                th.stretch { "owner" } th.n { "jobs" } th.n { "CPU" } th.n { "slot time" } th.n { "loads" } th.n { "to tape" }
+                th.stretch { "owner" } th.n { "jobs" } th.n { "CPU" } th.n { "slot \
+                    time" } th.n { "loads" } th.n { "to tape" }
                 th.n { "from tape" } th.n { "in" } th.n { "out" } th.n { "disk GB·h" }
             } }
             tbody {
@@ -121,5 +124,5 @@ pub(super) fn bill(bill: &Bill) -> Markup {
             }
         }
     };
-    section("Bill", "since creation", body)
+    section("Bill", "total since the facility was made", body)
 }

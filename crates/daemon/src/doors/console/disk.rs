@@ -13,7 +13,7 @@ pub(super) fn pools(status: &Status) -> Markup {
     }
     let body = html! {
         table {
-            thead { tr { th { "partition" } th.stretch { "used" } th.n { "free" } th.n { "open" } th.n { "replicas" } th.n { "pinned" } } }
+            thead { tr { th { "partition" } th.stretch { "used" } th.n { "free" } th.n { "transfers" } th.n { "replicas" } th.n { "pinned" } } }
             @for pool in &status.pools {
                 tbody {
                     @for partition in &pool.partitions { (row(&pool.name, partition)) }
@@ -33,7 +33,7 @@ fn row(pool: &str, partition: &PartitionInfo) -> Markup {
                 @if partition.is_available {
                     span.meter { (room_bar(used)) span.n { (format!("{used:.0} %")) } }
                 } @else {
-                    (tag("not here", Tone::Bad))
+                    (tag("unavailable", Tone::Bad))
                 }
                 @if let Some(trouble) = partition.trouble {
                     " " (tag(trouble.words(), Tone::Bad))
@@ -42,7 +42,7 @@ fn row(pool: &str, partition: &PartitionInfo) -> Markup {
                     " " (tag(&format!("verifying {percent} %"), Tone::Busy))
                 }
                 @if partition.collecting_bytes > 0 {
-                    " " (tag(&format!("collecting {}", human_bytes(partition.collecting_bytes)), Tone::Busy))
+                    " " (tag(&format!("freeing {}", human_bytes(partition.collecting_bytes)), Tone::Busy))
                 }
             }
             td.n {

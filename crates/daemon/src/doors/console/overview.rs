@@ -21,7 +21,8 @@ pub(super) fn header(status: &Status) -> Markup {
                 div { dt { "incarnation" } dd { (count(status.incarnation)) } }
                 div {
                     dt { "up" }
-                    dd title={ "since " (clock(status.now, status.started)) " UTC" } { (age(status.now, status.started)) }
+                    dd title={ "since " (clock(status.now, status.started)) " \
+                        UTC" } { (age(status.now, status.started)) }
                 }
                 div.root { dt { "door" } dd { code { (status.root) } } }
                 div.now { dt { "UTC" } dd { (time_of_day(status)) } }
@@ -60,7 +61,8 @@ pub(super) fn tiles(status: &Status) -> Markup {
             (tile("online", &format!("{:.0} %", percent(files.online, files.files)),
                 &format!("{} nearline", count(files.nearline)), bar(percent(files.online, files.files), Tone::Busy)))
             (tile("disk", &human_bytes(used), &format!("of {}", human_bytes(total)), room_bar(percent(used, total))))
-            (tile("tape", &human_bytes(on_tape), &format!("of {}", human_bytes(capacity)), room_bar(percent(on_tape, capacity))))
+            (tile("tape", &human_bytes(on_tape), &format!("of \
+                {}", human_bytes(capacity)), room_bar(percent(on_tape, capacity))))
             (tile("drives working", &format!("{working} / {}", status.drives.len()),
                 &counted(status.counts.all_volumes(), "volume", "volumes"),
                 bar(percent(working as u64, status.drives.len() as u64), Tone::Good)))
@@ -69,7 +71,8 @@ pub(super) fn tiles(status: &Status) -> Markup {
                 html! {}))
             (tile("jobs running", &count(jobs(JobState::Running)),
                 &format!("{} queued, {} held", count(jobs(JobState::Queued)), count(jobs(JobState::Held))), html! {}))
-            (tile("slots taken", &format!("{taken} / {slots}"), &counted(status.workers.len() as u64, "worker", "workers"),
+            (tile("slots in use", &format!("{taken} / \
+                {slots}"), &counted(status.workers.len() as u64, "worker", "workers"),
                 bar(percent(taken, slots), Tone::Good)))
         }
     }
@@ -93,7 +96,7 @@ pub(super) fn attention(status: &Status) -> Markup {
     html! {
         @if !troubles.is_empty() {
             section.attention {
-                h2 { "Needs a person" small { (troubles.len()) } }
+                h2 { "Needs attention" small { (troubles.len()) } }
                 ul {
                     @for trouble in troubles.iter().take(ATTENTION_LINES_MAX) {
                         li {
@@ -127,9 +130,9 @@ fn hosts(status: &Status) -> Vec<Trouble> {
     let absent = status.hosts.iter().filter(|host| host.presence != Presence::Here);
     let trouble = |host: &HostStatus| {
         let what = match (host.presence, host.heard) {
-            (Presence::Stopped, Some(heard)) => format!("has stopped, {} ago", age(status.now, heard)),
-            (_, Some(heard)) => format!("is silent, heard {} ago", age(status.now, heard)),
-            (_, None) => "has not been heard since the head started".to_owned(),
+            (Presence::Stopped, Some(heard)) => format!("stopped {} ago", age(status.now, heard)),
+            (_, Some(heard)) => format!("is silent, last heard {} ago", age(status.now, heard)),
+            (_, None) => "has not reported since the head started".to_owned(),
         };
         Trouble { thing: format!("host {}", host.name), what, command: None }
     };
@@ -166,7 +169,7 @@ fn in_partition(pool: &str, partition: &PartitionInfo) -> Vec<Trouble> {
     if !partition.is_available {
         let what = match partition.trouble {
             Some(PartitionTrouble::Gone) => "its file system is not mounted",
-            _ => "its disk server is not here",
+            _ => "its disk server is unavailable",
         };
         add(what.to_owned(), None);
     }
@@ -175,7 +178,7 @@ fn in_partition(pool: &str, partition: &PartitionInfo) -> Vec<Trouble> {
     }
     if partition.stuck_bytes > 0 {
         let missing = human_bytes(partition.stuck_bytes);
-        let what = format!("{missing} are missing to the high water, and no file may go");
+        let what = format!("{missing} above the high water, and no other file may be evicted");
         add(what, Some(format!("bp pool collect {pool} --dry-run")));
     }
     if partition.damaged > 0 {

@@ -16,7 +16,7 @@ const VOLUMES_MAX: usize = 240;
 /// What each drive is doing.
 pub(super) fn drives(status: &Status) -> Markup {
     if status.drives.is_empty() {
-        return section("Drives", "", nothing("no library has registered"));
+        return section("Drives", "", nothing("no tape library has registered"));
     }
     section("Drives", "", html! { div.drives { @for one in &status.drives { (drive(one)) } } })
 }
@@ -102,7 +102,7 @@ fn tries(row: &RequestInfo) -> String {
 /// Every volume as a small card; those in drives and those that need a person first.
 pub(super) fn volumes(status: &Status) -> Markup {
     if status.volumes.is_empty() {
-        return section("Volumes", "", nothing("no library has registered"));
+        return section("Volumes", "", nothing("no tape library has registered"));
     }
     let mut shown: Vec<&VolumeInfo> = status.volumes.iter().collect();
     shown.sort_by_key(|volume| {

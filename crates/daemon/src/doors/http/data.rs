@@ -133,7 +133,7 @@ impl PathRequest {
 
 /// The capability is for the other direction.
 pub(super) fn other_way(path: &base::FilePath) -> Failure {
-    Failure::permission(format!("the capability for {path} is for the other direction"))
+    Failure::permission(format!("the capability for {path} does not allow this direction"))
         .hint("ask the head again")
 }
 

@@ -108,10 +108,7 @@ impl PathRequest {
             Some(entry) if !is_directory(&entry) => {
                 let what = format!("{path}/ names a directory, and {path} is a file");
                 let failure = Failure::new(ErrorKind::NotDirectory, what);
-                Err(Problem::with_status(
-                    failure.hint("leave the slash at the end out"),
-                    StatusCode::NOT_FOUND,
-                ))
+                Err(Problem::with_status(failure.hint("remove the slash at the end"), StatusCode::NOT_FOUND))
             }
             _ => Ok(()),
         }
@@ -137,9 +134,10 @@ impl PathRequest {
         });
         match self.conditions().evaluate(now, false) {
             Verdict::Proceed => Ok(()),
-            Verdict::NotModified | Verdict::Failed => {
-                Err(Problem::precondition(format!("{} is not as the request demands", self.path)))
-            }
+            Verdict::NotModified | Verdict::Failed => Err(Problem::precondition(format!(
+                "{} does not meet the condition of the request",
+                self.path
+            ))),
         }
     }
 }

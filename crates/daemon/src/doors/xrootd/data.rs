@@ -126,7 +126,7 @@ impl Service for DataDoor {
 
     /// Everybody is let in: without a capability there is nothing to be had.
     async fn login(&self, peer: Peer) -> Result<DoorSession> {
-        let nobody = Failure::permission("a disk server wants to see a capability");
+        let nobody = Failure::permission("a disk server requires a capability");
         Ok(super::session::session(Identity::refused(nobody), &peer))
     }
 

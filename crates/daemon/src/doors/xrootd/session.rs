@@ -80,7 +80,7 @@ impl RootDoor {
                     .await
                     .or_else(|failure| Ok(session(Identity::refused(failure), peer)));
             }
-            _ => return Err(Failure::unsupported("proofs that are taken here: ztn, host")),
+            _ => return Err(Failure::unsupported("accepted authentication: ztn, host")),
         };
         Ok(session(identity.unwrap_or_else(Identity::refused), peer))
     }

@@ -17,7 +17,7 @@ pub(crate) fn check(config: &Config) -> Result<()> {
     }
     if config.take_over_after.0 < TAKE_OVER_AFTER_MIN {
         return Err(Failure::invalid(format!("take_over_after = {} is below 3s", config.take_over_after))
-            .hint("a head says once a second that it lives; 15s is usual"));
+            .hint("a head sends a heartbeat every second; 15s is usual"));
     }
     if !config.catalogue.is_empty() {
         return Catalogue::database(&config.catalogue, None).map(drop);

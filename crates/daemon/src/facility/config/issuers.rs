@@ -54,7 +54,7 @@ impl IssuerConfig {
         }
         if self.user.is_empty() && self.users.is_empty() {
             return refuse(
-                "its subjects are no users here".to_owned(),
+                "its subjects have no users here".to_owned(),
                 "set user for all of them, or users for those that are meant",
             );
         }
@@ -72,14 +72,14 @@ impl IssuerConfig {
 pub fn check(issuers: &[IssuerConfig]) -> Result<()> {
     if issuers.len() > ISSUERS_MAX {
         return Err(Failure::invalid(format!("{} issuers are more than {ISSUERS_MAX}", issuers.len()))
-            .hint("leave out those that nobody uses"));
+            .hint("remove unused ones"));
     }
     let mut known = BTreeSet::new();
     for issuer in issuers {
         issuer.check().map_err(|failure| failure.during(format!("issuer {:?}", issuer.url)))?;
         if !known.insert(&issuer.url) {
             return Err(Failure::invalid(format!("issuer {:?} is there twice", issuer.url))
-                .hint("one table holds all that is said of it"));
+                .hint("use one table for each issuer"));
         }
     }
     Ok(())

@@ -525,7 +525,7 @@ impl Config {
         let refuse = |what: String, hint: &str| Err(Failure::invalid(what).hint(hint));
         if self.host.roles.contains(&Role::Head) != self.host.head.is_empty() {
             let what = format!("host.head = {:?} does not fit host.roles", self.host.head);
-            return refuse(what, "a host has the role head, or says where the head is");
+            return refuse(what, "a host has the role head, or host.head names the head");
         }
         // A disk server away from the head gives nothing without a capability.
         let is_guarded =

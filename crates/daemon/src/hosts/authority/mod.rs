@@ -230,7 +230,7 @@ impl PublicKey {
     fn parse(point: &[u8]) -> Result<Self> {
         match point {
             [4, coordinates @ ..] if coordinates.len() == 64 => Ok(Self(point.to_vec())),
-            _ => Err(Failure::invalid("the host's public key is no uncompressed point of P-256")),
+            _ => Err(Failure::invalid("the host's public key is not an uncompressed point of P-256")),
         }
     }
 }

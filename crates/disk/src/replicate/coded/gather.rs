@@ -226,7 +226,7 @@ impl CodedFile {
                 Ok(())
             })
         };
-        let ended_badly = || Failure::internal("a thread that reads cells ended badly");
+        let ended_badly = || Failure::internal("a thread that reads cells panicked");
         let all = threads::each(wanted.chunks_mut(share).collect(), read);
         all.into_iter().try_for_each(|one| one.ok_or_else(ended_badly)?)
     }

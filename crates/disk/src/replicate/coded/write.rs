@@ -78,7 +78,7 @@ impl PeerClient {
 
 /// Does something for each piece, all at once.
 fn each<I: Send, T: Send>(items: Vec<I>, work: impl Fn(I) -> Result<T> + Sync) -> Vec<Result<T>> {
-    let ended_badly = || Err(Failure::internal("a thread that fills pieces ended badly"));
+    let ended_badly = || Err(Failure::internal("a thread that writes pieces panicked"));
     threads::each(items, work).into_iter().map(|one| one.unwrap_or_else(ended_badly)).collect()
 }
 

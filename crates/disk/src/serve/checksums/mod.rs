@@ -200,8 +200,8 @@ impl ObjectSums {
 type Source = Arc<dyn Fn(u64, &mut [u8]) -> Result<usize> + Send + Sync>;
 
 fn stalled((object, algorithm): Key) -> Failure {
-    Failure::timeout(format!("{} of object {object} does not get on", algorithm.as_str()))
-        .hint("look at its disk, or ask again when there is less to do")
+    Failure::timeout(format!("{} of object {object} makes no progress", algorithm.as_str()))
+        .hint("check its disk, or try again when the server is less busy")
 }
 
 /// A sum up to an offset.

@@ -8,7 +8,7 @@ pub(super) fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String
     match (seen, known) {
         (Seen::Writing, _) | (_, Known::Moving) | (Seen::Missing, Known::Unknown | Known::Unheard) => None,
         (Seen::Missing | Seen::Rest, Known::Online(_)) => {
-            Some((FindingKind::Lost, "nothing of it is there".to_owned()))
+            Some((FindingKind::Lost, "the object is missing".to_owned()))
         }
         (Seen::Whole(info), Known::Online(known)) if info.size != known.size => {
             Some((FindingKind::WrongSize, format!("{} bytes, the catalogue says {}", info.size, known.size)))
@@ -30,14 +30,14 @@ pub(super) fn compare(seen: &Seen, known: &Known) -> Option<(FindingKind, String
 }
 
 /// Begins the detail of what may be newer than the catalogue.
-pub(super) const UNHEARD: &str = "its number was never given: is the catalogue an old one?";
+pub(super) const UNHEARD: &str = "its number was never assigned: is the catalogue an old one?";
 
 fn describe(seen: &Seen) -> String {
     match seen {
         Seen::Whole(Whole { size, path: Some(path), .. }) => format!("{size} bytes of {path}"),
         Seen::Whole(Whole { size, file, .. }) => format!("{size} bytes of file {file}"),
         Seen::Damaged { failure, .. } => failure.to_string(),
-        _ => "the rest of an interrupted step".to_owned(),
+        _ => "left by an interrupted step".to_owned(),
     }
 }
 

@@ -44,14 +44,14 @@ impl Walk {
         let object = finding.object;
         let left = |why: &str| Mending::Left(why.to_owned());
         let Some(found) = self.found_now(finding)? else {
-            return Ok(Mending::Mended("nothing is wrong any more".to_owned()));
+            return Ok(Mending::Mended("the problem no longer exists".to_owned()));
         };
         if found.kind == FindingKind::Orphan {
             let changed = self.partition.changed(object);
             return Ok(if found.detail.starts_with(UNHEARD) {
                 left("it may be newer than the catalogue")
             } else if changed.is_none_or(|changed| changed > self.order.older_than) {
-                left("it was changed a short while ago")
+                left("it was changed recently")
             } else {
                 self.set_aside(object)
             });
@@ -64,7 +64,11 @@ impl Walk {
         }
         Ok(match (found.kind, self.set_aside(object)) {
             // Its description may be left.
-            (FindingKind::Lost, Mending::Mended(_)) => Mending::Mended("the replica is forgotten".to_owned()),
+            (FindingKind::Lost, Mending::Mended(_)) => Mending::Mended(
+                "the replica was removed from the \
+                catalogue"
+                    .to_owned(),
+            ),
             (_, mending) => mending,
         })
     }

@@ -113,15 +113,15 @@ fn check(ask: &Allocate, core: &Core) -> Result<()> {
         return Err(Failure::new(ErrorKind::IsDirectory, "/ is a directory"));
     }
     if ask.size == 0 {
-        return Err(Failure::invalid(format!("{}: room for 0 bytes is none", ask.path))
-            .hint("say how large the file may become"));
+        return Err(Failure::invalid(format!("{}: cannot reserve space for 0 bytes", ask.path))
+            .hint("give the largest size of the file"));
     }
     if let Some(lifetime) = ask.lifetime
         && !(Millis(1)..=ALLOCATION_LIFETIME_MAX).contains(&lifetime)
     {
         let (asked, most) = (Span(lifetime), Span(ALLOCATION_LIFETIME_MAX));
-        return Err(Failure::invalid(format!("room cannot be reserved for {asked}"))
-            .hint(format!("at most {most}; ask again before that is over")));
+        return Err(Failure::invalid(format!("space cannot be reserved for {asked}"))
+            .hint(format!("reserve it for at most {most}, and again before that ends")));
     }
     let is_known = core.store.policies()?.contains_key(&ask.pool)
         || core.store.partition_space()?.values().any(|partition| partition.pool == ask.pool);
@@ -182,7 +182,7 @@ fn partitions(ask: &Allocate, core: &mut Core, node: &Node, now: Timestamp) -> R
 }
 
 fn answer(ask: Allocate, core: &Core, file: FileId, outcome: Allocated) -> Result<Allocation> {
-    let gone = || Failure::internal(format!("{} vanished while its room was reserved", ask.path));
+    let gone = || Failure::internal(format!("{} was removed while its space was reserved", ask.path));
     let node = core.store.node(file)?.ok_or_else(gone)?;
     let held = Held::of(&node).ok_or_else(gone)?;
     Ok(Allocation {
@@ -211,7 +211,7 @@ fn again(
     }
     if pool != ask.pool {
         return Err(Failure::exists(format!("{path} is reserved in pool {pool}, not in {}", ask.pool))
-            .hint(format!("`bp rm {path}` gives that up")));
+            .hint(format!("`bp rm {path}` releases that")));
     }
     let until = ask.lifetime.map_or(held.until, |lifetime| held.until.max(context.now + lifetime));
     if ask.size > held.size && !held.is_begun {
@@ -234,7 +234,7 @@ fn written(core: &Core, path: &FilePath, node: &Node) -> Result<Allocation> {
         return Err(Failure::new(ErrorKind::IsDirectory, format!("{path} is a directory")));
     }
     if node.checksums.is_none() {
-        return Err(Failure::locked(format!("{path} is being written by somebody else"))
+        return Err(Failure::locked(format!("{path} is being written by another client"))
             .hint("try again when that writer has closed it"));
     }
     Ok(Allocation {

@@ -21,7 +21,7 @@ pub(crate) fn require_size(what: &str, bytes: u64) -> Result<()> {
         return Ok(());
     }
     let most = human_bytes(OBJECT_BYTES_MAX);
-    Err(Failure::invalid(format!("{what} has {bytes} bytes: no object has more than {most}"))
+    Err(Failure::invalid(format!("{what} has {bytes} bytes: the largest object has {most}"))
         .hint("split the file"))
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn refuse_oversize(core: &Core, node: &Node, now: Timestamp) -> Resul
                 (path_of(core, node.id)?, human_bytes(node.size), human_bytes(largest));
             let pool = &snapshot.pool.name;
             Err(Failure::no_space(format!(
-                "{path} has {size}, but the largest partition of pool {pool} has {largest}: it cannot be recalled"
+                "{path} ({size}) cannot be recalled: the largest partition of pool {pool} has {largest}"
             ))
             .hint("add a larger partition, or let this pool have more of its disk: `bp pool resize`"))
         }

@@ -157,15 +157,18 @@ impl Apply for GetPieces {
 }
 
 fn gone(asked: &GetPieces) -> Failure {
-    Failure::not_found(format!("file {} has no pieces any more", asked.file)).hint("open it again")
+    Failure::not_found(format!("file {} no longer has pieces", asked.file)).hint("open it again")
 }
 
 /// Refuses what is no right to gather this file, given to a reader for a piece on a partition of the host that asks.
 fn check(core: &Core, context: &Context, asked: &GetPieces) -> Result<()> {
     let node = core.store.node(asked.file)?.ok_or_else(|| gone(asked))?;
     let refuse = |why: &str| {
-        Err(Failure::permission(format!("no right to gather file {} was shown: {why}", asked.file))
-            .hint("open the file again"))
+        Err(Failure::permission(format!(
+            "the request has no capability to gather file {}: {why}",
+            asked.file
+        ))
+        .hint("open the file again"))
     };
     let shown = asked.capability.as_deref().unwrap_or_default();
     let cap = match core.config.keys.verify_shown(shown, context.now) {
@@ -207,7 +210,10 @@ impl Apply for ReportDamage {
             let Some(damaged) = node.online().find(|replica| replica.object == object) else { continue };
             let may_tell = own.contains(&object) || has_piece && damaged.piece.is_some();
             if !may_tell {
-                return Err(Failure::permission(format!("file {} is not read through this host", self.file)));
+                return Err(Failure::permission(format!(
+                    "file {} cannot be read through this host",
+                    self.file
+                )));
             }
             let (partition, file) = (&damaged.partition, self.file);
             if give_up_object(core, object, context.now)? {

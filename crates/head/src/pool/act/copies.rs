@@ -178,7 +178,7 @@ impl Apply for CopyEnded {
 /// Says that an object was found damaged and does not count any more.
 pub(in crate::pool) fn say_damaged(core: &mut Core, partition: &str, object: ObjectId, now: Timestamp) {
     let subject = core.partition_subject(partition);
-    let what = format!("object {object} on partition {subject} is damaged: it is made anew from others");
+    let what = format!("object {object} on partition {subject} is damaged; rebuilding it from others");
     core.say(now, EventType::ReplicaDamaged, subject, what);
 }
 
@@ -224,7 +224,8 @@ impl Apply for RollCall {
                 info!(partition = self.partition, "the partition's disk server is reachable again");
                 core.store.set_given_up(&self.partition, None)?;
                 let subject = core.partition_subject(&self.partition);
-                let what = format!("partition {subject}, which was given up, is back");
+                let what =
+                    format!("partition {subject} is back; its files had been copied again from elsewhere");
                 core.say(context.now, EventType::PartitionBack, subject, what);
             }
             tape::end_recalls_beside(core, &self.partition, context.now)?;
@@ -255,7 +256,7 @@ impl Apply for ReportMissing {
             settle(core, &replica, ReplicaState::Lost, context.now)?;
             let subject = core.partition_subject(&replica.partition);
             let what = format!(
-                "object {object} is missing on partition {subject}: no reader is sent to it any more"
+                "object {object} is missing on partition {subject}; readers are no longer sent to it"
             );
             core.say(context.now, EventType::ReplicaMissing, subject, what);
         }
@@ -279,7 +280,8 @@ fn compare(
         (ReplicaState::Damaged, true) if !is_readable(core, replica, now)? => ReplicaState::Online,
         _ => return Ok(()),
     };
-    warn!(object = %replica.object, file = %replica.file, partition = replica.partition, ?state, "a partition's list of objects differs from the catalogue; replica state changed");
+    warn!(object = %replica.object, file = %replica.file, partition = replica.partition, ?state, "a partition's \
+        list of objects differs from the catalogue; replica state changed");
     settle(core, replica, state, now)
 }
 

@@ -130,11 +130,10 @@ fn refuse_partition(
     }
     let (larger_than, why) = match core.live.away.get(name) {
         Some(away) => {
-            let why =
-                format!("host {} is {}, and nothing can be read from it", away.host, away.reason.as_str());
+            let why = format!("host {} is {}, so its files cannot be read", away.host, away.reason.as_str());
             (None, why)
         }
-        None if space.partitions == 0 => (None, format!("no other partition of pool {pool} takes files")),
+        None if space.partitions == 0 => (None, format!("no other partition of pool {pool} accepts files")),
         None => {
             let largest = human_bytes(space.largest_bytes);
             let why = format!("no other partition of pool {pool} has more than {largest} free");
@@ -165,8 +164,8 @@ fn refusal(core: &Core, partition: &str, files: &[FileId], why: &str) -> Result<
         len => format!("{len} files are"),
     };
     let what = format!(
-        "{count} on partition {partition} and nowhere else, and cannot be moved: {why}: {}{more}",
+        "{count} only on partition {partition} and cannot be moved: {why}: {}{more}",
         named.join(", ")
     );
-    Ok(Failure::busy(what).hint("archive them or add disks to the pool; `--force` moves what can be moved"))
+    Ok(Failure::busy(what).hint("archive them or add disks to the pool; `--force` moves the other files"))
 }

@@ -197,18 +197,18 @@ fn too_few(pool: &Pool, coding: Coding, why: &str, is_for_silence: bool) -> Fail
         FailureDomain::Label(label) => label.as_str(),
     };
     let what = format!(
-        "pool {name} is coded {coding}: each of {pieces} pieces needs a {domain} of its own that takes it; {why}"
+        "pool {name} is coded {coding}: each of the {pieces} pieces needs a different {domain} that accepts it; {why}"
     );
     if is_for_silence {
         return Failure::unavailable(what).hint(SILENT);
     }
     Failure::no_space(what).hint(
-        "`bp pool list` shows the disk servers; bring more of them up, or let the pool have fewer pieces",
+        "`bp pool list` shows the disk servers; start more of them, or configure fewer pieces for the pool",
     )
 }
 
 /// What to do about disk servers that were not heard lately, but not given up.
-const SILENT: &str = "some disk servers are silent: try again, or see in `bp pool list` which";
+const SILENT: &str = "some disk servers are silent: try again; `bp pool list` shows which";
 
 /// Refuses a write to a coded pool with too few disk servers before a byte is sent.
 pub(in crate::pool) fn require_servers(core: &Core, written: &Replica, now: Timestamp) -> Result<()> {
@@ -296,7 +296,7 @@ fn wanted(
     if chosen.len() < promised && choose(&snapshot.as_if_all_were_heard()).len() >= promised {
         let (name, copies) = (&pool.name, pool.copies);
         let what = format!(
-            "pool {name} keeps {copies} replicas: {promised} more are needed, for which too few disk servers answer"
+            "pool {name} keeps {copies} replicas: {promised} more are needed, but too few disk servers answer"
         );
         return Err(Failure::unavailable(what).hint(SILENT));
     }
@@ -318,7 +318,7 @@ pub(in crate::pool) fn counted(node: &Node, pool: &Pool, filled: &[ObjectId]) ->
     if durable < promised {
         // Final for whoever writes: asking again and again would not bring another disk server.
         return Err(Failure::no_space(format!(
-            "{}: pool {} promises {promised} replicas before a write is acknowledged, {durable} could be made",
+            "{}: pool {} needs {promised} replicas before it acknowledges a write, but only {durable} could be made",
             node.name, pool.name
         ))
         .hint("write it again when more disk servers of the pool are up: `bp pool list` shows them"));

@@ -143,7 +143,7 @@ pub(crate) fn away_words(core: &Core, node: &Node, now: Timestamp) -> String {
             AwayReason::Silent => format!("host {host}, silent for {span}"),
             AwayReason::Stopped => format!("host {host}, stopped {span} ago"),
             AwayReason::NotMounted => format!("host {host}, whose disk is not mounted"),
-            AwayReason::Removed => format!("host {host}, which was turned away"),
+            AwayReason::Removed => format!("host {host}, which was removed"),
         }
     };
     away_hosts(core, node).into_iter().map(words).collect::<Vec<_>>().join(" and ")

@@ -51,11 +51,12 @@ fn require_empty(core: &Core, name: &str, partition: &Partition) -> Result<()> {
     for state in COMING {
         if let Some(coming) = core.store.unsettled(name, state)?.first() {
             let what = format!(
-                "{} is being written to partition {name}, or has room there",
+                "{} is being written to partition {name}, or has space reserved there",
                 path_of(core, coming.file)?
             );
-            return Err(Failure::busy(what)
-                .hint(format!("`bp pool drain {name}` lets nothing new come; try again when it has ended")));
+            return Err(Failure::busy(what).hint(format!(
+                "`bp pool drain {name}` stops new writes; try again when the current ones have ended"
+            )));
         }
     }
     Ok(())
@@ -66,7 +67,7 @@ impl Apply for ResizePartition {
         context.who.require_operator("change partitions")?;
         known(core, &self.partition)?;
         if self.size_max_bytes == Some(0) {
-            return Err(Failure::invalid("a partition of 0 bytes holds nothing")
+            return Err(Failure::invalid("a partition of 0 bytes cannot hold files")
                 .hint(format!("`bp pool drain {}` empties it", self.partition)));
         }
         // More than a partition can have is all of it.
@@ -88,13 +89,13 @@ impl Apply for MovePartition {
         }
         if partition.state == PartitionState::Retired {
             let what = format!("partition {name} is retired");
-            return Err(Failure::busy(what).hint(format!("`bp pool use {name}` takes it back first")));
+            return Err(Failure::busy(what).hint(format!("run `bp pool use {name}` first")));
         }
         require_empty(core, name, &partition)?;
         if let Some(lost) = core.store.unsettled(name, ReplicaState::Lost)?.first() {
             // What is found again would lie in another pool than the rest of its file.
             let what = format!(
-                "object {} of partition {name} is lost or damaged, and the only one of its file",
+                "object {} of partition {name} is lost or damaged, and its file has no other",
                 lost.object
             );
             return Err(Failure::busy(what)

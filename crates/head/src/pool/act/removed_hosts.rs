@@ -12,7 +12,7 @@ use crate::{
 };
 use base::Result;
 
-/// A host was turned away: nobody will end the writes on it, and readers are sent elsewhere.
+/// A host was removed: nobody will end the writes on it, and readers are sent elsewhere.
 pub(crate) fn host_removed(core: &mut Core, context: &Context, host: &str) -> Result<()> {
     let own = core.store.map_partitions(|(name, row)| (row.server.name == host).then(|| name.clone()))?;
     for partition in own {

@@ -189,9 +189,12 @@ pub(in crate::pool) fn refuse_beyond_share(core: &Core, owner: &str, pool: &str)
     }
     let (own, share) = (human_bytes(own), human_bytes(promised_bytes(u64::MAX, 0, room.free, permille)));
     Err(Failure::no_space(format!(
-        "{owner} would have {own} reserved in pool {pool}; one user may have {share}, a part of what is free"
+        "{owner} would reserve {own} in pool {pool}; one user may reserve {share}, a share of the free space"
     ))
-    .hint("write or give up what is reserved (`bp rm`), or have the operator raise it with `bp pool set --user-reserve`"))
+    .hint(
+        "write or remove the reserved files (`bp rm`), or ask the operator to raise the limit with `bp pool set \
+            --user-reserve`",
+    ))
 }
 
 #[cfg(test)]

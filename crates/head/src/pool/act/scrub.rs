@@ -95,19 +95,20 @@ pub(crate) fn note_verified(core: &Core, partition: &str, scan: &ScanRow, now: T
 ///
 /// Its object stays where it is: the disk server puts it aside, somebody may want to look at it.
 pub(crate) fn drop_damaged(core: &mut Core, replica: &Replica, context: &Context) -> Result<()> {
-    let gone = || Failure::not_found(format!("file {} is gone", replica.file));
+    let gone = || Failure::not_found(format!("file {} no longer exists", replica.file));
     let (snapshot, view, node) = look(core, replica.file, context.now)?.ok_or_else(gone)?;
     let (others, is_readable) = good_without(&snapshot, &view, replica.object);
     let copies = core.store.good_copies(replica.file)?;
     if !is_readable && copies == 0 {
         let path = path_of(core, replica.file)?;
         return Err(Failure::corrupt(format!("{path} has no other copy that can be read now"))
-            .hint(format!("`bp scan repair {}` stops serving it all the same", replica.partition)));
+            .hint(format!("`bp scan repair {}` withdraws it nevertheless", replica.partition)));
     }
     core.store.drop_replica(replica)?;
     core.touch(Topic::Files);
     let (partition, object, file) = (&replica.partition, replica.object, replica.file);
-    warn!(partition, %object, %file, others, copies, "a damaged replica is no longer served; copying it again from another source");
+    warn!(partition, %object, %file, others, copies, "a damaged replica is no longer served; copying it again \
+        from another source");
     say_damaged(core, partition, object, context.now);
     mend(core, replica.file, context.now)?;
     if !is_readable {

@@ -206,7 +206,7 @@ impl Apply for FreeSpace {
         let Self { object, bytes } = self;
         let replica = core.store.replica(object)?.filter(|row| !row.state.is_settled());
         let replica =
-            replica.ok_or_else(|| Failure::not_found(format!("object {object} is not being made")))?;
+            replica.ok_or_else(|| Failure::not_found(format!("object {object} is not being written")))?;
         let row = partition_of(core, context, &replica.partition)?;
         if !is_coming(core, (&replica, &row.pool), bytes, context.now)? {
             core.live.space_waits.remove(&object);
@@ -250,11 +250,12 @@ fn full(core: &Core, replica: &Replica, bytes: u64) -> Result<Failure> {
     let (partition, need) = (&replica.partition, human_bytes(bytes));
     let free = core.store.partition(partition)?.map_or(0, |row| row.free_bytes());
     let what = format!(
-        "partition {partition} is full: the file needs {need} there, {} are free, and too little of the rest may be evicted",
+        "partition {partition} is full: the file needs {need} there, {} are free, and too few other files may \
+            be evicted",
         human_bytes(free)
     );
     Ok(Failure::no_space(what)
-        .hint("archive files, so that they may be evicted, or give the pool another partition"))
+        .hint("archive files so that they may be evicted, or add a partition to the pool"))
 }
 
 /// A write that waits for space, for those who ask why.
@@ -283,6 +284,7 @@ pub(crate) fn space_wait(core: &Core, node: &Node, now: Timestamp) -> Result<Opt
     let (partition, need) = (&replica.partition, human_bytes(wait.bytes));
     let (leaving, waited) = (human_bytes(leaving), Span(now - wait.since));
     Ok(Some(format!(
-        "its writer has waited {waited} for space on partition {partition}: {need} are needed, {leaving} of evicted files are being deleted"
+        "its writer has waited {waited} for space on partition {partition}: {need} are needed, {leaving} of \
+            evicted files are being deleted"
     )))
 }

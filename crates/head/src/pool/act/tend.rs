@@ -122,13 +122,13 @@ fn say_repair(core: &mut Core, now: Timestamp) -> Result<()> {
             core.live.repair = Some((since, true));
             let files: u64 = core.store.shortage_counts()?.values().sum();
             let files = if files == 1 { "1 file has".to_owned() } else { format!("{files} files have") };
-            let what = format!("{files} fewer copies than promised: copies are made");
+            let what = format!("{files} too few copies; copying them again");
             core.say(now, EventType::RepairBegan, "", what);
         }
         (false, Some((_, was_said))) => {
             core.live.repair = None;
             if was_said {
-                core.say(now, EventType::RepairEnded, "", "all files have their copies again");
+                core.say(now, EventType::RepairEnded, "", "all files have enough copies again");
             }
         }
         _ => {}
@@ -145,7 +145,7 @@ fn give_up(core: &mut Core, partition: &str, now: Timestamp) -> Result<()> {
     core.store.set_given_up(partition, Some(now))?;
     let subject = core.partition_subject(partition);
     let what =
-        format!("partition {subject} was silent for too long: its files are copied again from elsewhere");
+        format!("partition {subject} was silent for too long; copying its files again from other replicas");
     core.say(now, EventType::PartitionGivenUp, subject, what);
     end_coming(core, partition)?;
     core.sweep_again();

@@ -124,25 +124,23 @@ pub(crate) fn rank(order: CollectionOrder, bytes: u64, (created, used): (Timesta
 pub fn may_evict(snapshot: &Snapshot, file: &FileView, age_min: Millis) -> Result<()> {
     let id = file.file;
     if file.tape_copies == 0 {
-        return Err(
-            Failure::busy(format!("file {id} has no tape copy: it is only on disk")).hint("archive it first")
-        );
+        return Err(Failure::busy(format!("file {id} has no tape copy")).hint("archive it first"));
     }
     if file.is_pinned || file.pieces.iter().any(|piece| piece.is_pinned) {
         return Err(
-            Failure::busy(format!("file {id} is pinned, or being read")).hint("wait until it is let go")
+            Failure::busy(format!("file {id} is pinned, or being read")).hint("wait until it is released")
         );
     }
     if file.pieces.iter().any(|piece| piece.state == PieceState::Coming) {
         return Err(Failure::busy(format!("file {id} is being written, copied or recalled"))
-            .hint("wait until that has ended"));
+            .hint("wait until that ends"));
     }
     if file.pieces.is_empty() {
         let pool = &snapshot.pool.name;
         return Err(Failure::new(ErrorKind::NotFound, format!("file {id} has nothing in pool {pool}")));
     }
     if snapshot.now - file.used.max(file.created) < age_min {
-        return Err(Failure::busy(format!("file {id} was made or used a short while ago")));
+        return Err(Failure::busy(format!("file {id} was made or used recently")));
     }
     Ok(())
 }

@@ -215,16 +215,19 @@ fn refusal(snapshot: &Snapshot, wish: &Wish<'_>, found: usize) -> Failure {
     let writable: Vec<_> = all.iter().filter(|partition| is_writable(snapshot, partition)).collect();
     if writable.is_empty() {
         if all.is_empty() {
-            return Failure::unavailable(format!("pool {pool} has no partition"))
-                .hint("`bp pool move` puts an empty partition into it; new files go to the pool that disk.pool of the head's host names");
+            return Failure::unavailable(format!("pool {pool} has no partition")).hint(
+                "`bp pool move` puts an empty partition into it; new files go to the pool in disk.pool of \
+                    the head's host",
+            );
         }
         let silent = all.iter().filter(|partition| !snapshot.answers(partition)).count();
         let closed = all.len() - silent;
         return Failure::unavailable(format!(
-            "no partition of pool {pool} takes files: of {} {silent} are silent and {closed} draining, read-only or retired",
+            "no partition of pool {pool} accepts files: of {}, {silent} are silent and {closed} draining, \
+                read-only or retired",
             all.len()
         ))
-        .hint("look at the logs of its disk servers, or put a partition in use again");
+        .hint("check the logs of its disk servers, or run `bp pool use` for a partition");
     }
     let kept = kept_bytes(&snapshot.pool, wish.purpose);
     let free: u64 = writable.iter().map(|partition| partition.room_bytes().saturating_sub(kept)).sum();
@@ -238,9 +241,9 @@ fn refusal(snapshot: &Snapshot, wish: &Wish<'_>, found: usize) -> Failure {
     }
     let taken = writable.iter().filter(|partition| has_piece(partition, wish.beside)).count();
     if taken > 0 {
-        what.push_str(&format!(" ({taken} have a piece of the file already)"));
+        what.push_str(&format!(" ({taken} already have a piece of the file)"));
     }
-    Failure::no_space(what).hint("archive and evict files, or give the pool another partition")
+    Failure::no_space(what).hint("archive and evict files, or add a partition to the pool")
 }
 
 #[cfg(test)]

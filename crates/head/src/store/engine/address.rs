@@ -57,8 +57,8 @@ impl Address {
     pub(in crate::store) fn parse(url: &str) -> Result<Self> {
         let (url, settings) = Settings::take_from(url)?;
         let not_a_url = |_| {
-            Failure::invalid("catalogue is not the URL of a database")
-                .hint("give postgresql://USER@HOST/DATABASE, and the password in a file of its own")
+            Failure::invalid("catalogue is not a database URL")
+                .hint("use postgresql://USER@HOST/DATABASE, and put the password into a separate file")
         };
         let mut config: Config = url.parse().map_err(not_a_url)?;
         let proof = settings.proof(is_remote(&config))?;
@@ -105,10 +105,8 @@ impl Address {
         };
         let late = |_| {
             let seconds = ENTRY_DEADLINE.as_secs();
-            let what = format!("its server let nobody in for {seconds} s");
-            StoreError::Unreached(
-                Failure::timeout(what).hint("look whether it is overloaded, and at its log"),
-            )
+            let what = format!("its server refused connections for {seconds} s");
+            StoreError::Unreached(Failure::timeout(what).hint("check its load and its log"))
         };
         timeout(ENTRY_DEADLINE, entry).await.map_err(late)?
     }
@@ -177,10 +175,9 @@ impl Settings {
             (Some("require"), None) => Ok(Proof::Encryption),
             (Some("disable"), None) => Ok(Proof::None),
             (Some(mode @ ("require" | "disable")), Some(_)) => {
-                let what = format!(
-                    "the catalogue's URL has sslrootcert, and sslmode={mode}, which verifies nothing"
-                );
-                Err(Failure::invalid(what).hint("say sslmode=verify-full, or leave sslrootcert out"))
+                let what =
+                    format!("the catalogue's URL has sslrootcert, but sslmode={mode} verifies nothing");
+                Err(Failure::invalid(what).hint("use sslmode=verify-full, or remove sslrootcert"))
             }
             (Some(_), _) => Err(unclear("an sslmode that is not offered")),
         }
@@ -189,7 +186,8 @@ impl Settings {
 
 fn unclear(what: &str) -> Failure {
     Failure::invalid(format!("the catalogue's URL has {what}")).hint(
-        "sslmode is verify-full, require (encrypted, with whoever answers) or disable; sslrootcert a file of authorities",
+        "sslmode is verify-full, require (encrypted, server not verified) or disable; sslrootcert is a file of \
+            authorities",
     )
 }
 
@@ -218,7 +216,7 @@ fn require_names(config: &Config) -> Result<()> {
     if !hosts.is_empty() && hosts.iter().all(|host| matches!(host, Host::Tcp(_))) {
         return Ok(());
     }
-    Err(Failure::invalid("the catalogue's URL wants TLS, but names a Unix socket or no host at all")
+    Err(Failure::invalid("the catalogue's URL asks for TLS, but names a Unix socket or no host")
         .hint("PostgreSQL has no TLS on Unix sockets: name hosts only, or leave out sslmode and sslrootcert"))
 }
 
@@ -240,9 +238,10 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore> {
 fn explained(error: tokio_postgres::Error) -> StoreError {
     let Some(cause) = error.source() else { return error.into() };
     if cause.to_string() == WITHOUT_TLS {
-        let failure = Failure::unavailable("its server has no TLS, which is demanded over a network");
+        let failure = Failure::unavailable("its server has no TLS, which is required over a network");
         return StoreError::Unreached(failure.hint(
-            "set ssl = on in its postgresql.conf, or say sslmode=disable in the catalogue's URL if nobody else is on the network",
+            "set ssl = on in its postgresql.conf, or say sslmode=disable in the catalogue's URL if nobody else \
+                is on the network",
         ));
     }
     let cause = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -265,7 +264,7 @@ fn refused(reason: &CertificateError) -> Failure {
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
             format!("is for another name: {reason}"),
-            "put a name that it has into the catalogue's URL, or have one made for this name",
+            "use a name of the certificate in the catalogue's URL, or get a certificate for this name",
         ),
         CertificateError::Other(cause) if cause.to_string().contains(IS_AUTHORITY) => (
             "is that of an authority".to_owned(),
@@ -329,7 +328,7 @@ mod tests {
             ("sslrootcert=ca.pem", "absolute"),
             ("sslrootcert=", "absolute"),
             ("sslmode=%FF", "cannot be read"),
-            ("sslmode=require&sslcert=/etc/me.pem", "not the URL"),
+            ("sslmode=require&sslcert=/etc/me.pem", "not a database URL"),
         ] {
             let failure = Address::parse(&format!("postgresql://u@db/cat?{settings}")).err().expect(settings);
             assert!(failure.what.contains(word), "{settings}: {failure}");

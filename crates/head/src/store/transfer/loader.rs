@@ -98,8 +98,9 @@ impl<'a> Loader<'a> {
             let is_withheld = self.withhold && shape.name == LAST;
             let found = if is_withheld { *given } else { content(self.engine, shape)? };
             if expected.get(&shape.name) != Some(&found) {
-                let what = format!("table {} is not what it was: it has {} rows", shape.name, found.rows);
-                return Err(Failure::corrupt(what).hint("nothing was kept; take another backup"));
+                let what =
+                    format!("table {} differs from the backup: it has {} rows", shape.name, found.rows);
+                return Err(Failure::corrupt(what).hint("nothing was restored; use another backup"));
             }
         }
         if self.filled.len() != expected.len() {

@@ -73,7 +73,7 @@ impl<'a> Place<'a> {
         };
         let engine = opened.map_err(|error| match error {
             StoreError::Newer { .. } => Failure::from(error)
-                .hint("it was filled in part, or by a newer release: use an empty database"),
+                .hint("it was filled only partly, or by a newer release: use an empty database"),
             error => Failure::from(error).during(format!("open {}", self.catalogue)),
         })?;
         engine.be_patient()?;
@@ -122,7 +122,7 @@ pub fn restore(
     let place = Place::new(catalogue)?;
     let mut frames = Frames { from, decoder: Decoder::default() };
     let Some(Frame::Begin(begin)) = frames.next()? else {
-        return Err(Failure::corrupt("the backup does not say what it is of"));
+        return Err(Failure::corrupt("the backup does not name its facility"));
     };
     if facility.is_some_and(|facility| facility != begin.facility) {
         let what = format!("this is a backup of facility {} ({})", begin.facility, begin.name);
@@ -164,7 +164,7 @@ fn fill(
             Some(Frame::Rows(rows)) => {
                 let plain =
                     zstd::bulk::decompress(&rows.packed, rows.plain_bytes as usize).map_err(|cause| {
-                        Failure::corrupt(format!("rows of the backup cannot be unpacked: {cause}"))
+                        Failure::corrupt(format!("cannot unpack rows of the backup: {cause}"))
                     })?;
                 let (mut left, columns) = (&plain[..], loader.columns());
                 while !left.is_empty() && columns > 0 {
@@ -187,7 +187,8 @@ fn mark_restored(engine: &dyn Engine, taken: Timestamp, now: Timestamp) -> Resul
     let run = |sql: &str, params: &[Cell<'_>]| engine.execute(sql, params);
     run("UPDATE facility SET incarnation = incarnation + ?1", &[STARTS_SKIPPED.cell()])?;
     run(
-        "UPDATE sequence SET next = next + CASE WHEN name IN ('node', 'replica') THEN CAST(?1 AS BIGINT) ELSE CAST(?2 AS BIGINT) END",
+        "UPDATE sequence SET next = next + CASE WHEN name IN ('node', 'replica') THEN CAST(?1 AS BIGINT) ELSE \
+            CAST(?2 AS BIGINT) END",
         &[IDS_SKIPPED.cell(), SMALL_IDS_SKIPPED.cell()],
     )?;
     run(
@@ -220,8 +221,8 @@ pub fn relocate(from: &Catalogue, to: &Catalogue) -> Result<u64> {
     within(&*target, || {
         for shape in target.shapes()? {
             if contents.get(&shape.name) != Some(&content(&*target, &shape)?) {
-                return Err(Failure::corrupt(format!("table {} did not arrive as it was", shape.name))
-                    .hint("the old catalogue is as it was; empty the new one and try again"));
+                return Err(Failure::corrupt(format!("table {} differs after the move", shape.name))
+                    .hint("the old catalogue is unchanged; empty the new one and try again"));
             }
         }
         Ok(())

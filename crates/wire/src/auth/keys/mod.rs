@@ -140,7 +140,7 @@ impl KeyFile {
     pub fn rotate(&self, key: [u8; 32], grace: Millis, now: Timestamp) -> Result<Self> {
         if grace < Millis(0) || grace > GRACE_MAX {
             return Err(Failure::invalid("a generation verifies for at most 366 days after it was replaced")
-                .hint("7d is usual: tokens that live longer end then"));
+                .hint("7d is usual; tokens valid for longer end then"));
         }
         let mut changed = self.without_ended(now);
         if changed.generations.iter().filter(|one| one.is_live(now)).count() >= LIVE_GENERATIONS_MAX {
@@ -165,7 +165,7 @@ impl KeyFile {
     pub fn revoke(&self, number: u32, key: [u8; 32], now: Timestamp) -> Result<Self> {
         let known = self.generations.iter().find(|one| one.number == number);
         if !known.is_some_and(|one| one.is_live(now)) {
-            let why = if known.is_some() { "is over already" } else { "is not known" };
+            let why = if known.is_some() { "has already expired" } else { "is not known" };
             return Err(Failure::not_found(format!("generation {number} of the facility's key {why}"))
                 .hint("`bp key list` shows them"));
         }
@@ -256,7 +256,7 @@ mod tests {
         let revoked = file.revoke(1, [9; 32], NOW).unwrap();
         assert_eq!((live(&revoked, NOW), revoked.current().number), (vec![2], 2));
         assert!(!String::from_utf8(revoked.text()).unwrap().contains("0101"));
-        assert!(revoked.revoke(1, [9; 32], NOW).unwrap_err().what.contains("is over already"));
+        assert!(revoked.revoke(1, [9; 32], NOW).unwrap_err().what.contains("has already expired"));
         assert!(revoked.revoke(5, [9; 32], NOW).unwrap_err().hint.is_some());
         // The newest one is replaced.
         let replaced = revoked.revoke(2, [3; 32], NOW).unwrap();

@@ -97,7 +97,7 @@ impl Keyring {
         let state = self.state();
         let found = state.generations.iter().find(|one| one.number == generation && one.is_live(now));
         found.copied().ok_or_else(|| {
-            Failure::permission(format!("generation {generation} of the facility's key is over"))
+            Failure::permission(format!("generation {generation} of the facility's key has expired"))
                 .hint("get a new token: `bp token create` makes those of this facility")
         })
     }

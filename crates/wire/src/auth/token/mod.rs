@@ -225,7 +225,7 @@ impl Claims {
                 .hint("`bp token create` makes a new one"));
         }
         if self.starts.seconds() > now.seconds() + CLOCKS_DIFFER_S {
-            return Err(Failure::permission(format!("token of {:?} is not good yet", self.subject)));
+            return Err(Failure::permission(format!("token of {:?} is not valid yet", self.subject)));
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ impl Claims {
         if is_too_long || self.issued.seconds() > now.seconds() + CLOCKS_DIFFER_S {
             let days = lifetime_max.0 / 86_400_000;
             return Err(Failure::permission(format!(
-                "token of {:?} is good for longer than this facility allows, {days} days",
+                "token of {:?} is valid for longer than this facility allows, {days} days",
                 self.subject
             ))
             .hint("get a new one: `bp token create`; the operator sets tokens.lifetime_max"));
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(key().verify(&token, "f00", NOW).unwrap(), claims());
         assert!(key().verify(&token, "f00", Timestamp(NOW.0 + 9_999)).is_ok());
         assert!(refusal(&claims(), Timestamp(NOW.0 + 10_000)).contains("has expired"));
-        assert!(refusal(&claims(), Timestamp(NOW.0 - 61_000)).contains("not good yet"));
+        assert!(refusal(&claims(), Timestamp(NOW.0 - 61_000)).contains("not valid yet"));
         let groups = vec!["prod".to_owned()];
         let host = Some(enrolment("c1", NOW));
         let free = Claims { audience: Vec::new(), scopes: None, groups, host, ..claims() };

@@ -30,7 +30,7 @@ impl TryFrom<String> for ProjectName {
             || text.starts_with('-')
             || !text.chars().all(is_plain)
         {
-            return Err(Failure::invalid(format!("{text:?} is no name of a project")).hint(format!(
+            return Err(Failure::invalid(format!("{text:?} is not a valid project name")).hint(format!(
                 "1 to {PROJECT_NAME_BYTES_MAX} bytes of letters, digits, `.`, `_` and `-`, which is not the first"
             )));
         }

@@ -165,7 +165,7 @@ impl JoinFacility {
     pub fn check_proof(&self) -> Result<()> {
         let refused = || {
             Failure::permission(format!(
-                "host {} has not proven that it has the key of its certificate",
+                "host {} did not prove that it has the key of its certificate",
                 self.name
             ))
             .hint("run `bpd join` on that host, with its own directory")
@@ -346,11 +346,11 @@ pub struct HostInfo {
     pub name: String,
     /// What it does.
     pub roles: Vec<Role>,
-    /// SHA-256 of the certificates that it may show, hex; empty if it was turned away.
+    /// SHA-256 of the certificates that it may show, hex; empty if it was removed.
     pub certificates: Vec<String>,
     /// When it joined.
     pub joined: Timestamp,
-    /// When it was turned away.
+    /// When it was removed.
     pub removed: Option<Timestamp>,
     /// What its certificates may say.
     pub reached: HostNames,

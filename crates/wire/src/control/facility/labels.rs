@@ -31,7 +31,7 @@ pub(in crate::control) fn check_name(name: &str) -> Result<()> {
     if is_word(name) && name != SERVER_WORD {
         return Ok(());
     }
-    Err(Failure::invalid(format!("{name:?} is no name of a label"))
+    Err(Failure::invalid(format!("{name:?} is not a valid label name"))
         .hint(format!("1 to {LABEL_BYTES_MAX} of a-z A-Z 0-9 . - _, and not {SERVER_WORD}")))
 }
 
@@ -40,8 +40,7 @@ impl FromStr for HostLabel {
 
     fn from_str(text: &str) -> Result<Self> {
         let (name, value) = text.split_once('=').ok_or_else(|| {
-            Failure::invalid(format!("{text:?} is not NAME=VALUE, as rack=r12"))
-                .hint("NAME= takes a label away")
+            Failure::invalid(format!("{text:?} is not NAME=VALUE, as rack=r12")).hint("NAME= removes a label")
         })?;
         check_name(name)?;
         if !value.is_empty() && !is_word(value) {

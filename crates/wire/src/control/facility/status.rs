@@ -206,7 +206,7 @@ pub struct VolumeInfo {
     pub library: String,
     /// Whether it may be used.
     pub state: VolumeState,
-    /// Why, if a person must look.
+    /// Why, if an operator must check it.
     pub reason: Option<String>,
     /// Copies on it that count.
     pub files: u64,
@@ -251,7 +251,7 @@ pub enum RequestState {
     Queued,
     /// Belongs to a session.
     Active,
-    /// Tried too often; a person must look.
+    /// Tried too often; an operator must check it.
     Failed,
 }
 

@@ -15,7 +15,7 @@ pub fn check_version(who: &str, theirs: Option<&str>) -> Result<()> {
     }
     let theirs: String =
         theirs.chars().filter(|letter| letter.is_ascii_graphic() || *letter == ' ').take(32).collect();
-    Err(Failure::unsupported(format!("host {who} is Backplane {theirs}, the head is {VERSION}"))
+    Err(Failure::unsupported(format!("host {who} runs Backplane {theirs}, the head {VERSION}"))
         .hint("install the same version on all hosts of the facility"))
 }
 

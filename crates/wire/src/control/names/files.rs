@@ -149,7 +149,7 @@ pub enum AwayReason {
     Stopped,
     /// Its file system is not mounted.
     NotMounted,
-    /// Its host was turned away.
+    /// Its host was removed.
     Removed,
 }
 
@@ -160,8 +160,8 @@ impl AwayReason {
         match self {
             Self::Silent => "silent",
             Self::Stopped => "stopped",
-            Self::NotMounted => "without the disk",
-            Self::Removed => "turned away",
+            Self::NotMounted => "disk not mounted",
+            Self::Removed => "removed",
         }
     }
 }
@@ -173,7 +173,7 @@ pub struct AwayHost {
     pub host: String,
     /// Why.
     pub reason: AwayReason,
-    /// When it was heard last, said goodbye or was turned away.
+    /// When it was heard last, said goodbye or was removed.
     pub since: Timestamp,
 }
 

@@ -95,9 +95,9 @@ impl FromStr for Rights {
 
     fn from_str(text: &str) -> Result<Self, Failure> {
         let all = [Self::Read, Self::Write, Self::ReadWrite];
-        all.into_iter().find(|rights| rights.as_str() == text).ok_or_else(|| {
-            Failure::invalid(format!("{text:?} is not what can be granted")).hint("write r, w or rw")
-        })
+        all.into_iter()
+            .find(|rights| rights.as_str() == text)
+            .ok_or_else(|| Failure::invalid(format!("{text:?} is not a right")).hint("write r, w or rw"))
     }
 }
 

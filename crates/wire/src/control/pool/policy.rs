@@ -151,8 +151,8 @@ impl FromStr for Coding {
         let parts =
             text.split_once('+').and_then(|(data, parity)| Some((data.parse().ok()?, parity.parse().ok()?)));
         let (data, parity) = parts.ok_or_else(|| {
-            Failure::invalid(format!("{text:?} is no coding"))
-                .hint("4+2: four pieces with the content and two more")
+            Failure::invalid(format!("{text:?} is not a coding"))
+                .hint("for example 4+2: four data pieces and two parity pieces")
         })?;
         Ok(Self { data, parity })
     }
@@ -269,7 +269,7 @@ impl Pool {
     pub fn check(&self) -> Result<()> {
         let refuse = |what: String| Err(Failure::invalid(format!("pool {}: {what}", self.name)));
         if !is_word(&self.name) {
-            return Err(Failure::invalid(format!("{:?} is no name of a pool", self.name))
+            return Err(Failure::invalid(format!("{:?} is not a valid pool name", self.name))
                 .hint(format!("1 to {LABEL_BYTES_MAX} of a-z A-Z 0-9 . - _")));
         }
         if !(1..=COPIES_MAX).contains(&self.copies) {
@@ -307,7 +307,8 @@ impl Pool {
             (ALIGNMENT..=CELL_BYTES_MAX).contains(&unit_bytes) && unit_bytes.is_multiple_of(ALIGNMENT);
         if !is_legal {
             return Err(format!(
-                "the stripe's unit is {unit_bytes} bytes; it must be a multiple of {ALIGNMENT}, {CELL_BYTES_MAX} at most"
+                "the stripe's unit is {unit_bytes} bytes; it must be a multiple of {ALIGNMENT}, \
+                    {CELL_BYTES_MAX} at most"
             ));
         }
         Ok(())
@@ -343,7 +344,8 @@ impl Pool {
         let name = &self.name;
         if self.heard_bound.0 <= 0 || self.silence_bound <= self.heard_bound || self.verify_interval.0 <= 0 {
             return Err(Failure::invalid(format!(
-                "pool {name}: heard_bound, silence_bound and verify_interval must be above zero, and silence_bound above heard_bound"
+                "pool {name}: heard_bound, silence_bound and verify_interval must be above zero, and \
+                    silence_bound above heard_bound"
             )));
         }
         if self.user_reserved_permille > 1000 {
@@ -354,7 +356,7 @@ impl Pool {
         }
         let is_idle = |rate: Rate| rate.server_copies == 0 || rate.pool_copies == 0;
         if is_idle(self.repair) {
-            return Err(Failure::invalid(format!("pool {name}: repair may make no copy at all")).hint(
+            return Err(Failure::invalid(format!("pool {name}: repair may not make any copy")).hint(
                 "a lost disk would stay lost; set repair.server_copies and repair.pool_copies to 1 or more",
             ));
         }

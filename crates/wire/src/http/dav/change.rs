@@ -107,7 +107,7 @@ pub fn parse_proppatch(body: &[u8]) -> Result<Vec<PropertyChange>> {
             Step::Text(_) => {}
             Step::Enter(name) => {
                 if path.is_empty() && !name.is_dav("propertyupdate") {
-                    return Err(Failure::invalid("the XML body is no DAV: propertyupdate"));
+                    return Err(Failure::invalid("the XML body is not DAV: propertyupdate"));
                 }
                 path.push(name.clone());
                 if path.len() == 4 && is_change(&path) {

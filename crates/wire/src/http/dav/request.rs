@@ -74,13 +74,13 @@ pub fn parse_propfind(body: &[u8]) -> Result<Propfind> {
         };
         match path.len() {
             0 if !name.is_dav("propfind") => {
-                return Err(Failure::invalid("the XML body is no DAV: propfind"));
+                return Err(Failure::invalid("the XML body is not DAV: propfind"));
             }
             1 if name.namespace() == super::DAV => {
                 if let Some(known) = QUESTIONS.into_iter().find(|known| *known == name.local())
                     && kind.replace(known).is_some()
                 {
-                    return Err(Failure::invalid("propfind asks for several things at once"));
+                    return Err(Failure::invalid("propfind contains several kinds of request"));
                 }
             }
             2 if path[1].is_dav("prop") || path[1].is_dav("include") => keep(&mut names, name.clone())?,
@@ -93,7 +93,7 @@ pub fn parse_propfind(body: &[u8]) -> Result<Propfind> {
         Some("allprop") => Ok(Propfind::All(names)),
         Some("propname") => Ok(Propfind::Names),
         Some(_) => Ok(Propfind::Named(names)),
-        None => Err(Failure::invalid("propfind asks for nothing")),
+        None => Err(Failure::invalid("propfind is empty")),
     }
 }
 
@@ -173,7 +173,7 @@ fn check_attributes(start: &BytesStart<'_>) -> Result<()> {
     for attribute in start.attributes() {
         let attribute = attribute.map_err(|cause| malformed(&cause))?;
         if attribute.key.as_ref().starts_with("xmlns:") && attribute.value.is_empty() {
-            return Err(Failure::invalid("an XML prefix is bound to nothing"));
+            return Err(Failure::invalid("an XML prefix is bound to an empty name"));
         }
     }
     Ok(())
@@ -278,7 +278,8 @@ mod tests {
 
         #[test]
         fn pieces_never_panic(pieces in prop::collection::vec(prop::sample::select(vec![
-            "<D:propfind xmlns:D=\"DAV:\">", "</D:propfind>", "<D:prop>", "</D:prop>", "<D:allprop/>", "<x xmlns='&#1;'/>",
+            "<D:propfind xmlns:D=\"DAV:\">", "</D:propfind>", "<D:prop>", "</D:prop>", "<D:allprop/>", "<x \
+                xmlns='&#1;'/>",
             "<!--", "-->", "<![CDATA[", "]]>", "&amp;", "&x;", "<?p", "?>", "<é/>", "<D:propertyupdate xmlns:D='DAV:'>",
             "<D:set>", "</D:set>", "</D:propertyupdate>", "<", ">", "'", "\"", "xmlns:D=''",
         ]), 0..12)) {

@@ -39,7 +39,7 @@ struct UnderWay;
 impl UnderWay {
     fn begin() -> Result<Self> {
         if IS_UNDER_WAY.swap(true, Ordering::AcqRel) {
-            return Err(Failure::busy("another backup is under way").hint("try again when it is complete"));
+            return Err(Failure::busy("another backup is running").hint("try again when it is complete"));
         }
         Ok(Self)
     }
@@ -94,7 +94,7 @@ fn write(snapshot: Snapshot, parts: &mpsc::Sender<io::Result<Bytes>>) {
     let mut bytes = 0;
     let outcome = snapshot.write(&mut |part| {
         bytes += part.len();
-        let gone = |_| Failure::unavailable("its receiver is gone");
+        let gone = |_| Failure::unavailable("its receiver disconnected");
         parts.blocking_send(Ok(part.into())).map_err(gone)
     });
     match outcome {

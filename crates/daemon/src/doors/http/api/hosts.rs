@@ -31,7 +31,7 @@ pub(in crate::doors::http) fn routes(router: Router<Arc<HttpDoor>>) -> Router<Ar
 /// Goes on when the client leaves: what the head has noted of hosts must be known here.
 async fn unbroken<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     let ended = tokio::spawn(work).await;
-    ended.map_err(|cause| Failure::internal(format!("the call ended badly: {cause}")))?
+    ended.map_err(|cause| Failure::internal(format!("the call failed unexpectedly: {cause}")))?
 }
 
 fn join_service(door: &HttpDoor) -> Result<&JoinService> {

@@ -56,7 +56,7 @@ fn created(door: &HttpDoor, caller: &Caller, wish: &CreateToken) -> Result<Creat
 }
 
 fn only_own() -> Failure {
-    Failure::permission("the token of another issuer makes no tokens of this facility")
+    Failure::permission("a token of another issuer cannot make tokens of this facility")
         .hint("that issuer makes them: present one of its tokens instead")
 }
 
@@ -65,7 +65,7 @@ fn may_create(caller: &Caller, wish: &CreateToken) -> Result<()> {
     let Caller { who, token, .. } = caller;
     if token.is_some_and(|token| token.is_of_job || token.is_scoped) {
         return Err(Failure::permission(format!("the token of {:?} makes no other tokens", who.name))
-            .hint("neither tokens with scopes nor those of jobs do: use one of your own"));
+            .hint("tokens with scopes and tokens of jobs cannot make tokens: use another token of yours"));
     }
     if who.is_operator {
         return Ok(());
@@ -75,7 +75,7 @@ fn may_create(caller: &Caller, wish: &CreateToken) -> Result<()> {
             "user {} cannot make a token for user {:?}",
             who.name, wish.user
         ))
-        .hint("users make tokens for themselves; ask the owner of the facility for others"));
+        .hint("you can make tokens for yourself only; ask the owner of the facility"));
     }
     match wish.groups.iter().find(|group| !who.is_in(group)) {
         Some(group) => {
@@ -91,7 +91,7 @@ fn require_owner(who: &Principal) -> Result<()> {
     if who.is_operator {
         return Ok(());
     }
-    Err(Failure::permission(format!("user {} may not deal with the facility's key", who.name))
+    Err(Failure::permission(format!("user {} may not manage the facility's key", who.name))
         .hint("ask the owner of the facility"))
 }
 
@@ -153,7 +153,7 @@ async fn change_key(
         door.files.head()?.call(&Principal::room("key"), news).await?;
         Ok(changed)
     });
-    work.await.map_err(|cause| Failure::internal(format!("the call ended badly: {cause}")))?
+    work.await.map_err(|cause| Failure::internal(format!("the call failed unexpectedly: {cause}")))?
 }
 
 #[cfg(test)]

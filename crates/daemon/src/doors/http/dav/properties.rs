@@ -145,7 +145,7 @@ pub(in crate::doors::http) async fn proppatch(request: &PathRequest, body: Body)
         return Ok(response);
     }
     let names: Vec<_> = plan.outcomes.iter().map(|(name, _)| name.local()).collect();
-    let what = format!("of the properties {} at least one cannot be set; none was", names.join(", "));
+    let what = format!("at least one of the properties {} cannot be set; none was set", names.join(", "));
     Ok(InPart::refused(response, Failure::unsupported(what)))
 }
 
@@ -153,8 +153,7 @@ pub(in crate::doors::http) async fn proppatch(request: &PathRequest, body: Body)
 pub(in crate::doors::http) async fn mkcol(request: &PathRequest) -> Answer {
     let length = request.field("content-length").unwrap_or("0").trim();
     if length != "0" || request.headers.contains_key(header::TRANSFER_ENCODING) {
-        let failure =
-            Failure::unsupported("MKCOL with a body means nothing here").hint("send it without one");
+        let failure = Failure::unsupported("MKCOL with a body is not supported").hint("send it without one");
         return Err(Problem::with_status(failure, StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     if request.path.is_root() {

@@ -138,7 +138,7 @@ impl<T: Send + 'static> Work<T> {
     }
 
     async fn finish(mut self) -> Result<T> {
-        let ended_badly = |cause| Failure::internal(format!("a file thread ended badly: {cause}"));
+        let ended_badly = |cause| Failure::internal(format!("a file thread panicked: {cause}"));
         (&mut self.0).await.map_err(ended_badly)?
     }
 }

@@ -78,6 +78,6 @@ impl Caller {
             return Ok(Principal::room("room"));
         }
         Err(Failure::permission(format!("call {} is for the rooms of the facility", C::NAME))
-            .hint("only the daemon itself makes it, and hosts with that role that show their certificate"))
+            .hint("only bpd makes it, on this host or on a host with that role"))
     }
 }

@@ -220,8 +220,9 @@ fn check_short(request: &Request<Body>) -> Result<()> {
     if bytes.is_some_and(|bytes| bytes <= UNPROVEN_REQUEST_BYTES_MAX as u64) {
         return Ok(());
     }
-    let what = format!("a request without a proof has {UNPROVEN_REQUEST_BYTES_MAX} bytes at most");
-    Err(Failure::invalid(what).hint("send Content-Length, or show a token"))
+    let what =
+        format!("a request without authentication may have at most {UNPROVEN_REQUEST_BYTES_MAX} bytes");
+    Err(Failure::invalid(what).hint("send Content-Length, or present a token"))
 }
 
 /// A host makes the calls of its rooms and nothing else, not even as nobody: one that is broken into is to read no file and submit
@@ -233,8 +234,8 @@ fn check_host(request: &Request<Body>, member: &Member) -> Result<()> {
     let is_foreign = audience.is_none_or(|audience| matches!(audience, Audience::People | Audience::Rooms));
     if is_foreign || request.method() != Method::POST {
         let (verb, host) = (request.method(), &member.name);
-        return Err(Failure::permission(format!("{verb} {path} is for people, not for host {host}"))
-            .hint("show a token instead of the certificate of a host"));
+        return Err(Failure::permission(format!("{verb} {path} is for users, not for host {host}"))
+            .hint("present a token instead of the certificate of a host"));
     }
     let version = request.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok());
     check_version(&member.name, version)
@@ -271,13 +272,13 @@ async fn local(door: &HttpDoor, headers: &HeaderMap, peer: Option<Peer>) -> Resu
         // Without a peer somebody calls the router itself: that is only done in this process.
         return door.authenticator.local(Some(rustix::process::geteuid().as_raw()), claim).await;
     };
-    // Whoever shows a certificate does not say that they are a user of this host: it may be a host that was turned away.
+    // Whoever shows a certificate does not say that they are a user of this host: it may be a host that was removed.
     if peer.certificate.is_some() {
         return Err(Failure::permission(
-            "the certificate that was shown is of no host of this facility, or has ended",
+            "the client's certificate belongs to no host of this facility, or has expired",
         )
         .hint(
-            "a host joins again: `bp host invite`, then `bpd join` with its directory; people show a token",
+            "a host joins again: `bp host invite`, then `bpd join` with its directory; users present a token",
         ));
     }
     match peer.address {

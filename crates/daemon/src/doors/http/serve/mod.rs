@@ -249,7 +249,7 @@ impl<S> Steady<S> {
         let Some(place) = &self.place else { return Ok(()) };
         self.received += bytes;
         if self.received > UNPROVEN_RECEIVED_MAX || !place.hold(self.received) {
-            return Err(io::Error::other("too much came from a peer that has not proven who it is"));
+            return Err(io::Error::other("the peer sent too much data before it authenticated"));
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ impl<S> Steady<S> {
             self.stall.as_mut().reset(Instant::now() + WRITE_STALL_MAX);
         }
         ready!(self.stall.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing any more")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer accepts no more data")))
     }
 }
 

@@ -121,13 +121,13 @@ async fn claims(transfer: &Transfer, claimed: Digests, server: &str, size: u64) 
 }
 
 pub(super) fn no_sum(server: &str) -> Failure {
-    Failure::unsupported(format!("{server} tells no checksum that can be compared"))
+    Failure::unsupported(format!("{server} sends no checksum that can be compared"))
         .hint("RequireChecksumVerification: false copies without")
 }
 
 /// A body that ends when its connection does may be only the beginning of the file.
 fn no_end(server: &str) -> Failure {
-    let what = format!("{server} tells neither length nor checksum: the file may not have come whole");
+    let what = format!("{server} sends neither length nor checksum: the file may be incomplete");
     Failure::unsupported(what)
-        .hint("let it send a Content-Length or a Digest, or copy the file through a client")
+        .hint("make it send Content-Length or Digest, or copy the file through a client")
 }

@@ -117,7 +117,7 @@ fn check(reply: &Reply, ours: &Digests, size: Option<u64>) -> Result<()> {
     ours.check(&reply.digests()).map_err(|failure| {
         Failure::new(
             ErrorKind::Corrupt,
-            format!("{} has other bytes than were sent: {failure}", reply.server),
+            format!("{} stored other bytes than were sent: {failure}", reply.server),
         )
         .hint("remove the copy there")
     })

@@ -188,9 +188,8 @@ impl Remote {
                 return Ok(reply);
             }
             let location = reply.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
-            let location = location.ok_or_else(|| {
-                Failure::invalid(format!("{} redirects without saying where to", reply.server))
-            })?;
+            let location = location
+                .ok_or_else(|| Failure::invalid(format!("{} redirects without a location", reply.server)))?;
             let next = place.follow(location)?;
             if (&next.host, next.port) != (&place.host, place.port) || place.is_tls && !next.is_tls {
                 // The token was given for the first server; others get what is in the URL.
@@ -226,7 +225,9 @@ impl Remote {
     async fn connect(&self, place: &Place, progress: &Progress) -> Result<(SendRequest<Body>, Line)> {
         let host = place.host.as_deref().unwrap_or_default();
         if !place.is_tls && !self.roots.trust.plain_http {
-            return Err(Failure::permission(format!("{host} would be asked without TLS")).hint("use https"));
+            return Err(
+                Failure::permission(format!("{host} would be contacted without TLS")).hint("use https")
+            );
         }
         let failed = |cause| Failure::io(format!("connect to {}", place.authority()), &cause);
         let (name, port, rule) = (host.to_owned(), place.port, self.reach.clone());

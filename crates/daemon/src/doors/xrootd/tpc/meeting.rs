@@ -87,7 +87,9 @@ impl<T> Offer<T> {
             address.is_loopback() || self.addresses.iter().any(|known| known.to_canonical() == address);
         if !is_expected {
             let what = format!("{path} was offered to {}, not to {address}", self.destination);
-            return Err(Failure::permission(what).hint("name the destination as the source knows it"));
+            return Err(
+                Failure::permission(what).hint("use the name by which the source knows the destination")
+            );
         }
         Ok(self.right)
     }
@@ -202,11 +204,12 @@ impl<T> Meetings<T> {
                 // The place is given up by the next who comes.
                 Ok(Err(_)) => return Err(sent_away(path)),
                 Err(_) => {
-                    let what =
-                        format!("nobody offered {path} for this third-party copy in {} s", WAIT.as_secs());
-                    return Err(
-                        Failure::permission(what).hint("is the client that asked for it still there?")
+                    let what = format!(
+                        "no client offered {path} for this third-party copy within {} s",
+                        WAIT.as_secs()
                     );
+                    return Err(Failure::permission(what)
+                        .hint("the client that started the copy may have disconnected"));
                 }
             },
         };

@@ -284,12 +284,12 @@ impl Job {
         let what = match failure.kind {
             ErrorKind::NotFound => "it does not have the file",
             ErrorKind::Permission => {
-                "it refuses, or its certificate is not trusted here, or it leads to where this server does not connect"
+                "it refuses the copy, its certificate is not trusted here, or its address is not allowed here"
             }
             ErrorKind::Timeout => "it does not answer in time",
             ErrorKind::IsDirectory => "it has a directory of that name",
             ErrorKind::Corrupt => "it sent bytes that do not match their checksum",
-            _ => "it cannot be reached, or does not give the file",
+            _ => "it is unreachable, or does not serve the file",
         };
         Failure::new(failure.kind, what).hint("try to read the file there with another client")
     }

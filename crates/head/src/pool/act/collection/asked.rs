@@ -44,8 +44,8 @@ struct Asked {
 fn asked(core: &mut Core, context: &Context, asked: Asked) -> Result<Collected> {
     context.who.require_operator("collect pools")?;
     if core.unsettled()?.is_some() {
-        return Err(Failure::busy("nothing is deleted as long as a restored catalogue is not settled")
-            .hint("`bp admin settle` shows what is to be looked at"));
+        return Err(Failure::busy("nothing is deleted until the restored catalogue is accepted")
+            .hint("`bp admin settle` shows what to check"));
     }
     let now = context.now;
     match &asked.from {
@@ -103,9 +103,8 @@ fn begin_for(core: &mut Core, asked: &Asked, now: Timestamp) -> Result<()> {
         (Some(bytes), _) => wanted_for(&snapshot, *bytes)?,
         (None, Some(_)) => shortages_now(&snapshot),
         (None, None) => {
-            return Err(Failure::invalid(format!("pool {pool} has no high water")).hint(format!(
-                "say how much is to be free, --free 10GB, or `bp pool set {pool} --high-water 10%`"
-            )));
+            return Err(Failure::invalid(format!("pool {pool} has no high water"))
+                .hint(format!("give --free 10GB, or set it with `bp pool set {pool} --high-water 10%`")));
         }
     };
     let policy = snapshot.pool.collection.unwrap_or_default();

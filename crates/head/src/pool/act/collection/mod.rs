@@ -247,7 +247,10 @@ fn end_if_over(core: &mut Core, key: &Key, now: Timestamp) -> Result<bool> {
         if core.live.maintenance.rests.insert(partition.clone(), rest).is_none() {
             let missing = human_bytes(missing);
             let subject = core.partition_subject(partition);
-            let what = format!("partition {subject} is {missing} too full, and no other file may go");
+            let what = format!(
+                "partition {subject} is {missing} above its high water, and no other file may be \
+                evicted"
+            );
             core.say(now, EventType::PartitionFull, subject, what);
             warn!(
                 partition,

@@ -19,14 +19,14 @@ pub enum Catalogue {
 impl Catalogue {
     /// The database at a URL, `postgresql://user@host/database`, which may not hold a password: that is given apart.
     pub fn database(url: &str, password: Option<&str>) -> Result<Self> {
-        let hint = "give postgresql://USER@HOST/DATABASE, and the password in a file of its own";
+        let hint = "use postgresql://USER@HOST/DATABASE, and put the password into a separate file";
         let is_url = ["postgresql://", "postgres://"].iter().any(|scheme| url.starts_with(scheme));
         if !is_url {
-            return Err(Failure::invalid("catalogue is not the URL of a database").hint(hint));
+            return Err(Failure::invalid("catalogue is not a database URL").hint(hint));
         }
         if Address::parse(url)?.has_password() {
             return Err(Failure::invalid(
-                "catalogue holds a password, which stands in a file that others read",
+                "catalogue contains a password, but other users can read facility.toml",
             )
             .hint("name a file that holds it: `catalogue_password = \"/etc/…\"`"));
         }
@@ -45,7 +45,7 @@ impl Catalogue {
                 log.push("-wal");
                 match [file, &PathBuf::from(log)].into_iter().find(|path| path.exists()) {
                     Some(path) => Err(Failure::exists(format!("catalogue {} exists", path.display()))
-                        .hint("move it away, with its log if there is one: what is in it is not touched")),
+                        .hint("move it away, with its log if there is one; it is never overwritten")),
                     None => Ok(()),
                 }
             }
@@ -129,10 +129,10 @@ mod tests {
     #[test]
     fn a_password_comes_apart_from_the_url() {
         for (url, word) in [
-            ("postgresql://u:s3cret@db/cat", "holds a password"),
-            ("postgresql://u@db/cat?password=s3cret", "holds a password"),
-            ("host=db password=s3cret", "not the URL"),
-            ("mysql://db/cat", "not the URL"),
+            ("postgresql://u:s3cret@db/cat", "contains a password"),
+            ("postgresql://u@db/cat?password=s3cret", "contains a password"),
+            ("host=db password=s3cret", "not a database URL"),
+            ("mysql://db/cat", "not a database URL"),
         ] {
             let failure = Catalogue::database(url, None).unwrap_err();
             assert!(failure.what.contains(word), "{failure}");

@@ -98,7 +98,7 @@ impl Payload {
         }
         for begins in [&self.nbf, &self.iat].into_iter().flatten() {
             if at(begins)?.seconds() > now.seconds() + CLOCKS_DIFFER_S {
-                return Err(Failure::permission(format!("token of {:?} is not good yet", self.sub)));
+                return Err(Failure::permission(format!("token of {:?} is not valid yet", self.sub)));
             }
         }
         Ok(expires)
@@ -151,6 +151,6 @@ impl Payload {
 /// A time in seconds since 1970, which may have a fraction.
 fn at(number: &Number) -> Result<Timestamp> {
     let seconds = number.as_i64().or_else(|| number.as_f64().map(|seconds| seconds.floor() as i64));
-    let seconds = seconds.ok_or_else(|| Failure::permission("token has a time that is none"))?;
+    let seconds = seconds.ok_or_else(|| Failure::permission("token has an invalid time"))?;
     Ok(Timestamp(seconds.saturating_mul(1000)))
 }

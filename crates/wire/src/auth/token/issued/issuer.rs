@@ -42,7 +42,7 @@ impl Issuer {
         let Verified { subject, scopes, groups, expires, .. } = token;
         let named = self.users.get(&subject);
         let user = named.or(self.user.as_ref()).cloned().ok_or_else(|| {
-            Failure::permission(format!("subject {subject:?} of {} is no user here", self.url))
+            Failure::permission(format!("subject {subject:?} of {} has no user here", self.url))
                 .hint("the operator can add it to `users` of the issuer in facility.toml")
         })?;
         if let Some(scopes) = scopes {

@@ -134,7 +134,7 @@ impl KeySet {
         match (candidates.next(), candidates.next()) {
             (Some(key), None) => Ok(key),
             (None, _) if self.knows(id) => Err(Failure::permission(format!(
-                "token says that it is signed with {}, but names {}, which is not for that",
+                "token is signed with {}, but names {}, a key of another kind",
                 algorithm.as_str(),
                 named()
             ))),
@@ -143,7 +143,7 @@ impl KeySet {
                 named()
             ))),
             (Some(_), Some(_)) => Err(Failure::permission(format!(
-                "token names {}, and its issuer has several that it can mean",
+                "token names {}, and its issuer has several such keys",
                 named()
             ))),
         }
@@ -192,12 +192,12 @@ pub fn jwks_place(text: &[u8], issuer: &str) -> Result<String> {
         jwks_uri: String,
     }
     let found: Discovery = serde_json::from_slice(text)
-        .map_err(|_| Failure::invalid(format!("{issuer} does not say where its keys are")))?;
+        .map_err(|_| Failure::invalid(format!("{issuer} does not publish the address of its keys")))?;
     if found.issuer.is_some_and(|named| named != issuer) {
-        return Err(Failure::invalid(format!("what {issuer} says about itself is about another issuer")));
+        return Err(Failure::invalid(format!("the metadata of {issuer} name another issuer")));
     }
     if !found.jwks_uri.starts_with("https://") {
-        return Err(Failure::invalid(format!("{issuer} has its keys where they cannot be fetched by https")));
+        return Err(Failure::invalid(format!("the keys of {issuer} are not at an https address")));
     }
     Ok(found.jwks_uri)
 }

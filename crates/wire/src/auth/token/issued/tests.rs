@@ -127,8 +127,8 @@ fn the_algorithm_cannot_be_chosen_by_the_token() {
         let text = refused(&RSA, &format!(r#"{{"alg":"{name}","kid":"r1"}}"#));
         assert!(text.contains("not taken here"), "{name}: {text}");
     }
-    assert!(refused(&RSA, r#"{"alg":"ES256","kid":"r1"}"#).contains("which is not for that"));
-    assert!(refused(&P256, r#"{"alg":"RS256","kid":"e1"}"#).contains("which is not for that"));
+    assert!(refused(&RSA, r#"{"alg":"ES256","kid":"r1"}"#).contains("a key of another kind"));
+    assert!(refused(&P256, r#"{"alg":"RS256","kid":"e1"}"#).contains("a key of another kind"));
     assert!(refused(&RSA, r#"{"alg":"RS256","kid":"r2"}"#).contains("does not publish"));
     // A public key as the secret of HMAC: such a token is for the facility's own key, which has not signed it.
     let hmac = RSA.sign(r#"{"alg":"HS256","kid":"r1"}"#, &payload);
@@ -169,9 +169,9 @@ fn times_are_kept() {
     assert!(verify_at(&token, Timestamp(NOW.0 + 9_999)).is_ok());
     assert!(verify_at(&token, Timestamp(NOW.0 + 10_000)).unwrap_err().what.contains("has expired"));
     assert!(verify_at(&token, Timestamp(NOW.0 - 60_000)).is_ok());
-    assert!(verify_at(&token, Timestamp(NOW.0 - 61_000)).unwrap_err().what.contains("not good yet"));
+    assert!(verify_at(&token, Timestamp(NOW.0 - 61_000)).unwrap_err().what.contains("not valid yet"));
     let s = NOW.seconds();
-    assert!(refusal(&changed(json!({"iat": s + 61, "nbf": s}))).contains("not good yet"));
+    assert!(refusal(&changed(json!({"iat": s + 61, "nbf": s}))).contains("not valid yet"));
     assert!(verify(&rsa(&changed(json!({"exp": s as f64 + 1.5})))).is_ok());
     for wrong in [json!("1900000000"), json!(null), json!([1]), json!(true)] {
         assert!(refusal(&changed(json!({"exp": wrong}))).contains("malformed"), "{wrong}");
@@ -268,7 +268,7 @@ fn an_issuer_says_who_its_subjects_are_here() {
     assert!(admit(changed(json!({"scope": ""}))).is_ok());
     let closed = Issuer { user: None, ..issuer() };
     let refused = closed.admit(verify(&rsa(&changed(json!({"sub": "s2"})))).unwrap()).unwrap_err();
-    assert!(refused.what.contains("is no user here"), "{refused}");
+    assert!(refused.what.contains("has no user here"), "{refused}");
 }
 
 #[test]
