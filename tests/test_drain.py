@@ -34,7 +34,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Facility, Ho
 def test_a_host_is_emptied_and_nothing_is_lost(one: tuple[Facility, Host, str]) -> None:
     facility, host, here = one
     refused = facility.bp_fails("host", "drain", "d1")
-    assert "5 files are on partition d1-disk1 and nowhere else, and cannot be moved" in refused.text, refused
+    assert "5 files are only on partition d1-disk1 and cannot be moved" in refused.text, refused
     assert all(path in refused.text for path in FILES)
     assert "--force" in refused.text
     facility.bp("host", "drain", "d1", "--force")

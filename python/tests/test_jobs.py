@@ -81,7 +81,7 @@ def test_a_program_is_shipped_and_never_replaced(live: backplane.Facility, tmp_p
     assert live.read_bytes("/programs/say.sh") == local.read_bytes()
     assert live.submit(program="/programs/say.sh").wait(60).ok
     local.write_text("#!/bin/sh\nexit 1 ####\n")
-    with pytest.raises(FileExistsError, match="is another program than"):
+    with pytest.raises(FileExistsError, match="differs from"):
         live.submit(program=(local, "/programs/say.sh"))
     with pytest.raises(backplane.InvalidError, match="not a list"):
         live.submit()

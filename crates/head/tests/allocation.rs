@@ -339,7 +339,10 @@ fn one_user_reserves_a_part_of_a_pool_and_no_more() {
     share(&mut world, 250);
     reserve(&mut world, "bob", ask("/d/a", 200)).unwrap();
     let refused = reserve(&mut world, "bob", ask("/d/b", 100)).unwrap_err();
-    assert!(refused.kind == ErrorKind::NoSpace && refused.what.contains("bob would have 300 B"), "{refused}");
+    assert!(
+        refused.kind == ErrorKind::NoSpace && refused.what.contains("bob would reserve 300 B"),
+        "{refused}"
+    );
     assert_eq!(refusal(reserve(&mut world, "bob", ask("/d/a", 300))), ErrorKind::NoSpace);
     assert_eq!(free(&mut world), 800, "a refusal leaves nothing");
     reserve(&mut world, "eve", ask("/d/b", 250)).unwrap();

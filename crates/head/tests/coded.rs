@@ -313,7 +313,7 @@ fn too_few_disk_servers_are_said_before_anything_is_written() {
     let failure = coded.world.user(open.clone()).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::NoSpace);
     assert!(
-        failure.what.contains("is coded 4+2: each of 6 pieces needs a disk server of its own"),
+        failure.what.contains("is coded 4+2: each of the 6 pieces needs a different disk server"),
         "{failure}"
     );
     assert!(failure.what.ends_with("5 are there"), "{failure}");

@@ -71,7 +71,7 @@ fn what_is_too_large_for_the_others_is_named_and_nothing_drains() {
     let mut world = with_files(&[1000, 2_000_000]);
     let refused = drain(&mut world, false).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Busy);
-    assert!(refused.what.starts_with("1 file is on partition d1-disk1 and nowhere else"), "{refused}");
+    assert!(refused.what.starts_with("1 file is only on partition d1-disk1"), "{refused}");
     assert!(refused.what.ends_with(": /f1"), "{refused}");
     assert_eq!(state_of(&mut world), PartitionState::InUse);
     drain(&mut world, true).unwrap();
@@ -102,11 +102,11 @@ fn without_another_partition_or_without_its_host_nothing_can_be_moved() {
     let mut world = with_files(&[1000]);
     set(&mut world, PARTITION, PartitionState::ReadOnly);
     let refused = drain(&mut world, false).unwrap_err();
-    assert!(refused.what.contains("no other partition of pool main takes files: /f0"), "{refused}");
+    assert!(refused.what.contains("no other partition of pool main accepts files: /f0"), "{refused}");
     set(&mut world, PARTITION, PartitionState::InUse);
     world.call(Principal::host(HOST), HostLeaves { host: HOST.into(), boot: 1 }).unwrap();
     let refused = drain(&mut world, false).unwrap_err();
-    assert!(refused.what.contains("host d1 is stopped, and nothing can be read from it"), "{refused}");
+    assert!(refused.what.contains("host d1 is stopped, so its files cannot be read"), "{refused}");
 }
 
 #[test]

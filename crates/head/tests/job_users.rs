@@ -142,6 +142,6 @@ fn a_job_shows_whom_it_runs_as_and_what_is_not_enforced() {
     assert_eq!((info.run_as.as_deref(), &info.not_enforced), (Some("60001"), &not_enforced));
     end_run(&mut world, run, JobExit::Limit("scratch".into()));
     let info = job(&mut world, id);
-    assert_eq!(info.reason.as_deref(), Some("used more than it may: scratch"));
+    assert_eq!(info.reason.as_deref(), Some("exceeded a limit: scratch"));
     assert_eq!(info.not_enforced, not_enforced);
 }

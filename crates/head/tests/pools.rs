@@ -414,7 +414,7 @@ fn readers_are_not_sent_where_a_replica_is_missing() {
             let failure = grant(&mut pools).unwrap_err();
             assert_eq!(failure.kind, ErrorKind::Corrupt);
             let place = format!("is gone from {} of {server}", object.partition);
-            assert!(failure.what.contains("/f has neither") && failure.what.contains(&place), "{failure}");
+            assert!(failure.what.contains("/f has no disk") && failure.what.contains(&place), "{failure}");
         }
     }
     // At its next start a disk server says what it has.

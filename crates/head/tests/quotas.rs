@@ -37,7 +37,7 @@ fn a_write_that_does_not_fit_is_refused_and_says_which_quota_and_how_much_is_use
     assert_eq!(failure.kind, ErrorKind::OverQuota);
     assert_eq!(
         failure.what,
-        "the quota of user ada is reached: 60 B of 100 B are held or being written, 41 B more do not fit"
+        "the quota of user ada is reached: 60 B of 100 B are used or being written, 41 B more exceed it"
     );
     assert!(failure.hint.unwrap().contains("bp quota"));
     assert_eq!(refusal(stat(&mut world, "/b")), ErrorKind::NotFound, "nothing is left of it");

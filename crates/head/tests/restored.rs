@@ -235,7 +235,7 @@ fn an_older_copy_is_noticed_by_what_a_disk_server_saw() {
         let state = place.compare(&mut core, Some(mark));
         assert!(!state.is_settled && state.mark.epoch == 1, "{mark:?} {state:?}");
         let reason = place.call(&mut core, GetStatus {}).unwrap().restored.unwrap().reason;
-        assert!(reason.contains("disk server of p saw a later state"), "{reason}");
+        assert!(reason.contains("disk server of p saw a newer state"), "{reason}");
         // It is noticed once.
         assert_eq!(place.compare(&mut core, Some(mark)).mark.epoch, 1);
         assert_eq!(place.compare(&mut core, Some(state.mark)).mark.epoch, 1);

@@ -56,7 +56,7 @@ fn a_host_with_what_is_nowhere_else_is_turned_away_by_force_only() {
     }
     let refused = turn_away(&mut world, false).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Busy);
-    assert_eq!(refused.what, "4 files are on host d1 and nowhere else: /d/a, /d/b, /d/c, ...");
+    assert_eq!(refused.what, "4 files are only on host d1: /d/a, /d/b, /d/c, ...");
     assert!(refused.hint.unwrap().contains("--force"));
     let ask = |after| GetSoleFiles { host: HOST.into(), after };
     let files = world.user(ask(None)).unwrap().files;

@@ -172,7 +172,7 @@ fn nothing_is_written_to_volumes_that_may_hold_later_files() {
     assert_eq!(next_session(&mut world), None);
     world.user(RecoverCatalogue {}).unwrap();
     assert_eq!(world.user(SurveyVolumes { vids: Vec::new(), all: true }).unwrap().vids.len(), 4);
-    assert!(request(&mut world).reason.ends_with("volumes that are to be surveyed: 4"));
+    assert!(request(&mut world).reason.ends_with("volumes that wait for a survey: 4"));
     run_drive(&mut world);
     let blank = (VolumeState::Blank, false);
     assert_eq!(states(&mut world), [(VolumeState::Appendable, false), blank, blank, blank]);

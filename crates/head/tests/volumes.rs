@@ -60,7 +60,7 @@ fn a_volume_that_is_known_is_refused_and_then_none_is_added() {
     let mut world = world();
     let refused = add(&mut world, &[NEW, "SIM001"]).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Exists);
-    assert_eq!(refused.what, "volume SIM001 is in the catalogue already: blank, in library lib1");
+    assert_eq!(refused.what, "volume SIM001 exists already: blank, in library lib1");
     add(&mut world, &[NEW]).unwrap();
     // Said again it is the same.
     add(&mut world, &[NEW]).unwrap();

@@ -166,7 +166,7 @@ mod tests {
         }
         assert_eq!(gone.told(), "3 files, 2 directories, 1.12 GiB; in the trash for a day");
         gone.add(Removed { bytes: 0, kept: None });
-        assert_eq!(gone.told(), "4 files, 2 directories, 1.12 GiB; 3 of them in the trash for a day");
+        assert_eq!(gone.told(), "4 files, 2 directories, 1.12 GiB; 3 of them are in the trash for a day");
         let mut gone = Gone::default();
         gone.add(Removed { bytes: 1, kept: None });
         assert_eq!(gone.told(), "1 file, 1 B; gone for good");

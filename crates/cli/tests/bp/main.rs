@@ -87,8 +87,8 @@ fn help_is_as_agreed() {
 fn a_value_that_is_refused_comes_with_the_next_step() {
     for (arguments, hint) in [
         (&["submit", "--memory", "64", "--", "x"][..], "hint: write 64MiB or 64GiB\n"),
-        (&["submit", "--program", "./fit"], "hint: say where it is to be kept, as ./fit:/programs/\n"),
-        (&["submit", "--program", "\x1b[2J"], "as \\x1b[2J:/programs/\n"),
+        (&["submit", "--program", "./fit"], "hint: give a path in the facility: ./fit:/programs/\n"),
+        (&["submit", "--program", "\x1b[2J"], "facility: \\x1b[2J:/programs/\n"),
         (&["submit", "--output", "o", "--", "x"], "hint: NAME is relative to the scratch directory"),
     ] {
         let refused = run(arguments);
@@ -250,7 +250,7 @@ fn surveys_are_ordered_for_all_volumes_or_for_those_that_are_named() {
     });
     let (code, out, err) = with(&server, &["admin", "volume", "survey", "--all"]);
     assert_eq!((code, &*err), (0, ""));
-    assert_eq!(out, "2 volumes will be surveyed, `bp volumes` shows how far: BP0001 BP0002\n");
+    assert_eq!(out, "2 volumes will be surveyed; `bp volumes` shows the progress: BP0001 BP0002\n");
     let (_, out, _) = with(&server, &["--json", "admin", "volume", "survey", "BP0003"]);
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), json!({ "vids": [] }));
     assert_eq!(server.made("survey_volumes")[1].body, json!({ "vids": ["BP0003"], "all": false }));

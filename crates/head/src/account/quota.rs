@@ -93,7 +93,7 @@ mod tests {
         let growth = Growth { is_new: true, bytes: 40 };
         assert_eq!(excess(&quota(60, 40, 2), growth), None);
         let more = excess(&quota(61, 40, 2), growth).expect("one byte too many");
-        assert_eq!(more, "61 B of 100 B are held or being written, 40 B more do not fit");
+        assert_eq!(more, "61 B of 100 B are used or being written, 40 B more exceed it");
         assert_eq!(excess(&quota(1, 0, 3), growth).expect("a file too many"), "2 files of 2");
         assert_eq!(excess(&quota(500, 0, 9), Growth { is_new: false, bytes: 0 }), None, "nothing is added");
         assert!(

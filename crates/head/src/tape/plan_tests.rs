@@ -248,7 +248,7 @@ fn an_unread_volume_is_read_and_not_written() {
     let mut view = view(vec![drive("a", None)], vec![recall(1, 4, 90), archive(2, GB)]);
     view.volumes = [volume(4, VolumeState::Unread)].into();
     assert_eq!(files(next_session(&view, "a", NOW)), ("V00004".into(), vec![1]));
-    assert!(explain(&view, &view.queue[1], NOW).ends_with("volumes that are to be surveyed: 1"));
+    assert!(explain(&view, &view.queue[1], NOW).ends_with("volumes that wait for a survey: 1"));
 }
 
 prop_compose! {

@@ -199,7 +199,7 @@ mod tests {
         let token = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL2IiLCJleHAiOjl9.c2ln";
         let presented = Presented::parse(token).unwrap().unwrap();
         let refused = issuers.admit(presented, Timestamp(0)).await.unwrap_err();
-        assert!(refused.what.contains("\"https://b\", who is not believed here"), "{refused}");
+        assert!(refused.what.contains("\"https://b\", which this facility does not accept"), "{refused}");
         assert!(issuers.known[0].cache().may_ask(Instant::now()), "nothing was asked");
     }
 }

@@ -47,9 +47,7 @@ fn job_row(status: &Status, job: &JobInfo) -> Markup {
             }
             td { (job.owner) }
             td.why.stretch.trouble[tone == Tone::Bad] title=[job.reason.as_ref()] { @if let Some(reason) = &job.reason { (reason) } }
-            td.wide title=(job.not_enforced.join(", \
-                ")) { @if let Some(worker) = &job.worker { (worker) @if let Some(user) = &job.run_as { " as \
-                " (user) } } }
+            td.wide title=(job.not_enforced.join(", ")) { @if let Some(worker) = &job.worker { (worker) @if let Some(user) = &job.run_as { " as " (user) } } }
             td.n.wide { (job.spec.resources.cpus) }
             td.n.wide title={ (age(status.now, job.submitted)) " ago" } { (clock(status.now, job.submitted)) }
             td.n.wide { @if let Some(started) = job.started { (clock(status.now, started)) } }
@@ -102,8 +100,7 @@ pub(super) fn bill(bill: &Bill) -> Markup {
     let body = html! {
         table {
             thead { tr {
-                th.stretch { "owner" } th.n { "jobs" } th.n { "CPU" } th.n { "slot \
-                    time" } th.n { "loads" } th.n { "to tape" }
+                th.stretch { "owner" } th.n { "jobs" } th.n { "CPU" } th.n { "slot time" } th.n { "loads" } th.n { "to tape" }
                 th.n { "from tape" } th.n { "in" } th.n { "out" } th.n { "disk GB·h" }
             } }
             tbody {

@@ -21,8 +21,7 @@ pub(super) fn header(status: &Status) -> Markup {
                 div { dt { "incarnation" } dd { (count(status.incarnation)) } }
                 div {
                     dt { "up" }
-                    dd title={ "since " (clock(status.now, status.started)) " \
-                        UTC" } { (age(status.now, status.started)) }
+                    dd title={ "since " (clock(status.now, status.started)) " UTC" } { (age(status.now, status.started)) }
                 }
                 div.root { dt { "door" } dd { code { (status.root) } } }
                 div.now { dt { "UTC" } dd { (time_of_day(status)) } }
@@ -61,8 +60,7 @@ pub(super) fn tiles(status: &Status) -> Markup {
             (tile("online", &format!("{:.0} %", percent(files.online, files.files)),
                 &format!("{} nearline", count(files.nearline)), bar(percent(files.online, files.files), Tone::Busy)))
             (tile("disk", &human_bytes(used), &format!("of {}", human_bytes(total)), room_bar(percent(used, total))))
-            (tile("tape", &human_bytes(on_tape), &format!("of \
-                {}", human_bytes(capacity)), room_bar(percent(on_tape, capacity))))
+            (tile("tape", &human_bytes(on_tape), &format!("of {}", human_bytes(capacity)), room_bar(percent(on_tape, capacity))))
             (tile("drives working", &format!("{working} / {}", status.drives.len()),
                 &counted(status.counts.all_volumes(), "volume", "volumes"),
                 bar(percent(working as u64, status.drives.len() as u64), Tone::Good)))
@@ -71,8 +69,7 @@ pub(super) fn tiles(status: &Status) -> Markup {
                 html! {}))
             (tile("jobs running", &count(jobs(JobState::Running)),
                 &format!("{} queued, {} held", count(jobs(JobState::Queued)), count(jobs(JobState::Held))), html! {}))
-            (tile("slots in use", &format!("{taken} / \
-                {slots}"), &counted(status.workers.len() as u64, "worker", "workers"),
+            (tile("slots in use", &format!("{taken} / {slots}"), &counted(status.workers.len() as u64, "worker", "workers"),
                 bar(percent(taken, slots), Tone::Good)))
         }
     }

@@ -110,7 +110,7 @@ fn nobody_there_is_another_refusal_than_no_room() {
     snapshot.partition_mut("p1").unwrap().heard.0 -= snapshot.pool.heard_bound.0 + 1;
     let refused = place(&snapshot, &wish(1), 1).unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Unavailable);
-    assert!(refused.what.contains("of 2 1 are silent and 1 draining"), "{}", refused.what);
+    assert!(refused.what.contains("of 2, 1 are silent and 1 draining"), "{}", refused.what);
     let nothing = Snapshot::new(snapshot.pool.clone(), Vec::new(), snapshot.now);
     assert_eq!(place(&nothing, &wish(1), 1).unwrap_err().kind, ErrorKind::Unavailable);
 }
