@@ -255,7 +255,8 @@ def test_a_tape_request_that_failed(make_facility: MakeFacility, sample: Path) -
 def test_hosts_that_died(make_facility: MakeFacility, tmp_path: Path) -> None:
     facility = make_facility()
     facility.expect_log(
-        "silent for too long|a client could not reach this server|list of objects differs|mirror not written|copy failed"
+        "silent for too long|a client could not reach this server|list of objects differs"
+        "|mirror not written|copy failed"
     )
     facility.keep_ports(https=True)
     facility.up()
