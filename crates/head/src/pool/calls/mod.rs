@@ -1,0 +1,9 @@
+//! The calls of disk servers and doors, and people's evictions.
+
+mod open;
+mod partition;
+mod usage;
+mod write;
+
+pub(super) use partition::partition_of;
+pub(super) use write::{abandon, being_written};

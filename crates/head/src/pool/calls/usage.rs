@@ -1,0 +1,110 @@
+//! What was read, for bills and for the choice of what leaves the disk; and evictions.
+
+use crate::pool::evict as drop_from_disk;
+use crate::{
+    Apply, Context, Core,
+    account::{self},
+    namespace::{Right, require, resolve_file},
+    tape,
+};
+use base::{Failure, FilePath, ObjectId, Result};
+use tracing::{debug, warn};
+use wire::control::{Done, Evict, FileState, PathOutcome, PathOutcomes, REPORT_USE_LEN_MAX, ReportUse};
+
+impl Apply for ReportUse {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<Done> {
+        let longest = self.traffic.len().max(self.opened.len());
+        if longest > REPORT_USE_LEN_MAX {
+            return Err(Failure::invalid(format!(
+                "a report of {longest} lines is longer than {REPORT_USE_LEN_MAX}"
+            ))
+            .hint("send several"));
+        }
+        let mut foreign = 0;
+        for line in &self.traffic {
+            match whose(core, context, line.object)? {
+                Whose::Own => account::moved(core, line)?,
+                Whose::Nobodys => debug!(
+                    owner = line.owner,
+                    "a file that was read no longer exists; the read is not billed"
+                ),
+                Whose::Anothers => foreign += 1,
+            }
+        }
+        for object in self.opened {
+            match (whose(core, context, Some(object))?, core.store.replica(object)?) {
+                (Whose::Anothers, _) => foreign += 1,
+                (Whose::Own, Some(replica)) => core.store.note_use(&replica, context.now),
+                (Whose::Own, None) | (Whose::Nobodys, _) => {}
+            }
+        }
+        if foreign > 0 {
+            let host = context.who.as_host().unwrap_or_default();
+            warn!(
+                host,
+                lines = foreign,
+                "a host reported reads of objects that it does not hold; they are not counted"
+            );
+        }
+        Ok(Done {})
+    }
+}
+
+/// On whose disk an object is that a host says was used.
+enum Whose {
+    Own,
+    /// It was removed since.
+    Nobodys,
+    Anothers,
+}
+
+/// A host is believed about what it has. The rooms in the head's own process read from all hosts.
+fn whose(core: &Core, context: &Context, object: Option<ObjectId>) -> Result<Whose> {
+    let Some(host) = context.who.as_host() else { return Ok(Whose::Own) };
+    let Some(object) = object else { return Ok(Whose::Anothers) };
+    let Some(replica) = core.store.replica(object)? else { return Ok(Whose::Nobodys) };
+    let partition = core.store.partition(&replica.partition)?;
+    let is_own = partition.is_some_and(|partition| partition.server.name == host);
+    Ok(if is_own { Whose::Own } else { Whose::Anothers })
+}
+
+impl Apply for Evict {
+    fn apply(self, core: &mut Core, context: &Context) -> Result<PathOutcomes> {
+        let files = self.paths.into_iter().map(|path| match evict(core, context, &path, self.releases) {
+            Ok(state) => PathOutcome { path, state: Some(state), waits: None, failure: None },
+            Err(failure) => PathOutcome { path, state: None, waits: None, failure: Some(failure) },
+        });
+        Ok(PathOutcomes { files: files.collect() })
+    }
+}
+
+fn evict(core: &mut Core, context: &Context, path: &FilePath, releases: bool) -> Result<FileState> {
+    let node = resolve_file(core, &context.who, path)?;
+    let own = tape::pin_of(&context.who.name);
+    if releases {
+        require(core, &context.who, &node, Right::Read, path)?;
+        core.store.shorten_pin(node.id, &own, None, context.now)?;
+    } else {
+        require(core, &context.who, &node, Right::Write, path)?;
+    }
+    match node.state() {
+        FileState::Nearline => return Ok(FileState::Nearline),
+        FileState::Both => {}
+        state => {
+            return Err(Failure::busy(format!("{path} has no tape copy (it is {})", state.as_str()))
+                .hint(format!("`bp archive --wait {path}` makes one")));
+        }
+    }
+    if let Some(holder) = core.store.pins(node.id, context.now)?.first() {
+        let hint = if *holder == own {
+            format!("`bp release {path}`")
+        } else {
+            "wait until it is released".to_owned()
+        };
+        return Err(Failure::busy(format!("{path} is pinned by {holder}")).hint(hint));
+    }
+    // Who may only read it lets go of it; the disk keeps it until there is need for room.
+    require(core, &context.who, &node, Right::Write, path)?;
+    drop_from_disk(core, node.id)?;
+    Ok(FileState::Nearline)
+}
