@@ -14,7 +14,6 @@ mod text;
 
 use crate::media::object::{Holder, Piece};
 use base::{ByteRange, Checksums, FileId, Millis, ObjectId, Timestamp};
-use hmac::Mac;
 pub use signing::{CapKey, CapKeys, ServerKey, ServerKeys};
 
 /// Name of the opaque parameter.

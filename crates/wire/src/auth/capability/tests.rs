@@ -8,7 +8,6 @@ use crate::{
     media::object::{Holder, Piece},
 };
 use base::{ByteRange, Checksums, FileId, Millis, ObjectId, Timestamp};
-use hmac::{KeyInit, Mac};
 use proptest::prelude::*;
 
 fn example() -> Cap {

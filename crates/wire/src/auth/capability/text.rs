@@ -7,7 +7,6 @@ use crate::{
     media::object::{Holder, Piece},
 };
 use base::{ByteRange, Checksums, Timestamp};
-use hmac::KeyInit;
 use std::fmt;
 
 impl Content {
