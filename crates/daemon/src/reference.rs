@@ -10,8 +10,12 @@ use pages::{escaped, is_current, paragraph, sections};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// The files that declare keys of the configuration, each with a comment.
-const DECLARED: [&str; 3] = [
+const DECLARED: [&str; 7] = [
     include_str!("facility/config/mod.rs"),
+    include_str!("facility/config/batch.rs"),
+    include_str!("facility/config/disk.rs"),
+    include_str!("facility/config/doors.rs"),
+    include_str!("facility/config/tape.rs"),
     include_str!("facility/config/audit.rs"),
     include_str!("facility/config/issuers.rs"),
 ];
