@@ -120,7 +120,7 @@ def test_a_tree_is_adopted_as_it_is_and_nothing_is_copied(make_facility: MakeFac
     facility.put_bytes(b"taken", "/new/f8.root")
     said = adopt(facility, root, "/new", code=LEFT)
     assert f"/new: {FILES - 1} files adopted" in said
-    assert "; 1 belong to the owner of the facility" in said
+    assert "; 1 now belong to the owner of the facility" in said
     assert f"{len(oddities) + 1} skipped" in said
     for name, why in {**oddities, "f8.root": "/new/f8.root exists, and is another file"}.items():
         assert any(why in line for line in said.splitlines() if name in line), (name, said)

@@ -98,10 +98,10 @@ def test_asking_again_is_harmless_and_a_file_that_exists_is_found(pair: tuple[Fa
     again = facility.bp("get", "--pool", "raw", "--size", "4MB", "/data/run7.root")
     assert first.out == again.out == f"{facility.url('/data/run7.root')}\n"
     assert "3.81 MiB reserved in pool raw until " in first.err
-    assert "reserved in pool raw already until " in again.err
+    assert "already reserved in pool raw until " in again.err
     assert before - free(facility) == 4_000_000
     assert "root: 3.81 MiB in pool raw reserved until " in facility.bp("stat", "/data/run7.root").out
-    assert "its room is reserved" in fails("xrdcp", "-s", first.out.strip(), tmp_path / "back").err
+    assert "its space is reserved" in fails("xrdcp", "-s", first.out.strip(), tmp_path / "back").err
     source = write_file(tmp_path / "source", 1000, seed=4)
     run("xrdcp", "-s", source, first.out.strip())
     found = facility.bp("get", "--pool", "raw", "--size", "4MB", "/data/run7.root")

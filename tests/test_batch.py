@@ -97,7 +97,7 @@ def test_a_program_that_is_not_there(facility: Facility) -> None:
 def test_the_wall_limit(facility: Facility, gate: Gate) -> None:
     info = ended(facility, "--wall", "1s", "--", "/bin/cat", gate.path)
     assert (info["state"], info["exit"]) == ("failed", "wall_limit")
-    assert "wall limit" in info["reason"]
+    assert "wall time limit" in info["reason"]
     assert 1000 <= info["usage"]["wall"] < 30_000
 
 
@@ -167,7 +167,7 @@ def test_a_job_that_prints_a_lot_is_followed_with_gaps_that_are_told(facility: F
     facility.wait_until("it has printed", lambda: facility.bp("log", str(job)).err.endswith("]\n\n"))
     log = facility.bp("log", str(job))
     assert 1 << 19 < len(log.out) <= 1 << 20
-    assert "are left out here]" in log.err
+    assert "omitted]" in log.err
     gate.open()
     facility.wait_job(job)
 

@@ -404,7 +404,7 @@ def test_too_few_disk_servers_are_said_at_once(coded: tuple[Facility, list[Host]
     for server in servers[2:]:
         facility.bp("pool", "freeze", server.partition)
     refused = facility.bp_fails("put", sample, "/c/alone")
-    assert "is coded 2+1: each of 3 pieces needs a disk server of its own" in refused.text
+    assert "is coded 2+1: each of the 3 pieces needs a different disk server" in refused.text
     assert "/c/alone" not in facility.bp("ls", "/c").out
     warned = facility.bp("pool", "set", "main", "--coding=4+2")
     assert "needs 6 for 4+2" in warned.text

@@ -136,7 +136,7 @@ def test_what_is_refused(facility: Facility, sample: Path, tmp_path: Path) -> No
         ((sample, tmp_path / "x"), 2, "use cp"),
         (("http://h/x", tmp_path / "x"), 2, "root://"),
         ((sample, "bp:/sample"), 4, "exists"),
-        (("bp:/sample", "bp:/sample", tmp_path / "x"), 4, "no directory"),
+        (("bp:/sample", "bp:/sample", tmp_path / "x"), 4, "is not a directory"),
         (("root://127.0.0.1:1//f", tmp_path / "x"), 6, "connect to 127.0.0.1:1"),
     ]
     for words, code, said in cases:

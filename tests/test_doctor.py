@@ -151,10 +151,10 @@ def test_what_gets_old(make_facility: MakeFacility, tmp_path: Path) -> None:
     assert "8 d" in found["backup"]["found"] or "8d" in found["backup"]["found"], found
     clock.set(400 * DAY)
     found = wrong(facility, clock.environment)
-    assert "signs for" in found["key"]["found"], found
+    assert "has signed for" in found["key"]["found"], found
     assert "bp key rotate" in found["key"]["next"], found
     clock.set(50 * 366 * DAY)
-    assert "ended on" in wrong(facility, clock.environment)["certificates"]["found"]
+    assert "expired on" in wrong(facility, clock.environment)["certificates"]["found"]
 
 
 def test_a_certificate_that_is_damaged(make_facility: MakeFacility) -> None:
@@ -187,7 +187,7 @@ def test_a_host_whose_name_is_not_found(make_facility: MakeFacility, tmp_path: P
     host.up()
     try:
         finding = wrong(facility)["ports"]
-        assert "host d1: the name in root://gone.invalid" in finding["found"], finding
+        assert "host d1: cannot resolve the name in root://gone.invalid" in finding["found"], finding
         assert "/etc/hosts" in finding["next"], finding
     finally:
         host.down()

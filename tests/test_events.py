@@ -144,7 +144,7 @@ def test_what_fell_out_is_said(facility: Facility) -> None:
         facility.call("disable_drive", drive=drive)
         facility.call("enable_drive", drive=drive)
     shown = facility.bp("events")
-    assert re.search(r"\[\d+ earlier events are not kept any more\]", shown.err), shown.err
+    assert re.search(r"\[\d+ earlier events are no longer kept\]", shown.err), shown.err
     assert len(shown.out.splitlines()) == 4096
 
 

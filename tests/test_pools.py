@@ -203,7 +203,7 @@ def test_without_a_second_disk_server_nothing_is_acknowledged(
     for server in servers[1:]:
         facility.bp("pool", "freeze", server.partition)
     refused = facility.bp_fails("put", sample, "/m/alone")
-    assert "promises 2 replicas" in refused.text
+    assert "needs 2 replicas" in refused.text
     assert "/m/alone" not in facility.bp("ls", "/m").out
     facility.bp("pool", "set", "main", "--acknowledged=1")
     facility.bp("put", sample, "/m/alone")

@@ -219,7 +219,7 @@ def test_the_server_never_logs_in_under_a_name_that_the_client_chose(open_facili
 def test_redirects_of_the_root_door_obey_the_rule(open_facility: Facility, name: str) -> None:
     there = Listener(ELSEWHERE)
     with stranger((name, there.port)) as server:
-        assert "does not connect" in pull(open_facility, f"127.0.0.1:{server.port}")
+        assert "address is not allowed" in pull(open_facility, f"127.0.0.1:{server.port}")
         assert server.opened.is_set()
     assert not there.was_called()
     there.socket.close()

@@ -208,7 +208,7 @@ def test_tapes_tell_what_lies_on_them(make_facility: MakeFacility, tmp_path: Pat
     facility.up()
     facility.wait_until("the library has registered", lambda: states(facility) == ["suspect"] * 4)
     assert "bp admin recover" in facility.bp_fails("admin", "volume", "survey", "--all").text
-    assert "May hold files that are not in it: 4 volumes" in facility.bp("admin", "recover").out
+    assert "may hold files missing from it: 4 volumes" in facility.bp("admin", "recover").out
 
     assert "4 volumes will be surveyed" in facility.bp("admin", "volume", "survey", "--all").text
     assert "still to be surveyed" in facility.bp_fails("admin", "settle", "--unknown", "0").text
@@ -231,7 +231,9 @@ def test_tapes_tell_what_lies_on_them(make_facility: MakeFacility, tmp_path: Pat
     facility.put(write_file(tmp_path / "new", 100_000, 99), "/new")
     facility.archive_and_evict("/new")
     (copy,) = facility.stat("/new")["copies"]
-    assert (copy["vid"], copy["fseq"]) == ("BP0001", len(SIZES) + 1)
+    # A drive that has a blank volume in it after the survey may take that one.
+    expected = len(SIZES) + 1 if copy["vid"] == "BP0001" else 1
+    assert copy["fseq"] == expected
     facility.bp("evict", *files, *found)
     facility.wait_removals()
     facility.bp("stage", "--wait", "/new", *files, *found)

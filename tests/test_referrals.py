@@ -108,7 +108,7 @@ def test_nothing_is_moved_between_heads(heads: tuple[Facility, Facility]) -> Non
         assert "different heads" in first.bp_fails("mv", source, target).text, (source, target)
         assert "different heads" in fails("xrdfs", first.root, "mv", source, target).text, (source, target)
     # The other head would not know it any more.
-    assert "another head keeps" in first.bp_fails("mv", "/exp", "/experiments").text
+    assert "another head serves" in first.bp_fails("mv", "/exp", "/experiments").text
     assert (first.read("/here"), other.read("/exp/cms/there")) == (b"here", b"there")
 
 

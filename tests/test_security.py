@@ -429,7 +429,7 @@ def test_bad_tokens_are_refused_with_the_reason(strict: Facility, make_facility:
         ("not.a.token", "malformed"),
     ]:
         refused(fails("xrdfs", url, "stat", "/", env=bearing(strict, text)), word)
-    refused(fails("xrdfs", url, "stat", "/", env=trust(strict)), "present a token")
+    refused(fails("xrdfs", url, "stat", "/", env=trust(strict)), "requires a token")
     assert run("xrdfs", url, "stat", "/", env=bearing(strict, good)).code == 0
 
 

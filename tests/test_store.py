@@ -132,7 +132,7 @@ def test_a_database_that_does_not_prove_who_it_is_is_told_nothing(
     ours = f"sslrootcert={ca}"
     refused(over_network(server, DATABASE_HOST), "of an authority that is not trusted", "sslrootcert=/")
     wrong = "certificate of its server is for another name"
-    refused(over_network(server, "other.example.org", ours), wrong, DATABASE_HOST, "have one made")
+    refused(over_network(server, "other.example.org", ours), wrong, DATABASE_HOST, "get a certificate for this name")
     refused(f"{server.database('127.0.0.1')}?sslmode=verify-full&{ours}", wrong, "127.0.0.1")
     refused(over_network(server, DATABASE_HOST, "sslrootcert=/nowhere/ca.pem"), "/nowhere/ca.pem", "PEM file")
     refused(over_network(server, DATABASE_HOST, "sslmode=prefer"), "not offered", "verify-full")
@@ -230,7 +230,7 @@ def test_a_backup_is_taken_while_people_work_and_comes_back(facility: Facility, 
     facility.bp("rm", "/before")
     shown = facility.bp("admin", "settle").out
     assert "/after" in shown
-    assert "1 objects are not known, not 7" in facility.bp_fails("admin", "settle", "--unknown", "7").text
+    assert "1 objects are unknown, not 7" in facility.bp_fails("admin", "settle", "--unknown", "7").text
     assert lying.keys() <= facility.objects_on_disk().keys(), "nothing that was there is deleted"
     facility.bp("admin", "settle", "--unknown", str(unknown(facility)))
     assert "restored" not in facility.status()

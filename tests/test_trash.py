@@ -70,4 +70,4 @@ def test_the_facilitys_owner_empties_it(facility: Facility, tmp_path: Path) -> N
     assert facility.bp("trash", "empty", "/gone").out.startswith("1 file is gone for good")
     facility.wait_removals()
     refused = facility.bp_fails("trash", "restore", "/gone")
-    assert "nothing of /gone is in the trash" in refused.err
+    assert "no file of /gone is in the trash" in refused.err

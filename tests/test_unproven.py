@@ -268,7 +268,7 @@ def test_a_reservation_that_never_moves_leaves_room_for_others(make_facility: Ma
         bob = ("curl", "-sS", "--fail", "-H", "X-Backplane-User: bob", "-H", "Expect:")
         run(*bob, "-T", local, f"{facility.http}/d/bob")
         refused = facility.bp_fails("--user=eve", "get", "--pool=main", "--size=100MB", "/d/more")
-        assert "one user may have" in refused.text
+        assert "one user may reserve" in refused.text
         run(*bob, "-T", local, f"{facility.http}/d/bob")
     assert facility.stat("/d/bob")["size"] == 50 << 20
 

@@ -31,7 +31,7 @@ def test_a_volume_is_added_and_the_next_archive_goes_there(make_facility: MakeFa
     assert facility.volume(NEW)["state"] == "appendable"
     # What is known, or is no label, is refused by its name.
     assert (
-        f"volume {NEW} is in the catalogue already: appendable, in library lib1"
+        f"volume {NEW} exists already: appendable, in library lib1"
         in facility.bp_fails("volume", "add", "NEW002", NEW).text
     )
     assert "not 1 to 6 characters A-Z 0-9" in facility.bp_fails("volume", "add", "TOOLONG").text
