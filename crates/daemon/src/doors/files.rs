@@ -238,7 +238,7 @@ impl Files {
             (Ok(_), None) => {}
             // A hint: without it the open goes on as if there was none.
             (Err(failure), _) => {
-                debug!(%failure, "could not tell the head which servers the client cannot reach; they are not avoided")
+                debug!(%failure, "could not tell the head which servers the client cannot reach; they are not avoided");
             }
         }
     }

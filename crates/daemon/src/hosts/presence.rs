@@ -47,7 +47,7 @@ pub(crate) async fn say_goodbye(link: Link, host: String, boot: u64) {
             tokio::time::sleep(LINGER).await;
         }
         Ok(Err(failure)) => {
-            info!(%failure, "could not tell the head that this host stops: the head is unreachable")
+            info!(%failure, "could not tell the head that this host stops: the head is unreachable");
         }
         Err(_) => info!("could not tell the head that this host stops: the head does not answer"),
     }

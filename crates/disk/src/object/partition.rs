@@ -332,7 +332,7 @@ impl Partition {
                     gone.push(*object);
                 }
                 Err(cause) => {
-                    warn!(%object, %cause, partition = self.shared.name(), "cannot delete an object")
+                    warn!(%object, %cause, partition = self.shared.name(), "cannot delete an object");
                 }
             }
             claims.push(claim);

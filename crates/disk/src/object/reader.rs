@@ -170,7 +170,7 @@ impl ObjectReader {
             Map::new(&self.file, self.info.size)
                 .inspect_err(|cause| {
                     tracing::debug!(object = %self.info.object, %cause, "cannot map an object; \
-                    it is read by other means")
+                    it is read by other means");
                 })
                 .ok()
         });

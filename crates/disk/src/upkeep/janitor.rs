@@ -315,7 +315,7 @@ impl Janitor {
         if before != trouble {
             match (trouble, place) {
                 (_, Err(failure)) => {
-                    warn!(partition = self.name(), %failure, "the partition is offline; nothing is served from it")
+                    warn!(partition = self.name(), %failure, "the partition is offline; nothing is served from it");
                 }
                 (Some(trouble), _) => warn!(partition = self.name(), "partition is {}", trouble.words()),
                 (None, _) => info!(partition = self.name(), "partition has recovered"),

@@ -159,7 +159,7 @@ impl Known {
         match &fetched {
             Ok(_) => info!(issuer = self.issuer.url, "fetched the keys of a token issuer"),
             Err(failure) => {
-                warn!(issuer = self.issuer.url, %failure, "cannot fetch the keys of a token issuer")
+                warn!(issuer = self.issuer.url, %failure, "cannot fetch the keys of a token issuer");
             }
         }
         self.cache().fetched(fetched.ok(), Instant::now());

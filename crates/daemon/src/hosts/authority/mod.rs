@@ -127,7 +127,7 @@ impl Authority {
             let (authority, host, now) = (self.clone(), host.clone(), clock());
             match net::blocking(move || authority.prepare(&host, now)).await {
                 Ok(true) => {
-                    tracing::info!(directory = %self.directory.display(), "the head's certificates were renewed")
+                    tracing::info!(directory = %self.directory.display(), "the head's certificates were renewed");
                 }
                 Ok(false) => {}
                 Err(failure) => tracing::error!(%failure, "cannot renew the head's certificates"),
