@@ -192,8 +192,8 @@ fn everything_that_differs_is_told() {
     told(bench, &TapeFile { file_id: FileId(7), ..good.clone() }, "label HDR1 says file id 1002, expected 7");
     told(bench, &TapeFile { block: good.block - 1, ..good.clone() }, "found a tape mark, expected a label");
     told(bench, &TapeFile { block: good.block + 1, ..good.clone() }, "found a tape mark, expected a label");
-    told(bench, &TapeFile { block: 999, ..good.clone() }, "block 999 lies behind the end of the data");
-    told(bench, &TapeFile { size: 2999, ..good.clone() }, "data go on behind byte 2999");
+    told(bench, &TapeFile { block: 999, ..good.clone() }, "block 999 is beyond the end of the data");
+    told(bench, &TapeFile { size: 2999, ..good.clone() }, "data continue after byte 2999");
     told(bench, &TapeFile { size: 3001, ..good.clone() }, "tape has 3000 bytes, expected 3001");
     let checksums = Checksums::of(b"other");
     told(bench, &TapeFile { checksums, ..good.clone() }, "crc32c:");
@@ -243,7 +243,7 @@ fn an_interrupted_append_is_written_over() {
     bench.tamper(|image| image.truncate(image.len() - 700));
     let fault = seek_append(&mut bench.drive, &vid(), point).unwrap_err();
     assert_eq!(fault.blame, Blame::Volume);
-    assert!(fault.failure.what.contains("data lie at block 15, expected the end of the data"), "{fault}");
+    assert!(fault.failure.what.contains("found data at block 15, expected the end of the data"), "{fault}");
     seek_append(&mut bench.drive, &vid(), AppendPoint { may_have_leftover: true, ..point }).unwrap();
     let kept = data(100, 2);
     let next = file(point, &kept);
