@@ -41,7 +41,7 @@ fn a_volume_that_was_added_is_shown_at_once_and_used_when_its_library_has_it() {
     assert_eq!(add(&mut world, &[NEW]).unwrap().library, "lib1");
     let shown = volume(&mut world, NEW);
     assert_eq!((shown.state, &*shown.library), (VolumeState::Blank, ""));
-    assert_eq!(shown.reason.as_deref(), Some("waits for its cartridge in library  lib1"));
+    assert_eq!(shown.reason.as_deref(), Some("waits for its cartridge in library lib1"));
     // Also after a start of the head, and until the library has it.
     world.crash();
     assert_eq!(wanted(&mut world), [vid(NEW)]);

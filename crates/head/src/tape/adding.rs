@@ -1,7 +1,7 @@
 //! Volumes that operators add. The catalogue has them at once; they are written when their library has them.
 //!
-//! What a library is still to take in is told by the reason of its volume, so that it is as durable as the volume. The tape server is told
-//! when one of its drives asks for work: a virtual library makes the cartridge, and registers with it.
+//! The row of a volume says which library has still to take in its cartridge. The tape server is told when one of its drives asks
+//! for work: a virtual library makes the cartridge, and registers with it.
 
 use super::room::require_drive;
 use crate::{Apply, Context, Core, Topic, hosts::require_owner, store::VolumeRow};
@@ -10,13 +10,9 @@ use std::collections::BTreeSet;
 use tracing::warn;
 use wire::control::{AddVolumes, AddedVolumes, CartridgeRefused, Done, VolumeState};
 
-/// Begins the reason of a volume that its library has not taken in yet.
-const EXPECTED: &str = "waits for its cartridge in library  ";
-
-/// The library that is to take a volume in.
+/// The library that has still to take a volume in. What an operator has said of the volume since ends that.
 fn expected_in(volume: &VolumeRow) -> Option<&str> {
-    let is_nowhere = volume.library.is_empty() && volume.state == VolumeState::Blank;
-    volume.reason.as_deref().filter(|_| is_nowhere)?.strip_prefix(EXPECTED)
+    Some(&*volume.expected_in).filter(|library| !library.is_empty() && volume.state == VolumeState::Blank)
 }
 
 /// Volumes that the library of a drive is to take in.
@@ -32,6 +28,7 @@ pub(super) fn expected(core: &Core, drive: &str) -> Result<Vec<Vid>> {
 /// A library has a cartridge: nobody waits for it any more.
 pub(super) fn note_arrived(core: &mut Core, vid: &Vid) -> Result<()> {
     if core.store.volume(vid)?.is_some_and(|row| expected_in(&row).is_some()) {
+        core.store.set_expected_in(vid, "")?;
         core.store.set_volume_state(vid, VolumeState::Blank, None)?;
     }
     Ok(())
@@ -52,7 +49,9 @@ impl Apply for AddVolumes {
                 refuse_known(known)?;
             }
             core.store.put_volume("", vid, capacity.unwrap_or(0))?;
-            core.store.set_volume_state(vid, VolumeState::Blank, Some(&format!("{EXPECTED}{library}")))?;
+            core.store.set_expected_in(vid, &library)?;
+            let reason = format!("waits for its cartridge in library {library}");
+            core.store.set_volume_state(vid, VolumeState::Blank, Some(&reason))?;
         }
         core.touch(Topic::Tape);
         Ok(AddedVolumes { library, vids: self.vids })
@@ -106,6 +105,7 @@ impl Apply for CartridgeRefused {
             let reason = format!(
                 "not in library {library}: {failure}; after repairing that, run `bp volume add {vid}`"
             );
+            core.store.set_expected_in(vid, "")?;
             core.store.set_volume_state(vid, VolumeState::Blank, Some(&reason))?;
             core.touch(Topic::Tape);
         }

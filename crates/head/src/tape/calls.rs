@@ -268,6 +268,7 @@ impl Apply for SetVolumeState {
         }
         let reason = (self.state == VolumeState::Suspect).then(|| format!("set by {}", context.who.name));
         core.store.set_volume_state(&self.vid, self.state, reason.as_deref())?;
+        core.store.set_expected_in(&self.vid, "")?;
         say_volume(core, &self.vid, self.state, reason.as_deref(), context.now);
         core.touch(Topic::Tape);
         Ok(Done {})

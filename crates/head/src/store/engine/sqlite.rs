@@ -42,6 +42,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0024.sql"),
     include_str!("../migrations/0025.sql"),
     include_str!("../migrations/0026.sql"),
+    include_str!("../migrations/0027.sql"),
 ];
 
 /// Least memory for pages: what a statement needs at once.

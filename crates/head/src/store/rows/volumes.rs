@@ -34,6 +34,8 @@ pub(crate) struct VolumeRow {
     pub(crate) live_bytes: u64,
     /// Before it became unread.
     pub(crate) was_full: bool,
+    /// The library that has still to take in its cartridge; empty: none.
+    pub(crate) expected_in: String,
 }
 
 /// A tape copy in the catalogue.
@@ -59,6 +61,7 @@ fn volume(row: &Row<'_>) -> StoreResult<VolumeRow> {
         files: row.get(10)?,
         live_bytes: row.get(11)?,
         was_full: row.get(12)?,
+        expected_in: row.get(13)?,
     })
 }
 
@@ -75,7 +78,7 @@ fn copy(row: &Row<'_>) -> StoreResult<CopyRow> {
 const VOLUME: &str =
     "v.vid, v.library, v.state, v.reason, v.capacity, v.used, v.next_fseq, v.end_block, v.leftover,
     v.loads, (SELECT count(*) FROM copy c WHERE c.vid = v.vid),
-    (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid), v.was_full
+    (SELECT CAST(coalesce(sum(c.size), 0) AS BIGINT) FROM copy c WHERE c.vid = v.vid), v.was_full, v.expected_in
     FROM volume v";
 
 /// A catalogue is older than it was: what was written to volumes since would be written over, and blank ones may not be.
@@ -125,6 +128,11 @@ impl Store {
     /// Says in which library a volume is; empty: in none.
     pub(crate) fn set_library(&self, vid: &Vid, library: &str) -> StoreResult<()> {
         self.run("UPDATE volume SET library = ?2 WHERE vid = ?1", (vid.as_str(), library))
+    }
+
+    /// Says which library has still to take in the cartridge of a volume; empty: none.
+    pub(crate) fn set_expected_in(&self, vid: &Vid, library: &str) -> StoreResult<()> {
+        self.run("UPDATE volume SET expected_in = ?2 WHERE vid = ?1", (vid.as_str(), library))
     }
 
     pub(crate) fn volume(&self, vid: &Vid) -> StoreResult<Option<VolumeRow>> {
