@@ -165,7 +165,7 @@ macro_rules! for_each_call {
                 pending |keys| keys.keys.is_empty();
             KeysChanged => Done, "keys_changed", Rooms, Head, Changes, [];
             LabelHost => Done, "label_host", People, Head, Changes, ["name", "labels"];
-            HostHere => Done, "host_here", Hosts, Door, Changes, [];
+            HostHere => Done, "host_here", Hosts, Door, Reads, [];
             HostLeaves => Done, "host_leaves", Hosts, Head, Changes, ["host"];
             HostUnanswered => Done, "host_unanswered", Rooms, Head, Changes, ["host"];
             CompareCatalogue => CatalogueState, "compare_catalogue", Disk, Head, Changes, ["partition"];

@@ -1,11 +1,6 @@
 //! The management API: every call of `wire::control` as `POST /api/v1/NAME`.
 
-use crate::doors::http::{
-    HttpDoor,
-    answer::Refused,
-    api::{hosts, keys},
-    guard::caller::Caller,
-};
+use crate::doors::http::{HttpDoor, answer::Refused, api::AtDoor, guard::caller::Caller};
 use axum::{
     Extension, Json, Router,
     body::Bytes,
@@ -40,10 +35,12 @@ struct Wait {
     seen: Option<String>,
 }
 
-/// Adds the route of one call, unless it has none or the door carries it out itself.
+/// Adds the route of one call, unless it has none.
 macro_rules! route {
     ($router:ident, $call:ident, Rooms, $by:ident) => {};
-    ($router:ident, $call:ident, $audience:ident, Door) => {};
+    ($router:ident, $call:ident, $audience:ident, Door) => {
+        let $router = add_at_door::<control::$call>($router);
+    };
     ($router:ident, $call:ident, $audience:ident, Head) => {
         let $router = add::<control::$call>($router);
     };
@@ -53,7 +50,7 @@ macro_rules! route {
 macro_rules! route_all {
     ($($call:ident => $reply:ty, $name:literal, $audience:ident, $by:ident, $effect:ident, [$($named:literal),*]
         $(, pending $pending:expr)?;)*) => {
-        fn calls_of_the_head(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+        fn all_calls(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
             $(route!(router, $call, $audience, $by);)*
             router
         }
@@ -67,7 +64,7 @@ pub(in crate::doors::http) fn routes() -> Router<Arc<HttpDoor>> {
         .route("/api/v1/status", get(handle_get::<control::GetStatus>))
         .route("/api/v1/bill", get(handle_get::<control::GetBill>))
         .route("/api/v1/jobs", get(handle_get::<control::Jobs>));
-    crate::doors::http::api::backup::routes(keys::routes(hosts::routes(calls_of_the_head(router))))
+    crate::doors::http::api::backup::routes(all_calls(router))
 }
 
 fn add<C: Apply>(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
@@ -81,6 +78,22 @@ async fn handle_get<C: Apply + Default>(
 ) -> Result<Json<C::Reply>, Refused> {
     let call = C::default();
     let outcome = carry_out(&door, &caller.who, call.clone(), &Wait::default()).await;
+    door.note_call(&caller, &call, outcome.as_ref());
+    Ok(Json(outcome?))
+}
+
+fn add_at_door<C: AtDoor>(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
+    router.route(&format!("/api/v1/{}", C::NAME), post(handle_at_door::<C>))
+}
+
+async fn handle_at_door<C: AtDoor>(
+    State(door): State<Arc<HttpDoor>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<C::Reply>, Refused> {
+    let call: C = parse(&headers, &body)?;
+    let outcome = call.clone().carry_out(Arc::clone(&door), caller.clone()).await;
     door.note_call(&caller, &call, outcome.as_ref());
     Ok(Json(outcome?))
 }

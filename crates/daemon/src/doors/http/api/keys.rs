@@ -2,41 +2,23 @@
 
 use crate::{
     access::tokens,
-    doors::http::{HttpDoor, answer::Refused, api::calls, guard::caller::Caller},
+    doors::http::{
+        HttpDoor,
+        api::{AtDoor, unbroken},
+        guard::caller::Caller,
+    },
 };
-use axum::{Extension, Json, Router, body::Bytes, extract::State, http::HeaderMap, routing::post};
 use base::{Failure, Result, Timestamp};
 use head::Principal;
 use net::blocking;
 use std::sync::Arc;
 use tracing::info;
-use wire::control::{
-    Call, CreateToken, CreatedToken, GetKeys, KeyGenerations, KeysChanged, RevokeKey, RotateKey,
-};
+use wire::control::{CreateToken, CreatedToken, GetKeys, KeyGenerations, KeysChanged, RevokeKey, RotateKey};
 
-type Door = State<Arc<HttpDoor>>;
-type Answer<T> = Result<Json<T>, Refused>;
-type By = Extension<Caller>;
-
-pub(in crate::doors::http) fn routes(router: Router<Arc<HttpDoor>>) -> Router<Arc<HttpDoor>> {
-    let at = |name: &str| format!("/api/v1/{name}");
-    router
-        .route(&at(CreateToken::NAME), post(create_token))
-        .route(&at(GetKeys::NAME), post(show))
-        .route(&at(RotateKey::NAME), post(rotate))
-        .route(&at(RevokeKey::NAME), post(revoke))
-}
-
-async fn create_token(
-    State(door): Door,
-    Extension(caller): By,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Answer<CreatedToken> {
-    let wish: CreateToken = calls::parse(&headers, &body)?;
-    let created = created(&door, &caller, &wish);
-    door.note_call(&caller, &wish, created.as_ref());
-    Ok(Json(created?))
+impl AtDoor for CreateToken {
+    async fn carry_out(self, door: Arc<HttpDoor>, caller: Caller) -> Result<CreatedToken> {
+        created(&door, &caller, &self)
+    }
 }
 
 /// Makes a token with no more rights than its maker has: not for longer than the token that was shown, and by its generation.
@@ -95,48 +77,31 @@ fn require_owner(who: &Principal) -> Result<()> {
         .hint("ask the owner of the facility"))
 }
 
-async fn show(
-    State(door): Door,
-    Extension(caller): By,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Answer<KeyGenerations> {
-    let call: GetKeys = calls::parse(&headers, &body)?;
-    let shown = require_owner(&caller.who).map(|()| door.key.generations(door.authenticator.now()));
-    door.note_call(&caller, &call, shown.as_ref());
-    Ok(Json(shown?))
+impl AtDoor for GetKeys {
+    async fn carry_out(self, door: Arc<HttpDoor>, caller: Caller) -> Result<KeyGenerations> {
+        require_owner(&caller.who)?;
+        Ok(door.key.generations(door.authenticator.now()))
+    }
 }
 
-async fn rotate(
-    State(door): Door,
-    Extension(caller): By,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Answer<KeyGenerations> {
-    let call: RotateKey = calls::parse(&headers, &body)?;
-    let (key, grace) = (door.key.clone(), call.grace);
-    let change = move |now| key.rotate(grace, now);
-    let rotated = change_key(&door, &caller, KeysChanged { ends_invitations: false }, change).await;
-    door.note_call(&caller, &call, rotated.as_ref());
-    let rotated = rotated?;
-    info!(by = caller.who.name, "the facility key was rotated");
-    Ok(Json(rotated))
+impl AtDoor for RotateKey {
+    async fn carry_out(self, door: Arc<HttpDoor>, caller: Caller) -> Result<KeyGenerations> {
+        let (key, grace) = (door.key.clone(), self.grace);
+        let change = move |now| key.rotate(grace, now);
+        let rotated = change_key(&door, &caller, KeysChanged { ends_invitations: false }, change).await?;
+        info!(by = caller.who.name, "the facility key was rotated");
+        Ok(rotated)
+    }
 }
 
-async fn revoke(
-    State(door): Door,
-    Extension(caller): By,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Answer<KeyGenerations> {
-    let call: RevokeKey = calls::parse(&headers, &body)?;
-    let (key, generation) = (door.key.clone(), call.generation);
-    let change = move |now| key.revoke(generation, now);
-    let revoked = change_key(&door, &caller, KeysChanged { ends_invitations: true }, change).await;
-    door.note_call(&caller, &call, revoked.as_ref());
-    let revoked = revoked?;
-    info!(by = caller.who.name, generation, "a generation of the facility key was revoked");
-    Ok(Json(revoked))
+impl AtDoor for RevokeKey {
+    async fn carry_out(self, door: Arc<HttpDoor>, caller: Caller) -> Result<KeyGenerations> {
+        let (key, generation) = (door.key.clone(), self.generation);
+        let change = move |now| key.revoke(generation, now);
+        let revoked = change_key(&door, &caller, KeysChanged { ends_invitations: true }, change).await?;
+        info!(by = caller.who.name, generation, "a generation of the facility key was revoked");
+        Ok(revoked)
+    }
 }
 
 /// Changes the key and tells the head, whose waiting disk servers and workers then fetch what is new. Goes on when the client leaves.
@@ -148,12 +113,12 @@ async fn change_key(
 ) -> Result<KeyGenerations> {
     require_owner(&caller.who)?;
     let (door, now) = (Arc::clone(door), door.authenticator.now());
-    let work = tokio::spawn(async move {
+    let work = async move {
         let changed = blocking(move || change(now)).await?;
         door.files.head()?.call(&Principal::room("key"), news).await?;
         Ok(changed)
-    });
-    work.await.map_err(|cause| Failure::internal(format!("the call failed unexpectedly: {cause}")))?
+    };
+    unbroken(work).await
 }
 
 #[cfg(test)]
