@@ -492,7 +492,7 @@ impl<S: Service> Session<S> {
             Request::Set(setting) => self.answer(stream, &setting::answer(&setting)),
             Request::Endsess(id) => {
                 let is_ours = self.entry.as_ref().is_some_and(|entry| *entry.id() == id);
-                // One that has already expired, or was never here, is what is asked for: clients end sessions of connections that
+                // One that has already ended, or was never here, is what is asked for: clients end sessions of connections that
                 // broke, perhaps after a restart. Servers of the field answer so, too.
                 if !is_ours {
                     self.registry.end(&id);
