@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import socket
+import stat
 import sys
 import urllib.parse
 from collections.abc import Iterator
@@ -180,7 +182,10 @@ def test_the_directory_is_closed_to_other_users(shared: Facility, users: list[Pe
     shared.put_bytes(b"on tape", "/private")
     shared.archive_and_evict("/private")
     for path in [shared.directory, *shared.directory.rglob("*")]:
-        assert path.is_symlink() or path.lstat().st_mode & 0o077 == 0, f"{path}: {path.lstat().st_mode:o}"
+        # The daemon runs: what it writes anew is renamed between a look at the directory and one at the file.
+        with contextlib.suppress(FileNotFoundError):
+            found = path.lstat()
+            assert stat.S_ISLNK(found.st_mode) or found.st_mode & 0o077 == 0, f"{path}: {found.st_mode:o}"
     for path in (
         "key",
         "catalogue.sqlite",
