@@ -9,29 +9,25 @@
 //! something is there or the time is over, then the pending reply is returned.
 
 pub mod account;
-pub mod batch;
 mod calls;
-pub mod data;
 pub mod events;
 pub mod facility;
+pub mod jobs;
 pub mod names;
-pub mod output;
 pub mod pool;
-pub mod survey;
+pub mod rooms;
 pub mod tape;
 
 pub use account::{accounts::*, quotas::*};
-pub use batch::*;
 pub use calls::{CALLS, CallInfo};
-pub use data::*;
 pub use events::*;
 pub use facility::{
     counts::*, heads::*, hosts::*, keys::*, labels::*, presence::*, restored::*, status::*, version::*,
 };
+pub use jobs::*;
 pub use names::{adopt::*, attributes::*, files::*, grants::*, trash::*};
-pub use output::*;
 pub use pool::{allocation::*, policy::*, pools::*, scan::*};
-pub use survey::*;
+pub use rooms::{batch::*, disk::*, tape::*};
 pub use tape::*;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

@@ -1,143 +1,7 @@
-//! The tape room: drives ask for sessions and report what they did.
+//! Tape: volumes, drives and requests, as operators see and order them.
 
-use base::{Checksums, Failure, FileId, FilePath, RequestId, SessionId, Vid};
+use base::{RequestId, Vid};
 use serde::{Deserialize, Serialize};
-
-/// A cartridge that the changer sees.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cartridge {
-    /// Its bar code.
-    pub vid: Vid,
-    /// Bytes it can hold.
-    pub capacity_bytes: u64,
-}
-
-/// A drive and the volume in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DriveContent {
-    /// The drive.
-    pub drive: String,
-    /// The volume that is in it.
-    pub loaded: Option<Vid>,
-}
-
-/// A tape server announces its library. Sessions of its earlier boots are over; their requests go back to the queue.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RegisterLibrary {
-    /// Name of the library.
-    pub library: String,
-    /// Its drives.
-    pub drives: Vec<DriveContent>,
-    /// What the changer sees, in slots and drives.
-    pub cartridges: Vec<Cartridge>,
-}
-
-/// An idle drive asks what to do.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct NextTapeSession {
-    /// The drive.
-    pub drive: String,
-    /// The volume that is in it.
-    pub loaded: Option<Vid>,
-}
-
-/// The answer to [`NextTapeSession`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct TapeOrders {
-    /// The session to run, if there is one.
-    pub session: Option<TapeSession>,
-    /// Volumes that were added: the library is to have cartridges for them, before it asks again.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub insert: Vec<Vid>,
-}
-
-/// One volume, one drive, one kind of work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TapeSession {
-    /// Names it in every report.
-    pub id: SessionId,
-    /// The volume to load, if it is not loaded.
-    pub vid: Vid,
-    /// What to do with it.
-    pub work: TapeWork,
-}
-
-/// The work of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TapeWork {
-    /// Write VOL1 on a blank volume. A volume that has any label is refused.
-    Label,
-    /// Append files.
-    Archive {
-        /// Where the last good file ends.
-        append: AppendPoint,
-        /// In this order.
-        files: Vec<ArchiveFile>,
-    },
-    /// Read files.
-    Recall {
-        /// In this order.
-        files: Vec<RecallFile>,
-    },
-    /// Read what lies on the volume, and report it.
-    Survey {
-        /// What lies before it is known.
-        from: AppendPoint,
-        /// The session ends behind the file with which it has read so many: others may wait for the drive.
-        bytes_max: u64,
-    },
-}
-
-/// The end of the catalogued data of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AppendPoint {
-    /// Sequence number that the next file gets, from 1.
-    pub fseq: u32,
-    /// Logical block (blocks and marks count) where its first header label goes; 1 on a volume with only VOL1.
-    pub block: u64,
-    /// Whether an interrupted session may have left blocks behind this point that nothing refers to. If not, and there
-    /// is data, the volume is not what the catalogue believes: refuse to write.
-    pub may_have_leftover: bool,
-}
-
-/// A file to write to tape.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArchiveFile {
-    /// The queue row.
-    pub request: RequestId,
-    /// The file; goes into the labels.
-    pub file: FileId,
-    /// For people.
-    pub path: FilePath,
-    /// Bytes.
-    pub size: u64,
-    /// Of the whole file; compared while it streams.
-    pub checksums: Checksums,
-    /// `root://` URL with a capability to read the replica.
-    pub source: String,
-}
-
-/// A file to read from tape.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecallFile {
-    /// The queue row.
-    pub request: RequestId,
-    /// The file; compared with the labels.
-    pub file: FileId,
-    /// For people.
-    pub path: FilePath,
-    /// Sequence number on the volume.
-    pub fseq: u32,
-    /// Logical block of its first header label.
-    pub block: u64,
-    /// Bytes.
-    pub size: u64,
-    /// Of the whole file; compared before the file is announced.
-    pub checksums: Checksums,
-    /// `root://` URL with a capability to write the reserved object.
-    pub sink: String,
-}
 
 /// What a drive is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,101 +23,6 @@ pub enum TapePhase {
     Unloading,
     /// Needs a person.
     Stuck,
-}
-
-/// A drive says how far it is; also that it is alive.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct TapeProgress {
-    /// The session.
-    pub session: SessionId,
-    /// What it is doing.
-    pub phase: TapePhase,
-    /// The file it works on.
-    pub request: Option<RequestId>,
-    /// Bytes of that file that are done.
-    pub bytes_done: u64,
-}
-
-/// A file that is on tape, flushed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArchivedCopy {
-    /// The queue row.
-    pub request: RequestId,
-    /// Sequence number it got.
-    pub fseq: u32,
-    /// Logical block of its first header label.
-    pub block: u64,
-    /// Logical block after its last tape mark: where the next file goes.
-    pub end_block: u64,
-}
-
-/// Reports copies that are durable on tape.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct FilesArchived {
-    /// The session.
-    pub session: SessionId,
-    /// In the order of the tape.
-    pub copies: Vec<ArchivedCopy>,
-    /// Bytes of the cartridge that are used now.
-    pub used_bytes: u64,
-}
-
-/// Reports a file whose recalled bytes are verified and durable on disk.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct FileRecalled {
-    /// The session.
-    pub session: SessionId,
-    /// The queue row.
-    pub request: RequestId,
-}
-
-/// Who is at fault, so that the right thing is taken out of use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Blame {
-    /// The cartridge or what is written on it.
-    Volume,
-    /// The drive or the changer.
-    Drive,
-    /// This file only: its source or its sink.
-    File,
-    /// The disk server or the network: nothing is wrong with tape.
-    System,
-}
-
-/// Reports a file that could not be done; the session goes on with the next one.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RequestFailed {
-    /// The session.
-    pub session: SessionId,
-    /// The queue row.
-    pub request: RequestId,
-    /// Who is at fault.
-    pub blame: Blame,
-    /// What happened.
-    pub failure: Failure,
-}
-
-/// The drive is free again. Requests of the session that were not reported go back to the queue.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct EndTapeSession {
-    /// The session.
-    pub session: SessionId,
-    /// How often the medium was put into the drive for it: 0 or 1; the bill.
-    pub loads: u32,
-    /// What ended it early, and who is at fault.
-    pub trouble: Option<(Blame, Failure)>,
-}
-
-/// A library could not get a cartridge for a volume that was added.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CartridgeRefused {
-    /// The drive that was asked.
-    pub drive: String,
-    /// The volume.
-    pub vid: Vid,
-    /// Why.
-    pub failure: Failure,
 }
 
 /// Adds volumes to the catalogue: new cartridges without a label.
@@ -339,4 +108,20 @@ pub struct DisableDrive {
 pub struct EnableDrive {
     /// The drive.
     pub drive: String,
+}
+
+/// Has volumes surveyed: what lies behind the end that the catalogue knows is read, and what it says is taken in.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SurveyVolumes {
+    /// These.
+    pub vids: Vec<Vid>,
+    /// Also all that are suspect, and those that a restore made read only.
+    pub all: bool,
+}
+
+/// The answer to [`SurveyVolumes`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SurveyOrdered {
+    /// What will be surveyed.
+    pub vids: Vec<Vid>,
 }

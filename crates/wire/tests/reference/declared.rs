@@ -69,16 +69,17 @@ impl Before {
     }
 }
 
-/// All public structs and enums of the sources below a folder, by name.
-pub(crate) fn below(folder: &Path, found: &mut BTreeMap<String, Declared>) {
+/// The sources below a folder.
+pub(crate) fn below(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("the folder of the sources can be read");
-    for path in entries.map(|entry| entry.expect("the entry can be read").path()) {
+    let paths = entries.map(|entry| entry.expect("the entry can be read").path());
+    let found = paths.flat_map(|path| {
         if path.is_dir() {
-            below(&path, found);
-        } else {
-            file(&std::fs::read_to_string(&path).expect("the source can be read"), found);
+            return below(&path);
         }
-    }
+        vec![std::fs::read_to_string(&path).expect("the source can be read")]
+    });
+    found.collect()
 }
 
 /// The public structs and enums of one source.

@@ -14,27 +14,21 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     path::Path,
+    sync::LazyLock,
 };
 use wire::control::{Audience, CALLS, CallInfo, Effect};
 
 /// The table of calls; its comments are the headings of the page.
 const TABLE: &str = include_str!("../../src/control/calls.rs");
 
-/// The sources of constants that comments name.
-const CONSTANTS: &str = concat!(
-    include_str!("../../../base/src/limits.rs"),
-    include_str!("../../src/control/batch.rs"),
-    include_str!("../../src/control/data.rs"),
-    include_str!("../../src/control/events.rs"),
-    include_str!("../../src/control/facility/restored.rs"),
-    include_str!("../../src/control/names/adopt.rs"),
-    include_str!("../../src/control/names/attributes.rs"),
-    include_str!("../../src/control/output.rs"),
-    include_str!("../../src/control/pool/allocation.rs"),
-    include_str!("../../src/control/pool/policy.rs"),
-    include_str!("../../src/control/pool/scan.rs"),
-    include_str!("../../src/control/survey.rs"),
-);
+/// Limits that comments name.
+const LIMITS: &str = include_str!("../../../base/src/limits.rs");
+
+/// The sources of the API: its types, and constants that comments name.
+static SOURCES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/control");
+    declared::below(&folder)
+});
 
 /// What the page says before the calls.
 const PREFACE: &str = "# Management API: calls
@@ -64,9 +58,8 @@ struct Page {
 impl Page {
     fn new() -> Self {
         let mut types = BTreeMap::new();
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         declared::file(include_str!("../../src/media/object.rs"), &mut types);
-        declared::below(&sources.join("control"), &mut types);
+        SOURCES.iter().for_each(|source| declared::file(source, &mut types));
         Self { types, named: BTreeSet::new(), text: PREFACE.to_owned() }
     }
 
@@ -188,7 +181,7 @@ fn plain(about: &str) -> String {
 
 /// The value of a constant that a comment names.
 fn constant(name: &str) -> Option<String> {
-    CONSTANTS.lines().find_map(|line| {
+    SOURCES.iter().map(String::as_str).chain([LIMITS]).flat_map(str::lines).find_map(|line| {
         let (declared, value) = line.strip_prefix("pub const ")?.strip_suffix(';')?.split_once(" = ")?;
         let value = value.replace('_', "").replace(" << 10", " KiB").replace(" << 20", " MiB");
         (declared.split_once(':')?.0 == name).then_some(value)

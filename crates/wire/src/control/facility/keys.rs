@@ -85,36 +85,6 @@ pub enum KeyState {
     Revoked,
 }
 
-/// A disk server asks for its keys, which check capabilities; pending while it has all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GetCapKeys {
-    /// Which state of the keys it has stored.
-    pub serial: u64,
-    /// The newest generation that it has stored.
-    pub generation: u32,
-}
-
-/// The answer to [`GetCapKeys`], and what a host stores of it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostCapKeys {
-    /// Which state of the keys this is.
-    pub serial: u64,
-    /// All generations that verify, the newest first; empty if the host has this state already.
-    pub keys: Vec<HostCapKey>,
-}
-
-/// One generation of the key that checks the capabilities of a disk server. It has no `Debug`: it is a secret.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostCapKey {
-    /// The generation of the facility's key from which it follows.
-    pub generation: u32,
-    /// Until when it verifies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<Timestamp>,
-    /// The key, hex.
-    pub key: String,
-}
-
 /// Says that the keys have changed: waiting callers look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeysChanged {

@@ -1,11 +1,44 @@
 //! Pools: what they promise, and how disk servers and head keep it together.
 
-use crate::{
-    control::{Coding, Pieces, PoolInfo, pool::policy::Pool},
-    media::object::Label,
-};
-use base::{Checksums, Failure, FilePath, Millis, ObjectId, Timestamp};
+use crate::control::{Pool, PoolInfo};
+use base::{FilePath, Millis, Timestamp};
 use serde::{Deserialize, Serialize};
+
+/// What can be wrong with a partition while its disk server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionTrouble {
+    /// Its file system is not where it was: not mounted, most likely. What lies on it is not lost.
+    Gone,
+    /// Its file system is read-only: what is there is read, nothing is written or deleted.
+    ReadOnly,
+}
+
+impl PartitionTrouble {
+    /// For people.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Gone => "not mounted",
+            Self::ReadOnly => "read-only",
+        }
+    }
+}
+
+/// Asks how much room there is for new files, all partitions together.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct GetSpace {}
+
+/// Room for new files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// Bytes of all partitions.
+    pub total_bytes: u64,
+    /// Bytes that are neither used nor promised.
+    pub free_bytes: u64,
+    /// Free bytes of the partition that has most of them: the longest file that fits.
+    pub largest_free_bytes: u64,
+}
 
 /// What may be done with a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -125,103 +158,6 @@ pub struct Pools {
     pub pools: Vec<PoolInfo>,
 }
 
-/// A disk server has a written object durable, and asks where its mirrors or pieces go. Saying it again is fine.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PlaceMirrors {
-    /// The object.
-    pub object: ObjectId,
-    /// Its bytes.
-    pub size: u64,
-    /// Of the whole object.
-    pub checksums: Checksums,
-    /// Mirrors that could not be written: others are wanted in their place.
-    pub failed: Vec<ObjectId>,
-}
-
-/// Where the mirrors of an object go.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mirrors {
-    /// To be filled before the commit; fewer than the pool wants if there is no place for more.
-    pub mirrors: Vec<Mirror>,
-    /// They are no copies but pieces, cut like this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Cut>,
-}
-
-/// How a file is cut into pieces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cut {
-    /// Pieces.
-    pub coding: Coding,
-    /// Bytes of a full cell.
-    pub cell_bytes: u32,
-}
-
-/// An object to be filled.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mirror {
-    /// The object.
-    pub object: ObjectId,
-    /// Where it is filled, with the capability.
-    pub url: String,
-    /// Which piece it is, where the object is cut into pieces.
-    #[serde(default)]
-    pub index: u8,
-}
-
-/// Asks which objects a partition is to fetch from other disk servers.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct NextCopies {
-    /// The partition.
-    pub partition: String,
-    /// What it is fetching already.
-    pub under_way: Vec<ObjectId>,
-}
-
-/// Objects to fetch.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CopyOrders {
-    /// None of them is under way. Each is reported by [`CopyEnded`].
-    pub orders: Vec<CopyOrder>,
-}
-
-/// An object to fetch.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CopyOrder {
-    /// The new object.
-    pub object: ObjectId,
-    /// For its description.
-    pub label: Label,
-    /// Bytes.
-    pub size: u64,
-    /// What must arrive; `None` if it is made anew from pieces, each cell of which is checked.
-    pub checksums: Option<Checksums>,
-    /// The object that is copied.
-    pub source: ObjectId,
-    /// Where it is read, with the capability; empty if it is made anew.
-    pub url: String,
-    /// The other pieces of its file, from which it is made anew.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pieces: Option<Pieces>,
-}
-
-/// Says how a copy ended: the object is durable, or nothing is left of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CopyEnded {
-    /// The new object.
-    pub object: ObjectId,
-    /// What it was copied from.
-    pub source: ObjectId,
-    /// Why it failed, if it did.
-    pub failure: Option<Failure>,
-    /// Of a piece that was made anew.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checksums: Option<Checksums>,
-    /// Pieces that were found to be damaged on the way.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub damaged: Vec<ObjectId>,
-}
-
 /// Drops files of a pool that are safe on tape from its disks, some at a time, in the order of its policy.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -284,76 +220,4 @@ pub struct CollectedFile {
     pub modified: Timestamp,
     /// When it was last used.
     pub used: Timestamp,
-}
-
-/// A disk server says, page by page, what is on a partition: what is missing is lost, what was missing is back.
-///
-/// [`NotFound`](base::ErrorKind::NotFound): the head does not wait for it; the disk server registers again.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RollCall {
-    /// The partition.
-    pub partition: String,
-    /// As in [`crate::control::RegisterPartition`].
-    pub boot: u64,
-    /// The page begins behind this object; 0 for the first.
-    pub after: ObjectId,
-    /// The page ends with this object; `None`: it is the last.
-    pub upto: Option<ObjectId>,
-    /// Every object in between, ascending.
-    pub objects: Vec<ObjectId>,
-}
-
-/// Most objects in one page of a [`RollCall`].
-pub const ROLL_CALL_LEN_MAX: usize = 8192;
-
-/// A client could not reach these disk servers, to which it was sent a moment ago: for a while others are sent elsewhere if there is
-/// an elsewhere, and what it was to write there and comes back for is given up if that has not begun.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct AvoidServers {
-    /// Names or addresses of hosts, as they stood in the redirection; [`AVOIDED_LEN_MAX`] at most.
-    pub hosts: Vec<String>,
-    /// What the client wants to open now.
-    pub path: FilePath,
-    /// Whether it is to write it.
-    pub is_write: bool,
-}
-
-/// The answer to [`AvoidServers`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Avoided {
-    /// The disk servers at these hosts: the door asks each whether it is there.
-    pub servers: Vec<String>,
-}
-
-/// Key by which a client says, in the opaque part of a path or in a query, to which hosts it was sent in vain: with commas between
-/// them. Clients of the field do the same by `root://`.
-pub const TRIED: &str = "tried";
-
-/// Most hosts in one [`AvoidServers`].
-pub const AVOIDED_LEN_MAX: usize = 16;
-
-/// Lets the head look for files that have too few or too many replicas.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct Tend {}
-
-/// The answer to [`Tend`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tended {
-    /// There is more to look at right now.
-    pub is_more: bool,
-}
-
-impl core::fmt::Debug for Mirror {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Mirror").field("object", &self.object).finish_non_exhaustive()
-    }
-}
-
-impl core::fmt::Debug for CopyOrder {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("CopyOrder")
-            .field("object", &self.object)
-            .field("path", &self.label.path)
-            .finish_non_exhaustive()
-    }
 }

@@ -1,7 +1,7 @@
-//! Jobs: what people submit, and what workers report.
+//! Jobs: what people submit, and what they see of it.
 
 use base::{
-    Checksums, ErrorKind, Failure, FilePath, JobId, Millis, Timestamp,
+    ErrorKind, Failure, FilePath, JobId, Millis, Timestamp,
     limits::{NAME_BYTES_MAX, PATH_BYTES_MAX},
 };
 use serde::{Deserialize, Serialize};
@@ -315,15 +315,6 @@ pub struct JobText {
     pub stderr: String,
 }
 
-/// A run of a job that a worker knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct JobRun {
-    /// The job.
-    pub job: JobId,
-    /// Which run of it, from 1.
-    pub attempt: u32,
-}
-
 /// Whose jobs a worker runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -356,153 +347,46 @@ impl Default for JobUsers {
     }
 }
 
-/// A worker announces itself and every run it still holds. A run the head believes there and that is not named is lost.
+/// Bytes of each output of a job that the head keeps for those who follow it. Who is further behind misses some.
+pub const OUTPUT_KEPT_BYTES_MAX: u64 = 1 << 20;
+
+/// Shows what a job that runs has printed so far, and what it prints next.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RegisterWorker {
-    /// Its name.
-    pub worker: String,
-    /// CPU slots.
-    pub cpus: u32,
-    /// Bytes of memory.
-    pub memory_bytes: u64,
-    /// Limits that this host cannot enforce, in words.
-    pub not_enforced: Vec<String>,
-    /// Runs that are being staged, run or ended here.
-    pub runs: Vec<JobRun>,
-    /// Whose jobs it runs.
+pub struct FollowJob {
+    /// The job.
+    pub job: JobId,
+    /// Which run of it `after` speaks of; of another one everything is told.
     #[serde(default)]
-    pub users: JobUsers,
+    pub attempt: u32,
+    /// Bytes of standard output and of standard error that the caller has.
+    #[serde(default)]
+    pub after: [u64; 2],
+    /// What the job has printed so far is not enough: the answer waits for more.
+    #[serde(default)]
+    pub more: bool,
 }
 
-/// The answer to [`RegisterWorker`].
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct WorkerOrders {
-    /// Runs that the head gave up: end them and forget them.
-    pub drop: Vec<JobRun>,
-    /// The data door now, `root://host:port`; it may have moved since a run was ordered.
-    pub root: String,
-}
-
-/// A worker asks for work.
+/// The answer to [`FollowJob`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct NextJob {
-    /// The worker.
-    pub worker: String,
-    /// Runs it holds: orders for these are not repeated, every other order for this worker comes again.
-    pub runs: Vec<JobRun>,
-    /// Runs it is ending already: orders to kill these are not repeated.
-    pub killing: Vec<JobRun>,
+pub struct FollowedJob {
+    /// Where the job is in its life.
+    pub state: JobState,
+    /// Which run of it this is.
+    pub attempt: u32,
+    /// Pieces of standard output and of standard error, in their order. Where one begins later than the one before ends, something
+    /// is left out: the job prints faster than it is told.
+    pub pieces: [Vec<OutputPiece>; 2],
+    /// The job prints no more, or this is all that it has printed so far and no more was asked for.
+    pub is_all: bool,
 }
 
-/// The answer to [`NextJob`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobOrders {
-    /// Start these.
-    pub start: Vec<JobOrder>,
-    /// End these; report them as cancelled.
-    pub kill: Vec<JobRun>,
-    /// Tell what these print: somebody follows them.
-    #[serde(default)]
-    pub tell: Vec<JobRun>,
-    /// Which state of the facility's keys signs tokens: after another one the tokens of all runs are asked for anew.
-    #[serde(default)]
-    pub keys: u64,
-}
-
-impl JobOrders {
-    /// Whether there is nothing to do.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.start.is_empty() && self.kill.is_empty() && self.tell.is_empty()
-    }
-}
-
-/// A run to start.
+/// What stands at one place of what a job prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobOrder {
-    /// Which run.
-    pub run: JobRun,
-    /// On whose behalf.
-    pub owner: String,
-    /// Whether the owner of the facility has submitted it, as the head has proven then.
-    #[serde(default)]
-    pub is_of_facility_owner: bool,
-    /// What to run.
-    pub spec: JobSpec,
-    /// Where the inputs are read, in the order of the specification.
-    pub inputs: Vec<InputSource>,
-    /// Where the outputs go: `root://host:port`; the path is in the specification.
-    pub outputs: String,
-}
-
-/// Where one input is read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InputSource {
-    /// `root://` URL with a capability to read the replica.
-    pub url: String,
-    /// Bytes.
-    pub size: u64,
-    /// Of the whole file; compared after the copy.
-    pub checksums: Checksums,
-}
-
-/// A run has a shepherd. From here on only its exit record decides how it ended.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct JobStarted {
-    /// Which run.
-    pub run: JobRun,
-    /// User of the worker's host whom it runs as.
-    #[serde(default)]
-    pub run_as: Option<String>,
-    /// What the worker cannot enforce for it, in words.
-    #[serde(default)]
-    pub not_enforced: Vec<String>,
-}
-
-impl JobStarted {
-    /// A start of which nothing else is to be said.
-    #[must_use]
-    pub fn new(run: JobRun) -> Self {
-        Self { run, run_as: None, not_enforced: Vec::new() }
-    }
-}
-
-/// A run is over and its outputs are stored, or not.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct JobEnded {
-    /// Which run.
-    pub run: JobRun,
-    /// How the process ended.
-    pub exit: JobExit,
-    /// What it used.
-    pub usage: Usage,
-    /// What it printed, as far as it is kept.
-    pub text: JobText,
-    /// Where its outputs are; of older workers nothing, whose outputs are as they were ordered.
-    #[serde(default)]
-    pub stored: Vec<FilePath>,
-}
-
-impl JobEnded {
-    /// The end of a run of which nothing is left.
-    #[must_use]
-    pub fn without_text(run: JobRun, exit: JobExit) -> Self {
-        Self { run, exit, usage: Usage::default(), text: JobText::default(), stored: Vec::new() }
-    }
-}
-
-/// A worker asks for what shows that a run acts for the owner of its job. Only the worker that has the run is given it.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct GetJobToken {
-    /// Which run.
-    pub run: JobRun,
-}
-
-/// The answer to [`GetJobToken`]. It is a secret.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct JobToken {
-    /// A bearer token of the owner, with the groups that were proven at the submission.
-    pub token: String,
-    /// How long it is good.
-    pub lifetime: Millis,
+pub struct OutputPiece {
+    /// First byte.
+    pub start: u64,
+    /// Behind its last byte. The text need not be so long: what is no UTF-8 is replaced.
+    pub end: u64,
+    /// The text.
+    pub text: String,
 }

@@ -1,0 +1,188 @@
+//! Between a worker and the head: runs of jobs, their tokens and what they print.
+
+use crate::control::{JobExit, JobSpec, JobText, JobUsers, OutputPiece, Usage};
+use base::{Checksums, FilePath, JobId, Millis};
+use serde::{Deserialize, Serialize};
+
+/// A run of a job that a worker knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct JobRun {
+    /// The job.
+    pub job: JobId,
+    /// Which run of it, from 1.
+    pub attempt: u32,
+}
+
+/// A worker announces itself and every run it still holds. A run the head believes there and that is not named is lost.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RegisterWorker {
+    /// Its name.
+    pub worker: String,
+    /// CPU slots.
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Limits that this host cannot enforce, in words.
+    pub not_enforced: Vec<String>,
+    /// Runs that are being staged, run or ended here.
+    pub runs: Vec<JobRun>,
+    /// Whose jobs it runs.
+    #[serde(default)]
+    pub users: JobUsers,
+}
+
+/// The answer to [`RegisterWorker`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct WorkerOrders {
+    /// Runs that the head gave up: end them and forget them.
+    pub drop: Vec<JobRun>,
+    /// The data door now, `root://host:port`; it may have moved since a run was ordered.
+    pub root: String,
+}
+
+/// A worker asks for work.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NextJob {
+    /// The worker.
+    pub worker: String,
+    /// Runs it holds: orders for these are not repeated, every other order for this worker comes again.
+    pub runs: Vec<JobRun>,
+    /// Runs it is ending already: orders to kill these are not repeated.
+    pub killing: Vec<JobRun>,
+}
+
+/// The answer to [`NextJob`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOrders {
+    /// Start these.
+    pub start: Vec<JobOrder>,
+    /// End these; report them as cancelled.
+    pub kill: Vec<JobRun>,
+    /// Tell what these print: somebody follows them.
+    #[serde(default)]
+    pub tell: Vec<JobRun>,
+    /// Which state of the facility's keys signs tokens: after another one the tokens of all runs are asked for anew.
+    #[serde(default)]
+    pub keys: u64,
+}
+
+impl JobOrders {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty() && self.kill.is_empty() && self.tell.is_empty()
+    }
+}
+
+/// A run to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOrder {
+    /// Which run.
+    pub run: JobRun,
+    /// On whose behalf.
+    pub owner: String,
+    /// Whether the owner of the facility has submitted it, as the head has proven then.
+    #[serde(default)]
+    pub is_of_facility_owner: bool,
+    /// What to run.
+    pub spec: JobSpec,
+    /// Where the inputs are read, in the order of the specification.
+    pub inputs: Vec<InputSource>,
+    /// Where the outputs go: `root://host:port`; the path is in the specification.
+    pub outputs: String,
+}
+
+/// Where one input is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputSource {
+    /// `root://` URL with a capability to read the replica.
+    pub url: String,
+    /// Bytes.
+    pub size: u64,
+    /// Of the whole file; compared after the copy.
+    pub checksums: Checksums,
+}
+
+/// A run has a shepherd. From here on only its exit record decides how it ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobStarted {
+    /// Which run.
+    pub run: JobRun,
+    /// User of the worker's host whom it runs as.
+    #[serde(default)]
+    pub run_as: Option<String>,
+    /// What the worker cannot enforce for it, in words.
+    #[serde(default)]
+    pub not_enforced: Vec<String>,
+}
+
+impl JobStarted {
+    /// A start of which nothing else is to be said.
+    #[must_use]
+    pub fn new(run: JobRun) -> Self {
+        Self { run, run_as: None, not_enforced: Vec::new() }
+    }
+}
+
+/// A run is over and its outputs are stored, or not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobEnded {
+    /// Which run.
+    pub run: JobRun,
+    /// How the process ended.
+    pub exit: JobExit,
+    /// What it used.
+    pub usage: Usage,
+    /// What it printed, as far as it is kept.
+    pub text: JobText,
+    /// Where its outputs are; of older workers nothing, whose outputs are as they were ordered.
+    #[serde(default)]
+    pub stored: Vec<FilePath>,
+}
+
+impl JobEnded {
+    /// The end of a run of which nothing is left.
+    #[must_use]
+    pub fn without_text(run: JobRun, exit: JobExit) -> Self {
+        Self { run, exit, usage: Usage::default(), text: JobText::default(), stored: Vec::new() }
+    }
+}
+
+/// A worker asks for what shows that a run acts for the owner of its job. Only the worker that has the run is given it.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct GetJobToken {
+    /// Which run.
+    pub run: JobRun,
+}
+
+/// The answer to [`GetJobToken`]. It is a secret.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct JobToken {
+    /// A bearer token of the owner, with the groups that were proven at the submission.
+    pub token: String,
+    /// How long it is good.
+    pub lifetime: Millis,
+}
+
+/// Bytes of each output that a worker tells at once: even if every byte needs six to be written, both fit a call.
+pub const OUTPUT_PIECE_BYTES_MAX: usize = 64 << 10;
+
+/// A worker tells what a run has printed that somebody follows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TellOutput {
+    /// Which run.
+    pub run: JobRun,
+    /// Of standard output and of standard error what was not told yet, at most [`OUTPUT_PIECE_BYTES_MAX`] bytes of each.
+    pub pieces: [Option<OutputPiece>; 2],
+    /// There is nothing more at the moment.
+    pub is_all: bool,
+}
+
+/// The answer to [`TellOutput`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputTold {
+    /// Somebody still follows the run.
+    pub is_followed: bool,
+    /// Bytes of standard output and of standard error that were told already, perhaps before the worker started anew.
+    pub next: [u64; 2],
+}

@@ -1,0 +1,11 @@
+//! Between a disk server and the head: partitions, reads, writes, copies, scans, adoption, a catalogue that went back.
+
+pub mod adoption;
+pub mod catalogue;
+pub mod copies;
+pub mod partitions;
+pub mod reads;
+pub mod scans;
+pub mod writes;
+
+pub use self::{adoption::*, catalogue::*, copies::*, partitions::*, reads::*, scans::*, writes::*};

@@ -1,0 +1,160 @@
+//! Partitions of disk servers: what they say of themselves, what lies on them and what goes, and their keys.
+
+use crate::control::{CatalogueMark, PartitionTrouble};
+use base::{ObjectId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// A disk server and where clients reach it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskServer {
+    /// Name of its host, unique in the facility.
+    pub name: String,
+    /// Its XRootD door, `host:port`.
+    pub root: String,
+    /// Its HTTP door with TLS, `host:port`.
+    pub https: String,
+}
+
+/// A disk server announces a partition, when it starts and when the head does not know it.
+///
+/// Every write on it that began in an earlier boot of the disk server is over: its object is abandoned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RegisterPartition {
+    /// Who serves it.
+    pub server: DiskServer,
+    /// A number that the disk server draws when it starts.
+    pub boot: u64,
+    /// Pool it belongs to.
+    pub pool: String,
+    /// Its name, unique in the facility.
+    pub partition: String,
+    /// Bytes of the file system, or of the configured share of it.
+    pub total_bytes: u64,
+    /// Bytes that can still be written.
+    pub free_bytes: u64,
+}
+
+/// A disk server says how much room is left, and what it is about.
+///
+/// [`NotFound`](base::ErrorKind::NotFound): the head does not know it; it must register.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReportSpace {
+    /// The partition.
+    pub partition: String,
+    /// As in [`RegisterPartition`].
+    pub boot: u64,
+    /// Objects that users are writing. A reservation that stays away from this list is given up.
+    pub writing: Vec<ObjectId>,
+    /// Bytes that each of them has so far; empty from a host of an older release.
+    #[serde(default)]
+    pub written: Vec<u64>,
+    /// Objects that are being made, for users or from other copies, and the bytes that each has taken of the free space; empty
+    /// from a host of an older release.
+    #[serde(default)]
+    pub claimed: Vec<(ObjectId, u64)>,
+    /// Bytes of the file system, or of the configured share of it.
+    pub total_bytes: u64,
+    /// Bytes that can still be written.
+    pub free_bytes: u64,
+    /// Files that are open for reading on its host, by whomever.
+    #[serde(default)]
+    pub readers: u32,
+    /// What is wrong with it.
+    #[serde(default)]
+    pub trouble: Option<PartitionTrouble>,
+}
+
+/// The answer to [`ReportSpace`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceReported {
+    /// Rights of users to read that have a lower generation were given before somebody lost a right: they are refused.
+    #[serde(default)]
+    pub fence: u64,
+    /// What time it is at the head: rights end by its clock.
+    pub now: Timestamp,
+    /// Its pool wants objects written and read without the page cache.
+    #[serde(default)]
+    pub is_direct: bool,
+    /// The pool to which it belongs: a catalogue that is made anew asks the partition.
+    #[serde(default)]
+    pub pool: String,
+    /// Objects that make no progress: room that was taken for them in advance and is not used is given back. Their writes may go on.
+    #[serde(default)]
+    pub released: Vec<ObjectId>,
+}
+
+/// Asks which objects of a partition are to be deleted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NextRemovals {
+    /// The partition.
+    pub partition: String,
+}
+
+/// Objects that nothing refers to any more.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removals {
+    /// To delete, then to report by [`ObjectsRemoved`].
+    pub objects: Vec<ObjectId>,
+    /// The state of the catalogue that says so: only if it is not older than what the disk server saw, they are deleted.
+    #[serde(default)]
+    pub mark: CatalogueMark,
+}
+
+/// Says that objects are gone from a partition.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ObjectsRemoved {
+    /// The partition.
+    pub partition: String,
+    /// The objects.
+    pub objects: Vec<ObjectId>,
+}
+
+/// A disk server says, page by page, what is on a partition: what is missing is lost, what was missing is back.
+///
+/// [`NotFound`](base::ErrorKind::NotFound): the head does not wait for it; the disk server registers again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RollCall {
+    /// The partition.
+    pub partition: String,
+    /// As in [`crate::control::RegisterPartition`].
+    pub boot: u64,
+    /// The page begins behind this object; 0 for the first.
+    pub after: ObjectId,
+    /// The page ends with this object; `None`: it is the last.
+    pub upto: Option<ObjectId>,
+    /// Every object in between, ascending.
+    pub objects: Vec<ObjectId>,
+}
+
+/// Most objects in one page of a [`RollCall`].
+pub const ROLL_CALL_LEN_MAX: usize = 8192;
+
+/// A disk server asks for its keys, which check capabilities; pending while it has all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetCapKeys {
+    /// Which state of the keys it has stored.
+    pub serial: u64,
+    /// The newest generation that it has stored.
+    pub generation: u32,
+}
+
+/// The answer to [`GetCapKeys`], and what a host stores of it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCapKeys {
+    /// Which state of the keys this is.
+    pub serial: u64,
+    /// All generations that verify, the newest first; empty if the host has this state already.
+    pub keys: Vec<HostCapKey>,
+}
+
+/// One generation of the key that checks the capabilities of a disk server. It has no `Debug`: it is a secret.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCapKey {
+    /// The generation of the facility's key from which it follows.
+    pub generation: u32,
+    /// Until when it verifies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The key, hex.
+    pub key: String,
+}
