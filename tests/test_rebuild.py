@@ -226,8 +226,8 @@ def test_tapes_tell_what_lies_on_them(make_facility: MakeFacility, tmp_path: Pat
     facility.bp("stage", "--wait", *found)
     get_files(facility, found, tmp_path)
 
-    # What is written from now on goes behind what lies there. A drive that is still busy with that volume would leave the
-    # file to the other drive, which has blank ones only.
+    # What is written from now on goes behind what lies there. A drive that is still busy with that volume would leave
+    # the file to the other drive, which has blank ones only.
     facility.bp("admin", "settle", "--unknown", "0")
     facility.wait_until("idle drives", lambda: all(drive["phase"] == "idle" for drive in facility.status()["drives"]))
     facility.put(write_file(tmp_path / "new", 100_000, 99), "/new")
