@@ -1,0 +1,103 @@
+//! Fetches the inputs of a run.
+
+use super::{
+    Held, Next, errand,
+    order::{check_order, run_order},
+    retry::{can_pass, patiently},
+    token::renew_token,
+};
+use crate::{
+    identity::Identity,
+    room::Shared,
+    stage::{self, From},
+    users,
+};
+use base::{ErrorKind, Failure, Result};
+use std::time::{Duration, Instant};
+use tracing::info;
+use wire::control::{JobExit, Usage};
+
+/// How long inputs are tried while a disk server is away: the job holds a CPU slot meanwhile.
+const FETCH_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Whom the job runs as: decided once, and kept by whoever takes the run up.
+fn identify(shared: &Shared, held: &Held) -> Result<Identity> {
+    if let Some(known) = held.identity()? {
+        return Ok(known);
+    }
+    let identity = shared.users.identify(&held.order)?;
+    held.dir.set_identity(&identity).inspect_err(|_| shared.users.give_back(&identity))?;
+    info!(job = %held.id().job, attempt = held.id().attempt, user = identity.name, "job runs as this user");
+    Ok(identity)
+}
+
+pub(super) fn fetch_inputs(shared: &Shared, held: &Held) -> Result<Next> {
+    let cancelled = || {
+        if held.is_dropped() { Ok(Next::Step) } else { held.end(JobExit::Cancelled, Usage::default()) }
+    };
+    let not_started = |failure| held.end(JobExit::NotStarted(failure), Usage::default());
+    if held.is_cancelled() {
+        return cancelled();
+    }
+    if let Err(failure) = check_order(&held.order) {
+        return not_started(failure);
+    }
+    let identity = match identify(shared, held) {
+        Ok(identity) => identity,
+        Err(refused) if users::is_refusal(&refused) => {
+            return held.end(JobExit::Refused(refused), Usage::default());
+        }
+        Err(failure) => return Err(failure),
+    };
+    held.dir.furnish(&identity, shared.config.authorities.as_deref())?;
+    let order = match run_order(shared, held, &identity) {
+        Ok(order) => order,
+        Err(failure) => return not_started(failure),
+    };
+    let token = match renew_token(shared, held, &identity) {
+        Ok(token) => token.token,
+        Err(_) if shared.is_stopping() => return Ok(Next::Stop),
+        // Without the head nobody could be told how it ended, either.
+        Err(failure) if can_pass(&failure) => return Err(failure),
+        Err(failure) => return not_started(failure.during("ask for the token of the job")),
+    };
+    match fetch_all(shared, held, &identity, &token) {
+        _ if held.is_cancelled() => cancelled(),
+        Some(Ok(())) => held.dir.set_staged(&order).map(|()| Next::Step),
+        Some(Err(failure)) => not_started(failure),
+        None => Ok(Next::Stop),
+    }
+}
+
+/// Fetches every input; `None` if the room stops or the job is cancelled.
+fn fetch_all(shared: &Shared, held: &Held, identity: &Identity, token: &str) -> Option<Result<()>> {
+    let interrupted = || shared.is_stopping() || held.is_cancelled();
+    let (scratch, since) = (held.dir.scratch(), Instant::now());
+    for (input, source) in held.order.spec.inputs.iter().zip(&held.order.inputs) {
+        let target = scratch.join(&input.name);
+        let mut is_by_name = true;
+        let fetched = patiently(shared, held, since, (FETCH_PATIENCE, can_pass), &mut || {
+            // In turns: where a disk server is away another one may have the file, and the head knows.
+            is_by_name = !is_by_name;
+            let root = shared.door(&held.order);
+            let errand = errand(shared, held, token);
+            let fetch = |from| stage::fetch((source, from), (&target, identity), &errand, &interrupted);
+            if !is_by_name {
+                match fetch(From::Server(&held.order.outputs, &root)) {
+                    Err(failure) if is_outdated(&failure) => is_by_name = true,
+                    done => return done,
+                }
+            }
+            fetch(From::Name(&root, &input.path))
+        })?;
+        if let Err(failure) = fetched {
+            return Some(Err(failure.during(format_args!("fetch input {}", input.path))));
+        }
+    }
+    Some(Ok(()))
+}
+
+/// Whether a disk server says that the order is too old: the object has moved since, or somebody has lost a right.
+fn is_outdated(failure: &Failure) -> bool {
+    matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
+}

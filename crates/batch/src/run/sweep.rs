@@ -1,0 +1,41 @@
+//! Ends the processes that a dead shepherd left behind.
+
+use super::{Held, LOOK_PAUSE};
+use crate::{cgroup::Cgroup, identity::Kind, room::Shared, shepherd, tree};
+use base::Result;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+use tracing::error;
+
+/// How long the processes of a dead shepherd may resist.
+const SWEEP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Ends the processes that a dead shepherd left behind.
+pub(super) fn sweep(shared: &Shared, held: &Held) -> Result<()> {
+    // Without its directory, or with one of a job's making, what we would do today.
+    let order = held.dir.run_order().ok().flatten().filter(|_| held.is_there());
+    let parent = order.map_or_else(|| shared.config.cgroup.clone(), |order| order.cgroup);
+    let group = parent
+        .and_then(|parent| Cgroup::make(&parent, &shepherd::cgroup_name(&held.dir), (0, u64::MAX)).ok());
+    // A slot user has this job and nothing else.
+    let slot = held.identity()?.filter(|identity| identity.kind == Kind::Slot).map(|identity| identity.uid);
+    let since = Instant::now();
+    while since.elapsed() < SWEEP_PATIENCE {
+        let mut rest = tree::of_run(&held.dir.file(""), &held.dir.scratch());
+        if let Some(group) = &group {
+            group.kill();
+            rest.extend(group.processes().into_iter().filter_map(tree::process));
+        }
+        rest.extend(slot.into_iter().flat_map(tree::of_user));
+        rest.retain(tree::is_living);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        for process in rest {
+            let _ = tree::send(process, Signal::KILL);
+        }
+        std::thread::sleep(LOOK_PAUSE.0);
+    }
+    error!(job = %held.id().job, "cannot kill the processes of a dead shepherd; check this host");
+    Ok(())
+}
