@@ -25,41 +25,34 @@
 //!
 //! Older releases kept the files of `control/` beside `scratch/`. Such a run goes on as it began; one that has not begun is moved
 //! to the layout of today.
+//!
+//! All runs together are the `store`; `record` has the contents of the files, `output` and `furniture` what a job prints and needs.
+
+mod furniture;
+mod output;
+mod record;
+mod store;
 
 use crate::{
     durable::{self, Lock},
     identity::Identity,
-    remove,
-    sandbox::Confinement,
 };
-use base::{ErrorKind, Failure, JobId, Millis, Result, Timestamp};
-use serde::{Deserialize, Serialize};
+use base::{ErrorKind, Failure, Result};
+pub use output::TEXT_BYTES_MAX;
+use output::last_text;
+pub use record::{ExitRecord, RunOrder, Started};
 use std::{
-    collections::BTreeMap,
-    fs::{self, DirBuilder, File, Permissions},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
-use tracing::{error, warn};
-use wire::control::{JobEnded, JobExit, JobOrder, JobRun, Usage};
+pub use store::RunStore;
+use store::parse_run;
+use wire::control::{JobEnded, JobOrder, JobRun};
 
-/// Files with authorities that a job is given: a facility has one or a few.
-const CERTIFICATES_MAX: usize = 1000;
 /// Of the room and the shepherd.
 const CONTROL: &str = "control";
-
-/// Longest end of a file that is read as text, in bytes.
-pub const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Part of what is kept of a long output that is its beginning: what a program says first tells most about why it failed.
-const BEGINNING_SHARE: u64 = 4;
-
-/// The directory of all runs, held by one room.
-#[derive(Debug)]
-pub struct RunStore {
-    directory: PathBuf,
-    _lock: Lock,
-}
 
 /// The directory of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,229 +76,6 @@ pub enum Phase {
     Exited,
     /// The head is to be told.
     Ended,
-}
-
-/// What a shepherd runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RunOrder {
-    /// Program and arguments.
-    pub command: Vec<String>,
-    /// The whole environment.
-    pub environment: BTreeMap<String, String>,
-    /// Longest run.
-    pub wall: Millis,
-    /// From the polite to the final signal.
-    pub grace: Millis,
-    /// Bytes of memory; 0 for no limit.
-    pub memory_bytes: u64,
-    /// Where a control group may be made.
-    pub cgroup: Option<PathBuf>,
-    /// How far the job is kept from everything else; not in runs of older releases.
-    #[serde(default)]
-    pub confinement: Option<Confinement>,
-}
-
-/// Who runs it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Started {
-    /// Process id of the shepherd.
-    pub pid: i32,
-    /// Its start time in clock ticks since boot: tells it from a later process of the same id.
-    pub start_ticks: u64,
-    /// When.
-    pub at: Timestamp,
-    /// Whether a control group holds the memory limit for the whole tree.
-    pub holds_memory: bool,
-}
-
-/// How a job ended; the only thing that can say it went well.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ExitRecord {
-    /// How the process ended.
-    pub exit: JobExit,
-    /// What the tree used.
-    pub usage: Usage,
-    /// Limits that were asked for but could not be held.
-    pub not_enforced: Vec<String>,
-    /// Processes that even the final signal did not end.
-    pub left_behind: Vec<i32>,
-    /// The shepherd that wrote it, by process id and start time; not in records of older releases.
-    #[serde(default)]
-    pub by: Option<(i32, u64)>,
-}
-
-impl RunStore {
-    /// Takes the directory, made if it is missing.
-    ///
-    /// Fails with [`ErrorKind::Busy`] if another room has it.
-    pub fn open(directory: &Path) -> Result<Self> {
-        let failed = |cause: &io::Error| {
-            Failure::io(format!("open the worker directory {}", directory.display()), cause)
-        };
-        let lock = || -> io::Result<Option<Lock>> {
-            for name in ["runs", "trash"] {
-                fs::create_dir_all(directory.join(name))?;
-                // What jobs read, write and print is for their owners, not for everybody on this host.
-                fs::set_permissions(directory.join(name), Permissions::from_mode(0o700))?;
-            }
-            Lock::try_take(&directory.join("lock"))
-        };
-        let lock = lock().map_err(|cause| failed(&cause))?.ok_or_else(|| {
-            Failure::busy(format!("worker directory {} is in use by another process", directory.display()))
-                .hint("stop the other daemon first")
-        })?;
-        // Shepherds change their directory: whatever we tell them must be absolute.
-        let directory = directory.canonicalize().map_err(|cause| failed(&cause))?;
-        let store = Self { directory, _lock: lock };
-        store.empty_trash();
-        Ok(store)
-    }
-
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    fn runs(&self) -> PathBuf {
-        self.directory.join("runs")
-    }
-
-    /// The directory of `run`, whether it is there or not.
-    #[must_use]
-    pub fn run(&self, run: JobRun) -> RunDir {
-        RunDir::of(self.runs().join(format!("{}.{}", run.job, run.attempt)), run)
-    }
-
-    /// All runs that were accepted and not acknowledged, with their orders.
-    ///
-    /// What cannot be read is left for a person and not named, so that the head counts it as lost.
-    pub fn all(&self) -> Result<Vec<(RunDir, JobOrder)>> {
-        let failed = |cause: io::Error| Failure::io(format!("list {}", base::tail(&self.runs())), &cause);
-        let mut found = Vec::new();
-        for entry in fs::read_dir(self.runs()).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let Some(run) = name.to_str().and_then(parse_run) else {
-                warn!(?name, "not a run directory; ignored");
-                continue;
-            };
-            match modernise(self.run(run)).and_then(|directory| Ok((directory.order()?, directory))) {
-                Ok((Some(order), directory)) => found.push((directory, order)),
-                // The order was never accepted: the head sends it again.
-                Ok((None, directory)) => self.remove(&directory)?,
-                Err(failure) => {
-                    error!(job = %run.job, attempt = run.attempt, %failure, "cannot read a run's directory; it \
-                        is left as it is");
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// Whom the runs here belong to, also those that cannot be read otherwise.
-    pub(crate) fn identities(&self) -> Result<Vec<Identity>> {
-        let failed = |cause: io::Error| Failure::io(format!("list {}", self.runs().display()), &cause);
-        let mut found = Vec::new();
-        for entry in fs::read_dir(self.runs()).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            if let Some(run) = name.to_str().and_then(parse_run) {
-                match self.run(run).identity() {
-                    Ok(identity) => found.extend(identity),
-                    // A slot user of it that still runs anything is noticed before it is used again.
-                    Err(failure) => error!(job = %run.job, %failure, "cannot determine the user of a run"),
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// Makes the directory of an order; on return the order is durable.
-    pub fn accept(&self, order: &JobOrder) -> Result<RunDir> {
-        let directory = self.run(order.run);
-        let make = || -> io::Result<()> {
-            for part in [&directory.control, &directory.scratch()] {
-                DirBuilder::new().recursive(true).mode(0o700).create(part)?;
-            }
-            durable::sync_directory(&self.runs())
-        };
-        make().map_err(|cause| directory.failed("make the directory", &cause))?;
-        durable::write_json(&directory.file("order.json"), order)?;
-        Ok(directory)
-    }
-
-    /// Forgets a run. The rename makes it one step: a half-deleted directory would look like a lost run.
-    pub fn remove(&self, run: &RunDir) -> Result<()> {
-        let name = format!("{}.{}", run.run.job, run.run.attempt);
-        let trash = self.directory.join("trash").join(&name);
-        self.delete(&name);
-        let rename = || -> io::Result<()> {
-            match fs::rename(&run.path, &trash) {
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
-                done => done?,
-            }
-            durable::sync_directory(&self.runs())
-        };
-        rename().map_err(|cause| run.failed("forget", &cause))?;
-        self.delete(&name);
-        Ok(())
-    }
-
-    fn empty_trash(&self) {
-        let Ok(entries) = fs::read_dir(self.directory.join("trash")) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            if let Some(name) = entry.file_name().to_str() {
-                self.delete(name);
-            }
-        }
-    }
-
-    /// Deletes what is in the trash; what stays is tried again at the next start.
-    fn delete(&self, name: &str) {
-        if let Err(cause) = remove::remove_tree(&self.directory.join("trash"), name) {
-            warn!(name, %cause, "cannot delete the directory of an old run");
-        }
-    }
-}
-
-/// Brings a run that an older release left and that has not begun to the layout of today: it is staged anew.
-///
-/// With the lock in hand no shepherd of that release begins, and without its `run.json` none does later.
-fn modernise(old: RunDir) -> Result<RunDir> {
-    if !old.is_of_older_release() || !matches!(old.phase(), Phase::Ordered | Phase::Staged) {
-        return Ok(old);
-    }
-    let Some(_alive) = old.try_lock()? else {
-        return Ok(old);
-    };
-    let Some(order) = old.order()? else {
-        return Ok(old);
-    };
-    let new = RunDir { control: old.path.join(CONTROL), ..old.clone() };
-    let make = || -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&new.control)?;
-        match fs::remove_file(old.file("run.json")) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
-            _ => {}
-        }
-        if old.is_cancelled() {
-            File::create(new.file("cancel"))?;
-        }
-        durable::sync_directory(&old.path)
-    };
-    make().map_err(|cause| old.failed("bring to the layout of today", &cause))?;
-    // Last: until its order is there the old layout counts.
-    durable::write_json(&new.file("order.json"), &order)?;
-    Ok(new)
-}
-
-/// `JOB.ATTEMPT` in the one spelling that we give.
-fn parse_run(name: &str) -> Option<JobRun> {
-    let (job, attempt) = name.split_once('.')?;
-    let run = JobRun { job: JobId(job.parse().ok()?), attempt: attempt.parse().ok()? };
-    (format!("{}.{}", run.job, run.attempt) == name).then_some(run)
 }
 
 impl RunDir {
@@ -345,55 +115,6 @@ impl RunDir {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Working directory of the job.
-    #[must_use]
-    pub fn scratch(&self) -> PathBuf {
-        self.path.join("scratch")
-    }
-
-    /// What the job may read of ours.
-    pub(crate) fn credentials(&self) -> PathBuf {
-        if self.is_of_older_release() { self.path.clone() } else { self.path.join("credentials") }
-    }
-
-    /// What the job sees as `/tmp` and as `/var/tmp`.
-    pub(crate) fn temporary(&self) -> [PathBuf; 2] {
-        [self.path.join("tmp"), self.path.join("var-tmp")]
-    }
-
-    /// Authorities of the doors, for the job.
-    pub(crate) fn certificates(&self) -> PathBuf {
-        self.credentials().join("certificates")
-    }
-
-    /// Makes what the job needs beside its inputs: directories of its own, and a copy of the certificates in `authorities`.
-    pub fn furnish(&self, identity: &Identity, authorities: Option<&Path>) -> Result<()> {
-        let make = || -> io::Result<()> {
-            let [tmp, var_tmp] = self.temporary();
-            for (part, mode) in [(self.scratch(), 0o700), (tmp, 0o1777), (var_tmp, 0o1777)] {
-                DirBuilder::new().recursive(true).mode(0o700).create(&part)?;
-                fs::set_permissions(&part, Permissions::from_mode(mode))?;
-                identity.give_directory(&part)?;
-            }
-            // Ours, and read-only for the job: it lies in a directory that nobody else can enter.
-            for part in [self.credentials(), self.certificates()] {
-                DirBuilder::new().recursive(true).create(&part)?;
-                fs::set_permissions(&part, Permissions::from_mode(0o755))?;
-            }
-            let Some(authorities) = authorities else {
-                return Ok(());
-            };
-            for entry in fs::read_dir(authorities)?.take(CERTIFICATES_MAX) {
-                let entry = entry?;
-                let target = self.certificates().join(entry.file_name());
-                fs::write(&target, fs::read(entry.path())?)?;
-                fs::set_permissions(&target, Permissions::from_mode(0o644))?;
-            }
-            Ok(())
-        };
-        make().map_err(|cause| self.failed("make what the job needs", &cause))
     }
 
     /// A file of the room and the shepherd.
@@ -460,27 +181,6 @@ impl RunDir {
         durable::write_json(&self.file("run.json"), order)
     }
 
-    /// Where the job finds its token.
-    pub(crate) fn token_file(&self) -> PathBuf {
-        self.credentials().join("token")
-    }
-
-    /// Replaces the token, so that nobody reads half of it; it is for the job's user alone.
-    pub(crate) fn set_token(&self, token: &str, identity: &Identity) -> Result<()> {
-        let new = self.credentials().join("token.new");
-        let write = || -> io::Result<()> {
-            match fs::remove_file(&new) {
-                Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
-                _ => {}
-            }
-            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
-            file.write_all(token.as_bytes())?;
-            identity.give(&file)?;
-            fs::rename(&new, self.token_file())
-        };
-        write().map_err(|cause| self.failed("write the token", &cause))
-    }
-
     /// Who runs it.
     pub fn started(&self) -> Result<Option<Started>> {
         durable::read_json(&self.file("started.json"))
@@ -528,66 +228,6 @@ impl RunDir {
     pub(crate) fn try_lock(&self) -> Result<Option<Lock>> {
         Lock::try_take(&self.file("alive")).map_err(|cause| self.failed("look for the shepherd", &cause))
     }
-
-    /// What is kept of `stdout` or `stderr`: all of it, or beginning and end of about `bytes_max` bytes together.
-    #[must_use]
-    pub(crate) fn kept(&self, name: &str, bytes_max: u64) -> String {
-        let read = || -> io::Result<String> {
-            let file = File::open(self.file(name))?;
-            let size = file.metadata()?.len();
-            if size <= bytes_max {
-                return piece(&file, 0, size);
-            }
-            let beginning = bytes_max / BEGINNING_SHARE;
-            let end = bytes_max - beginning;
-            let left_out = size - bytes_max;
-            let (beginning, end) = (piece(&file, 0, beginning)?, piece(&file, size - end, end)?);
-            Ok(format!("{beginning}\n[{left_out} bytes are left out here]\n{end}"))
-        };
-        match read() {
-            Ok(text) => text,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(cause) => format!("[{name} cannot be read: {cause}]"),
-        }
-    }
-
-    /// The end of `stdout` or `stderr`, at most [`TEXT_BYTES_MAX`] bytes; empty if there is none.
-    #[must_use]
-    pub fn tail(&self, name: &str) -> String {
-        let read = || -> io::Result<Vec<u8>> {
-            let file = File::open(self.file(name))?;
-            let size = file.metadata()?.len();
-            let mut bytes = vec![0; size.min(TEXT_BYTES_MAX as u64) as usize];
-            let start = size - bytes.len() as u64;
-            file.read_exact_at(&mut bytes, start)?;
-            Ok(bytes)
-        };
-        match read() {
-            Ok(bytes) => last_text(&bytes),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(cause) => format!("[{name} cannot be read: {cause}]"),
-        }
-    }
-}
-
-/// Takes what stands at one place of a file.
-fn piece(file: &File, offset: u64, length: u64) -> io::Result<String> {
-    let mut bytes = vec![0; length as usize];
-    file.read_exact_at(&mut bytes, offset)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// `bytes` as text of at most [`TEXT_BYTES_MAX`] bytes: what is no text grows when it is replaced.
-fn last_text(bytes: &[u8]) -> String {
-    let mut text = String::from_utf8_lossy(bytes).into_owned();
-    if text.len() > TEXT_BYTES_MAX {
-        let mut from = text.len() - TEXT_BYTES_MAX;
-        while !text.is_char_boundary(from) {
-            from += 1;
-        }
-        text.drain(..from);
-    }
-    text
 }
 
 /// Refuses a name that is not a plain file name: an input or output may not leave the scratch directory.

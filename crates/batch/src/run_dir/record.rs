@@ -1,0 +1,59 @@
+//! What the files of a run say: what the shepherd runs, who it is, how the job ended.
+
+use crate::sandbox::Confinement;
+use base::{Millis, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::PathBuf};
+use wire::control::{JobExit, Usage};
+
+/// What a shepherd runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunOrder {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// The whole environment.
+    pub environment: BTreeMap<String, String>,
+    /// Longest run.
+    pub wall: Millis,
+    /// From the polite to the final signal.
+    pub grace: Millis,
+    /// Bytes of memory; 0 for no limit.
+    pub memory_bytes: u64,
+    /// Where a control group may be made.
+    pub cgroup: Option<PathBuf>,
+    /// How far the job is kept from everything else; not in runs of older releases.
+    #[serde(default)]
+    pub confinement: Option<Confinement>,
+}
+
+/// Who runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Started {
+    /// Process id of the shepherd.
+    pub pid: i32,
+    /// Its start time in clock ticks since boot: tells it from a later process of the same id.
+    pub start_ticks: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Whether a control group holds the memory limit for the whole tree.
+    pub holds_memory: bool,
+}
+
+/// How a job ended; the only thing that can say it went well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExitRecord {
+    /// How the process ended.
+    pub exit: JobExit,
+    /// What the tree used.
+    pub usage: Usage,
+    /// Limits that were asked for but could not be held.
+    pub not_enforced: Vec<String>,
+    /// Processes that even the final signal did not end.
+    pub left_behind: Vec<i32>,
+    /// The shepherd that wrote it, by process id and start time; not in records of older releases.
+    #[serde(default)]
+    pub by: Option<(i32, u64)>,
+}
