@@ -1,6 +1,6 @@
 //! One run, from the order to the acknowledged end. Every step begins and ends with the run directory.
 //!
-//! Its steps in order: [`inputs`] and the [`order`] for the shepherd, [`launch`], [`watch`], then the report from here.
+//! Its steps in order: `inputs` and the `order` for the shepherd, `launch`, `watch`, then the report from here.
 
 mod inputs;
 mod launch;

@@ -26,7 +26,7 @@ pub struct RunStore {
 impl RunStore {
     /// Takes the directory, made if it is missing.
     ///
-    /// Fails with [`ErrorKind::Busy`] if another room has it.
+    /// Fails with [`ErrorKind::Busy`](base::ErrorKind::Busy) if another room has it.
     pub fn open(directory: &Path) -> Result<Self> {
         let failed = |cause: &io::Error| {
             Failure::io(format!("open the worker directory {}", directory.display()), cause)

@@ -1,0 +1,341 @@
+//! A running job: its process tree is watched, ended and measured.
+
+use super::{LOOK_EVERY, Stage, append, cgroup_name, stage_command, who_am_i};
+use crate::{
+    cgroup::{self, Cgroup},
+    run_dir::{ExitRecord, RunDir, RunOrder, Started},
+    sandbox::{Confinement, Plan, Report, StageFile},
+    scratch::{Scratch, measure},
+    tree,
+};
+use base::{Failure, Millis, Result, Timestamp, units::Size};
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    signal::{SigSet, Signal as Blocked},
+    signalfd::{SfdFlags, SignalFd},
+    time::TimeValLike,
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, wait},
+};
+use std::{
+    fs::File,
+    io,
+    time::{Duration, Instant, SystemTime},
+};
+use wire::control::{JobExit, Usage};
+
+/// How long processes may resist the final signal: those in the kernel's hands come back late or never.
+const KILL_PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two looks at a tree that is being ended.
+const KILL_LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Pause before scratch is measured again: a job cannot fill much in it, and a look at a big one costs reads.
+const MEASURE_EVERY: Duration = Duration::from_secs(5);
+/// Times that a measurement took are waited until the next one: it never costs more than a twentieth of a CPU.
+const MEASURE_SHARE: u32 = 20;
+
+/// Runs the job to its end. A failure means that it never ran.
+pub(super) fn tend(dir: &RunDir, order: &RunOrder) -> Result<ExitRecord> {
+    let system = |what: &str, cause: rustix::io::Errno| dir.failed(what, &cause.into());
+    let confinement = order.confinement.clone();
+    let confinement =
+        confinement.ok_or_else(|| Failure::internal("the order does not name the user to run it as"))?;
+    set_child_subreaper(Some(getpid())).map_err(|cause| system("become subreaper", cause))?;
+    let signals = block_signals().map_err(|cause| dir.failed("block signals", &cause.into()))?;
+    let name = cgroup_name(dir);
+    let limits = (order.memory_bytes, confinement.limits.processes);
+    let group = order.cgroup.as_deref().and_then(|parent| Cgroup::make(parent, &name, limits).ok());
+    let holds_memory = group.as_ref().is_some_and(Cgroup::holds_memory);
+    let holds_processes = group.as_ref().is_some_and(Cgroup::holds_processes);
+    let (me, start_ticks) = who_am_i();
+    dir.set_started(&Started {
+        pid: me,
+        start_ticks,
+        at: Timestamp::from_system(SystemTime::now()),
+        holds_memory,
+    })?;
+    let plan = Plan {
+        order: order.clone(),
+        confinement: confinement.clone(),
+        run_dir: dir.path().to_owned(),
+        shepherd: me,
+        holds_memory,
+        holds_processes,
+    };
+    let stages = StageFile::make(dir, &plan)?;
+    let outputs = [append(dir, "stdout")?, append(dir, "stderr")?];
+    let main = spawn_job(dir, &stages, &outputs, &confinement)?;
+    let mut tending = Tending {
+        dir,
+        order,
+        group,
+        signals,
+        me,
+        main,
+        has_ended: false,
+        is_told_to_end: false,
+        began: Instant::now(),
+        confinement,
+        stages,
+        outputs,
+        measure_at: Instant::now() + MEASURE_EVERY,
+    };
+    let ended_by = tending.watch();
+    let wall = tending.began.elapsed();
+    let left_behind = tending.end_the_rest();
+    Ok(ExitRecord {
+        exit: tending.exit(ended_by)?,
+        usage: usage(wall),
+        not_enforced: if order.memory_bytes > 0 && !holds_memory {
+            vec![cgroup::NO_MEMORY.to_owned()]
+        } else {
+            Vec::new()
+        },
+        left_behind,
+        by: None,
+    })
+}
+
+/// From here on these signals are read, not delivered. The stage `job` inherits that and undoes it.
+fn block_signals() -> nix::Result<SignalFd> {
+    let mut set = SigSet::empty();
+    for signal in [Blocked::SIGCHLD, Blocked::SIGTERM, Blocked::SIGINT, Blocked::SIGHUP] {
+        set.add(signal);
+    }
+    set.thread_block()?;
+    SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+}
+
+/// Starts the stages that become the job; returns the process id of the first.
+fn spawn_job(
+    dir: &RunDir,
+    stages: &StageFile,
+    outputs: &[File; 2],
+    confinement: &Confinement,
+) -> Result<Pid> {
+    let failed = |cause: io::Error| dir.failed("start the job", &cause);
+    let [stdout, stderr] = outputs;
+    for output in outputs {
+        // A program may open /dev/stderr once more, as itself.
+        confinement.identity.give(output).map_err(failed)?;
+    }
+    let child = stage_command(dir.path(), Stage::Sandbox)
+        .env_clear()
+        .stdin(stages.try_clone().map_err(failed)?)
+        .stdout(stdout.try_clone().map_err(failed)?)
+        .stderr(stderr.try_clone().map_err(failed)?)
+        .current_dir("/")
+        .spawn()
+        .map_err(failed)?;
+    // Reaped by `Tending::reap`, with everything else that the job leaves to us.
+    Pid::from_raw(child.id().cast_signed())
+        .ok_or_else(|| Failure::internal("a process without an id was started"))
+}
+
+/// What the tree used. The largest resident set includes the few megabytes of our own stage `job`.
+pub(super) fn usage(wall: Duration) -> Usage {
+    let (cpu_ms, memory_bytes_max) = getrusage(UsageWho::RUSAGE_CHILDREN).map_or((0, 0), |used| {
+        let cpu = used.user_time() + used.system_time();
+        (cpu.num_milliseconds(), used.max_rss().unsigned_abs() << 10)
+    });
+    Usage { cpu: Millis(cpu_ms), wall: Millis(wall.as_millis() as i64), memory_bytes_max }
+}
+
+/// Why a job was ended before it ended itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum EndedBy {
+    Wall,
+    Cancel,
+    /// It used more than it may.
+    Limit(String),
+    /// Somebody told the shepherd to end, for example the host that goes down.
+    Signal,
+}
+
+/// A running job.
+struct Tending<'a> {
+    dir: &'a RunDir,
+    order: &'a RunOrder,
+    group: Option<Cgroup>,
+    signals: SignalFd,
+    me: i32,
+    main: Pid,
+    has_ended: bool,
+    is_told_to_end: bool,
+    began: Instant,
+    confinement: Confinement,
+    stages: StageFile,
+    outputs: [File; 2],
+    measure_at: Instant,
+}
+
+impl Tending<'_> {
+    /// Waits until the job has ended, or has had its grace after it was asked to.
+    fn watch(&mut self) -> Option<EndedBy> {
+        while !self.has_ended {
+            self.sleep(LOOK_EVERY.min(self.wall().saturating_sub(self.began.elapsed())));
+            if !self.has_ended
+                && let Some(why) = self.reason_to_end()
+            {
+                // Who takes too much must not take more while it says goodbye.
+                if !matches!(why, EndedBy::Limit(_)) {
+                    self.end_politely();
+                }
+                return Some(why);
+            }
+        }
+        None
+    }
+
+    fn wall(&self) -> Duration {
+        Duration::from_millis(self.order.wall.0.max(0).unsigned_abs())
+    }
+
+    fn reason_to_end(&mut self) -> Option<EndedBy> {
+        if self.began.elapsed() >= self.wall() {
+            Some(EndedBy::Wall)
+        } else if self.dir.is_cancelled() {
+            Some(EndedBy::Cancel)
+        } else if self.is_told_to_end || !self.dir.is_there() {
+            // Without its directory nobody learns how it ends, and nobody can cancel it.
+            Some(EndedBy::Signal)
+        } else {
+            self.exceeded().map(EndedBy::Limit)
+        }
+    }
+
+    /// What it used too much of.
+    fn exceeded(&mut self) -> Option<String> {
+        let limits = self.confinement.limits;
+        let long = self.long_output();
+        if long.is_some() || Instant::now() < self.measure_at {
+            return long;
+        }
+        let began = Instant::now();
+        let [tmp, var_tmp] = self.dir.temporary();
+        let found = measure(&[self.dir.scratch(), tmp, var_tmp], limits.scratch_bytes);
+        self.measure_at = Instant::now() + MEASURE_EVERY.max(began.elapsed() * MEASURE_SHARE);
+        match found {
+            Scratch::Within => None,
+            Scratch::TooLarge => Some(format!(
+                "its scratch and temporary directories hold more than {} ([batch] scratch)",
+                Size(limits.scratch_bytes)
+            )),
+            Scratch::TooMany(entries) => {
+                Some(format!("its scratch and temporary directories have more than {entries} entries"))
+            }
+            Scratch::TooDeep => {
+                Some("its directories are nested too deeply to measure their size".to_owned())
+            }
+        }
+    }
+
+    /// Which output is longer than it may be.
+    fn long_output(&self) -> Option<String> {
+        let bytes_max = self.confinement.limits.output_bytes;
+        let mut outputs = self.outputs.iter().zip(["standard output", "standard error"]);
+        let is_long = |file: &File| file.metadata().is_ok_and(|about| about.len() > bytes_max);
+        let (_, name) = outputs.find(|(file, _)| is_long(file))?;
+        Some(format!("{name} is longer than {} ([batch] output)", Size(bytes_max)))
+    }
+
+    /// Asks every process to end and waits until all have or the grace is over.
+    fn end_politely(&mut self) {
+        let grace = Duration::from_millis(self.order.grace.0.max(0).unsigned_abs());
+        let since = Instant::now();
+        for process in tree::descendants(self.me) {
+            let _ = tree::send(process, Signal::TERM);
+        }
+        while since.elapsed() < grace && !tree::descendants(self.me).is_empty() {
+            self.sleep(KILL_LOOK_EVERY);
+        }
+    }
+
+    /// Ends whatever still runs, wherever in the tree; returns what could not be ended.
+    ///
+    /// Nothing leaves the tree: we are the subreaper, so that whoever loses its parent becomes our child.
+    fn end_the_rest(&mut self) -> Vec<i32> {
+        let since = Instant::now();
+        // Without a child there is no descendant either: the usual case costs no look through all processes.
+        while self.reap() || !self.has_ended {
+            let rest = tree::descendants(self.me);
+            if since.elapsed() > KILL_PATIENCE {
+                return rest.iter().map(|process| process.pid).collect();
+            }
+            if let Some(group) = &self.group {
+                group.kill();
+            }
+            for process in rest {
+                let _ = tree::send(process, Signal::KILL);
+            }
+            self.sleep(KILL_LOOK_EVERY);
+        }
+        Vec::new()
+    }
+
+    /// Sleeps until a child changes, a signal comes or `time` is over; then reaps.
+    fn sleep(&mut self, time: Duration) {
+        let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+        // A failed poll only means an early look.
+        let _ = poll(&mut [PollFd::new(&self.signals, PollFlags::IN)], Some(&timeout));
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            self.is_told_to_end |= signal.ssi_signo != Blocked::SIGCHLD as u32;
+        }
+        self.reap();
+    }
+
+    /// Takes the status of every process that ended; what was waited for is what usage counts.
+    ///
+    /// Returns whether children are left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, _))) if pid == self.main => self.has_ended = true,
+                Ok(Some(_)) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// What to say if the kernel has killed a process of the job for its memory. A child is enough: whatever it was to do is not
+    /// done, and few programs look.
+    fn out_of_memory(&self) -> Option<String> {
+        let killed = self.group.as_ref().map_or(0, Cgroup::killed_for_memory);
+        let limit = Size(self.order.memory_bytes);
+        match (killed, self.order.memory_bytes) {
+            (0, _) => None,
+            (_, 0) => Some(
+                "memory: the kernel killed one of its processes, because the host was out of memory"
+                    .to_owned(),
+            ),
+            _ => Some(format!(
+                "memory: the kernel killed one of its processes, because the job used more than {limit} (`bp \
+                    submit --memory`)"
+            )),
+        }
+    }
+
+    fn exit(&self, ended_by: Option<EndedBy>) -> Result<JobExit> {
+        match ended_by {
+            Some(EndedBy::Wall) => return Ok(JobExit::WallLimit),
+            Some(EndedBy::Cancel) => return Ok(JobExit::Cancelled),
+            Some(EndedBy::Limit(limit)) => return Ok(JobExit::Limit(limit)),
+            Some(EndedBy::Signal) | None => {}
+        }
+        if let Some(limit) = self.out_of_memory() {
+            return Ok(JobExit::Limit(limit));
+        }
+        match self.stages.outcome()? {
+            Some(Report::NotStarted(failure)) => Err(failure),
+            Some(Report::Code(0)) => Ok(JobExit::Code(0)),
+            // The kernel may have been faster than we: no file is longer than all of scratch may be.
+            Some(_) if let Some(limit) = self.long_output() => Ok(JobExit::Limit(limit)),
+            Some(Report::Code(code)) => Ok(JobExit::Code(code)),
+            Some(Report::Signal(signal)) => Ok(JobExit::Signal(signal)),
+            // The stages themselves were ended: by us, by the kernel for the memory of the whole group, or by an operator.
+            None => Ok(JobExit::Signal(Signal::KILL.as_raw())),
+        }
+    }
+}
