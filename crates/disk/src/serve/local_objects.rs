@@ -1,7 +1,11 @@
 //! Objects of this host, opened for doors: by a grant of the head, or by a capability.
 
+mod capability;
+mod withdrawn;
+mod writing;
+
 use crate::{
-    ObjectReader, ObjectWriter, Partition,
+    ObjectReader, Partition,
     clock::HeadTime,
     port::Head,
     remote::{objects::PeerClient, threads::with_peers},
@@ -18,149 +22,21 @@ use crate::{
         usage::Uses,
     },
 };
-use base::{Clock, ErrorKind, Failure, FilePath, ObjectId, Result, Timestamp};
+use base::{Clock, ErrorKind, Failure, ObjectId, Result, Timestamp};
+pub use capability::{CapFile, CapOpen, is_outdated};
 use net::{blocking, shutdown::Shutdown};
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::Semaphore;
-use tracing::{debug, warn};
+use tracing::debug;
 use wire::{
-    auth::capability::{Access, Cap, NEVER_JOINED, ServerKeys, Times, UNFENCED, WHOLE},
-    control::{BeginWrite, GetPieces, ReadObject, ReportMissing, WriteGrant},
-    media::object::Label,
+    auth::capability::{Cap, ServerKeys},
+    control::{GetPieces, ReadObject, ReportMissing, WriteGrant},
 };
+pub use withdrawn::{Fence, Withdrawn};
+pub use writing::Writing;
 
 /// Reports of missing objects that wait for the head.
 static MISSING_REPORTS: Semaphore = Semaphore::const_new(16);
-/// Objects that were removed before anything was written: whoever was promised one must not make it any more.
-#[derive(Default)]
-pub struct Withdrawn(Mutex<[HashSet<ObjectId>; 2]>);
-
-impl Withdrawn {
-    /// What the partitions remember: a right that was given before a restart may still be used after it.
-    fn remembered(partitions: &BTreeMap<String, Arc<Partition>>) -> Self {
-        let withdrawn = Self::default();
-        for (partition, kept) in partitions {
-            match kept.seen_withdrawn() {
-                Ok(objects) => {
-                    for object in objects {
-                        withdrawn.add(object);
-                    }
-                }
-                Err(failure) => {
-                    warn!(partition, %failure, "cannot read the list of withdrawn objects; stale writes may succeed");
-                }
-            }
-        }
-        withdrawn
-    }
-
-    /// Remembers an object, and forgets the oldest if there are too many.
-    pub fn add(&self, object: ObjectId) {
-        let [new, old] = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if new.len() >= crate::WITHDRAWN_MAX {
-            *old = std::mem::take(new);
-        }
-        new.insert(object);
-    }
-
-    /// Refuses an object that nobody waits for; asked once its writer keeps the janitor away.
-    pub(crate) fn refuse(&self, object: ObjectId) -> Result<()> {
-        let sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if sets.iter().any(|set| set.contains(&object)) {
-            return Err(Failure::not_found(format!("object {object} was removed before it was written")));
-        }
-        Ok(())
-    }
-}
-
-/// From which generation on rights to read hold: the head raises it when somebody may read less than before.
-#[derive(Default)]
-pub struct Fence(AtomicU64);
-
-impl Fence {
-    /// What the partitions remember. One that cannot be read lets nobody in but rooms, until the head has said it again.
-    fn remembered(partitions: &BTreeMap<String, Arc<Partition>>) -> Self {
-        let fences = partitions.iter().map(|(partition, kept)| {
-            kept.seen_fence().unwrap_or_else(|failure| {
-                warn!(partition, %failure, "cannot read which capabilities were revoked; clients are redirected \
-                    to the head");
-                UNFENCED
-            })
-        });
-        Self(AtomicU64::new(fences.max().unwrap_or(0)))
-    }
-
-    /// Takes what the head says.
-    pub(crate) fn set(&self, fence: u64) {
-        self.0.store(fence, Ordering::Release);
-    }
-
-    /// Refuses a right to read that may have been taken back.
-    fn check(&self, cap: &Cap) -> Result<()> {
-        if !cap.access.is_read() || cap.generation >= self.0.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        Err(Failure::permission(format!(
-            "capability for object {} was issued before a permission was revoked",
-            cap.object
-        ))
-        .hint("open the file again"))
-    }
-}
-
-/// Objects that users are writing, for reports to the head, with who writes them as far as it is known.
-#[derive(Clone, Default)]
-pub struct Writing(Arc<Mutex<Writers>>);
-
-/// Writers by partition and object.
-type Writers = BTreeMap<(String, ObjectId), Weak<ObjectWriter>>;
-
-impl Writing {
-    fn all(&self) -> MutexGuard<'_, Writers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn begin(&self, partition: &str, object: ObjectId) {
-        self.all().insert((partition.to_owned(), object), Weak::new());
-    }
-
-    /// Says who writes an object, if that has not ended yet.
-    fn writes(&self, partition: &str, writer: &Arc<ObjectWriter>) {
-        if let Some(known) = self.all().get_mut(&(partition.to_owned(), writer.object())) {
-            *known = Arc::downgrade(writer);
-        }
-    }
-
-    pub(crate) fn end(&self, partition: &str, object: ObjectId) {
-        self.all().remove(&(partition.to_owned(), object));
-    }
-
-    /// What is being written on a partition, and the bytes of it so far; whose length is not known makes no room free, and counts
-    /// as whole.
-    pub fn on(&self, partition: &str) -> (Vec<ObjectId>, Vec<u64>) {
-        let all = self.all();
-        let own = all.iter().filter(|((on, _), _)| on == partition);
-        let writers: Vec<_> = own.map(|((_, object), writer)| (*object, writer.upgrade())).collect();
-        drop(all);
-        let size = |writer: Arc<ObjectWriter>| writer.size().ok();
-        writers
-            .into_iter()
-            .map(|(object, writer)| (object, writer.and_then(size).unwrap_or(u64::MAX)))
-            .unzip()
-    }
-
-    /// Gives the room back that was taken for an object in advance and is not used.
-    pub(crate) fn release_unused(&self, partition: &str, object: ObjectId) -> Result<()> {
-        let writer = self.all().get(&(partition.to_owned(), object)).and_then(Weak::upgrade);
-        writer.map_or(Ok(()), |writer| writer.release_unused())
-    }
-}
 
 /// The objects of this host's partitions.
 pub struct Objects {
@@ -422,134 +298,7 @@ impl Objects {
         Ok(cap)
     }
 
-    /// Checks a capability, which names the object and what may be done; the head is asked only before a user writes.
-    pub async fn open_cap(&self, open: CapOpen<'_>, door: Arc<Traffic>) -> Result<CapFile> {
-        let cap = self.verified(open.signed)?;
-        match cap.access {
-            Access::Read => self.read_cap(&cap, door).await.map(CapFile::Read),
-            Access::Gather => {
-                let content = cap.content.ok_or_else(|| {
-                    Failure::invalid(format!(
-                        "capability to gather file {} does not say what it has",
-                        cap.file
-                    ))
-                })?;
-                let times = cap.times.unwrap_or(Times::of(Timestamp(0), None));
-                let grant = ReadObject {
-                    file: cap.file,
-                    object: cap.object,
-                    partition: cap.partition.clone(),
-                    size: content.size,
-                    modified: times.modified,
-                    source_modified: times.source_modified(),
-                    checksums: content.checksums,
-                    mode: 0o644,
-                    server: None,
-                    joined: NEVER_JOINED,
-                    is_piece: true,
-                    fence: cap.generation,
-                };
-                let file = self.gather(&cap.user, Arc::new(grant), Some(open.signed), door).await?;
-                Ok(CapFile::Read(file.within(cap.range)))
-            }
-            Access::Fill => self.fill_cap(&cap, open.path, door).await.map(CapFile::Write),
-            Access::Write => {
-                let begin = BeginWrite { object: cap.object, is_update: open.is_update };
-                let grant = self.head.call(begin).await?;
-                // Not yet: who comes second with the same capability must not end the write of the first.
-                let take = self.taking(&grant);
-                self.write(&grant, take, door).await.map(CapFile::Write)
-            }
-        }
-    }
-
-    async fn read_cap(&self, cap: &Cap, door: Arc<Traffic>) -> Result<ReadFile> {
-        let object = cap.object;
-        let reader = self.reader(&cap.partition, object).await?;
-        let info = reader.info();
-        let is_other = match cap.content {
-            // Content that came back from the trash has another number than the object, which nobody else has: sums tell.
-            Some(content) => (content.size, content.checksums) != (info.size, info.checksums),
-            None => info.file != cap.file,
-        };
-        if is_other {
-            return Err(Failure::corrupt(format!("object {object} does not match the capability")));
-        }
-        // Rooms are told none: they do not show any.
-        let times = cap.times.unwrap_or(Times::of(info.written, None));
-        let grant = Arc::new(ReadObject {
-            file: info.file,
-            object,
-            partition: cap.partition.clone(),
-            size: info.size,
-            modified: times.modified,
-            source_modified: times.source_modified(),
-            checksums: info.checksums,
-            mode: 0o644,
-            server: None,
-            joined: NEVER_JOINED,
-            fence: cap.generation,
-            is_piece: false,
-        });
-        Ok(self.reading(&cap.user, grant, reader, door).within(cap.range))
-    }
-
-    async fn fill_cap(&self, cap: &Cap, path: &FilePath, door: Arc<Traffic>) -> Result<WriteFile> {
-        let bytes = match (cap.content, cap.piece) {
-            _ if cap.range != WHOLE => None,
-            (Some(content), None) => Some(content.size),
-            // How long a piece is follows from what it is a piece of.
-            (None, Some(piece)) => Some(piece.shape(cap.file, cap.generation)?.piece_bytes()),
-            _ => None,
-        };
-        let bytes = bytes.ok_or_else(|| {
-            Failure::invalid(format!("capability to fill object {} does not say with what", cap.object))
-        })?;
-        let (partition, withdrawn) = (self.partition(&cap.partition)?, Arc::clone(&self.withdrawn));
-        let object = cap.object;
-        let writer = blocking(move || {
-            let writer = partition.create_object(object)?;
-            withdrawn.refuse(object)?;
-            Ok(writer)
-        })
-        .await?;
-        self.space.reserve(&writer, bytes).await?;
-        let writer = blocking(move || writer.preallocate(bytes).map(|()| writer)).await?;
-        let holder = cap.holder.clone().unwrap_or_default();
-        let (file, generation, piece) = (cap.file, cap.generation, cap.piece);
-        let label = Label { file, path: path.clone(), generation, holder, piece };
-        let file = WriteFile::new(Sink::Object(Arc::new(writer)), label, &self.clock, door);
-        Ok(match cap.content {
-            Some(content) => file.expecting(content),
-            None => file.expecting_bytes(bytes),
-        })
-    }
-
     fn now(&self) -> Timestamp {
         (self.clock)()
     }
-}
-
-/// An open by capability.
-#[derive(Debug, Clone, Copy)]
-pub struct CapOpen<'a> {
-    /// The capability.
-    pub signed: &'a str,
-    /// The path, for messages and for the description of an object that is filled.
-    pub path: &'a FilePath,
-    /// Whether a write begins with the content that the file has.
-    pub is_update: bool,
-}
-
-/// Whether the head may know better than a capability: its object has moved since, or it was kept for too long.
-pub fn is_outdated(failure: &Failure) -> bool {
-    matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Permission)
-}
-
-/// What a capability opens.
-pub enum CapFile {
-    /// For reading.
-    Read(ReadFile),
-    /// For writing.
-    Write(WriteFile),
 }
